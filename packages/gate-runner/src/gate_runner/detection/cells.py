@@ -23,10 +23,10 @@ def cells(settings: Settings) -> Sequence[str]:
     """
     shots = settings.shots or ("full",)
     first = "valid" if settings.split == "valid" else ""
-    return ["-".join(part for part in (first, "" if one == "full" else one) if part) for one in shots]
+    return ["-".join(part for part in (first, "" if number == "full" else number) if part) for number in shots]
 
 
-def variant(benchmark: Benchmark, said: str) -> Benchmark:
+def variant(benchmark: Benchmark, suffix: str) -> Benchmark:
     """A detection benchmark scored on another split, or trained on few pictures.
 
     Example:
@@ -34,15 +34,15 @@ def variant(benchmark: Benchmark, said: str) -> Benchmark:
         >>> variant(BENCHMARKS["odinw-lot"], "valid-5").id
         'odinw-lot@valid-5'
     """
-    words = said.split("-")
+    words = suffix.split("-")
     split = words.pop(0) if words[0] == "valid" else "test"
     shots = words.pop(0) if words and words[0].isdecimal() else "full"
     if words:
         raise UsageError(
-            f"benchmark {benchmark.id!r} has no variant {said!r}; expected a number of shots, valid, or valid-N"
+            f"benchmark {benchmark.id!r} has no variant {suffix!r}; expected a number of shots, valid, or valid-N"
         )
     training = {**benchmark.training, "shots": shots, "split": split}
     sources = dict(benchmark.sources)
     if split == "valid":
         sources = {name: f"{where}@valid" if name == "local" else where for name, where in sources.items()}
-    return replace(benchmark, id=f"{benchmark.id}@{said}", training=training, sources=sources)
+    return replace(benchmark, id=f"{benchmark.id}@{suffix}", training=training, sources=sources)

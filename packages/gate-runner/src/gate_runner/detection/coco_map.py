@@ -51,12 +51,12 @@ def needed() -> None:
         ) from error
 
 
-def coco_metrics(truth: Objects, found: Ragged, classes: Sequence[str]) -> CocoMetrics:
+def coco_metrics(truth: Objects, detections: Ragged, classes: Sequence[str]) -> CocoMetrics:
     """Average precision and recall as COCO defines them, every picture included, at most 100 detections a class.
 
     Args:
         truth: the objects.
-        found: for each picture a row per detection: ``box`` (left, top, width, height in pixels of the original
+        detections: for each picture a row per detection: ``box`` (left, top, width, height in pixels of the original
             picture), ``label``, ``score``.
         classes: their names.
 
@@ -77,21 +77,21 @@ def coco_metrics(truth: Objects, found: Ragged, classes: Sequence[str]) -> CocoM
     needed()
     from faster_coco_eval import COCO, COCOeval_faster
 
-    found = checked_detections(found, truth, len(classes))
+    detections = checked_detections(detections, truth, len(classes))
     if not (~truth.rows.columns["crowd"]).any():
         raise DataError(f"{len(truth)} pictures hold no object to be found")
     with without_collector():
         reference = COCO(as_coco(truth, classes))
-        result = reference.loadRes(detections_as_coco(found))
+        result = reference.loadRes(detections_as_coco(detections))
         run = COCOeval_faster(reference, result, "bbox", print_function=_silent)
         run.evaluate()
         run.accumulate()
     run.summarize()
-    values = {name: _known(run.stats[place]) for place, name in enumerate(_STATISTICS)}
+    values = {name: _known(run.stats[at]) for at, name in enumerate(_STATISTICS)}
     precision = np.asarray(run.eval["precision"])[:, :, :, 0, -1]
-    each = [precision[:, :, place] for place in range(len(classes))]
-    by_class = {name: _known(one[one > -1].mean()) if (one > -1).any() else None
-                for name, one in zip(classes, each, strict=True)}  # fmt: skip
+    precisions = [precision[:, :, at] for at in range(len(classes))]
+    by_class = {name: _known(values_of[values_of > -1].mean()) if (values_of > -1).any() else None
+                for name, values_of in zip(classes, precisions, strict=True)}  # fmt: skip
     counts = truth.counts(len(classes))
     without = tuple(name for name, count in zip(classes, counts, strict=True) if count == 0)
     return CocoMetrics(values, by_class, without)
@@ -105,15 +105,15 @@ def as_coco(truth: Objects, classes: Sequence[str], files: Sequence[str] | None 
             {"id": row + 1, "file_name": files[row] if files else str(row + 1), "width": int(wide), "height": int(high)}
             for row, (wide, high) in enumerate(truth.sizes)
         ],
-        "categories": [{"id": place + 1, "name": name} for place, name in enumerate(classes)],
+        "categories": [{"id": number + 1, "name": name} for number, name in enumerate(classes)],
         "annotations": [dict(zip(_FIELDS, values, strict=True)) for values in _annotations(truth)],
     }
 
 
-def detections_as_coco(found: Ragged) -> list[dict[str, Any]]:
+def detections_as_coco(detections: Ragged) -> list[dict[str, Any]]:
     """Detections as COCO's result file."""
-    picture = np.repeat(np.arange(len(found)), found.lengths)
-    columns = found.columns
+    picture = np.repeat(np.arange(len(detections)), detections.lengths)
+    columns = detections.columns
     return [
         {"image_id": image + 1, "category_id": label + 1, "bbox": box, "score": score}
         for image, label, box, score in zip(

@@ -37,7 +37,7 @@ def detect(
     detector: Detector,
     images: Tensor | Pictures,
     sizes: Int[np.ndarray, "n 2"],
-    asked: Sequence[Phrase],
+    phrases: Sequence[Phrase],
     progress: Callable[[int, int], None],
 ) -> Ragged:
     """The 300 best pairs of a query and a class of each picture; no threshold, and nothing is suppressed.
@@ -46,7 +46,7 @@ def detect(
         detector: one that is there.
         images: of a split.
         sizes: width and height of each, in whose pixels boxes are given.
-        asked: the classes.
+        phrases: the classes.
         progress: told how many pictures are done.
 
     Returns:
@@ -55,14 +55,14 @@ def detect(
     Source:
         Grounding DINO's own evaluation; COCO's then counts the 100 best of each class.
     """
-    found: list[Ragged] = []
+    parts: list[Ragged] = []
     detector.model.eval()
     for row in range(len(images)):
-        spotted = detector.spot(whole_picture(images, row), asked)
+        spotted = detector.spot(whole_picture(images, row), phrases)
         best = topk_detections(spotted.scores[None], spotted.boxes[None], MOST)
         corners = best.boxes[0].numpy().astype(np.float64)
         boxes = np.concatenate([(corners[:, :2] + corners[:, 2:]) / 2, corners[:, 2:] - corners[:, :2]], axis=1)
-        found.append(in_pixels(boxes[None], best.scores.numpy(), best.labels.numpy(), sizes[row : row + 1]))
+        parts.append(in_pixels(boxes[None], best.scores.numpy(), best.labels.numpy(), sizes[row : row + 1]))
         progress(row + 1, len(images))
-    columns = {name: np.concatenate([one.columns[name] for one in found]) for name in ("box", "label", "score")}
-    return Ragged(columns, np.concatenate([one.lengths for one in found]))
+    columns = {name: np.concatenate([part.columns[name] for part in parts]) for name in ("box", "label", "score")}
+    return Ragged(columns, np.concatenate([part.lengths for part in parts]))

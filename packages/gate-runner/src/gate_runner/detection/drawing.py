@@ -32,12 +32,12 @@ def draw(data: Data[Objects], training: Mapping[str, Any], index: int) -> Drawin
     picture = Image.fromarray(pixels).resize(size, Image.Resampling.BICUBIC)
     mine = truth.take(np.array([index])).rows
     objects = [(box, int(label), None) for box, label in zip(mine.columns["box"], mine.columns["label"], strict=True)]
-    kept = training.get("drawn", {}).get(str(index))
-    found = [(row[:4], int(row[4]), float(row[5])) for row in kept or ()]
-    sides = [_framed(picture, objects, data.classes, scale), _framed(picture, found, data.classes, scale)]
+    rows = training.get("drawn", {}).get(str(index))
+    boxes = [(row[:4], int(row[4]), float(row[5])) for row in rows or ()]
+    sides = [_framed(picture, objects, data.classes, scale), _framed(picture, boxes, data.classes, scale)]
     named = ", ".join(sorted({data.classes[label] for _, label, _ in objects})) or "nothing"
-    said = "truth, and what was found" if kept is not None else "truth; of this picture no detections were kept"
-    return Drawing(np.concatenate([np.asarray(side) for side in sides], axis=1), f"{said}: {named}")
+    caption = "truth, and what was found" if rows is not None else "truth; of this picture no detections were kept"
+    return Drawing(np.concatenate([np.asarray(side) for side in sides], axis=1), f"{caption}: {named}")
 
 
 def _framed(
@@ -46,18 +46,18 @@ def _framed(
     shown = picture.convert("RGB")
     pen = ImageDraw.Draw(shown)
     written: list[tuple[float, float, float, float]] = []
-    for (left, top, wide, high), label, score in boxes:  # the best first: of labels in one place it is read
+    for (x, top, wide, high), label, score in boxes:  # the best first: of labels in one place it is read
         colour = _colour(label, len(classes))
-        corners = (left * scale, top * scale, (left + wide) * scale - 1, (top + high) * scale - 1)
+        corners = (x * scale, top * scale, (x + wide) * scale - 1, (top + high) * scale - 1)
         pen.rectangle((*corners[:2], max(corners[0], corners[2]), max(corners[1], corners[3])), outline=colour, width=2)
-        said = classes[label] if score is None else f"{classes[label]} {score:.2f}"
+        text = classes[label] if score is None else f"{classes[label]} {score:.2f}"
         where = (max(0.0, corners[0] + 2), max(0.0, corners[1] - 11))
-        place = pen.textbbox(where, said)
-        if any(place[0] < x1 and x0 < place[2] and place[1] < y1 and y0 < place[3] for x0, y0, x1, y1 in written):
+        box = pen.textbbox(where, text)
+        if any(box[0] < x1 and x0 < box[2] and box[1] < y1 and y0 < box[3] for x0, y0, x1, y1 in written):
             continue
-        written.append(place)
-        pen.rectangle(place, fill=(0, 0, 0))
-        pen.text(where, said, fill=colour)
+        written.append(box)
+        pen.rectangle(box, fill=(0, 0, 0))
+        pen.text(where, text, fill=colour)
     return shown
 
 

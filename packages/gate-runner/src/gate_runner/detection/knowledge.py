@@ -46,28 +46,28 @@ def known_phrases(
     """
     from knowledge_prompts import ClassPrompts, KnowledgeFileError, named_sources
 
-    named = {name: {"name": said["name"]} for name, said in (captions or {}).items() if "name" in said}
+    named = {name: {"name": caption["name"]} for name, caption in (captions or {}).items() if "name" in caption}
     plain, renamed = phrases(classes), phrases(classes, named)
-    asked = dict.fromkeys(
-        text for name, one, other in zip(classes, plain, renamed, strict=True) if name != UNNAMED
-        for text in (name, one.name, other.name)
+    spoken = dict.fromkeys(
+        text for name, *variants in zip(classes, plain, renamed, strict=True) if name != UNNAMED
+        for text in (name, *(variant.name for variant in variants))
     )  # fmt: skip
     try:
-        sources = {one.name: one for one in named_sources(spec, ClassPrompts(dataset, ["{}"], list(asked)))}
+        sources = {source.name: source for source in named_sources(spec, ClassPrompts(dataset, ["{}"], list(spoken)))}
     except KnowledgeFileError as error:
         raise DataError(f"--knowledge-from {spec}: {error}") from error
     except (ValueError, OSError, ImportError) as error:
         raise UsageError(f"--knowledge-from {spec}: {error}") from error
     if KINDS[kind] not in sources:
         raise UsageError(f"--prompts {kind} reads {KINDS[kind]}; {spec} has {', '.join(sources)}")
-    source, found, known = sources[KINDS[kind]], [], 0
-    for name, one, other in zip(classes, plain, renamed, strict=True):
-        tried = [] if name == UNNAMED else [(name, one), (one.name, one), (other.name, other)]
-        phrase, texts = next(((read, items) for key, read in tried if (items := source.items(key))), (one, ()))
-        known += bool(texts)
-        found.append(phrase._replace(suffix=f": {texts[0].strip()}") if texts else phrase)
-    if not known:
+    source, phrases_read, count = sources[KINDS[kind]], [], 0
+    for name, written, other_name in zip(classes, plain, renamed, strict=True):
+        tried = [] if name == UNNAMED else [(name, written), (written.name, written), (other_name.name, other_name)]
+        phrase, texts = next(((read, items) for key, read in tried if (items := source.items(key))), (written, ()))
+        count += bool(texts)
+        phrases_read.append(phrase._replace(suffix=f": {texts[0].strip()}") if texts else phrase)
+    if not count:
         raise DataError(
             f"--knowledge-from {spec}: {KINDS[kind]} knows none of {len(classes)} classes: {classes[0]!r} …"
         )
-    return found, known
+    return phrases_read, count

@@ -18,7 +18,7 @@ def details(training: Mapping[str, Any], encoder: str) -> Details:
         ['GLIP-T (A)', '7.5', 'valid (other)']
     """
     split = str(training.get("split", "test"))
-    found = training.get("coco", {}).get("map")
+    score = training.get("coco", {}).get("map")
     notes = [f"Scored on the {split} split; COCO's mean average precision, in percent."]
     absent = training.get("without_truth") or []
     if absent:
@@ -26,12 +26,12 @@ def details(training: Mapping[str, Any], encoder: str) -> Details:
     read = (training.get("prompts") or {}).get("read")
     if read:
         notes.append(f"Read by the detector: {'; '.join(read)}.")
-    rows = [["this run", _percent(found), split, _how(training), (training.get("prompts") or {}).get("kind", "none")]]
+    rows = [["this run", _percent(score), split, _how(training), (training.get("prompts") or {}).get("kind", "none")]]
     for model in read_table("odinw_published")["models"]:
         value = model["map"].get(training.get("odinw"))
         if value is not None:
-            other = "" if model["split"] == split else " (other)"
-            rows.append([model["name"], f"{value:.1f}", model["split"] + other, model["training"], model["prompts"]])
+            note = "" if model["split"] == split else " (other)"
+            rows.append([model["name"], f"{value:.1f}", model["split"] + note, model["training"], model["prompts"]])
     rows += [[f"class {name}", _percent(value), split, "", ""] for name, value in training.get("classes", {}).items()]
     return Details(notes, ("model or class", "mAP", "split", "training", "prompts"), rows, (2, 3, 4))
 
@@ -42,5 +42,5 @@ def _percent(value: float | None) -> str:
 
 def _how(training: Mapping[str, Any]) -> str:
     shots = str(training.get("shots", "full"))
-    way = f"{training['head']} head" if "head" in training else "zero-shot" if shots == "0" else "tuned"
-    return way if shots == "0" else f"{way}, {'all pictures' if shots == 'full' else f'{shots} shots'}"
+    method = f"{training['head']} head" if "head" in training else "zero-shot" if shots == "0" else "tuned"
+    return method if shots == "0" else f"{method}, {'all pictures' if shots == 'full' else f'{shots} shots'}"

@@ -33,7 +33,7 @@ class Judged:
     more: dict[str, Any]
 
 
-def match(truth: Objects, found: Ragged) -> Ragged:
+def match(truth: Objects, detections: Ragged) -> Ragged:
     """What became of each detection and object, see `vision_adapters.detection.match_detections`.
 
     Example:
@@ -42,18 +42,18 @@ def match(truth: Objects, found: Ragged) -> Ragged:
         >>> mean_average_precision(match(truth, found), np.ones((1, 1))).round(3).tolist()
         [0.6]
     """
-    matches = match_detections(truth.rows, found)
+    matches = match_detections(truth.rows, detections)
     return Ragged(matches.columns, matches.lengths)
 
 
 def judge(
-    truth: Objects, found: Ragged, blind: Ragged | None, classes: Sequence[str], metrics: Sequence[str], seed: int
+    truth: Objects, detections: Ragged, blind: Ragged | None, classes: Sequence[str], metrics: Sequence[str], seed: int
 ) -> Judged:
     """Score detections on pictures that were not trained on.
 
     Args:
         truth: the objects.
-        found: for each picture a row per detection: ``box``, ``label``, ``score``.
+        detections: for each picture a row per detection: ``box``, ``label``, ``score``.
         blind: detections made without looking, for the chance level; None where nothing is known to guess from.
         classes: their names.
         metrics: of ``STATISTICS``.
@@ -62,10 +62,10 @@ def judge(
     for name in metrics:
         if name not in STATISTICS:
             raise UsageError(f"detection has no metric {name!r}; it has: {', '.join(STATISTICS)}")
-    found = checked_detections(found, truth, len(classes))
-    report = coco_metrics(truth, found, classes)
+    detections = checked_detections(detections, truth, len(classes))
+    report = coco_metrics(truth, detections, classes)
     chance = dict.fromkeys(metrics, 0.0) if blind is None else _values(coco_metrics(truth, blind, classes))
-    outcomes = match(truth, found)
+    outcomes = match(truth, detections)
     count = len(truth)
     drawn = np.random.default_rng(seed).multinomial(count, np.full(count, 1 / count), size=_RESAMPLES).astype(float)
     scores = []
@@ -78,8 +78,8 @@ def judge(
         "coco": report.values,
         "classes": report.classes,
         "without_truth": list(report.without_truth),
-        "detections": int(found.lengths.sum()),
-        "drawn": _kept(truth, found, outcomes),
+        "detections": int(detections.lengths.sum()),
+        "drawn": _kept(truth, detections, outcomes),
     }
     return Judged(tuple(scores), outcomes, found_of(outcomes, len(classes)), more)
 
@@ -98,7 +98,7 @@ def found_of(outcomes: Ragged, classes: int) -> np.ndarray:
         >>> found_of(match(truth, Ragged.of([{"box": box, "label": label, "score": score}])), 2).tolist()
         [[2, 1, 1]]
     """
-    found = np.zeros((len(outcomes), 3), np.int32)
+    counts = np.zeros((len(outcomes), 3), np.int32)
     starts = np.cumsum(outcomes.lengths) - outcomes.lengths
     columns = outcomes.columns
     for picture, (start, length) in enumerate(zip(starts, outcomes.lengths, strict=True)):
@@ -109,8 +109,8 @@ def found_of(outcomes: Ragged, classes: int) -> np.ndarray:
         best = np.argsort(np.where(truth, -np.inf, score), kind="stable")[::-1][:count]
         hit = best[(hits[best] & 1).astype(bool) & ~truth[best]]
         missed = np.bincount(label[truth], minlength=classes) - np.bincount(label[hit], minlength=classes)
-        found[picture] = count, len(hit), int(missed.argmax()) if missed.any() else -1
-    return found
+        counts[picture] = count, len(hit), int(missed.argmax()) if missed.any() else -1
+    return counts
 
 
 def guessed(train: Objects, test: Objects, classes: int) -> Ragged:
@@ -126,8 +126,8 @@ def guessed(train: Objects, test: Objects, classes: int) -> Ragged:
             continue
         shape = mine[:, 2:].mean(axis=0)
         cell = np.clip((mine[:, :2] * _PLACES).astype(int), 0, _PLACES - 1)
-        for place in np.unique(cell, axis=0):
-            inside = (cell == place).all(axis=1)
+        for pair in np.unique(cell, axis=0):
+            inside = (cell == pair).all(axis=1)
             centre = mine[inside, :2].mean(axis=0)
             boxes.append(np.concatenate([centre - shape / 2, shape]))
             names.append(label)
@@ -161,21 +161,21 @@ def _values(report: CocoMetrics) -> dict[str, float]:
     return {name: float(value or 0.0) for name, value in report.values.items()}
 
 
-def _kept(truth: Objects, found: Ragged, outcomes: Ragged) -> dict[str, list[list[float]]]:
+def _kept(truth: Objects, detections: Ragged, outcomes: Ragged) -> dict[str, list[list[float]]]:
     """Of the worst and best pictures, the best detections: left, top, width, height, class, score."""
-    each = np.array([mean_average_precision(outcomes.take(np.array([row])), np.ones((1, 1)))[0]
+    precisions = np.array([mean_average_precision(outcomes.take(np.array([row])), np.ones((1, 1)))[0]
                      for row in range(len(truth))])  # fmt: skip
-    order = [int(row) for row in np.argsort(each, kind="stable") if np.isfinite(each[row])]
-    kept: Mapping[int, None] = dict.fromkeys([*order[:_WORST], *order[::-1][:_BEST]])
+    order = [int(row) for row in np.argsort(precisions, kind="stable") if np.isfinite(precisions[row])]
+    rows: Mapping[int, None] = dict.fromkeys([*order[:_WORST], *order[::-1][:_BEST]])
     drawn = {}
-    for row in kept:
-        one = found[row]
-        few = np.argsort(-one["score"], kind="stable")[: int(truth.rows.lengths[row]) + 2]
+    for row in rows:
+        boxes = detections[row]
+        few = np.argsort(-boxes["score"], kind="stable")[: int(truth.rows.lengths[row]) + 2]
         drawn[str(row)] = [
             [
-                *(round(float(side), 1) for side in one["box"][at]),
-                int(one["label"][at]),
-                round(float(one["score"][at]), 3),
+                *(round(float(side), 1) for side in boxes["box"][at]),
+                int(boxes["label"][at]),
+                round(float(boxes["score"][at]), 3),
             ]
             for at in few
         ]

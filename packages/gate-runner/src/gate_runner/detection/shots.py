@@ -42,15 +42,15 @@ class Shown:
 def shown_of(job: Job) -> Shown:
     """The pictures that a job's benchmark shows, by its ``shots`` and the job's seed."""
     shots = str(job.training.get("shots", "full"))
-    said = {"split": job.training.get("split", "test"), "shots": shots}
+    about = {"split": job.training.get("split", "test"), "shots": shots}
     if "odinw" in job.training:
-        said["odinw"] = job.training["odinw"]
+        about["odinw"] = job.training["odinw"]
     if shots in ("full", "0"):
-        return Shown(job.data, shots, said)
+        return Shown(job.data, shots, about)
     data = job.data
-    found = _prepared(job, shots)
-    if found is not None:
-        origin, train, held = found
+    prepared = _prepared(job, shots)
+    if prepared is not None:
+        origin, train, held = prepared
     else:
         origin = f"our draw by ELEVATER's rule, seed {job.seed}; not its own"
         train = draw_shots(data.train.targets, int(shots), job.seed, data.classes)
@@ -62,7 +62,7 @@ def shown_of(job: Job) -> Shown:
     short = {name: count for name, count in zip(data.classes, shown, strict=True) if count < int(shots)}
     if short:
         draw["fewer_pictures_than_shots"] = short
-    return Shown(few, shots, {**said, "draw": draw})
+    return Shown(few, shots, {**about, "draw": draw})
 
 
 def draw_shots(objects: Objects, shots: int, seed: int, classes: Sequence[str]) -> Int[np.ndarray, " k"]:
@@ -109,7 +109,7 @@ def _prepared(job: Job, shots: str) -> tuple[str, np.ndarray, np.ndarray] | None
         if listed is None:
             if split == "train":
                 return None
-            taken = draw_shots(part.targets, count, job.seed, job.data.classes)
+            drawn = draw_shots(part.targets, count, job.seed, job.data.classes)
             names.append("validation drawn by us")
         else:
             assert not isinstance(part.images, torch.Tensor)
@@ -119,9 +119,9 @@ def _prepared(job: Job, shots: str) -> tuple[str, np.ndarray, np.ndarray] | None
                 return None  # some of ELEVATER's pictures validate here, where it has no pictures to validate on
             if missing:
                 raise DataError(f"{listed[0]} lists {missing[0]!r}, which the {split} split does not hold")
-            taken = np.unique([number[Path(name).name] for name in listed[1]])
+            drawn = np.unique([number[Path(name).name] for name in listed[1]])
             names.append(listed[0].name)
-        rows.append(taken)
+        rows.append(drawn)
     return f"ELEVATER's {', '.join(names)}", rows[0], rows[1]
 
 

@@ -67,7 +67,7 @@ class TuneRecipe:
 _COPIES = {"1": 8, "3": 4, "5": 2}
 
 
-def recipe_for(tune: str, shots: str, said: dict[str, Any]) -> TuneRecipe:
+def recipe_for(tune: str, shots: str, fields: dict[str, Any]) -> TuneRecipe:
     """The recipe of a way of tuning.
 
     Example:
@@ -76,7 +76,7 @@ def recipe_for(tune: str, shots: str, said: dict[str, Any]) -> TuneRecipe:
     """
     recipe = TuneRecipe(lr=0.05, weight_decay=0.25) if tune == "prompt" else TuneRecipe()
     recipe = replace(recipe, patience=2, stop=4) if shots == "full" else recipe
-    for name, value in said.items():
+    for name, value in fields.items():
         if name not in vars(recipe):
             raise UsageError(f"recipe: a detector's has {', '.join(vars(recipe))}, not {name!r}")
         try:
@@ -88,7 +88,7 @@ def recipe_for(tune: str, shots: str, said: dict[str, Any]) -> TuneRecipe:
     return recipe
 
 
-def tune_detector(job: Job, detector: Detector, asked: Sequence[Phrase]) -> dict[str, Any]:
+def tune_detector(job: Job, detector: Detector, phrases: Sequence[Phrase]) -> dict[str, Any]:
     """Train a detector in place on a job's training pictures; the epoch that validates best stays."""
     if detector.family in _REFUSED:
         raise UsageError(
@@ -100,13 +100,13 @@ def tune_detector(job: Job, detector: Detector, asked: Sequence[Phrase]) -> dict
     recipe = recipe_for(job.settings.tune, shots, dict(job.settings.recipe_fields))
     with global_seed(job.seed):
         if not detector.reads:
-            with_classes(detector, len(asked))
+            with_classes(detector, len(phrases))
         trained = choose(detector, job.settings.tune)
-        return _Tuning(job, detector, asked, recipe, trained, _COPIES.get(shots, 1)).run()
+        return _Tuning(job, detector, phrases, recipe, trained, _COPIES.get(shots, 1)).run()
 
 
 def batch_loss(
-    detector: Detector, pictures: Sequence[np.ndarray], truths: Sequence[Tensor], asked: Sequence[Phrase]
+    detector: Detector, pictures: Sequence[np.ndarray], truths: Sequence[Tensor], phrases: Sequence[Phrase]
 ) -> Tensor:
     """The loss of some pictures that all are asked for the same classes.
 
@@ -117,30 +117,32 @@ def batch_loss(
         detector: in training mode.
         pictures: ``uint8 [h, w, 3]``.
         truths: of each, rows of class index, centre, width and height as shares.
-        asked: the classes.
+        phrases: the classes.
     """
     model, device = detector.model, detector.device
-    chunks = detector.chunks(asked) if detector.reads else [list(range(len(asked)))]
+    chunks = detector.chunks(phrases) if detector.reads else [list(range(len(phrases)))]
     total: Any = 0.0
     for chunk in chunks:
-        place = {label: row for row, label in enumerate(chunk)}
+        row_of = {label: row for row, label in enumerate(chunk)}
         labels = []
         for truth in truths:
-            mine = [row for row in truth.tolist() if int(row[0]) in place]
+            mine = [row for row in truth.tolist() if int(row[0]) in row_of]
             labels.append(
                 {
-                    "class_labels": torch.tensor([place[int(row[0])] for row in mine], dtype=torch.long, device=device),
+                    "class_labels": torch.tensor(
+                        [row_of[int(row[0])] for row in mine], dtype=torch.long, device=device
+                    ),
                     "boxes": torch.tensor([row[1:] for row in mine], device=device).view(-1, 4),
                 }
             )
         if detector.reads:
-            text = detector.caption([asked[each] for each in chunk])[0]
+            text = detector.caption([phrases[label] for label in chunk])[0]
             inputs = detector.processor(images=list(pictures), text=[text] * len(pictures), return_tensors="pt")
         else:
             inputs = detector.processor(images=list(pictures), return_tensors="pt")
         total = total + model(**inputs.to(device), labels=labels).loss / len(chunks)
-    found: Tensor = total
-    return found
+    loss: Tensor = total
+    return loss
 
 
 class _Tuning:
@@ -150,12 +152,12 @@ class _Tuning:
         self,
         job: Job,
         detector: Detector,
-        asked: Sequence[Phrase],
+        phrases: Sequence[Phrase],
         recipe: TuneRecipe,
         trained: list[str],
         copies: int,
     ) -> None:
-        self.job, self.detector, self.asked, self.recipe, self.trained = job, detector, asked, recipe, trained
+        self.job, self.detector, self.asked, self.recipe, self.trained = job, detector, phrases, recipe, trained
         self.truth = job.data.train.targets.padded()
         self.steps = max(1, math.ceil(copies * len(job.data.train) / recipe.batch_size))
         self.optimiser = torch.optim.AdamW(_groups(detector.model, recipe))
@@ -228,8 +230,8 @@ class _Tuning:
 
     def _validated(self) -> float:
         part = self.job.data.validation
-        found = detect(self.detector, part.images, part.targets.sizes, self.asked, lambda done, total: None)
-        value = mean_average_precision(match(part.targets, found), np.ones((1, len(part))))[0]
+        detections = detect(self.detector, part.images, part.targets.sizes, self.asked, lambda done, total: None)
+        value = mean_average_precision(match(part.targets, detections), np.ones((1, len(part))))[0]
         return 0.0 if np.isnan(value) else float(value)
 
     def _state(self) -> dict[str, Any]:
