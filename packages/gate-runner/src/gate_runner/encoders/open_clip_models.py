@@ -76,21 +76,21 @@ def from_clip(
     pad = getattr(getattr(model, "text", model), "pad_id", 0)
 
     def device() -> torch.device:
-        device: torch.device = next(model.parameters()).device
-        return device
+        found: torch.device = next(model.parameters()).device
+        return found
 
     def patches(images: Tensor) -> PatchFeatures:
-        outputs = model.forward_intermediates(
+        found = model.forward_intermediates(
             image=images, image_indices=1, intermediates_only=True, normalize_intermediates=True
         )
-        maps = outputs["image_intermediates"][-1]
+        maps = found["image_intermediates"][-1]
         return PatchFeatures(maps.flatten(2).transpose(1, 2), (maps.shape[2], maps.shape[3]))
 
     def backbone(images: Tensor) -> Tensor:
-        outputs = visual.forward_intermediates(
+        found = visual.forward_intermediates(
             images, indices=1, normalize_intermediates=True, intermediates_only=True, output_extra_tokens=True
         )
-        pooled: Tensor = outputs["image_intermediates_prefix"][-1][:, 0]
+        pooled: Tensor = found["image_intermediates_prefix"][-1][:, 0]
         return pooled
 
     def text(texts: Sequence[str]) -> Tensor:
@@ -99,10 +99,10 @@ def from_clip(
 
     def text_tokens(texts: Sequence[str]) -> TextTokens:
         ids = tokenize(list(texts)).to(device())
-        outputs = model.forward_intermediates(
+        found = model.forward_intermediates(
             text=ids, text_indices=1, intermediates_only=True, normalize_intermediates=True
         )
-        tokens = outputs["text_intermediates"][-1]
+        tokens = found["text_intermediates"][-1]
         return TextTokens(tokens, ids[:, : tokens.shape[1]] != pad)
 
     shows_places = hasattr(visual, "forward_intermediates")

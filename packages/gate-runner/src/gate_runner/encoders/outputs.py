@@ -15,7 +15,7 @@ SAME_DEVICE, OTHER_DEVICE = 1e-3, 2e-2
 """Differences, as shares of the values' root mean square, that threads make, and that another kind of device makes."""
 
 
-def kept(output: Tensor) -> list[float]:
+def kept(found: Tensor) -> list[float]:
     """The values of an output that are kept, with six digits.
 
     Example:
@@ -23,17 +23,17 @@ def kept(output: Tensor) -> list[float]:
         >>> kept(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
         [1.0, 2.0, 3.0, 4.0]
     """
-    flat = output.detach().reshape(-1).float().cpu()
+    flat = found.detach().reshape(-1).float().cpu()
     step = max(1, math.ceil(len(flat) / SHOWN))
     return [float(f"{value:.6g}") for value in flat[::step].tolist()]
 
 
-def agree(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
+def agree(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Whether two encoders gave the same on the probes, but for what devices and threads make of a sum.
 
     Args:
-        first: ``"device"`` and, for each thing that the encoder offers, what `kept` kept.
-        second: likewise.
+        one: ``"device"`` and, for each thing that the encoder offers, what `kept` kept.
+        other: likewise.
 
     Example:
         >>> agree({"device": "cpu", "image": [1.0, 2.0]}, {"device": "cpu", "image": [1.0, 2.0001]})
@@ -41,14 +41,14 @@ def agree(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
         >>> agree({"device": "cpu", "image": [1.0, 2.0]}, {"device": "cpu", "image": [1.0, 2.1]})
         False
     """
-    if set(first) != set(second):
+    if set(one) != set(other):
         return False
-    share = SAME_DEVICE if first.get("device") == second.get("device") else OTHER_DEVICE
-    return all(_near(first[name], second[name], share) for name in first if name != "device")
+    share = SAME_DEVICE if one.get("device") == other.get("device") else OTHER_DEVICE
+    return all(_near(one[name], other[name], share) for name in one if name != "device")
 
 
-def _near(first: Sequence[float], second: Sequence[float], share: float) -> bool:
-    if len(first) != len(second):
+def _near(one: Sequence[float], other: Sequence[float], share: float) -> bool:
+    if len(one) != len(other):
         return False
-    size = math.sqrt(sum(value * value for value in first) / max(1, len(first)))
-    return all(abs(a - b) <= share * size for a, b in zip(first, second, strict=True))
+    size = math.sqrt(sum(value * value for value in one) / max(1, len(one)))
+    return all(abs(a - b) <= share * size for a, b in zip(one, other, strict=True))

@@ -43,13 +43,13 @@ def agrees(encoder: Encoder, images: torch.Tensor) -> bool:
         >>> agrees(load_encoder("micro-clip/random"), torch.zeros(2, 3, 64, 64, dtype=torch.uint8))
         True
     """
-    features = {}
+    found = {}
     for encoder.precision in ("float32", "bfloat16"):
-        features[encoder.precision] = encoder.encode_image(images)
+        found[encoder.precision] = encoder.encode_image(images)
     encoder.precision = "float32"
-    full, half = features["float32"], features["bfloat16"]
-    size = full.square().mean().sqrt()
-    return bool(torch.isfinite(half).all()) and float((half - full).square().mean().sqrt()) <= AGREEMENT * float(size)
+    whole, half = found["float32"], found["bfloat16"]
+    size = whole.square().mean().sqrt()
+    return bool(torch.isfinite(half).all()) and float((half - whole).square().mean().sqrt()) <= AGREEMENT * float(size)
 
 
 def latency(encoder: Encoder, repeats: int = 3) -> float:

@@ -107,30 +107,30 @@ def parse_spec(text: str) -> EncoderSpec:
         >>> parse_spec("mylab.models:tiny").source
         'module'
     """  # noqa: E501 - the doctest prints one line
-    head, colon, argument = text.partition(":")
+    head, colon, rest = text.partition(":")
     plugins = {point.name for point in entry_points(group=ENTRY_POINTS)}
     if text == "micro-clip" or text.startswith("micro-clip/"):
         _, _, weights = text.partition("/")
         return EncoderSpec(text, "micro-clip", "", weights or None)
     if head in ("open_clip", "timm", "lite"):
-        name, _, weights = argument.partition("/")
+        name, _, weights = rest.partition("/")
         name, at, pixels = name.partition("@") if head == "timm" else (name, "", "")
         if not name:
             raise UsageError(f"encoder {text!r} names no model; expected {_FORMS[head][0]}")
         return EncoderSpec(text, head, name, weights or None, _pixels(text, pixels) if at else None)
     if head in ("hf", "hf-detector", "hf-text", "hf-audio", "tuned") or head in plugins:
-        if not argument:
+        if not rest:
             raise UsageError(f"encoder {text!r} names nothing behind the colon; expected {head}:…")
-        return EncoderSpec(text, head, argument, None)
-    if colon and head.replace(".", "").replace("/", "").isidentifier() and argument.isidentifier():
+        return EncoderSpec(text, head, rest, None)
+    if colon and head.replace(".", "").replace("/", "").isidentifier() and rest.isidentifier():
         return EncoderSpec(text, "module", text, None)
     if (Path(text).expanduser() / "card.json").is_file():
         return EncoderSpec(text, "tuned", text, None)
-    forms = ["micro-clip", "lite:0", *(f"{name}:" for name in _FORMS if name not in ("micro-clip", "lite", "module"))]
-    raise unknown("encoder", text, [*forms, "module:function", *sorted(plugins)])
+    known = ["micro-clip", "lite:0", *(f"{name}:" for name in _FORMS if name not in ("micro-clip", "lite", "module"))]
+    raise unknown("encoder", text, [*known, "module:function", *sorted(plugins)])
 
 
-def _pixels(text: str, number: str) -> int:
-    if not (number.isascii() and number.isdecimal() and len(number) <= 5 and _LEAST <= int(number) <= _MOST):
+def _pixels(text: str, said: str) -> int:
+    if not (said.isascii() and said.isdecimal() and len(said) <= 5 and _LEAST <= int(said) <= _MOST):
         raise UsageError(f"encoder {text!r}: expected a whole number of pixels from {_LEAST} to {_MOST} after '@'")
-    return int(number)
+    return int(said)
