@@ -86,7 +86,7 @@ def power_of(
         result = next(one for one in first.named(name) if one.scores)
         metric = result.scores[0].metric
         statistic = known_task_type(result.task).statistic(metric)
-        said = {"name": name, "difference": difference, "alpha": alpha, "wanted": wanted, "seed": seed}
+        said = {"name": name, "difference": difference, "alpha": alpha, "power": wanted, "seed": seed}
         rows.append(power_of_outcomes(metric, *sides, statistic=statistic, **said))  # type: ignore[arg-type]  # named
     if not rows:
         raise UsageError(f"nothing to compute power from ({'; '.join(left_out)})")
