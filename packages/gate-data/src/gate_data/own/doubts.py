@@ -12,7 +12,7 @@ from typing import Any
 
 from gate_data.errors import DataError
 from gate_data.original_files import Parts, Sample
-from gate_data.own.annotated import SPLITS, root_of
+from gate_data.own.annotated import root_of
 from gate_data.own.spec import OwnBenchmark
 from gate_data.readers.clips import VIDEOS
 from gate_data.readers.folders import PICTURES
@@ -41,7 +41,8 @@ _BESIDE = (
     ".ini",
 )
 """Endings of what lies beside pictures and is not missed."""
-_HEIC = (".heic", ".heif")
+_EXTRAS = {".heic": "heic", ".heif": "heic", ".dcm": "medical", ".dicom": "medical"}
+"""Endings that are read with an extra."""
 
 
 def doubts(own: OwnBenchmark, parts: Parts) -> list[str]:
@@ -51,13 +52,13 @@ def doubts(own: OwnBenchmark, parts: Parts) -> list[str]:
         return _rare_tags(parts) if own.benchmark.task == "multi-label" else []
     counts = Counter(sample.target for sample in samples)
     single = [parts.classes[label] for label, count in counts.items() if count == 1]
-    found = []
+    sentences = []
     if single:
-        found.append(f"{len(single)} {_word(single, 'class has', 'classes have')} one picture: {_some(single)}")
-    found += [f"labels {rare!r} ({few}) and {name!r} ({many}) are nearly equal: is one a slip?"
+        sentences.append(f"{len(single)} {_word(single, 'class has', 'classes have')} one picture: {_some(single)}")
+    sentences += [f"labels {rare!r} ({few}) and {name!r} ({many}) are nearly equal: is one a slip?"
               for rare, few, name, many in _slips(parts.classes, counts)]  # fmt: skip
-    found += _two_labels(samples, parts.classes)
-    return found
+    sentences += _two_labels(samples, parts.classes)
+    return sentences
 
 
 def left_out(own: OwnBenchmark, folder: Path) -> str:
@@ -70,52 +71,54 @@ def left_out(own: OwnBenchmark, folder: Path) -> str:
     if own.data.kind not in ("folders", "voc", "yolo", "maps"):
         return ""
     endings: Counter[str] = Counter()
-    wanted = VIDEOS if own.benchmark.task.startswith("video") else PICTURES
+    read = VIDEOS if own.benchmark.task.startswith("video") else PICTURES
     places = {
         root_of(own, folder, split) / ("" if part.endswith(".txt") else part)
-        for split in SPLITS
-        if (part := getattr(own.splits, split))
+        for split, part in own.splits.named.items()
     } or {root_of(own, folder)}
-    for place in places:
-        for name in _names(place, 2 if own.data.kind == "folders" else 1):
+    for root in places:
+        for name in _names(root, 2 if own.data.kind == "folders" else 1):
             ending = os.path.splitext(name)[1].lower()  # noqa: PTH122 - text paths
-            if not name.startswith((".", "Thumbs.db")) and ending not in (*wanted, *_BESIDE):
+            if not name.startswith((".", "Thumbs.db")) and ending not in (*read, *_BESIDE):
                 endings[ending or "no ending"] += 1
     if not endings:
         return ""
     listed = ", ".join(f"{ending} {count:,}" for ending, count in endings.most_common(8))
-    hint = "; pip install 'gate-data[heic]' reads HEIC" if any(one in endings for one in _HEIC) else ""
-    return f"{sum(endings.values()):,} files left out by their ending: {listed}{hint}"
+    extras = {_EXTRAS[ending]: ending for ending in sorted(endings) if ending in _EXTRAS}
+    hints = "".join(f"; pip install 'gate-data[{extra}]' reads {ending}" for extra, ending in extras.items())
+    return f"{sum(endings.values()):,} files left out by their ending: {listed}{hints}"
 
 
 def positives(samples: Sequence[Sample], count: int) -> list[int]:
     """Samples of each class, or with each label."""
-    found = [0] * count
+    counts = [0] * count
     for sample in samples:
-        for place in [sample.target] if isinstance(sample.target, int) else _marked(sample.target):
-            found[place] += 1
-    return found
+        for index in [sample.target] if isinstance(sample.target, int) else _marked(sample.target):
+            counts[index] += 1
+    return counts
 
 
 def _marked(marks: Iterable[int]) -> Iterator[int]:
-    return (place for place, mark in enumerate(marks) if mark)
+    return (index for index, mark in enumerate(marks) if mark)
 
 
 def _rare_tags(parts: Parts) -> list[str]:
     lists = {"train": parts.train, "test": parts.test}
-    said = []
+    sentences = []
     for name, samples in lists.items():
         bare = [parts.classes[at] for at, count in enumerate(positives(samples, len(parts.classes))) if not count]
         if bare:
-            said.append(f"{len(bare)} {_word(bare, 'label has', 'labels have')} no positive in {name}: {_some(bare)}")
-    return said
+            sentences.append(
+                f"{len(bare)} {_word(bare, 'label has', 'labels have')} no positive in {name}: {_some(bare)}"
+            )
+    return sentences
 
 
 def _slips(classes: Sequence[str], counts: Counter[Any]) -> Iterator[tuple[str, int, str, int]]:
     """A rare label and a frequent one that it resembles."""
     if len(classes) > _MANY_NAMES:
         return
-    named = {name: counts[place] for place, name in enumerate(classes) if not name.isdecimal()}
+    named = {name: counts[index] for index, name in enumerate(classes) if not name.isdecimal()}
     for rare, few in named.items():
         frequent = [name for name, many in named.items() if name != rare and few <= max(1, _RARE * many) and many > few]
         for name in difflib.get_close_matches(rare, frequent, n=1, cutoff=_ALIKE):
@@ -128,10 +131,10 @@ def _two_labels(samples: Sequence[Sample], classes: Sequence[str]) -> list[str]:
     for sample in samples:
         labels[sample.source].add(sample.target)
     same = [source for source, targets in labels.items() if len(targets) > 1]
-    found = []
+    sentences = []
     if same:
         files = _word(same, "file has", "files have")
-        found.append(f"{len(same)} {files} two labels, such as {_label(same[0], labels, classes)}")
+        sentences.append(f"{len(same)} {files} two labels, such as {_label(same[0], labels, classes)}")
     by_size: dict[int, list[str]] = defaultdict(list)
     for source in labels:
         if isinstance(source, str):
@@ -150,11 +153,11 @@ def _two_labels(samples: Sequence[Sample], classes: Sequence[str]) -> list[str]:
     torn = [paths for paths in twins.values() if len({label for path in paths for label in labels[path]}) > 1]
     if torn:
         first, second = torn[0][0], next(path for path in torn[0] if labels[path] != labels[torn[0][0]])
-        found.append(
+        sentences.append(
             f"{len(torn)} {_word(torn, 'picture lies', 'pictures lie')} there with two labels, such as "
             f"{_label(first, labels, classes)} and {_label(second, labels, classes)}"
         )
-    return found
+    return sentences
 
 
 def _label(source: Any, labels: dict[Any, set[int]], classes: Sequence[str]) -> str:
@@ -167,15 +170,15 @@ def _names(folder: Path, depth: int) -> Iterator[str]:
         inner = list(os.scandir(folder))
     except OSError:
         return
-    for one in inner:
-        if one.is_file():
-            yield one.name
-        elif depth > 1 and not one.name.startswith((".", "__MACOSX")):
-            yield from _names(Path(one.path), depth - 1)
+    for entry in inner:
+        if entry.is_file():
+            yield entry.name
+        elif depth > 1 and not entry.name.startswith((".", "__MACOSX")):
+            yield from _names(Path(entry.path), depth - 1)
 
 
-def _word(counted: Sequence[Any], one: str, several: str) -> str:
-    return one if len(counted) == 1 else several
+def _word(counted: Sequence[Any], singular: str, several: str) -> str:
+    return singular if len(counted) == 1 else several
 
 
 def _some(names: Sequence[str]) -> str:

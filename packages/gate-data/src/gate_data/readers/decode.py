@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+import re
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,8 +13,9 @@ from typing import Any, Literal
 import numpy as np
 from PIL import Image, ImageCms, ImageOps, UnidentifiedImageError, features
 
-from gate_data.errors import DataError
-from gate_data.readers.limits import within
+from gate_data.errors import DataError, UsageError
+from gate_data.readers.dicom import dicom_picture, is_dicom
+from gate_data.readers.large import fitting
 from gate_data.readers.source import Cut, File, Member, Source, Stored, described, read_bytes, refuse_special
 
 _LOG = logging.getLogger(__name__)
@@ -27,7 +29,13 @@ FORMATS = (
     *(("HEIF",) if find_spec("pillow_heif") is not None else ()),
 )
 """What pictures are read as, whatever their names end in: Pillow's others include one that starts Ghostscript."""
-_animated: set[str] = set()
+_ORIENTATION, _TURNED = 0x0112, (5, 6, 7, 8)
+"""EXIF's tag of how a picture is turned, and its values for which width and height change places."""
+_BITS, _LARGEST, _ABOUT = 258, (281, 341), 270
+"""TIFF's tags of the bits of a value, of the largest value that there can be, and of a description."""
+_SIXTEEN = 65_535
+_noted: set[str] = set()
+"""Files of which something was said already."""
 
 
 def decode(
@@ -35,9 +43,10 @@ def decode(
 ) -> Image.Image:
     """One picture in RGB, upright.
 
-    EXIF's orientation is applied; transparency lies over white, or is dropped; 16-bit grey is scaled to 8; floats in 0
-    to 1 or 0 to 255 are scaled or rounded; CMYK goes through its own colour profile where it has one; of an animation
-    the first frame is taken, which is logged.
+    EXIF's orientation is applied; transparency lies over white, or is dropped; grey of 16 bits, or of as many as a TIFF
+    declares, is scaled to 8; of DICOM, its window is shown; floats in 0 to 1 or 0 to 255 are scaled or rounded; CMYK
+    goes through its own colour profile where it has one; of an animation the first frame is taken, which is logged.
+    A JPEG or TIFF of more pixels than `gate_data.readers.limits.LIMITS` is read smaller, which is logged, too.
 
     Args:
         source: a file, a member of an archive, a row of an array, or a box in one of the first two.
@@ -60,18 +69,20 @@ def decode(
     assert isinstance(file, str | Member)
     try:
         with open_picture(file, held) as opened:
-            within(opened.width * opened.height, "pixels", described(file))
+            size = opened.size
             refuse_planar(opened, described(file))
-            if side is not None and not isinstance(source, Cut):
-                opened.draft("RGB", (2 * side, 2 * side))
-            _note_frames(opened, file)
-            ImageOps.exif_transpose(opened, in_place=True)  # a copy costs 5 % of a PNG file's decoding
-            image = _to_rgb(opened, file, transparency)
-    except DataError:
+            fitted = fitting(opened, file, held, None if isinstance(source, Cut) else side)
+            if fitted.size == size:
+                _note_frames(fitted, file)
+            if isinstance(source, Cut) and fitted.getexif().get(_ORIENTATION, 1) in _TURNED:
+                size = size[::-1]
+            ImageOps.exif_transpose(fitted, in_place=True)  # a copy costs 5 % of a PNG file's decoding
+            image = _to_rgb(fitted, file, transparency)
+    except UsageError:
         raise
     except Exception as error:  # Pillow's readers raise errors of every kind over broken files
         raise DataError(f"{described(file)} cannot be read as an image: {error}") from error
-    return _inside(image, source) if isinstance(source, Cut) else image
+    return _inside(image, source, size) if isinstance(source, Cut) else image
 
 
 def open_picture(file: File, held: bytes | None = None) -> Image.Image:
@@ -83,6 +94,8 @@ def open_picture(file: File, held: bytes | None = None) -> Image.Image:
         refuse_special(Path(file))
     if held is None and isinstance(file, Member):
         held = read_bytes(file)
+    if is_dicom(described(file)):
+        return dicom_picture(file, held)
     try:
         return Image.open(str(file) if held is None else io.BytesIO(held), formats=FORMATS)
     except UnidentifiedImageError as error:
@@ -135,15 +148,19 @@ def _note_frames(image: Image.Image, file: File) -> None:
         return
     finally:
         image.seek(0)
-    name = described(file)
-    if name not in _animated:
-        _animated.add(name)
-        _LOG.warning("%s has more than one frame: the first is used", name)
+    _note(described(file), "has more than one frame: the first is used")
+
+
+def _note(name: str, remark: str) -> None:
+    """Say something of a file, once."""
+    if name not in _noted:
+        _noted.add(name)
+        _LOG.warning("%s %s", name, remark)
 
 
 def _to_rgb(image: Image.Image, file: File, transparency: Transparency) -> Image.Image:
     if image.mode.startswith("I;16") or image.mode in ("I", "F"):
-        return _scaled(np.asarray(image), image.mode, file).convert("RGB")
+        return _scaled(np.asarray(image), image.mode, file, _declared(image)).convert("RGB")
     if image.mode in ("RGBA", "LA", "PA", "RGBa", "La") or "transparency" in image.info:
         solid = image.convert("RGBA")
         if transparency == "drop":
@@ -152,31 +169,53 @@ def _to_rgb(image: Image.Image, file: File, transparency: Transparency) -> Image
         return Image.alpha_composite(white, solid).convert("RGB")
     if image.mode == "CMYK" and (profile := image.info.get("icc_profile")):
         own = ImageCms.ImageCmsProfile(io.BytesIO(profile))
-        made: Any = ImageCms.profileToProfile(image, own, ImageCms.createProfile("sRGB"), outputMode="RGB")
-        assert isinstance(made, Image.Image)
-        return made
+        converted: Any = ImageCms.profileToProfile(image, own, ImageCms.createProfile("sRGB"), outputMode="RGB")
+        assert isinstance(converted, Image.Image)
+        return converted
     if image.mode not in ("RGB", "L", "1", "P", "CMYK", "YCbCr", "HSV"):
         raise DataError(f"{described(file)} has pixels of the kind {image.mode}, which have no known form in RGB")
     return image.convert("RGB")
 
 
-def _scaled(values: np.ndarray, mode: str, file: File) -> Image.Image:
+def _declared(image: Image.Image) -> int:
+    """The largest value that a picture says it can have: 4,095 for 12 bits, and 65,535 where it says nothing."""
+    tags = getattr(image, "tag_v2", {})
+    bits = tags.get(_BITS, (16,))
+    if isinstance(bits, tuple) and bits and 8 < bits[0] < 16:
+        return int((1 << bits[0]) - 1)
+    for tag in _LARGEST:
+        value = tags.get(tag)
+        value = value[0] if isinstance(value, tuple) and value else value
+        if isinstance(value, int | float) and 255 < value < _SIXTEEN:
+            return int(value)
+    about = re.search(r'SignificantBits="(\d{1,2})"', str(tags.get(_ABOUT, "")))  # OME's, as microscopes write it
+    return (1 << int(about[1])) - 1 if about and 8 < int(about[1]) < 16 else _SIXTEEN
+
+
+def _scaled(values: np.ndarray, mode: str, file: File, largest: int) -> Image.Image:
     low, high = float(values.min()), float(values.max())  # NaN makes both NaN
     if mode == "F":
         if not (low >= 0 and high <= 255):
             raise DataError(f"{described(file)} has values from {low:g} to {high:g}, expected 0 to 1 or 0 to 255")
         return Image.fromarray(np.rint(values * 255 if high <= 1 else values).astype(np.uint8))
-    if not (low >= 0 and high <= 65535):
-        raise DataError(f"{described(file)} has values from {low:g} to {high:g}, expected 0 to 65535")
-    made = np.empty(values.shape, np.uint8)
+    if not (low >= 0 and high <= largest):
+        raise DataError(f"{described(file)} has values from {low:g} to {high:g}, expected 0 to {largest}")
+    if largest == _SIXTEEN and 255 < high < 4096:
+        _note(
+            described(file), "has values of 12 bits and declares 16: it is nearly black (TIFF's MaxSampleValue says 12)"
+        )
+    scaled = np.empty(values.shape, np.uint8)
     rows = max(1, 500_000 // values.shape[1])  # what is worked on at once stays in the processor's cache
     for first in range(0, len(values), rows):
-        made[first : first + rows] = (values[first : first + rows].astype(np.uint32) + 128) // 257  # odd: no ties
-    return Image.fromarray(made)
+        part = values[first : first + rows].astype(np.uint32)
+        scaled[first : first + rows] = (part * 255 + largest // 2) // largest
+    return Image.fromarray(scaled)
 
 
-def _inside(image: Image.Image, cut: Cut) -> Image.Image:
-    left, top, right, bottom = cut.box
+def _inside(image: Image.Image, cut: Cut, size: tuple[int, int]) -> Image.Image:
+    """What lies in a box, whose numbers are of the whole picture, also of one that was read smaller."""
+    across, down = image.width / size[0], image.height / size[1]
+    left, top, right, bottom = (side * scale for side, scale in zip(cut.box, (across, down, across, down), strict=True))
     box = (max(0, int(left)), max(0, int(top)), min(image.width, int(right)), min(image.height, int(bottom)))
     if box[0] >= box[2] or box[1] >= box[3]:
         raise DataError(f"{described(cut.source)}: the box {cut.box} holds no pixel of {image.width} x {image.height}")

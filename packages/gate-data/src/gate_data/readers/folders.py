@@ -24,8 +24,9 @@ SPLIT_WORDS: dict[str, str] = {
 """Names of folders, and of values in tables, that mean a split, in lower case."""
 _AVIF = (".avif",) if features.check("avif") else ()
 _HEIC = (".heic", ".heif") if find_spec("pillow_heif") is not None else ()
-PICTURES = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff", ".ppm", *_AVIF, *_HEIC)
-"""Endings of picture files, in lower case; AVIF where Pillow reads it, HEIC with the extra ``heic``."""
+_DICOM = (".dcm", ".dicom") if find_spec("pydicom") is not None else ()
+PICTURES = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff", ".ppm", *_AVIF, *_HEIC, *_DICOM)
+"""Endings of picture files, in lower case; AVIF where Pillow reads it, HEIC and DICOM with extras."""
 _WORTH_KEEPING = 20_000
 """Files from which on a listing is kept: a smaller one is quicker made than looked up."""
 _SETTLED = 2_000_000_000
@@ -55,7 +56,7 @@ def place(expected: str, names: Sequence[str], inside: str | Sequence[str]) -> C
 
     def find(root: Path) -> Path:
         for folder in (*(root / name for name in names), root):
-            if all((folder / one).exists() for one in needed):
+            if all((folder / name_inside).exists() for name_inside in needed):
                 return folder
         raise DataError(f"{root} does not hold its files ({expected})")
 
@@ -104,14 +105,16 @@ def classes_in(folder: Path) -> list[str]:
         ['cat', 'dog']
     """
     try:
-        found = sorted(
-            one.name for one in os.scandir(folder) if one.is_dir() and not one.name.startswith((".", "__MACOSX"))
+        names = sorted(
+            entry.name
+            for entry in os.scandir(folder)
+            if entry.is_dir() and not entry.name.startswith((".", "__MACOSX"))
         )
     except OSError as error:
         raise DataError(f"{folder} cannot be read: {error.strerror or error}") from error
-    if not found:
+    if not names:
         raise DataError(f"{folder} holds no folders of classes")
-    return found
+    return names
 
 
 def files_of_classes(folder: Path, endings: Sequence[str] = PICTURES) -> dict[str, list[str]]:
@@ -138,16 +141,16 @@ def files_of_classes(folder: Path, endings: Sequence[str] = PICTURES) -> dict[st
         [('cat', 1)]
     """
     names = classes_in(folder)
-    kept = _Kept(folder, endings)
-    found = {}
+    listing = _Kept(folder, endings)
+    by_class = {}
     for name in names:
-        files = kept.files(name)
+        files = listing.files(name)
         if not files:
             raise DataError(f"{folder / name} holds no {' '.join(endings)} file")
         start = f"{folder}{os.sep}{name}{os.sep}"
-        found[name] = [start + file for file in files]
-    kept.keep(sum(map(len, found.values())))
-    return found
+        by_class[name] = [start + file for file in files]
+    listing.keep(sum(map(len, by_class.values())))
+    return by_class
 
 
 def files_in(where: Path, endings: Sequence[str] = PICTURES) -> list[str | Member]:
@@ -164,18 +167,18 @@ def files_in(where: Path, endings: Sequence[str] = PICTURES) -> list[str | Membe
         >>> [Path(str(file)).name for file in files_in(folder)]
         ['a.png', 'b.png']
     """
-    found: list[str | Member]
+    files: list[str | Member]
     if where.is_file() and archives.is_archive(where):
-        found = [Member(str(where), name) for name in sorted(archives.members(where)) if _ends(name, endings)]
+        files = [Member(str(where), name) for name in sorted(archives.members(where)) if _ends(name, endings)]
     else:
         try:
-            names = sorted(one.name for one in os.scandir(where) if _ends(one.name, endings))
+            names = sorted(entry.name for entry in os.scandir(where) if _ends(entry.name, endings))
         except OSError as error:
             raise DataError(f"{where} cannot be read: {error.strerror or error}") from error
-        found = [f"{where}{os.sep}{name}" for name in names]
-    if not found:
+        files = [f"{where}{os.sep}{name}" for name in names]
+    if not files:
         raise DataError(f"{where} holds no {' '.join(endings)} file")
-    return found
+    return files
 
 
 def by_stem(folders: Iterable[Path], endings: Sequence[str] = PICTURES) -> dict[str, str | Member]:
@@ -191,13 +194,13 @@ def by_stem(folders: Iterable[Path], endings: Sequence[str] = PICTURES) -> dict[
         >>> sorted(by_stem([folder, folder / "not there"]))
         ['a']
     """
-    found: dict[str, str | Member] = {}
+    files: dict[str, str | Member] = {}
     for folder in folders:
         if folder.exists():
             for file in files_in(folder, endings):
                 name = file if isinstance(file, str) else file.name
-                found.setdefault(os.path.splitext(os.path.basename(name))[0], file)  # noqa: PTH119, PTH122 - text paths
-    return found
+                files.setdefault(os.path.splitext(os.path.basename(name))[0], file)  # noqa: PTH119, PTH122 - text paths
+    return files
 
 
 def _ends(name: str, endings: Sequence[str]) -> bool:
@@ -245,14 +248,14 @@ class _Kept:
             match self.stored.get(name):
                 case [list(seen), str(names)] if seen == state:
                     return names.split("/") if names else []
-            found = sorted(one.name for one in os.scandir(folder) if _ends(one.name, self.endings))
+            listed_names = sorted(entry.name for entry in os.scandir(folder) if _ends(entry.name, self.endings))
         except OSError as error:
             raise DataError(f"{folder} cannot be read: {error.strerror or error}") from error
         self.changed = True
         self.stored.pop(name, None)
         if max(state[:2]) < now - _SETTLED:
-            self.stored[name] = [state, "/".join(found)]
-        return found
+            self.stored[name] = [state, "/".join(listed_names)]
+        return listed_names
 
     def keep(self, count: int) -> None:
         if not self.changed or count < _WORTH_KEEPING:

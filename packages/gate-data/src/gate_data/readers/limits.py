@@ -7,40 +7,41 @@ import os
 from gate_data.errors import DataError
 
 LIMITS = {"pixels": 89_478_485, "bytes": 2**30}
-"""Of a picture (Pillow's own limit), and of a member of an archive, a JSON file, or a part of a table or array file."""
+"""Of a picture that is decoded at once (Pillow's own limit), and of a member of an archive, a JSON file, or a part of a
+table or array file."""
 
 
-def most(what: str) -> int:
+def most(unit: str) -> int:
     """The limit in force.
 
     Example:
         >>> most("bytes")
         1073741824
     """
-    given = os.environ.get(variable(what), "")
-    if not given:
-        return LIMITS[what]
-    if not given.isdecimal() or int(given) < 1:
-        raise DataError(f"{variable(what)} is {given!r}, expected a positive whole number")
-    return int(given)
+    value = os.environ.get(variable(unit), "")
+    if not value:
+        return LIMITS[unit]
+    if not value.isdecimal() or int(value) < 1:
+        raise DataError(f"{variable(unit)} is {value!r}, expected a positive whole number")
+    return int(value)
 
 
-def within(size: int, what: str, name: str) -> None:
-    """Refuse what is larger than its limit, before it is read.
+def within(size: int, unit: str, name: str, times: int = 1) -> None:
+    """Refuse what is larger than its limit, or so many times it, before it is read.
 
     Example:
         >>> within(5, "bytes", "a.json")
     """
-    limit = most(what)
+    limit = times * most(unit)
     if size > limit:
-        raise DataError(f"{name} has {size:,} {what}, more than {limit:,}; {variable(what)} sets another limit")
+        raise DataError(f"{name} has {size:,} {unit}, more than {limit:,}; {variable(unit)} sets another limit")
 
 
-def variable(what: str) -> str:
+def variable(unit: str) -> str:
     """The environment's variable of a limit.
 
     Example:
         >>> variable("pixels")
         'GATE_RUNNER_MAX_PIXELS'
     """
-    return f"GATE_RUNNER_MAX_{what.upper()}"
+    return f"GATE_RUNNER_MAX_{unit.upper()}"

@@ -1,0 +1,208 @@
+"""Pictures of more pixels than are decoded at once, and of more than 8 bits: smaller, and by declared depth."""
+
+from __future__ import annotations
+
+import math
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from gate_data.errors import DataError, MissingExtraError
+from gate_data.readers import Cut
+from gate_data.readers.decode import decode
+
+
+def photograph(wide: int, high: int) -> np.ndarray:
+    """Smooth colours with a red quarter, so that a part shows whether it is the right one."""
+    across, down = np.meshgrid(np.linspace(0, 255, wide), np.linspace(0, 255, high))
+    pixels = np.stack([across, down, 255 - across], 2).astype(np.uint8)
+    pixels[: high // 4, : wide // 4] = (255, 0, 0)
+    return pixels
+
+
+@pytest.fixture
+def small_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GATE_RUNNER_MAX_PIXELS", "60000")
+
+
+@pytest.mark.usefixtures("small_limit")
+def test_a_large_jpeg_is_read_at_a_fraction(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    whole = Image.fromarray(photograph(800, 600))
+    whole.save(tmp_path / "a.jpg", quality=95)
+    image = decode(str(tmp_path / "a.jpg"))
+    assert image.size == (200, 150)  # 480,000 pixels: a quarter of the sides, for a half is 120,000
+    expected = np.asarray(whole.resize((200, 150), Image.Resampling.BOX), float)
+    assert np.abs(np.asarray(image) - expected).mean() < 3
+    assert "a.jpg has 480,000 pixels: read at about 1/4 of its sides" in caplog.text
+    assert decode(str(tmp_path / "a.jpg"), side=30).size == (100, 75)  # as before: at least twice the side
+
+
+@pytest.mark.usefixtures("small_limit")
+@pytest.mark.parametrize("orientation", [1, 6])
+def test_boxes_of_a_picture_that_is_read_smaller_show_the_same_part(tmp_path: Path, orientation: int) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    upright = Image.fromarray(photograph(800, 600))
+    turned = upright if orientation == 1 else upright.transpose(Image.Transpose.ROTATE_90)
+    turned.save(tmp_path / "a.jpg", quality=95, exif=exif)
+    part = decode(Cut(str(tmp_path / "a.jpg"), (0, 0, 200, 150)))
+    assert part.size == (50, 37)
+    assert np.abs(np.asarray(part, float)[4:-4, 4:-4] - (255, 0, 0)).max() < 20
+
+
+def test_a_jpeg_has_a_limit_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Image.new("L", (800, 600)).save(tmp_path / "a.jpg")
+    monkeypatch.setenv("GATE_RUNNER_MAX_PIXELS", "7000")
+    with pytest.raises(DataError, match=r"a\.jpg has 480,000 pixels, more than 448,000; GATE_RUNNER_MAX_PIXELS"):
+        decode(str(tmp_path / "a.jpg"))
+
+
+@pytest.mark.usefixtures("small_limit")
+def test_a_large_tiff_gives_its_overview(tmp_path: Path) -> None:
+    tifffile = pytest.importorskip("tifffile")
+    with tifffile.TiffWriter(tmp_path / "a.tif") as writer:
+        writer.write(photograph(800, 600), photometric="rgb")
+        for wide, high in ((400, 300), (200, 150), (50, 37)):
+            writer.write(photograph(wide, high), photometric="rgb", subfiletype=1)
+    assert decode(str(tmp_path / "a.tif")).size == (200, 150)  # by tiles it would have 267 pixels a side
+    assert decode(str(tmp_path / "a.tif"), side=30).size == (50, 37)
+
+
+@pytest.mark.usefixtures("small_limit")
+@pytest.mark.parametrize("compression", [None, "zlib"])
+@pytest.mark.parametrize("shape", [(601, 803, 3), (601, 803)])
+@pytest.mark.parametrize("held", [True, False])
+def test_a_large_tiff_is_read_by_its_tiles(
+    tmp_path: Path, compression: str | None, shape: tuple[int, ...], held: bool
+) -> None:
+    tifffile = pytest.importorskip("tifffile")
+    rng = np.random.default_rng(0)
+    for values in (rng.integers(0, 256, shape).astype(np.uint8), rng.integers(0, 65536, shape[:2]).astype(np.uint16)):
+        path = tmp_path / f"{values.dtype}.tif"
+        tifffile.imwrite(path, values, tile=(128, 144), compression=compression)
+        image = decode(str(path), held=path.read_bytes() if held else None)
+        factor = math.ceil(math.sqrt(values.shape[0] * values.shape[1] / 60_000))
+        assert image.size == (-(-803 // factor), -(-601 // factor))
+        last = values[3 * factor : 4 * factor, -(803 % factor or factor) :].astype(float).mean((0, 1))
+        expected = last / 257 if values.dtype == np.uint16 else last
+        assert np.abs(np.asarray(image)[3, -1] - expected).max() <= 1
+        middle = values[2 * factor : 3 * factor, 5 * factor : 6 * factor].astype(float).mean((0, 1))
+        assert np.abs(np.asarray(image)[2, 5] - (middle / 257 if values.dtype == np.uint16 else middle)).max() <= 1
+
+
+@pytest.mark.usefixtures("small_limit")
+def test_a_large_tiff_of_one_strip_or_without_the_extra_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tifffile = pytest.importorskip("tifffile")
+    tifffile.imwrite(tmp_path / "a.tif", photograph(800, 600), rowsperstrip=600)
+    with pytest.raises(DataError, match=r"a tile of .*a\.tif has 480,000 pixels"):
+        decode(str(tmp_path / "a.tif"))
+    monkeypatch.setitem(__import__("sys").modules, "tifffile", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'gate-data\[large\]' reads it by its tiles"):
+        decode(str(tmp_path / "a.tif"))
+
+
+VALUES = np.array([[0, 1000], [2048, 4095]], np.uint16)
+EIGHT = np.rint(VALUES / 4095 * 255)
+
+
+def packed(path: Path) -> None:
+    """A TIFF of 12 bits for each value, without bytes between them."""
+    wide = [int(value) for row in VALUES for value in row]
+    data = b"".join(bytes([(a >> 4), ((a & 15) << 4) | (b >> 8), b & 255]) for a, b in (wide[:2], wide[2:]))
+    tags = [(256, 3, 2), (257, 3, 2), (258, 3, 12), (259, 3, 1), (262, 3, 1), (273, 4, 8), (277, 3, 1), (278, 3, 2),
+            (279, 4, len(data))]  # fmt: skip
+    data += b"\0" * (-len(data) % 2)
+    entries = b"".join(
+        struct.pack("<HHI", tag, kind, 1) + (struct.pack("<HH", value, 0) if kind == 3 else struct.pack("<I", value))
+        for tag, kind, value in tags
+    )
+    head = b"II*\0" + struct.pack("<I", 8 + len(data))
+    path.write_bytes(head + data + struct.pack("<H", len(tags)) + entries + struct.pack("<I", 0))
+
+
+@pytest.mark.parametrize("how", ["packed", "largest", "ome"])
+def test_grey_of_twelve_bits_is_scaled_by_its_declared_depth(tmp_path: Path, how: str) -> None:
+    path = tmp_path / "a.tif"
+    if how == "packed":
+        packed(path)
+    else:
+        ome = '<OME><Image><Pixels SignificantBits="12" Type="uint16"/></Image></OME>'
+        Image.fromarray(VALUES).save(path, tiffinfo={281: 4095} if how == "largest" else {270: ome})
+    assert np.array_equal(np.asarray(decode(str(path)))[..., 0], EIGHT)
+
+
+def test_twelve_bits_that_nobody_declares_are_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    Image.fromarray(VALUES).save(tmp_path / "undeclared.tif")
+    assert np.asarray(decode(str(tmp_path / "undeclared.tif"))).max() == 16
+    assert "undeclared.tif has values of 12 bits and declares 16" in caplog.text
+    Image.fromarray(VALUES).save(tmp_path / "wrong.tif", tiffinfo={281: 1000})
+    with pytest.raises(DataError, match=r"values from 0 to 4095, expected 0 to 1000"):
+        decode(str(tmp_path / "wrong.tif"))
+
+
+def dicom(path: Path, values: np.ndarray, **fields: object) -> bytes:
+    """A file of one picture, as `pydicom` writes it."""
+    pydicom = pytest.importorskip("pydicom")
+    from pydicom.dataset import FileDataset, FileMetaDataset
+    from pydicom.uid import ExplicitVRLittleEndian, SecondaryCaptureImageStorage, generate_uid
+
+    meta = FileMetaDataset()
+    meta.TransferSyntaxUID, meta.MediaStorageSOPClassUID = ExplicitVRLittleEndian, SecondaryCaptureImageStorage
+    meta.MediaStorageSOPInstanceUID = generate_uid()
+    content = FileDataset(str(path), {}, file_meta=meta, preamble=b"\0" * 128)
+    about = {"Rows": values.shape[0], "Columns": values.shape[1], "SamplesPerPixel": 1, "BitsAllocated": 16,
+             "BitsStored": 12, "HighBit": 11, "PixelRepresentation": 0, "PhotometricInterpretation": "MONOCHROME2",
+             "PixelData": values.tobytes(), **fields}  # fmt: skip
+    for name, value in about.items():
+        setattr(content, name, value)
+    pydicom.dcmwrite(path, content, enforce_file_format=True)
+    return path.read_bytes()
+
+
+def test_dicom_is_shown_in_its_window(tmp_path: Path) -> None:
+    path = tmp_path / "a.dcm"
+    dicom(path, VALUES)
+    assert np.array_equal(np.asarray(decode(str(path)))[..., 0], EIGHT)
+    held = dicom(path, VALUES, PhotometricInterpretation="MONOCHROME1")
+    assert np.array_equal(np.asarray(decode(str(path), held=held))[..., 0], 255 - EIGHT)
+    # Hounsfield units from -1000; the window of the lung, by the standard's formula (PS3.3 C.11.2.1.2.1)
+    fields = {
+        "RescaleSlope": "1",
+        "RescaleIntercept": "-1000",
+        "WindowCenter": ["-500", "40"],
+        "WindowWidth": ["1500", "80"],
+    }
+    dicom(path, VALUES, **fields)
+    shares = ((VALUES.astype(float) - 1000 + 500 + 0.5) / 1499 + 0.5).clip(0, 1)
+    assert np.abs(np.asarray(decode(str(path)))[..., 0] - 255 * shares).max() <= 0.51
+    signed = VALUES.astype(np.int16) - 2048
+    dicom(path, signed, PixelRepresentation=1)
+    assert np.abs(np.asarray(decode(str(path)))[..., 0] - EIGHT).max() <= 1
+
+
+def test_dicom_that_is_none_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.dcm"
+    path.write_bytes(b"no DICOM")
+    monkeypatch.setitem(__import__("sys").modules, "pydicom", None)
+    with pytest.raises(MissingExtraError, match=r"a\.dcm is DICOM: pip install 'gate-data\[medical\]'"):
+        decode(str(path))
+    monkeypatch.undo()
+    pytest.importorskip("pydicom")
+    with pytest.raises(DataError, match=r"a\.dcm cannot be read as DICOM"):
+        decode(str(path))
+    dicom(path, VALUES)
+    monkeypatch.setenv("GATE_RUNNER_MAX_PIXELS", "3")
+    with pytest.raises(DataError, match=r"a\.dcm has 4 pixels, more than 3"):
+        decode(str(path))
+
+
+def test_the_limit_lets_a_phones_photograph_through(tmp_path: Path) -> None:
+    """108 megapixels, in the JPEG that phones write; 12,000 x 9,000."""
+    Image.new("L", (12_000, 9_000), 90).save(tmp_path / "a.jpg")
+    assert decode(str(tmp_path / "a.jpg"), side=224).size == (1500, 1125)
+    assert decode(str(tmp_path / "a.jpg")).size == (6000, 4500)
