@@ -36,7 +36,7 @@ def read(folder: Path, table: str | None = None) -> tuple[OwnBenchmark, Data[Any
     originals.check(folder)
     own = read_benchmark(path)
     assert summary(own, folder)
-    return own, originals.load(folder, DataRequest(size=16)), found.said
+    return own, originals.load(folder, DataRequest(size=16)), found.remarks
 
 
 def sizes(data: Data[Any]) -> list[int]:

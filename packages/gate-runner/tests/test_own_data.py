@@ -58,7 +58,7 @@ def rows(folder: Path, header: str, lines: list[str]) -> None:
 
 def test_a_folder_of_classes_is_guessed_written_and_run(tmp_path: Path) -> None:
     found = guess(folders(tmp_path / "Paint pots"))
-    assert found.said[0] == "3 folders of classes, 36 pictures"
+    assert found.remarks[0] == "3 folders of classes, 36 pictures"
     path = tmp_path / "Paint pots" / "benchmark.toml"
     write_benchmark(found.values, path)
     assert read_benchmark(path).benchmark.id == "paint-pots"
@@ -540,7 +540,7 @@ def test_a_known_data_sets_name_is_refused(tmp_path: Path, name: str) -> None:
 def test_a_folder_called_like_a_known_data_set_is_renamed(tmp_path: Path) -> None:
     found = guess(folders(tmp_path / "CIFAR100"))
     assert found.values["benchmark"]["id"] == "my-cifar100"
-    assert "called my-cifar100: cifar100 is the name of a known data set" in found.said[-1]
+    assert "called my-cifar100: cifar100 is the name of a known data set" in found.remarks[-1]
     path = tmp_path / "CIFAR100" / "benchmark.toml"
     write_benchmark(found.values, path)
     assert own_benchmark(path).id == "my-cifar100"

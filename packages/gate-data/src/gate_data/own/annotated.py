@@ -29,22 +29,24 @@ def annotated(own: OwnBenchmark, folder: Path, *, needed: bool) -> dict[str, lis
         folder: in which it lies.
         needed: whether a picture without an annotation is an error, and not one without objects.
     """
-    given = {name: value for name in SPLITS if (value := getattr(own.splits, name))} or {"": ""}
-    found: dict[str, list[tuple[Path, Path | None]]] = {}
-    for split, part in given.items():
+    parts = own.splits.named or {"": ""}
+    pairs: dict[str, list[tuple[Path, Path | None]]] = {}
+    for split, part in parts.items():
         root = root_of(own, folder, split)
         pictures = _listed(root, folder / part) if part.endswith(".txt") else _in(root / part)
         inner = "" if part.endswith(".txt") else part
-        found[split] = [(one, _annotation(own, folder, inner, one)) for one in pictures]
-    lacking = [(one, file) for pairs in found.values() for one, file in pairs if file is None or not file.is_file()]
-    every = sum(map(len, found.values()))
+        pairs[split] = [(picture, _annotation(own, folder, inner, picture)) for picture in pictures]
+    lacking = [
+        (picture, file) for listed in pairs.values() for picture, file in listed if file is None or not file.is_file()
+    ]
+    every = sum(map(len, pairs.values()))
     if lacking and (needed or len(lacking) == every):
         first, file = lacking[0]
         where = file or own.data.annotations
         raise DataError(f"{len(lacking)} of {every} pictures have no annotation, such as {first}: {where} is not there")
     return {
-        split: [(one, file if file is not None and file.is_file() else None) for one, file in pairs]
-        for split, pairs in found.items()
+        split: [(picture, file if file is not None and file.is_file() else None) for picture, file in listed]
+        for split, listed in pairs.items()
     }
 
 
@@ -56,9 +58,9 @@ def yolo_file(picture: Path) -> Path:
         'birds/labels/train/a.txt'
     """
     parts = list(picture.parts)
-    for place in range(len(parts) - 2, -1, -1):
-        if parts[place] == "images":
-            parts[place] = "labels"
+    for index in range(len(parts) - 2, -1, -1):
+        if parts[index] == "images":
+            parts[index] = "labels"
             return Path(*parts).with_suffix(".txt")
     return picture.with_suffix(".txt")
 
@@ -73,25 +75,31 @@ def _annotation(own: OwnBenchmark, folder: Path, inner: str, picture: Path) -> P
 
 
 def _in(folder: Path) -> list[Path]:
-    return [Path(str(one)) for one in files_in(folder)]
+    return [Path(str(file)) for file in files_in(folder)]
 
 
 def _listed(root: Path, path: Path) -> list[Path]:
     """Pictures that a list names: by path, from the root or the list's folder, or by name without ending."""
     stems: Mapping[str, Path] | None = None
-    found = []
+    pictures = []
     for number, line in lines(path):
         if line.lower().endswith(PICTURES):
-            places = [place / line for place in (root, path.parent)]
-            there = next((place for place in places if place.is_file()), None)
+            places = [candidate / line for candidate in (root, path.parent)]
+            picture = next((candidate for candidate in places if candidate.is_file()), None)
         else:
             if stems is None:
-                stems = {one.stem: one for one in _in(root)}
-            word, *rest = line.split()
-            there = stems.get(word)
-            if rest == ["-1"]:  # VOC's list of a class: this picture does not show it
+                stems = {picture.stem: picture for picture in _in(root)}
+            word, *mark = line.split()
+            picture = stems.get(word)
+            if mark == ["-1"]:  # VOC's list of a class: this picture does not show it
                 continue
-        if there is None:
+        if picture is None:
             raise DataError(f"{path}, line {number}: {line[:80]!r} is no picture in {root}")
-        found.append(Path(os.path.normpath(there)))
-    return found
+        pictures.append(Path(os.path.normpath(picture)))
+    return pictures
+
+
+def first_pictures(folder: Path, count: int = 5) -> list[Path]:
+    """A few pictures of a folder, by name."""
+    pictures = (path for path in folder.iterdir() if path.suffix.lower() in PICTURES and not path.name.startswith("."))
+    return sorted(pictures)[:count]

@@ -45,7 +45,7 @@ def objects_of(own: OwnBenchmark, folder: Path) -> tuple[list[int], list[int]]:
     """Objects of each class, of all splits and of the test."""
     lists = _lists(own, folder)
     counts = {name: listed.objects.counts(len(listed.classes)) for name, listed in lists.items()}
-    return [int(one) for one in sum(counts.values())], [int(one) for one in counts["test"]]  # type: ignore[union-attr]
+    return [int(count) for count in sum(counts.values())], [int(count) for count in counts["test"]]  # type: ignore[union-attr]
 
 
 def _lists(own: OwnBenchmark, folder: Path) -> dict[str, Listed]:
@@ -56,11 +56,11 @@ def _lists(own: OwnBenchmark, folder: Path) -> dict[str, Listed]:
         raise DataError(f"[splits] names {', '.join(read)} but no train")
     for name, share in (("test", own.splits.test_share), ("validation", own.splits.validation_share)):
         if name not in read:
-            here = read["train"]
-            stay, taken = held_out([0] * len(here.files), share, seed=own.splits.seed)
-            if not taken or not stay:
-                raise DataError(f"{len(here.files)} pictures are too few to draw {name} from")
-            read["train"], read[name] = here.take(stay), here.take(taken)
+            train = read["train"]
+            stay, held = held_out([0] * len(train.files), share, seed=own.splits.seed)
+            if not held or not stay:
+                raise DataError(f"{len(train.files)} pictures are too few to draw {name} from")
+            read["train"], read[name] = train.take(stay), train.take(held)
     shown = shown_names(own, folder, read["train"].classes)
     return {
         name: Listed(read[name].files, read[name].objects, shown, read[name].clipped, read[name].dropped)
@@ -70,41 +70,41 @@ def _lists(own: OwnBenchmark, folder: Path) -> dict[str, Listed]:
 
 def read_boxes(own: OwnBenchmark, folder: Path) -> dict[str, Listed]:
     """The boxes of each split that a benchmark's file names; all under ``""`` where it names none."""
-    known = named_classes(own, folder) or None
+    classes = named_classes(own, folder) or None
     if own.data.kind == "coco":
-        return _of_coco(own, folder, known)
+        return _of_coco(own, folder, classes)
     pairs = annotated(own, folder, needed=False)
     if own.data.kind == "voc":
-        known = known or _voc_names(pairs)
-        return {split: listed_voc(some, known) for split, some in pairs.items()}
-    if known is None:
+        classes = classes or _voc_names(pairs)
+        return {split: listed_voc(annotations, classes) for split, annotations in pairs.items()}
+    if classes is None:
         raise DataError("field 'classes.names' is missing: a name for each number of YOLO's files")
-    return {split: listed_yolo(some, known) for split, some in pairs.items()}
+    return {split: listed_yolo(annotations, classes) for split, annotations in pairs.items()}
 
 
-def _of_coco(own: OwnBenchmark, folder: Path, known: tuple[str, ...] | None) -> dict[str, Listed]:
-    given = {name: file for name in SPLITS if (file := getattr(own.splits, name))}
-    if not given and not own.data.table:
+def _of_coco(own: OwnBenchmark, folder: Path, classes: tuple[str, ...] | None) -> dict[str, Listed]:
+    files = own.splits.named
+    if not files and not own.data.table:
         raise DataError("field 'data.table' is missing: the COCO file of all pictures, or one per split under [splits]")
-    if not given:
-        return {"": read_coco(folder / own.data.table, root_of(own, folder), known)}
-    if "train" not in given:
-        raise DataError(f"[splits] names {', '.join(given)} but no train")
-    read = {"train": read_coco(folder / given["train"], root_of(own, folder, "train"), known)}
-    for name in list(given)[1:]:
-        one = read_coco(folder / given[name], root_of(own, folder, name))
-        odd = sorted(set(one.classes) - set(read["train"].classes))
+    if not files:
+        return {"": read_coco(folder / own.data.table, root_of(own, folder), classes)}
+    if "train" not in files:
+        raise DataError(f"[splits] names {', '.join(files)} but no train")
+    read = {"train": read_coco(folder / files["train"], root_of(own, folder, "train"), classes)}
+    for name in list(files)[1:]:
+        first = read_coco(folder / files[name], root_of(own, folder, name))
+        odd = sorted(set(first.classes) - set(read["train"].classes))
         if odd:
-            raise DataError(f"{folder / given[name]}: class {odd[0]!r} is none of the training split's")
-        read[name] = read_coco(folder / given[name], root_of(own, folder, name), read["train"].classes)
+            raise DataError(f"{folder / files[name]}: class {odd[0]!r} is none of the training split's")
+        read[name] = read_coco(folder / files[name], root_of(own, folder, name), read["train"].classes)
     return read
 
 
 def _voc_names(pairs: Mapping[str, Sequence[tuple[Path, Path | None]]]) -> tuple[str, ...]:
     """Of all splits, sorted; with none in test or validation that training lacks."""
     names = {
-        split: {name for _, file in some if file is not None for name in voc_names(file)}
-        for split, some in pairs.items()
+        split: {name for _, file in annotations if file is not None for name in voc_names(file)}
+        for split, annotations in pairs.items()
     }
     for split, held in names.items():
         if split and "train" in names and (odd := sorted(held - names["train"])):
@@ -113,26 +113,26 @@ def _voc_names(pairs: Mapping[str, Sequence[tuple[Path, Path | None]]]) -> tuple
 
 
 def _check(lists: dict[str, Listed]) -> None:
-    for name, one in lists.items():
-        if not one.objects.counts(len(one.classes)).sum():
-            raise DataError(f"{one.files[0]} and the others of the {name} split show no object")
+    for name, listed in lists.items():
+        if not listed.objects.counts(len(listed.classes)).sum():
+            raise DataError(f"{listed.files[0]} and the others of the {name} split show no object")
 
 
 def _load(lists: dict[str, Listed], request: DataRequest) -> Data[Objects]:
     splits, notes = [], []
-    for name, one in lists.items():
-        chosen = list(range(len(one.files)))[: request.limit]
+    for name, listed in lists.items():
+        chosen = list(range(len(listed.files)))[: request.limit]
         if request.skip_unreadable:
-            chosen, said = readable(
-                chosen, Pictures.of([one.files[row] for row in chosen], request.size, "whole"), name
+            chosen, note = readable(
+                chosen, Pictures.of([listed.files[row] for row in chosen], request.size, "whole"), name
             )
-            notes += [said] if said else []
-        some = one.take(chosen)
-        notes += [f"{name}: {one.note}"] if one.note else []
-        splits.append(Split(Pictures.of(some.files, request.size, "whole"), some.objects))
+            notes += [note] if note else []
+        part = listed.take(chosen)
+        notes += [f"{name}: {listed.note}"] if listed.note else []
+        splits.append(Split(Pictures.of(part.files, request.size, "whole"), part.objects))
     return Data(splits[0], splits[1], splits[2], lists["train"].classes, "; ".join(notes))
 
 
 def _parts(lists: dict[str, Listed]) -> Parts:
-    samples = {name: [Sample(file) for file in one.files] for name, one in lists.items()}
+    samples = {name: [Sample(file) for file in listed.files] for name, listed in lists.items()}
     return Parts(samples["train"], samples["test"], samples["validation"], lists["train"].classes)

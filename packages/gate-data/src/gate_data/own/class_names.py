@@ -10,6 +10,10 @@ from pathlib import Path
 
 from gate_data.errors import DataError, UsageError
 from gate_data.own.spec import OwnBenchmark
+from gate_data.readers.source import read_text
+
+_LISTS = ("classes.txt", "codes.txt", "labels.txt", "class_names.txt", "label_names.txt", "obj.names", "names.txt")
+"""Files of names of classes, a line each."""
 
 
 def names_from_file(path: Path, classes: Sequence[str]) -> tuple[str, ...]:
@@ -26,15 +30,15 @@ def names_from_file(path: Path, classes: Sequence[str]) -> tuple[str, ...]:
         raise UsageError(f"class names {path}: {getattr(error, 'strerror', None) or error}") from error
     if path.suffix == ".json":
         try:
-            found = json.loads(text)
+            content = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise UsageError(f"class names {path}: not JSON ({error})") from error
-        if not isinstance(found, dict) or not all(isinstance(one, str) for one in found.values()):
+        if not isinstance(content, dict) or not all(isinstance(words, str) for words in content.values()):
             raise UsageError(f"class names {path}: expected an object from the data's names to words")
-        return _looked_up(path, found, classes)
+        return _looked_up(path, content, classes)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     parts = [re.split(r"[\t ,]+", line, maxsplit=1) for line in lines]
-    by_name = {first: rest[0].split(",")[0].strip().strip('"') for first, *rest in parts if rest}
+    by_name = {first: remainder[0].split(",")[0].strip().strip('"') for first, *remainder in parts if remainder}
     if any(name in by_name for name in classes):
         return _looked_up(path, by_name, classes)
     if len(lines) != len(classes):
@@ -47,6 +51,15 @@ def _looked_up(path: Path, names: dict[str, str], classes: Sequence[str]) -> tup
     if lacking:
         raise UsageError(f"class names {path}: {len(lacking)} of {len(classes)} are missing, such as {lacking[0]!r}")
     return tuple(names[name] for name in classes)
+
+
+def listed_names(*folders: Path) -> tuple[str, ...]:
+    """The lines of the first file in these folders that is called like a list of classes; none without one."""
+    paths = (folder / name for folder in folders for name in _LISTS)
+    path = next((path for path in paths if path.is_file()), None)
+    if path is None:
+        return ()
+    return tuple(line.strip() for line in read_text(path).splitlines() if line.strip())
 
 
 def named_classes(own: OwnBenchmark, folder: Path) -> tuple[str, ...]:

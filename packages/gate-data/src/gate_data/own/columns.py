@@ -42,14 +42,14 @@ def tables_in(folder: Path) -> list[Path]:
     )
 
 
-def splits_in(names: Iterable[str], *, whole: bool = False) -> dict[str, str]:
+def splits_in(names: Iterable[str], *, exact: bool = False) -> dict[str, str]:
     """Split to the name that means it, the first of several; as a whole (a class may be a test tube), or by a word."""
-    found: dict[str, str] = {}
+    splits: dict[str, str] = {}
     for name in names:
-        for word in [name.casefold()] if whole else re.split(r"[^a-z]+", name.casefold()):
+        for word in [name.casefold()] if exact else re.split(r"[^a-z]+", name.casefold()):
             if split := SPLIT_WORDS.get(word):
-                found.setdefault(split, name)
-    return {split: found[split] for split in ("train", "validation", "test") if split in found}
+                splits.setdefault(split, name)
+    return {split: splits[split] for split in ("train", "validation", "test") if split in splits}
 
 
 def scored(splits: dict[str, str]) -> tuple[dict[str, str], list[str]]:
@@ -71,73 +71,77 @@ def of_tables(folder: Path, paths: Sequence[Path], about: dict[str, Any]) -> Gue
     rows = list(itertools.islice(table(path, ()), _LOOKED_AT))
     columns = [str(name) for name in rows[0].values]
     by_case = {name.casefold(): name for name in columns}
-    known = {part: next((by_case[word] for word in words if word in by_case), "") for part, words in _COLUMNS.items()}
-    if not known["image"]:
-        known["image"] = next((by_case[word] for word in _FIRST if word in by_case), "")
-    if not known["image"]:
+    roles = {part: next((by_case[word] for word in words if word in by_case), "") for part, words in _COLUMNS.items()}
+    if not roles["image"]:
+        roles["image"] = next((by_case[word] for word in _FIRST if word in by_case), "")
+    if not roles["image"]:
         raise DataError(f"{path} has no column of paths among {', '.join(columns)}; expected e.g. 'image'")
-    first = str(rows[0].values[known["image"]])
-    task, fields, said = _task_of(path, columns, known, [row.values for row in rows])
+    first = str(rows[0].values[roles["image"]])
+    task, fields, remarks = _task_of(path, columns, roles, [row.values for row in rows])
     data: dict[str, Any] = {"kind": "table", **({} if splits else {"table": str(path.relative_to(folder))})}
-    data |= {"image": known["image"], **fields}
-    listed = ", ".join(str(one.relative_to(folder)) for one in paths)
-    said = [f"{listed}: a row per sample, files in column {known['image']!r}", *said]
-    given: dict[str, str] = {}
+    data |= {"image": roles["image"], **fields}
+    listed = ", ".join(str(table_path.relative_to(folder)) for table_path in paths)
+    remarks = [f"{listed}: a row per sample, files in column {roles['image']!r}", *remarks]
+    chosen: dict[str, str] = {}
     if splits:
         firsts = {
-            name: str(next(iter(table(folder / file, ()))).values[known["image"]]) for name, file in splits.items()
+            name: str(next(iter(table(folder / file, ()))).values[roles["image"]]) for name, file in splits.items()
         }
         roots = {name: _root(folder, folder / file, firsts[name]) for name, file in splits.items()}
         data |= {"root": roots["train"]} if len(set(roots.values())) == 1 else {"roots": roots}
-        given, drawn = scored(splits)
-        if "roots" in data and "test" in given and "test" not in roots:
+        chosen, drawn = scored(splits)
+        if "roots" in data and "test" in chosen and "test" not in roots:
             data["roots"] = {"train": roots["train"], "test": roots["validation"]}
-        said += drawn
+        remarks += drawn
     else:
         data["root"] = _root(folder, path, first)
-        given = {key: known[part] for key, part in (("column", "split"), ("group", "group")) if known[part]}
-        if "column" in given:
-            there = sorted({str(row.values.get(given["column"])) for row in table(path, ())})
-            values, drawn = scored(splits_in(there, whole=True))
-            given |= values
-            said += drawn
-    said.append(f"taken for {task}")
-    parts = {"benchmark": {**about, "task": task}, "data": data, **({"splits": given} if given else {})}
-    return Guess(parts, tuple(said))
+        chosen = {key: roles[part] for key, part in (("column", "split"), ("group", "group")) if roles[part]}
+        if "column" in chosen:
+            marks = sorted({str(row.values.get(chosen["column"])) for row in table(path, ())})
+            values, drawn = scored(splits_in(marks, exact=True))
+            chosen |= values
+            remarks += drawn
+    remarks.append(f"taken for {task}")
+    parts = {
+        "benchmark": {**about, "task": task},
+        "data": data,
+        **({"splits": chosen} if chosen else {}),
+    }
+    return Guess(parts, tuple(remarks))
 
 
 def _root(folder: Path, path: Path, first: str) -> str:
     """Where a table's pictures lie: beside it, or in a folder there."""
     inner = [
-        one for one in ("images", "Images", "img", "data", "train", "pictures", "photos") if (folder / one).is_dir()
+        name for name in ("images", "Images", "img", "data", "train", "pictures", "photos") if (folder / name).is_dir()
     ]
-    others = sorted(one.name for one in folder.iterdir() if one.is_dir() and one.name not in inner)
+    further = sorted(inside.name for inside in folder.iterdir() if inside.is_dir() and inside.name not in inner)
     beside = str(path.parent.relative_to(folder))
-    return next((root for root in (beside, ".", *inner, *others) if (folder / root / first).exists()), ".")
+    return next((root for root in (beside, ".", *inner, *further) if (folder / root / first).exists()), ".")
 
 
 def _task_of(
-    path: Path, columns: list[str], known: dict[str, str], rows: Sequence[Any]
+    path: Path, columns: list[str], roles: dict[str, str], rows: Sequence[Any]
 ) -> tuple[str, dict[str, Any], list[str]]:
     """The task that a table's columns are for, the fields that name them, and what else a reader should hear."""
-    second = known["image2"] if known["image2"] != known["image"] else ""
-    if second and known["caption"] and known["caption2"]:
-        fields = {"image2": second, "text": known["caption"], "text2": known["caption2"]}
+    second = roles["image2"] if roles["image2"] != roles["image"] else ""
+    if second and roles["caption"] and roles["caption2"]:
+        fields = {"image2": second, "text": roles["caption"], "text2": roles["caption2"]}
         return "pair-scoring", fields, ["two pictures and two captions in each row"]
-    said: list[str] = []
-    target = known["target"]
-    rest = [name for name in columns if name not in {known[part] for part in ("image", "split", "group")}]
-    if not target and not known["caption"] and rest:
-        marks = [name for name in rest if all(_is_mark(row.get(name)) for row in rows)]
+    remarks: list[str] = []
+    target = roles["target"]
+    remaining = [name for name in columns if name not in {roles[part] for part in ("image", "split", "group")}]
+    if not target and not roles["caption"] and remaining:
+        marks = [name for name in remaining if all(_is_mark(row.get(name)) for row in rows)]
         if len(marks) > 1:
-            said = [f"a label in each of {len(marks)} columns of 0 and 1: {', '.join(marks[:8])}"]
-            return "multi-label", {"labels": marks}, said
-        if len(rest) == 1:
-            (target,) = rest
-            said = [f"labels in column {target!r}, the only other one"]
+            remarks = [f"a label in each of {len(marks)} columns of 0 and 1: {', '.join(marks[:8])}"]
+            return "multi-label", {"labels": marks}, remarks
+        if len(remaining) == 1:
+            (target,) = remaining
+            remarks = [f"labels in column {target!r}, the only other one"]
     if not target:
-        if known["caption"]:
-            return "image-text", {"text": known["caption"]}, [f"captions in column {known['caption']!r}"]
+        if roles["caption"]:
+            return "image-text", {"text": roles["caption"]}, [f"captions in column {roles['caption']!r}"]
         raise DataError(
             f"{path} has no column of labels or captions among {', '.join(columns)}; expected e.g. 'label' or 'caption'"
         )
@@ -147,17 +151,17 @@ def _task_of(
     classes = (
         target.casefold() in _OF_CLASSES and all(float(value).is_integer() for value in values) if numbers else True
     )
-    if str(rows[0][known["image"]]).lower().endswith(VIDEOS):
-        return ("video-regression" if numbers else "video-classification"), fields, said
-    if known["text"] and known["text"] != target:
-        return "relational", {**fields, "text": known["text"]}, [*said, f"questions in column {known['text']!r}"]
+    if str(rows[0][roles["image"]]).lower().endswith(VIDEOS):
+        return ("video-regression" if numbers else "video-classification"), fields, remarks
+    if roles["text"] and roles["text"] != target:
+        return "relational", {**fields, "text": roles["text"]}, [*remarks, f"questions in column {roles['text']!r}"]
     if any("|" in value for value in values):
-        return "multi-label", fields, said
+        return "multi-label", fields, remarks
     if all(value.lower().endswith(PICTURES) for value in values):
-        return "segmentation", fields, [*said, "class maps need names: fill in [classes] names"]
+        return "segmentation", fields, [*remarks, "class maps need names: fill in [classes] names"]
     if not classes:
-        return "regression", fields, [*said, f"numbers in column {target!r}, to be predicted"]
-    return "image-classification", fields, said
+        return "regression", fields, [*remarks, f"numbers in column {target!r}, to be predicted"]
+    return "image-classification", fields, remarks
 
 
 def _is_mark(value: object) -> bool:

@@ -20,7 +20,7 @@ from gate_data.readers.folders import PICTURES, SPLIT_WORDS, classes_in, is_save
 from gate_data.readers.tables import read_json
 
 
-def guess(folder: Path, taken: Callable[[str], bool] = is_known, table: Path | None = None) -> Guess:
+def guess(folder: Path, is_known_set: Callable[[str], bool] = is_known, table: Path | None = None) -> Guess:
     """Look at a folder and say what benchmark it could be.
 
     Recognised are folders of classes, of pictures or clips, with or without folders of splits around them (ImageNet's
@@ -32,7 +32,7 @@ def guess(folder: Path, taken: Callable[[str], bool] = is_known, table: Path | N
     Args:
         folder: to be looked at; or a table, whose paths start at its folder.
         table: the table or COCO file that counts, where the folder holds several.
-        taken: whether an id is that of a known data set, for which results on these data could pass.
+        is_known_set: whether an id is that of a known data set, for which results on these data could pass.
 
     Returns:
         The file's content, and what was found.
@@ -61,16 +61,20 @@ def guess(folder: Path, taken: Callable[[str], bool] = is_known, table: Path | N
         if not table.is_file():
             raise DataError(f"{table} is not there; expected a table or COCO's JSON file in {folder}")
     identifier = _identifier(called)
-    known = taken(identifier)
-    about = {"id": f"my-{identifier}" if known else identifier, "title": called.name, "task": "image-classification"}
+    is_taken = is_known_set(identifier)
+    about = {
+        "id": f"my-{identifier}" if is_taken else identifier,
+        "title": called.name,
+        "task": "image-classification",
+    }
     try:
-        found = _named(folder, table, about) if table is not None else _looked_at(folder, about)
+        guessed = _named(folder, table, about) if table is not None else _looked_at(folder, about)
     except OSError as error:  # no rights, or a name in a table that no file can have
         raise DataError(f"{folder} cannot be looked at: {error.filename!s:.200}: {error.strerror}") from error
-    if not known:
-        return found
+    if not is_taken:
+        return guessed
     passing = f"{identifier} is the name of a known data set or pack, for which its results could pass"
-    return Guess(found.values, (*found.said, f"called my-{identifier}: {passing}"))
+    return Guess(guessed.values, (*guessed.remarks, f"called my-{identifier}: {passing}"))
 
 
 def _named(folder: Path, path: Path, about: dict[str, Any]) -> Guess:
@@ -86,10 +90,10 @@ def _looked_at(folder: Path, about: dict[str, Any]) -> Guess:
     if is_saved(folder):
         return _of_saved(folder, about)
     metadata = [
-        place / name
-        for place in (folder, *sorted(one for one in folder.iterdir() if one.name.casefold() in SPLIT_WORDS))
+        root / name
+        for root in (folder, *sorted(entry for entry in folder.iterdir() if entry.name.casefold() in SPLIT_WORDS))
         for name in ("metadata.csv", "metadata.jsonl", "metadata.parquet")
-        if (place / name).is_file()
+        if (root / name).is_file()
     ]
     if metadata:
         return of_tables(folder, metadata, about)
@@ -98,24 +102,24 @@ def _looked_at(folder: Path, about: dict[str, Any]) -> Guess:
     if tables and lists:
         listed = ", ".join(path.name for path in (*tables, *lists))
         raise DataError(f"{folder} holds {listed}: name one with --table, e.g. --table {tables[0].name}")
-    found = recognised(folder, about)
-    if found is not None:
-        return found
+    guessed = recognised(folder, about)
+    if guessed is not None:
+        return guessed
     return of_tables(folder, tables, about) if tables else _of_folders(folder, about)
 
 
 def _of_saved(folder: Path, about: dict[str, Any]) -> Guess:
     """What `datasets` saved: its columns are judged as a table's are."""
-    parts = [one for one in sorted(folder.iterdir()) if (one / "dataset_info.json").is_file()]
+    parts = [part for part in sorted(folder.iterdir()) if (part / "dataset_info.json").is_file()]
     path = (parts or [folder])[0] / "dataset_info.json"
-    about_it = read_json(path)
-    features = about_it.get("features") if isinstance(about_it, dict) else None
+    content = read_json(path)
+    features = content.get("features") if isinstance(content, dict) else None
     if not isinstance(features, dict) or not all(isinstance(kind, dict) for kind in features.values()):
         raise DataError(f"{path} has no 'features', an object of objects")
     pictures = [name for name, kind in features.items() if kind.get("_type") == "Image"]
     if not pictures:
         raise DataError(f"{folder}: datasets saved no column of pictures among {', '.join(features)}")
-    splits, said = scored(splits_in([one.name for one in parts]))
+    splits, remarks = scored(splits_in([part.name for part in parts]))
     fields: dict[str, Any] = {"image": pictures[0]}
     labels = {name: kind for name, kind in features.items() if name not in pictures}
     classed = next((name for name, kind in labels.items() if kind.get("_type") == "ClassLabel"), "")
@@ -137,8 +141,10 @@ def _of_saved(folder: Path, about: dict[str, Any]) -> Guess:
     else:
         raise DataError(f"{folder}: none of the columns {', '.join(features)} is a class, a caption or a number")
     values = {"benchmark": {**about, "task": task}, "data": {"kind": "datasets", **fields}}
-    what = f"saved by datasets ({', '.join(one.name for one in parts) or 'one split'}), pictures in {pictures[0]!r}"
-    return Guess({**values, **({"splits": splits} if splits else {})}, (what, *said, f"taken for {task}"))
+    summary = (
+        f"saved by datasets ({', '.join(part.name for part in parts) or 'one split'}), pictures in {pictures[0]!r}"
+    )
+    return Guess({**values, **({"splits": splits} if splits else {})}, (summary, *remarks, f"taken for {task}"))
 
 
 def _inner(kind: dict[str, Any]) -> dict[str, Any]:
@@ -147,38 +153,38 @@ def _inner(kind: dict[str, Any]) -> dict[str, Any]:
     return inner if isinstance(inner, dict) else {}
 
 
-def values_at(values: dict[str, dict[str, Any]], folder: Path, place: Path) -> dict[str, dict[str, Any]]:
+def values_at(values: dict[str, dict[str, Any]], folder: Path, target: Path) -> dict[str, dict[str, Any]]:
     """The same content for a file that lies elsewhere than in the folder that was looked at.
 
     Args:
         values: tables and fields, as in `Guess`, with paths from ``folder``.
         folder: that was looked at.
-        place: in which the file is to lie.
+        target: in which the file is to lie.
 
     Example:
         >>> values_at({"data": {"kind": "folders"}}, Path("photographs"), Path())["data"]["root"]
         'photographs'
     """
-    way = os.path.relpath(folder.parent if folder.is_file() else folder, place)
-    if way == ".":
+    step = os.path.relpath(folder.parent if folder.is_file() else folder, target)
+    if step == ".":
         return values
 
     def moved(path: object) -> str:
-        return os.path.normpath(os.path.join(way, str(path)))  # noqa: PTH118 - text in the file
+        return os.path.normpath(os.path.join(step, str(path)))  # noqa: PTH118 - text in the file
 
     data = dict(values["data"])
     data["root"] = moved(data.get("root", "."))
     data |= {name: moved(data[name]) for name in ("table", "annotations") if name in data}
     if "roots" in data:
         data["roots"] = {split: moved(root) for split, root in data["roots"].items()}
-    found = {**values, "data": data}
+    moved_values = {**values, "data": data}
     if "splits" in values:
         files = data["kind"] in ("coco", "table") and "table" not in data
-        found["splits"] = {
+        moved_values["splits"] = {
             name: moved(part) if files or str(part).endswith(".txt") else part
             for name, part in values["splits"].items()
         }
-    return found
+    return moved_values
 
 
 def write_benchmark(values: dict[str, dict[str, Any]], path: Path) -> None:
@@ -233,29 +239,29 @@ def benchmark_text(values: dict[str, dict[str, Any]]) -> str:
 
 def _of_folders(folder: Path, about: dict[str, Any]) -> Guess:
     names = classes_in(folder)
-    splits = splits_in(names, whole=True)
+    splits = splits_in(names, exact=True)
     data = {"kind": "folders"}
     clips = _holds_clips(folder / names[0], "*/*" if splits else "*")
     if clips:
         about = {**about, "task": "video-classification"}
-    what, endings = ("clips", VIDEOS) if clips else ("pictures", PICTURES)
+    kind, endings = ("clips", VIDEOS) if clips else ("pictures", PICTURES)
     if not splits:
-        found = files_of_classes(folder, endings)
-        count = sum(map(len, found.values()))
-        said = (f"{len(found)} folders of classes, {count} {what}", "test and validation are drawn, by class")
-        return Guess({"benchmark": about, "data": data}, said)
+        files = files_of_classes(folder, endings)
+        count = sum(map(len, files.values()))
+        remarks = (f"{len(files)} folders of classes, {count} {kind}", "test and validation are drawn, by class")
+        return Guess({"benchmark": about, "data": data}, remarks)
     if "train" not in splits:
         raise DataError(f"{folder} has {', '.join(splits.values())} but no train folder: are these splits or classes?")
-    others = [name for name in names if name not in splits.values()]
-    if others:
+    classes = [name for name in names if name not in splits.values()]
+    if classes:
         raise DataError(
-            f"{folder} holds {', '.join(splits.values())}, which look like splits, beside {', '.join(others[:5])}: "
+            f"{folder} holds {', '.join(splits.values())}, which look like splits, beside {', '.join(classes[:5])}: "
             f"move one or the other away, or write the file by hand"
         )
-    each = {split: files_of_classes(folder / name, endings) for split, name in splits.items()}
+    files_by_split = {split: files_of_classes(folder / name, endings) for split, name in splits.items()}
     listed = [
-        f"{name}/: {len(found)} classes, {sum(map(len, found.values()))} {what}"
-        for name, found in zip(splits.values(), each.values(), strict=True)
+        f"{name}/: {len(files)} classes, {sum(map(len, files.values()))} {kind}"
+        for name, files in zip(splits.values(), files_by_split.values(), strict=True)
     ]
     chosen, drawn = scored(splits)
     return Guess({"benchmark": about, "data": data, "splits": chosen}, (*listed, *drawn))
@@ -273,5 +279,5 @@ def _identifier(folder: Path) -> str:
 def _toml(value: Any) -> str:
     """A value as TOML: its strings and lists are JSON's, its tables are not."""
     if isinstance(value, dict):
-        return "{ " + ", ".join(f"{json.dumps(str(key))} = {_toml(one)}" for key, one in value.items()) + " }"
+        return "{ " + ", ".join(f"{json.dumps(str(key))} = {_toml(item)}" for key, item in value.items()) + " }"
     return json.dumps(value, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""Layouts of pictures with annotations as people download them: COCO, Pascal VOC, YOLO, and class maps."""
+"""Layouts of pictures with annotations as people download them: COCO, Pascal VOC, YOLO; class maps: `map_layouts`."""
 
 from __future__ import annotations
 
@@ -7,31 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from PIL import Image
-
 from gate_data.errors import DataError
-from gate_data.own.annotated import yolo_file
+from gate_data.own.annotated import first_pictures, yolo_file
+from gate_data.own.class_names import listed_names
 from gate_data.own.columns import scored, splits_in
+from gate_data.own.map_layouts import maps_layout
 from gate_data.own.spec import Guess
-from gate_data.readers import spread
-from gate_data.readers.decode import open_picture
 from gate_data.readers.folders import PICTURES, SPLIT_WORDS
 from gate_data.readers.json_lists import entries
 from gate_data.readers.source import read_text
 
-_PICTURES = ("images", "imgs", "img", "image", "jpegimages", "photos", "pictures", "inputs", "input", "img_dir", "data")
-_MAPS = (
-    "masks", "mask", "labels", "label", "annotations", "annotation", "annots", "ann_dir", "segmentation",
-    "segmentationclass", "segmentations", "gt", "ground_truth", "groundtruth", "targets",
-)  # fmt: skip
-_AFTER_SPLIT = ("annot", "_labels", "_masks", "_mask", "_annot", "_annotations", "labels", "masks", "_gt")
-_NAMES = ("classes.txt", "codes.txt", "labels.txt", "class_names.txt", "label_names.txt", "obj.names", "names.txt")
-"""Files of names of classes, a line each."""
-_MAPS_READ = 60
-"""Class maps that are read to see which values there are."""
-_INDEX = 64
-"""A value of a class map that is larger than their number by this is no index."""
 _START = 65_536
 """Bytes of a JSON file in which its fields are looked for, where its lists are not as they should be."""
 _MOST_CLASSES = 99_999
@@ -41,11 +26,11 @@ _BOXES, _CAPTIONS = "boxes", "captions"
 
 def recognised(folder: Path, about: dict[str, Any]) -> Guess | None:
     """What a folder of pictures with annotations holds, or None where it is none of the known layouts."""
-    inner = sorted(one for one in folder.iterdir() if one.is_dir() and not one.name.startswith("."))
-    for look in (_yolo, _coco, _voc, _maps):
-        found = look(folder, inner, about)
-        if found is not None:
-            return found
+    inner = sorted(entry for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+    for look in (_yolo, _coco, _voc, maps_layout):
+        guessed = look(folder, inner, about)
+        if guessed is not None:
+            return guessed
     return None
 
 
@@ -55,7 +40,7 @@ def of_coco(folder: Path, path: Path, about: dict[str, Any]) -> Guess:
     if not kind:
         raise DataError(f"{path} is no COCO file of boxes or captions: it lacks images and annotations with them")
     shape = _without_split(path.name)
-    files = [one for one in sorted(path.parent.glob("*.json")) if _without_split(one.name) == shape]
+    files = [file for file in sorted(path.parent.glob("*.json")) if _without_split(file.name) == shape]
     return _of_coco(folder, dict.fromkeys(files, kind), about, [])
 
 
@@ -86,17 +71,17 @@ def _first(path: Path, field: str) -> dict[str, Any] | None:
 
 
 def _coco(folder: Path, inner: Sequence[Path], about: dict[str, Any]) -> Guess | None:
-    places = [folder, *(one for one in inner if _is_place_of_lists(one.name))]
-    files = {path: kind for place in places for path in sorted(place.glob("*.json")) if (kind := coco_kind(path))}
+    places = [folder, *(entry for entry in inner if _is_place_of_lists(entry.name))]
+    files = {path: kind for root in places for path in sorted(root.glob("*.json")) if (kind := coco_kind(path))}
     if not files:
         return None
     boxes = {path: kind for path, kind in files.items() if kind == _BOXES}
-    others = [str(path.relative_to(folder)) for path in files if path not in boxes]
-    if boxes and others and all(path.parent == folder for path in files):
+    further = [str(path.relative_to(folder)) for path in files if path not in boxes]
+    if boxes and further and all(path.parent == folder for path in files):
         listed = ", ".join(str(path.relative_to(folder)) for path in files)
         raise DataError(f"{folder} holds several COCO files: {listed}; name one with --table")
-    said = [f"captions, too: --table {others[0]} takes them"] if boxes and others else []
-    return _of_coco(folder, boxes or files, about, said)
+    remarks = [f"captions, too: --table {further[0]} takes them"] if boxes and further else []
+    return _of_coco(folder, boxes or files, about, remarks)
 
 
 def _is_place_of_lists(name: str) -> bool:
@@ -107,7 +92,7 @@ def _without_split(name: str) -> str:
     return "".join("" if word in SPLIT_WORDS else word for word in re.split(r"([a-z]+)", name.casefold()))
 
 
-def _of_coco(folder: Path, files: Mapping[Path, str], about: dict[str, Any], said: list[str]) -> Guess:
+def _of_coco(folder: Path, files: Mapping[Path, str], about: dict[str, Any], remarks: list[str]) -> Guess:
     """One file of all pictures, or one for each split, all of one kind."""
     names = [str(path.relative_to(folder)) for path in files]
     splits = splits_in(names)
@@ -119,21 +104,21 @@ def _of_coco(folder: Path, files: Mapping[Path, str], about: dict[str, Any], sai
     first, kind = next(iter(files.items()))
     roots = {path: _root_of_coco(folder, path) for path in files}
     data: dict[str, Any] = {"kind": "coco"}
-    given: dict[str, dict[str, Any]]
+    parts: dict[str, dict[str, Any]]
     if len(files) == 1:
-        given = {"data": {**data, "root": roots[first], "table": names[0]}}
+        parts = {"data": {**data, "root": roots[first], "table": names[0]}}
     else:
         chosen, drawn = scored(splits)
-        said = [*said, *drawn]
+        remarks = [*remarks, *drawn]
         by_split = {split: roots[folder / name] for split, name in chosen.items()}
         same = len(set(by_split.values())) == 1
-        given = {"data": data | ({"root": by_split["train"]} if same else {"roots": by_split}), "splits": dict(chosen)}
+        parts = {"data": data | ({"root": by_split["train"]} if same else {"roots": by_split}), "splits": dict(chosen)}
     listed = ", ".join(names)
     if kind == _CAPTIONS:
-        what = f"{listed}: COCO captions, to be matched with their pictures"
-        return Guess({"benchmark": {**about, "task": "image-text"}, **given}, (what, *said))
+        remark = f"{listed}: COCO captions, to be matched with their pictures"
+        return Guess({"benchmark": {**about, "task": "image-text"}, **parts}, (remark, *remarks))
     return Guess(
-        {"benchmark": {**about, "task": "detection"}, **given}, (f"{listed}: COCO boxes, {_OR_CUT_OUT}", *said)
+        {"benchmark": {**about, "task": "detection"}, **parts}, (f"{listed}: COCO boxes, {_OR_CUT_OUT}", *remarks)
     )
 
 
@@ -145,22 +130,22 @@ def _root_of_coco(folder: Path, path: Path) -> str:
     first = _first(path, "images")
     name = str(first.get("file_name", "")) if first is not None else ""
     word = next(iter(splits_in([path.name])), "")
-    places = sorted(_folders(folder), key=lambda one: word not in splits_in([one.name]))  # the split's own first
+    places = sorted(_folders(folder), key=lambda root: word not in splits_in([root.name]))  # the split's own first
     places = [path.parent, folder, *places]
-    return next((str(one.relative_to(folder)) for one in places if name and (one / name).is_file()), ".")
+    return next((str(root.relative_to(folder)) for root in places if name and (root / name).is_file()), ".")
 
 
 def _folders(folder: Path, depth: int = 2) -> Iterator[Path]:
     """Folders in a folder, and in these."""
-    for one in sorted(folder.iterdir()):
-        if one.is_dir() and not one.name.startswith("."):
-            yield one
+    for entry in sorted(folder.iterdir()):
+        if entry.is_dir() and not entry.name.startswith("."):
+            yield entry
             if depth > 1:
-                yield from _folders(one, depth - 1)
+                yield from _folders(entry, depth - 1)
 
 
 def _holds(folder: Path, endings: Sequence[str]) -> bool:
-    return folder.is_dir() and any(one.suffix.lower() in endings for one in folder.iterdir() if one.is_file())
+    return folder.is_dir() and any(entry.suffix.lower() in endings for entry in folder.iterdir() if entry.is_file())
 
 
 def _voc(folder: Path, inner: Sequence[Path], about: dict[str, Any]) -> Guess | None:
@@ -175,19 +160,19 @@ def _voc(folder: Path, inner: Sequence[Path], about: dict[str, Any]) -> Guess | 
         if "test" in splits and not _is_annotated(folder, lists / "test.txt"):
             del splits["test"]  # as VOC2012 is handed out
         return _of_voc(data, splits if "train" in splits else {}, about)
-    by_split = splits_in([one.name for one in inner if _holds(one, (".xml",)) and _holds(one, PICTURES)])
+    by_split = splits_in([entry.name for entry in inner if _holds(entry, (".xml",)) and _holds(entry, PICTURES)])
     if "train" in by_split:
         return _of_voc({"root": ".", "annotations": "{}/*.xml"}, by_split, about)
     if _holds(folder, (".xml",)) and _holds(folder, PICTURES):
         return _of_voc({"root": ".", "annotations": "*.xml"}, {}, about)
     for place in inner:
-        pictures = [one for one in (*inner, folder) if one != place and _in_either(one)]
+        pictures = [entry for entry in (*inner, folder) if entry != place and _in_either(entry)]
         if not pictures:
             continue
         root = str(pictures[0].relative_to(folder))
         if _holds(place, (".xml",)):
             return _of_voc({"root": root, "annotations": f"{place.name}/*.xml"}, {}, about)
-        splits = splits_in([one.name for one in sorted(place.iterdir()) if _holds(one, (".xml",))])
+        splits = splits_in([entry.name for entry in sorted(place.iterdir()) if _holds(entry, (".xml",))])
         if splits and all(_holds(pictures[0] / name, PICTURES) for name in splits.values()):
             return _of_voc({"root": root, "annotations": f"{place.name}/{{}}/*.xml"}, splits, about)
     return None
@@ -203,10 +188,10 @@ def _is_annotated(folder: Path, path: Path) -> bool:
 
 
 def _of_voc(data: dict[str, Any], splits: dict[str, str], about: dict[str, Any]) -> Guess:
-    chosen, said = scored(splits)
+    chosen, remarks = scored(splits)
     parts = {"benchmark": {**about, "task": "detection"}, "data": {"kind": "voc", **data}}
     where = f"{data['annotations']}: Pascal VOC boxes, {_OR_CUT_OUT}"
-    return Guess({**parts, **({"splits": chosen} if chosen else {})}, (where, *said))
+    return Guess({**parts, **({"splits": chosen} if chosen else {})}, (where, *remarks))
 
 
 def _yolo(folder: Path, inner: Sequence[Path], about: dict[str, Any]) -> Guess | None:
@@ -214,23 +199,20 @@ def _yolo(folder: Path, inner: Sequence[Path], about: dict[str, Any]) -> Guess |
         content = _yaml(path)
         if isinstance(content, dict) and "names" in content and "train" in content:
             return _of_yaml(folder, path, content, about)
-    names = next((folder / one for one in _NAMES if (folder / one).is_file()), None)
-    places = [one for one in (folder, *_folders(folder)) if _holds(one, PICTURES)]
-    places = [one for one in places if any(yolo_file(picture).is_file() for picture in _some(one))]
+    places = [root for root in (folder, *_folders(folder)) if _holds(root, PICTURES)]
+    places = [root for root in places if any(yolo_file(picture).is_file() for picture in first_pictures(root))]
     if not places:
         return None
-    splits = splits_in([str(one.relative_to(folder)) for one in places])
+    splits = splits_in([str(root.relative_to(folder)) for root in places])
     if len(places) > 1 and "train" not in splits:
         return None
-    if names is None:
-        names = next((place / one for place in _folders(folder) for one in _NAMES if (place / one).is_file()), None)
-    files = [file for place in places for file in map(yolo_file, _some(place, 10**6)) if file.is_file()]
-    given = _lines(names) if names is not None else ()
-    said = [f"{len(files)} text files of YOLO's form beside their pictures, {_OR_CUT_OUT}"]
-    if not given:
-        given = tuple(f"class {number}" for number in range(_most_of_yolo(files) + 1))
-        said.append("names of classes are not there (classes.txt, data.yaml): fill in [classes] names")
-    return _of_yolo(given, splits if len(places) > 1 else {}, places[0].relative_to(folder), about, said)
+    files = [file for root in places for file in map(yolo_file, first_pictures(root, 10**6)) if file.is_file()]
+    remarks = [f"{len(files)} text files of YOLO's form beside their pictures, {_OR_CUT_OUT}"]
+    classes = listed_names(folder, *_folders(folder))
+    if not classes:
+        classes = tuple(f"class {number}" for number in range(_most_of_yolo(files) + 1))
+        remarks.append("names of classes are not there (classes.txt, data.yaml): fill in [classes] names")
+    return _of_yolo(classes, splits if len(places) > 1 else {}, places[0].relative_to(folder), about, remarks)
 
 
 def _of_yaml(folder: Path, path: Path, content: dict[str, Any], about: dict[str, Any]) -> Guess:
@@ -246,13 +228,13 @@ def _of_yaml(folder: Path, path: Path, content: dict[str, Any], about: dict[str,
             continue
         if not isinstance(value, str):
             raise DataError(f"{path}: {word!r} is no path; gate-runner takes one folder or list for each split")
-        place = _of_yolo_path(folder, _text(content.get("path")), value)
-        if place is None and split == "test":
+        part = _of_yolo_path(folder, _text(content.get("path")), value)
+        if part is None and split == "test":
             continue  # often named, and not handed out
-        if place is None:
+        if part is None:
             raise DataError(f"{path}: {word} is {value!r}, which is neither a folder nor a list in {folder}")
-        if place not in splits.values():
-            splits[split] = place
+        if part not in splits.values():
+            splits[split] = part
     return _of_yolo(names, splits, Path(), about, [f"{path.name}: YOLO's boxes, {_OR_CUT_OUT}"])
 
 
@@ -264,14 +246,16 @@ def _of_yolo_path(folder: Path, base: str, value: str) -> str | None:
     """A path of YOLO's file from the folder; such files are written for other machines, so its start may not hold."""
     parts = [part for part in Path(value).parts if part not in ("..", ".", "/")]
     tries = [Path(base) / value, Path(value), *(Path(*parts[start:]) for start in range(len(parts)))]
-    for one in tries:
-        place = folder / one
-        if place.exists() and place.resolve().is_relative_to(folder.resolve()):
-            return str(place.resolve().relative_to(folder.resolve()))
+    for tail in tries:
+        path = folder / tail
+        if path.exists() and path.resolve().is_relative_to(folder.resolve()):
+            return str(path.resolve().relative_to(folder.resolve()))
     return None
 
 
-def _of_yolo(names: Sequence[Any], splits: dict[str, str], root: Path, about: dict[str, Any], said: list[str]) -> Guess:
+def _of_yolo(
+    names: Sequence[Any], splits: dict[str, str], root: Path, about: dict[str, Any], remarks: list[str]
+) -> Guess:
     chosen, drawn = scored(splits)
     parts: dict[str, dict[str, Any]] = {
         "benchmark": {**about, "task": "detection"},
@@ -279,7 +263,7 @@ def _of_yolo(names: Sequence[Any], splits: dict[str, str], root: Path, about: di
         **({"splits": chosen} if chosen else {}),
         "classes": {"names": [str(name) for name in names]},
     }
-    return Guess(parts, (*said, *drawn))
+    return Guess(parts, (*remarks, *drawn))
 
 
 def _yaml(path: Path) -> Any:
@@ -299,128 +283,3 @@ def _most_of_yolo(files: Sequence[Path]) -> int:
     if len(longest) > len(str(_MOST_CLASSES)):
         raise DataError(f"{numbers[longest]}: a class has the number {longest:.20}, more than {_MOST_CLASSES:,}")
     return max(map(int, numbers))
-
-
-def _some(folder: Path, count: int = 5) -> list[Path]:
-    """A few pictures of a folder."""
-    found = sorted(one for one in folder.iterdir() if one.suffix.lower() in PICTURES and not one.name.startswith("."))
-    return found[:count]
-
-
-def _lines(path: Path) -> tuple[str, ...]:
-    return tuple(line.strip() for line in read_text(path).splitlines() if line.strip())
-
-
-def _maps(folder: Path, inner: Sequence[Path], about: dict[str, Any]) -> Guess | None:
-    """Pictures and class maps of their names, in folders that are called so."""
-    by_name = {one.name.casefold(): one.name for one in inner}
-    pictures = next((by_name[name] for name in _PICTURES if name in by_name), "")
-    maps = next((by_name[name] for name in _MAPS if name in by_name and by_name[name] != pictures), "")
-    found: tuple[str, str, dict[str, str]] | None = None
-    if pictures and maps:
-        splits = splits_in(sorted(one.name for one in (folder / pictures).iterdir() if one.is_dir()))
-        found = pictures, f"{maps}/{{}}/" if splits else f"{maps}/", splits
-    else:
-        splits = splits_in([one.name for one in inner if one.name.casefold() in SPLIT_WORDS])
-        after = next((end for end in _AFTER_SPLIT if splits and f"{splits.get('train')}{end}" in by_name.values()), "")
-        if after:
-            found = ".", f"{{}}{after}/", splits
-        elif splits and (here := folder / splits.get("train", "")).is_dir():
-            within = {one.name.casefold(): one.name for one in here.iterdir() if one.is_dir()}
-            pictures = next((within[name] for name in _PICTURES if name in within), "")
-            maps = next((within[name] for name in _MAPS if name in within and within[name] != pictures), "")
-            if pictures and maps:
-                splits = {split: f"{name}/{pictures}" for split, name in splits.items()}
-                found = ".", f"{{}}/../{maps}/", splits
-    if found is None:
-        return None
-    root, place, splits = found
-    first = _some(folder / root / splits["train"] if "train" in splits else folder / root, 1)
-    near = folder / place.replace("{}", splits.get("train", ""))
-    if not first or not near.is_dir() or ("train" not in splits and splits):
-        return None
-    stem = first[0].stem
-    ends = [one for one in near.iterdir() if one.name.startswith(stem) and one.suffix.lower() in PICTURES]
-    if not ends:
-        return None
-    end = min(ends, key=lambda one: len(one.name)).name[len(stem) :]
-    chosen, said = scored(splits)
-    pattern = f"{place}*{end}"
-    classes, told = _classes_of_maps(folder, near, end)
-    parts: dict[str, dict[str, Any]] = {
-        "benchmark": {**about, "task": "segmentation"},
-        "data": {"kind": "maps", "root": root, "annotations": pattern, **classes.pop("data", {})},
-        **({"splits": chosen} if chosen else {}),
-        "classes": classes,
-    }
-    return Guess(parts, (f"{pattern}: a class map for each picture of {root}", *said, *told))
-
-
-def _classes_of_maps(folder: Path, maps: Path, end: str) -> tuple[dict[str, Any], list[str]]:
-    """Fields of the classes, by the values that some of the maps have."""
-    files = sorted(one for one in maps.iterdir() if one.name.endswith(end))
-    files = [files[row] for row in spread([0] * len(files), min(len(files), _MAPS_READ))]
-    table = folder / "class_dict.csv"
-    if table.is_file():
-        return _of_class_dict(table)
-    values: set[int] = set()
-    for file in files:
-        with open_picture(str(file)) as image:
-            read = np.asarray(image)
-        if read.ndim != 2:
-            return _of_colours(files)
-        values |= {int(value) for value in np.unique(read)}
-        if len(values) > 4 * _INDEX and read.dtype == np.uint8:
-            break
-    others = sorted(values - {255})
-    if values == {0, 255} or values == {0, 1}:
-        names = ["background", "foreground"]
-        data: dict[str, Any] = {"data": {"ignored": []}} if 255 in values else {}
-        return {"names": names, **({"values": [0, 255]} if 255 in values else {}), **data}, [
-            "two values: background, foreground"
-        ]
-    if not others or others[-1] > len(others) + _INDEX:
-        listed = ", ".join(map(str, sorted(values)[:12]))
-        raise DataError(f"{maps}: the values of the class maps ({listed} …) are no numbers of classes")
-    given = next((_lines(folder / name) for name in _NAMES if (folder / name).is_file()), ())
-    said = [
-        f"class maps have the values {_spans(others)}" + (", and 255, which counts nowhere" if 255 in values else "")
-    ]
-    if len(given) > others[-1]:
-        return {"names": list(given)}, said
-    said.append("names of the values are not there (classes.txt): [classes] names can say them")
-    return {"names": [f"class {value}" for value in others], "values": others}, said
-
-
-def _of_colours(files: Sequence[Path]) -> tuple[dict[str, Any], list[str]]:
-    colours: set[tuple[int, int, int]] = set()
-    for file in files:
-        with open_picture(str(file)) as image:
-            pixels = np.asarray(image.convert("RGB").resize((256, 256), Image.Resampling.NEAREST)).reshape(-1, 3)
-        colours |= {(int(red), int(green), int(blue)) for red, green, blue in np.unique(pixels, axis=0)}
-        if len(colours) > _INDEX:
-            raise DataError(f"{file} has more than {_INDEX} colours: save class maps as PNG without smoothing")
-    listed = sorted(colours)
-    return (
-        {
-            "names": [f"colour {red} {green} {blue}" for red, green, blue in listed],
-            "colours": [list(one) for one in listed],
-        },
-        [f"coloured class maps, {len(listed)} colours: [classes] names can say what they are"],
-    )
-
-
-def _of_class_dict(path: Path) -> tuple[dict[str, Any], list[str]]:
-    """Names and colours, as CamVid is handed out on Kaggle."""
-    from gate_data.readers import table
-
-    rows = list(table(path, ["name", "r", "g", "b"]))
-    colours = [[row.integer(channel, 0, 255) for channel in "rgb"] for row in rows]
-    return {"names": [row.text("name") for row in rows], "colours": colours}, [f"{path.name}: {len(rows)} colours"]
-
-
-def _spans(values: Sequence[int]) -> str:
-    """``0 to 11``, or the numbers where there are gaps."""
-    if list(values) == list(range(values[0], values[-1] + 1)):
-        return f"{values[0]} to {values[-1]}"
-    return ", ".join(map(str, values[:12])) + (" …" if len(values) > 12 else "")

@@ -125,15 +125,15 @@ def _class_map(own: OwnBenchmark, path: Path) -> ClassMap:
     names, values, colours = own.classes.names, own.classes.values, own.classes.colours
     if len(names) < 2:
         raise DataError(f"{path}: field 'classes.names' is missing: a name for each value of the class maps")
-    for field, given in (("values", values), ("colours", colours)):
-        if given and len(given) != len(names):
-            raise DataError(f"{path}: field 'classes.{field}' has {len(given)} entries for {len(names)} names")
+    for field, listed in (("values", values), ("colours", colours)):
+        if listed and len(listed) != len(names):
+            raise DataError(f"{path}: field 'classes.{field}' has {len(listed)} entries for {len(names)} names")
     if colours:
         return ClassMap(
-            {place: place for place in range(len(names))},
+            {index: index for index in range(len(names))},
             others=IGNORED,
-            colours={colour: place for place, colour in enumerate(colours)},
+            colours={colour: index for index, colour in enumerate(colours)},
         )
     numbers = values or tuple(range(len(names)))
     ignored = [value for value in own.data.ignored if value not in numbers]
-    return ClassMap({value: place for place, value in enumerate(numbers)}, ignored, None)
+    return ClassMap({value: index for index, value in enumerate(numbers)}, ignored, None)

@@ -54,30 +54,30 @@ def _said(path: Path, text: str, error: ValidationError) -> str:
     """The first thing that is wrong, where it stands, and how many more there are."""
     problems = error.errors(include_url=False)
     first = problems[0]
-    place = [str(one) for one in first["loc"]]
-    line = line_of(text, place)
+    path_in_file = [str(part) for part in first["loc"]]
+    line = line_of(text, path_in_file)
     where = f"{path}{f', line {line}' if line else ''}"
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-    name = ".".join(place)
+    name = ".".join(path_in_file)
     if first["type"] == "extra_forbidden":
-        near = difflib.get_close_matches(place[-1], _known(place[:-1]), n=1, cutoff=0.5)
-        known = f"; nearest: {near[0]}" if near else f"; there are: {', '.join(_known(place[:-1]))}"
-        return f"{where}: no field {name!r}{known}{more}"
+        near = difflib.get_close_matches(path_in_file[-1], _known(path_in_file[:-1]), n=1, cutoff=0.5)
+        hint = f"; nearest: {near[0]}" if near else f"; there are: {', '.join(_known(path_in_file[:-1]))}"
+        return f"{where}: no field {name!r}{hint}{more}"
     if first["type"] == "missing":
         return f"{where}: field {name!r} is missing{more}"
     return f"{where}: field {name!r} is {first['input']!r:.80}: {first['msg']}{more}"
 
 
-def _known(place: Sequence[str]) -> list[str]:
+def _known(path_in_file: Sequence[str]) -> list[str]:
     """Names of the fields at a place."""
     model: type[BaseModel] = OwnBenchmark
-    for name in place:
+    for name in path_in_file:
         field: Any = model.model_fields[name].annotation
         model = field
     return list(model.model_fields)
 
 
-def line_of(text: str, place: Sequence[str]) -> int | None:
+def line_of(text: str, path_in_file: Sequence[str]) -> int | None:
     r"""The line of a key (``a.b`` is ``b`` under ``[a]``), or of the nearest table above it.
 
     Example:
@@ -91,8 +91,8 @@ def line_of(text: str, place: Sequence[str]) -> int | None:
         key = re.match(r"""\s*["']?([A-Za-z0-9_-]+)["']?\s*(?:\.|=)""", line)
         if head:
             table = [part.strip(" \"'") for part in head[1].split(".")]
-            if list(place[: len(table)]) == table:
+            if list(path_in_file[: len(table)]) == table:
                 best = number
-        elif key and [*table, key[1]] == list(place[: len(table) + 1]):
+        elif key and [*table, key[1]] == list(path_in_file[: len(table) + 1]):
             return number
     return best

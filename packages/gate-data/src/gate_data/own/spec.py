@@ -36,7 +36,7 @@ class Guess:
 
     Args:
         values: the tables and fields of the file.
-        said: what was found, a sentence each.
+        remarks: what was found, a sentence each.
 
     Example:
         >>> Guess({"data": {"kind": "folders"}}, ("3 folders of classes",)).values["data"]["kind"]
@@ -44,7 +44,7 @@ class Guess:
     """
 
     values: dict[str, dict[str, Any]]
-    said: tuple[str, ...]
+    remarks: tuple[str, ...]
 
 
 class _Part(BaseModel):
@@ -137,6 +137,12 @@ class Splits(_Part):
     validation_share: Annotated[float, Field(gt=0, lt=1, description="Drawn from training where none is given.")] = 0.1
     test_share: Annotated[float, Field(gt=0, lt=1, description="Drawn where no test split is given.")] = 0.2
     seed: Annotated[int, Field(ge=0, description="Of what is drawn.")] = 0
+
+    @property
+    def named(self) -> dict[str, str]:
+        """What each split is called in the data, of those that the file names."""
+        values = {"train": self.train, "validation": self.validation, "test": self.test}
+        return {split: value for split, value in values.items() if value}
 
 
 class Classes(_Part):

@@ -39,14 +39,14 @@ def summary(own: OwnBenchmark, folder: Path) -> list[str]:
     assert originals.parts is not None
     parts = originals.parts(folder)
     lists = parts.splits(own.splits.validation_share, grouped=bool(own.splits.group))
-    said = [", ".join(f"{name} {len(samples):,}" for name, samples in lists.items() if samples)]
+    sentences = [", ".join(f"{name} {len(samples):,}" for name, samples in lists.items() if samples)]
     if own.benchmark.task == "detection":
         from gate_data.own.boxes import objects_of  # it imports torch
 
-        said.append(_counted(objects_of(own, folder), parts.classes, "objects of"))
+        sentences.append(_counted(objects_of(own, folder), parts.classes, "objects of"))
     else:
-        said += _of_targets(lists, parts.classes)
-    return [*said, *filter(None, [parts.note]), *doubts(own, parts)]
+        sentences += _of_targets(lists, parts.classes)
+    return [*sentences, *filter(None, [parts.note]), *doubts(own, parts)]
 
 
 def _of_targets(lists: dict[str, Sequence[Sample]], classes: tuple[str, ...]) -> list[str]:
@@ -54,8 +54,8 @@ def _of_targets(lists: dict[str, Sequence[Sample]], classes: tuple[str, ...]) ->
     kind = type(samples[0].target)
     if classes and kind in (int, tuple):
         counts = {name: positives(split, len(classes)) for name, split in lists.items()}
-        whole = [sum(counts[name][place] for name in counts) for place in range(len(classes))]
-        return [_counted([whole, counts["test"]], classes, "")]
+        totals = [sum(counts[name][index] for name in counts) for index in range(len(classes))]
+        return [_counted([totals, counts["test"]], classes, "")]
     if kind is float and any(sample.target for sample in samples):
         values = [float(sample.target) for sample in samples]
         mean = sum(values) / len(values)
@@ -63,11 +63,11 @@ def _of_targets(lists: dict[str, Sequence[Sample]], classes: tuple[str, ...]) ->
     return [f"{len(classes)} classes: {', '.join(classes[:_CLASSES_SHOWN])}"] if classes else []
 
 
-def _counted(counts: Sequence[Sequence[int]], classes: Sequence[str], what: str) -> str:
-    whole, tested = counts
-    order = sorted(range(len(classes)), key=lambda place: -whole[place])
+def _counted(counts: Sequence[Sequence[int]], classes: Sequence[str], unit: str) -> str:
+    totals, tested = counts
+    order = sorted(range(len(classes)), key=lambda index: -totals[index])
     shown = order if len(order) <= _CLASSES_SHOWN else [*order[: _CLASSES_SHOWN - 5], *order[-5:]]
-    listed = [f"{classes[place]} {whole[place]:,} ({tested[place]:,})" for place in shown]
+    listed = [f"{classes[index]} {totals[index]:,} ({tested[index]:,})" for index in shown]
     if len(order) > _CLASSES_SHOWN:
         listed.insert(-5, f"… {len(order) - _CLASSES_SHOWN} more …")
-    return f"{what} {len(classes)} classes (all, of them test): {', '.join(listed)}".strip()
+    return f"{unit} {len(classes)} classes (all, of them test): {', '.join(listed)}".strip()

@@ -106,8 +106,8 @@ def looked_at(folder: Path, path: Path, table: Path | None = None) -> tuple[dict
     try:
         counts = summary(own, path.parent)
     except DataError as error:
-        raise DataError(f"{folder} was taken for this: {'; '.join(found.said)}. But {error}") from error
-    return values, [*found.said, *counts]
+        raise DataError(f"{folder} was taken for this: {'; '.join(found.remarks)}. But {error}") from error
+    return values, [*found.remarks, *counts]
 
 
 def write_own(values: dict[str, dict[str, Any]], path: Path) -> None:
