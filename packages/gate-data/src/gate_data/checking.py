@@ -82,14 +82,14 @@ def check_data(
 def _checked(name: str, originals: Originals[Any], root: Path, deep: bool, near: NearDuplicates | None) -> Found:
     sheet = SHEETS.get(name) or ICINW.get(name)
     try:
-        place = originals.find(root)
+        folder = originals.find(root)
     except DataError as error:
         where = f"; {sheet.site}, about {sheet.gigabytes:g} GB" if sheet is not None and sheet.gigabytes else ""
         return Found(name, "missing", problems=(f"{error}{where}",))
     expected = sheet.sizes if sheet is not None and any(sheet.sizes) else None
     try:
-        originals.check(place)
-        parts = originals.parts(place) if originals.parts is not None else None
+        originals.check(folder)
+        parts = originals.parts(folder) if originals.parts is not None else None
     except DataError as error:
         return Found(name, "wrong", expected=expected, problems=(str(error),))
     if parts is None:
@@ -108,32 +108,32 @@ def _checked(name: str, originals: Originals[Any], root: Path, deep: bool, near:
     short = differs or parts.missing or (published is None and expected is not None and counts != expected)
     right = "incomplete" if short else "whole"
     state = "wrong" if problems else right
-    said = tuple(filter(None, [differs, parts.note]))
+    remarks = tuple(filter(None, [differs, parts.note]))
     alike: tuple[str, ...] = ()
     if near is not None:
         alike = tuple(near({side: _sources(samples) for side, samples in sides.items()}))
-    return Found(name, state, counts, expected, tuple(problems) or said, alike)
+    return Found(name, state, counts, expected, tuple(problems) or remarks, alike)
 
 
 def _overlaps(sides: Mapping[str, Sequence[Sample]]) -> list[str]:
     """Files, and patients, lesions, films or scenes, that are in two splits."""
-    found = []
-    for (first, one), (second, other) in itertools.combinations(sides.items(), 2):
-        texts = any(sample.text for sample in one)  # of a picture several questions may be asked, in one split
-        files = {sample.source for sample in one} & {sample.source for sample in other}
+    shared_by = []
+    for (first, members), (second, further) in itertools.combinations(sides.items(), 2):
+        texts = any(sample.text for sample in members)  # of a picture several questions may be asked, in one split
+        files = {sample.source for sample in members} & {sample.source for sample in further}
         if files:
             example = next(iter(files))
             shown = described(example[0]) if type(example) is tuple else described(example)  # type: ignore[arg-type]
-            found.append(f"{len(files)} files are in {first} and in {second}, such as {shown}")
-        groups = ({sample.group for sample in one} & {sample.group for sample in other}) - {""}
+            shared_by.append(f"{len(files)} files are in {first} and in {second}, such as {shown}")
+        groups = ({sample.group for sample in members} & {sample.group for sample in further}) - {""}
         if groups and not texts:
-            found.append(f"{len(groups)} groups are in {first} and in {second}, such as {min(groups)}")
-    return found
+            shared_by.append(f"{len(groups)} groups are in {first} and in {second}, such as {min(groups)}")
+    return shared_by
 
 
 def _same_contents(sides: Mapping[str, Sequence[Sample]], deep: bool) -> list[str]:
-    seen: dict[str, tuple[str, str]] = {}
-    found = []
+    owners: dict[str, tuple[str, str]] = {}
+    twins = []
     for name, samples in sides.items():
         sources = [source for source in _sources(samples) if not isinstance(source, Stored)]
         rows = range(len(sources)) if deep else spread([0] * len(sources), _HASHED)
@@ -146,16 +146,16 @@ def _same_contents(sides: Mapping[str, Sequence[Sample]], deep: bool) -> list[st
                     str(source.box) if isinstance(source, Cut) else ""
                 )
             except DataError as error:
-                found.append(str(error))
+                twins.append(str(error))
                 continue
-            other = seen.setdefault(digest, (name, described(source)))
-            if other[0] != name and other[1] != described(source):
-                found.append(f"{described(source)} of {name} has the content of {other[1]} of {other[0]}")
-    return found
+            owner = owners.setdefault(digest, (name, described(source)))
+            if owner[0] != name and owner[1] != described(source):
+                twins.append(f"{described(source)} of {name} has the content of {owner[1]} of {owner[0]}")
+    return twins
 
 
 def _broken(splits: Mapping[str, Sequence[Sample]], deep: bool) -> list[str]:
-    found = []
+    broken = []
     for samples in splits.values():
         sources = _sources(samples)
         for row in range(len(sources)) if deep else spread([0] * len(sources), _SAMPLED):
@@ -168,8 +168,8 @@ def _broken(splits: Mapping[str, Sequence[Sample]], deep: bool) -> list[str]:
                 else:
                     decode(source)
             except DataError as error:
-                found.append(str(error))
-    return found
+                broken.append(str(error))
+    return broken
 
 
 def _wrong_maps(
@@ -178,14 +178,14 @@ def _wrong_maps(
     """Class maps and depths that cannot be read, or hold a value that is none."""
     if read is None:
         return []
-    found = []
+    wrong = []
     for samples in splits.values():
         for row in range(len(samples)) if deep else spread([0] * len(samples), _SAMPLED):
             try:
                 read(samples[row].target, MAP_SIDE)
             except DataError as error:
-                found.append(str(error))
-    return found
+                wrong.append(str(error))
+    return wrong
 
 
 def _sources(samples: Iterable[Sample]) -> list[Source]:

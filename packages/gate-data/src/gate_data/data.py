@@ -67,9 +67,9 @@ class Split(Generic[Kind]):
         counts = {"targets": len(self.targets)}
         if self.groups is not None:
             counts["groups"] = len(self.groups)
-        for name, other in counts.items():
-            if other != count:
-                raise DataError(f"a split has {count} images and {other} {name}; expected as many")
+        for name, length in counts.items():
+            if length != count:
+                raise DataError(f"a split has {count} images and {length} {name}; expected as many")
         if texts and (count == 0 or len(texts) % count):
             raise DataError(f"a split has {count} images and {len(texts)} texts; expected as many, or a multiple")
 
@@ -86,8 +86,8 @@ class Split(Generic[Kind]):
         """
         texts = self.texts
         if texts:
-            each = len(texts) // len(self)
-            texts = tuple(texts[each * at + place] for at in index.tolist() for place in range(each))
+            per_sample = len(texts) // len(self)
+            texts = tuple(texts[per_sample * at + place] for at in index.tolist() for place in range(per_sample))
         return Split(
             self.images.take(index.tolist()) if isinstance(self.images, Pictures) else self.images[index],
             _taken(self.targets, index),

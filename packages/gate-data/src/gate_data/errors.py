@@ -26,8 +26,8 @@ class StorageError(UsageError):
             >>> str(StorageError.about(Path("runs/a.json"), OSError(28, "No space left on device")))
             'cannot write runs/a.json: No space left on device; what is finished is kept, the same command continues'
         """
-        what = error.strerror or type(error).__name__
-        return cls(f"cannot write {path}: {what}; what is finished is kept, the same command continues")
+        reason = error.strerror or type(error).__name__
+        return cls(f"cannot write {path}: {reason}; what is finished is kept, the same command continues")
 
 
 class DataError(UsageError):
@@ -47,14 +47,14 @@ def printable(text: str) -> str:
     return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
 
 
-def unknown(kind: str, name: str, known: Iterable[str]) -> UsageError:
+def unknown(kind: str, name: str, existing: Iterable[str]) -> UsageError:
     """An error for a name that nothing has, with the nearest names that exist.
 
     Example:
         >>> str(unknown("benchmark", "cifar10", ["cifar100", "mini"]))
         "unknown benchmark 'cifar10'; nearest: cifar100"
     """
-    names = list(known)
+    names = list(existing)
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     offer = "nearest" if near else "there are"
     return UsageError(f"unknown {kind} {name!r}; {offer}: {', '.join(near or sorted(names))}")

@@ -16,7 +16,7 @@ def named(where: Any) -> Any:
     if not isinstance(where, str):
         return where
     module, _, name = where.partition(":")
-    found = importlib.import_module(module)
-    if not name or not hasattr(found, name):
+    module_object = importlib.import_module(module)
+    if not name or not hasattr(module_object, name):
         raise ImportError(f"{where!r}: module {module!r} has no {name!r}")
-    return getattr(found, name)
+    return getattr(module_object, name)

@@ -60,16 +60,16 @@ class SplitDataset(Dataset[tuple[Any, ...]]):
         """
         if not -len(self) <= index < len(self):
             raise IndexError(f"item {index} of a split with {len(self)}")
-        place = index % len(self)
-        image = self.split.images[place]
+        position = index % len(self)
+        image = self.split.images[position]
         shown = image if self.transform is None else self.transform(image)
-        target = self.split.targets[place] if isinstance(self.split.targets, torch.Tensor) else None
+        target = self.split.targets[position] if isinstance(self.split.targets, torch.Tensor) else None
         if target is None:
-            target = self.split.targets.collate(torch.tensor([place]))
+            target = self.split.targets.collate(torch.tensor([position]))
         if not self.split.texts:
             return shown, target
-        each = len(self.split.texts) // len(self)
-        return shown, self.split.texts[each * place : each * (place + 1)], target
+        per_sample = len(self.split.texts) // len(self)
+        return shown, self.split.texts[per_sample * position : per_sample * (position + 1)], target
 
 
 @dataclass(frozen=True)

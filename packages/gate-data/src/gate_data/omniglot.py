@@ -72,20 +72,20 @@ def load(pair: tuple[Path, Path], request: DataRequest) -> Data:
 
 
 def _listing(path: Path) -> Alphabets:
-    found: dict[str, dict[str, list[Member]]] = defaultdict(lambda: defaultdict(list))
+    drawings: dict[str, dict[str, list[Member]]] = defaultdict(lambda: defaultdict(list))
     for member in sorted(archives.members(path)):
         parts = member.split("/")
         if member.endswith(".png") and len(parts) == 4:
-            found[parts[1]][parts[2]].append(Member(str(path), member))
-    if not found:
+            drawings[parts[1]][parts[2]].append(Member(str(path), member))
+    if not drawings:
         raise DataError(f"{path} holds no drawings; expected members like SET/ALPHABET/character01/0001_01.png")
-    return found
+    return drawings
 
 
 def _read(alphabets: Alphabets, limit: int | None) -> Split:
     signs = [members for signs in alphabets.values() for members in signs.values()]
     chosen = few_classes([Sample(member, label) for label, own in enumerate(signs) for member in own], limit)
-    rank = {label: place for place, label in enumerate(sorted({sample.target for sample in chosen}))}
+    rank = {label: index for index, label in enumerate(sorted({sample.target for sample in chosen}))}
     grey = 255 - np.stack([np.asarray(decode(sample.source).convert("L")) for sample in chosen])  # type: ignore[arg-type]  # a member, not frames
     images = torch.from_numpy(grey)[:, None].expand(-1, 3, -1, -1)
     return Split(images, as_targets([rank[sample.target] for sample in chosen]))

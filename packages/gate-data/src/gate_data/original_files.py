@@ -147,26 +147,26 @@ def from_lists(
     expected: str, find: Callable[[Path], Place], parts: Callable[[Place], Parts], **form: Any
 ) -> Originals[Place]:
     """Originals that are lists of samples: all that a data set has to say is how its lists are read."""
-    made = Form(**form)
+    checked_form = Form(**form)
 
-    def check(place: Place) -> None:
-        splits_of(listed(place), made, str(place))
+    def check(location: Place) -> None:
+        splits_of(listed(location), checked_form, str(location))
 
-    def load(place: Place, request: DataRequest) -> Data:
-        return to_data(listed(place), made, request, str(place))
+    def load(location: Place, request: DataRequest) -> Data:
+        return to_data(listed(location), checked_form, request, str(location))
 
-    def listed(place: Place) -> Parts:
+    def listed(location: Place) -> Parts:
         with without_collector():
-            return parts(place)
+            return parts(location)
 
-    return Originals(expected, find, check, load, listed, made.read_map, made)
+    return Originals(expected, find, check, load, listed, checked_form.read_map, checked_form)
 
 
-def to_data(parts: Parts, form: Form, request: DataRequest, place: str) -> Data:
+def to_data(parts: Parts, form: Form, request: DataRequest, where: str) -> Data:
     """Lists of samples as three splits, within the request's limit."""
     from gate_data.data import Data
 
-    lists = splits_of(parts, form, place)
+    lists = splits_of(parts, form, where)
     note = request.compared(parts.note, *counted(parts), len(parts.classes))
     splits = []
     for name, samples in lists.items():
@@ -178,8 +178,8 @@ def to_data(parts: Parts, form: Form, request: DataRequest, place: str) -> Data:
             gone = {clips[row] for row in broken}
             chosen = [sample for sample in chosen if sample.source[0] not in gone]
         if request.skip_unreadable:
-            chosen, said = readable(chosen, _pictures(chosen, form, request.size), name)
-            note = "; ".join(filter(None, [note, said]))
+            chosen, remark = readable(chosen, _pictures(chosen, form, request.size), name)
+            note = "; ".join(filter(None, [note, remark]))
         splits.append(_split(chosen, form, request.size))
     return Data(splits[0], splits[1], splits[2], parts.classes, note)
 
@@ -194,17 +194,17 @@ def counted(parts: Parts) -> tuple[int, int]:
     return len(parts.train) + len(parts.validation or ()), len(parts.test)
 
 
-def splits_of(parts: Parts, form: Form, place: str) -> dict[str, Sequence[Sample]]:
+def splits_of(parts: Parts, form: Form, where: str) -> dict[str, Sequence[Sample]]:
     """Three lists, none of them empty that is needed."""
     lists = parts.splits(form.share, form.grouped)
     for name, samples in lists.items():
         if not samples and (form.trained or name == "test"):
-            raise DataError(f"{place}: the {name} split has no samples")
+            raise DataError(f"{where}: the {name} split has no samples")
     if form.few_shot:
         for first, second in (("train", "validation"), ("train", "test"), ("validation", "test")):
-            shared = {one.target for one in lists[first]} & {one.target for one in lists[second]}
+            shared = {sample.target for sample in lists[first]} & {sample.target for sample in lists[second]}
             if shared:
-                raise DataError(f"{place}: class {parts.classes[min(shared)]!r} is in {first} and in {second}")
+                raise DataError(f"{where}: class {parts.classes[min(shared)]!r} is in {first} and in {second}")
     return lists
 
 
@@ -223,7 +223,7 @@ def _strata(samples: Sequence[Sample]) -> list[int] | None:
     if isinstance(samples[0].target, int):
         return [sample.target for sample in samples]
     first = [sample.target[:8] for sample in samples]
-    number = {labels: place for place, labels in enumerate(sorted(set(first)))}
+    number = {labels: index for index, labels in enumerate(sorted(set(first)))}
     return [number[labels] for labels in first]
 
 
@@ -231,7 +231,7 @@ def _split(samples: Sequence[Sample], form: Form, size: int) -> Split[Any]:
     from gate_data.data import Split
 
     texts = [sample.text for sample in samples]
-    flat = tuple(one for text in texts for one in ((text,) if isinstance(text, str) else text))
+    flat = tuple(caption for text in texts for caption in ((text,) if isinstance(text, str) else text))
     return Split(_pictures(samples, form, size), _targets(samples, form), flat if any(flat) else None)
 
 
@@ -247,8 +247,10 @@ def readable(samples: Sequence[Kept], pictures: Pictures, name: str) -> tuple[li
         raise DataError(f"none of the {len(lost)} pictures of the {name} split can be read, the first is {files[0]}")
     _LOG.warning("cannot be read, and left out of %s: %s", name, ", ".join(files))
     gone = set(lost)
-    shown = ", ".join(Path(one).name for one in files[:3]) + (" …" if len(lost) > 3 else "")
-    return [one for row, one in enumerate(samples) if row not in gone], f"{len(lost)} of {name} cannot be read: {shown}"
+    shown = ", ".join(Path(file).name for file in files[:3]) + (" …" if len(lost) > 3 else "")
+    return [
+        name_of_file for row, name_of_file in enumerate(samples) if row not in gone
+    ], f"{len(lost)} of {name} cannot be read: {shown}"
 
 
 def _pictures(samples: Sequence[Sample], form: Form, size: int) -> Pictures:
@@ -273,7 +275,7 @@ def _targets(samples: Sequence[Sample], form: Form) -> Tensor | Maps:
         assert form.read_map is not None
         return Maps(tuple(values), form.map_side, form.read_map)
     if form.few_shot:
-        rank = {label: place for place, label in enumerate(sorted(set(values)))}
+        rank = {label: index for index, label in enumerate(sorted(set(values)))}
         values = [rank[label] for label in values]
     return torch.tensor(values, dtype=torch.float32 if form.target in ("labels", "value") else torch.long)
 
@@ -294,13 +296,13 @@ def few_classes(samples: Sequence[Sample], limit: int | None) -> Sequence[Sample
     if limit is None or limit >= len(samples):
         return samples
     classes = shuffled(sorted({sample.target for sample in samples}))[: max(5, limit // 20)]
-    left = dict.fromkeys(classes, max(1, limit // len(classes)))
-    kept = []
+    remaining = dict.fromkeys(classes, max(1, limit // len(classes)))
+    chosen = []
     for sample in samples:
-        if left.get(sample.target, 0):
-            left[sample.target] -= 1
-            kept.append(sample)
-    return kept
+        if remaining.get(sample.target, 0):
+            remaining[sample.target] -= 1
+            chosen.append(sample)
+    return chosen
 
 
 def by_class_split(classes: Mapping[str, Sequence[Sample]], held: Mapping[str, Sequence[str]]) -> Parts:
@@ -310,9 +312,9 @@ def by_class_split(classes: Mapping[str, Sequence[Sample]], held: Mapping[str, S
         for name in names:
             if not classes.get(name):
                 raise DataError(f"class {name!r} of the published split has no pictures")
-    taken = {name for names in dealt_to.values() for name in names}
-    dealt_to = {"train": [name for name in classes if name not in taken], **dealt_to}
-    order = {name: place for place, name in enumerate(name for names in dealt_to.values() for name in names)}
+    held_names = {name for names in dealt_to.values() for name in names}
+    dealt_to = {"train": [name for name in classes if name not in held_names], **dealt_to}
+    order = {name: index for index, name in enumerate(name for names in dealt_to.values() for name in names)}
     lists = {
         part: [sample._replace(target=order[name]) for name in names for sample in classes[name]]
         for part, names in dealt_to.items()
@@ -320,9 +322,9 @@ def by_class_split(classes: Mapping[str, Sequence[Sample]], held: Mapping[str, S
     return Parts(lists["train"], lists["test"], lists["validation"], tuple(order))
 
 
-def as_samples(files: Mapping[str, Sequence[Source]], known: Sequence[str] | None = None) -> list[Sample]:
+def as_samples(files: Mapping[str, Sequence[Source]], order: Sequence[str] | None = None) -> list[Sample]:
     """Samples of folders of classes; a class's index is its place among those known, or its own place."""
-    number = {name: place for place, name in enumerate(known if known is not None else files)}
+    number = {name: index for index, name in enumerate(order if order is not None else files)}
     for name in files:
         if name not in number:
             raise DataError(f"class {name!r} has test pictures but none to train on")

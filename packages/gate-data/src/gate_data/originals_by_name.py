@@ -11,7 +11,7 @@ ORIGINALS: dict[str, str] = {
         sheet.id: f"gate_data.originals.icinw.{sheet.module}:{sheet.id.replace('-', '_').upper()}"
         for sheet in ICINW.values()
     },
-    **{f"odinw-{known['id']}": f"gate_data.originals.odinw:{known['id']}" for known in read_table("odinw")["sets"]},
+    **{f"odinw-{about['id']}": f"gate_data.originals.odinw:{about['id']}" for about in read_table("odinw")["sets"]},
     "nyu-depth": "gate_data.originals.nyu:DEPTH",
     "chestxray14": "gate_data.originals.chestxray14:ORIGINALS",
 }

@@ -99,9 +99,9 @@ class Pictures:
         """Read one sample, or those of a slice."""
         numbers = range(len(self))[index] if isinstance(index, slice) else [range(len(self))[index]]
         looked = self._looked(numbers, None, None, len(numbers))
-        read = [each.pixels for each in looked if each.pixels is not None]
-        found = torch.from_numpy(np.stack(read)) if read else torch.empty(0, *self.shape[1:], dtype=torch.uint8)
-        return found if isinstance(index, slice) else found[0]
+        read = [sample.pixels for sample in looked if sample.pixels is not None]
+        stacked = torch.from_numpy(np.stack(read)) if read else torch.empty(0, *self.shape[1:], dtype=torch.uint8)
+        return stacked if isinstance(index, slice) else stacked[0]
 
     def stream(
         self,
@@ -126,23 +126,23 @@ class Pictures:
             >>> [(len(looked.content), looked.pixels.shape) for looked in pictures.stream([0])]
             [(16, (3, 2, 2))]
         """
-        whole = len(numbers) == len(self) and numbers == range(len(self)) and "contents" not in vars(self)
-        mark = self._mark() if whole else None
+        is_whole = len(numbers) == len(self) and numbers == range(len(self)) and "contents" not in vars(self)
+        mark = self._mark() if is_whole else None
         contents = []
         for looked in self._looked(numbers, wanted, transform, ahead):
-            if whole:
+            if is_whole:
                 contents.append(looked.content)
             yield looked
-        if whole:
+        if is_whole:
             vars(self)["contents"] = tuple(contents)
             remember_contents(mark, contents)
 
     def take(self, index: Sequence[int]) -> Pictures:
         """The samples at these positions, in this order; nothing is read."""
-        taken = replace(self, files=tuple(self.files[at] for at in index))
+        part = replace(self, files=tuple(self.files[at] for at in index))
         if "contents" in vars(self):
-            vars(taken)["contents"] = tuple(self.contents[at] for at in index)
-        return taken
+            vars(part)["contents"] = tuple(self.contents[at] for at in index)
+        return part
 
     def note_in(self, digest: hashlib._Hash) -> None:
         """Add every file's folder, name, size and content to a digest; of a large file, parts of its content."""
@@ -154,9 +154,9 @@ class Pictures:
     @cached_property
     def contents(self) -> tuple[bytes, ...]:
         """A digest of what each sample's files hold, with the box where it is a part of a picture; read once."""
-        known = self.known_contents()
-        if known is not None:
-            return known
+        remembered = self.known_contents()
+        if remembered is not None:
+            return remembered
         mark = self._mark()
         contents = tuple(looked.content for looked in self._looked(range(len(self)), _never, None, 1024))
         remember_contents(mark, contents)
@@ -168,10 +168,10 @@ class Pictures:
         See `gate_data.remembered.remember_in`.
         """
         if "contents" not in vars(self):
-            known = known_contents(self._mark(), len(self))
-            if known is None:
+            remembered = known_contents(self._mark(), len(self))
+            if remembered is None:
                 return None
-            vars(self)["contents"] = known
+            vars(self)["contents"] = remembered
         return self.contents
 
     @property
@@ -190,8 +190,8 @@ class Pictures:
     def _looked(
         self, numbers: Iterable[int], wanted: Callable[[bytes], bool] | None, transform: Transform | None, ahead: int
     ) -> Generator[Looked]:
-        left = iter(numbers)
-        first = list(islice(left, 2))
+        remaining = iter(numbers)
+        first = list(islice(remaining, 2))
         if len(first) < 2:  # no threads for one
             for number in first:
                 yield self._look(number, wanted, transform)
@@ -199,11 +199,11 @@ class Pictures:
         with ThreadPoolExecutor(cores(), "gate-data-reader") as pool:
             waiting: deque[Future[Looked]] = deque()
             try:
-                for number in (*first, *islice(left, max(0, ahead - 2))):
+                for number in (*first, *islice(remaining, max(0, ahead - 2))):
                     waiting.append(pool.submit(self._look, number, wanted, transform))
                 while waiting:
                     looked = waiting.popleft().result()
-                    for number in islice(left, 1):
+                    for number in islice(remaining, 1):
                         waiting.append(pool.submit(self._look, number, wanted, transform))
                     yield looked
             finally:
@@ -294,9 +294,9 @@ def _content(source: Source, held: bytes | None) -> bytes:
         assert held is not None
         return hashlib.blake2b(held, digest_size=16).digest()
     if isinstance(source, str) and held is not None:
-        whole = hashlib.blake2b(str(len(held)).encode(), digest_size=16)
-        whole.update(held)
-        return whole.digest()
+        digest = hashlib.blake2b(str(len(held)).encode(), digest_size=16)
+        digest.update(held)
+        return digest.digest()
     about = _of_file(file_of(source))
     return about + str(source[1:]).encode() if isinstance(source, Stored) else about
 
@@ -308,8 +308,8 @@ def _digest_of(file: str, size: int, time: int, inode: int) -> bytes:
         if size <= _WHOLE:
             digest.update(opened.read())
         else:
-            for place in (0, size // 2, size - _PIECE):
-                opened.seek(place)
+            for offset in (0, size // 2, size - _PIECE):
+                opened.seek(offset)
                 digest.update(opened.read(_PIECE))
     return digest.digest()
 
@@ -325,10 +325,10 @@ def unreadable(pictures: Pictures) -> list[int]:
         >>> unreadable(Pictures.of([folder / "a.png", folder / "b.png"], side=2))
         [1]
     """
-    found = []
+    broken = []
     for index in range(len(pictures)):
         try:
             _ = pictures[index]
         except DataError:
-            found.append(index)
-    return found
+            broken.append(index)
+    return broken

@@ -44,20 +44,20 @@ def remember_in(folder: Path | None) -> None:
 def listing_mark(samples: Iterable[Sequence[Source]]) -> Listing:
     """What stands for the contents of files as long as nobody reads them."""
     digest, newest = hashlib.blake2b(digest_size=_WIDTH), 0
-    here = os.getcwd()  # noqa: PTH109 - text
+    working_folder = os.getcwd()  # noqa: PTH109 - text
     last, about = "", ""
     for sources in samples:
         for source in sources:
             file = source if isinstance(source, str) else file_of(source)
             if file != last:
                 try:
-                    found = os.stat(file)  # noqa: PTH116 - a million of them
+                    status = os.stat(file)  # noqa: PTH116 - a million of them
                 except OSError as error:
                     raise DataError(f"{file} cannot be read: {error.strerror or error}") from error
-                newest = max(newest, found.st_mtime_ns, found.st_ctime_ns)
+                newest = max(newest, status.st_mtime_ns, status.st_ctime_ns)
                 last = file
-                about = f"{found.st_size} {found.st_mtime_ns} {found.st_ctime_ns} {found.st_ino}"
-                about += "" if file.startswith("/") else f" {here}"
+                about = f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_ino}"
+                about += "" if file.startswith("/") else f" {working_folder}"
             inner = "" if isinstance(source, str) else repr(source)
             digest.update(f"{file}\0{about}{inner}\n".encode("utf-8", "surrogateescape"))
         digest.update(b"\n")

@@ -51,16 +51,16 @@ class Listed:
     @property
     def note(self) -> str:
         """What was changed; empty for nothing."""
-        said = []
+        remarks = []
         if self.clipped:
-            said.append(f"{self.clipped} boxes cut at the edge of their picture")
+            remarks.append(f"{self.clipped} boxes cut at the edge of their picture")
         if self.dropped:
-            said.append(f"{self.dropped} boxes without an area left out")
-        return ", ".join(said)
+            remarks.append(f"{self.dropped} boxes without an area left out")
+        return ", ".join(remarks)
 
 
 def read_coco(
-    path: Path, folder: Path | None = None, known: Sequence[str] | None = None, *, sort_ids: bool = False
+    path: Path, folder: Path | None = None, order: Sequence[str] | None = None, *, sort_ids: bool = False
 ) -> Listed:
     """Pictures and objects of a COCO file.
 
@@ -70,13 +70,13 @@ def read_coco(
     Args:
         path: of the JSON file.
         folder: of the pictures; the file's by default.
-        known: names of classes in the order of their indices, where another file says them; by default this file's.
+        order: names of classes in the order of their indices, where another file says them; by default this file's.
         sort_ids: whether the pictures stand by their ids, as pycocotools and GLIP, which draws few shots so, have them.
     """
     content = read_json(path)
     names = _categories(path, content)
-    classes = tuple(known) if known is not None else tuple(names[one] for one in sorted(names))
-    rank = {name: place for place, name in enumerate(classes)}
+    classes = tuple(order) if order is not None else tuple(names[number] for number in sorted(names))
+    rank = {name: index for index, name in enumerate(classes)}
     images = by_id(_entries(path, content, "images", least=1))
     if sort_ids:
         images = dict(sorted(images.items()))
@@ -109,12 +109,12 @@ def read_coco(
     return Listed(files, Objects.of(pictures, [sizes[image] for image in images]), classes, clipped, dropped)
 
 
-def read_voc(folder: Path, known: Sequence[str] | None = None) -> Listed:
+def read_voc(folder: Path, order: Sequence[str] | None = None) -> Listed:
     """Pictures and objects of a folder in which each picture has a Pascal VOC file of its name.
 
     Args:
         folder: with pictures and ``.xml`` files.
-        known: names of classes in the order of their indices; by default all that occur, sorted.
+        order: names of classes in the order of their indices; by default all that occur, sorted.
     """
     annotations = {path.stem: path for path in sorted(folder.glob("*.xml"))}
     if not annotations:
@@ -125,24 +125,24 @@ def read_voc(folder: Path, known: Sequence[str] | None = None) -> Listed:
         raise DataError(
             f"{folder}: {len(missing)} pictures of .xml files are not there, such as that of {missing[0]}.xml"
         )
-    return listed_voc([(path, annotations.get(stem)) for stem, path in pictures.items()], known)
+    return listed_voc([(path, annotations.get(stem)) for stem, path in pictures.items()], order)
 
 
-def listed_voc(pictures: Sequence[tuple[Path, Path | None]], known: Sequence[str] | None = None) -> Listed:
+def listed_voc(pictures: Sequence[tuple[Path, Path | None]], order: Sequence[str] | None = None) -> Listed:
     """Pictures and objects of Pascal VOC files, wherever they lie.
 
     Args:
         pictures: each with its ``.xml`` file, or None where it shows no object.
-        known: names of classes in the order of their indices; by default all that occur, sorted.
+        order: names of classes in the order of their indices; by default all that occur, sorted.
     """
-    classes = tuple(known) if known is not None else _names_in(file for _, file in pictures if file is not None)
-    rank = {name: place for place, name in enumerate(classes)}
+    classes = tuple(order) if order is not None else _names_in(file for _, file in pictures if file is not None)
+    rank = {name: index for index, name in enumerate(classes)}
     boxes, sizes = [], []
     for picture, file in pictures:
         read = voc(file, rank) if file is not None else None
         sizes.append((read.size if read is not None else None) or _of_header(picture))
-        boxes.append([((one.left, one.top, one.right - one.left, one.bottom - one.top), one.label)
-                      for one in (read.boxes if read is not None else ())])  # fmt: skip
+        boxes.append([((box.left, box.top, box.right - box.left, box.bottom - box.top), box.label)
+                      for box in (read.boxes if read is not None else ())])  # fmt: skip
     return _listed([picture for picture, _ in pictures], boxes, sizes, classes)
 
 
@@ -165,8 +165,8 @@ def listed_yolo(pictures: Sequence[tuple[Path, Path | None]], classes: Sequence[
 
 
 def _yolo_rows(path: Path) -> list[Row]:
-    found = [line.split() for line in read_text(path).splitlines()]
-    return [Row(path, place, dict(enumerate(parts))) for place, parts in enumerate(found, start=1) if parts]  # type: ignore[arg-type]
+    lines = [line.split() for line in read_text(path).splitlines()]
+    return [Row(path, number, dict(enumerate(parts))) for number, parts in enumerate(lines, start=1) if parts]  # type: ignore[arg-type]
 
 
 def _yolo_box(row: Row, size: tuple[int, int], count: int) -> tuple[tuple[float, float, float, float], int]:
@@ -175,9 +175,11 @@ def _yolo_box(row: Row, size: tuple[int, int], count: int) -> tuple[tuple[float,
         raise DataError(
             f"{row.where} has {len(cells)} fields, expected a class and a box (5), or a class and an outline"
         )
-    named = Row(row.file, row.line, {"class": cells[0], **{f"{place}": cells[place] for place in range(1, len(cells))}})
+    named = Row(
+        row.file, row.line, {"class": cells[0], **{f"{number}": cells[number] for number in range(1, len(cells))}}
+    )
     label = named.integer("class", 0, count - 1)
-    shares = [named.number(f"{place}", -1, 2) for place in range(1, len(cells))]
+    shares = [named.number(f"{number}", -1, 2) for number in range(1, len(cells))]
     if len(shares) == 4:
         wide, high = shares[2] * size[0], shares[3] * size[1]
         return (shares[0] * size[0] - wide / 2, shares[1] * size[1] - high / 2, wide, high), label
@@ -197,8 +199,8 @@ def _listed(
     rows: list[dict[str, list[Any]]] = []
     for listed, size in zip(boxes, sizes, strict=True):
         rows.append({"box": [], "label": []})
-        for given, label in listed:
-            box, cut = _inside(given, size)
+        for raw, label in listed:
+            box, cut = _inside(raw, size)
             if box is None:
                 dropped += 1
                 continue
@@ -210,9 +212,9 @@ def _listed(
 
 def _entries(path: Path, content: Any, field: str, least: int = 0) -> list[Row]:
     listed = content.get(field) if isinstance(content, dict) else None
-    if not isinstance(listed, list) or len(listed) < least or any(not isinstance(one, dict) for one in listed):
+    if not isinstance(listed, list) or len(listed) < least or any(not isinstance(entry, dict) for entry in listed):
         raise DataError(f"{path}: {field!r} is no list of {'at least one ' if least else ''}objects")
-    return [Row(path, number, one, f"{field}, entry") for number, one in enumerate(listed)]
+    return [Row(path, number, entry, f"{field}, entry") for number, entry in enumerate(listed)]
 
 
 def _categories(path: Path, content: Any) -> dict[int, str]:
@@ -224,9 +226,9 @@ def _categories(path: Path, content: Any) -> dict[int, str]:
         name = row.values.get("name")
         if not isinstance(name, str | int | float):
             raise row.error("name", "text")
-        others = [one for one in rows if one is not row]
-        super_class = identity not in used and others and all(
-            str(one.values.get("supercategory")) == str(name) for one in others
+        further = [entry for entry in rows if entry is not row]
+        super_class = identity not in used and further and all(
+            str(entry.values.get("supercategory")) == str(name) for entry in further
         )  # fmt: skip
         if super_class:
             continue
@@ -239,7 +241,7 @@ def _bbox(row: Row) -> tuple[float, float, float, float]:
     raw = row.values.get("bbox")
     if not isinstance(raw, list) or len(raw) != 4:
         raise row.error("bbox", "four numbers: left, top, width, height")
-    left, top, wide, high = (Row(row.file, row.line, {"bbox": one}, row.unit).number("bbox") for one in raw)
+    left, top, wide, high = (Row(row.file, row.line, {"bbox": value}, row.unit).number("bbox") for value in raw)
     return left, top, wide, high
 
 
@@ -272,8 +274,8 @@ def _of_header(path: Path) -> tuple[int, int]:
 
 
 def _found(path: Path, folder: Path, names: Sequence[str]) -> tuple[str, ...]:
-    there = Files(folder)
-    missing = [name for name in names if ".." in Path(name).parts or name not in there]
+    present = Files(folder)
+    missing = [name for name in names if ".." in Path(name).parts or name not in present]
     if missing:
         raise DataError(f"{path}: {len(missing)} of {len(names)} pictures are not in {folder}, such as {missing[0]!r}")
     return tuple(str(folder / name) for name in names)

@@ -77,14 +77,14 @@ class Objects:
             sizes: width and height of each.
         """
         samples = []
-        for one in pictures:
-            box = np.asarray(one["box"], dtype=np.float64).reshape(-1, 4)
+        for picture in pictures:
+            box = np.asarray(picture["box"], dtype=np.float64).reshape(-1, 4)
             samples.append(
                 {
                     "box": box,
-                    "label": np.asarray(one["label"], dtype=np.int64).reshape(-1),
-                    "area": np.asarray(one.get("area", box[:, 2] * box[:, 3]), dtype=np.float64),
-                    "crowd": np.asarray(one.get("crowd", np.zeros(len(box))), dtype=bool),
+                    "label": np.asarray(picture["label"], dtype=np.int64).reshape(-1),
+                    "area": np.asarray(picture.get("area", box[:, 2] * box[:, 3]), dtype=np.float64),
+                    "crowd": np.asarray(picture.get("crowd", np.zeros(len(box))), dtype=bool),
                 }
             )
         return cls(Ragged.of(samples, EMPTY), np.asarray(sizes, dtype=np.int64))
@@ -130,12 +130,12 @@ class Objects:
         keep = ~self.rows.columns["crowd"]
         picture = self.picture[keep]
         lengths = np.bincount(picture, minlength=len(self))
-        place = np.arange(len(picture)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        found = np.zeros((len(self), max(1, int(lengths.max(initial=0))), 5), dtype=np.float32)
-        found[..., 0] = -1
-        found[picture, place, 0] = self.rows.columns["label"][keep]
-        found[picture, place, 1:] = self.boxes_in_shares()[keep]
-        return torch.from_numpy(found)
+        index = np.arange(len(picture)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        padded = np.zeros((len(self), max(1, int(lengths.max(initial=0))), 5), dtype=np.float32)
+        padded[..., 0] = -1
+        padded[picture, index, 0] = self.rows.columns["label"][keep]
+        padded[picture, index, 1:] = self.boxes_in_shares()[keep]
+        return torch.from_numpy(padded)
 
 
 def no_detections(pictures: int) -> Ragged:
@@ -148,22 +148,22 @@ def no_detections(pictures: int) -> Ragged:
     return Ragged(dict(_NOTHING), np.zeros(pictures, dtype=np.int64))
 
 
-def checked_detections(found: Ragged, truth: Objects, classes: int) -> Ragged:
+def checked_detections(detections: Ragged, truth: Objects, classes: int) -> Ragged:
     """Detections as evaluation takes them.
 
     Args:
-        found: for each picture a row per detection: ``box`` (left, top, width, height in pixels of the original
+        detections: for each picture a row per detection: ``box`` (left, top, width, height in pixels of the original
             picture), ``label``, ``score``.
         truth: of the same pictures.
         classes: how many there are.
     """
-    if len(found) != len(truth):
-        raise DataError(f"detections of {len(found)} pictures, expected {len(truth)}")
-    box = np.asarray(found.columns["box"], dtype=np.float64).reshape(-1, 4)
-    label = np.asarray(found.columns["label"], dtype=np.int64)
-    score = np.asarray(found.columns["score"], dtype=np.float64)
+    if len(detections) != len(truth):
+        raise DataError(f"detections of {len(detections)} pictures, expected {len(truth)}")
+    box = np.asarray(detections.columns["box"], dtype=np.float64).reshape(-1, 4)
+    label = np.asarray(detections.columns["label"], dtype=np.int64)
+    score = np.asarray(detections.columns["score"], dtype=np.float64)
     if not (np.isfinite(box).all() and np.isfinite(score).all()):
         raise DataError("a detection holds NaN or infinity")
     if len(label) and not 0 <= label.min() <= label.max() < classes:
         raise DataError(f"a detection is of class {label.max()}, expected 0 to {classes - 1}")
-    return Ragged({"box": box, "label": label, "score": score}, found.lengths)
+    return Ragged({"box": box, "label": label, "score": score}, detections.lengths)

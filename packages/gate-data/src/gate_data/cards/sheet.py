@@ -123,13 +123,13 @@ class Sheet:
             >>> SHEETS["ham10k"].differs(8_000, 2_015), SHEETS["ham10k"].differs(8_000, 2_000)
             ('', '10,000 samples, published are 10,015')
         """
-        found = []
-        known = [(here, published) for here, published in zip((train, test), self.sizes, strict=True) if published]
+        remarks = []
+        sizes = [(ours, published) for ours, published in zip((train, test), self.sizes, strict=True) if published]
         if self.drawn and train + test != sum(self.sizes):
-            found.append(f"{train + test:,} samples, published are {sum(self.sizes):,}")
-        elif not self.drawn and any(here != published for here, published in known):
-            both = " / ".join(f"{size:,}" if size else "?" for size in self.sizes)
-            found.append(f"{train:,} / {test:,} samples to train on and to score, published are {both}")
+            remarks.append(f"{train + test:,} samples, published are {sum(self.sizes):,}")
+        elif not self.drawn and any(ours != published for ours, published in sizes):
+            published_sizes = " / ".join(f"{size:,}" if size else "?" for size in self.sizes)
+            remarks.append(f"{train:,} / {test:,} samples to train on and to score, published are {published_sizes}")
         if classes and self.classes and classes != self.classes:
-            found.append(f"{classes:,} classes, published are {self.classes:,}")
-        return "; ".join(found)
+            remarks.append(f"{classes:,} classes, published are {self.classes:,}")
+        return "; ".join(remarks)

@@ -76,9 +76,9 @@ def _hub(name: str) -> Hub:
 
 def _parts(sheet: Sheet, hub: Hub, tables: dict[str, Table]) -> Parts:
     where = hub.rows or "gate_data.hub.tables:" + ("classes_apart" if _few_shot(sheet) else "classes")
-    found = named(where)(tables, hub, sheet.classes)
-    assert isinstance(found, Parts)
-    return found
+    parts = named(where)(tables, hub, sheet.classes)
+    assert isinstance(parts, Parts)
+    return parts
 
 
 def _few_shot(sheet: Sheet) -> bool:

@@ -60,20 +60,20 @@ def fetched(hub: Hub, root: Path | None, take: int | None) -> Copy:
         take: the first so many rows of each split in a drawn order (twice as many to train on, where the repository has
             no rows to validate), or None for all rows.
     """
-    place = cache_home() / "hub" / hub.id.replace("/", "--") / _key(hub, root, take)
+    folder = cache_home() / "hub" / hub.id.replace("/", "--") / _key(hub, root, take)
     splits = {role: split for role, split in _roles(hub).items() if split}
-    begun = place / "begun.json"
+    begun = folder / "begun.json"
     try:
-        if not all(_is_whole(place / role) for role in splits):
-            with _only_writer(place):
+        if not all(_is_whole(folder / role) for role in splits):
+            with _only_writer(folder):
                 if not begun.is_file():
                     _write(begun, {"revision": "" if root is not None else _revision(hub)})
                 for role, split in splits.items():
                     count = take if take is None or hub.validation or role == "test" else 2 * take
-                    _complete(hub, root, _revision_of(begun), split, count, place / role)
-        return Copy({role: _table(hub, split, place / role) for role, split in splits.items()}, _revision_of(begun))
+                    _complete(hub, root, _revision_of(begun), split, count, folder / role)
+        return Copy({role: _table(hub, split, folder / role) for role, split in splits.items()}, _revision_of(begun))
     except OSError as error:
-        raise StorageError.about(place, error) from error
+        raise StorageError.about(folder, error) from error
 
 
 def _roles(hub: Hub) -> dict[str, str]:
@@ -85,13 +85,13 @@ def _revision_of(begun: Path) -> str:
 
 
 @contextmanager
-def _only_writer(place: Path) -> Iterator[None]:
-    place.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(place / "writer.lock")
+def _only_writer(folder: Path) -> Iterator[None]:
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder / "writer.lock")
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        _LOG.warning("another process fetches %s: this one waits for it", place)
+        _LOG.warning("another process fetches %s: this one waits for it", folder)
         lock.acquire()
     try:
         yield
@@ -99,44 +99,44 @@ def _only_writer(place: Path) -> Iterator[None]:
         lock.release()
 
 
-def _about(place: Path) -> dict[str, Any]:
+def _about(folder: Path) -> dict[str, Any]:
     """What is kept of a split beside its rows; empty before all of them are there."""
-    about = place / "about.json"
+    about = folder / "about.json"
     return dict(json.loads(about.read_text())) if about.is_file() else {}
 
 
-def _is_whole(place: Path) -> bool:
+def _is_whole(folder: Path) -> bool:
     """Whether all rows are there, written by the only writer: only then their number is kept."""
-    return "rows" in _about(place)
+    return "rows" in _about(folder)
 
 
-def _complete(hub: Hub, root: Path | None, revision: str, split: str, take: int | None, place: Path) -> None:
+def _complete(hub: Hub, root: Path | None, revision: str, split: str, take: int | None, folder: Path) -> None:
     """Fetch the rows that are missing, and all of them where several processes wrote rows twice."""
-    if _is_whole(place):
+    if _is_whole(folder):
         return
-    place.mkdir(exist_ok=True)
-    for left_over in place.glob("*.part"):
+    folder.mkdir(exist_ok=True)
+    for left_over in folder.glob("*.part"):
         left_over.unlink()
-    if _repeats(place):
+    if _repeats(folder):
         _LOG.warning(
-            "%s holds rows of %s twice, from processes that fetched at once: it is fetched again", place, hub.id
+            "%s holds rows of %s twice, from processes that fetched at once: it is fetched again", folder, hub.id
         )
-        for file in (*_archives(place), place / "about.json"):
+        for file in (*_archives(folder), folder / "about.json"):
             file.unlink(missing_ok=True)
-    about = _about(place)
+    about = _about(folder)
     if not about:
-        stream = _opened(hub, root, revision, split, take, _rows_in(place))
-        _keep(hub, split, stream, place)
+        stream = _opened(hub, root, revision, split, take, _rows_in(folder))
+        _keep(hub, split, stream, folder)
         about = {"names": stream.names, "pictures": stream.pictures}
-        if stream.total is not None and stream.total != _rows_in(place):
+        if stream.total is not None and stream.total != _rows_in(folder):
             raise DataError(
-                f"{hub.id}: {_rows_in(place):,} rows of the split {split!r} were read, but the repository says that it "
-                f"has {stream.total:,}; they lie in {place}: remove that folder to fetch them again"
+                f"{hub.id}: {_rows_in(folder):,} rows of the split {split!r} were read, but the repository says that "
+                f"it has {stream.total:,}; they lie in {folder}: remove that folder to fetch them again"
             )
-    _write(place / "about.json", {**about, "rows": _rows_in(place)})
+    _write(folder / "about.json", {**about, "rows": _rows_in(folder)})
 
 
-def _repeats(place: Path) -> bool:
+def _repeats(folder: Path) -> bool:
     """Whether archives hold rows more than once.
 
     Versions before 0.2 let several processes write at once. A second one's rows began anew in an archive that was named
@@ -144,7 +144,7 @@ def _repeats(place: Path) -> bool:
     """
     rows: list[str] = []
     starts: list[int] = []
-    for archive in _archives(place):
+    for archive in _archives(folder):
         first, last = map(int, archive.stem.split("-"))
         held = _identities(archive)
         if first != len(rows) or last - first != len(held):
@@ -171,16 +171,16 @@ def _identities(path: Path) -> list[str]:
     ]
 
 
-def _table(hub: Hub, split: str, place: Path) -> Table:
-    about = _about(place)
+def _table(hub: Hub, split: str, folder: Path) -> Table:
+    about = _about(folder)
     names = {column: tuple(own) for column, own in about["names"].items()}
     rows = [
         Row(Path(hub.id) / split, number, values, "row")
-        for number, values in enumerate(_stored(place, about["pictures"]), start=1)
+        for number, values in enumerate(_stored(folder, about["pictures"]), start=1)
     ]
     if len(rows) != about["rows"]:
         raise DataError(
-            f"{place} holds {len(rows):,} rows of {hub.id}, expected {about['rows']:,}: remove that folder to fetch "
+            f"{folder} holds {len(rows):,} rows of {hub.id}, expected {about['rows']:,}: remove that folder to fetch "
             "them again"
         )
     if not rows:
@@ -197,39 +197,39 @@ def _opened(hub: Hub, root: Path | None, revision: str, split: str, take: int | 
     saved = root is not None and is_saved(root / hub.id)
     try:
         if saved:
-            whole = datasets.load_from_disk(name)
-            chosen = whole if isinstance(whole, datasets.Dataset) else whole[split]
-            found, length = chosen.to_iterable_dataset(), len(chosen)
+            stored = datasets.load_from_disk(name)
+            chosen = stored if isinstance(stored, datasets.Dataset) else stored[split]
+            stream, length = chosen.to_iterable_dataset(), len(chosen)
         else:
-            found = datasets.load_dataset(
+            stream = datasets.load_dataset(
                 name, hub.config or None, data_files=files, revision=revision or None, split=split, streaming=True
             )
-        features = dict(found.features if found.features is not None else found._resolve_features().features)
-        image = next((one for one in hub.image.split("|") if one in features), hub.image)
+        features = dict(stream.features if stream.features is not None else stream._resolve_features().features)
+        image = next((name for name in hub.image.split("|") if name in features), hub.image)
         if image != hub.image:
-            found = found.rename_column(image, hub.image)
+            stream = stream.rename_column(image, hub.image)
             features[hub.image] = features.pop(image)
         missing = [column for column in hub.columns if column not in features]
         if missing:
             raise DataError(
                 f"{hub.id}: the split {split!r} has no column {missing[0]!r}; it has {', '.join(features)[:200]}"
             )
-        found = found.select_columns(list(hub.columns))
+        stream = stream.select_columns(list(hub.columns))
         pictures = tuple(column for column in hub.columns if isinstance(features[column], datasets.Image))
         for column in pictures:
-            found = found.cast_column(column, datasets.Image(decode=False))
+            stream = stream.cast_column(column, datasets.Image(decode=False))
         if take is not None:
-            found = found.shuffle(seed=0, buffer_size=_DRAWN_FROM).take(take)
+            stream = stream.shuffle(seed=0, buffer_size=_DRAWN_FROM).take(take)
         base = ""
         if hub.beside:
             base = name if root is not None else f"hf://datasets/{hub.id}@{revision}"
             pictures = (hub.image,)
         kinds = {column: getattr(features[column], "feature", features[column]) for column in hub.columns}
         names = {column: tuple(kind.names) for column, kind in kinds.items() if isinstance(kind, datasets.ClassLabel)}
-        counts = found.info.splits or {}
+        counts = stream.info.splits or {}
         count = counts[split].num_examples if take is None and not hub.files and split in counts else None
         count = length if saved and take is None else count
-        return _Stream(_told(hub, split, iter(found.skip(skip))), pictures, names, base, skip, count)
+        return _Stream(_told(hub, split, iter(stream.skip(skip))), pictures, names, base, skip, count)
     except DataError:
         raise
     except Exception as error:  # whatever the library, the network or a file raises
@@ -248,8 +248,8 @@ def _told(hub: Hub, split: str, rows: Iterator[Mapping[str, Any]]) -> Iterator[M
 
 
 def _unreadable(hub: Hub, split: str, error: Exception) -> DataError:
-    said = " ".join(str(error).split())[:300] or type(error).__name__
-    return DataError(f"{hub.id}: the split {split!r} cannot be read through datasets: {said}")
+    reason = " ".join(str(error).split())[:300] or type(error).__name__
+    return DataError(f"{hub.id}: the split {split!r} cannot be read through datasets: {reason}")
 
 
 def _revision(hub: Hub) -> str:
@@ -259,18 +259,18 @@ def _revision(hub: Hub) -> str:
     try:
         return str(HfApi().dataset_info(hub.id, revision=hub.revision or None, timeout=20).sha)
     except Exception as error:
-        said = " ".join(str(error).split())[:300] or type(error).__name__
+        reason = " ".join(str(error).split())[:300] or type(error).__name__
         raise DataError(
-            f"{hub.id} cannot be read from the Hugging Face hub: {said}; with --data-root FOLDER, a copy of it in "
+            f"{hub.id} cannot be read from the Hugging Face hub: {reason}; with --data-root FOLDER, a copy of it in "
             f"FOLDER/{hub.id} is read instead"
         ) from error
 
 
-def _keep(hub: Hub, split: str, stream: _Stream, place: Path) -> None:
+def _keep(hub: Hub, split: str, stream: _Stream, folder: Path) -> None:
     """Archives of rows, each written whole before it gets its name: ``FIRST-LAST.zip``."""
     first, done = stream.first, False
     while not done:
-        beside = place / f"{os.getpid()}.part"
+        beside = folder / f"{os.getpid()}.part"
         listed: list[str] = []
         size = 0
         try:
@@ -291,7 +291,7 @@ def _keep(hub: Hub, split: str, stream: _Stream, place: Path) -> None:
                     listed.append(json.dumps(values, default=str))
                 archive.writestr(_LIST, "\n".join(listed))
             if listed:
-                beside.replace(place / f"{first:09d}-{first + len(listed):09d}.zip")
+                beside.replace(folder / f"{first:09d}-{first + len(listed):09d}.zip")
         finally:
             beside.unlink(missing_ok=True)
         first += len(listed)
@@ -321,21 +321,21 @@ def _beside(where: str, base: str, column: str, inner: PurePosixPath) -> bytes:
         with fsspec.open(f"{base}/{inner}", "rb") as file:
             return bytes(file.read())
     except Exception as error:  # whatever the network or a file system raises
-        said = " ".join(str(error).split())[:200] or type(error).__name__
-        raise DataError(f"{where}: the picture {inner} of column {column!r} cannot be read: {said}") from error
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise DataError(f"{where}: the picture {inner} of column {column!r} cannot be read: {reason}") from error
 
 
-def _archives(place: Path) -> list[Path]:
-    return sorted(place.glob("*-*.zip"))
+def _archives(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*-*.zip"))
 
 
-def _rows_in(place: Path) -> int:
-    whole = _archives(place)
-    return int(whole[-1].stem.partition("-")[2]) if whole else 0
+def _rows_in(folder: Path) -> int:
+    archives = _archives(folder)
+    return int(archives[-1].stem.partition("-")[2]) if archives else 0
 
 
-def _stored(place: Path, pictures: list[str]) -> Iterator[dict[str, Any]]:
-    for archive in _archives(place):
+def _stored(folder: Path, pictures: list[str]) -> Iterator[dict[str, Any]]:
+    for archive in _archives(folder):
         for line in read(archive, _LIST).decode().splitlines():
             values = json.loads(line)
             for column in pictures:
@@ -352,12 +352,12 @@ def _write(path: Path, values: Mapping[str, Any]) -> None:
 
 def _key(hub: Hub, root: Path | None, take: int | None) -> str:
     """What was asked for; of a folder's copy also its files' names, sizes and times of change."""
-    asked: list[Any] = [hub.config, hub.files, hub.revision, hub.columns, hub.train, hub.validation, hub.test, take]
+    identity: list[Any] = [hub.config, hub.files, hub.revision, hub.columns, hub.train, hub.validation, hub.test, take]
     if root is not None:
         folder = root / hub.id
-        asked.append(str(folder.resolve()))
+        identity.append(str(folder.resolve()))
         for file in sorted(folder.rglob("*")):
             if file.is_file() and not {".cache", ".git"} & set(file.relative_to(folder).parts):
                 state = file.stat()
-                asked.append((str(file.relative_to(folder)), state.st_size, state.st_mtime_ns))
-    return hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:16]
+                identity.append((str(file.relative_to(folder)), state.st_size, state.st_mtime_ns))
+    return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]

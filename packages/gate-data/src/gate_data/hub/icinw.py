@@ -71,13 +71,13 @@ def icinw_parts(name: str, root: Path | None) -> Parts:
     names = class_names(name)
     lists = {role: _samples(sheet, table, len(names)) for role, table in copy.tables.items()}
     if "validation" in lists:
-        train, test = _drawn(sheet, [one for each in lists.values() for one in each])
+        train, test = _drawn(sheet, [sample for samples in lists.values() for sample in samples])
     else:
         train, test = lists["train"], lists["test"]
-    here, published = (f"{one[0]:,} / {one[1]:,}" for one in ((len(train), len(test)), sheet.sizes))
+    ours, published = (f"{sample[0]:,} / {sample[1]:,}" for sample in ((len(train), len(test)), sheet.sizes))
     notes = [
         f"from {sheet.hub.id} on the Hugging Face hub" + (f", revision {copy.revision[:12]}" if copy.revision else ""),
-        "" if here == published else f"it holds {here} pictures to train on and to score, published are {published}",
+        "" if ours == published else f"it holds {ours} pictures to train on and to score, published are {published}",
         sheet.note,
         sheet.unsure,
     ]
@@ -96,9 +96,9 @@ def places(name: str, theirs: Sequence[str], where: str) -> list[int]:
         >>> places("fer-2013", ["Angry", "disgust", "fear", "happy", "sad", "surprise", "neutral"], "a copy")
         [0, 1, 2, 3, 5, 6, 4]
     """
-    known = {_key(one): one for one in class_names(name)}
-    known |= {_key(other): one for other, one in _ALSO.get(name, {}).items()}
-    return places_by_name(name, [known.get(_key(one), one) for one in theirs], where)
+    index_of = {_key(name_of_class): name_of_class for name_of_class in class_names(name)}
+    index_of |= {_key(alias): name_of_class for alias, name_of_class in _ALSO.get(name, {}).items()}
+    return places_by_name(name, [index_of.get(_key(name_of_class), name_of_class) for name_of_class in theirs], where)
 
 
 def _key(name: str) -> str:
@@ -123,37 +123,37 @@ def _one(row: Row, column: str, order: Sequence[int]) -> int:
 
 def _several(row: Row, column: str, order: Sequence[int]) -> tuple[int, ...]:
     """0/1 of each class, from a list of those that are there; one may be in it several times."""
-    found = row.values.get(column)
-    if not isinstance(found, list) or any(type(one) is not int or not 0 <= one < len(order) for one in found):
+    labels = row.values.get(column)
+    if not isinstance(labels, list) or any(type(label) is not int or not 0 <= label < len(order) for label in labels):
         raise row.error(column, f"a list of numbers from 0 to {len(order) - 1}")
-    there = {order[one] for one in found}
-    return tuple(int(place in there) for place in range(len(order)))
+    positive = {order[label] for label in labels}
+    return tuple(int(index in positive) for index in range(len(order)))
 
 
 def _picture(sheet: IcinwSheet, row: Row) -> Member | Cut:
     """The picture, of aircraft without the banner at its foot."""
-    found = picture(row, sheet.hub.image)
+    source = picture(row, sheet.hub.image)
     if not sheet.id.startswith("fgvc-aircraft"):
-        return found
+        return source
     try:
-        with open_picture(found) as opened:
+        with open_picture(source) as opened:
             width, height = opened.size
     except (OSError, DataError) as error:
         raise row.error(sheet.hub.image, "a picture") from error
-    return Cut(found, (0, 0, width, max(1, height - BANNER)))
+    return Cut(source, (0, 0, width, max(1, height - BANNER)))
 
 
 def _drawn(sheet: IcinwSheet, samples: Sequence[Sample]) -> tuple[list[Sample], list[Sample]]:
     """As many of each class as in ELEVATER, from all splits of a copy, as from folders of classes."""
     train, test = (size // sheet.classes for size in sheet.sizes)
-    of_class: Mapping[int, list[Sample]] = {place: [] for place in range(sheet.classes)}
+    of_class: Mapping[int, list[Sample]] = {label: [] for label in range(sheet.classes)}
     for sample in samples:
         of_class[sample.target].append(sample)
     lists: tuple[list[Sample], list[Sample]] = ([], [])
-    for place, own in of_class.items():
+    for label, own in of_class.items():
         if len(own) <= train:
             raise DataError(
-                f"{sheet.hub.id}: class {class_names(sheet.id)[place]!r} has {len(own)} pictures, expected more than "
+                f"{sheet.hub.id}: class {class_names(sheet.id)[label]!r} has {len(own)} pictures, expected more than "
                 f"{train}"
             )
         chosen = shuffled(own)

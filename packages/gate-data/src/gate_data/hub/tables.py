@@ -24,18 +24,18 @@ Tables = Mapping[str, Table]
 
 def picture(row: Row, column: str) -> Member:
     """The picture in a column."""
-    found = row.values.get(column)
-    if not isinstance(found, Member):
+    cell = row.values.get(column)
+    if not isinstance(cell, Member):
         raise row.error(column, "a picture")
-    return found
+    return cell
 
 
 def texts(row: Row, column: str, count: int) -> tuple[str, ...]:
     """A list of so many texts, none of them empty."""
-    found = row.values.get(column)
-    if not isinstance(found, list) or len(found) != count or not all(isinstance(one, str) and one for one in found):
+    cell = row.values.get(column)
+    if not isinstance(cell, list) or len(cell) != count or not all(isinstance(text, str) and text for text in cell):
         raise row.error(column, f"{count} texts")
-    return tuple(found)
+    return tuple(cell)
 
 
 def classes(tables: Tables, hub: Hub, count: int) -> Parts:

@@ -25,7 +25,7 @@ def parts(folder: Path) -> Parts:
     nifti.library()
     lists = []
     for split in ("training", "testing"):
-        found = []
+        samples = []
         for volume in sorted((folder / split).glob("patient*/patient*_frame[0-9]*.nii*")):
             name, _, ending = volume.name.partition(".")
             if not name.endswith("_gt") and not volume.with_name(f"{name}_gt.{ending}").is_file():
@@ -35,10 +35,10 @@ def parts(folder: Path) -> Parts:
             volume = truth.with_name(name + ending)
             if not volume.is_file():
                 raise DataError(f"{truth} has no volume {volume.name} beside it")
-            found.append(Sample(str(volume), str(truth), group=truth.parent.name))
-        if not found:
+            samples.append(Sample(str(volume), str(truth), group=truth.parent.name))
+        if not samples:
             raise DataError(f"{folder / split} holds no patient*/patient*_frame*_gt.nii.gz")
-        lists.append(found)
+        lists.append(samples)
     return Parts(lists[0], lists[1], classes=_CLASSES)
 
 
@@ -48,10 +48,10 @@ def load(folder: Path, request: DataRequest) -> Data:
     Grey values go from a volume's 1st percentile to its 99th; slices are scaled to a square, their maps to 256 px by
     the nearest pixel. A limit is in slices: whole volumes are kept.
     """
-    found = parts(folder)
-    lists = found.splits(0.1, grouped=True)
+    volumes = parts(folder)
+    lists = volumes.splits(0.1, grouped=True)
     splits = [_split(lists[name], request) for name in ("train", "validation", "test")]
-    return Data(splits[0], splits[1], splits[2], _CLASSES, request.compared("", *counted(found)))
+    return Data(splits[0], splits[1], splits[2], _CLASSES, request.compared("", *counted(volumes)))
 
 
 def _split(volumes: Sequence[Sample], request: DataRequest) -> Split:

@@ -23,16 +23,16 @@ def paired(images: Path, annotations: Path, strip: str = "", ending: str = "") -
     files_in(images)
     pictures, truths = by_stem([images]), by_stem([annotations], (".png", ".mat"))
     for stem, truth in truths.items():
-        wanted = stem.removesuffix(ending) + strip
-        if stem.endswith(ending) and wanted not in pictures:
-            raise DataError(f"{truth} has no picture {images / wanted}")
-    found = []
+        stem_of_map = stem.removesuffix(ending) + strip
+        if stem.endswith(ending) and stem_of_map not in pictures:
+            raise DataError(f"{truth} has no picture {images / stem_of_map}")
+    pairs = []
     for stem, image in pictures.items():
-        wanted = stem.removesuffix(strip) + ending
-        if wanted not in truths:
-            raise DataError(f"{image} has no annotation {annotations / wanted}")
-        found.append(Sample(image, truths[wanted]))
-    return found
+        stem_of_map = stem.removesuffix(strip) + ending
+        if stem_of_map not in truths:
+            raise DataError(f"{image} has no annotation {annotations / stem_of_map}")
+        pairs.append(Sample(image, truths[stem_of_map]))
+    return pairs
 
 
 def _names(path: Path) -> tuple[str, ...]:

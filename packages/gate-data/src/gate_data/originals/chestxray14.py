@@ -18,23 +18,23 @@ def parts(folder: Path) -> Parts:
     """Pictures with at least one of the five; the official lists, whose patients are disjoint."""
     entries = next((folder / name for name in _ENTRIES if (folder / name).is_file()), folder / _ENTRIES[0])
     pictures = by_stem([folder / "images", *(folder / f"images_{part:03}" / "images" for part in range(1, 13))])
-    known = {}
+    files_by_name = {}
     for row in table(entries, ["Image Index", "Finding Labels", "Patient ID"]):
         findings = row.text("Finding Labels").split("|")
         labels = tuple(int(name in findings) for name in _CLASSES)
-        known[row.text("Image Index")] = (labels, row.text("Patient ID"))
+        files_by_name[row.text("Image Index")] = (labels, row.text("Patient ID"))
     lists = []
     for name in _SPLITS.values():
-        found = []
+        samples = []
         for line, image in lines(folder / name):
-            if image not in known:
+            if image not in files_by_name:
                 raise DataError(f"{folder / name}, line {line}: {image} is not in {entries.name}")
-            labels, patient = known[image]
+            labels, patient = files_by_name[image]
             if any(labels):
                 if Path(image).stem not in pictures:
                     raise DataError(f"{folder / name}, line {line}: {image} is not there")
-                found.append(Sample(pictures[Path(image).stem], labels, group=patient))
-        lists.append(found)
+                samples.append(Sample(pictures[Path(image).stem], labels, group=patient))
+        lists.append(samples)
     return Parts(lists[0], lists[1], classes=_CLASSES, note="pictures without any of the five findings are left out")
 
 

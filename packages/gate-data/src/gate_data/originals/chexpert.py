@@ -30,8 +30,11 @@ def parts(folder: Path) -> Parts:
     """Patients of ``train.csv``; the test is ``valid.csv``, or the official test where its labels are there."""
     lists = _lists(folder)
     assert lists is not None
-    places = [Files(one) for one in _places(folder)]
-    official = next((one for one in (folder, lists) if (one / "groundtruth.csv").is_file()), None)
+    places = [Files(root) for root in _places(folder)]
+    official = next(
+        (root for root in (folder, lists) if (root / "groundtruth.csv").is_file()),
+        None,
+    )
     tested = lists / "valid.csv" if official is None else official / "groundtruth.csv"
     train, test = (
         [_sample(row, places) for row in table(path, ["Path", *_CLASSES])] for path in (lists / "train.csv", tested)
@@ -42,7 +45,7 @@ def parts(folder: Path) -> Parts:
 
 def _lists(folder: Path) -> Path | None:
     return next(
-        (one for one in _places(folder) if (one / "train.csv").is_file() and (one / "valid.csv").is_file()), None
+        (root for root in _places(folder) if (root / "train.csv").is_file() and (root / "valid.csv").is_file()), None
     )
 
 

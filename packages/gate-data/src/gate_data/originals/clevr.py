@@ -22,7 +22,7 @@ CLASSES = tuple(f"{kind}: {answer}" for kind, answers in _TYPES.items() for answ
 
 def parts(folder: Path) -> Parts:
     """The answers of the official test are not public, so that ``val`` is the test split."""
-    known = {name.partition(": ")[2]: place for place, name in enumerate(CLASSES)}
+    index_of = {name.partition(": ")[2]: index for index, name in enumerate(CLASSES)}
     lists = []
     for split in ("train", "val"):
         files = Files(folder / "images" / split)
@@ -30,7 +30,7 @@ def parts(folder: Path) -> Parts:
             [
                 Sample(
                     files.get(row.text("image_filename"), row.where),
-                    row.one_of("answer", known),
+                    row.one_of("answer", index_of),
                     row.text("question"),
                     row.text("image_filename"),
                 )

@@ -40,27 +40,29 @@ def find(root: Path) -> Place:
     raise DataError(f"{root} does not hold its files ({_EXPECTED})")
 
 
-def parts(place: Place) -> Parts:
+def parts(layout: Place) -> Parts:
     """The three published splits; the answers are 0 to 10."""
-    if len(os.listdir(place.test_images / "test")) >= _CLEVR_TEST:  # noqa: PTH208 - names alone are wanted
+    if len(os.listdir(layout.test_images / "test")) >= _CLEVR_TEST:  # noqa: PTH208 - names alone are wanted
         raise DataError(
-            f"{place.test_images / 'test'} holds CLEVR's own test pictures, which these questions are not about; "
+            f"{layout.test_images / 'test'} holds CLEVR's own test pictures, which these questions are not about; "
             "expected those of clevr-math-test-images.zip"
         )
     lists = [
-        _asked(place.questions / f"clevr-math-{split}.json", images)
-        for split, images in (("train", place.images), ("val", place.images), ("test", place.test_images))
+        _asked(layout.questions / f"clevr-math-{split}.json", images)
+        for split, images in (("train", layout.images), ("val", layout.images), ("test", layout.test_images))
     ]
     return Parts(lists[0], lists[2], lists[1], _ANSWERS)
 
 
 def _asked(path: Path, images: Path) -> list[Sample]:
     files = Files(images)
-    found = []
+    samples = []
     for row in records(path, "questions"):
         file = files.get(f"{row.text('split')}/{row.text('image_filename')}", row.where)
-        found.append(Sample(file, row.integer("answer", 0, 10), row.text("question"), group=row.text("image_filename")))
-    return found
+        samples.append(
+            Sample(file, row.integer("answer", 0, 10), row.text("question"), group=row.text("image_filename"))
+        )
+    return samples
 
 
 ORIGINALS = from_lists(_EXPECTED, find, parts, fit="whole")

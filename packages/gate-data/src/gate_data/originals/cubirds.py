@@ -23,8 +23,8 @@ def parts(folder: Path) -> Parts:
     for line, image, name in pairs(folder / "images.txt"):
         where = f"{folder / 'images.txt'}, line {line}"
         file = files.get(name, where)
-        for known, listed in ((labels, "image_class_labels.txt"), (boxes, "bounding_boxes.txt")):
-            if image not in known:
+        for values, listed in ((labels, "image_class_labels.txt"), (boxes, "bounding_boxes.txt")):
+            if image not in values:
                 raise DataError(f"{where}: image {image} is not in {listed}")
         at, number = labels[image]
         if number not in names:

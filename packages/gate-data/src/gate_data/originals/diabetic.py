@@ -30,14 +30,16 @@ def parts(folder: Path) -> Parts:
 
 def _labelled(path: Path, folder: Path, folders: tuple[str, ...]) -> list[Sample]:
     pictures = by_stem(folder / name for name in folders)
-    found = []
+    samples = []
     for row in table(path, ["image", "level"]):
         name = row.text("image")
         if name not in pictures:
             raise DataError(f"{row.where}: {name}.jpeg is in none of {', '.join(folders)}")
         grade = row.integer("level", 0, 4)
-        found.append(Sample(pictures[name], tuple(int(grade == one) for one in range(5)), group=name.partition("_")[0]))
-    return found
+        samples.append(
+            Sample(pictures[name], tuple(int(grade == level) for level in range(5)), group=name.partition("_")[0])
+        )
+    return samples
 
 
 def _find(root: Path) -> Path:

@@ -40,27 +40,29 @@ def find(root: Path) -> Place:
     raise DataError(f"{root} does not hold its files ({_EXPECTED})")
 
 
-def parts(place: Place) -> Parts:
+def parts(layout: Place) -> Parts:
     """29,000, 1,014 and 1,000 pictures (Entities: 29,783, 1,000 and 1,000)."""
-    files = Files(place.images)
-    if place.captions.suffix == ".json":
-        found, note = list(karpathy(place.captions)), ""
+    files = Files(layout.images)
+    if layout.captions.suffix == ".json":
+        captioned, note = list(karpathy(layout.captions)), ""
     else:
-        found, note = _by_lists(place), "split of Flickr30k Entities"
+        captioned, note = _by_lists(layout), "split of Flickr30k Entities"
     lists: dict[str, list[Sample]] = {split: [] for split in _SPLITS}
-    for one in found:
-        if one.split not in lists:
-            raise DataError(f"{place.captions}: {one.file} is in the split {one.split!r}, expected train, val or test")
-        if len(one.captions) != CAPTIONS:
-            raise DataError(f"{place.captions}: {one.file} has {len(one.captions)} captions, expected {CAPTIONS}")
-        lists[one.split].append(Sample(files.get(one.file, str(place.captions)), 0, one.captions))
+    for entry in captioned:
+        if entry.split not in lists:
+            raise DataError(
+                f"{layout.captions}: {entry.file} is in the split {entry.split!r}, expected train, val or test"
+            )
+        if len(entry.captions) != CAPTIONS:
+            raise DataError(f"{layout.captions}: {entry.file} has {len(entry.captions)} captions, expected {CAPTIONS}")
+        lists[entry.split].append(Sample(files.get(entry.file, str(layout.captions)), 0, entry.captions))
     return Parts(lists["train"], lists["test"], lists["val"], note=note)
 
 
 def of_rows(tables: Tables, hub: Hub, count: int) -> Parts:
     """The hub's one split, each row of which says where it belongs in Karpathy's."""
     del count
-    number = {split: place for place, split in enumerate(_SPLITS)}
+    number = {split: index for index, split in enumerate(_SPLITS)}
     lists: list[list[Sample]] = [[], [], []]
     for row in tables["test"].rows:
         captions = texts(row, hub.target, CAPTIONS)
@@ -68,17 +70,17 @@ def of_rows(tables: Tables, hub: Hub, count: int) -> Parts:
     return Parts(lists[0], lists[2], lists[1])
 
 
-def _by_lists(place: Place) -> list[Captioned]:
+def _by_lists(layout: Place) -> list[Captioned]:
     """Entities' lists name picture stems; pictures in none of them are left out."""
-    captioned = {one.file: one for one in numbered(place.captions)}
-    found = []
+    captioned = {picture.file: picture for picture in numbered(layout.captions)}
+    pictures = []
     for name in _SPLITS:
-        path = place.folder / f"{name}.txt"
+        path = layout.folder / f"{name}.txt"
         for line, stem in lines(path):
             if f"{stem}.jpg" not in captioned:
-                raise DataError(f"{path}, line {line}: {stem}.jpg has no captions in {place.captions.name}")
-            found.append(captioned[f"{stem}.jpg"]._replace(split=name))
-    return found
+                raise DataError(f"{path}, line {line}: {stem}.jpg has no captions in {layout.captions.name}")
+            pictures.append(captioned[f"{stem}.jpg"]._replace(split=name))
+    return pictures
 
 
 ORIGINALS = from_lists(_EXPECTED, find, parts)

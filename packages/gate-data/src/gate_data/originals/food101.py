@@ -23,9 +23,9 @@ def parts(folder: Path) -> Parts:
         raise DataError(f"{folder / 'meta'}: train.json and test.json name different classes")
     train, test = (
         [
-            Sample(files.get(f"{one}.jpg", f"{folder / 'meta'}/{name}.json"), label)
+            Sample(files.get(f"{picture}.jpg", f"{folder / 'meta'}/{name}.json"), label)
             for label, food in enumerate(classes)
-            for one in listed[food]
+            for picture in listed[food]
         ]
         for name, listed in lists.items()
     )

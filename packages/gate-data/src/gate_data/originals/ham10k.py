@@ -32,15 +32,15 @@ def parts(folder: Path) -> Parts:
         for part in (1, 2)
         for ending in ("", ".zip")
     )
-    known = {name: place for place, name in enumerate(_CLASSES)}
+    index_of = {name: index for index, name in enumerate(_CLASSES)}
     samples, labels = [], []
     for row in table(
         next(folder / name for name in _LISTS if (folder / name).is_file()), ["lesion_id", "image_id", "dx"]
     ):
-        label = row.one_of("dx", known)
+        label = row.one_of("dx", index_of)
         if row.text("image_id") not in pictures:
             raise DataError(f"{row.where}: {row.text('image_id')}.jpg is not there")
-        one_hot = tuple(int(label == one) for one in range(len(_CLASSES)))
+        one_hot = tuple(int(label == index_of_class) for index_of_class in range(len(_CLASSES)))
         samples.append(Sample(pictures[row.text("image_id")], one_hot, group=row.text("lesion_id")))
         labels.append(label)
     train, validation, test = (

@@ -33,24 +33,24 @@ def of_rows(tables: Tables, hub: Hub, count: int) -> Parts:
 
 def _divided(rows: Sequence[tuple[Source, str, str]]) -> Parts:
     species = [_TYPOS.get(kind, kind) for _, kind, _ in rows]
-    known = [sorted(set(species)), sorted({individual for _, _, individual in rows})]
-    numbers = [{name: place for place, name in enumerate(names)} for names in known]
+    heads = [sorted(set(species)), sorted({individual for _, _, individual in rows})]
+    numbers = [{name: index for index, name in enumerate(names)} for names in heads]
     samples = [
         Sample(source, (numbers[0][kind], numbers[1][individual]))
         for (source, _, individual), kind in zip(rows, species, strict=True)
     ]
     train: list[Sample] = []
-    others: list[Sample] = []
+    shared: list[Sample] = []
     met: set[int] = set()
     for sample in shuffled(samples):
-        (others if sample.target[1] in met else train).append(sample)
+        (shared if sample.target[1] in met else train).append(sample)
         met.add(sample.target[1])
     test, validation = (round(share * len(samples)) for share in (_TEST, _VALIDATION))
-    classes = [f"{head}/{name}" for head, names in zip(("species", "individual"), known, strict=True) for name in names]
+    classes = [f"{head}/{name}" for head, names in zip(("species", "individual"), heads, strict=True) for name in names]
     return Parts(
-        train + others[test + validation :],
-        others[:test],
-        others[test : test + validation],
+        train + shared[test + validation :],
+        shared[:test],
+        shared[test : test + validation],
         tuple(classes),
         "two misspelt species are joined with the right ones, which leaves 28",
     )

@@ -47,50 +47,50 @@ def _holds_classes(train: Path) -> bool:
     return train.is_dir() and any(map(_WNID.fullmatch, classes_in(train)))
 
 
-def parts(place: Layout) -> Parts:
+def parts(layout: Layout) -> Parts:
     """The official validation set is the test split."""
-    train = _of_tars(place.train) if place.train.is_file() else files_of_classes(place.train)
-    folders = place.val.is_dir() and any(one.is_dir() for one in place.val.iterdir())
-    tested = as_samples(files_of_classes(place.val), list(train)) if folders else _flat(place, list(train))
+    train = _of_tars(layout.train) if layout.train.is_file() else files_of_classes(layout.train)
+    folders = layout.val.is_dir() and any(entry.is_dir() for entry in layout.val.iterdir())
+    tested = as_samples(files_of_classes(layout.val), list(train)) if folders else _flat(layout, list(train))
     words = {name: name for name in train}
-    for folder in dict.fromkeys((place.lists, place.train.parent, place.lists.parent)):
+    for folder in dict.fromkeys((layout.lists, layout.train.parent, layout.lists.parent)):
         if (named := folder / "LOC_synset_mapping.txt").is_file():
-            told = {wnid: rest.partition(",")[0].strip() for _, wnid, rest in pairs(named)}
-            if missing := sorted(set(train) - set(told)):
-                raise DataError(f"{named} has no line of class {missing[0]}, which {place.train} holds")
-            words |= told
+            listed = {wnid: line.partition(",")[0].strip() for _, wnid, line in pairs(named)}
+            if missing := sorted(set(train) - set(listed)):
+                raise DataError(f"{named} has no line of class {missing[0]}, which {layout.train} holds")
+            words |= listed
             break
     return Parts(as_samples(train), tested, classes=tuple(words[name] for name in train))
 
 
 def _of_tars(archive: Path) -> dict[str, list[Source]]:
     """Class to its pictures, in the archive of the classes' archives, which is read in place."""
-    found: dict[str, list[Source]] = {}
+    files: dict[str, list[Source]] = {}
     for member in files_in(archive):
         name = member.name if isinstance(member, Member) else member
         wnid = name.partition("/")[0]
         if not _WNID.fullmatch(wnid):
             raise DataError(f"{archive}: {name} is in no archive of a class like n01440764.tar")
-        found.setdefault(wnid, []).append(member)
-    return found
+        files.setdefault(wnid, []).append(member)
+    return files
 
 
-def _flat(place: Layout, known: list[str]) -> list[Sample]:
+def _flat(layout: Layout, wnids: list[str]) -> list[Sample]:
     """Validation pictures in one folder or archive, their classes in Kaggle's table or in the development kit."""
     files: dict[str, Source] = {
-        Path(file.name if isinstance(file, Member) else file).stem: file for file in files_in(place.val)
+        Path(file.name if isinstance(file, Member) else file).stem: file for file in files_in(layout.val)
     }
-    if (solution := place.lists / "LOC_val_solution.csv").is_file():
+    if (solution := layout.lists / "LOC_val_solution.csv").is_file():
         answers = {
             row.text("ImageId"): row.text("PredictionString").split()[0]
             for row in table(solution, ["ImageId", "PredictionString"])
         }
     else:
-        answers = _kit(place.lists, sorted(files))
-    number = {name: index for index, name in enumerate(known)}
+        answers = _kit(layout.lists, sorted(files))
+    number = {name: index for index, name in enumerate(wnids)}
     for stem in files:
         if number.get(answers.get(stem, "")) is None:
-            raise DataError(f"{place.val}: {stem} is of class {answers.get(stem)}, which train/ lacks")
+            raise DataError(f"{layout.val}: {stem} is of class {answers.get(stem)}, which train/ lacks")
     return [Sample(file, number[answers[stem]]) for stem, file in files.items()]
 
 
@@ -106,7 +106,7 @@ def _kit(folder: Path, stems: list[str]) -> dict[str, str]:
         synsets = read_matlab(str(folder / meta), "synsets")
     else:
         raise DataError(f"{folder}: val/ has no class folders, and neither LOC_val_solution.csv nor {_KIT} is there")
-    wnid = {int(one["ILSVRC2012_ID"].item()): str(one["WNID"].item()) for one in synsets.ravel()}
+    wnid = {int(synset["ILSVRC2012_ID"].item()): str(synset["WNID"].item()) for synset in synsets.ravel()}
     if len(numbers) != len(stems):
         raise DataError(f"{folder / truth} has {len(numbers)} lines for {len(stems)} pictures")
     unknown = next((number for number in numbers if not number.isdecimal() or int(number) not in wnid), None)

@@ -28,24 +28,28 @@ def find(root: Path) -> Place:
     """Both folders; Kaggle's zip nests each twice."""
     for folder in (*(root / name for name in ("iwildcam2022", "iwildcam2022-fgvc9", "iwildcam")), root):
         for lists, pictures in (("metadata/metadata", "train/train"), ("metadata", "train")):
-            place = Place(folder / lists, folder / pictures)
-            if (place.lists / _COUNTS).is_file() and (place.lists / _IMAGES).is_file() and place.pictures.is_dir():
-                return place
+            location = Place(folder / lists, folder / pictures)
+            if (
+                (location.lists / _COUNTS).is_file()
+                and (location.lists / _IMAGES).is_file()
+                and location.pictures.is_dir()
+            ):
+                return location
     raise DataError(f"{root} does not hold its files ({_EXPECTED})")
 
 
-def parts(place: Place) -> Parts:
+def parts(location: Place) -> Parts:
     """The sequences of the training set that were counted (the test set's counts are not public).
 
     Cameras are dealt to the splits, 70, 10 and 20 % of them, so that no camera is in two; where ``splits/train.txt``,
     ``val.txt`` and ``test.txt`` name sequences, theirs are used.
     """
-    counted = {row.text("seq_id"): row for row in table(place.lists / _COUNTS, ["seq_id", "count"])}
+    counted = {row.text("seq_id"): row for row in table(location.lists / _COUNTS, ["seq_id", "count"])}
     counts = {name: row.number("count", 0) for name, row in counted.items()}
-    files = Files(place.pictures)
+    files = Files(location.pictures)
     frames: dict[str, list[tuple[int, str]]] = defaultdict(list)
     camera: dict[str, str] = {}
-    for row in records(place.lists / _IMAGES, "images"):
+    for row in records(location.lists / _IMAGES, "images"):
         sequence = row.text("seq_id")
         if sequence in counts:
             name = Path(row.text("file_name")).name
@@ -58,11 +62,11 @@ def parts(place: Place) -> Parts:
         name: Sample(tuple(middles([file for _, file in sorted(own)], _FRAMES)), counts[name], group=camera[name])
         for name, own in sorted(frames.items())
     }
-    if all((place.lists.parent / "splits" / f"{split}.txt").is_file() for split in _SPLITS):
-        return _published(place.lists.parent / "splits", samples)
-    known = list(samples.values())
-    rows = dealt([sample.group for sample in known], _SHARES)
-    lists = [[known[row] for row in part] for part in rows]
+    if all((location.lists.parent / "splits" / f"{split}.txt").is_file() for split in _SPLITS):
+        return _published(location.lists.parent / "splits", samples)
+    sequences = list(samples.values())
+    rows = dealt([sample.group for sample in sequences], _SHARES)
+    lists = [[sequences[row] for row in part] for part in rows]
     return Parts(lists[0], lists[2], lists[1])
 
 

@@ -18,24 +18,24 @@ def parts(folder: Path) -> Parts:
     """``val`` tests; five clips of each class are held out of ``train``. Missing files are counted, never replaced."""
     rows = {split: list(table(folder / "annotations" / f"{split}.csv", _FIELDS)) for split in ("train", "val")}
     names = sorted({row.text("label") for split in rows.values() for row in split})
-    known = {name: label for label, name in enumerate(names)}
-    found: dict[str, list[Sample]] = {}
+    index_of = {name: label for label, name in enumerate(names)}
+    samples: dict[str, list[Sample]] = {}
     missing = 0
     for split, own in rows.items():
         videos = Videos(folder / split)
         clips = [(row, _source(videos, row)) for row in own]
-        found[split] = [Sample(source, row.one_of("label", known)) for row, source in clips if source is not None]
-        missing += len(own) - len(found[split])
-    if not all(found.values()):
+        samples[split] = [Sample(source, row.one_of("label", index_of)) for row, source in clips if source is not None]
+        missing += len(own) - len(samples[split])
+    if not all(samples.values()):
         raise DataError(f"{folder} holds none of the videos that its annotations list")
     train: list[Sample] = []
     validation: list[Sample] = []
-    seen = [0] * len(names)
-    for sample in found["train"]:
-        seen[sample.target] += 1
-        (validation if seen[sample.target] <= _PER_CLASS else train).append(sample)
+    counts = [0] * len(names)
+    for sample in samples["train"]:
+        counts[sample.target] += 1
+        (validation if counts[sample.target] <= _PER_CLASS else train).append(sample)
     note = f"{missing} of {sum(map(len, rows.values()))} listed videos are not there" if missing else ""
-    return Parts(train, found["val"], validation, tuple(names), note)
+    return Parts(train, samples["val"], validation, tuple(names), note)
 
 
 _FIELDS = ("label", "youtube_id", "time_start", "time_end")

@@ -29,37 +29,37 @@ _CACHES = (
 
 def find(root: Path) -> Path:
     """The folder of the lists and images, or of the three arrays."""
-    for place in (root / name for name in _NAMES):
-        if (place / "train.csv").is_file() and (place / "images").is_dir():
-            return place
-        if all(any((place / name).is_file() for name in names) for names in _CACHES):
-            return place
+    for folder in (root / name for name in _NAMES):
+        if (folder / "train.csv").is_file() and (folder / "images").is_dir():
+            return folder
+        if all(any((folder / name).is_file() for name in names) for names in _CACHES):
+            return folder
     raise DataError(f"{root} does not hold its files ({_EXPECTED})")
 
 
-def parts(place: Path) -> Parts:
+def parts(folder: Path) -> Parts:
     """64, 16 and 20 classes of 600 images."""
-    files = Files(place / "images")
+    files = Files(folder / "images")
     classes: dict[str, int] = {}
     lists = []
     for name in ("train.csv", "val.csv", "test.csv"):
-        rows = table(place / name, ["filename", "label"])
-        found = [(row, files.get(row.text("filename"), row.where)) for row in rows]
-        for row, _ in found:
+        rows = table(folder / name, ["filename", "label"])
+        pairs = [(row, files.get(row.text("filename"), row.where)) for row in rows]
+        for row, _ in pairs:
             classes.setdefault(row.text("label"), len(classes))
-        lists.append([Sample(file, classes[row.text("label")]) for row, file in found])
+        lists.append([Sample(file, classes[row.text("label")]) for row, file in pairs])
     return Parts(lists[0], lists[2], lists[1], tuple(classes))
 
 
-def load(place: Path, request: DataRequest) -> Data:
+def load(folder: Path, request: DataRequest) -> Data:
     """From the lists where they are there, else from the arrays."""
-    if (place / "train.csv").is_file():
-        return _LISTS.load(place, request)
+    if (folder / "train.csv").is_file():
+        return _LISTS.load(folder, request)
     splits: list[Split] = []
     classes: list[str] = []
     counts = []
     for names in _CACHES:
-        pixels, rows = _cached(first_of(place, names))
+        pixels, rows = _cached(first_of(folder, names))
         samples = [Sample(str(row), label) for label, own in enumerate(rows.values()) for row in own]
         chosen = few_classes(samples, request.limit)
         label = {old: new for new, old in enumerate(sorted({sample.target for sample in chosen}))}
@@ -73,8 +73,8 @@ def load(place: Path, request: DataRequest) -> Data:
 
 def _cached(path: Path) -> tuple[np.ndarray, Mapping[str, Any]]:
     with path.open("rb") as file:
-        found = pickles.load(file, str(path))
-    pixels, rows = (found.get(name) for name in ("image_data", "class_dict")) if isinstance(found, dict) else (0, 0)
+        content = pickles.load(file, str(path))
+    pixels, rows = (content.get(name) for name in ("image_data", "class_dict")) if isinstance(content, dict) else (0, 0)
     if not isinstance(pixels, np.ndarray) or pixels.dtype != np.uint8 or pixels.shape[1:] != (84, 84, 3):
         raise DataError(f"{path}: image_data is not uint8 [n, 84, 84, 3]")
     if not isinstance(rows, dict) or not rows:
@@ -85,9 +85,9 @@ def _cached(path: Path) -> tuple[np.ndarray, Mapping[str, Any]]:
     return pixels, rows
 
 
-def _check(place: Path) -> None:
-    if (place / "train.csv").is_file():
-        _LISTS.check(place)
+def _check(folder: Path) -> None:
+    if (folder / "train.csv").is_file():
+        _LISTS.check(folder)
 
 
 _LISTS = from_lists(_EXPECTED, find, parts, few_shot=True)

@@ -32,19 +32,19 @@ def parts(path: Path) -> Parts:
     pictures = by_stem(folder / name for name in ("all_contest_images", "all_contest_images.zip", "images"))
     lists = []
     for split in ("train", "val", "test"):
-        found = []
+        samples = []
         for row in records(path, split):
             contest = row.text("contest_number")
             if contest not in pictures:
                 raise DataError(f"{row.where} of {split}: {contest}.jpeg is not there")
             choices = row.values.get("choices")
             held = choices if isinstance(choices, list) else []
-            captions = [one.get("clean_caption") for one in held if isinstance(one, dict)]
-            if len(captions) != CHOICES or not all(isinstance(one, str) and one.strip() for one in captions):
+            captions = [entry.get("clean_caption") for entry in held if isinstance(entry, dict)]
+            if len(captions) != CHOICES or not all(isinstance(entry, str) and entry.strip() for entry in captions):
                 raise row.error("choices", f"{CHOICES} captions with a 'clean_caption'")
             right = row.integer("correct_idx", 0, CHOICES - 1)
-            found.append(Sample(pictures[contest], right, tuple(str(one) for one in captions), contest))
-        lists.append(found)
+            samples.append(Sample(pictures[contest], right, tuple(str(entry) for entry in captions), contest))
+        lists.append(samples)
     return Parts(lists[0], lists[2], lists[1], _NAMES, _NOTE)
 
 

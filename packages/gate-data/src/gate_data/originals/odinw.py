@@ -26,7 +26,7 @@ from gate_data.readers.tables import read_json
 from gate_data.request import DataRequest
 from gate_data.tables import read_table
 
-SETS: dict[str, dict[str, Any]] = {one["id"]: one for one in read_table("odinw")["sets"]}
+SETS: dict[str, dict[str, Any]] = {about_set["id"]: about_set for about_set in read_table("odinw")["sets"]}
 _ABOVE = ("odinw", "ODinW", "odinw_35", "odinw/odinw_35", "odinw13", ".")
 _FILES = ("annotations_without_background.json", "new_annotations_without_background.json", "_annotations.coco.json")
 _SHARE, _SEED = 0.1, 0
@@ -88,7 +88,7 @@ def splits(where: Place, scored: str = "test") -> Splits:
     tested = valid if scored == "valid" or about["test_is_valid"] else _read(where, "test", train.classes)
     if tested is None:
         raise DataError(f"{where.folder} has no {scored} split")
-    said = [f"split {'valid' if tested is valid else 'test'}"]
+    remarks = [f"split {'valid' if tested is valid else 'test'}"]
     held = _read(where, "mini_val", train.classes) if about["mini_val"] and tested is not valid else None
     held = held or (valid if tested is not valid else None)
     if held is None:
@@ -97,22 +97,22 @@ def splits(where: Place, scored: str = "test") -> Splits:
         if len(rows) < 2:
             raise DataError(f"{where.folder}: {len(rows)} training picture, of which none can validate")
         held, train = train.take(sorted(rows[:count].tolist())), train.take(sorted(rows[count:].tolist()))
-        said.append(f"{count} training pictures validate")
-    for name, one in (("train", train), ("validation", held), ("test", tested)):
-        if one.note:
-            said.append(f"{name}: {one.note}")
-    missing = _differences(about, train, held, tested, drawn=len(said) > 1 and "validate" in said[1])
-    return Splits(train, held, tested, "; ".join([*said, *missing]), "; ".join(missing))
+        remarks.append(f"{count} training pictures validate")
+    for name, listed in (("train", train), ("validation", held), ("test", tested)):
+        if listed.note:
+            remarks.append(f"{name}: {listed.note}")
+    missing = _differences(about, train, held, tested, drawn=len(remarks) > 1 and "validate" in remarks[1])
+    return Splits(train, held, tested, "; ".join([*remarks, *missing]), "; ".join(missing))
 
 
 def load(read: Splits, request: DataRequest) -> Data[Objects]:
     """Pictures stay in their files; the whole picture is scaled to a square, and boxes keep their own pixels."""
-    made = []
-    for one in read[:3]:
-        rows = list(range(len(one.files)))[: request.limit]
-        some = one.take(rows)
-        made.append(Split(Pictures.of([Path(file) for file in some.files], request.size, "whole"), some.objects))
-    return Data(made[0], made[1], made[2], read.train.classes, read.note)
+    splits = []
+    for listed in read[:3]:
+        rows = list(range(len(listed.files)))[: request.limit]
+        part = listed.take(rows)
+        splits.append(Split(Pictures.of([Path(file) for file in part.files], request.size, "whole"), part.objects))
+    return Data(splits[0], splits[1], splits[2], read.train.classes, read.note)
 
 
 def prepared(root: Path, identity: str, split: str, shots: int, seed: int) -> tuple[Path, list[str]] | None:
@@ -120,36 +120,36 @@ def prepared(root: Path, identity: str, split: str, shots: int, seed: int) -> tu
     where = find(identity, "", root)
     about = SETS[identity]
     inside = {"train": ("train",), "val": ("valid", "mini_val")}[split]
-    folders = [where.folder] if about["flat"] else [where.folder / one for one in inside]
+    folders = [where.folder] if about["flat"] else [where.folder / inner for inner in inside]
     for folder in folders:
         for part in ("minival", "val") if split == "val" else ("train",):
             path = folder / f"fewshot_{part}_shot{shots}_seed{seed}.json"
             if path.is_file():
                 listed = read_json(path).get("images")
-                if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
+                if not isinstance(listed, list) or not all(isinstance(inner, dict) for inner in listed):
                     raise DataError(f"{path}: 'images' is no list of objects")
-                return path, [str(one.get("file_name")) for one in listed]
+                return path, [str(inner.get("file_name")) for inner in listed]
     return None
 
 
 def captions(identity: str) -> Mapping[str, Mapping[str, str]]:
     """By class name, what GLIP's configurations read instead: ``prefix``, ``name``, ``suffix``."""
-    found: Mapping[str, Mapping[str, str]] = SETS[identity].get("captions", {})
-    return found
+    texts: Mapping[str, Mapping[str, str]] = SETS[identity].get("captions", {})
+    return texts
 
 
-def _read(where: Place, split: str, known: Sequence[str] | None) -> Listed | None:
+def _read(where: Place, split: str, order: Sequence[str] | None) -> Listed | None:
     path = _list_of(where.folder, where.id, split, exists=True)
     if path is None:
         return None
     if path.is_dir():
-        return read_voc(path, known)
-    read = read_coco(path, known=None, sort_ids=True)
-    if known is not None and read.classes != tuple(known):
-        if set(read.classes) - set(known):
-            odd = sorted(set(read.classes) - set(known))[0]
-            raise DataError(f"{path}: class {odd!r} is none of the training split's {len(known)}")
-        read = read_coco(path, known=known, sort_ids=True)
+        return read_voc(path, order)
+    read = read_coco(path, order=None, sort_ids=True)
+    if order is not None and read.classes != tuple(order):
+        if set(read.classes) - set(order):
+            odd = sorted(set(read.classes) - set(order))[0]
+            raise DataError(f"{path}: class {odd!r} is none of the training split's {len(order)}")
+        read = read_coco(path, order=order, sort_ids=True)
     return read
 
 
@@ -172,21 +172,21 @@ def _check(read: Splits) -> None:
 
 
 def _parts(read: Splits) -> Parts:
-    lists = [[Sample(file) for file in one.files] for one in read[:3]]
+    lists = [[Sample(file) for file in listed.files] for listed in read[:3]]
     return Parts(lists[0], lists[2], lists[1], read.train.classes, read.note, read.missing)
 
 
 def _differences(about: Mapping[str, Any], train: Listed, held: Listed, tested: Listed, *, drawn: bool) -> list[str]:
     """Where the lists are not those that were published."""
-    said = []
-    here = len(train.files) + (len(held.files) if drawn else 0)
-    if here != about["train"]:
-        said.append(f"{here} training pictures, {about['train']} published")
+    remarks = []
+    count = len(train.files) + (len(held.files) if drawn else 0)
+    if count != about["train"]:
+        remarks.append(f"{count} training pictures, {about['train']} published")
     if len(tested.files) not in (about["test"], about["valid"]):
-        said.append(f"{len(tested.files)} scored pictures, {about['test']} published")
-    wanted = [name if name.strip() else UNNAMED for name in about["classes"]]
-    renamed = [captions(about["id"]).get(name, {}).get("name", name) for name in wanted]
-    if list(train.classes) not in (wanted, renamed):
-        odd = [name for name in train.classes if name not in wanted and name not in renamed]
-        said.append(f"class names are not the published ones{f', such as {odd[0]!r}' if odd else ''}")
-    return said
+        remarks.append(f"{len(tested.files)} scored pictures, {about['test']} published")
+    expected = [name if name.strip() else UNNAMED for name in about["classes"]]
+    renamed = [captions(about["id"]).get(name, {}).get("name", name) for name in expected]
+    if list(train.classes) not in (expected, renamed):
+        odd = [name for name in train.classes if name not in expected and name not in renamed]
+        remarks.append(f"class names are not the published ones{f', such as {odd[0]!r}' if odd else ''}")
+    return remarks

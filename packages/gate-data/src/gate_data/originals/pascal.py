@@ -31,12 +31,12 @@ def find(root: Path) -> Place:
     raise DataError(f"{root} does not hold its files ({_EXPECTED})")
 
 
-def parts(place: Place) -> Parts:
+def parts(layout: Place) -> Parts:
     """4,998 and 5,105 pictures: VOC 2010's ``train`` and ``val``."""
-    images, maps = Files(place.voc / "JPEGImages"), Files(place.maps)
+    images, maps = Files(layout.voc / "JPEGImages"), Files(layout.maps)
     lists = []
     for split in ("train", "val"):
-        path = place.voc / "ImageSets" / "Main" / f"{split}.txt"
+        path = layout.voc / "ImageSets" / "Main" / f"{split}.txt"
         lists.append(
             [
                 Sample(

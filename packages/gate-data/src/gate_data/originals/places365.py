@@ -48,12 +48,12 @@ def parts(folder: Path) -> Parts:
 
 
 def _listed(path: Path, files: Files, classes: int) -> list[tuple[File, int]]:
-    found = []
+    samples = []
     for line, name, label in last_pairs(path):
         if label >= classes:
             raise DataError(f"{path}, line {line}: class {label}, expected 0 to {classes - 1}")
-        found.append((files.get(name.lstrip("/"), f"{path}, line {line}"), label))
-    return found
+        samples.append((files.get(name.lstrip("/"), f"{path}, line {line}"), label))
+    return samples
 
 
 ORIGINALS = from_lists(_EXPECTED, find, parts, share=0.01)

@@ -16,20 +16,22 @@ def parts(folder: Path) -> Parts:
     """9,537 and 3,783 clips. The class is the folder's: file names spell one of them otherwise."""
     lists = folder / "ucfTrainTestlist"
     names = [name for _, _, name in pairs(lists / "classInd.txt")]
-    known = {name: label for label, name in enumerate(names)}
+    index_of = {name: label for label, name in enumerate(names)}
     clips = next((folder / name for name in ("UCF-101", "videos", "rawframes") if (folder / name).is_dir()), folder)
     videos = Videos(clips)
-    found: dict[str, list[Sample]] = {"trainlist01.txt": [], "testlist01.txt": []}
-    for part, samples in found.items():
+    by_list: dict[str, list[Sample]] = {"trainlist01.txt": [], "testlist01.txt": []}
+    for part, samples in by_list.items():
         for number, line in lines(lists / part):
             clip = line.split()[0]
             name, _, last = clip.partition("/")
             source = videos.get(clip)
-            if name not in known or source is None:
-                what = f"class {name!r} is not in classInd.txt" if name not in known else f"{clips / clip} is not there"
-                raise DataError(f"{lists / part}, line {number}: {what}")
-            samples.append(Sample(source, known[name], group=f"{name} {last.split('_')[-2]}"))
-    return Parts(found["trainlist01.txt"], found["testlist01.txt"], classes=tuple(names))
+            if name not in index_of or source is None:
+                problem = (
+                    f"class {name!r} is not in classInd.txt" if name not in index_of else f"{clips / clip} is not there"
+                )
+                raise DataError(f"{lists / part}, line {number}: {problem}")
+            samples.append(Sample(source, index_of[name], group=f"{name} {last.split('_')[-2]}"))
+    return Parts(by_list["trainlist01.txt"], by_list["testlist01.txt"], classes=tuple(names))
 
 
 ORIGINALS = from_lists(

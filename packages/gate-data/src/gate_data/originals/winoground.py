@@ -19,14 +19,14 @@ def parts(folder: Path) -> Parts:
     pictures = by_stem([folder / "images", folder / "images.zip"])
     rows = list(table(folder / "examples.jsonl", ["image_0", "image_1", "caption_0", "caption_1"]))
     kinds = _kinds(rows)
-    found = []
+    samples = []
     for row in rows:
         for field in ("image_0", "image_1"):
             if Path(row.text(field)).stem not in pictures:
                 raise DataError(f"{row.where}: {row.text(field)} is not there")
-        both = tuple(pictures[Path(row.text(field)).stem] for field in ("image_0", "image_1"))
-        found.append(_item(row, both, kinds))
-    return Parts([], found, [], tuple(kinds))
+        pair = tuple(pictures[Path(row.text(field)).stem] for field in ("image_0", "image_1"))
+        samples.append(_item(row, pair, kinds))
+    return Parts([], samples, [], tuple(kinds))
 
 
 def of_rows(tables: Tables, hub: Hub, count: int) -> Parts:
@@ -34,18 +34,18 @@ def of_rows(tables: Tables, hub: Hub, count: int) -> Parts:
     del hub, count
     rows = tables["test"].rows
     kinds = _kinds(rows)
-    both = ("image_0", "image_1")
-    found = [_item(row, tuple(picture(row, field) for field in both), kinds) for row in rows]
-    return Parts([], found, [], tuple(kinds))
+    fields = ("image_0", "image_1")
+    samples = [_item(row, tuple(picture(row, field) for field in fields), kinds) for row in rows]
+    return Parts([], samples, [], tuple(kinds))
 
 
 def _kinds(rows: Sequence[Row]) -> list[str]:
     return sorted({str(row.values.get("collapsed_tag") or "all") for row in rows})
 
 
-def _item(row: Row, both: tuple[Source, ...], kinds: Sequence[str]) -> Sample:
+def _item(row: Row, pair: tuple[Source, ...], kinds: Sequence[str]) -> Sample:
     kind = kinds.index(str(row.values.get("collapsed_tag") or "all"))
-    return Sample(both, kind, (row.text("caption_0"), row.text("caption_1")))
+    return Sample(pair, kind, (row.text("caption_0"), row.text("caption_1")))
 
 
 ORIGINALS = from_lists(

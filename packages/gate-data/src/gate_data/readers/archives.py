@@ -67,25 +67,25 @@ def read(archive: str | Path, name: str) -> bytes:
                 return member.read(entry.size + 1)
         with path.open("rb") as file:
             file.seek(entry.offset)
-            found = file.read(entry.size)
-    if len(found) != entry.size:
-        raise DataError(f"{path}: {name} is cut short at {len(found)} of {entry.size} bytes")
-    return found
+            content = file.read(entry.size)
+    if len(content) != entry.size:
+        raise DataError(f"{path}: {name} is cut short at {len(content)} of {entry.size} bytes")
+    return content
 
 
 def read_packed(archive: Path, names: list[str]) -> dict[str, bytes]:
     """Some members of a compressed tar archive, which has to be read from its beginning."""
-    found: dict[str, bytes] = {}
+    members: dict[str, bytes] = {}
     with _reading(archive, ", ".join(names)), tarfile.open(archive) as file:
         for info in file:
             if info.name in names and info.isfile():
                 within(info.size, "bytes", f"{archive}: {info.name}")
                 member = file.extractfile(info)
                 assert member is not None
-                found[info.name] = member.read()
-                if len(found) == len(names):
-                    return found
-    missing = next(name for name in names if name not in found)
+                members[info.name] = member.read()
+                if len(members) == len(names):
+                    return members
+    missing = next(name for name in names if name not in members)
     raise DataError(f"{archive}: {missing} is not in it")
 
 
@@ -109,8 +109,8 @@ def _reading(path: Path, name: str = "") -> Iterator[None]:
         if not path.is_file():
             raise DataError(f"{path} is not there") from error
         kind = "zip" if path.suffix == ".zip" else "tar"
-        what = f"{name} cannot be read" if name else f"is not a whole {kind} file"
-        raise DataError(f"{path}{':' if name else ''} {what}: {' '.join(str(error).split())}") from error
+        problem = f"{name} cannot be read" if name else f"is not a whole {kind} file"
+        raise DataError(f"{path}{':' if name else ''} {problem}: {' '.join(str(error).split())}") from error
 
 
 @lru_cache(maxsize=64)
@@ -118,9 +118,9 @@ def _index(path: str, size: int, changed: int) -> dict[str, Entry]:
     del size, changed  # part of the key: another file under the same name is read again
     if path.endswith(".zip"):
         with zipfile.ZipFile(path) as file:
-            if any(not one.filename for one in file.infolist()):  # Python 3.13 lists it, others stumble over it
+            if any(not entry.filename for entry in file.infolist()):  # Python 3.13 lists it, others stumble over it
                 raise zipfile.BadZipFile("a member has no name")
-            return {one.filename: Entry(one.file_size) for one in file.infolist() if not one.is_dir()}
+            return {entry.filename: Entry(entry.file_size) for entry in file.infolist() if not entry.is_dir()}
     with Path(path).open("rb") as opened:
         return dict(_of_tar(opened, Path(path).name, 0, Path(path).stat().st_size))
 
@@ -129,17 +129,17 @@ def _of_tar(opened: BinaryIO, name: str, start: int, end: int) -> Iterator[tuple
     """Members of a tar archive, and of tar archives in it, which are not packed again: their bytes lie in the file."""
     opened.seek(start)
     with tarfile.open(fileobj=opened, mode="r:") as archive:
-        for one in archive:
-            if not one.isfile():
+        for info in archive:
+            if not info.isfile():
                 continue
-            inner, at, last = one.name.removeprefix("./"), one.offset_data, one.offset_data + one.size
+            inner, at, last = info.name.removeprefix("./"), info.offset_data, info.offset_data + info.size
             if last > end:
                 raise tarfile.ReadError(f"{inner} is cut short")
             if inner.endswith(".tar"):
                 folder = inner.removesuffix(".tar")
                 yield from ((f"{folder}/{member}", entry) for member, entry in _of_tar(opened, inner, at, last))
                 continue
-            yield inner, Entry(one.size, at)
+            yield inner, Entry(info.size, at)
             archive.members.clear()  # type: ignore[attr-defined]  # kept here, not there: of a million files a gigabyte
         opened.seek(archive.offset)
         if archive.offset < end and opened.read(512).strip(b"\0"):  # tarfile takes what is no header for the end

@@ -28,13 +28,13 @@ def read_matlab(file: File, key: str, content: bytes | None = None) -> Any:
     raw = read_bytes(file) if content is None else content
     check(raw, described(file))
     try:
-        found = scipy.io.loadmat(io.BytesIO(raw), variable_names=[key])
+        variables = scipy.io.loadmat(io.BytesIO(raw), variable_names=[key])
     except Exception as error:  # scipy raises errors of many unrelated types for a damaged file
         raise DataError(f"{described(file)} cannot be read as MATLAB 5: {error}") from error
-    if key not in found:
+    if key not in variables:
         with_names = ", ".join(name for name, *_ in scipy.io.whosmat(io.BytesIO(raw)))
         raise DataError(f"{described(file)} has no variable {key!r}; it has {with_names}")
-    return found[key]
+    return variables[key]
 
 
 def stored_shape(file: str, key: str) -> tuple[int, ...]:
@@ -54,18 +54,18 @@ def stored_array(source: Stored) -> np.ndarray:
         if array.chunks is not None:  # each that is touched is unpacked whole
             within(math.prod(array.chunks) * array.dtype.itemsize, "bytes", f"{source.file}: a chunk of {source.key}")
         try:
-            found = np.asarray(array[source.row])
+            values = np.asarray(array[source.row])
         except Exception as error:  # HDF5's library raises errors of many unrelated types for a damaged file
             raise DataError(f"{described(source)} cannot be read: {error}") from error
-    return found.transpose(source.axes) if source.axes else found
+    return values.transpose(source.axes) if source.axes else values
 
 
 def stored_picture(source: Stored) -> Image.Image:
     """One row of an array of pictures."""
-    found = stored_array(source)
-    if found.dtype != np.uint8 or found.ndim not in (2, 3) or (found.ndim == 3 and found.shape[2] != 3):
-        raise DataError(f"{described(source)} has {found.dtype} {found.shape}, expected uint8 pixels in 3 channels")
-    return Image.fromarray(np.ascontiguousarray(found)).convert("RGB")
+    values = stored_array(source)
+    if values.dtype != np.uint8 or values.ndim not in (2, 3) or (values.ndim == 3 and values.shape[2] != 3):
+        raise DataError(f"{described(source)} has {values.dtype} {values.shape}, expected uint8 pixels in 3 channels")
+    return Image.fromarray(np.ascontiguousarray(values)).convert("RGB")
 
 
 def _array(file: str, key: str) -> Any:
@@ -74,23 +74,23 @@ def _array(file: str, key: str) -> Any:
 
     handle = _opened(file)
     try:
-        place = handle
+        node = handle
         for name in filter(None, key.split("/")):
-            link = place.get(name, getlink=True) if isinstance(place, h5py.Group) else None
+            link = node.get(name, getlink=True) if isinstance(node, h5py.Group) else None
             if link is None:
                 raise DataError(f"{file} has no array {key!r}; it has {', '.join(list(handle)[:12])}")
             if not isinstance(link, h5py.HardLink):
                 raise DataError(f"{file}: {key!r} is a link, not an array of this file")
-            place = place[name]
-        if not isinstance(place, h5py.Dataset) or not place.shape or place.dtype.kind not in "buif":
+            node = node[name]
+        if not isinstance(node, h5py.Dataset) or not node.shape or node.dtype.kind not in "buif":
             raise DataError(f"{file}: {key!r} is no array of numbers with rows")
-        if place.external or place.is_virtual:
+        if node.external or node.is_virtual:
             raise DataError(f"{file}: the values of {key!r} lie in other files, which are not read")
     except DataError:
         raise
     except Exception as error:  # as above
         raise DataError(f"{file}: {key!r} cannot be read as HDF5: {error}") from error
-    return place
+    return node
 
 
 @lru_cache(maxsize=8)

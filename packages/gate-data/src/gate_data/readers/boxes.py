@@ -55,25 +55,25 @@ def coco(path: Path) -> tuple[list[Boxed], tuple[str, ...]]:
             raise row.error("category_id", "the id of a category of this file")
         if not is_crowd(row):
             boxes[image].append(_coco_box(row, number[label], corners))
-    found = [
+    rows = [
         Boxed(row.path("file_name"), size_of(row), tuple(boxes[image]), str(row.values.get("zip_file") or ""))
         for image, row in images.items()
     ]
-    return found, tuple(names[identity] for identity in sorted(names))
+    return rows, tuple(names[identity] for identity in sorted(names))
 
 
-def voc(path: Path, known: Mapping[str, int]) -> Boxed:
+def voc(path: Path, index_of: Mapping[str, int]) -> Boxed:
     """Boxes of one PASCAL VOC file; its corners count from 1 and include the last pixel."""
     tree = _parsed(path)
     size = next(tree.find("size"), None)
     boxes = []
-    for entry, one in enumerate(tree.find("object")):
-        row = Row(path, entry, {**one.texts(), **next(one.find("bndbox"), _Node()).texts()})
+    for entry, node in enumerate(tree.find("object")):
+        row = Row(path, entry, {**node.texts(), **next(node.find("bndbox"), _Node()).texts()})
         left, top, right, bottom = (row.number(name) for name in ("xmin", "ymin", "xmax", "ymax"))
         if right < left or bottom < top:
             raise row.error("xmax", "a box with an area")
         difficult = row.values.get("difficult") == "1"
-        boxes.append(Box(left - 1, top - 1, right, bottom, row.one_of("name", known), difficult))
+        boxes.append(Box(left - 1, top - 1, right, bottom, row.one_of("name", index_of), difficult))
     sides = None
     if size is not None:
         row = Row(path, 0, size.texts())
@@ -83,8 +83,8 @@ def voc(path: Path, known: Mapping[str, int]) -> Boxed:
 
 def voc_names(path: Path) -> tuple[str, ...]:
     """Names of classes in one PASCAL VOC file, in its order."""
-    found = (Row(path, entry, one.texts()) for entry, one in enumerate(_parsed(path).find("object")))
-    return tuple(dict.fromkeys(row.text("name") for row in found))
+    rows = (Row(path, entry, node.texts()) for entry, node in enumerate(_parsed(path).find("object")))
+    return tuple(dict.fromkeys(row.text("name") for row in rows))
 
 
 def is_crowd(row: Row) -> bool:
@@ -103,7 +103,7 @@ def _coco_box(row: Row, label: int, corners: bool) -> Box:
     raw: Any = row.values.get("bbox")
     if not isinstance(raw, list) or len(raw) != 4:
         raise row.error("bbox", "four numbers")
-    left, top, third, fourth = (Row(row.file, row.line, {"bbox": one}).number("bbox") for one in raw)
+    left, top, third, fourth = (Row(row.file, row.line, {"bbox": value}).number("bbox") for value in raw)
     right, bottom = (third, fourth) if corners else (left + third, top + fourth)
     if right <= left or bottom <= top:
         raise row.error("bbox", "a box with an area")
@@ -122,11 +122,11 @@ class _Node:
 
     def texts(self) -> dict[str, str]:
         """The texts of the children that have some, the first of each name."""
-        found: dict[str, str] = {}
+        texts: dict[str, str] = {}
         for child in self.children:
             if child.text.strip():
-                found.setdefault(child.name, child.text.strip())
-        return found
+                texts.setdefault(child.name, child.text.strip())
+        return texts
 
 
 def _parsed(path: Path) -> _Node:

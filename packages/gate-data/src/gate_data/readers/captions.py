@@ -24,7 +24,7 @@ def karpathy(path: Path) -> Iterator[Captioned]:
         sentences = row.values.get("sentences")
         if not isinstance(sentences, list) or not sentences:
             raise row.error("sentences", "a list of captions")
-        texts = [one.get("raw") if isinstance(one, dict) else None for one in sentences]
+        texts = [sentence.get("raw") if isinstance(sentence, dict) else None for sentence in sentences]
         if not all(isinstance(text, str) and text.strip() for text in texts):
             raise row.error("sentences", "captions with a text in 'raw'")
         split = "train" if row.text("split") == "restval" else row.text("split")
@@ -62,17 +62,17 @@ def numbered(path: Path) -> Iterator[Captioned]:
         >>> list(numbered(path))
         [Captioned(file='a.jpg', captions=('Two friends .', 'People .'), split='')]
     """
-    found: dict[str, list[str]] = {}
+    by_picture: dict[str, list[str]] = {}
     for number, line in lines(path):
         if number == 1 and line.replace(" ", "").startswith("image_name|"):
             continue
         picture, caption = _numbered(line)
         if not picture or not caption:
             raise DataError(f"{path}, line {number}: expected a picture, a number and a caption, found {line[:80]!r}")
-        found.setdefault(picture, []).append(caption)
-    if not found:
+        by_picture.setdefault(picture, []).append(caption)
+    if not by_picture:
         raise DataError(f"{path} holds no captions")
-    for picture, captions in found.items():
+    for picture, captions in by_picture.items():
         yield Captioned(picture, tuple(captions))
 
 
@@ -81,8 +81,8 @@ def _numbered(line: str) -> tuple[str, str]:
         picture, _, caption = line.partition("\t")
         name, _, index = picture.rpartition("#")
         return (name, caption.strip()) if index.strip().isdecimal() else ("", "")
-    picture, _, rest = line.partition("|")
-    index, bar, caption = rest.partition("|")
+    picture, _, text = line.partition("|")
+    index, bar, caption = text.partition("|")
     if not bar:
-        index, _, caption = rest.strip().partition(" ")
+        index, _, caption = text.strip().partition(" ")
     return (picture.strip(), caption.strip()) if index.strip().isdecimal() else ("", "")

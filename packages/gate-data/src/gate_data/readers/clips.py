@@ -64,7 +64,7 @@ def undecodable(clips: Sequence[Clip]) -> list[int]:
         return False
 
     with ThreadPoolExecutor() as pool:
-        return [place for place, bad in enumerate(pool.map(broken, clips)) if bad]
+        return [index for index, bad in enumerate(pool.map(broken, clips)) if bad]
 
 
 @cache
@@ -89,11 +89,11 @@ def _by_torchcodec(decoder: Any, clip: Clip) -> list[Image.Image]:
     try:
         video = decoder(source, dimension_order="NHWC", num_ffmpeg_threads=1)
         start, end = video.metadata.begin_stream_seconds, video.metadata.end_stream_seconds
-        wanted = [start + (part + 0.5) * (end - start) / clip.frames for part in range(clip.frames)]
-        return [Image.fromarray(frame.numpy()) for frame in video.get_frames_played_at(wanted).data]
+        seconds = [start + (part + 0.5) * (end - start) / clip.frames for part in range(clip.frames)]
+        return [Image.fromarray(frame.numpy()) for frame in video.get_frames_played_at(seconds).data]
     except (RuntimeError, ValueError, IndexError, OSError, TypeError) as error:
-        said = str(error).strip().partition("\n")[0]
-        raise DataError(f"{described(clip)} cannot be decoded: {said or type(error).__name__}") from error
+        reason = str(error).strip().partition("\n")[0]
+        raise DataError(f"{described(clip)} cannot be decoded: {reason or type(error).__name__}") from error
 
 
 def library() -> Any:
@@ -117,16 +117,16 @@ def _frames(container: Any, count: int) -> list[Image.Image]:
     decoded = container.decode(stream)
     frame = next(decoded)
     ahead = next(decoded, None)
-    found = []
+    frames = []
     for part in range(count):
-        wanted = start + (part + 0.5) * length / count
-        if wanted - (frame.time or start) > 1.0:  # less than a second ahead, decoding on is as quick as a seek
-            container.seek(int(wanted / base), stream=stream, backward=True)
+        moment = start + (part + 0.5) * length / count
+        if moment - (frame.time or start) > 1.0:  # less than a second ahead, decoding on is as quick as a seek
+            container.seek(int(moment / base), stream=stream, backward=True)
             decoded = container.decode(stream)
             sought = next(decoded, None)
             if sought is not None:
                 frame, ahead = sought, next(decoded, None)
-        while ahead is not None and ahead.time is not None and ahead.time <= wanted:
+        while ahead is not None and ahead.time is not None and ahead.time <= moment:
             frame, ahead = ahead, next(decoded, None)
-        found.append(frame.to_image())
-    return found
+        frames.append(frame.to_image())
+    return frames

@@ -39,11 +39,11 @@ def entries(path: Path, field: str) -> Iterator[tuple[int, Any]]:
                 raise ValueError(f"a field's name is {name!r}, expected text")
             text.expect(":")
             if text.peek() == "[":
-                for place, entry in enumerate(_listed(text)):
+                for index, entry in enumerate(_listed(text)):
                     if name == field:
-                        yield place, entry
-            elif (found := text.value()) is not None and name == field:
-                raise ValueError(f"{field!r} is {type(found).__name__}, expected a list")
+                        yield index, entry
+            elif (value := text.value()) is not None and name == field:
+                raise ValueError(f"{field!r} is {type(value).__name__}, expected a list")
             if text.skipped("}"):
                 break
             text.expect(",")
@@ -95,14 +95,14 @@ class _Text:
         self.peek()
         while True:
             try:
-                found, end = self.decoder.raw_decode(self.held, self.at)
+                value, end = self.decoder.raw_decode(self.held, self.at)
             except json.JSONDecodeError as error:
                 if not self._more():
                     raise ValueError(f"{error.msg} at character {self.before + error.pos}") from error
                 continue
             if self.held[end : end + 1] in _AFTER or not self._more():  # a number may go on
                 self.at = end
-                return found
+                return value
 
     def _more(self) -> bool:
         """Hold another piece, as large as what is held, without what is behind us."""

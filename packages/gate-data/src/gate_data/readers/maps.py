@@ -43,11 +43,11 @@ class ClassMap:
     _table: Int16[np.ndarray, " v"] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        known = {**{int(value): IGNORED for value in self.ignored}, **self.classes}
-        made = np.full(max(known) + 1, _UNKNOWN if self.others is None else self.others, dtype=np.int16)
-        for value, label in known.items():
-            made[value] = label
-        object.__setattr__(self, "_table", made)
+        values = {**{int(value): IGNORED for value in self.ignored}, **self.classes}
+        table = np.full(max(values) + 1, _UNKNOWN if self.others is None else self.others, dtype=np.int16)
+        for value, label in values.items():
+            table[value] = label
+        object.__setattr__(self, "_table", table)
 
     def read(self, source: Source, side: int | None = None) -> Int16[np.ndarray, "h w"]:
         """One annotation.
@@ -79,11 +79,11 @@ class ClassMap:
             DataError: a value that is no class.
         """
         within = values < len(self._table)
-        found = self._table[np.where(within, values, 0)]
-        found = np.where(within, found, np.int16(_UNKNOWN if self.others is None else self.others))
-        if (found == _UNKNOWN).any():
-            raise DataError(f"{name} has the value {int(values[found == _UNKNOWN].flat[0])}, which is no class")
-        return found.astype(np.int16)
+        classes = self._table[np.where(within, values, 0)]
+        classes = np.where(within, classes, np.int16(_UNKNOWN if self.others is None else self.others))
+        if (classes == _UNKNOWN).any():
+            raise DataError(f"{name} has the value {int(values[classes == _UNKNOWN].flat[0])}, which is no class")
+        return classes.astype(np.int16)
 
     def _values(self, source: Source) -> Shaped[np.ndarray, "h w"]:
         if isinstance(source, Stored):
@@ -118,15 +118,15 @@ class ClassMap:
     def _of_colours(self, values: np.ndarray, source: File) -> Shaped[np.ndarray, "h w"]:
         assert self.colours is not None
         packed = (values.astype(np.int64) * (65536, 256, 1)).sum(axis=2)
-        known = np.array([red * 65536 + green * 256 + blue for red, green, blue in self.colours])
-        order = np.argsort(known)
-        place = np.searchsorted(known[order], packed).clip(max=len(known) - 1)
-        found = order[place]
-        if (known[found] != packed).any():
-            row, column = np.argwhere(known[found] != packed)[0]
+        packed_colours = np.array([red * 65536 + green * 256 + blue for red, green, blue in self.colours])
+        order = np.argsort(packed_colours)
+        rank = np.searchsorted(packed_colours[order], packed).clip(max=len(packed_colours) - 1)
+        indices = order[rank]
+        if (packed_colours[indices] != packed).any():
+            row, column = np.argwhere(packed_colours[indices] != packed)[0]
             colour = tuple(int(value) for value in values[row, column])
             raise DataError(f"{described(source)} has the colour {colour} in row {row}, column {column}: no class")
-        chosen: np.ndarray = np.array(list(self.colours.values()))[found]
+        chosen: np.ndarray = np.array(list(self.colours.values()))[indices]
         return chosen
 
 

@@ -73,10 +73,10 @@ def _next(view: memoryview, order: str, padded: bool = True) -> tuple[_Element, 
 
 def _values(view: memoryview, order: str, kinds: tuple[int, ...]) -> tuple[_Element, memoryview]:
     """The next element, of plain values of one of these types."""
-    element, rest = _next(view, order)
+    element, remainder = _next(view, order)
     if element.kind not in kinds or len(element.data) % _PLAIN[element.kind]:
         raise ValueError(f"an element of type {element.kind} and {len(element.data)} bytes")
-    return element, rest
+    return element, remainder
 
 
 def _check_matrix(view: memoryview, order: str, depth: int) -> None:
@@ -87,8 +87,8 @@ def _check_matrix(view: memoryview, order: str, depth: int) -> None:
     flags, view = _values(view, order, (6,))
     if len(flags.data) != 8:
         raise ValueError(f"flags of {len(flags.data)} bytes")
-    said = struct.unpack(f"{order}I", flags.data[:4])[0]
-    kind, is_complex = said & 0xFF, bool(said & 0x800)
+    flag = struct.unpack(f"{order}I", flags.data[:4])[0]
+    kind, is_complex = flag & 0xFF, bool(flag & 0x800)
     sides, view = _values(view, order, (5,))
     shape: Any = struct.unpack(f"{order}{len(sides.data) // 4}i", sides.data)
     if not 2 <= len(shape) <= 32 or min(shape) < 0:
@@ -102,10 +102,10 @@ def _check_matrix(view: memoryview, order: str, depth: int) -> None:
         if kind != _CELL:
             length, view = _values(view, order, (5,))
             names, view = _values(view, order, (1,))
-            one = struct.unpack(f"{order}i", length.data)[0]
-            if one < 1 or len(names.data) % one:
-                raise ValueError(f"{len(names.data)} bytes of field names of {one} each")
-            fields = len(names.data) // one
+            size = struct.unpack(f"{order}i", length.data)[0]
+            if size < 1 or len(names.data) % size:
+                raise ValueError(f"{len(names.data)} bytes of field names of {size} each")
+            fields = len(names.data) // size
         if count * max(1, fields) * 8 > len(view):
             raise ValueError(f"{count} cells where {len(view)} bytes are left")
         for _ in range(count * fields):

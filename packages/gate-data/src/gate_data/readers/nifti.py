@@ -26,12 +26,12 @@ def volume(path: Path) -> Shaped[np.ndarray, "x y z"]:
         if len(shape) != 3:
             raise DataError(f"{path} has the shape {shape}, expected three axes")
         within(math.prod(shape) * max(8, image.get_data_dtype().itemsize), "bytes", f"{path}, as numbers,")
-        found: np.ndarray = np.asarray(image.dataobj, dtype=np.float64)
+        values: np.ndarray = np.asarray(image.dataobj, dtype=np.float64)
     except DataError:
         raise
     except Exception as error:  # nibabel, gzip and zlib raise errors of many unrelated types for a damaged file
         raise DataError(f"{path} cannot be read as NIfTI: {error}") from error
-    return found
+    return values
 
 
 def _refuse_long_headers(nibabel: Any, path: Path) -> None:

@@ -130,18 +130,18 @@ class _Machine:
 
     def above(self) -> list[Any]:
         """Take what lies above the last mark."""
-        place = self.marks.pop()
-        found = self.stack[place:]
-        del self.stack[place:]
-        return found
+        mark = self.marks.pop()
+        items = self.stack[mark:]
+        del self.stack[mark:]
+        return items
 
     def take(self, count: int) -> tuple[Any, ...]:
         """Take the last values."""
         if len(self.stack) < count:
             raise IndexError("the stack is empty")
-        found = tuple(self.stack[-count:])
+        items = tuple(self.stack[-count:])
         del self.stack[-count:]
-        return found
+        return items
 
     def name(self, name: str) -> None:
         self.stack.append(_Name(name))
@@ -150,8 +150,8 @@ class _Machine:
         module, name = self.take(2)
         self.name(f"{module}.{name}")
 
-    def remember(self, place: int) -> None:
-        self.memo[place] = self.stack[-1]
+    def remember(self, key: int) -> None:
+        self.memo[key] = self.stack[-1]
 
     def append(self, values: list[Any]) -> None:
         if not isinstance(self.stack[-1], list):
@@ -201,8 +201,8 @@ _STEPS: dict[str, Callable[[_Machine, Any], object]] = {
     "SETITEM": lambda m, _: m.set_items(list(m.take(2))),
     "SETITEMS": lambda m, _: m.set_items(m.above()),
     "MEMOIZE": lambda m, _: m.remember(len(m.memo)),
-    **dict.fromkeys(("PUT", "BINPUT", "LONG_BINPUT"), lambda m, place: m.remember(place)),
-    **dict.fromkeys(("GET", "BINGET", "LONG_BINGET"), lambda m, place: m.stack.append(m.memo[place])),
+    **dict.fromkeys(("PUT", "BINPUT", "LONG_BINPUT"), lambda m, key: m.remember(key)),
+    **dict.fromkeys(("GET", "BINGET", "LONG_BINGET"), lambda m, key: m.stack.append(m.memo[key])),
     "GLOBAL": lambda m, name: m.name(name.replace(" ", ".")),
     "STACK_GLOBAL": lambda m, _: m.named(),
     "REDUCE": lambda m, _: m.reduce(),
@@ -220,9 +220,9 @@ def _made(name: str, arguments: tuple[Any, ...]) -> Any:
         case "_reconstruct", (_Name(), *_):
             return _Array()
         case "_frombuffer", (raw, _Kind() as kind, shape, order):
-            made = _Array()
-            made.value = _array(raw, kind, shape, order)
-            return made
+            array = _Array()
+            array.value = _array(raw, kind, shape, order)
+            return array
         case "scalar", (_Kind() as kind, raw):
             return _array(raw, kind, (), "C").item()
         case "encode", (str(text), "latin1" | "latin-1"):
@@ -255,16 +255,16 @@ def _finished(value: Any) -> Any:
     """The value with its arrays; containers are changed in place, each once, however they refer to one another."""
     holder = [value]
     waiting: list[Any] = [holder]
-    seen = {id(holder)}
+    visited = {id(holder)}
     while waiting:
         container = waiting.pop()
         places = range(len(container)) if isinstance(container, list) else list(container)
-        for place in places:
-            one = _plain(container[place])
-            container[place] = one
-            if isinstance(one, list | dict) and id(one) not in seen:
-                seen.add(id(one))
-                waiting.append(one)
+        for index in places:
+            plain = _plain(container[index])
+            container[index] = plain
+            if isinstance(plain, list | dict) and id(plain) not in visited:
+                visited.add(id(plain))
+                waiting.append(plain)
     return holder[0]
 
 
@@ -275,12 +275,12 @@ def _plain(value: Any) -> Any:
         return value.value
     if isinstance(value, _Name | _Kind):
         raise _RefusedError("a name or a kind of numbers where data is expected")
-    if isinstance(value, tuple) and any(not isinstance(one, _KEYS) and one is not None for one in value):
+    if isinstance(value, tuple) and any(not isinstance(item, _KEYS) and item is not None for item in value):
         raise _RefusedError("a tuple of anything but numbers and texts")
     return value
 
 
-def whole_numbers(found: Any, where: str) -> np.ndarray:
+def whole_numbers(numbers: Any, where: str) -> np.ndarray:
     """A list or an array of a pickle as one axis of whole numbers.
 
     Example:
@@ -288,10 +288,12 @@ def whole_numbers(found: Any, where: str) -> np.ndarray:
         [3, 4]
     """
     try:
-        values = np.asarray(found if len(found) else np.zeros(0, np.int64))
+        values = np.asarray(numbers if len(numbers) else np.zeros(0, np.int64))
     except (TypeError, ValueError) as error:
         raise DataError(f"{where}: {error}") from error
     if values.ndim != 1 or values.dtype.kind not in "iu":
-        first = next((one for one in found if isinstance(one, bool) or not isinstance(one, int)), found[0])
+        first = next(
+            (number for number in numbers if isinstance(number, bool) or not isinstance(number, int)), numbers[0]
+        )
         raise DataError(f"{where} holds {first!r:.40}, expected whole numbers of 64 bits")
     return values.astype(np.int64)

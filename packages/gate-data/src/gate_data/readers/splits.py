@@ -78,21 +78,21 @@ def held_out_by_label(
     rng = np.random.default_rng(seed)
     marks = np.asarray(labels, dtype=bool).reshape(len(labels), -1)
     shares = np.array([1 - share, share])
-    wanted = shares[:, None] * marks.sum(axis=0)  # of each side and label
+    quota = shares[:, None] * marks.sum(axis=0)  # of each side and label
     room = shares * len(marks)
     side = np.full(len(marks), -1)
-    left = marks.copy()
-    while left.any():
-        counts = left.sum(axis=0)
+    remaining = marks.copy()
+    while remaining.any():
+        counts = remaining.sum(axis=0)
         label = int(np.where(counts > 0, counts, len(marks) + 1).argmin())
-        for row in rng.permutation(np.flatnonzero(left[:, label])):
-            need = wanted[:, label]
+        for row in rng.permutation(np.flatnonzero(remaining[:, label])):
+            need = quota[:, label]
             best = np.flatnonzero(need >= need.max() - 1e-9)
             chosen = int(best[room[best].argmax()])
             side[row] = chosen
-            wanted[chosen] -= marks[row]
+            quota[chosen] -= marks[row]
             room[chosen] -= 1
-            left[row] = False
+            remaining[row] = False
     for row in rng.permutation(np.flatnonzero(side < 0)):  # rows without a label
         chosen = int(room.argmax())
         side[row] = chosen
@@ -167,10 +167,10 @@ def spread(labels: Sequence[Hashable], limit: int | None) -> list[int]:
     if limit is None or limit >= len(labels):
         return list(range(len(labels)))
     rng = np.random.default_rng(SEED)
-    seen: dict[Hashable, int] = {}
+    counts: dict[Hashable, int] = {}
     turns = np.empty(len(labels), dtype=np.int64)
     order = rng.permutation(len(labels))
     for row in order:
         label = labels[int(row)]
-        turns[row] = seen[label] = seen.get(label, -1) + 1
+        turns[row] = counts[label] = counts.get(label, -1) + 1
     return [int(row) for row in order[np.argsort(turns[order], kind="stable")][:limit]]

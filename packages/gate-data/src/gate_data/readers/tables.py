@@ -69,12 +69,12 @@ class Row(NamedTuple):
         if blank is not None and (value is None or str(value).strip() == ""):
             return blank
         try:
-            found = math.nan if _odd(value) else float(value)  # type: ignore[arg-type]  # whatever it is, float() says
+            number = math.nan if _odd(value) else float(value)  # type: ignore[arg-type]  # whatever it is, float() says
         except (TypeError, ValueError, OverflowError):
-            found = math.nan
-        if not (low <= found <= high and math.isfinite(found)):
+            number = math.nan
+        if not (low <= number <= high and math.isfinite(number)):
             raise self.error(field, _span("number", low, high))
-        return found
+        return number
 
     def integer(self, field: str, low: float = -math.inf, high: float = math.inf) -> int:
         """A whole number in a range, exact: one with a point or an exponent has to be below 2**53."""
@@ -92,13 +92,13 @@ class Row(NamedTuple):
             raise self.error(field, _span("number", low, high))
         return exact
 
-    def one_of(self, field: str, known: Mapping[str, int]) -> int:
+    def one_of(self, field: str, index_of: Mapping[str, int]) -> int:
         """The index of a name among those known."""
         value = self.text(field)
-        if value not in known:
-            names = sorted(known)
+        if value not in index_of:
+            names = sorted(index_of)
             raise self.error(field, f"one of {', '.join(names[:8])}{' …' if len(names) > 8 else ''}")
-        return known[value]
+        return index_of[value]
 
 
 def _odd(value: object) -> bool:
@@ -106,19 +106,19 @@ def _odd(value: object) -> bool:
     return isinstance(value, str) and ("_" in value or not value.isascii())
 
 
-def _span(what: str, low: float, high: float) -> str:
-    return f"a {what}" if math.isinf(low) and math.isinf(high) else f"a {what} from {low:g} to {high:g}"
+def _span(unit: str, low: float, high: float) -> str:
+    return f"a {unit}" if math.isinf(low) and math.isinf(high) else f"a {unit} from {low:g} to {high:g}"
 
 
 def by_id(rows: Iterable[Row]) -> dict[int, Row]:
     """Rows by their field ``id``, in their order."""
-    found: dict[int, Row] = {}
+    rows_by_id: dict[int, Row] = {}
     for row in rows:
         identity = row.integer("id")
-        if identity in found:
-            raise row.error("id", f"another than that of {found[identity].unit} {found[identity].line}")
-        found[identity] = row
-    return found
+        if identity in rows_by_id:
+            raise row.error("id", f"another than that of {rows_by_id[identity].unit} {rows_by_id[identity].line}")
+        rows_by_id[identity] = row
+    return rows_by_id
 
 
 def table(path: Path, needed: Sequence[str], delimiter: str | None = None) -> Iterator[Row]:
@@ -279,11 +279,11 @@ def records(path: Path, field: str) -> Iterator[Row]:
     """
     empty = True
     try:
-        for number, one in entries(path, field):
-            if not isinstance(one, dict):
-                raise DataError(f"{path}: {field}, entry {number} is a {type(one).__name__}, expected an object")
+        for number, entry in entries(path, field):
+            if not isinstance(entry, dict):
+                raise DataError(f"{path}: {field}, entry {number} is a {type(entry).__name__}, expected an object")
             empty = False
-            yield Row(path, number, one, "entry")
+            yield Row(path, number, entry, "entry")
     except FileNotFoundError as error:
         raise DataError(f"{path} is not there") from error
     except DataError:

@@ -30,11 +30,11 @@ class Videos:
         """A clip's sources, or None where neither its file nor its folder of frames is there."""
         folder, _, last = name.rpartition("/")
         stem = os.path.splitext(last)[0] if last.lower().endswith(VIDEOS) else last  # noqa: PTH122 - text paths
-        there = self._listed(folder).get(stem)
-        if there is None:
+        entry = self._listed(folder).get(stem)
+        if entry is None:
             return None
-        path = self.root / folder / there
-        if there.lower().endswith(VIDEOS):
+        path = self.root / folder / entry
+        if entry.lower().endswith(VIDEOS):
             return (Clip(str(path), self.frames),)
         frames = files_in(path, PICTURES)
         for number, frame in enumerate(frames, start=1):
@@ -45,14 +45,14 @@ class Videos:
 
     def _listed(self, folder: str) -> dict[str, str]:
         if folder not in self._seen:
-            found: dict[str, str] = {}
+            files: dict[str, str] = {}
             try:
-                for one in os.scandir(self.root / folder):
-                    stem, ending = os.path.splitext(one.name)  # noqa: PTH122 - text paths
+                for entry in os.scandir(self.root / folder):
+                    stem, ending = os.path.splitext(entry.name)  # noqa: PTH122 - text paths
                     video = ending.lower() in VIDEOS
-                    if video or one.is_dir():
-                        found[stem if video else one.name] = one.name
+                    if video or entry.is_dir():
+                        files[stem if video else entry.name] = entry.name
             except OSError:
                 pass  # what is not there is None for whoever asks
-            self._seen[folder] = found
+            self._seen[folder] = files
         return self._seen[folder]

@@ -26,28 +26,28 @@ def _cifar(name: str, batches: tuple[str, ...], test: str, meta: str, key: str) 
 
     def content(path: Path, files: list[str]) -> dict[str, Any]:
         if path.is_dir():
-            raw = {one: read_bytes(str(path / one)) for one in files}
+            raw = {file: read_bytes(str(path / file)) for file in files}
         else:
-            packed = read_packed(path, [f"{folder}/{one}" for one in files])
-            raw = {one: packed[f"{folder}/{one}"] for one in files}
-        return {one: pickles.load(each, f"{path}: {one}") for one, each in raw.items()}
+            packed = read_packed(path, [f"{folder}/{file}" for file in files])
+            raw = {file: packed[f"{folder}/{file}"] for file in files}
+        return {file: pickles.load(content_of_file, f"{path}: {file}") for file, content_of_file in raw.items()}
 
     def own(path: Path) -> Arrays:
-        found = content(path, [*batches, test, meta])
-        names = [str(one) for one in _field(found[meta], f"{key.removesuffix('s')}_names", f"{path}: {meta}")]
+        contents = content(path, [*batches, test, meta])
+        names = [str(label) for label in _field(contents[meta], f"{key.removesuffix('s')}_names", f"{path}: {meta}")]
         places = np.array(places_by_name(name, names, f"{path}: {meta}"))
 
         def side(files: tuple[str, ...]) -> Side:
-            images = np.concatenate([_pixels(found[one], f"{path}: {one}") for one in files])
+            images = np.concatenate([_pixels(contents[file], f"{path}: {file}") for file in files])
             labels = np.concatenate(
                 [
-                    pickles.whole_numbers(_field(found[one], key, f"{path}: {one}"), f"{path}: {one}: {key}")
-                    for one in files
+                    pickles.whole_numbers(_field(contents[file], key, f"{path}: {file}"), f"{path}: {file}: {key}")
+                    for file in files
                 ]
             )
             if not len(labels) or len(images) != len(labels) or labels.min() < 0 or labels.max() >= len(places):
-                said = f"{labels.min()} to {labels.max()}" if len(labels) else "none"
-                raise DataError(f"{path}: {len(images)} pictures and labels {said}; expected 0 to {len(places) - 1}")
+                span = f"{labels.min()} to {labels.max()}" if len(labels) else "none"
+                raise DataError(f"{path}: {len(images)} pictures and labels {span}; expected 0 to {len(places) - 1}")
             return Side(images, places[labels])
 
         return Arrays(side(batches), side((test,)))
@@ -65,14 +65,14 @@ def _cifar(name: str, batches: tuple[str, ...], test: str, meta: str, key: str) 
     return originals(name, expected, find, own)
 
 
-def _field(found: Any, key: str, where: str) -> Any:
-    if not isinstance(found, dict) or not isinstance(found.get(key), list | np.ndarray):
+def _field(content: Any, key: str, where: str) -> Any:
+    if not isinstance(content, dict) or not isinstance(content.get(key), list | np.ndarray):
         raise DataError(f"{where} has no list {key!r}")
-    return found[key]
+    return content[key]
 
 
-def _pixels(found: Any, where: str) -> np.ndarray:
-    pixels = _field(found, "data", where)
+def _pixels(content: Any, where: str) -> np.ndarray:
+    pixels = _field(content, "data", where)
     if not isinstance(pixels, np.ndarray):
         raise DataError(f"{where}: data is a list, expected an array")
     if pixels.dtype != np.uint8 or pixels.ndim != 2 or pixels.shape[1] != 3072:
@@ -129,10 +129,10 @@ def _fer(path: Path) -> Arrays:
     try:
         with path.open(newline="", encoding="ascii") as file:
             reader = csv.reader(file)
-            heads = [one.strip() for one in next(reader, [])]
+            heads = [head.strip() for head in next(reader, [])]
             if not {"emotion", "pixels", "Usage"} <= set(heads):
                 raise DataError(f"{path} has the columns {', '.join(heads)}; expected emotion, pixels and Usage")
-            emotion, pixels, usage = (heads.index(one) for one in ("emotion", "pixels", "Usage"))
+            emotion, pixels, usage = (heads.index(head) for head in ("emotion", "pixels", "Usage"))
             for number, row in enumerate(reader, start=2):
                 if len(row) != len(heads) or not row[emotion].strip().isdecimal() or int(row[emotion]) > 6:
                     raise DataError(
@@ -154,8 +154,8 @@ def _fer(path: Path) -> Arrays:
         raise DataError(f"{path} cannot be read: {error}") from error
     if not all(side[1] for side in sides.values()):
         raise DataError(f"{path} has no rows of Training or of PrivateTest")
-    made = [Side(_grey(np.stack(images)), np.array(labels)) for images, labels in sides.values()]
-    return Arrays(made[0], made[1])
+    splits = [Side(_grey(np.stack(images)), np.array(labels)) for images, labels in sides.values()]
+    return Arrays(splits[0], splits[1])
 
 
 def _find_fer(root: Path) -> Path:
@@ -172,7 +172,7 @@ def _flowers(folder: Path) -> Parts:
     files = Files(folder / "jpg")
 
     def side(key: str) -> list[Sample]:
-        path, found = folder / "setid.mat", []
+        path, samples = folder / "setid.mat", []
         for number in read_matlab(str(path), key).ravel().tolist():
             if not 1 <= number <= len(labels):
                 raise DataError(f"{path}: {key} has picture {number}, imagelabels.mat has {len(labels)}")
@@ -181,8 +181,8 @@ def _flowers(folder: Path) -> Parts:
                 raise DataError(
                     f"{folder / 'imagelabels.mat'}: picture {number} has class {label + 1}, expected 1 to 102"
                 )
-            found.append(Sample(files.get(f"image_{number:05}.jpg", f"{path}: {key}"), label))
-        return found
+            samples.append(Sample(files.get(f"image_{number:05}.jpg", f"{path}: {key}"), label))
+        return samples
 
     return Parts(side("trnid"), side("tstid"))
 
@@ -190,20 +190,22 @@ def _flowers(folder: Path) -> Parts:
 def _cars(folder: Path) -> Parts:
     """Classes are numbers into ``cars_meta.mat``, whose order is not ELEVATER's: they are matched by name."""
     kit = folder / "devkit"
-    names = [str(one.item()) for one in read_matlab(str(kit / "cars_meta.mat"), "class_names").ravel()]
+    names = [str(name.item()) for name in read_matlab(str(kit / "cars_meta.mat"), "class_names").ravel()]
     places = places_by_name("stanford-cars", names, str(kit / "cars_meta.mat"))
 
     def side(path: Path, pictures: str) -> list[Sample]:
-        files, found = Files(folder / pictures), []
+        files, samples = Files(folder / pictures), []
         notes = read_matlab(str(path), "annotations").ravel()
         if "class" not in (notes.dtype.names or ()):
             raise DataError(f"{path} has no classes: the test's are in cars_test_annos_withlabels.mat")
-        for number, one in enumerate(notes, start=1):
-            label = int(one["class"].item())
+        for number, note in enumerate(notes, start=1):
+            label = int(note["class"].item())
             if not 1 <= label <= len(names):
                 raise DataError(f"{path}, annotation {number}: class {label}, expected 1 to {len(names)}")
-            found.append(Sample(files.get(str(one["fname"].item()), f"{path}, annotation {number}"), places[label - 1]))
-        return found
+            samples.append(
+                Sample(files.get(str(note["fname"].item()), f"{path}, annotation {number}"), places[label - 1])
+            )
+        return samples
 
     test = first_of(folder, ("cars_test_annos_withlabels.mat", "devkit/cars_test_annos_withlabels.mat"))
     return Parts(side(kit / "cars_train_annos.mat", "cars_train"), side(test, "cars_test"))

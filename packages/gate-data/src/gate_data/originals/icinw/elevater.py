@@ -27,24 +27,24 @@ def parts(folder: Path, sheet: IcinwSheet, names: Sequence[str]) -> Parts:
     train, test = (
         (_coco if index.endswith(".json") else _text)(folder / index, order, sheet.several) for index in sheet.index
     )
-    return Parts(train, test, note="; ".join(one for one in ("ELEVATER's own copy and order", note) if one))
+    return Parts(train, test, note="; ".join(remark for remark in ("ELEVATER's own copy and order", note) if remark))
 
 
 def _order(folder: Path, names: Sequence[str]) -> tuple[list[int], str]:
     """From the index's class numbers to ours, by the names in ``labels.txt`` where it is there."""
-    path = next((folder / one for one in _LABELS if (folder / one).is_file()), None)
+    path = next((folder / file for file in _LABELS if (folder / file).is_file()), None)
     if path is None:
         return list(range(len(names))), ""
     theirs = [line for _, line in lines(path) if line.strip()]
-    ours = {plain(name): place for place, name in enumerate(names)}
-    strange = [(one, other) for one, other in zip(theirs, names, strict=False) if plain(one) not in ours]
-    shown = "; ".join(f"{one!r} / {other!r}" for one, other in strange[:5])
+    ours = {plain(name): index for index, name in enumerate(names)}
+    strange = [(file, ours_name) for file, ours_name in zip(theirs, names, strict=False) if plain(file) not in ours]
+    shown = "; ".join(f"{file!r} / {ours_name!r}" for file, ours_name in strange[:5])
     if len(theirs) != len(names):
         raise DataError(
             f"{path} names {len(theirs)} classes, the templates {len(names)} (theirs / ours): "
             f"{shown or '; '.join(f'{a!r} / {b!r}' for a, b in list(zip(theirs, names, strict=False))[-3:])}"
         )
-    keys = [plain(one) for one in theirs]
+    keys = [plain(file) for file in theirs]
     if not strange and len(set(keys)) == len(keys):
         return [ours[key] for key in keys], ""
     if 2 * len(strange) > len(names):
@@ -91,58 +91,58 @@ class _Places:
 
 
 def _text(path: Path, order: Sequence[int], several: bool) -> list[Sample]:
-    places, found = _Places(path.parent), []
+    places, samples = _Places(path.parent), []
     for number, line in lines(path):
         where = f"{path}, line {number}"
-        name, _, said = line.rpartition(" ")  # paths hold spaces
+        name, _, labels_text = line.rpartition(" ")  # paths hold spaces
         if several and not name:  # no label behind the path: all classes are absent
-            name, said = line, ""
-        labels = [_label(one, order, where) for one in said.split(",") if said] if name else []
+            name, labels_text = line, ""
+        labels = [_label(label, order, where) for label in labels_text.split(",") if labels_text] if name else []
         if not name or (len(labels) != 1 and not several):
             raise DataError(
                 f"{where}: {line[:80]!r}; expected a path, a space and {'labels' if several else 'one label'}"
             )
         zipped, at, inner = name.partition("@")
         source = places(zipped, inner, where) if at else places("", name, where)
-        found.append(Sample(source, _target(labels, len(order), several)))
-    return found
+        samples.append(Sample(source, _target(labels, len(order), several)))
+    return samples
 
 
-def _label(said: str, order: Sequence[int], where: str) -> int:
-    if not said.isdecimal() or not int(said) < len(order):
-        raise DataError(f"{where}: label {said[:20]!r}, expected 0 to {len(order) - 1}")
-    return order[int(said)]
+def _label(text: str, order: Sequence[int], where: str) -> int:
+    if not text.isdecimal() or not int(text) < len(order):
+        raise DataError(f"{where}: label {text[:20]!r}, expected 0 to {len(order) - 1}")
+    return order[int(text)]
 
 
 def _target(labels: Sequence[int], classes: int, several: bool) -> Any:
-    return tuple(int(place in labels) for place in range(classes)) if several else labels[0]
+    return tuple(int(index in labels) for index in range(classes)) if several else labels[0]
 
 
 def _coco(path: Path, order: Sequence[int], several: bool) -> list[Sample]:
     raw = read_json(path)
     try:
-        ids = sorted(int(one["id"]) for one in raw["categories"])
+        ids = sorted(int(row["id"]) for row in raw["categories"])
         if len(ids) != len(order):
             raise DataError(f"{path} has {len(ids)} categories, expected {len(order)}")
-        rank = {one: order[place] for place, one in enumerate(ids)}
+        rank = {row: order[index] for index, row in enumerate(ids)}
         labels: dict[int, list[int]] = {}
-        for one in raw["annotations"]:
-            labels.setdefault(int(one["image_id"]), []).append(rank[int(one["category_id"])])
-        places, found = _Places(path.parent), []
+        for row in raw["annotations"]:
+            labels.setdefault(int(row["image_id"]), []).append(rank[int(row["category_id"])])
+        places, samples = _Places(path.parent), []
         listed = sorted(enumerate(raw["images"], start=1), key=lambda entry: int(entry[1]["id"]))
         last: int | None = None
-        for number, one in listed:
-            identity = int(one["id"])
+        for number, row in listed:
+            identity = int(row["id"])
             if identity == last:
                 raise DataError(f"{path}, image {number}: the id {identity} comes twice")
             last = identity
             own = labels.get(identity, [])
             if not several and len(own) != 1:
                 raise DataError(f"{path}, image {number}: {len(own)} annotations, expected one")
-            source = places(one.get("zip_file", ""), one["file_name"], f"{path}, image {number}")
-            found.append(Sample(source, _target(own, len(order), several)))
+            source = places(row.get("zip_file", ""), row["file_name"], f"{path}, image {number}")
+            samples.append(Sample(source, _target(own, len(order), several)))
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, DataError):
             raise
         raise DataError(f"{path} is not COCO's JSON: {type(error).__name__} {error}") from error
-    return found
+    return samples

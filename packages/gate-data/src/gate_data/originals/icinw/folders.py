@@ -19,7 +19,7 @@ def _split(classes: int, train: str, test: str) -> Callable[[Path], Parts]:
     def own(folder: Path) -> Parts:
         fitted = files_of_classes(folder / train)
         _count(folder / train, len(fitted), classes)
-        return Parts(as_samples(fitted), as_samples(files_of_classes(folder / test), known=list(fitted)))
+        return Parts(as_samples(fitted), as_samples(files_of_classes(folder / test), order=list(fitted)))
 
     return own
 
@@ -51,9 +51,9 @@ def _caltech_rank(name: str) -> str:
     return {"faces": "faces_easy", "faces_easy": "faces"}.get(folded, folded)
 
 
-def _count(folder: Path, found: int, expected: int) -> None:
-    if found != expected:
-        raise DataError(f"{folder} holds {found} folders of classes, expected {expected}")
+def _count(folder: Path, count: int, expected: int) -> None:
+    if count != expected:
+        raise DataError(f"{folder} holds {count} folders of classes, expected {expected}")
 
 
 def _made(name: str, expected: str, folders: tuple[str, ...], inside: str, own: Callable[[Path], Parts]):  # type: ignore[no-untyped-def]  # IcinwOriginals

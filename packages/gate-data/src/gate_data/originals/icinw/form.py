@@ -76,12 +76,14 @@ def places_by_name(name: str, theirs: Sequence[str], where: str) -> list[int]:
         >>> places_by_name("fer-2013", ["sad", "Happy", "angry", "disgusted", "fearful", "neutral", "surprised"], "a")
         [5, 3, 0, 1, 2, 4, 6]
     """
-    ours = {elevater.plain(one): place for place, one in enumerate(class_names(name))}
-    keys = [elevater.plain(one) for one in theirs]
-    lost = [one for one, key in zip(theirs, keys, strict=True) if key not in ours]
-    free = [one for one in class_names(name) if elevater.plain(one) not in set(keys)]
+    ours = {elevater.plain(label): index for index, label in enumerate(class_names(name))}
+    keys = [elevater.plain(label) for label in theirs]
+    lost = [label for label, key in zip(theirs, keys, strict=True) if key not in ours]
+    free = [label for label in class_names(name) if elevater.plain(label) not in set(keys)]
     if lost or free or len(set(keys)) != len(keys):
-        pairs = [f"{one!r} / {other!r}" for one, other in zip([*lost, "–"], [*free, "–"], strict=False)][:5]
+        pairs = [f"{label!r} / {free_label!r}" for label, free_label in zip([*lost, "–"], [*free, "–"], strict=False)][
+            :5
+        ]
         raise DataError(
             f"{where}: {len(theirs)} class names do not match the templates' {len(ours)} (theirs / ours): "
             f"{'; '.join(pairs)}"
@@ -109,54 +111,54 @@ def originals(
         own: folder to lists or arrays, with targets in ELEVATER's order.
     """
     sheet = ICINW[name]
-    said = f"classification/{sheet.folder}/{sheet.index[0]}, or {expected}"
+    expected_files = f"classification/{sheet.folder}/{sheet.index[0]}, or {expected}"
     form = form_of(sheet)
 
     def located(root: Path) -> Found:
         for folder in (root / "classification" / sheet.folder, root / sheet.folder):
             if folder.is_dir():
-                missing = [one for one in sheet.index if not (folder / one).is_file()]
+                missing = [file for file in sheet.index if not (folder / file).is_file()]
                 if missing:
                     raise DataError(f"{folder} is there in part: it lacks {' and '.join(missing)}")
                 return Found(folder, True)
         try:
             return Found(find(root), False)
         except DataError:
-            raise DataError(f"{root} does not hold its files ({said})") from None
+            raise DataError(f"{root} does not hold its files ({expected_files})") from None
 
-    def sides(place: Found) -> Parts | Arrays:
+    def sides(located_at: Found) -> Parts | Arrays:
         names = class_names(name)
-        found = elevater.parts(place.path, sheet, names) if place.elevater else own(place.path)
-        if isinstance(found, Arrays):
-            return found
-        notes = [found.note, "" if place.elevater else sheet.note]
-        return replace(found, classes=names, note="; ".join(note for note in notes if note))
+        content = elevater.parts(located_at.path, sheet, names) if located_at.elevater else own(located_at.path)
+        if isinstance(content, Arrays):
+            return content
+        notes = [content.note, "" if located_at.elevater else sheet.note]
+        return replace(content, classes=names, note="; ".join(note for note in notes if note))
 
-    def lists(place: Found) -> Any:
-        found = sides(place)
-        return None if isinstance(found, Arrays) else found
+    def lists(located_at: Found) -> Any:
+        content = sides(located_at)
+        return None if isinstance(content, Arrays) else content
 
-    def check(place: Found) -> None:
-        found = sides(place)
-        counts = [len(side.labels) if isinstance(side, Side) else len(side) for side in (found.train, found.test)]
+    def check(located_at: Found) -> None:
+        content = sides(located_at)
+        counts = [len(side.labels) if isinstance(side, Side) else len(side) for side in (content.train, content.test)]
         if not all(counts):
-            raise DataError(f"{place.path}: {counts[0]} pictures to train on and {counts[1]} to test")
+            raise DataError(f"{located_at.path}: {counts[0]} pictures to train on and {counts[1]} to test")
 
-    def load(place: Found, request: DataRequest) -> Data:
-        found = sides(place)
-        if isinstance(found, Parts):
-            return to_data(found, form, request, str(place.path))
-        train, validation = held_out(found.train.labels.tolist(), form.share)
-        splits = [_rows(found.train, train, request), _rows(found.train, validation, request)]
-        test = _rows(found.test, list(range(len(found.test.labels))), request)
+    def load(located_at: Found, request: DataRequest) -> Data:
+        content = sides(located_at)
+        if isinstance(content, Parts):
+            return to_data(content, form, request, str(located_at.path))
+        train, validation = held_out(content.train.labels.tolist(), form.share)
+        splits = [_rows(content.train, train, request), _rows(content.train, validation, request)]
+        test = _rows(content.test, list(range(len(content.test.labels))), request)
         return Data(splits[0], splits[1], test, class_names(name), sheet.note)
 
-    return IcinwOriginals(said, located, check, load, parts=lists, sides=sides)
+    return IcinwOriginals(expected_files, located, check, load, parts=lists, sides=sides)
 
 
 def _rows(side: Side, rows: list[int], request: DataRequest) -> Split:
     labels = side.labels[rows].tolist()
-    chosen = [rows[place] for place in spread(labels, request.limit)]
+    chosen = [rows[index] for index in spread(labels, request.limit)]
     return as_split(Side(side.images[chosen], side.labels[chosen]))
 
 

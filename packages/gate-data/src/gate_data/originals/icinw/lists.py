@@ -23,13 +23,13 @@ def _dtd(folder: Path) -> Parts:
     files, names = Files(folder / "images"), {name: at for at, name in enumerate(class_names("dtd"))}
 
     def side(name: str) -> list[Sample]:
-        path, found = folder / "labels" / f"{name}1.txt", []
+        path, samples = folder / "labels" / f"{name}1.txt", []
         for number, line in lines(path):
             kind = line.partition("/")[0].replace("_", " ")
             if kind not in names:
                 raise DataError(f"{path}, line {number}: class {kind!r} is none of the {len(names)}")
-            found.append(Sample(files.get(line, f"{path}, line {number}"), names[kind]))
-        return found
+            samples.append(Sample(files.get(line, f"{path}, line {number}"), names[kind]))
+        return samples
 
     return Parts(side("train"), side("test"))
 
@@ -39,13 +39,17 @@ def _food(folder: Path) -> Parts:
     files = Files(folder / "images")
     listed = {name: read_json(folder / "meta" / f"{name}.json") for name in ("train", "test")}
     sides = []
-    for name, each in listed.items():
+    for name, by_food in listed.items():
         path = folder / "meta" / f"{name}.json"
-        if not isinstance(each, dict) or not all(isinstance(own, list) for own in each.values()):
+        if not isinstance(by_food, dict) or not all(isinstance(own, list) for own in by_food.values()):
             raise DataError(f"{path} is no object of lists, class to pictures")
-        places = dict(zip(each, places_by_name("food-101", list(each), str(path)), strict=True))
+        places = dict(zip(by_food, places_by_name("food-101", list(by_food), str(path)), strict=True))
         sides.append(
-            [Sample(files.get(f"{one}.jpg", str(path)), places[food]) for food in sorted(each) for one in each[food]]
+            [
+                Sample(files.get(f"{picture}.jpg", str(path)), places[food])
+                for food in sorted(by_food)
+                for picture in by_food[food]
+            ]
         )
     return Parts(sides[0], sides[1])
 
@@ -54,19 +58,19 @@ def _aircraft(folder: Path) -> Parts:
     """The variants' train and test lists; pictures without their banner."""
     files = Files(folder / "images")
     variants = [line for _, line in lines(folder / "variants.txt")]
-    known = dict(zip(variants, places_by_name(_AIRCRAFT, variants, str(folder / "variants.txt")), strict=True))
+    index_of = dict(zip(variants, places_by_name(_AIRCRAFT, variants, str(folder / "variants.txt")), strict=True))
 
     def side(name: str) -> list[Sample]:
-        path, found = folder / f"images_variant_{name}.txt", []
+        path, samples = folder / f"images_variant_{name}.txt", []
         for number, image, variant in pairs(path):
             where = f"{path}, line {number}"
-            if variant not in known:
+            if variant not in index_of:
                 raise DataError(f"{where}: variant {variant!r} is not in variants.txt")
             file = str(files.get(f"{image}.jpg", where))
             with open_picture(file) as opened:
                 width, height = opened.size
-            found.append(Sample(Cut(file, (0, 0, width, max(1, height - BANNER))), known[variant]))
-        return found
+            samples.append(Sample(Cut(file, (0, 0, width, max(1, height - BANNER))), index_of[variant]))
+        return samples
 
     return Parts(side("train"), side("test"))
 
@@ -76,14 +80,14 @@ def _pets(folder: Path) -> Parts:
     files = Files(folder / "images")
 
     def side(name: str) -> list[Sample]:
-        path, found = folder / "annotations" / f"{name}.txt", []
-        for number, image, rest in pairs(path):
+        path, samples = folder / "annotations" / f"{name}.txt", []
+        for number, image, remainder in pairs(path):
             where = f"{path}, line {number}"
-            label = rest.split()[0]
+            label = remainder.split()[0]
             if not label.isdecimal() or not 1 <= int(label) <= 37:
                 raise DataError(f"{where}: class {label[:20]!r}, expected 1 to 37")
-            found.append(Sample(files.get(f"{image}.jpg", where), int(label) - 1))
-        return found
+            samples.append(Sample(files.get(f"{image}.jpg", where), int(label) - 1))
+        return samples
 
     return Parts(side("trainval"), side("test"))
 
@@ -92,13 +96,13 @@ def _gtsrb(folder: Path) -> Parts:
     """The contest's training pictures by track, and the final test, whose labels come in a table of their own."""
 
     def rows(path: Path, pictures: Path) -> list[Sample]:
-        files, found = Files(pictures), []
+        files, samples = Files(pictures), []
         for row in table(path, ["Filename", "ClassId"], ";"):
             name = row.text("Filename")
-            found.append(
+            samples.append(
                 Sample(files.get(name, row.where), row.integer("ClassId", 0, 42), group=f"{pictures.name}/{name[:5]}")
             )
-        return found
+        return samples
 
     tracks = sorted((folder / "Training").glob("*/GT-*.csv"))
     if len(tracks) != 43:
@@ -106,7 +110,7 @@ def _gtsrb(folder: Path) -> Parts:
     images = folder / "Final_Test" / "Images"
     for truth in (folder / "GT-final_test.csv", folder.parent / "GT-final_test.csv", images / "GT-final_test.csv"):
         if truth.is_file():
-            return Parts([one for path in tracks for one in rows(path, path.parent)], rows(truth, images))
+            return Parts([sample for path in tracks for sample in rows(path, path.parent)], rows(truth, images))
     raise DataError(f"{folder}: GT-final_test.csv, with the test's labels, is not there")
 
 
@@ -126,12 +130,16 @@ def _memes(folder: Path) -> Parts:
 def _kitti(folder: Path) -> Parts:
     """VTAB's classes, by the nearest car, van or truck, and its split by drives."""
     maps = next(
-        (one / "mapping" for one in (folder, folder.parent, folder / "devkit_object") if (one / "mapping").is_dir()),
+        (
+            parent / "mapping"
+            for parent in (folder, folder.parent, folder / "devkit_object")
+            if (parent / "mapping").is_dir()
+        ),
         None,
     )
     if maps is None:
         raise DataError(f"{folder}: mapping/train_rand.txt of the development kit is not there")
-    order = [int(one) for _, line in lines(maps / "train_rand.txt") for one in line.split(",") if one.strip()]
+    order = [int(parent) for _, line in lines(maps / "train_rand.txt") for parent in line.split(",") if parent.strip()]
     drives = [line.split() for _, line in lines(maps / "train_mapping.txt")]
     of_drive: dict[str, list[int]] = defaultdict(list)
     for image, number in enumerate(order):
@@ -157,8 +165,8 @@ def _kitti(folder: Path) -> Parts:
 def _drives(names: list[str]) -> tuple[set[str], set[str]]:
     """Drives to test on and to validate on, a tenth each, drawn as TFDS draws them."""
     state, share = np.random.RandomState(123), max(1, len(names) // 10)
-    tested = {str(one) for one in state.choice(sorted(names), share, replace=False)}
-    held = {str(one) for one in state.choice(sorted(set(names) - tested), share, replace=False)}
+    tested = {str(drive) for drive in state.choice(sorted(names), share, replace=False)}
+    held = {str(drive) for drive in state.choice(sorted(set(names) - tested), share, replace=False)}
     return tested, held
 
 
@@ -170,12 +178,12 @@ def nearest_vehicle(path: Path) -> int:
     """
     nearest = 1000.0
     for number, line in lines(path) if path.stat().st_size else ():
-        said = line.split()
-        if len(said) != 15:
-            raise DataError(f"{path}, line {number}: {len(said)} fields, expected 15")
-        if said[0] in ("Car", "Van", "Truck"):
-            nearest = min(nearest, float(said[13]))
-    return next(place for place, most in enumerate((8.0, 20.0, 999.0, np.inf)) if nearest <= most)
+        fields = line.split()
+        if len(fields) != 15:
+            raise DataError(f"{path}, line {number}: {len(fields)} fields, expected 15")
+        if fields[0] in ("Car", "Van", "Truck"):
+            nearest = min(nearest, float(fields[13]))
+    return next(label for label, most in enumerate((8.0, 20.0, 999.0, np.inf)) if nearest <= most)
 
 
 def _voc(folder: Path) -> Parts:
@@ -183,14 +191,14 @@ def _voc(folder: Path) -> Parts:
     files, names = Files(folder / "JPEGImages"), class_names("voc-2007-classification")
 
     def side(split: str) -> list[Sample]:
-        there: dict[str, list[int]] = {}
+        labels: dict[str, list[int]] = {}
         for label, name in enumerate(names):
             path = folder / "ImageSets" / "Main" / f"{name}_{split}.txt"
-            for number, image, said in pairs(path):
-                if said.strip() not in ("1", "-1", "0"):
-                    raise DataError(f"{path}, line {number}: {said[:20]!r}, expected 1, -1 or 0")
-                there.setdefault(image, [0] * len(names))[label] = int(said.strip() == "1")
-        return [Sample(files.get(f"{image}.jpg", f"{folder}: {split}"), tuple(own)) for image, own in there.items()]
+            for number, image, mark in pairs(path):
+                if mark.strip() not in ("1", "-1", "0"):
+                    raise DataError(f"{path}, line {number}: {mark[:20]!r}, expected 1, -1 or 0")
+                labels.setdefault(image, [0] * len(names))[label] = int(mark.strip() == "1")
+        return [Sample(files.get(f"{image}.jpg", f"{folder}: {split}"), tuple(own)) for image, own in labels.items()]
 
     return Parts(side("train"), side("test"))
 
