@@ -113,10 +113,10 @@ def decode_array(stored: bytes, name: str) -> UInt8[np.ndarray, "h w 3"]:
     if len(shape) != 3 or shape[2] != 3 or dtype != np.uint8:
         raise ValueError(f"{name} is {dtype} {shape}, expected uint8 (height, width, 3)")
     within(shape[0] * shape[1], "pixels", name)
-    left = stored[file.tell() :]
-    if math.prod(shape) != len(left):
-        raise ValueError(f"{name} is no plain array: {len(left)} bytes for the shape {shape}")
-    return np.frombuffer(left, np.uint8).reshape(shape, order="F" if fortran else "C")
+    values = stored[file.tell() :]
+    if math.prod(shape) != len(values):
+        raise ValueError(f"{name} is no plain array: {len(values)} bytes for the shape {shape}")
+    return np.frombuffer(values, np.uint8).reshape(shape, order="F" if fortran else "C")
 
 
 def _to_rgb(image: Image.Image, name: str) -> Image.Image:

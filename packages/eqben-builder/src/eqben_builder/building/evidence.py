@@ -32,12 +32,12 @@ def pixel_change(
     if image0.shape != image1.shape or (mask is not None and mask.shape != image0.shape[:2]):
         raise ValueError(f"shapes differ: {image0.shape}, {image1.shape}, {None if mask is None else mask.shape}")
     distance = np.abs(image0.astype(np.int16) - image1.astype(np.int16)).max(axis=-1)
-    seen = {"changed": distance > 0, "moved": distance > VISIBLE}
-    shares = {name: _share(where) for name, where in seen.items()}
+    maps = {"changed": distance > 0, "moved": distance > VISIBLE}
+    shares = {name: _share(where) for name, where in maps.items()}
     if mask is not None:
         shares["mask_share"] = _share(mask)
-        shares |= {f"{name}_inside": _share(where[mask]) for name, where in seen.items()}
-        shares |= {f"{name}_outside": _share(where[~mask]) for name, where in seen.items()}
+        shares |= {f"{name}_inside": _share(where[mask]) for name, where in maps.items()}
+        shares |= {f"{name}_outside": _share(where[~mask]) for name, where in maps.items()}
     return shares
 
 

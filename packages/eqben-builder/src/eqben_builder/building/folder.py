@@ -230,9 +230,9 @@ class Ledger:
 
 def _append(file: FileIO, content: bytes) -> None:
     # Unbuffered: a write that a full disk cuts short must not be tried again when the file is closed.
-    left = memoryview(content)
-    while left:
-        left = left[file.write(left) or 0 :]
+    remaining = memoryview(content)
+    while remaining:
+        remaining = remaining[file.write(remaining) or 0 :]
 
 
 def _opened(path: Path, length: int) -> FileIO:

@@ -54,8 +54,8 @@ def do_job(builder: Builder, job: int) -> Finished:
             if result.mask is not None:
                 files.append(_png(result.mask))
             pictures.append(tuple(files))
-            wanted = builder.duplicate_bits is not None
-            first, second = (perceptual_hash(image) for image in result.images) if wanted else (0, 0)
+            compared = builder.duplicate_bits is not None
+            first, second = (perceptual_hash(image) for image in result.images) if compared else (0, 0)
             hashes.append((first, second))
             empty = np.zeros((1, 1, 3), dtype=np.uint8)
             # The same pair, without what is encoded by now.
@@ -66,16 +66,16 @@ def do_job(builder: Builder, job: int) -> Finished:
     return Finished(job, light, pictures, hashes, time.perf_counter() - start)
 
 
-def _check(builder: Builder, job: int, made: Made) -> None:
+def _check(builder: Builder, job: int, pair: Made) -> None:
     where = f"{type(builder).__name__}, job {job}"
-    shapes = {image.shape for image in made.images}
-    for image in made.images:
+    shapes = {image.shape for image in pair.images}
+    for image in pair.images:
         if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3 or len(shapes) != 1:
             raise ValueError(f"{where}: expected two uint8 pictures of one size, found {image.dtype} {sorted(shapes)}")
-    if made.mask is not None and made.mask.shape != made.images[0].shape[:2]:
-        raise ValueError(f"{where}: the mask is {made.mask.shape}, the pictures {made.images[0].shape[:2]}")
-    if made.aspect not in builder.aspects:
-        raise ValueError(f"{where}: aspect {made.aspect!r} is not one of {', '.join(builder.aspects)}")
+    if pair.mask is not None and pair.mask.shape != pair.images[0].shape[:2]:
+        raise ValueError(f"{where}: the mask is {pair.mask.shape}, the pictures {pair.images[0].shape[:2]}")
+    if pair.aspect not in builder.aspects:
+        raise ValueError(f"{where}: aspect {pair.aspect!r} is not one of {', '.join(builder.aspects)}")
 
 
 def _png(pixels: np.ndarray[tuple[int, ...], np.dtype[np.uint8 | np.bool_]]) -> bytes:

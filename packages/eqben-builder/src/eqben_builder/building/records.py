@@ -42,20 +42,20 @@ def read_records(folder: str | os.PathLike[str]) -> Iterator[PairRow]:
 def row_of(record: Mapping[str, Any], picture: Callable[[Any, str], Picture]) -> PairRow:
     """The pair of a record, whose pictures come from (path, field)."""
     source, certificate = dict(record["source"]), dict(record["certificate"])
-    others, mask = source.pop(FORM_FIELDS, {}), certificate.pop("mask", None)
+    fields, mask = source.pop(FORM_FIELDS, {}), certificate.pop("mask", None)
     extra = {"source": source, "certificate": certificate, "licence": record["licence"]}
-    extra |= others if isinstance(others, dict) else {FORM_FIELDS: others}
+    extra |= fields if isinstance(fields, dict) else {FORM_FIELDS: fields}
     images = [picture(record[name], name) for name in ("image0", "image1")]
     captions = (record["caption0"], record["caption1"])
-    seen = None if mask is None else picture(mask, "mask")
-    return PairRow(record["id"], record["subset"], record["aspect"], images[0], images[1], *captions, extra, seen)
+    mask_image = None if mask is None else picture(mask, "mask")
+    return PairRow(record["id"], record["subset"], record["aspect"], images[0], images[1], *captions, extra, mask_image)
 
 
 def record_of(row: PairRow, image0: str, image1: str, mask: str | None = None) -> dict[str, Any]:
     """The record of a pair of one of EqBen's subsets, whose pictures lie there."""
     source = dict(row.source)
-    others = {key: value for key, value in row.extra.items() if key not in ("source", "certificate", "licence")}
-    source |= {FORM_FIELDS: others} if others else {}
+    fields = {key: value for key, value in row.extra.items() if key not in ("source", "certificate", "licence")}
+    source |= {FORM_FIELDS: fields} if fields else {}
     certificate = dict(row.certificate) | ({} if mask is None else {"mask": mask})
     values = (row.id, row.subset, row.aspect or row.subset, image0, image1, *row.captions, source, certificate)
     record = dict(zip(FIELDS, (*values, str(row.extra.get("licence") or "unknown")), strict=True))

@@ -105,14 +105,14 @@ def build(
         raise ValueError(f"pairs = {pairs!r}, expected at least 1")
     target = Path(folder)
     head = _head(builder, pairs)
-    if (whole := _whole_build(target, head)) is not None:
+    if (existing := _whole_build(target, head)) is not None:
         _clear(target)
-        return whole
+        return existing
     target.mkdir(parents=True, exist_ok=True)
     with sole_writer(target / LOCK, target):
         # Again, now that nobody else writes: another process may just have finished it.
-        if (whole := _whole_build(target, head)) is not None:
-            return whole
+        if (existing := _whole_build(target, head)) is not None:
+            return existing
         if not (target / MANIFEST).exists():
             write_atomically(target / MANIFEST, _json(head | {"complete": False}))
         state = _State(builder, target, pairs, progress, observe)
@@ -271,8 +271,8 @@ class _State:
 
     def _disk_full(self, estimated: bool) -> DiskFullError:
         done, total = self._position()
-        each = self.space / done if done else 0.0
-        missing = max(0, round(each * (total - done)) - shutil.disk_usage(self.ledger.folder).free)
+        bytes_per_pair = self.space / done if done else 0.0
+        missing = max(0, round(bytes_per_pair * (total - done)) - shutil.disk_usage(self.ledger.folder).free)
         if not estimated and not done:
             when = "before the first pair was written"
         else:
@@ -321,18 +321,18 @@ def _whole_build(folder: Path, head: dict[str, Any]) -> dict[str, Any] | None:
         _same_build(folder, manifest, head)
         return manifest if manifest["complete"] else None
     # A build that was killed at its very first file leaves these two and nothing else.
-    left = {LOCK, f"{MANIFEST}.partial"}
-    if folder.exists() and any(path.name not in left for path in folder.iterdir()):
+    ignored = {LOCK, f"{MANIFEST}.partial"}
+    if folder.exists() and any(path.name not in ignored for path in folder.iterdir()):
         raise ValueError(f"{folder} is not empty and holds no {MANIFEST}: give a new folder")
     return None
 
 
 def _clear(folder: Path) -> None:
     """Remove what a build that was killed after its last pair left in the whole folder."""
-    left = [folder / name for name in (JOURNAL, f"{MANIFEST}.partial", LOCK) if (folder / name).exists()]
-    if left:
+    leftovers = [folder / name for name in (JOURNAL, f"{MANIFEST}.partial", LOCK) if (folder / name).exists()]
+    if leftovers:
         with suppress(FolderBusyError), sole_writer(folder / LOCK, folder):
-            for path in left:
+            for path in leftovers:
                 path.unlink(missing_ok=True)
 
 

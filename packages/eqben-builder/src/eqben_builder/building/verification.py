@@ -188,7 +188,7 @@ def verify(
     records, broken = _records(root)
     failures += broken
     failures += _count_failures(manifest, records)
-    hashes, certified, whole = [], 0, []
+    hashes, certified, complete = [], 0, []
     for number, record in enumerate(records):
         try:
             first, second, mask = _pictures(root, record)
@@ -196,7 +196,7 @@ def verify(
             failures.append(Failure(record.id, "pictures", str(error)))
             hashes.append((0, (1 << 64) - 1 - number))
             continue
-        whole.append(record)
+        complete.append(record)
         hashes.append((perceptual_hash(first), perceptual_hash(second)))
         complaints = list(_pair_failures(record, first, second, mask))
         failures += complaints
@@ -204,7 +204,7 @@ def verify(
         if progress is not None:
             progress("pairs", number + 1, len(records))
     if render:
-        again = differences(manifest, whole, lambda record: _pictures(root, record)[:2], render, seed)
+        again = differences(manifest, complete, lambda record: _pictures(root, record)[:2], render, seed)
         failures += [Failure(*complaint) for complaint in again]
     bits = manifest.get("duplicate_bits")
     if isinstance(bits, int):
@@ -284,10 +284,10 @@ def _pictures(root: Path, record: PairRow) -> tuple[NDArray[np.uint8], NDArray[n
         raise ValueError(f"the pictures' sizes are {first.shape[:2]} and {second.shape[:2]}")
     if record.mask is None or record.mask.path is None:
         return first, second, None
-    place = record.mask.path.resolve()
-    if not place.is_relative_to(root.resolve()):
+    path = record.mask.path.resolve()
+    if not path.is_relative_to(root.resolve()):
         raise ValueError(f"the mask leads out of the folder: {str(record.mask.path)!r}")
-    with Image.open(place, formats=("PNG",)) as image:
+    with Image.open(path, formats=("PNG",)) as image:
         mask = np.asarray(image.convert("L")) > 127
     return first, second, mask
 

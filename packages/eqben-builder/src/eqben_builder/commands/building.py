@@ -64,10 +64,10 @@ def build(
     builder = _builder(
         subset, builder_of(subset), {name: value for name, value in options.items() if value is not None}
     )
-    wanted = 100 if pairs is None and builder.count is None else pairs
+    count = 100 if pairs is None and builder.count is None else pairs
     # A diffusion model fills a device, and its own threads use every core.
     processes = workers or (1 if subset == "sd" else os.cpu_count() or 1)
-    manifest = run(builder, output, pairs=wanted, workers=processes, observe=_reporter())
+    manifest = run(builder, output, pairs=count, workers=processes, observe=_reporter())
     counts = ", ".join(f"{number} {name}" for name, number in manifest["counts"].items())
     typer.echo(f"{manifest['pairs']} pairs in {output} ({counts}), {_size(manifest['bytes'])}")
     for reason, number in manifest["dropped"].items():
@@ -105,11 +105,11 @@ def _builder(subset: str, make: Callable[..., Builder], options: dict[str, Any])
         "aspects": "--aspect", "denoise": "--no-denoise", "shapes": "--shape", "colours": "--colour",
         "materials": "--material", "fields": "--field",
     }  # fmt: skip
-    taken = inspect.signature(make).parameters
+    parameters = inspect.signature(make).parameters
     for name in options:
-        if name not in taken:
+        if name not in parameters:
             raise ValueError(f"{flags.get(name, f'--{name}')} is no option of the subset {subset!r}")
-    for name, parameter in taken.items():
+    for name, parameter in parameters.items():
         if parameter.default is parameter.empty and name not in options:
             raise ValueError(f"the subset {subset!r} needs {flags.get(name, f'--{name}')}")
     return make(**options)
@@ -139,9 +139,9 @@ def _reporter() -> Callable[[BuildStatus], None]:
 
 
 def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
+    minutes, rest_s = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
+    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest_s:02d} s" if minutes else f"{rest_s} s"
 
 
 def _size(number: float) -> str:

@@ -20,9 +20,9 @@ def made_by(spec: str, device: str | None = None) -> Any:
     module_name, _, function_name = spec.partition(":")
     if not module_name or not function_name:
         raise ValueError(f"model {spec!r}: expected MODULE:FUNCTION")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.append(here)  # last: a file that is called like a library must not take its place
+    working_folder = str(Path.cwd())
+    if working_folder not in sys.path:
+        sys.path.append(working_folder)  # last: a file that is called like a library must not take its place
     try:
         module = importlib.import_module(module_name)
     except ImportError as error:
@@ -80,9 +80,9 @@ class Models:
         return [self.usual]
 
 
-def unknown(kind: str, name: str, known: Iterable[str]) -> ValueError:
+def unknown(kind: str, name: str, existing: Iterable[str]) -> ValueError:
     """An error for a name that nothing has, with the nearest that exist."""
-    names = list(known)
+    names = list(existing)
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     offer = "nearest" if near else "there are"
     return ValueError(f"unknown {kind} {name!r}; {offer}: {', '.join(near or sorted(names))}")

@@ -78,8 +78,8 @@ def score_with(models: Models) -> Callable[..., None]:
         from eqben_builder.formats import read_any
 
         if is_suite(str(source), data_root):
-            other = {"--scores": scores, "--fusion": fusion, "--ask": ask, "--save": save, "--scale": scale}
-            for name, value in other.items():
+            options = {"--scores": scores, "--fusion": fusion, "--ask": ask, "--save": save, "--scale": scale}
+            for name, value in options.items():
                 if value:
                     raise ValueError(f"{name} is for pairs, and {source} is a suite")
             score_suites(
@@ -95,9 +95,9 @@ def score_with(models: Models) -> Callable[..., None]:
         foils = rows[0].image1 is None
         if foils and page is not None:
             raise ValueError(f"{source} holds rows of one picture: the page shows pairs of two")
-        others = scores or fusion or ask
+        with_scores = scores or fusion or ask
         similarities = _similarities(
-            rows, encoder or ([] if others else models.default()), scores or [], models, batch_size, device
+            rows, encoder or ([] if with_scores else models.default()), scores or [], models, batch_size, device
         )
         similarities |= _fused(rows, fusion or [], models, batch_size)
         if (save is not None or page is not None) and not similarities:

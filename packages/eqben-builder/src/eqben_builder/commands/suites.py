@@ -153,14 +153,14 @@ def _said(line: SuiteLine, spec: str) -> str:
     unit = 1 if line.measure == "mean rank" else 100
     score = f"{unit * line.score.value:.1f} ({unit * line.score.low:.1f}, {unit * line.score.high:.1f})"
     blind = max(line.blind.items(), key=lambda item: item[1].value, default=None)
-    seen = "" if blind is None else f"{100 * blind[1].value:.1f} {blind[0]}"
+    blind_text = "" if blind is None else f"{100 * blind[1].value:.1f} {blind[0]}"
     better = "" if line.better is None else f"{100 * line.better.value:+.1f}, {line.better.p:.3f}"
     shown = published_of(line.published, spec)
-    other = "" if shown is None else f"{100 * shown[1]:.1f} {shown[0]}"
+    match_text = "" if shown is None else f"{100 * shown[1]:.1f} {shown[0]}"
     ties = f"; with ties as the authors have them {100 * line.authors:.1f}" if line.authors is not None else ""
     count = f"{line.questions:,}" if line.questions else "average"
     head = f"{line.name:<34}{line.measure:<11}{count:>7}  {score:<22}{unit * line.score.chance:>7.1f}"
-    return f"{head}  {seen:<18}{better:<17}{other}{ties}"
+    return f"{head}  {blind_text:<18}{better:<17}{match_text}{ties}"
 
 
 def _show_gallery(table: GalleryTable, spec: str) -> None:
@@ -172,7 +172,7 @@ def _show_gallery(table: GalleryTable, spec: str) -> None:
     for line in table.lines:
         share = line.score
         match = published_of(line.published, spec)
-        other = "" if match is None else f"  {100 * match[1]:.1f} {match[0]}"
+        match_text = "" if match is None else f"  {100 * match[1]:.1f} {match[0]}"
         score = f"{100 * share.value:.1f} ({100 * share.low:.1f}, {100 * share.high:.1f})"
         head = f"  {line.judgements:<16}{line.direction:<15}{line.measure:<12}{score:<22}"
-        typer.echo(f"{head}chance {100 * share.chance:.1f}{other}".rstrip())
+        typer.echo(f"{head}chance {100 * share.chance:.1f}{match_text}".rstrip())

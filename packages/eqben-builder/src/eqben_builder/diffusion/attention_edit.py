@@ -58,11 +58,11 @@ def edited_map(
 def word_tokens(tokenizer: Any, prompt: str) -> list[list[int]]:
     """The tokens of each word of a prompt, without those of beginning and end."""
     words = [list(tokenizer(word, add_special_tokens=False).input_ids) for word in prompt.split()]
-    whole = list(tokenizer(prompt, add_special_tokens=False).input_ids)
-    if [token for word in words for token in word] != whole:
+    tokens = list(tokenizer(prompt, add_special_tokens=False).input_ids)
+    if [token for word in words for token in word] != tokens:
         raise ValueError(f"prompt {prompt!r}: its words do not tokenise one by one")
-    if len(whole) + 2 > tokenizer.model_max_length:
-        raise ValueError(f"prompt {prompt!r} has {len(whole)} tokens, {tokenizer.model_max_length - 2} fit")
+    if len(tokens) + 2 > tokenizer.model_max_length:
+        raise ValueError(f"prompt {prompt!r} has {len(tokens)} tokens, {tokenizer.model_max_length - 2} fit")
     return words
 
 

@@ -124,17 +124,17 @@ def prompt_pair(rng: np.random.Generator, aspect: str) -> PromptPair:
     names = list(KINDRED)
     name = names[int(rng.random() * len(names))]
     kin = KINDRED[name]
-    thing = kin.objects[int(rng.random() * len(kin.objects))]
+    noun = kin.objects[int(rng.random() * len(kin.objects))]
     scene = kin.scenes[int(rng.random() * len(kin.scenes))]
     if aspect == "object":
         values = _two(rng, kin.objects)
         texts = [f"{_a(value)} {scene}" for value in values]
     elif aspect == "scene":
         values = _two(rng, kin.scenes)
-        texts = [f"{_a(thing)} {value}" for value in values]
+        texts = [f"{_a(noun)} {value}" for value in values]
     else:
         values = _two(rng, kin.attributes)
-        texts = [f"{_a(thing)} {value}" for value in values]
+        texts = [f"{_a(noun)} {value}" for value in values]
     return PromptPair(aspect, name, (f"a photo of {texts[0]}", f"a photo of {texts[1]}"), values)
 
 

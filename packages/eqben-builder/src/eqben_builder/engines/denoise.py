@@ -94,4 +94,4 @@ def _threading_libraries() -> list[str]:
     """Where libtbb.so.12 may be: beside the environment's own libraries (PyPI's `tbb`), then the system's."""
     name = "libtbb.so.12"
     places = [Path(sys.prefix) / "lib", *(Path(entry).parents[1] for entry in sys.path if entry.endswith("-packages"))]
-    return [*(str(place / name) for place in places if (place / name).exists()), name]
+    return [*(str(folder / name) for folder in places if (folder / name).exists()), name]

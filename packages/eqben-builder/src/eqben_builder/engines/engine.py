@@ -81,6 +81,6 @@ class Engine(Protocol):
 LEAST_SEEN = 0.003
 
 
-def hidden(seen: Int16[np.ndarray, "h w"], things: int) -> bool:
+def hidden(visible: Int16[np.ndarray, "h w"], count: int) -> bool:
     """Whether some object is seen in fewer than `LEAST_SEEN` of the pixels."""
-    return any(float((seen == k).mean()) < LEAST_SEEN for k in range(things))
+    return any(float((visible == k).mean()) < LEAST_SEEN for k in range(count))

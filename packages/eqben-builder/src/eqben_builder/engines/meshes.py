@@ -74,12 +74,12 @@ def _texture(mesh: Path, home: Path) -> Path | None:
 
 def assets_digest(assets: Sequence[Asset]) -> str:
     """SHA-256 over the nouns, meshes and textures: another folder, or a mesh that was edited, gives another one."""
-    whole = hashlib.sha256()
+    digest = hashlib.sha256()
     for asset in assets:
-        whole.update(f"{asset.noun}\n".encode())
+        digest.update(f"{asset.noun}\n".encode())
         for path in (asset.mesh, asset.texture):
-            whole.update(b"-" if path is None else hashlib.sha256(path.read_bytes()).digest())
-    return whole.hexdigest()
+            digest.update(b"-" if path is None else hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
 
 
 _SEGMENTS = 48

@@ -99,8 +99,8 @@ class MitsubaEngine:
 
     def parameters(self) -> dict[str, Any]:
         """Everything that decides the pictures, besides scenes, size and seed."""
-        known = {"samples": self.samples, "denoise": self.denoise, "objects": list(self.shapes)}
-        return known | ({"meshes": assets_digest(tuple(self._assets.values()))} if self._assets else {})
+        values = {"samples": self.samples, "denoise": self.denoise, "objects": list(self.shapes)}
+        return values | ({"meshes": assets_digest(tuple(self._assets.values()))} if self._assets else {})
 
     def versions(self) -> dict[str, str]:
         """Mitsuba's, and the denoiser's."""
@@ -111,11 +111,11 @@ class MitsubaEngine:
         """Render both scenes, or say that an object is hidden."""
         mi = _mitsuba()
         loaded = [mi.load_dict(self._description(scene, size), optimize=False) for scene in scenes]
-        seen = []
+        visible = []
         for scene, drawn in zip(scenes, loaded, strict=True):
             who = _guides(mi, drawn, "who:shape_index", 1, seed)[..., 0]
-            seen.append(_things_at(drawn, who, len(scene.things)))
-            if hidden(seen[-1], len(scene.things)):
+            visible.append(_things_at(drawn, who, len(scene.things)))
+            if hidden(visible[-1], len(scene.things)):
                 return "an object is hidden"
         raw = [np.array(mi.render(drawn, spp=self.samples, seed=seed), dtype=np.float32) for drawn in loaded]
         clean = raw
@@ -128,7 +128,7 @@ class MitsubaEngine:
                 clean.append(self._denoisers[size](picture, guides[..., :3], guides[..., 3:6]))
         untouched = float((raw[0] == raw[1]).all(axis=-1).mean())
         notes = {"samples": self.samples, "denoised": self.denoise, "untouched_before_denoising": round(untouched, 6)}
-        return Drawn((_bytes(clean[0]), _bytes(clean[1])), (seen[0], seen[1]), notes)
+        return Drawn((_bytes(clean[0]), _bytes(clean[1])), (visible[0], visible[1]), notes)
 
     def _description(self, scene: FloorScene, size: int) -> dict[str, Any]:
         mi = _mitsuba()
@@ -150,7 +150,7 @@ class MitsubaEngine:
 
     def _object(self, transform: Any, thing: Thing) -> dict[str, Any]:
         asset = self._assets.get(thing.shape)
-        place = transform().translate([thing.x, thing.y, 0]).rotate([0, 0, 1], math.degrees(thing.turn))
+        pose = transform().translate([thing.x, thing.y, 0]).rotate([0, 0, 1], math.degrees(thing.turn))
         smooth = asset is not None or bundled_mesh_is_smooth(thing.shape)
         if asset is not None and asset.texture is not None:
             bsdf: dict[str, Any] = {
@@ -168,7 +168,7 @@ class MitsubaEngine:
             "type": "ply",
             "filename": str(self._file(thing.shape)),
             "face_normals": not smooth,
-            "to_world": place.scale(thing.radius),
+            "to_world": pose.scale(thing.radius),
             "bsdf": bsdf,
         }
 
@@ -294,14 +294,14 @@ def _guides(mi: Any, scene: Any, channels: str, samples: int, seed: int) -> NDAr
     return np.array(mi.render(scene, integrator=integrator, spp=samples, seed=seed), dtype=np.float32)
 
 
-def _things_at(scene: Any, who: NDArray[np.float32], things: int) -> NDArray[np.int16]:
+def _things_at(scene: Any, who: NDArray[np.float32], count: int) -> NDArray[np.int16]:
     """Shape indices -> the objects' own, by the names that the scene's description gave them; -1 elsewhere."""
     names = [shape.id() for shape in scene.shapes()]
-    seen = np.full(who.shape, -1, dtype=np.int16)
-    for k in range(things):
+    visible = np.full(who.shape, -1, dtype=np.int16)
+    for k in range(count):
         # Mitsuba counts from one, and 0 is the background.
-        seen[np.rint(who) == names.index(f"thing{k}") + 1] = k
-    return seen
+        visible[np.rint(who) == names.index(f"thing{k}") + 1] = k
+    return visible
 
 
 def _bytes(linear: NDArray[np.float32]) -> NDArray[np.uint8]:

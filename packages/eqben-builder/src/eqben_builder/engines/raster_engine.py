@@ -63,21 +63,21 @@ class RasterEngine:
             # Visible masks number the items from one; 0 is the background.
             orders.append(np.array([-1, *order], dtype=np.int16))
         drawn = render(flat, size)
-        seen = [order[who] for order, who in zip(orders, drawn.visible, strict=True)]
-        if any(hidden(who, len(scene.things)) for who, scene in zip(seen, scenes, strict=True)):
+        visible = [order[who] for order, who in zip(orders, drawn.visible, strict=True)]
+        if any(hidden(who, len(scene.things)) for who, scene in zip(visible, scenes, strict=True)):
             return "an object is hidden"
-        return Drawn((drawn.images[0], drawn.images[1]), (seen[0], seen[1]))
+        return Drawn((drawn.images[0], drawn.images[1]), (visible[0], visible[1]))
 
 
 def _item(scene: FloorScene, index: int) -> Item:
     thing = scene.things[index]
-    seen = outline(thing, scene.stage)
+    shape = outline(thing, scene.stage)
     return Item(
         SILHOUETTES[thing.shape],
         thing.colour,
         thing.size,
         _MATERIALS[thing.material],
-        round(min(1.0, max(0.0, seen.x)), 6),
-        round(min(1.0, max(0.0, seen.y)), 6),
-        round(seen.radius, 6),
+        round(min(1.0, max(0.0, shape.x)), 6),
+        round(min(1.0, max(0.0, shape.y)), 6),
+        round(shape.radius, 6),
     )

@@ -113,7 +113,7 @@ class Outline(NamedTuple):
     @property
     def inside(self) -> bool:
         """Whether it lies within the picture."""
-        return all(self.radius <= place <= 1 - self.radius for place in (self.x, self.y))
+        return all(self.radius <= coordinate <= 1 - self.radius for coordinate in (self.x, self.y))
 
 
 def outline(thing: Thing, stage: Stage) -> Outline:
@@ -217,8 +217,8 @@ def scene_changes(scene0: FloorScene, scene1: FloorScene) -> tuple[Difference, .
     return tuple(differences)
 
 
-def _moved(thing: Thing, place: Thing) -> Thing:
-    return Thing(thing.shape, thing.colour, thing.size, thing.material, place.x, place.y, thing.turn)
+def _moved(thing: Thing, target: Thing) -> Thing:
+    return Thing(thing.shape, thing.colour, thing.size, thing.material, target.x, target.y, thing.turn)
 
 
 def exchanged(scene: FloorScene, i: int, j: int) -> FloorScene:

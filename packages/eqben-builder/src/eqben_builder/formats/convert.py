@@ -74,38 +74,38 @@ def detect(path: str | os.PathLike[str]) -> Source:
         ...     [detect(f"{folder}/{name}").form for name in ("pairs", "tar")]
         ['folder', 'webdataset']
     """
-    place = Path(path)
-    if not place.exists():
-        raise FileNotFoundError(f"{place} does not exist")
-    if place.is_dir():
+    folder = Path(path)
+    if not folder.exists():
+        raise FileNotFoundError(f"{folder} does not exist")
+    if folder.is_dir():
         for name, form in ((PAIRS, "folder"), ("metadata.jsonl", "imagefolder")):
-            if (place / name).is_file():
-                return Source(form, [place / name])
+            if (folder / name).is_file():
+                return Source(form, [folder / name])
         for pattern, form in (("*.parquet", "parquet"), ("data/*.parquet", "parquet"), ("*.tar", "webdataset")):
-            if files := sorted(place.glob(pattern)):
+            if files := sorted(folder.glob(pattern)):
                 return Source(form, files)
-        if (place / "examples.jsonl").is_file():
-            return Source("winoground", [place / "examples.jsonl"])
-        if not (place / "pairs.json").is_file():
-            raise ValueError(f"{place} holds no pairs: looked for {_LOOKED_FOR}")
-        place /= "pairs.json"
-    if place.suffix in (".parquet", ".tar"):
-        return Source({".parquet": "parquet", ".tar": "webdataset"}[place.suffix], [place])
-    if place.suffix == ".jsonl":
-        with place.open("rb") as file:
+        if (folder / "examples.jsonl").is_file():
+            return Source("winoground", [folder / "examples.jsonl"])
+        if not (folder / "pairs.json").is_file():
+            raise ValueError(f"{folder} holds no pairs: looked for {_LOOKED_FOR}")
+        folder /= "pairs.json"
+    if folder.suffix in (".parquet", ".tar"):
+        return Source({".parquet": "parquet", ".tar": "webdataset"}[folder.suffix], [folder])
+    if folder.suffix == ".jsonl":
+        with folder.open("rb") as file:
             first = next((line for line in file if line.strip()), b"")
-        row = parse_json(first, f"{place}, first line")
+        row = parse_json(first, f"{folder}, first line")
         names = set(row) if isinstance(row, dict) else set()
         for field, form in (("image_0_file_name", "imagefolder"), ("certificate", "folder"), ("image_0", "winoground")):
             if field in names:
-                return Source(form, [place])
-        raise ValueError(f"{place} is none of the known jsonl files: its first line holds {sorted(names)}")
-    if place.suffix == ".json":
-        content = load_json(place)
+                return Source(form, [folder])
+        raise ValueError(f"{folder} is none of the known jsonl files: its first line holds {sorted(names)}")
+    if folder.suffix == ".json":
+        content = load_json(folder)
         rows = list(content.values()) if isinstance(content, dict) else []
         valse = bool(rows) and isinstance(rows[0], dict) and "foil" in rows[0]
-        return Source("valse" if valse else "eqben", [place], content)
-    raise ValueError(f"{place}: pairs are read from .json, .jsonl, .parquet and .tar files, and from folders")
+        return Source("valse" if valse else "eqben", [folder], content)
+    raise ValueError(f"{folder}: pairs are read from .json, .jsonl, .parquet and .tar files, and from folders")
 
 
 def read_any(path: str | os.PathLike[str], *, images: str | os.PathLike[str] | None = None) -> Iterator[PairRow]:
@@ -143,10 +143,10 @@ def read_any(path: str | os.PathLike[str], *, images: str | os.PathLike[str] | N
 
 def _unlike(rows: Iterator[PairRow], where: str) -> Iterator[PairRow]:
     """The rows, until an id comes a second time: two builds in one folder, or shards read twice."""
-    seen: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for number, row in enumerate(rows):
-        if seen.setdefault(row.id, number) != number:
-            raise ValueError(f"{where}: pairs {seen[row.id]} and {number} share the id {row.id!r}")
+        if counts.setdefault(row.id, number) != number:
+            raise ValueError(f"{where}: pairs {counts[row.id]} and {number} share the id {row.id!r}")
         yield row
 
 

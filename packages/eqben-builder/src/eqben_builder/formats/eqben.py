@@ -49,12 +49,12 @@ def _by_video(path: Path, root: Path, content: dict[str, Any]) -> Iterator[PairR
     for video, under in content.items():
         nested = isinstance(under, dict)
         for subject, rows in under.items() if nested else [("", under)]:
-            place = f"{path}, video {video!r}" + (f", subject {subject!r}" if nested else "")
+            where = f"{path}, video {video!r}" + (f", subject {subject!r}" if nested else "")
             if not isinstance(rows, list):
-                raise ValueError(f"{place}: expected a list of pairs, found {type(rows).__name__}")
+                raise ValueError(f"{where}: expected a list of pairs, found {type(rows).__name__}")
             for k, row in enumerate(rows):
                 name = "/".join(part for part in (video, subject, str(k)) if part)
-                yield _pair(f"{place}, row {k}", root, row, name, "ag" if nested else "video")
+                yield _pair(f"{where}, row {k}", root, row, name, "ag" if nested else "video")
 
 
 def _pair(where: str, root: Path, row: Any, name: str, form: str) -> PairRow:
@@ -71,8 +71,8 @@ def _pair(where: str, root: Path, row: Any, name: str, form: str) -> PairRow:
     if form == "video":
         arrays = str(values["image0"]).endswith(".npy")
         form = "youcook2" if arrays else "gebc"
-    other = {*_TEXTS, *(f"{field[:-1]}_{field[-1]}" for field in _TEXTS)} | _KNOWN
-    extra = {key: value for key, value in row.items() if key not in other}
+    fields = {*_TEXTS, *(f"{field[:-1]}_{field[-1]}" for field in _TEXTS)} | _KNOWN
+    extra = {key: value for key, value in row.items() if key not in fields}
     extra |= object_of(row.get("extra", {}), where)
     mask = None if row.get("mask") is None else picture_at(root, row["mask"], where, "mask")
     return PairRow(
@@ -157,8 +157,8 @@ def read_winoground(path: Path, root: Path) -> Iterator[PairRow]:
     for count, (where, row) in enumerate(json_lines(path)):
         pictures = [find(text(row.get(name), where, name), where, name) for name in ("image_0", "image_1")]
         captions = [text(row.get(name), where, name) for name in ("caption_0", "caption_1")]
-        known = {"id", "image_0", "image_1", "caption_0", "caption_1"}
-        extra = {key: value for key, value in row.items() if key not in known}
+        fields = {"id", "image_0", "image_1", "caption_0", "caption_1"}
+        extra = {key: value for key, value in row.items() if key not in fields}
         aspect = str(row.get("collapsed_tag") or "")
         name = str(row.get("id", count))
         yield PairRow(name, "winoground", aspect, pictures[0], pictures[1], captions[0], captions[1], extra)
@@ -173,10 +173,10 @@ def _finder(root: Path) -> Any:
 
     def find(name: str, where: str, field: str) -> Picture:
         candidates = [name, *(name + ending for ending in _ENDINGS)]
-        for place in (root / "images", root):
+        for folder in (root / "images", root):
             for candidate in candidates:
-                if (place / candidate).is_file():
-                    return picture_at(place, candidate, where, field)
+                if (folder / candidate).is_file():
+                    return picture_at(folder, candidate, where, field)
         for candidate in candidates:
             if candidate in members:
                 return Picture(archive, members[candidate])

@@ -72,10 +72,10 @@ def keep_pairs(source: Path, folder: Path, ids: Collection[str], review: dict[st
     for record in records:
         mask = record["certificate"].get("mask")
         for name in (record["image0"], record["image1"], *([mask] if isinstance(mask, str) else [])):
-            place = (source / name).resolve()
-            if not place.is_relative_to(source.resolve()):
+            path = (source / name).resolve()
+            if not path.is_relative_to(source.resolve()):
                 raise ValueError(f"pair {record['id']!r} names a file outside of {source}: {name!r}")
-            files[name] = _store(folder / name, place.read_bytes())
+            files[name] = _store(folder / name, path.read_bytes())
     head = read_manifest(source) or {}
     inherited = {key: head[key] for key in ("subset", "duplicate_bits", "parameters", "versions") if key in head}
     return _finish(folder, records, files, inherited | {"review": {"of": head.get("hash"), **review}})

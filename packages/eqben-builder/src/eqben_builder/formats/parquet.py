@@ -160,5 +160,5 @@ def _row(where: str, row: dict[str, Any], number: int) -> PairRow:
             pictures[name] = Picture(content=content)
         elif name != "mask" and not (content is None and name == "image_1"):
             raise ValueError(f"{where}: field {name!r} holds no picture's bytes")
-    others = [key for key in row if key not in (*_TEXTS, "image_0", "image_1", "mask")]
-    return row_from(row, pictures, where, str(number), others)
+    fields = [key for key in row if key not in (*_TEXTS, "image_0", "image_1", "mask")]
+    return row_from(row, pictures, where, str(number), fields)

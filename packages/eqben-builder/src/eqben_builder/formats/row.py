@@ -239,11 +239,11 @@ def texts_of(row: PairRow) -> dict[str, str]:
 
 
 def row_from(
-    texts: Mapping[str, Any], pictures: Mapping[str, Picture | None], where: str, name: str, others: Sequence[str] = ()
+    texts: Mapping[str, Any], pictures: Mapping[str, Picture | None], where: str, name: str, fields: Sequence[str] = ()
 ) -> PairRow:
     """The pair of a table's row; `others` are columns that it keeps as they are, beside those of `texts_of`."""
     captions = [text(texts.get(field), where, field) for field in ("caption_0", "caption_1")]
-    extra = {key: texts[key] for key in others}
+    extra = {key: texts[key] for key in fields}
     if isinstance(texts.get("extra"), str) and texts["extra"]:
         extra |= object_of(parse_json(texts["extra"], f"{where}, field 'extra'"), f"{where}, field 'extra'")
     first, tag = pictures.get("image_0"), texts.get("collapsed_tag")
@@ -274,8 +274,8 @@ def picture_at(root: Path, name: object, where: str, field_name: str) -> Picture
 
 
 @lru_cache(maxsize=64)
-def _resolved(root: str, here: str) -> str:
-    return os.path.realpath(os.path.join(here, root))  # noqa: PTH118 - as above
+def _resolved(root: str, base: str) -> str:
+    return os.path.realpath(os.path.join(base, root))  # noqa: PTH118 - as above
 
 
 def text(value: object, where: str, field_name: str) -> str:

@@ -119,8 +119,8 @@ class KubricBuilder:
         strange += [name for name in materials or () if name not in self.engine.materials]
         strange += [name for name in colours or () if name not in self.engine.colours]
         if strange:
-            known = (*self.engine.shapes, *self.engine.materials, *self.engine.colours)
-            raise ValueError(f"{strange[0]!r} is none of the {self.engine.name} engine's {', '.join(known)}")
+            names = (*self.engine.shapes, *self.engine.materials, *self.engine.colours)
+            raise ValueError(f"{strange[0]!r} is none of the {self.engine.name} engine's {', '.join(names)}")
         self.choices = Choices(
             tuple(shapes or self.engine.shapes),
             self.engine.textured,
@@ -190,11 +190,11 @@ class KubricBuilder:
 
 
 def _mask(
-    change: Difference, pair: Pair[FloorScene], seen: tuple[NDArray[np.int16], NDArray[np.int16]]
+    change: Difference, pair: Pair[FloorScene], visible: tuple[NDArray[np.int16], NDArray[np.int16]]
 ) -> NDArray[np.bool_]:
     """Where the changed objects are seen, in either picture, and a margin."""
-    mask = np.zeros(seen[0].shape, dtype=bool)
-    for scene, who in zip((pair.scene0, pair.scene1), seen, strict=True):
+    mask = np.zeros(visible[0].shape, dtype=bool)
+    for scene, who in zip((pair.scene0, pair.scene1), visible, strict=True):
         fewer = change.kind == "counting" and len(scene.things) < max(len(pair.scene0.things), len(pair.scene1.things))
         if not fewer:
             mask |= np.isin(who, change.items)

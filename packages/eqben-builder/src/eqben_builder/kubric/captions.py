@@ -37,8 +37,8 @@ class Phrase(NounPhrase):
     @classmethod
     def of(cls, thing: Thing, fields: Sequence[str]) -> Phrase:
         """The phrase that names these fields of an object; those that it does not have are left out."""
-        wanted = {*fields, "shape"}
-        return cls(tuple((f, getattr(thing, f)) for f in FIELDS if f in wanted and getattr(thing, f)))
+        named = {*fields, "shape"}
+        return cls(tuple((f, getattr(thing, f)) for f in FIELDS if f in named and getattr(thing, f)))
 
     def text(self) -> str:
         """As "small red cube"."""
@@ -130,14 +130,14 @@ def parse(text: str, nouns: Iterable[str]) -> Statement:
         >>> parse("There are two red toy cars on the floor.", ["toy car", "cube"]).number
         2
     """
-    known = sorted(set(nouns), key=len, reverse=True)
+    names = sorted(set(nouns), key=len, reverse=True)
     if match := re.fullmatch(r"There is (an? .+) on the floor\.", text):
         parts = re.split(r" and (?=an? )", match[1])
-        return Present(tuple(_phrase(re.sub(r"^an? ", "", part), known, text) for part in parts))
+        return Present(tuple(_phrase(re.sub(r"^an? ", "", part), names, text) for part in parts))
     if match := re.fullmatch(rf"There are ({'|'.join(NUMBERS[2:])}) (.+) on the floor\.", text):
-        return Counted(NUMBERS.index(match[1]), _phrase(match[2], known, text, many=True))
+        return Counted(NUMBERS.index(match[1]), _phrase(match[2], names, text, many=True))
     if match := re.fullmatch(rf"The (.+?) is ({'|'.join(RELATIONS)}) the (.+)\.", text):
-        return Placed(_phrase(match[1], known, text), match[2], _phrase(match[3], known, text))
+        return Placed(_phrase(match[1], names, text), match[2], _phrase(match[3], names, text))
     raise ValueError(f"caption {text!r} is of none of the templates")
 
 

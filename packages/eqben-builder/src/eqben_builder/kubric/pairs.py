@@ -64,8 +64,8 @@ class Choices:
     fields: tuple[str, ...] = ("size", "colour", "material")
 
     def __post_init__(self) -> None:
-        known = {"colours": tuple(COLOURS), "materials": MATERIALS, "fields": ("size", "colour", "material")}
-        for name, values in known.items():
+        allowed = {"colours": tuple(COLOURS), "materials": MATERIALS, "fields": ("size", "colour", "material")}
+        for name, values in allowed.items():
             chosen = getattr(self, name)
             unknown = [value for value in chosen if value not in values]
             if unknown or not chosen:
@@ -109,16 +109,16 @@ def _thing(rng: np.random.Generator, choices: Choices, **fixed: Any) -> Thing:
     return Thing(shape, x=0.0, y=0.0, **(values | fixed))
 
 
-def _clear(thing: Thing, others: Sequence[Thing], stage: Stage) -> bool:
+def _clear(thing: Thing, standing: Sequence[Thing], stage: Stage) -> bool:
     """Whether the object lies in the picture and apart from the others, on the floor and as the camera sees it."""
     own = outline(thing, stage)
     if not own.inside:
         return False
-    for other in others:
-        if math.hypot(thing.x - other.x, thing.y - other.y) < thing.radius + other.radius + 0.06:
+    for neighbour in standing:
+        if math.hypot(thing.x - neighbour.x, thing.y - neighbour.y) < thing.radius + neighbour.radius + 0.06:
             return False
-        seen = outline(other, stage)
-        if math.hypot(own.x - seen.x, own.y - seen.y) < 0.86 * (own.radius + seen.radius):
+        shape = outline(neighbour, stage)
+        if math.hypot(own.x - shape.x, own.y - shape.y) < 0.86 * (own.radius + shape.radius):
             return False
     return True
 
@@ -148,10 +148,10 @@ def _attribute(rng: np.random.Generator, choices: Choices) -> Pair[FloorScene] |
     things = [replace(thing, size=_pick(rng, tuple(SIZES))) for thing in standing]
     chosen, field = things[0], _pick(rng, choices.fields)
     allowed = {"size": tuple(SIZES), "colour": choices.colours, "material": choices.materials}[field]
-    others = [value for value in allowed if value != getattr(chosen, field)]
-    if not getattr(chosen, field) or not others:
+    alternatives = [value for value in allowed if value != getattr(chosen, field)]
+    if not getattr(chosen, field) or not alternatives:
         return None
-    change: dict[str, Any] = {field: _pick(rng, others)}
+    change: dict[str, Any] = {field: _pick(rng, alternatives)}
     changed = replace(chosen, **change)
     named = [name for name in FIELDS if name == field or rng.random() < 0.5]
     statements = []
@@ -167,9 +167,9 @@ def _counting(rng: np.random.Generator, choices: Choices) -> Pair[FloorScene] | 
     number = 3 + int(rng.random() * (MOST - 2))
     model = _thing(rng, choices, size="small" if number > 4 or rng.random() < 0.6 else "large")
     alike = [replace(model, turn=_turn(rng)) for _ in range(number)]
-    rest = [_thing(rng, choices, size="small") for _ in range(int(rng.random() * 3))] if number < MOST else []
+    distractors = [_thing(rng, choices, size="small") for _ in range(int(rng.random() * 3))] if number < MOST else []
     stage = sample_stage(rng)
-    standing = _placed(rng, [*alike, *rest], stage)
+    standing = _placed(rng, [*alike, *distractors], stage)
     if standing is None:
         return None
     phrase = Phrase.of(model, [name for name in ("colour", "material") if rng.random() < 0.6])
@@ -189,7 +189,7 @@ def _location(rng: np.random.Generator, choices: Choices) -> Pair[FloorScene] | 
     places = _placed(rng, [replace(thing, size=largest) for thing in (first, second)], stage)
     if places is None:
         return None
-    standing = [replace(place, size=thing.size) for place, thing in zip(places, (first, second), strict=True)]
+    standing = [replace(item, size=thing.size) for item, thing in zip(places, (first, second), strict=True)]
     scene = FloorScene((standing[0], standing[1]), stage)
     if not scene.relations():
         return None

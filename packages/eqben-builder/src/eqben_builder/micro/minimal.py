@@ -189,11 +189,11 @@ def one_difference(pair: Pair[S], differences: Sequence[Difference], parse: Call
     (difference,) = differences
     if difference.kind != pair.kind or (pair.field and difference.field != pair.field):
         raise ValueError(f"the pair says {_named(pair)}, its scenes differ in {_named(difference)}")
-    for text, own, other in ((pair.caption0, pair.scene0, pair.scene1), (pair.caption1, pair.scene1, pair.scene0)):
+    for text, own, opposite in ((pair.caption0, pair.scene0, pair.scene1), (pair.caption1, pair.scene1, pair.scene0)):
         statement = parse(text)
         if not statement.holds(own):
             raise ValueError(f"caption {text!r} is false of its own scene")
-        if statement.holds(other):
+        if statement.holds(opposite):
             raise ValueError(f"caption {text!r} is true of the other scene too")
     return difference
 

@@ -151,13 +151,14 @@ def _with(item: Item, values: Mapping[str, Any]) -> Item:
 
 
 def _inside(item: Item) -> bool:
-    return all(item.radius <= place <= 1 - item.radius for place in (item.x, item.y))
+    return all(item.radius <= coordinate <= 1 - item.radius for coordinate in (item.x, item.y))
 
 
-def _apart(item: Item, others: Sequence[Item]) -> bool:
+def _apart(item: Item, standing: Sequence[Item]) -> bool:
     """Whether the item's circumscribed circle keeps clear of the others', up to a twentieth."""
     return all(
-        math.hypot(item.x - other.x, item.y - other.y) >= 0.95 * (item.radius + other.radius) for other in others
+        math.hypot(item.x - neighbour.x, item.y - neighbour.y) >= 0.95 * (item.radius + neighbour.radius)
+        for neighbour in standing
     )
 
 
@@ -169,15 +170,15 @@ def _attribute_pair(rng: np.random.Generator) -> Pair[Scene] | None:
         items.append(replace(item, size=size, scale=None))
     scene = Scene(tuple(items), scene.background)
     k, field = int(rng.random() * len(items)), list(FIELDS)[int(rng.random() * len(FIELDS))]
-    others = [value for value in FIELDS[field] if value != getattr(items[k], field)]
-    changed = _with(items[k], {field: others[int(rng.random() * len(others))]})
+    alternatives = [value for value in FIELDS[field] if value != getattr(items[k], field)]
+    changed = _with(items[k], {field: alternatives[int(rng.random() * len(alternatives))]})
     rivals = scene.items[:k] + scene.items[k + 1 :]
     if not all(_inside(item) and _apart(item, rivals) for item in (items[k], changed)):
         return None
     fields = [name for name in FIELDS if name == field or name == "shape" or rng.random() < 0.6]
-    other = Scene((*scene.items[:k], changed, *scene.items[k + 1 :]), scene.background)
+    changed_scene = Scene((*scene.items[:k], changed, *scene.items[k + 1 :]), scene.background)
     texts = [Exists((Phrase.of(item, fields),)).text() for item in (items[k], changed)]
-    return Pair(scene, other, texts[0], texts[1], "attribute", field)
+    return Pair(scene, changed_scene, texts[0], texts[1], "attribute", field)
 
 
 def _count_pair(rng: np.random.Generator) -> Pair[Scene]:
@@ -210,14 +211,14 @@ def _relation_pair(rng: np.random.Generator) -> Pair[Scene] | None:
         return None
     a, b = scene.items
     if depth:
-        other = Scene((b, a), scene.background)
+        exchanged = Scene((b, a), scene.background)
     else:
         swapped = replace(a, x=b.x, y=b.y), replace(b, x=a.x, y=a.y)
         if not all(map(_inside, swapped)):
             return None
-        other = Scene(swapped, scene.background)
+        exchanged = Scene(swapped, scene.background)
     fields = [name for name in FIELDS if name == "shape" or rng.random() < (0.9 if name == "colour" else 0.35)]
     first, second = Phrase.of(scene.items[subject], fields), Phrase.of(scene.items[1 - subject], fields)
     (relation,) = relations
     texts = [Related(first, relation.relation, second).text(), Related(second, relation.relation, first).text()]
-    return Pair(scene, other, texts[0], texts[1], "relation", AXIS[relation.relation])
+    return Pair(scene, exchanged, texts[0], texts[1], "relation", AXIS[relation.relation])

@@ -97,8 +97,8 @@ def _place(
                     x = round(radius + u * (1 - 2 * radius), 4)
                     y = round(radius + v * (1 - 2 * radius), 4)
                     if all(
-                        (x - px) ** 2 + (y - py) ** 2 >= (keep * (radius + other)) ** 2
-                        for (px, py), other in zip(places, scales, strict=False)
+                        (x - px) ** 2 + (y - py) ** 2 >= (keep * (radius + scale)) ** 2
+                        for (px, py), scale in zip(places, scales, strict=False)
                     ):
                         places.append((x, y))
                         break

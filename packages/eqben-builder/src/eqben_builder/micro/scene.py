@@ -278,11 +278,11 @@ def shared_area(a: Item, b: Item, samples: int = 48) -> float:
     steps = (np.arange(samples) + 0.5) / samples
     x = (low_x + (high_x - low_x) * steps).astype(np.float32)[None, :]
     y = (low_y + (high_y - low_y) * steps).astype(np.float32)[:, None]
-    both = np.ones((samples, samples), dtype=bool)
+    inside = np.ones((samples, samples), dtype=bool)
     for item in (a, b):
         u, v = item_frame(item, x, y)
-        both &= signed_distance(item.shape, u, v) < 0
-    area = float(both.mean()) * (high_x - low_x) * (high_y - low_y)
+        inside &= signed_distance(item.shape, u, v) < 0
+    area = float(inside.mean()) * (high_x - low_x) * (high_y - low_y)
     return min(1.0, area / min(AREA[item.shape] * item.radius**2 for item in (a, b)))
 
 

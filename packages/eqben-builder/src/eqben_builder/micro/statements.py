@@ -134,13 +134,13 @@ def parse(text: str) -> Statement:
         if body.startswith(prefix):
             body = body[len(prefix) :]
             break
-    first, _, rest = body.partition(" ")
+    first, _, remainder = body.partition(" ")
     if first in NUMBERS:
-        return Count(NUMBERS.index(first), _phrase(rest, text))
+        return Count(NUMBERS.index(first), _phrase(remainder, text))
     for relation in RELATIONS:
-        subject, separator, other = body.partition(f" {relation} ")
+        subject, separator, partner = body.partition(f" {relation} ")
         if separator:
-            return Related(_phrase(subject.removesuffix(" is"), text), relation, _phrase(other, text))
+            return Related(_phrase(subject.removesuffix(" is"), text), relation, _phrase(partner, text))
     return Exists(tuple(_phrase(part, text) for part in re.split(r", | and ", body)))
 
 
@@ -214,9 +214,9 @@ def caption(scene: Scene, rng: np.random.Generator, *, kind: str | None = None) 
     relations = scene.relations() if drawn == "relation" else ()
     if drawn == "relation" and relations:
         i, relation, j = relations[int(rng.random() * len(relations))]
-        subject, other = (Phrase.of(scene.items[k], _fields(rng)) for k in (i, j))
+        subject, partner = (Phrase.of(scene.items[k], _fields(rng)) for k in (i, j))
         definite = rng.random() < 0.3
-        body = Related(subject, relation, other).text("the" if definite else "a")
+        body = Related(subject, relation, partner).text("the" if definite else "a")
         return body if definite else _prefix(rng, plural=False) + body
     statement: Statement
     if drawn == "count":
@@ -252,17 +252,17 @@ def question(scene: Scene, rng: np.random.Generator) -> tuple[str, str]:
     form = int(rng.random() * 5)
     total = len(scene.items)
     if form == 4 and total:
-        asked = _single_out(scene, rng)
-        if asked is not None:
-            return asked
+        target = _single_out(scene, rng)
+        if target is not None:
+            return target
     if form == 3:
         phrase = Phrase.of(_any_item(scene, rng), _fields(rng))
         present = any(phrase.matches(item) for item in scene.items)
         return f"is there {phrase.with_article()} ?", "yes" if present else "no"
     first, second = (_count(scene, rng) for _ in range(2))
     if form == 2:
-        left = total - first.number
-        return f"subtract all {first.phrase.text(plural=True)} . how many objects are left ?", NUMBERS[left]
+        remaining = total - first.number
+        return f"subtract all {first.phrase.text(plural=True)} . how many objects are left ?", NUMBERS[remaining]
     if form == 1 and first.phrase != second.phrase:
         either = sum(first.phrase.matches(item) or second.phrase.matches(item) for item in scene.items)
         texts = " or ".join(statement.phrase.text(plural=True) for statement in (first, second))

@@ -223,19 +223,19 @@ def apply_votes(
     target = Path(output)
     if target.exists():  # before the work; `new_folder` looks again
         raise FileExistsError(f"{target} exists already: give a new folder")
-    known: dict[str, tuple[str, str]] = {}
+    pairs: dict[str, tuple[str, str]] = {}
     for row in read_any(source, images=images):
-        known[row.id] = (row.caption0, row.caption1)
-    shown = source_of((name, *captions) for name, captions in known.items())
+        pairs[row.id] = (row.caption0, row.caption1)
+    shown = source_of((name, *captions) for name, captions in pairs.items())
     ballots = [(Path(path), read_votes(path)) for path in votes]
     for path, ballot in ballots:
-        strangers = sorted((set(ballot.votes) | set(ballot.notes)) - set(known))
+        strangers = sorted((set(ballot.votes) | set(ballot.notes)) - set(pairs))
         if strangers:
             raise ValueError(f"{path} votes on {strangers[0]!r}, which is no pair of {source}")
         if ballot.source != shown and not partial:
             raise ValueError(f"{path} was cast on other pairs than those of {source}, or on a part of them")
     rejected, open_, disputed = set(), set(), 0
-    for name in known:
+    for name in pairs:
         cast = [ballot.votes[name] for _, ballot in ballots if name in ballot.votes]
         against = cast.count("reject")
         disputed += 0 < against < len(cast)
@@ -243,22 +243,22 @@ def apply_votes(
             open_.add(name)
         elif (against if rule == "any" else max(0, 2 * against - len(cast))) > 0:
             rejected.add(name)
-    accepted = set(known) - rejected - (open_ if undecided == "drop" else set())
+    accepted = set(pairs) - rejected - (open_ if undecided == "drop" else set())
     if not accepted:
-        raise ValueError(f"nothing is left of the {len(known)} pairs of {source}: {len(rejected)} are rejected")
-    errata = [_erratum(name, known[name], ballots) for name in known if name in rejected]
+        raise ValueError(f"nothing is left of the {len(pairs)} pairs of {source}: {len(rejected)} are rejected")
+    errata = [_erratum(name, pairs[name], ballots) for name in pairs if name in rejected]
     review = {"reviewers": len(ballots), "rule": rule, "undecided": undecided, "rejected": len(rejected)}
     content = json.dumps({"schema": "eqben-errata/1", **review, "pairs": errata}, indent=1, ensure_ascii=False) + "\n"
     original = detect(source)
-    with new_folder(target) as place:
+    with new_folder(target) as folder:
         if form == original.form == "folder":
-            keep_pairs(original.paths[0].parent, place, accepted, review)
+            keep_pairs(original.paths[0].parent, folder, accepted, review)
         else:
-            WRITERS[form]((row for row in read_any(source, images=images) if row.id in accepted), place)
+            WRITERS[form]((row for row in read_any(source, images=images) if row.id in accepted), folder)
         if form == "folder":
-            add_file(place, "errata.json", content.encode())
+            add_file(folder, "errata.json", content.encode())
         else:
-            (place / "errata.json").write_text(content, encoding="utf-8")
+            (folder / "errata.json").write_text(content, encoding="utf-8")
     return Review(target, target / "errata.json", len(accepted), len(rejected), len(open_), disputed)
 
 

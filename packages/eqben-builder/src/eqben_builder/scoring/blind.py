@@ -89,9 +89,9 @@ class CaptionModel:
     def __call__(self, captions: Sequence[str]) -> list[float]:
         """Log-likelihood of each caption, per word where that was asked for."""
         texts = [*self.captions, *captions]
-        asked = np.arange(len(texts)) >= len(self.captions)
-        logs, lengths = held_out_likelihoods(texts, [~asked], asked.astype(np.intp), self.discount)
-        scores: list[float] = (logs[0] / lengths if self.per_word else logs[0])[asked].tolist()
+        queried = np.arange(len(texts)) >= len(self.captions)
+        logs, lengths = held_out_likelihoods(texts, [~queried], queried.astype(np.intp), self.discount)
+        scores: list[float] = (logs[0] / lengths if self.per_word else logs[0])[queried].tolist()
         return scores
 
 
@@ -198,8 +198,8 @@ def _cross_fitted(
     texts = [caption for pair in captions for caption in pair]
     firsts = np.arange(len(texts)) % 2 == 0
     logs, lengths = held_out_likelihoods(texts, [np.ones(len(texts), bool), firsts, ~firsts], np.repeat(fold, 2))
-    both, first, second = (logs / lengths).reshape(3, -1, 2)
-    return both, first - second
+    total, first, second = (logs / lengths).reshape(3, -1, 2)
+    return total, first - second
 
 
 def _scored(scorer: TextScorer, captions: list[str]) -> NDArray[np.float64]:

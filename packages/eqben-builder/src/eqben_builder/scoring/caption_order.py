@@ -131,11 +131,11 @@ def side_by_side(image0: Image, image1: Image, gap: int = 0) -> Image:
         (4, 5, 3)
     """
     height = max(len(image0), len(image1))
-    whole = np.zeros((height, image0.shape[1] + gap + image1.shape[1], 3), np.uint8)
+    canvas = np.zeros((height, image0.shape[1] + gap + image1.shape[1], 3), np.uint8)
     for image, left in ((image0, 0), (image1, image0.shape[1] + gap)):
         top = (height - len(image)) // 2
-        whole[top : top + len(image), left : left + image.shape[1]] = image
-    return whole
+        canvas[top : top + len(image), left : left + image.shape[1]] = image
+    return canvas
 
 
 def caption_order_scores(
@@ -195,26 +195,24 @@ def caption_order_scores(
         answers.append((texts[0], texts[1]))
     if not answers:
         raise ValueError("no pairs to ask about")
-    read = [(parse_order(first_order), parse_order(other)) for first_order, other in answers]
+    read = [(parse_order(first_order), parse_order(second_order)) for first_order, second_order in answers]
     left_first = np.array([first_order == (1, 2) for first_order, _ in read])
-    swapped = np.array([other == (2, 1) for _, other in read])
-    consistent = np.array(
-        [first_order is not None and other is not None and first_order != other for first_order, other in read]
-    )
+    swapped = np.array([second_order == (2, 1) for _, second_order in read])
+    consistent = np.array([None not in pair and pair[0] != pair[1] for pair in read])
     rng, n, tail = np.random.default_rng(seed), len(answers), (1 - level) / 2
 
     def share(right: NDArray[np.bool_], chance: float) -> Share:
         value = float(right.mean())
         return share_of(value, rng.binomial(n, value, resamples) / n, chance, n, tail)
 
-    known = [order for both in read for order in both if order is not None]
+    valid = [order for pair in read for order in pair if order is not None]
     return CaptionOrder(
         share(left_first, 1 / 2),
         share(swapped, 1 / 2),
         share(left_first & swapped, 1 / 4),
         share(consistent, 1 / 2),
-        2 * n - len(known),
-        float(np.mean([order == (1, 2) for order in known])) if known else float("nan"),
+        2 * n - len(valid),
+        float(np.mean([order == (1, 2) for order in valid])) if valid else float("nan"),
         tuple(answers),
         np.stack([left_first, swapped], axis=1),
     )

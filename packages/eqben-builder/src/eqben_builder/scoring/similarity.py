@@ -74,12 +74,12 @@ def dual_similarities(
         [[[1.0, 0.0], [0.0, 1.0]]]
     """
     parts = []
-    for some in _batches(rows, batch):
-        pictures, at = _distinct([picture for row in some for picture in row.pictures()])
-        captions, of = _distinct([text for row in some for text in (row.caption0, row.caption1)])
+    for batch_rows in _batches(rows, batch):
+        pictures, at = _distinct([picture for row in batch_rows for picture in row.pictures()])
+        captions, of = _distinct([text for row in batch_rows for text in (row.caption0, row.caption1)])
         images = unit_rows(encoder.encode_image([picture.load() for picture in pictures]), len(pictures), "pictures")
         texts = unit_rows(encoder.encode_text(captions), len(captions), "captions")
-        v, t = images[at].reshape(len(some), -1, images.shape[1]), texts[of].reshape(len(some), 2, -1)
+        v, t = images[at].reshape(len(batch_rows), -1, images.shape[1]), texts[of].reshape(len(batch_rows), 2, -1)
         if v.shape[2] != t.shape[2]:
             raise ValueError(f"pictures have {v.shape[2]} features and captions {t.shape[2]}: expected as many")
         parts.append(np.einsum("ncd,nid->nci", t, v))
@@ -112,17 +112,17 @@ def fusion_similarities(
         [[[1.0, 0.0], [0.0, 1.0]]]
     """
     parts = []
-    for some in _batches(rows, batch):
+    for batch_rows in _batches(rows, batch):
         images: list[Image] = []
         captions: list[str] = []
-        for row in some:
+        for row in batch_rows:
             loaded = [picture.load() for picture in row.pictures()]
             images += loaded * 2
             captions += [text for text in (row.caption0, row.caption1) for _ in loaded]
         scores = np.asarray(score(images, captions), dtype=np.float64)
         if scores.shape != (len(images),) or not np.isfinite(scores).all():
             raise ValueError(f"the model gave {scores.shape} scores for {len(images)} combinations, or one not finite")
-        parts.append(scores.reshape(len(some), 2, -1))
+        parts.append(scores.reshape(len(batch_rows), 2, -1))
     return _joined(parts)
 
 
@@ -131,12 +131,12 @@ def _batches(rows: Iterable[PairRow], batch: int) -> Iterator[list[PairRow]]:
         raise ValueError(f"batch = {batch!r}, expected at least 1")
     stream = iter(rows)
     pictures = 0
-    while some := list(islice(stream, batch)):
-        for row in some:
+    while batch_rows := list(islice(stream, batch)):
+        for row in batch_rows:
             pictures = pictures or len(row.pictures())
             if len(row.pictures()) != pictures:
                 raise ValueError(f"pair {row.id!r} has {len(row.pictures())} pictures, those before have {pictures}")
-        yield some
+        yield batch_rows
 
 
 def _distinct(values: Sequence[Any]) -> tuple[list[Any], list[int]]:
@@ -145,14 +145,14 @@ def _distinct(values: Sequence[Any]) -> tuple[list[Any], list[int]]:
     return list(places), at
 
 
-def unit_rows(features: object, n: int, what: str, dtype: DTypeLike | None = np.float64) -> NDArray[Any]:
+def unit_rows(features: object, n: int, kind: str, dtype: DTypeLike | None = np.float64) -> NDArray[Any]:
     """Features [n, d], each row of length 1; a `ValueError` for another shape, a zero row, or no numbers."""
     rows = np.asarray(features, dtype=dtype)
     if rows.ndim != 2 or len(rows) != n:
-        raise ValueError(f"the features of {n} {what} have the shape {rows.shape}, expected ({n}, d)")
+        raise ValueError(f"the features of {n} {kind} have the shape {rows.shape}, expected ({n}, d)")
     length = np.linalg.norm(rows, axis=1, keepdims=True)
     if not np.isfinite(length).all() or not length.all():
-        raise ValueError(f"the features of the {what} hold a row that is zero or not finite")
+        raise ValueError(f"the features of the {kind} hold a row that is zero or not finite")
     unit: NDArray[Any] = rows / length
     return unit
 
@@ -160,5 +160,5 @@ def unit_rows(features: object, n: int, what: str, dtype: DTypeLike | None = np.
 def _joined(parts: list[NDArray[np.float64]]) -> NDArray[np.float64]:
     if not parts:
         raise ValueError("there are no pairs to score")
-    whole = np.concatenate(parts)
-    return whole[:, :, 0] if whole.shape[2] == 1 else whole
+    joined = np.concatenate(parts)
+    return joined[:, :, 0] if joined.shape[2] == 1 else joined

@@ -91,9 +91,9 @@ def comparisons(s: Float[np.ndarray, "n 2 2"]) -> tuple[Bool[np.ndarray, "n 3"],
     """Of each pair whether text, image and group are right, and whether text and image hold an exact tie."""
     own = s[:, (0, 1), (0, 1)]
     # Of each picture the other caption's score, and of each caption the other picture's.
-    others = (s[:, (1, 0), (0, 1)], s[:, (0, 1), (1, 0)])
-    text, image = ((own > other).all(axis=1) for other in others)
-    tied = np.stack([(own == other).any(axis=1) for other in others], axis=1)
+    swapped = (s[:, (1, 0), (0, 1)], s[:, (0, 1), (1, 0)])
+    text, image = ((own > wrong).all(axis=1) for wrong in swapped)
+    tied = np.stack([(own == wrong).any(axis=1) for wrong in swapped], axis=1)
     return np.stack([text, image, text & image], axis=1), tied
 
 
@@ -257,10 +257,10 @@ def score_table(
     return ScoreTable(tuple(rows), average, overall.outcomes)
 
 
-def _names(values: Sequence[str] | None, n: int, what: str, default: str) -> list[str]:
+def _names(values: Sequence[str] | None, n: int, kind: str, default: str) -> list[str]:
     names = [default] * n if values is None else [str(name) for name in values]
     if len(names) != n:
-        raise ValueError(f"{len(names)} {what} for {n} pairs")
+        raise ValueError(f"{len(names)} {kind} for {n} pairs")
     return names
 
 
@@ -272,18 +272,18 @@ def _bootstrap(
     rng: np.random.Generator,
 ) -> NDArray[np.float64]:
     """Resampled means of text, image and group over some pairs, [resamples, 3]."""
-    some = outcomes[members]
+    chosen = outcomes[members]
     if shared is not None:
         names, cluster = np.unique(shared[members], return_inverse=True)
         sums = np.zeros((len(names), 4))
-        np.add.at(sums, cluster, np.column_stack([some, np.ones(len(some))]))
+        np.add.at(sums, cluster, np.column_stack([chosen, np.ones(len(chosen))]))
         g = len(names)
         drawn = np.stack([np.bincount(rng.integers(0, g, g), minlength=g) @ sums for _ in range(resamples)])
         return np.asarray(drawn[:, :3] / drawn[:, 3:], dtype=np.float64)
-    text, image = some[:, 0], some[:, 1]
+    text, image = chosen[:, 0], chosen[:, 1]
     shares = [(text & ~image).mean(), (image & ~text).mean(), (text & image).mean(), (~text & ~image).mean()]
-    counts = rng.multinomial(len(some), np.array(shares) / np.sum(shares), resamples)
-    return np.asarray(counts @ _WORTH / len(some), dtype=np.float64)
+    counts = rng.multinomial(len(chosen), np.array(shares) / np.sum(shares), resamples)
+    return np.asarray(counts @ _WORTH / len(chosen), dtype=np.float64)
 
 
 def _trials(shared: NDArray[np.intp] | None, members: NDArray[np.intp]) -> float:

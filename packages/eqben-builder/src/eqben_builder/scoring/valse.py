@@ -126,12 +126,12 @@ def valse_scores(
     accepted, rejected = s[:, 0] > cut, s[:, 1] <= cut
     outcomes = np.stack([s[:, 0] > s[:, 1], accepted, rejected], axis=1)
     n, rng, tail = len(s), np.random.default_rng(seed), (1 - level) / 2
-    both = accepted.astype(np.float64) + rejected
-    counts = rng.multinomial(n, np.bincount(both.astype(np.int64), minlength=3) / n, resamples)
+    pooled = accepted.astype(np.float64) + rejected
+    counts = rng.multinomial(n, np.bincount(pooled.astype(np.int64), minlength=3) / n, resamples)
     draws = {"accuracy": counts @ np.array([0.0, 0.5, 1.0]) / n}
     for k, name in enumerate(("pairwise", "caption", "foil")):
         draws[name] = rng.binomial(n, outcomes[:, k].mean(), resamples) / n
-    values = {"accuracy": both.mean() / 2} | dict(
+    values = {"accuracy": pooled.mean() / 2} | dict(
         zip(("pairwise", "caption", "foil"), outcomes.mean(axis=0), strict=True)
     )
     share = {name: share_of(float(value), draws[name], 0.5, n, tail) for name, value in values.items()}

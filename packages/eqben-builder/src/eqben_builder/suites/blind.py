@@ -68,16 +68,16 @@ def blind_outcomes(
     Source:
         SugarCrepe asks the question with Vera and a grammar model; the two lines are ours, for they need no download.
     """
-    asked = [k for k, row in enumerate(rows) if row.shape in ("captions", "paraphrases", "statement")]
-    if not asked:
+    chosen = [k for k, row in enumerate(rows) if row.shape in ("captions", "paraphrases", "statement")]
+    if not chosen:
         return {}
-    choices = [k for k in asked if rows[k].shape != "statement"]
-    texts = [text for k in asked for text in rows[k].captions]
-    at = np.cumsum([0, *(len(rows[k].captions) for k in asked)])
+    choices = [k for k in chosen if rows[k].shape != "statement"]
+    texts = [text for k in chosen for text in rows[k].captions]
+    at = np.cumsum([0, *(len(rows[k].captions) for k in chosen)])
     lines = {}
     if choices:
         lines["shorter"] = np.array([-float(len(text)) for text in texts])
-    lines["bigram"] = _bigram([rows[k] for k in asked], texts, at, seed)
+    lines["bigram"] = _bigram([rows[k] for k in chosen], texts, at, seed)
     for name, scorer in (scorers or {}).items():
         scores = np.asarray(scorer(texts), dtype=np.float64)
         if scores.shape != (len(texts),) or not np.isfinite(scores).all():
@@ -86,7 +86,7 @@ def blind_outcomes(
     outcomes = {}
     for name, scores in lines.items():
         entries = []
-        for k, begin, end in zip(asked, at, at[1:], strict=False):
+        for k, begin, end in zip(chosen, at, at[1:], strict=False):
             row, s = rows[k], scores[begin:end]
             if row.shape == "statement":
                 if name == "bigram":
@@ -118,8 +118,8 @@ def _right(row: SuiteRow) -> NDArray[np.bool_]:
 
 
 def paired_difference(
-    one: NDArray[np.float64],
-    other: NDArray[np.float64],
+    first: NDArray[np.float64],
+    second: NDArray[np.float64],
     clusters: Sequence[str],
     *,
     level: float = 0.95,
@@ -129,8 +129,8 @@ def paired_difference(
     """Whether one line is right more often than another, on the same questions; pictures' questions go together.
 
     Args:
-        one: [n] outcomes.
-        other: [n] outcomes of the same questions.
+        first: [n] outcomes.
+        second: [n] outcomes of the same questions.
         clusters: [n] names of what questions share.
         level: Of the interval, in (0, 1).
         resamples: Of the bootstrap and of the flips, at least 1.
@@ -144,10 +144,10 @@ def paired_difference(
         >>> found.value, found.p < 0.05
         (1.0, True)
     """
-    if not len(one) == len(other) == len(clusters) or not len(one):
-        raise ValueError(f"{len(one)}, {len(other)} outcomes and {len(clusters)} clusters: expected as many, and some")
+    if not len(first) == len(second) == len(clusters) or not len(first):
+        raise ValueError(f"{len(first)}, {len(second)} outcomes, {len(clusters)} clusters: expected as many, and some")
     names, at = np.unique(np.asarray(clusters), return_inverse=True)
-    sums = np.bincount(at, np.asarray(one) - np.asarray(other), minlength=len(names))
+    sums = np.bincount(at, np.asarray(first) - np.asarray(second), minlength=len(names))
     sizes = np.bincount(at, minlength=len(names)).astype(np.float64)
     rng = np.random.default_rng(seed)
     flips, draws = np.empty(resamples), np.empty(resamples)

@@ -65,13 +65,13 @@ def aro(files: Files) -> Iterator[SuiteRow]:
         ("vg_attribution", "visual_genome_attribution.json", "attributes"),
     ):
         for where, number, row in files.json(name, f"data/{name}", kind=list):
-            place = text_of(row, "image_path", where)
+            path = text_of(row, "image_path", where)
             box = [field_of(row, f"bbox_{side}", where) for side in "xywh"]
             captions = [text_of(row, name_, where) for name_ in ("true_caption", "false_caption")]
             names = field_of(row, grouped, where)
             group = "_".join(map(str, names)) if isinstance(names, list) else str(names)
-            picture = files.picture(*(form.format(place) for form in _GENOME), box=box)
-            yield from files.row(f"{subset}/{number}", subset, "captions", [picture], captions, place, group=group)
+            picture = files.picture(*(form.format(path) for form in _GENOME), box=box)
+            yield from files.row(f"{subset}/{number}", subset, "captions", [picture], captions, path, group=group)
     for subset in ARO[2:]:
         yield from read_order(files, subset)
 
@@ -173,8 +173,8 @@ def _checklist_file(files: Files, name: str, images: str, subset: str) -> Iterat
         if not all(isinstance(texts, list) and texts and isinstance(texts[0], str) for texts in listed):
             raise ValueError(f"{where}: fields 'POS' and 'NEG' should be lists of texts, found {str(listed)[:60]}")
         positive, negative = (texts[0] for texts in listed)
-        place = images.rstrip("/") + "/" + entry[0]
-        picture = files.picture(place, f"images/{place}", entry[0])
+        path = images.rstrip("/") + "/" + entry[0]
+        picture = files.picture(path, f"images/{path}", entry[0])
         yield from files.row(f"{subset}/{number}", subset, "captions", [picture], [positive, negative], entry[0])
     if not rows:
         files.notes.append(f"{subset}: {name} is an empty list, as published")
@@ -185,27 +185,27 @@ def whatsup(files: Files) -> Iterator[SuiteRow]:
     for subset, name in WHATSUP.items():
         for where, number, row in files.json(name, f"data/{name}", kind=list):
             if subset in "ab":
-                place = "/".join(PurePosixPath(text_of(row, "image_path", where)).parts[-2:])
+                path = "/".join(PurePosixPath(text_of(row, "image_path", where)).parts[-2:])
                 captions = field_of(row, "caption_options", where)
-                sets = _placed(place, subset)
+                sets = _placed(path, subset)
             else:
                 if not isinstance(row, list) or len(row) != 3:
                     raise ValueError(f"{where}: expected [id, right caption, wrong caption], found {str(row)[:60]}")
-                place = f"val2017/{int(row[0]):012d}.jpg" if subset.startswith("coco") else f"vg_images/{row[0]}.jpg"
+                path = f"val2017/{int(row[0]):012d}.jpg" if subset.startswith("coco") else f"vg_images/{row[0]}.jpg"
                 captions, sets = row[1:], {}
-            picture = files.picture(place, f"data/{place}")
-            yield from files.row(f"{subset}/{number}", subset, "captions", [picture], captions, place, sets=sets)
+            picture = files.picture(path, f"data/{path}")
+            yield from files.row(f"{subset}/{number}", subset, "captions", [picture], captions, path, sets=sets)
 
 
-def _placed(place: str, subset: str) -> dict[str, str]:
+def _placed(path: str, subset: str) -> dict[str, str]:
     """The pair (left and right, or the two others) and the set of four that a controlled picture belongs to."""
-    stem = Path(place).stem
+    stem = Path(path).stem
     match = re.fullmatch(r"(.+?)_(left_of|right_of|on|under|in-front_of|behind)_(.+)", stem)
     if match is None:
         return {}
-    both = f"{subset}: {match[1]} {match[3]}"
+    names = f"{subset}: {match[1]} {match[3]}"
     sideways = match[2] in ("left_of", "right_of")
-    return {"pair": f"{both} {'sideways' if sideways else 'other'}", "set of four": both}
+    return {"pair": f"{names} {'sideways' if sideways else 'other'}", "set of four": names}
 
 
 def countbench(files: Files) -> Iterator[SuiteRow]:
@@ -220,16 +220,16 @@ def countbench(files: Files) -> Iterator[SuiteRow]:
         word = re.compile(rf"\b{NUMBERS[count - 2]}\b", re.IGNORECASE)
         if not word.search(caption):
             raise ValueError(f"{where}: field 'text' does not hold the word {NUMBERS[count - 2]!r}: {caption!r}")
-        others = [_renumbered(caption, word, other) for other in NUMBERS]
-        captions = [caption, *(text for k, text in enumerate(others) if k != count - 2)]
+        wrong = [_renumbered(caption, word, other) for other in NUMBERS]
+        captions = [caption, *(text for k, text in enumerate(wrong) if k != count - 2)]
         link = text_of(row, "image_url", where)
         named = [f"images/{number}{ending}" for ending in (".jpg", ".png", ".webp")]
         picture = files.picture(*named, f"images/{PurePosixPath(link.split('?')[0]).name}")
         yield from files.row(str(number), str(count), "captions", [picture], captions, link)
 
 
-def _renumbered(caption: str, word: re.Pattern[str], other: str) -> str:
-    return word.sub(lambda match: other.capitalize() if match[0][0].isupper() else other, caption)
+def _renumbered(caption: str, word: re.Pattern[str], number: str) -> str:
+    return word.sub(lambda match: number.capitalize() if match[0][0].isupper() else number, caption)
 
 
 def _coco(files: Files, name: str) -> Any:

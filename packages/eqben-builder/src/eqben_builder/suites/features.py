@@ -107,17 +107,17 @@ def encoded(
     """float32 features of pictures, then of captions, as the encoder gives them; each with how many, and of what."""
     if batch < 1:
         raise ValueError(f"batch = {batch!r}, expected at least 1")
-    ways: tuple[tuple[str, Sequence[Any], Callable[[Any], ArrayLike]], ...] = (
+    kinds: tuple[tuple[str, Sequence[Any], Callable[[Any], ArrayLike]], ...] = (
         ("pictures", pictures, lambda some: encoder.encode_image([picture.load() for picture in some])),
         ("captions", captions, lambda some: encoder.encode_text(list(some))),
     )
-    for what, values, encode in ways:
+    for kind, values, encode in kinds:
         parts = []
         for start in range(0, len(values), batch):
             parts.append(np.asarray(encode(values[start : start + batch]), dtype=np.float32))
             if progress is not None:
-                progress(what, min(start + batch, len(values)), len(values))
-        yield np.concatenate(parts), len(values), what
+                progress(kind, min(start + batch, len(values)), len(values))
+        yield np.concatenate(parts), len(values), kind
 
 
 def similarities(rows: Sequence[SuiteRow], features: Features) -> Similarities:
@@ -155,12 +155,12 @@ def similarities(rows: Sequence[SuiteRow], features: Features) -> Similarities:
         by_size.setdefault((len(row.captions), len(row.images)), []).append(k)
     for places in by_size.values():
         for start in range(0, len(places), _CHUNK):
-            some = places[start : start + _CHUNK]
-            t = features.texts[[[features.text_at[text] for text in rows[k].captions] for k in some]]
-            v = features.images[[[features.image_at[image] for image in rows[k].images] for k in some]]
+            chunk = places[start : start + _CHUNK]
+            t = features.texts[[[features.text_at[text] for text in rows[k].captions] for k in chunk]]
+            v = features.images[[[features.image_at[image] for image in rows[k].images] for k in chunk]]
             cosines = np.matmul(t, v.transpose(0, 2, 1))
-            own = np.matmul(t, t.transpose(0, 2, 1)) if rows[some[0]].shape == "paraphrases" else None
-            for j, k in enumerate(some):
+            own = np.matmul(t, t.transpose(0, 2, 1)) if rows[chunk[0]].shape == "paraphrases" else None
+            for j, k in enumerate(chunk):
                 values[k] = cosines[j]
                 texts[k] = own[j] if own is not None and rows[k].shape == "paraphrases" else None
     return Similarities(values, texts)

@@ -132,13 +132,13 @@ class Files:
 
     def picture(self, *places: str, box: Sequence[float] | None = None) -> Picture | str:
         """The first of these that is there, or the first one's name."""
-        for place in places:
-            _inner(place)
+        for name in places:
+            _inner(name)
         for base in self.bases:
-            for place in places:
-                path = base / place
+            for name in places:
+                path = base / name
                 if _is_there(path):
-                    return Picture(path, box=None if box is None else _box(box, place), plain=self.plain)
+                    return Picture(path, box=None if box is None else _box(box, name), plain=self.plain)
         return places[0]
 
     def decoded(self, picture: Picture) -> Picture:
@@ -168,12 +168,12 @@ class Files:
         yield SuiteRow(name, subset, shape, pictures, tuple(captions), cluster, group, dict(sets or {}), label)
 
 
-def _inner(place: str) -> str:
+def _inner(path: str) -> str:
     """A place that a file names, where it does not lead out of the folder."""
-    parts = PurePosixPath(place)
+    parts = PurePosixPath(path)
     if parts.is_absolute() or ".." in parts.parts:
-        raise ValueError(f"the file {place!r} leads out of its folder")
-    return place
+        raise ValueError(f"the file {path!r} leads out of its folder")
+    return path
 
 
 def _is_there(path: Path) -> bool:
@@ -216,14 +216,14 @@ def lines_of(path: Path) -> Iterator[tuple[str, Any]]:
                 yield f"{path}, line {number}", parse_json(line, f"{path}, line {number}")
 
 
-def _box(box: Sequence[float], place: str) -> tuple[int, int, int, int]:
+def _box(box: Sequence[float], where: str) -> tuple[int, int, int, int]:
     """Left, top, width and height in whole pixels: the four edges are rounded, as Pillow rounds them."""
     x, y, width, height = (float(value) for value in box)
     if not all(abs(value) < 1e9 for value in (x, y, width, height)):
-        raise ValueError(f"the box {tuple(box)} of {place} is no box")
+        raise ValueError(f"the box {tuple(box)} of {where} is no box")
     left, top, right, bottom = round(x), round(y), round(x + width), round(y + height)
     if right <= left or bottom <= top:
-        raise ValueError(f"the box {tuple(box)} of {place} holds no pixel")
+        raise ValueError(f"the box {tuple(box)} of {where} holds no pixel")
     return left, top, right - left, bottom - top
 
 

@@ -99,9 +99,9 @@ def read_gallery(root: str | Path, name: str, *, pixels: Pixels = "official") ->
     images: list[Picture] = []
     captions: list[str] = []
     owners: list[int] = []
-    for place, texts in entries:
-        base = PurePosixPath(place).name
-        picture = files.picture(place, f"val2014/{base}", f"flickr30k-images/{base}", f"images/{base}", base)
+    for path, texts in entries:
+        base = PurePosixPath(path).name
+        picture = files.picture(path, f"val2014/{base}", f"flickr30k-images/{base}", f"images/{base}", base)
         if isinstance(picture, str):
             files.missing[picture] += 1
             continue
@@ -154,9 +154,9 @@ def _entries(
     files: Files, name: str, most: int | None
 ) -> tuple[list[tuple[str, list[str]]], tuple[list[int], list[int]] | None]:
     """(picture, its first `most` captions) of the test split, and COCO's ids of both where the file has them."""
-    whole = f"dataset_{name}.json"
-    if files.there(whole):
-        return _karpathy(files.find(whole), most)
+    file_name = f"dataset_{name}.json"
+    if files.there(file_name):
+        return _karpathy(files.find(file_name), most)
     if name == "flickr30k" and not files.there("flickr30k_test.json"):
         path = files.find("flickr30k_test_karpathy.txt", "flickr30k_test.json")
         grouped: dict[str, list[str]] = {}
@@ -198,8 +198,8 @@ def _karpathy(path: Path, most: int | None) -> tuple[list[tuple[str, list[str]]]
 def _extended(files: Files, ids: tuple[list[int], list[int]] | None) -> dict[str, Positives]:
     positives = {}
     for name in ("eccv", "cxc"):
-        both = [f"{name}_image_to_caption.json", f"{name}_caption_to_image.json"]
-        if not all(files.there(table) for table in both):
+        files_of_matches = [f"{name}_image_to_caption.json", f"{name}_caption_to_image.json"]
+        if not all(files.there(table) for table in files_of_matches):
             continue
         if ids is None:
             files.notes.append(f"{name}: needs dataset_coco.json, which holds the ids")
@@ -207,7 +207,7 @@ def _extended(files: Files, ids: tuple[list[int], list[int]] | None) -> dict[str
         at_image = {value: k for k, value in enumerate(ids[0])}
         at_caption = {value: k for k, value in enumerate(ids[1])}
         places = [(at_image, at_caption), (at_caption, at_image)]
-        tables = [_judged(files, table, *at) for table, at in zip(both, places, strict=True)]
+        tables = [_judged(files, table, *at) for table, at in zip(files_of_matches, places, strict=True)]
         positives[name] = Positives(tables[0], tables[1])
     return positives
 
@@ -230,9 +230,9 @@ def _judged(files: Files, name: str, queries: dict[int, int], answers: dict[int,
             raise ValueError(f"{path}, query {key!r}: expected a list of ids, found {str(right)[:60]}")
         ids = [whole_number(answer, path) for answer in right]
         unknown += [answer for answer in ids if answer not in answers]
-        known = [answers[answer] for answer in ids if answer in answers]
-        if known:
-            table[queries[int(key)]] = known
+        matched = [answers[answer] for answer in ids if answer in answers]
+        if matched:
+            table[queries[int(key)]] = matched
     if not table:
         raise ValueError(f"{path}: no answer of any query is in the test split, such as {unknown[:1]}")
     if unknown:

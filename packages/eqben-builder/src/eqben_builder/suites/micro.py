@@ -71,25 +71,27 @@ def micro_suite(*, pairs: int = 60, size: int = 64, seed: int = 0) -> SuiteData:
 def _questions(pair: Pair[Scene], kind: Kind, index: int, size: int, rng: np.random.Generator) -> list[SuiteRow]:
     drawn = render([pair.scene0, pair.scene1], size).images
     first, second = (Picture(content=encode_png(_noisy(image, rng))) for image in drawn)
-    cluster, own, other = f"pair {index}", pair.caption0, pair.caption1
-    wrong = [other]
-    others: list[Picture] = []
-    while len(wrong) < _WRONG or len(others) < _WRONG - 1:
+    cluster, own, opposite = f"pair {index}", pair.caption0, pair.caption1
+    wrong = [opposite]
+    distractors: list[Picture] = []
+    while len(wrong) < _WRONG or len(distractors) < _WRONG - 1:
         scene = scene_at(int(rng.integers(1 << 30)), 0, (1, 3))
         text = caption(scene, rng)
         if len(wrong) < _WRONG and text not in wrong and not holds(text, pair.scene0):
             wrong.append(text)
-        if len(others) < _WRONG - 1 and not holds(own, scene):
-            others.append(Picture(content=encode_png(_noisy(render([scene], size).images[0], rng))))
+        if len(distractors) < _WRONG - 1 and not holds(own, scene):
+            distractors.append(Picture(content=encode_png(_noisy(render([scene], size).images[0], rng))))
     again = own
     while again == own:
         again = caption(pair.scene0, rng)
     truth = bool(rng.integers(2))
     return [
         SuiteRow(f"captions {index}", f"captions/{kind}", "captions", (first,), (own, *wrong), cluster),
-        SuiteRow(f"pairs {index}", f"pairs/{kind}", "pairs", (first, second), (own, other), cluster),
-        SuiteRow(f"paraphrases {index}", f"paraphrases/{kind}", "paraphrases", (first,), (own, again, other), cluster),
-        SuiteRow(f"images {index}", f"images/{kind}", "images", (first, second, *others), (own,), cluster),
+        SuiteRow(f"pairs {index}", f"pairs/{kind}", "pairs", (first, second), (own, opposite), cluster),
+        SuiteRow(
+            f"paraphrases {index}", f"paraphrases/{kind}", "paraphrases", (first,), (own, again, opposite), cluster
+        ),
+        SuiteRow(f"images {index}", f"images/{kind}", "images", (first, second, *distractors), (own,), cluster),
         SuiteRow(
             f"statement {index}", "statements", "statement", (first if truth else second,), (own,), cluster, label=truth
         ),

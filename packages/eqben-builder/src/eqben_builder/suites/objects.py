@@ -88,9 +88,9 @@ def read_objects(root: str | Path, name: str, *, pixels: Pixels = "official") ->
         if not isinstance(row, list) or len(row) < 3 or not isinstance(row[0], str):
             raise ValueError(f"{where}: expected [picture, annotation, label, hard list], found {str(row)[:60]}")
         fits, hard = row[-2], row[-1]
-        for what, values in (("label", fits), ("hard list", hard)):
+        for kind, values in (("label", fits), ("hard list", hard)):
             if not isinstance(values, list) or len(values) != len(labels) or not set(values) <= {0, 1}:
-                raise ValueError(f"{where}: the {what} should be {len(labels)} times 0 or 1")
+                raise ValueError(f"{where}: the {kind} should be {len(labels)} times 0 or 1")
         base = PurePosixPath(row[0]).name
         picture = files.picture(*(form.format(base) for form in _FOLDERS))
         if isinstance(picture, str):
@@ -156,14 +156,14 @@ def object_table(
     """
     if (len(images), len(texts)) != gallery.fits.shape:
         raise ValueError(f"{len(images)} and {len(texts)} features for {gallery.fits.shape} pictures and classes")
-    unit = [unit_rows(rows, len(rows), what, None) for rows, what in ((images, "pictures"), (texts, "classes"))]
+    unit = [unit_rows(rows, len(rows), kind, None) for rows, kind in ((images, "pictures"), (texts, "classes"))]
     similar = unit[0] @ unit[1].T
     lines = []
     for name, counted in (("hard", gallery.hard), ("all", np.ones_like(gallery.hard))):
-        asked = np.flatnonzero((gallery.fits & counted).any(axis=0))
-        if not len(asked):
+        queries = np.flatnonzero((gallery.fits & counted).any(axis=0))
+        if not len(queries):
             raise ValueError(f"{gallery.name}: no class has a right picture among the {name} ones")
-        rows = [(similar[counted[:, k], k], gallery.fits[counted[:, k], k]) for k in asked]
+        rows = [(similar[counted[:, k], k], gallery.fits[counted[:, k], k]) for k in queries]
         values = np.array([average_precision(scores, right) for scores, right in rows])
         chance = float(np.mean([_chance(len(right), int(right.sum())) for _, right in rows]))
         drawn = np.random.default_rng(seed).integers(0, len(values), (resamples, len(values)))

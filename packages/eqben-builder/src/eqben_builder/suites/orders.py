@@ -62,15 +62,15 @@ def order_captions(tagged: Sequence[tuple[str, str]], rng: np.random.Generator) 
     words = np.array([token for token, _ in tagged], dtype=object)
     nouns = np.flatnonzero([tag in NOUNS for _, tag in tagged])
     adjectives = np.flatnonzero([tag in ADJECTIVES for _, tag in tagged])
-    others = np.setdiff1d(np.arange(len(words)), np.concatenate([nouns, adjectives]))
-    named, rest = words.copy(), words.copy()
+    further = np.setdiff1d(np.arange(len(words)), np.concatenate([nouns, adjectives]))
+    named, unnamed = words.copy(), words.copy()
     for places in (nouns, adjectives):
         named[places] = rng.permutation(words[places])
-    rest[others] = rng.permutation(words[others])
+    unnamed[further] = rng.permutation(words[further])
     threes = [words[start : start + 3] for start in range(0, len(words), 3)]
     within = np.concatenate([rng.permutation(three) for three in threes])
-    across = np.concatenate([threes[place] for place in rng.permutation(len(threes))])
-    return [_cleaned(" ".join(text)) for text in (words, named, rest, within, across)]
+    across = np.concatenate([threes[index] for index in rng.permutation(len(threes))])
+    return [_cleaned(" ".join(text)) for text in (words, named, unnamed, within, across)]
 
 
 def draw_orders(root: str | Path, name: str, tag: Tagger, *, seed: int = 1) -> Path:
@@ -128,7 +128,7 @@ def read_order(files: Files, subset: str) -> Iterator[SuiteRow]:
 
 def _stored(files: Files, subset: str) -> Iterator[SuiteRow]:
     for where, number, row in files.json(f"{subset}.json", f"data/{subset}.json", kind=list):
-        place = text_of(row, "image", where)
+        path = text_of(row, "image", where)
         captions = field_of(row, "captions", where)
         if (
             not isinstance(captions, list)
@@ -136,14 +136,14 @@ def _stored(files: Files, subset: str) -> Iterator[SuiteRow]:
             or not all(isinstance(caption, str) for caption in captions)
         ):
             raise ValueError(f"{where}: field 'captions' should be a list of texts, the true one first")
-        base = PurePosixPath(place).name
-        picture = files.picture(place, f"val2014/{base}", f"flickr30k-images/{base}")
-        yield from files.row(f"{subset}/{number}", subset, "captions", [picture], captions, place)
+        base = PurePosixPath(path).name
+        picture = files.picture(path, f"val2014/{base}", f"flickr30k-images/{base}")
+        yield from files.row(f"{subset}/{number}", subset, "captions", [picture], captions, path)
 
 
 def _frozen(files: Files, folder: Path, subset: str) -> Iterator[SuiteRow]:
     """MTEB's draw: five rows hold the same picture, which is told by its bytes."""
-    seen: dict[bytes, ColumnPicture] = {}
+    drawn: dict[bytes, ColumnPicture] = {}
     number = 0
     for path, table in tables_of(folder, "*.parquet"):
         names = ["correct_caption", *(f"hard_text_{k}" for k in range(1, _SHUFFLES + 1))]
@@ -154,7 +154,7 @@ def _frozen(files: Files, folder: Path, subset: str) -> Iterator[SuiteRow]:
         for row, captions in enumerate(zip(*texts, strict=True)):
             own = column_picture(table, "images", row, path)
             key = hashlib.blake2b(own.read(), digest_size=16).digest()
-            picture = seen.setdefault(key, own)
+            picture = drawn.setdefault(key, own)
             yield from files.row(f"{subset}/{number}", subset, "captions", [picture], captions, key.hex())
             number += 1
 

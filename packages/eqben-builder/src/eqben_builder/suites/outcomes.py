@@ -50,7 +50,7 @@ class Outcome(NamedTuple):
     chance: Float64[np.ndarray, " n"]
 
 
-def outcomes_of(rows: Sequence[SuiteRow], found: Similarities, *, seed: int = 0) -> dict[str, Outcome]:
+def outcomes_of(rows: Sequence[SuiteRow], similar: Similarities, *, seed: int = 0) -> dict[str, Outcome]:
     """Every measure of every shape that occurs.
 
     captions: "accuracy", s(right) > s(wrong) for all; with several sizes of recall "R@3", "R@5" and "R@10" where at
@@ -60,7 +60,7 @@ def outcomes_of(rows: Sequence[SuiteRow], found: Similarities, *, seed: int = 0)
 
     Args:
         rows: The questions.
-        found: Their similarities.
+        similar: Their similarities.
         seed: Of the folds of statements.
 
     Returns:
@@ -77,32 +77,32 @@ def outcomes_of(rows: Sequence[SuiteRow], found: Similarities, *, seed: int = 0)
         >>> outcomes_of([row], Similarities([np.array([[0.3], [0.3]])], [None]))["accuracy"].right.tolist()
         [0.0]
     """
-    if len(found.values) != len(rows):
-        raise ValueError(f"{len(found.values)} similarities for {len(rows)} questions")
+    if len(similar.values) != len(rows):
+        raise ValueError(f"{len(similar.values)} similarities for {len(rows)} questions")
     parts: dict[str, list[tuple[int, float, bool, float]]] = {}
 
-    def add(measure: str, place: int, right: float, tied: bool, chance: float) -> None:
-        parts.setdefault(measure, []).append((place, float(right), bool(tied), chance))
+    def add(measure: str, index: int, right: float, tied: bool, chance: float) -> None:
+        parts.setdefault(measure, []).append((index, float(right), bool(tied), chance))
 
     pairs: list[int] = []
     statements: list[int] = []
-    for place, (row, s) in enumerate(zip(rows, found.values, strict=True)):
+    for index, (row, s) in enumerate(zip(rows, similar.values, strict=True)):
         if row.shape in ("captions", "images"):
-            _choice(place, s.ravel(), row.shape == "captions", add)
+            _choice(index, s.ravel(), row.shape == "captions", add)
         elif row.shape == "pairs":
-            pairs.append(place)
+            pairs.append(index)
             for measure in CHANCE:
                 parts.setdefault(measure, [])  # so that measures stand in the order in which their questions come
         elif row.shape == "paraphrases":
-            _paraphrases(place, s[:, 0], found.texts[place], add)
+            _paraphrases(index, s[:, 0], similar.texts[index], add)
         else:
-            statements.append(place)
-    of_pairs = _pairs(pairs, found) if pairs else {}
+            statements.append(index)
+    of_pairs = _pairs(pairs, similar) if pairs else {}
     outcomes = {
         measure: of_pairs[measure] if measure in of_pairs else _joined(entries) for measure, entries in parts.items()
     }
     if statements:
-        scores = np.array([float(found.values[place].ravel()[0]) for place in statements])
+        scores = np.array([float(similar.values[index].ravel()[0]) for index in statements])
         outcomes["accuracy"] = _with(outcomes.get("accuracy"), _statements(rows, statements, scores, seed))
     return outcomes
 
@@ -130,59 +130,59 @@ def main_outcome(rows: Sequence[SuiteRow], outcomes: Mapping[str, Outcome]) -> O
     entries: dict[int, tuple[int, float, bool, float]] = {}
     for measure in dict.fromkeys(MAIN.values()):
         if measure in outcomes:
-            for place, *entry in zip(*(column.tolist() for column in outcomes[measure]), strict=True):
-                if MAIN[rows[place].shape] == measure:
-                    entries[place] = (place, *entry)
+            for index, *entry in zip(*(column.tolist() for column in outcomes[measure]), strict=True):
+                if MAIN[rows[index].shape] == measure:
+                    entries[index] = (index, *entry)
     if sorted(entries) != list(range(len(rows))):
         raise ValueError(f"{len(entries)} outcomes of the main measures for {len(rows)} questions")
-    return _joined([entries[place] for place in range(len(rows))])
+    return _joined([entries[index] for index in range(len(rows))])
 
 
-def _choice(place: int, s: NDArray[np.floating], recalls: bool, add: _Add) -> None:
+def _choice(index: int, s: NDArray[np.floating], recalls: bool, add: _Add) -> None:
     best = s[1:].max()
-    add("accuracy", place, s[0] > best, bool(s[0] == best), 1 / len(s))
+    add("accuracy", index, s[0] > best, bool(s[0] == best), 1 / len(s))
     rank = 1 + int((s[1:] >= s[0]).sum())
     if recalls and len(s) > 4:
         for k in (3, 5, 10):
-            add(f"R@{k}", place, rank <= k, False, min(1.0, k / len(s)))
-        add("mean rank", place, rank, False, (len(s) + 1) / 2)
+            add(f"R@{k}", index, rank <= k, False, min(1.0, k / len(s)))
+        add("mean rank", index, rank, False, (len(s) + 1) / 2)
 
 
 def _pairs(places: list[int], similar: Similarities) -> dict[str, Outcome]:
-    right, tied = comparisons(np.stack([similar.values[place] for place in places]))
-    both = np.column_stack([tied, tied.any(axis=1)])
+    right, tied = comparisons(np.stack([similar.values[index] for index in places]))
+    ties = np.column_stack([tied, tied.any(axis=1)])
     rows = np.array(places, np.intp)
     return {
-        measure: Outcome(rows, right[:, column].astype(np.float64), both[:, column], np.full(len(places), chance))
+        measure: Outcome(rows, right[:, column].astype(np.float64), ties[:, column], np.full(len(places), chance))
         for column, (measure, chance) in enumerate(CHANCE.items())
     }
 
 
-def _paraphrases(place: int, s: NDArray[np.floating], own: NDArray[np.floating] | None, add: _Add) -> None:
+def _paraphrases(index: int, s: NDArray[np.floating], own: NDArray[np.floating] | None, add: _Add) -> None:
     positive, negative = s[:-1], s[-1]
-    add("both", place, positive.min() > negative, bool((positive == negative).any()), 1 / (len(positive) + 1))
+    add("both", index, positive.min() > negative, bool((positive == negative).any()), 1 / (len(positive) + 1))
     for name, value in zip(("first", "second"), positive, strict=False):
-        add(name, place, value > negative, bool(value == negative), 1 / 2)
+        add(name, index, value > negative, bool(value == negative), 1 / 2)
     if own is not None:
         together, apart = own[0, 1], own[:2, -1].max()
-        add("text only", place, together > apart, bool(together == apart), 1 / 3)
+        add("text only", index, together > apart, bool(together == apart), 1 / 3)
 
 
 def _statements(
     rows: Sequence[SuiteRow], places: list[int], scores: NDArray[np.float64], seed: int
 ) -> list[tuple[int, float, bool, float]]:
     """Each statement at the threshold that is best on the other folds; a picture lies in one fold."""
-    labels = np.array([bool(rows[place].label) for place in places])
-    fold = folds_of([rows[place].cluster for place in places], seed)
+    labels = np.array([bool(rows[index].label) for index in places])
+    fold = folds_of([rows[index].cluster for index in places], seed)
     accepted = np.zeros(len(places), dtype=bool)
     for k in np.unique(fold):
-        inside, others = fold == k, fold != k
-        cut = best_cut(scores[others & labels], scores[others & ~labels]) if others.any() else 0.0
+        inside, outside = fold == k, fold != k
+        cut = best_cut(scores[outside & labels], scores[outside & ~labels]) if outside.any() else 0.0
         accepted[inside] = scores[inside] > cut
     chance = max(labels.mean(), 1 - labels.mean())
     return [
-        (place, float(says == label), False, float(chance))
-        for place, says, label in zip(places, accepted, labels, strict=True)
+        (index, float(says == label), False, float(chance))
+        for index, says, label in zip(places, accepted, labels, strict=True)
     ]
 
 
@@ -199,8 +199,8 @@ def _joined(entries: list[tuple[int, float, bool, float]]) -> Outcome:
 
 
 def _with(outcome: Outcome | None, entries: list[tuple[int, float, bool, float]]) -> Outcome:
-    other = _joined(entries)
-    return other if outcome is None else Outcome(*(np.concatenate(pair) for pair in zip(outcome, other, strict=True)))
+    joined = _joined(entries)
+    return joined if outcome is None else Outcome(*(np.concatenate(pair) for pair in zip(outcome, joined, strict=True)))
 
 
 if TYPE_CHECKING:

@@ -79,7 +79,7 @@ def colorswap(files: Files) -> Iterator[SuiteRow]:
     for where, _, row in files.json("data/test.json", "test.json", kind=list):
         places = [text_of(row, f"image_{k}", where) for k in (1, 2)]
         captions = [text_of(row, f"caption_{k}", where) for k in (1, 2)]
-        pictures = [files.picture(place, f"data/{place}") for place in places]
+        pictures = [files.picture(path, f"data/{path}") for path in places]
         yield from files.row(str(field_of(row, "id", where)), "test", "pairs", pictures, captions, places[0])
 
 
@@ -91,7 +91,7 @@ def naturalbench(files: Files) -> Iterator[SuiteRow]:
         places = [text_of(row, f"image_{k}", where) for k in (0, 1)]
         captions = [text_of(row, f"caption_{k}", where) for k in (0, 1)]
         forms = ("images/{}", "NaturalBench-Retrieval/images/{}", "{}")
-        pictures = [files.picture(*(form.format(place) for form in forms)) for place in places]
+        pictures = [files.picture(*(form.format(path) for form in forms)) for path in places]
         yield from files.row(str(number), "retrieval", "pairs", pictures, captions, places[0])
 
 
@@ -193,8 +193,8 @@ def vsr(files: Files) -> Iterator[SuiteRow]:
             if label not in (0, 1):
                 raise ValueError(f"{where}: field 'label' is {label!r}, expected 0 or 1")
             folder = "train2017" if "train2017" in str(row.get("image_link", "")) else "val2017"
-            other = "val2017" if folder == "train2017" else "train2017"
-            picture = files.picture(f"{folder}/{name}", f"{other}/{name}", f"images/{name}")
+            alternative = "val2017" if folder == "train2017" else "train2017"
+            picture = files.picture(f"{folder}/{name}", f"{alternative}/{name}", f"images/{name}")
             subset = str(row.get("relation") or "")
             yield from files.row(
                 f"{split}/{number}", split, "statement", [picture], [caption], name, group=subset, label=bool(label)

@@ -133,9 +133,10 @@ def fold_scores(
         raise ValueError("no folds to search")
     parts = []
     for asked, held in folds:
-        place = {answer: k for k, answer in enumerate(held)}
+        position = {answer: k for k, answer in enumerate(held)}
         own = {
-            k: [place[answer] for answer in right.get(query, ()) if answer in place] for k, query in enumerate(asked)
+            k: [position[answer] for answer in right.get(query, ()) if answer in position]
+            for k, query in enumerate(asked)
         }
         own = {k: answered for k, answered in own.items() if answered}
         parts.append(_values(np.asarray(queries)[list(asked)], np.asarray(answers)[list(held)], own, ks))
@@ -151,19 +152,21 @@ def _values(
     ks: Sequence[int],
 ) -> tuple[NDArray[np.float64], list[float]]:
     """Of each query its hits within each k, R-precision and average precision at R; and what chance gives."""
-    q, a = (unit_rows(rows, len(rows), what, None) for rows, what in ((queries, "queries"), (answers, "answers")))
-    asked = sorted(right)
-    if not asked or q.shape[1] != a.shape[1] or not 1 <= min(ks) <= max(ks) <= len(a):
-        raise ValueError(f"{len(asked)} queries, features {q.shape} and {a.shape}, ks = {tuple(ks)}: nothing to search")
-    sizes = np.array([len(right[query]) for query in asked])
-    everything = [place for query in asked for place in right[query]]
-    if not sizes.all() or min(everything) < 0 or max(everything) >= len(a) or asked[-1] >= len(q):
+    q, a = (unit_rows(rows, len(rows), kind, None) for rows, kind in ((queries, "queries"), (answers, "answers")))
+    queries_asked = sorted(right)
+    if not queries_asked or q.shape[1] != a.shape[1] or not 1 <= min(ks) <= max(ks) <= len(a):
+        raise ValueError(
+            f"{len(queries_asked)} queries, features {q.shape} and {a.shape}, ks = {tuple(ks)}: nothing to search"
+        )
+    sizes = np.array([len(right[query]) for query in queries_asked])
+    everything = [row for query in queries_asked for row in right[query]]
+    if not sizes.all() or min(everything) < 0 or max(everything) >= len(a) or queries_asked[-1] >= len(q):
         raise ValueError(f"a right answer lies outside of the gallery of {len(a)}, or a query has none")
-    values = np.empty((len(asked), len(ks) + 2))
-    for start in range(0, len(asked), _CHUNK):
-        some = asked[start : start + _CHUNK]
-        similar = q[some] @ a.T
-        for k, query in enumerate(some):
+    values = np.empty((len(queries_asked), len(ks) + 2))
+    for start in range(0, len(queries_asked), _CHUNK):
+        chunk = queries_asked[start : start + _CHUNK]
+        similar = q[chunk] @ a.T
+        for k, query in enumerate(chunk):
             values[start + k] = _one_query(similar[k], np.asarray(right[query]), ks)
     chance = [float(np.mean([_chance(len(a), int(size), k) for size in sizes])) for k in ks]
     chance += [float(np.mean(sizes / len(a))), float(np.mean([_chance_of_map(len(a), int(size)) for size in sizes]))]
@@ -205,8 +208,8 @@ def _chance(gallery: int, right: int, k: int) -> float:
 
 def _chance_of_map(gallery: int, right: int) -> float:
     """Of a random order: rank r is right with R / N, and then (r - 1)(R - 1)/(N - 1) more are expected before it."""
-    others = (right - 1) / max(1, gallery - 1)
-    return sum((1 + (rank - 1) * others) / rank for rank in range(1, right + 1)) / gallery
+    share = (right - 1) / max(1, gallery - 1)
+    return sum((1 + (rank - 1) * share) / rank for rank in range(1, right + 1)) / gallery
 
 
 class Searched(Protocol):
@@ -335,16 +338,16 @@ def gallery_table(
             f"{len(images)} and {len(texts)} features for {len(gallery.images)} pictures and "
             f"{len(gallery.captions)} captions"
         )
-    whole = partial(retrieval_scores, ks=ks, level=level, resamples=resamples, seed=seed)
+    scores_of = partial(retrieval_scores, ks=ks, level=level, resamples=resamples, seed=seed)
     apart = partial(fold_scores, ks=ks, level=level, resamples=resamples, seed=seed)
     lines: list[GalleryLine] = []
     for name, right in gallery.positives.items():
-        lines += _lines(gallery, name, "image to text", whole(images, texts, right.captions_of))
-        lines += _lines(gallery, name, "text to image", whole(texts, images, right.images_of))
+        lines += _lines(gallery, name, "image to text", scores_of(images, texts, right.captions_of))
+        lines += _lines(gallery, name, "text to image", scores_of(texts, images, right.images_of))
     if gallery.folds:
         right = gallery.positives["original"]
         parts = [(fold, [text for image in fold for text in right.captions_of[image]]) for fold in gallery.folds]
-        back = [(asked, held) for held, asked in parts]
+        back = [(queried, held) for held, queried in parts]
         lines += _lines(gallery, "original, folds", "image to text", apart(images, texts, right.captions_of, parts))
         lines += _lines(gallery, "original, folds", "text to image", apart(texts, images, right.images_of, back))
     return GalleryTable(gallery.name, len(images), len(texts), tuple(lines), gallery.notes)

@@ -150,8 +150,8 @@ def read_suite(suite: Suite, root: str | Path, *, limit: int | None = None, pixe
                 f"{next(iter(files.missing))} under {', '.join(map(str, files.bases[:2]))}"
             )
         raise ValueError(f"{files.own} holds no question of {suite.title}")
-    seen = Counter(row.id for row in rows)
-    doubled = [name for name, times in seen.items() if times > 1]
+    counts = Counter(row.id for row in rows)
+    doubled = [name for name, times in counts.items() if times > 1]
     if doubled:
         raise ValueError(f"{suite.title}: {len(doubled)} ids come twice, such as {doubled[0]!r}")
     notes = [*files.notes, *_counted(suite, rows, files.left_out), *_equal(rows)]

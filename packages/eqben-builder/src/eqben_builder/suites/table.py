@@ -90,13 +90,13 @@ class SuiteTable(NamedTuple):
         for line in every:
             if (line.name, line.measure) == (name, measure):
                 return line
-        known = ", ".join(f"{line.name} {line.measure}" for line in every)
-        raise KeyError(f"no line {name!r} {measure!r}; there are {known}")
+        existing = ", ".join(f"{line.name} {line.measure}" for line in every)
+        raise KeyError(f"no line {name!r} {measure!r}; there are {existing}")
 
 
 def suite_table(
     data: SuiteData,
-    found: Similarities,
+    similar: Similarities,
     *,
     scorers: Mapping[str, TextScorer] | None = None,
     level: float = 0.95,
@@ -107,7 +107,7 @@ def suite_table(
 
     Args:
         data: What `read_suite` gave.
-        found: Similarities of its questions.
+        similar: Similarities of its questions.
         scorers: Blind lines of your own, as in `blind_outcomes`.
         level: Of the intervals, in (0, 1).
         resamples: Bootstrap samples of pictures, at least 1.
@@ -142,7 +142,7 @@ def suite_table(
     if not 0.0 < level < 1.0 or resamples < 1:
         raise ValueError(f"level = {level!r} and resamples = {resamples!r}: expected within (0, 1) and at least 1")
     rows, suite = data.rows, data.suite
-    outcomes = outcomes_of(rows, found, seed=seed)
+    outcomes = outcomes_of(rows, similar, seed=seed)
     outcomes |= _sets(rows, outcomes.get("accuracy"))
     blind = blind_outcomes(rows, scorers, seed=seed)
     right = main_outcome(rows, outcomes)
@@ -159,15 +159,15 @@ def suite_table(
                 for name in blind
                 if measure in SEEN and subset in cells.subsets(f"blind {name}")
             }
-            members = np.flatnonzero([rows[place].subset == subset for place in outcome.rows])
+            members = np.flatnonzero([rows[index].subset == subset for index in outcome.rows])
             better = _better(outcome, members, blind, beside, clusters, level, resamples, seed)
             authors = _with_ties(data, outcome, members, subset) if measure == "accuracy" else None
             ties, published = int(outcome.tied[members].sum()), published_scores(suite.id, subset, measure)
             lines.append(SuiteLine(subset, measure, len(members), ties, score, authors, beside, better, published))
     averages = [_average(average, cells, tail, list(blind), suite.id) for average in suite.averages]
     # Only what a blind model could answer all of is held against it as a whole.
-    whole = [name for name, outcome in blind.items() if len(outcome.rows) == len(rows)]
-    overall = _average(Average(OVERALL, Pooled(("*",)), "right"), cells, tail, whole, suite.id)
+    complete = [name for name, outcome in blind.items() if len(outcome.rows) == len(rows)]
+    overall = _average(Average(OVERALL, Pooled(("*",)), "right"), cells, tail, complete, suite.id)
     assert overall is not None
     overall = overall._replace(questions=len(rows), ties=int(right.tied.sum()))
     notes = (*data.notes, *([suite.note] if suite.note else []))
@@ -180,8 +180,8 @@ def _sets(rows: Sequence[SuiteRow], accuracy: Outcome | None) -> dict[str, Outco
     if accuracy is None:
         return {}
     sets_of: dict[str, dict[str, list[int]]] = {}
-    for k, place in enumerate(accuracy.rows.tolist()):
-        for measure, name in rows[place].sets.items():
+    for k, index in enumerate(accuracy.rows.tolist()):
+        for measure, name in rows[index].sets.items():
             sets_of.setdefault(measure, {}).setdefault(name, []).append(k)
     outcomes = {}
     for measure, sets in sets_of.items():
@@ -222,8 +222,8 @@ class _Cells:
         self.keys: dict[tuple[str, str, str], int] = {}
         columns = []
         for measure, outcome in outcomes.items():
-            asked = [rows[k] for k in outcome.rows.tolist()]
-            keys = [(measure, row.subset, row.group if row.subset in macro else "") for row in asked]
+            chosen = [rows[k] for k in outcome.rows.tolist()]
+            keys = [(measure, row.subset, row.group if row.subset in macro else "") for row in chosen]
             columns.append(np.array([self.keys.setdefault(key, len(self.keys)) for key in keys], np.intp))
         sums, self.counts = (np.zeros((len(names), len(self.keys)), np.float32) for _ in range(2))
         chances = np.zeros(len(self.keys))
@@ -271,16 +271,16 @@ class _Cells:
             leaves: list[_Node] = [self.leaf(measure, subset) for subset in fitting(part, subsets_known)]
             return leaves[0] if len(leaves) == 1 else leaves or None
         nodes = [self.resolved(member, measure) for member in part]
-        known = [node for node in nodes if node is not None]
-        return known if len(known) == len(nodes) else None
+        resolved = [node for node in nodes if node is not None]
+        return resolved if len(resolved) == len(nodes) else None
 
     def value(self, node: _Node, sums: NDArray[np.float64], counts: NDArray[np.float64]) -> NDArray[np.float64]:
         """A score from sums and counts [..., cells]: pooled, the mean over large groups, or the mean of such."""
         if isinstance(node, list):
             return np.asarray(np.mean([self.value(member, sums, counts) for member in node], axis=0))
         if node.groups is None:
-            rights, asked = sums[..., node.columns].sum(-1), counts[..., node.columns].sum(-1)
-            return np.asarray(rights / np.maximum(asked, 1), dtype=np.float64)
+            rights, questions = sums[..., node.columns].sum(-1), counts[..., node.columns].sum(-1)
+            return np.asarray(rights / np.maximum(questions, 1), dtype=np.float64)
         with np.errstate(invalid="ignore", divide="ignore"):
             shares = sums[..., node.groups] / counts[..., node.groups]
         finite = np.isfinite(shares)
@@ -318,7 +318,7 @@ def _with_ties(data: SuiteData, outcome: Outcome, members: NDArray[np.intp], sub
     kind = np.maximum(outcome.right, outcome.tied)
     if subset not in data.suite.macro:
         return float(kind[members].mean())
-    groups = np.array([data.rows[place].group for place in outcome.rows[members].tolist()])
+    groups = np.array([data.rows[index].group for index in outcome.rows[members].tolist()])
     least = data.suite.macro[subset]
     means = [kind[members][groups == g].mean() for g in np.unique(groups) if (groups == g).sum() >= least]
     return float(np.mean(means)) if means else None
@@ -350,12 +350,12 @@ def _average(average: Average, cells: _Cells, tail: float, blind: Sequence[str],
         return None
     score = cells.share(node, tail)
     nodes = {name: cells.resolved(average.part, f"blind {name}") for name in blind if average.measure in SEEN}
-    known = {name: own for name, own in nodes.items() if own is not None}
-    beside = {name: cells.share(own, tail)._replace(chance=score.chance) for name, own in known.items()}
+    resolved = {name: own for name, own in nodes.items() if own is not None}
+    beside = {name: cells.share(own, tail)._replace(chance=score.chance) for name, own in resolved.items()}
     better = None
     if beside:
         best = max(beside, key=lambda name: beside[name].value)
-        apart = cells.value(node, *cells.draws) - cells.value(known[best], *cells.draws)
+        apart = cells.value(node, *cells.draws) - cells.value(resolved[best], *cells.draws)
         low, high = np.quantile(apart, (tail, 1 - tail)).tolist()
         below = (1 + np.count_nonzero(apart <= 0)) / (1 + len(apart))
         above = (1 + np.count_nonzero(apart >= 0)) / (1 + len(apart))

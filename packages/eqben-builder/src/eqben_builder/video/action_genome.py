@@ -57,16 +57,16 @@ def graph_captions(name: str, attention: Sequence[str], spatial: Sequence[str]) 
         label "in", which says that the person is within the object.
     """
     noun = " or ".join(part for part in name.split("/") if part)
-    places = ["around" if place == "in" else place.replace("_", " ") for place in spatial]
+    places = ["around" if relation == "in" else relation.replace("_", " ") for relation in spatial]
     return [f"The person is {a.replace('_', ' ')} the {noun} which is {p} him/her." for a in attention for p in places]
 
 
-def different_relations(seen: Seen, other: Seen) -> int:
+def different_relations(first: Seen, second: Seen) -> int:
     """How many of attention, place and contact differ, as sets of labels."""
-    return sum(set(getattr(seen, name)) != set(getattr(other, name)) for name in RELATIONS)
+    return sum(set(getattr(first, name)) != set(getattr(second, name)) for name in RELATIONS)
 
 
-def sparse_pairs(seen: Sequence[Seen]) -> list[tuple[int, int]]:
+def sparse_pairs(track: Sequence[Seen]) -> list[tuple[int, int]]:
     """Choose pairs of frames of one object, sparsely.
 
     Frames t < t' make a pair if at least two of three relations differ. After a chosen t', the next two annotated
@@ -78,14 +78,14 @@ def sparse_pairs(seen: Sequence[Seen]) -> list[tuple[int, int]]:
     """
     chosen = []
     first_from = 0
-    for i, first in enumerate(seen):
+    for i, first in enumerate(track):
         if first.place < first_from:
             continue
         second_from = 0
-        for j in range(i + 1, len(seen)):
-            if seen[j].place >= second_from and different_relations(first, seen[j]) >= MIN_DIFFERENT:
+        for j in range(i + 1, len(track)):
+            if track[j].place >= second_from and different_relations(first, track[j]) >= MIN_DIFFERENT:
                 chosen.append((i, j))
-                second_from = seen[j].place + SKIPPED + 1
+                second_from = track[j].place + SKIPPED + 1
         if second_from:
             first_from = first.place + SKIPPED + 1
     return chosen
@@ -108,11 +108,11 @@ def read_action_genome(folder: Path) -> dict[str, dict[str, list[Seen]]]:
     tracks_of: dict[str, dict[str, list[Seen]]] = {}
     for video in sorted(videos):
         tracks: dict[str, list[Seen]] = defaultdict(list)
-        for place, frame in enumerate(sorted(videos[video], key=frame_number)):
+        for index, frame in enumerate(sorted(videos[video], key=frame_number)):
             if not _somebody(people.get(frame)):
                 continue
-            for name, seen in _objects(folder / _FILES[0], frame, place, objects[frame]):
-                tracks[name].append(seen)
+            for name, object_seen in _objects(folder / _FILES[0], frame, index, objects[frame]):
+                tracks[name].append(object_seen)
         tracks_of[video] = {name: tracks[name] for name in sorted(tracks)}
     return tracks_of
 
@@ -127,7 +127,7 @@ def _somebody(person: Any) -> bool:
     return boxes is not None and np.size(boxes) > 0
 
 
-def _objects(path: Path, frame: str, place: int, listed: Any) -> list[tuple[str, Seen]]:
+def _objects(path: Path, frame: str, index: int, listed: Any) -> list[tuple[str, Seen]]:
     if not isinstance(listed, list):
         raise ValueError(f"{path}, frame {frame!r}: expected a list of objects, found {type(listed).__name__}")
     objects: dict[str, Seen] = {}
@@ -149,7 +149,7 @@ def _objects(path: Path, frame: str, place: int, listed: Any) -> list[tuple[str,
             and all(labels)
             and entry["class"] not in objects
         ):
-            objects[entry["class"]] = Seen(place, frame, *labels)
+            objects[entry["class"]] = Seen(index, frame, *labels)
     return list(objects.items())
 
 
@@ -196,7 +196,7 @@ class ActionGenomeBuilder(VideoBuilder[list[tuple[str, Seen, Seen]]]):
         annotations, self.videos = Path(annotations), Path(videos)
         read = read_action_genome(annotations)
         jobs = (
-            (video, [(name, seen[i], seen[j]) for name, seen in tracks.items() for i, j in sparse_pairs(seen)])
+            (video, [(name, track[i], track[j]) for name, track in tracks.items() for i, j in sparse_pairs(track)])
             for video, tracks in read.items()
         )
         nothing = f"{annotations}: in none of {len(read)} videos do two frames differ in two relations"
@@ -211,9 +211,11 @@ class ActionGenomeBuilder(VideoBuilder[list[tuple[str, Seen, Seen]]]):
     def make(self, index: int) -> list[Made | Dropped]:
         """The pairs of one video."""
         video, chosen = self.jobs[index]
-        names = sorted({seen.frame for _, first, other in chosen for seen in (first, other)}, key=frame_number)
+        names = sorted(
+            {object_seen.frame for _, first, later in chosen for object_seen in (first, later)}, key=frame_number
+        )
         images = self._images(video, names)
-        return [self._pair(video, name, first, other, images) for name, first, other in chosen]
+        return [self._pair(video, name, first, later, images) for name, first, later in chosen]
 
     def _images(self, video: str, names: Sequence[str]) -> dict[str, NDArray[np.uint8] | str]:
         """The frames' pictures, or why there is none."""
@@ -239,26 +241,28 @@ class ActionGenomeBuilder(VideoBuilder[list[tuple[str, Seen, Seen]]]):
         return "no such frame"
 
     def _pair(
-        self, video: str, name: str, earlier: Seen, other: Seen, images: dict[str, NDArray[np.uint8] | str]
+        self, video: str, name: str, earlier: Seen, later: Seen, images: dict[str, NDArray[np.uint8] | str]
     ) -> Made | Dropped:
-        pictures = (images[earlier.frame], images[other.frame])
+        pictures = (images[earlier.frame], images[later.frame])
         for picture in pictures:
             if isinstance(picture, str):
                 return Dropped(picture, "ag")
         first, second = (picture for picture in pictures if not isinstance(picture, str))
-        if _UNSURE in (*earlier.attention, *other.attention):
+        if _UNSURE in (*earlier.attention, *later.attention):
             return Dropped("attention is unsure", "ag")
-        captions = [graph_captions(name, seen.attention, seen.spatial) for seen in (earlier, other)]
+        captions = [
+            graph_captions(name, object_seen.attention, object_seen.spatial) for object_seen in (earlier, later)
+        ]
         if captions[0][0] in captions[1] or captions[1][0] in captions[0]:
             return Dropped("a caption is true of both frames", "ag")
         if first.shape != second.shape or np.array_equal(first, second):
             return Dropped("pictures are the same, or of two sizes", "ag")
         texts = (captions[0][0], captions[1][0])
         source = {
-            "video": video, "object": name, "frames": [earlier.frame, other.frame], "captions": captions,
-            "graphs": [earlier.graph(), other.graph()],
+            "video": video, "object": name, "frames": [earlier.frame, later.frame], "captions": captions,
+            "graphs": [earlier.graph(), later.graph()],
         }  # fmt: skip
-        certificate = {"relations_differ": different_relations(earlier, other), **evidence(texts, (first, second))}
+        certificate = {"relations_differ": different_relations(earlier, later), **evidence(texts, (first, second))}
         return Made((first, second), texts, "ag", source, certificate)
 
 
@@ -266,15 +270,15 @@ def certificate_of(
     record: PairRow, image0: NDArray[np.uint8], image1: NDArray[np.uint8], mask: NDArray[np.bool_] | None
 ) -> dict[str, Any]:
     """The certificate made again from a record's scene graphs and its pictures."""
-    seen = [
+    relations = [
         Seen(0, frame, *(tuple(graph[name]) for name in RELATIONS))
         for frame, graph in zip(record.source["frames"], record.source["graphs"], strict=True)
     ]
-    differ = different_relations(seen[0], seen[1])
+    differ = different_relations(relations[0], relations[1])
     if differ < MIN_DIFFERENT:
         raise ValueError(f"{differ} of 3 relations differ, expected at least {MIN_DIFFERENT}")
     captions = [
-        graph_captions(record.source["object"], frame_seen.attention, frame_seen.spatial) for frame_seen in seen
+        graph_captions(record.source["object"], frame_seen.attention, frame_seen.spatial) for frame_seen in relations
     ]
     for side, text in enumerate(record.captions):
         if text != captions[side][0]:

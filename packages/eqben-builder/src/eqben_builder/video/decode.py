@@ -85,15 +85,15 @@ def frames_at(path: str | os.PathLike[str], times: Sequence[float]) -> list[Vide
         ...     [(frame.time, int(frame.image[0, 0, 0])) for frame in frames_at(f"{folder}/clip.gif", [2.5, 0.0])]
         [(2.0, 240), (0.0, 0)]
     """
-    wanted = []
+    requests = []
     for time in times:
         if not 0.0 <= time < float("inf"):
             raise ValueError(f"time {time!r} is no number of seconds of at least 0")
-        wanted.append(Fraction(time).limit_denominator(1_000_000))
-    if not wanted:
+        requests.append(Fraction(time).limit_denominator(1_000_000))
+    if not requests:
         return []
     with _Video(Path(path)) as video:
-        return video.at([video.ticks(time) for time in wanted], [f"{float(time):g} s" for time in wanted])
+        return video.at([video.ticks(time) for time in requests], [f"{float(time):g} s" for time in requests])
 
 
 def frames_numbered(path: str | os.PathLike[str], numbers: Sequence[int]) -> list[VideoFrame]:
@@ -199,21 +199,21 @@ class _Video:
         assert self._keys is not None
         return self._keys
 
-    def at(self, wanted: Sequence[int], names: Sequence[str]) -> list[VideoFrame]:
+    def at(self, numbers: Sequence[int], names: Sequence[str]) -> list[VideoFrame]:
         """The frames on screen at some ticks."""
-        order = sorted(range(len(wanted)), key=wanted.__getitem__)
+        order = sorted(range(len(numbers)), key=numbers.__getitem__)
         keys = self.keys()
         jump = self.step * (JUMP_FRAMES_REORDERED if self.stream.codec_context.has_b_frames else JUMP_FRAMES)
         pictures: dict[int, VideoFrame] = {}
         frames, now, ahead = self._frames(), None, None
         position: int = self.start
         for k in order:
-            target = wanted[k]
+            target = numbers[k]
             # The key frame to jump to begins no later than the frame that is wanted.
-            place = bisect_right(keys, target) - 1
-            key = keys[place] if place >= 0 else None
+            index = bisect_right(keys, target) - 1
+            key = keys[index] if index >= 0 else None
             if key is not None and key - position > jump:
-                frames, ahead = self._jump(target, keys[:place])
+                frames, ahead = self._jump(target, keys[:index])
                 now, position = None, key
             while ahead is None or ahead.pts <= target:
                 now = ahead or now
@@ -230,7 +230,7 @@ class _Video:
             if shown_now is None:
                 raise VideoError(f"{self.path} holds no frame that can be decoded at {names[k]}")
             pictures[k] = self._picture(shown_now)
-        return [pictures[k] for k in range(len(wanted))]
+        return [pictures[k] for k in range(len(numbers))]
 
     def _jump(self, target: int, earlier: Sequence[int]) -> tuple[Iterator[Any], Any]:
         """Go to a key frame at or before a time: what comes after it, and its frame.

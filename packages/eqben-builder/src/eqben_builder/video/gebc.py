@@ -62,15 +62,15 @@ def boundary_pairs(boundaries: list[Boundary]) -> list[Chosen]:
     chosen = []
     k = 0
     while k + 1 < len(boundaries):
-        boundary, other = boundaries[k], boundaries[k + 1]
+        boundary, later = boundaries[k], boundaries[k + 1]
         reason = None
-        if boundary.previous >= boundary.time or other.time >= other.following:
+        if boundary.previous >= boundary.time or later.time >= later.following:
             reason = "a segment of no length"
-        elif has_action_word(boundary.before) or has_action_word(other.after):
+        elif has_action_word(boundary.before) or has_action_word(later.after):
             reason = "an action word in a caption"
-        elif boundary.before.lower() == other.after.lower():
+        elif boundary.before.lower() == later.after.lower():
             reason = "captions are the same"
-        chosen.append(Chosen(boundary, other, reason))
+        chosen.append(Chosen(boundary, later, reason))
         k += 2 if reason is None else 1
     return chosen
 

@@ -81,17 +81,17 @@ class VideoBuilder(Generic[J]):
 
 
 def each_frame(
-    decode: Callable[[list[W]], list[VideoFrame]], wanted: Sequence[W]
+    decode: Callable[[list[W]], list[VideoFrame]], requests: Sequence[W]
 ) -> list[UInt8[np.ndarray, "h w 3"] | None]:
     """The frames at some times or numbers, decoded at once; one beyond the end must not cost the others."""
     try:
-        return [frame.image for frame in decode(list(wanted))]
+        return [frame.image for frame in decode(list(requests))]
     except VideoError as error:
         _log.warning("%s", error)
     frames: list[UInt8[np.ndarray, "h w 3"] | None] = []
-    for place in wanted:
+    for request in requests:
         try:
-            frames.append(decode([place])[0].image)
+            frames.append(decode([request])[0].image)
         except VideoError:
             frames.append(None)
     return frames

@@ -137,16 +137,16 @@ def _with_arrays(value: Any) -> Any:
     """The value with its arrays; containers are changed in place, each once, however they refer to one another."""
     holder = [value]
     waiting: list[Any] = [holder]
-    seen = {id(holder)}
+    visited = {id(holder)}
     while waiting:
         container = waiting.pop()
-        for place in range(len(container)) if isinstance(container, list) else list(container):
-            if not isinstance(place, _KEYS):
-                raise _RefusedError(f"a key is a {type(place).__name__}, expected text or a number")
-            member = _plain(container[place])
-            container[place] = member
-            if isinstance(member, list | dict) and id(member) not in seen:
-                seen.add(id(member))
+        for index in range(len(container)) if isinstance(container, list) else list(container):
+            if not isinstance(index, _KEYS):
+                raise _RefusedError(f"a key is a {type(index).__name__}, expected text or a number")
+            member = _plain(container[index])
+            container[index] = member
+            if isinstance(member, list | dict) and id(member) not in visited:
+                visited.add(id(member))
                 waiting.append(member)
     return holder[0]
 

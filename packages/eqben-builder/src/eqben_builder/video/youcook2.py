@@ -138,18 +138,18 @@ class YouCook2Builder(VideoBuilder[list[Step]]):
                 results.append(Dropped(image, "youcook2"))
             else:
                 shown.append((step, image))
-        results += [self._pair(video, first, other) for first, other in combinations(shown, 2)]
+        results += [self._pair(video, first, later) for first, later in combinations(shown, 2)]
         return results
 
     def _frames(self, path: Path, steps: list[Step]) -> list[tuple[Step, NDArray[np.uint8] | str]]:
         if self._detector is None:
             self._detector = face_detector(self.faces)
-        whole = [step for step in steps if step.begin < step.end]
+        valid = [step for step in steps if step.begin < step.end]
         pictures: list[tuple[Step, NDArray[np.uint8] | str]] = [
             (step, "a segment of no length") for step in steps if step.begin >= step.end
         ]
-        frames = each_frame(partial(frames_at, path), [step.middle for step in whole])
-        for step, image in zip(whole, frames, strict=True):
+        frames = each_frame(partial(frames_at, path), [step.middle for step in valid])
+        for step, image in zip(valid, frames, strict=True):
             if image is None:
                 pictures.append((step, "a frame cannot be decoded"))
             elif self._detector is not None and self._detector(image):
@@ -159,9 +159,9 @@ class YouCook2Builder(VideoBuilder[list[Step]]):
         return pictures
 
     def _pair(
-        self, video: str, earlier: tuple[Step, NDArray[np.uint8]], other: tuple[Step, NDArray[np.uint8]]
+        self, video: str, earlier: tuple[Step, NDArray[np.uint8]], later: tuple[Step, NDArray[np.uint8]]
     ) -> Made | Dropped:
-        (first, image0), (second, image1) = earlier, other
+        (first, image0), (second, image1) = earlier, later
         if first.sentence.lower() == second.sentence.lower():
             return Dropped("captions are the same", "youcook2")
         if np.array_equal(image0, image1):
