@@ -1,8 +1,9 @@
-"""Three kinds of actions: one thing that moves, things that move in a scene of their own, and two that meet."""
+"""Three kinds of actions: one thing that moves, things that move in a scene of their own, and one that meets a tool."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -40,23 +41,8 @@ _MEETINGS: dict[str, tuple[Track, Track]] = {
         lambda t: np.stack([-0.11 - 0.22 * t, 0 * t], axis=1),
         lambda t: np.stack([0.11 + 0.22 * t, 0 * t], axis=1),
     ),
-    "changing places": (
-        lambda t: np.stack([-0.25 + 0.5 * t, 0.12 * np.sin(np.pi * t)], axis=1),
-        lambda t: np.stack([0.25 - 0.5 * t, -0.12 * np.sin(np.pi * t)], axis=1),
-    ),
-    "following": (
-        lambda t: np.stack([-0.35 + 0.4 * t, 0 * t], axis=1),
-        lambda t: np.stack([-0.1 + 0.4 * t, 0 * t], axis=1),
-    ),
-    "passing above": (
-        lambda t: np.stack([-0.3 + 0.6 * t, 0 * t - 0.2], axis=1),
-        lambda t: np.stack([0 * t, 0 * t + 0.15], axis=1),
-    ),
-    "orbiting": (
-        lambda t: 0.28 * np.stack([np.cos(2 * np.pi * t), np.sin(2 * np.pi * t)], axis=1),
-        lambda t: np.zeros((len(t), 2)),
-    ),
 }
+_TOOLS = ("cross", "star", "heart")
 
 
 def _thing(rng: np.random.Generator, path: np.ndarray, sizes: np.ndarray) -> list[Item]:
@@ -98,10 +84,7 @@ def ucf(request: DataRequest) -> Data:
     def make(rng: np.random.Generator, index: int) -> Made:
         shape, move = kinds[index % len(kinds)]
         path = rng.uniform(0.42, 0.58, 2) + _MOVES[move](_TIME)
-        moving = [
-            Item(shape, item.colour, "small", "plain", item.x, item.y, item.scale)
-            for item in _thing(rng, path, np.full(FRAMES, 0.12))
-        ]
+        moving = [replace(item, shape=shape) for item in _thing(rng, path, np.full(FRAMES, 0.12))]
         still = [_thing(rng, np.tile(rng.uniform(0.1, 0.9, 2), (FRAMES, 1)), np.full(FRAMES, 0.07)) for _ in range(2)]
         return Made(_clip([*still, moving], _ground(rng)), index % len(kinds))
 
@@ -110,14 +93,20 @@ def ucf(request: DataRequest) -> Data:
 
 
 def kinetics(request: DataRequest) -> Data:
-    """Two things of any look: what they do together is the action, and neither's track alone tells it."""
-    names = tuple(_MEETINGS)
+    """What is done with what: a circle of any colour moves towards one of three tools, or away from it."""
+    kinds = [(tool, meeting) for tool in _TOOLS for meeting in ("approaching", "parting")]
 
     def make(rng: np.random.Generator, index: int) -> Made:
+        tool, meeting = kinds[index % len(kinds)]
         centre, turn = rng.uniform(0.45, 0.55, 2), rng.uniform(-0.5, 0.5)
         turned = np.array([[np.cos(turn), -np.sin(turn)], [np.sin(turn), np.cos(turn)]])
-        paths = [centre + path(_TIME) @ turned.T for path in _MEETINGS[names[index % len(names)]]]
-        tracks = [_thing(rng, path, np.full(FRAMES, 0.1)) for path in paths]
-        return Made(_clip(tracks, _ground(rng)), index % len(names))
+        paths = [centre + path(_TIME) @ turned.T for path in _MEETINGS[meeting]]
+        tracks = [
+            [replace(item, shape=shape) for item in _thing(rng, path, np.full(FRAMES, 0.13))]
+            for shape, path in zip(("circle", tool), paths, strict=True)
+        ]
+        return Made(_clip(tracks, _ground(rng)), index % len(kinds))
 
+    words = {"approaching": "approaching", "parting": "leaving"}
+    names = tuple(f"{words[meeting]} a {tool}" for tool, meeting in kinds)
     return data_of("kinetics", request, (300, 60, 150), make, names, noise=0.05)

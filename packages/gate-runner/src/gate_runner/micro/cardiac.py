@@ -1,14 +1,15 @@
-"""A phantom heart in short-axis slices: a cavity inside a wall, a crescent beside it, changing from base to apex."""
+"""A phantom of a heart in slices: chambers that nothing but their outlines tells from one another and from vessels."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int64
 
-from eqben_builder.micro import generator_at
+from eqben_builder.micro import SHAPES, Item, generator_at, render, sample_scene
 from gate_data.data import Data, Split
 from gate_data.request import DataRequest, SplitName
 from gate_runner.micro.seeds import NOTE, split_seed
@@ -16,6 +17,8 @@ from gate_runner.micro.seeds import NOTE, split_seed
 CLASSES = ("background", "right ventricle", "myocardium", "left ventricle")
 SLICES = 8
 _SIZE = 64
+_CHAMBERS = {"triangle": 1, "ring": 2, "circle": 3}
+"""Outline to class; every other shape is a vessel, and background."""
 
 
 class Volume(NamedTuple):
@@ -28,70 +31,51 @@ class Volume(NamedTuple):
 def volume(rng: np.random.Generator) -> Volume:
     """One heart.
 
-    The left ventricle is an ellipse inside a wall of uneven thickness, the right ventricle what remains of a second
-    ellipse beside it; both shrink towards the apex, where the right one ends first. A body wall, a liver and lungs
-    surround them, blood and liver have nearly one brightness, and a bias field and Rician noise lie over all.
+    The left ventricle is a disc, the myocardium a ring, the right ventricle a triangle, and up to two vessels have
+    other outlines. Each has a brightness and a place of its own, which say nothing of what it is. All shrink towards
+    the apex, where the right ventricle ends first; a bias field and Rician noise lie over all.
     """
-    rows, columns = (np.mgrid[:_SIZE, :_SIZE] + 0.5) / _SIZE
-    centre = rng.uniform(0.42, 0.58, 2)
-    drift = rng.uniform(-0.05, 0.05, 2)
-    radius = rng.uniform(0.11, 0.16)
-    wall = rng.uniform(0.04, 0.075)
-    squeeze = rng.uniform(0.8, 1.2)
-    side = rng.uniform(-0.5, 0.5) + (np.pi if rng.random() < 0.5 else 0.0)
-    septum = rng.uniform(0, 2 * np.pi)
-    blood, muscle, tissue = rng.uniform(0.6, 0.85), rng.uniform(0.25, 0.45), rng.uniform(0.3, 0.6)
+    scene = sample_scene(rng, (3, 5), max_overlap=0.2)
+    vessels = [shape for shape in SHAPES if shape not in _CHAMBERS]
+    shapes = [*rng.permutation(list(_CHAMBERS)), *rng.choice(vessels, len(scene.items))]
+    items = [
+        replace(item, shape=str(shape), material="plain") for item, shape in zip(scene.items, shapes, strict=False)
+    ]
     ends = rng.uniform(0.6, 0.9)
-    grey = np.empty((SLICES, _SIZE, _SIZE), dtype=np.float32)
-    labels = np.zeros((SLICES, _SIZE, _SIZE), dtype=np.int64)
-    liver = _ellipse(rows, columns, rng.uniform(0.75, 1.0), rng.uniform(0.1, 0.9), 0.25, 0.35) < 1
-    vessel = _ellipse(rows, columns, rng.uniform(0.15, 0.85), rng.uniform(0.15, 0.85), 0.05, 0.05) < 1
-    lungs = np.abs(columns - 0.5) > rng.uniform(0.33, 0.42)
+    rows, columns = (np.mgrid[:_SIZE, :_SIZE] + 0.5) / _SIZE
     bias = 1 + rng.uniform(-0.3, 0.3) * (rows - 0.5) + rng.uniform(-0.3, 0.3) * (columns - 0.5)
-    for index in range(SLICES):
-        depth = index / (SLICES - 1)
-        shrink = np.sqrt(1 - 0.85 * depth**2)
-        cy, cx = centre + drift * depth
-        angle = np.arctan2(rows - cy, columns - cx)
-        distance = np.sqrt(((rows - cy) * squeeze) ** 2 + ((columns - cx) / squeeze) ** 2)
-        cavity = radius * shrink
-        thickness = wall * (1 + 0.3 * np.cos(angle - septum))
-        left = distance < cavity
-        muscle_here = (distance < cavity + thickness) & ~left
-        reach = cavity + wall
-        right_y, right_x = cy + np.sin(side) * reach, cx + np.cos(side) * reach
-        right = (_ellipse(rows, columns, right_y, right_x, 1.25 * reach, 0.95 * reach) < 1) & (depth < ends)
-        right &= ~left & ~muscle_here
-        picture = np.full((_SIZE, _SIZE), tissue)
-        picture[lungs] = 0.08
-        picture[liver | vessel] = blood * 0.9
-        picture[right] = blood
-        picture[muscle_here] = muscle
-        picture[left] = blood
-        labels[index][right], labels[index][muscle_here], labels[index][left] = 1, 2, 3
-        real = picture * bias + 0.09 * rng.standard_normal(picture.shape)
-        imaginary = 0.09 * rng.standard_normal(picture.shape)
-        grey[index] = np.sqrt(real**2 + imaginary**2)
-    return Volume(np.clip(grey, 0, 1), labels)
+    depths = np.linspace(0, 1, SLICES)
+    slices = [
+        [
+            replace(item, scale=item.radius * float(np.sqrt(1 - 0.85 * depth**2)))
+            for item in items
+            if _reaches(item, depth, ends)
+        ]
+        for depth in depths
+    ]
+    drawn = render([replace(scene, items=tuple(shown)) for shown in slices], _SIZE)
+    grey = drawn.images.mean(axis=-1) / 255 * bias
+    noise = 0.05 * rng.standard_normal((2, *grey.shape))
+    magnitude = np.hypot(grey + noise[0], noise[1]).clip(0, 1).astype(np.float32)
+    classes = [np.array([0, *(_CHAMBERS.get(item.shape, 0) for item in shown)]) for shown in slices]
+    labels = [by_item[visible] for by_item, visible in zip(classes, drawn.visible, strict=True)]
+    return Volume(magnitude, np.stack(labels).astype(np.int64))
+
+
+def _reaches(item: Item, depth: float, ends: float) -> bool:
+    """Whether an outline is there at a depth from 0 (base) to 1 (apex)."""
+    return _CHAMBERS.get(item.shape) != 1 or depth < ends
 
 
 def acdc(request: DataRequest) -> Data:
     """Slices of phantom hearts with the classes of ACDC; a volume's slices stay in one split."""
 
     def split(name: SplitName, count: int) -> Split:
-        wanted = min(count, -(-request.cap(count * SLICES) // SLICES))
-        made = [volume(generator_at(split_seed("acdc", name), index)) for index in range(wanted)]
-        grey = torch.from_numpy(np.concatenate([one.grey for one in made]))
+        number = min(count, -(-request.cap(count * SLICES) // SLICES))
+        volumes = [volume(generator_at(split_seed("acdc", name), index)) for index in range(number)]
+        grey = torch.from_numpy(np.concatenate([heart.grey for heart in volumes]))
         images = grey.mul(255).round().byte()[:, None].expand(-1, 3, -1, -1).contiguous()
-        labels = torch.from_numpy(np.concatenate([one.labels for one in made]))
-        return Split(images, labels, groups=torch.arange(wanted).repeat_interleave(SLICES))
+        labels = torch.from_numpy(np.concatenate([heart.labels for heart in volumes]))
+        return Split(images, labels, groups=torch.arange(number).repeat_interleave(SLICES))
 
     return Data(split("train", 70), split("validation", 12), split("test", 40), CLASSES, NOTE).limited(request.limit)
-
-
-def _ellipse(
-    rows: Float[np.ndarray, "s s"], columns: Float[np.ndarray, "s s"], y: float, x: float, high: float, wide: float
-) -> Float[np.ndarray, "s s"]:
-    """Below 1 inside the ellipse."""
-    distance: Float[np.ndarray, "s s"] = ((rows - y) / high) ** 2 + ((columns - x) / wide) ** 2
-    return distance
