@@ -227,7 +227,7 @@ def _of_benchmark(
             own, folder = read_benchmark(place), place.parent
         else:
             taken = guess(place, table=table_of)
-            own, notes = Own.model_validate(taken.values), taken.said
+            own, notes = Own.model_validate(taken.values), taken.remarks
             folder = place.parent if place.is_file() else place
         task = own.benchmark.task
         load: Callable[[], Any] = lambda: originals_from(own, folder / place.name).load(folder, request)  # noqa: E731
