@@ -327,10 +327,11 @@ def compare(
 def report(
     *runs: Stored,
     output: str | PathLike[str] | None = None,
-    form: Literal["html", "md", "csv", "latex", "classes"] = "html",
+    form: Literal["html", "md", "csv", "latex", "classes", "confusions"] = "html",
     pictures: int | None = None,
     data_root: str | PathLike[str] | None = None,
     tests: bool = True,
+    look: bool = False,
 ) -> str:
     """One page of one or more runs, or a table for a paper.
 
@@ -338,11 +339,13 @@ def report(
         runs: at least one.
         output: file to write the text into, if any.
         form: ``"html"`` for the page, or a table as ``"md"``, ``"csv"`` or ``"latex"``; ``"classes"`` is a CSV with a
-            row for each class of each classification.
+            row for each class of each classification, ``"confusions"`` one for each pair that was confused.
         pictures: hardest test samples to show for each benchmark; None for 4 on the page and none in a table. In
             Markdown they are rows of a table: what they are, and what was predicted.
         data_root: folder of original files, for the pictures.
         tests: mark what a paired test does not tell from the best.
+        look: load the first run's encoder, and show on the page what its features are like: the hardest pictures'
+            neighbours in training, a map of the test split, and what places show.
 
     Returns:
         The text.
@@ -364,7 +367,7 @@ def report(
     if not runs:
         raise UsageError("no run to report; expected at least one")
     root = None if data_root is None else Path(data_root)
-    text = report_text(_stored(runs), form, pictures=pictures, data_root=root, tests=tests)
+    text = report_text(_stored(runs), form, pictures=pictures, data_root=root, tests=tests, look=look)
     if output is not None:
         write(Path(output), text.encode())
     return text

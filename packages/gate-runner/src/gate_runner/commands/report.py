@@ -9,7 +9,7 @@ import typer
 
 from gate_runner.commands.options import Runs
 
-_FORMATS = ("html", "md", "csv", "latex", "classes")
+_FORMATS = ("html", "md", "csv", "latex", "classes", "confusions")
 
 
 def report(
@@ -18,7 +18,7 @@ def report(
     format_: Annotated[
         str,
         typer.Option(
-            "--format", help="html (one page), a table (md, csv, latex), or classes: a CSV row for each class."
+            "--format", help="html (one page), a table (md, csv, latex), or classes or confusions as CSV rows."
         ),
     ] = "html",
     pictures: Annotated[
@@ -27,6 +27,9 @@ def report(
     ] = None,
     data_root: Annotated[Path | None, typer.Option(help="Folder with data sets' original files, for pictures.")] = None,
     tests: Annotated[bool, typer.Option(help="Mark what a paired test does not tell from the best.")] = True,
+    look: Annotated[
+        bool, typer.Option("--look", help="On the page: neighbours, a map and places by the first run's encoder.")
+    ] = False,
 ) -> None:
     """Make one page of one or more runs, or a table for a paper."""
     from gate_runner.errors import UsageError
@@ -36,7 +39,7 @@ def report(
     from gate_runner import api
 
     form: Any = format_
-    text = api.report(*runs, form=form, pictures=pictures, data_root=data_root, tests=tests)
+    text = api.report(*runs, form=form, pictures=pictures, data_root=data_root, tests=tests, look=look)
     _write(text, output or (Path("report.html") if format_ == "html" else None))
 
 

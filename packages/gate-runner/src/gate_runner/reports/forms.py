@@ -7,6 +7,7 @@ from pathlib import Path
 
 from gate_runner.errors import UsageError
 from gate_runner.reports.contents import gather
+from gate_runner.reports.looks import looks
 from gate_runner.reports.page import build_page
 from gate_runner.reports.tables import (
     as_csv,
@@ -34,6 +35,7 @@ def report_text(
     pictures: int | None = None,
     data_root: Path | None = None,
     tests: bool = True,
+    look: bool = False,
 ) -> str:
     """The report of one or more runs.
 
@@ -45,6 +47,7 @@ def report_text(
             and none in a table.
         data_root: folder of original files, for these samples.
         tests: mark what a paired test does not tell from the best.
+        look: load the first run's encoder, and show what its features are like.
 
     Returns:
         The text.
@@ -60,7 +63,9 @@ def report_text(
     """
     check_form(form, pictures)
     if form == "html":
-        return build_page(runs, pictures=4 if pictures is None else pictures, data_root=data_root, tests=tests)
+        count = 4 if pictures is None else pictures
+        after = looks(runs[0], pictures=count, data_root=data_root) if look else []
+        return build_page(runs, pictures=count, data_root=data_root, tests=tests, after=after)
     contents = gather(runs, tests=tests)
     text = _TABLES[form](contents)
     return f"{text}\n{hardest_as_markdown(contents, pictures, data_root)}" if pictures else text

@@ -28,6 +28,7 @@ def build_page(
     data_root: Path | None = None,
     tests: bool = True,
     first: Sequence[Section] = (),
+    after: Sequence[Section] = (),
 ) -> str:
     """The report of one or more runs as a page.
 
@@ -37,6 +38,7 @@ def build_page(
         data_root: folder of original files, for pictures of benchmarks that read them.
         tests: mark, by paired tests, what cannot be told from the best.
         first: sections that go before the others, such as a choice among encoders.
+        after: sections that go behind the hardest examples, such as a look at features.
 
     Returns:
         HTML text. It needs no network and no script, and follows the reader's light or dark setting.
@@ -64,6 +66,7 @@ def build_page(
         Section("trade", "Gained and forgotten", gain_and_loss(contents)),
         Section("cost", "Time, memory, energy", costs(contents)),
         Section("hardest", "Hardest examples", examples(contents, pictures, data_root)),
+        *after,
         Section("failures", "What failed", failures(contents)),
         Section("runs", "Runs", joined(folded(run.label, piece("listed", _origin(run))) for run in runs)),
         Section("reading", "How to read this", reading),
