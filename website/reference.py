@@ -46,4 +46,16 @@ def _page(module: Module) -> str:
         lines += ["Modules: " + ", ".join(f"[`{name}`]({name}.md)" for name in submodules), ""]
     if elsewhere:
         lines += ["Also here:", "", *elsewhere, ""]
+    if ("gate_runner", "Settings") in {(module.name, name) for name in module.names}:
+        shown += _settings()
     return "\n".join([*lines, *shown])
+
+
+def _settings() -> list[str]:
+    """Every setting of a run, which its record declares as data."""
+    from gate_runner.settings import DECLARED
+
+    rows = [
+        f"| `{name}` | {declared.group} | {' '.join(declared.help.split())} |" for name, declared in DECLARED.items()
+    ]
+    return ["## Fields of Settings", "", "| setting | group | what it says |", "|---|---|---|", *rows, ""]

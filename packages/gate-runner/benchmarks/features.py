@@ -29,7 +29,7 @@ def run(images: int, kept: str, steps: int) -> dict[str, object]:
     from gate_runner.benchmarks import BENCHMARKS, Benchmark
     from gate_runner.encoders.encoder import Encoder, PatchFeatures
     from gate_runner.features import FeatureCache
-    from gate_runner.memory import PeakMemory
+    from gate_runner.machine import PeakMemory
     from gate_runner.tasks import Job, run_task
 
     torch.set_num_threads(1)

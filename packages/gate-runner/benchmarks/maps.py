@@ -34,7 +34,7 @@ def run(count: int, kept: str) -> dict[str, object]:
     from gate_runner.encoders.encoder import Encoder
     from gate_runner.features import FeatureCache
     from gate_runner.tasks import Job
-    from gate_runner.tasks.targets import frequencies, targets_of
+    from gate_runner.tasks.training import frequencies, targets_of
 
     torch.set_num_threads(1)
     rng = np.random.default_rng(0)

@@ -30,8 +30,8 @@ from torchvision.datasets import ImageFolder
 
 from gate_data.pictures import Pictures
 from gate_runner.encoders import load_encoder
-from gate_runner.encoders.device import device_for
-from gate_runner.encoders.precision import agrees, latency
+from gate_runner.encoders.loading import device_for
+from gate_runner.encoders.probe import agrees, latency
 from gate_runner.features import FeatureCache, encode_pictures
 
 

@@ -1,6 +1,6 @@
 """Make the shipped table of an untrained encoder's scores, or see whether it still holds.
 
-Runs packs with micro-clip's architecture and random weights, and writes what `gate_runner.runs.untrained` reads. To be
+Runs packs with micro-clip's architecture and random weights, and writes what `gate_runner.runs.results` reads. To be
 run again whenever heads, stand-ins or the form of results change; `--check` writes nothing and fails on a difference.
 
     python packages/gate-runner/benchmarks/untrained.py [small real …] [--check]
@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 import gate_runner
-from gate_runner.runs.untrained import ENCODER, as_table
+from gate_runner.runs.results import ENCODER, as_table
 
 TABLE = Path(gate_runner.__file__).parent / "runs" / "untrained.json"
 

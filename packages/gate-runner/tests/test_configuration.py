@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from gate_runner.cli import main
-from gate_runner.configuration import as_values, read_configuration
+from gate_runner.configuration import read_configuration
 from gate_runner.errors import DataError, EncoderError, UsageError
-from gate_runner.runs.request import make_request
+from gate_runner.runs.request import as_values, make_request
 from gate_runner.settings import Settings
 
 
@@ -54,12 +54,21 @@ def test_every_setting_comes_back(tmp_path: Path) -> None:
     (tmp_path / "manifest.json").write_text(json.dumps({"runs": [{"request": values}]}))
     held = read_configuration(tmp_path)
     assert (held.names, held.encoder) == (("digits",), "micro-clip")
-    assert Settings().changed(**held.options) == settings  # type: ignore[typeddict-item]
+    assert Settings().changed(**held.options) == settings
+
+
+def test_a_group_is_a_table(tmp_path: Path) -> None:
+    path = tmp_path / "run.toml"
+    path.write_text('names = ["digits"]\nlimit = 3\n[training]\nseeds = [1]\n[machine]\nbatch_size = 8\n')
+    assert read_configuration(path).options == {"limit": 3, "seeds": [1], "batch_size": 8}
 
 
 @pytest.mark.parametrize(
     ("text", "error", "message"),
     [
+        ("[training]\nlimit = 3", UsageError, r"unknown key of --config .*: \[training\] 'limit'"),
+        ("limit = 3\n[data]\nlimit = 4", UsageError, r"says limit twice, in \[data\] and above it"),
+        ("machine = 3", UsageError, "machine is a table of settings, not 3"),
         ("limits = 3", UsageError, "unknown key of --config .*: 'limits'; nearest: limit"),
         ("limit = [", DataError, "cannot be read"),
         ('names = "digits"', UsageError, "names must be a list"),

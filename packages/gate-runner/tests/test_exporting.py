@@ -17,7 +17,7 @@ import pytest
 
 from gate_runner.errors import UsageError
 from gate_runner.exporting import FORMS, export, model_name
-from gate_runner.runs.lock import BusyError, held
+from gate_runner.files import BusyError, held
 from gate_runner.runs.stored import StoredRun, read_run
 
 from ._folders import write_run

@@ -23,7 +23,7 @@ from gate_runner.encoders.encoder import Encoder, PatchFeatures
 from gate_runner.errors import DataError
 from gate_runner.features import FeatureCache
 from gate_runner.tasks import Job, features, run_task
-from gate_runner.tasks.targets import middle
+from gate_runner.tasks.training import middle
 
 KIND = ClassMap({7: 0, 8: 1, 9: 2}, ignored=(0,))
 
@@ -118,7 +118,7 @@ from test_maps import KIND, encoder, job
 from gate_data.data import Data, Split
 from gate_data.maps import Maps
 from gate_runner.features import FeatureCache
-from gate_runner.tasks.targets import frequencies, targets_of
+from gate_runner.tasks.training import frequencies, targets_of
 
 path, folder = sys.argv[1:]
 peaks = []

@@ -54,7 +54,7 @@ def test_classes_without_images_are_never_predicted(own: str, tmp_path: Path, li
 
 
 def test_many_images_are_trained_on_in_batches(own: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gate_runner.tasks.started.MOST_BYTES", 0)
+    monkeypatch.setattr("gate_runner.tasks.features.MOST_BYTES", 0)
     monkeypatch.setattr(
         "gate_runner.tasks.fitting._DEFAULT", {"lr": 1e-3, "steps": 10, "batch_size": 16, "validate_every": 5}
     )

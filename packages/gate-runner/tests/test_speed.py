@@ -17,7 +17,7 @@ import gate_runner
 from gate_runner.cli import app
 from gate_runner.encoders import load_encoder
 from gate_runner.encoders.encoder import Encoder
-from gate_runner.encoders.precision import AGREEMENT, agrees
+from gate_runner.encoders.probe import AGREEMENT, agrees
 from gate_runner.executors.threads import thread_settings
 from gate_runner.features import FeatureCache
 

@@ -32,8 +32,8 @@ from gate_data.readers.maps import ClassMap
 from gate_data.readers.nifti import volume
 from gate_data.readers.source import Stored
 from gate_data.readers.tables import read_json
+from gate_data.shared import shared_pictures
 from gate_runner.benchmarks import BENCHMARKS, DataRequest, resolve
-from gate_runner.benchmarks.shared import shared_pictures
 from gate_runner.encoders import load_encoder
 from gate_runner.encoders.outputs import agree
 from gate_runner.errors import DataError, EncoderError, UsageError

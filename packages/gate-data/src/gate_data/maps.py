@@ -23,7 +23,7 @@ class Maps:
     """Square maps, read from their annotations whenever they are indexed.
 
     They are indexed like a tensor ``[n, side, side]``. Tasks do not read them step by step, but once, through
-    `gate_runner.tasks.targets.targets_of`.
+    `gate_runner.tasks.training.targets_of`.
 
     Args:
         files: the annotation of each sample.

@@ -101,5 +101,6 @@ def __getattr__(name: str) -> Any:
     if name in _HOMES:
         import importlib
 
-        return getattr(importlib.import_module(_HOMES[name]), name)
+        globals()[name] = getattr(importlib.import_module(_HOMES[name]), name)
+        return globals()[name]
     raise AttributeError(f"module 'gate_runner' has no attribute {name!r}")

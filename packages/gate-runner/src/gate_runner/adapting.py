@@ -17,8 +17,7 @@ from gate_runner.benchmarks.registry import is_taken
 from gate_runner.class_words import ClassWords
 from gate_runner.errors import UsageError, unknown
 from gate_runner.files import write
-from gate_runner.runs.naming import folder_name
-from gate_runner.runs.request import RunRequest, make_request, parts_of
+from gate_runner.runs.request import RunRequest, folder_name, make_request, parts_of
 from gate_runner.settings import Settings
 
 if TYPE_CHECKING:
@@ -75,7 +74,7 @@ def adaptation(
         settings: of the run.
     """
     from gate_runner.encoders import load_encoder
-    from gate_runner.encoders.device import device_for
+    from gate_runner.encoders.loading import device_for
     from gate_runner.tasks.recipes import checked
 
     if method not in METHODS:
@@ -99,8 +98,8 @@ def adaptation(
     request = make_request([], encoder, name=name, settings=settings)
     if output is None:
         how = [settings.identity(), settings.shots, settings.init, settings.projection, settings.seeds]
-        asked = [str(path.resolve()), values, how, metric, words and vars(words)]
-        digest = hashlib.sha256(json.dumps(asked, sort_keys=True, default=str).encode()).hexdigest()
+        identity = [str(path.resolve()), values, how, metric, words and vars(words)]
+        digest = hashlib.sha256(json.dumps(identity, sort_keys=True, default=str).encode()).hexdigest()
         output = Path("runs") / f"{folder_name(request.spec, settings.limit)}-{method}-{digest[:8]}"
     file = _file_of(path, values, Path(output), words, skip_missing=settings.skip_unreadable)
     benchmark = _asked(own_benchmark(file), metric, words)
@@ -166,5 +165,5 @@ def _asked(benchmark: Benchmark, metric: str | None, words: ClassWords | None) -
         "words": words.names,
         "knowledge": words.knowledge,
     }
-    given = {name: value for name, value in wording.items() if value}
-    return replace(benchmark, training={**benchmark.training, **given})
+    changed = {name: value for name, value in wording.items() if value}
+    return replace(benchmark, training={**benchmark.training, **changed})

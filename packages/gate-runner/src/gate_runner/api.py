@@ -10,16 +10,16 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Literal
 
 from gate_runner.errors import UsageError
 from gate_runner.executors import run as execute
-from gate_runner.options import Options
 from gate_runner.runs import Result
 from gate_runner.runs.observers import Observer
 from gate_runner.runs.request import Names, make_request
 from gate_runner.runs.stored import StoredRun, read_run, read_runs
-from gate_runner.settings import Settings, seconds_in
+from gate_runner.setting_values import seconds_in
+from gate_runner.settings import Settings
 from gate_runner.signatures import spelled_out
 
 if TYPE_CHECKING:
@@ -75,15 +75,15 @@ class Run:
         from gate_runner.reports.scores import number
 
         rows = []
-        for one in self.results:
-            score = one.headline
-            seeded = f"{one.name} seed {one.seed}"
+        for result in self.results:
+            score = result.headline
+            seeded = f"{result.name} seed {result.seed}"
             if score is None:
-                rows.append([seeded, one.status, "", "", one.reason])
+                rows.append([seeded, result.status, "", "", result.reason])
                 continue
             interval = f"{number(score.low)}–{number(score.high)}"
-            said = f"{score.metric} {'↑' if score.direction == 'higher' else '↓'}"
-            rows.append([seeded, number(score.value), interval, number(score.chance), f"{said} {one.note}".strip()])
+            words = f"{score.metric} {'↑' if score.direction == 'higher' else '↓'}"
+            rows.append([seeded, number(score.value), interval, number(score.chance), f"{words} {result.note}".strip()])
         return table(["benchmark", "score", "95 % CI", "chance", "metric"], rows, words=[4])
 
 
@@ -102,7 +102,7 @@ def run(
     trackers: Iterable[str] = (),
     observers: Sequence[Observer] = (),
     show: bool = True,
-    **options: Unpack[Options],
+    **options: Any,
 ) -> Run:
     """Score an encoder; the same call again continues, and computes nothing twice.
 
@@ -137,7 +137,7 @@ def run(
     from gate_runner.trackers import make_trackers
 
     how = (settings or Settings()).changed(**options)
-    watching = [*make_trackers(trackers), *observers]
+    watching = [*(make_trackers(trackers) if trackers else ()), *observers]
     with _borrowed(encoder):
         request = make_request(names, encoder, name=name, output=output, settings=how)
         results = execute(request, PlainDisplay() if show else Observer(), watching)
@@ -153,7 +153,7 @@ def plan(
     output: str | PathLike[str] | None = None,
     settings: Settings | None = None,
     budget: float | str | None = None,
-    **options: Unpack[Options],
+    **options: Any,
 ) -> Plan:
     """What a run will take, from a short probe of this encoder on this machine; nothing is scored.
 
@@ -204,7 +204,7 @@ def adapt(
     observers: Sequence[Observer] = (),
     show: bool = False,
     settings: Settings | None = None,
-    **options: Unpack[Options],
+    **options: Any,
 ) -> Run:
     """Run an encoder on your own labelled images, and keep the head for new ones.
 
@@ -249,9 +249,9 @@ def adapt(
     """
     from gate_runner.adapting import adaptation
     from gate_runner.class_words import ClassWords
+    from gate_runner.files import held
     from gate_runner.heads.saved import check_folder, copy_head
     from gate_runner.runs.display import PlainDisplay
-    from gate_runner.runs.lock import held
 
     templates = (template,) if isinstance(template, str) else tuple(template)
     words = ClassWords(templates, prompt_set, str(class_names), tuple(class_knowledge))
@@ -471,7 +471,7 @@ def forecast(
 
 
 def _stored(runs: Sequence[Stored]) -> list[StoredRun]:
-    return read_runs([one.folder if isinstance(one, Run) else Path(one) for one in runs])
+    return read_runs([run.folder if isinstance(run, Run) else Path(run) for run in runs])
 
 
 @contextmanager
@@ -493,5 +493,5 @@ def _borrowed(encoder: Any) -> Iterator[None]:
             module.to(device)
         for part, mode in training.items():
             part.training = mode
-        for weight, wanted in gradients.items():
-            weight.requires_grad_(wanted)
+        for weight, required in gradients.items():
+            weight.requires_grad_(required)

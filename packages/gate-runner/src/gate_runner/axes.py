@@ -73,9 +73,9 @@ class Variant(NamedTuple):
         parts = _NAME.fullmatch(name)
         if parts is None:
             raise UsageError(f"{name!r} is no point of a sweep, such as '5-shot.frozen.language-2p.none'")
-        for value, known in ((parts[2], TUNES), (parts[3], INITS), (parts[5], KNOWLEDGE)):
-            if value not in known:
-                raise unknown(f"part of {name!r}:", value, known)
+        for value, choices in ((parts[2], TUNES), (parts[3], INITS), (parts[5], KNOWLEDGE)):
+            if value not in choices:
+                raise unknown(f"part of {name!r}:", value, choices)
         return cls(FULL if parts[1] == "full" else int(parts[1]), parts[2], parts[3], parts[4], parts[5])
 
 
@@ -111,13 +111,15 @@ class Axes:
 
     def __post_init__(self) -> None:
         """Check every value."""
-        for option, known in (("tune", TUNES), ("init", INITS), ("projection", PROJECTIONS), ("knowledge", KNOWLEDGE)):
-            values = getattr(self, option)
+        for axis, choices in zip(
+            ("tune", "init", "projection", "knowledge"), (TUNES, INITS, PROJECTIONS, KNOWLEDGE), strict=True
+        ):
+            values = getattr(self, axis)
             if not values:
-                raise UsageError(f"--{option} is empty; expected some of {', '.join(known)}")
+                raise UsageError(f"--{axis} is empty; expected some of {', '.join(choices)}")
             for value in values:
-                if value not in known:
-                    raise unknown(f"value of --{option}", value, known)
+                if value not in choices:
+                    raise unknown(f"value of --{axis}", value, choices)
         if not self.shots or any(shots < FULL for shots in self.shots):
             raise UsageError(f"--shots must be numbers of at least 0, or full, not {self.shots}")
 

@@ -5,19 +5,17 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Any
 
 from gate_runner.errors import DataError, UsageError, unknown
-from gate_runner.settings import Settings
-from gate_runner.signatures import parsed
+from gate_runner.settings import DECLARED, NAMES
+from gate_runner.signatures import accepted, parsed
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
-
-    from gate_runner.runs.request import RunRequest
 
 _OWN = ("names", "encoder", "output")
 _CODE = {
@@ -54,14 +52,15 @@ def read_configuration(path: Path, *, encoder: str | None = None) -> Configurati
     r"""Read a configuration.
 
     Args:
-        path: of a TOML file with ``names``, ``encoder``, ``output`` and fields of `Settings`; or of a run folder or its
+        path: of a TOML file with ``names``, ``encoder``, ``output`` and fields of `Settings`, these also below their
+            groups (``[data]``, ``[features]``, ``[training]``, ``[sweep]``, ``[machine]``); or of a run folder or its
             ``manifest.json``, whose last run is taken, without its folder.
         encoder: the spec that was said besides, which goes before the file's.
 
     Example:
         >>> import tempfile
         >>> path = Path(tempfile.mkdtemp()) / "run.toml"
-        >>> _ = path.write_text('names = ["digits"]\nlimit = 40\nseeds = [0, 1]\n')
+        >>> _ = path.write_text('names = ["digits"]\nlimit = 40\n[training]\nseeds = [0, 1]\n')
         >>> read_configuration(path).options
         {'limit': 40, 'seeds': [0, 1]}
     """
@@ -75,10 +74,11 @@ def read_configuration(path: Path, *, encoder: str | None = None) -> Configurati
         if isinstance(error, UsageError):
             raise
         raise DataError(f"--config {file} cannot be read: {error}") from error
-    known = [*_OWN, *(one.name for one in fields(Settings))]
+    values = _ungrouped(values, file)
+    keys = [*_OWN, *NAMES]
     for key in values:
-        if key not in known:
-            raise unknown(f"key of --config {file}:", key, known)
+        if key not in keys:
+            raise unknown(f"key of --config {file}:", key, keys)
     names = values.pop("names", [])
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise UsageError(f"--config {file}: names must be a list of packs and benchmarks, not {names!r:.60}")
@@ -99,7 +99,7 @@ def read_configuration(path: Path, *, encoder: str | None = None) -> Configurati
     return Configuration(tuple(names), encoder or str(spec), None if output is None else Path(str(output)), values)
 
 
-def settings_in(said: Iterable[str]) -> dict[str, Any]:
+def settings_in(texts: Iterable[str]) -> dict[str, Any]:
     """Settings from texts ``NAME=VALUE``, of ``--setting``: a value is TOML, or else a text, with commas for several.
 
     Example:
@@ -108,14 +108,13 @@ def settings_in(said: Iterable[str]) -> dict[str, Any]:
         >>> settings_in(["executor_options=partition=gpu,gpus=2"])
         {'executor_options': ['partition=gpu', 'gpus=2']}
     """
-    known = [one.name for one in fields(Settings)]
     values: dict[str, Any] = {}
-    for text in said:
+    for text in texts:
         name, sign, value = text.partition("=")
         if not name or not sign:
             raise UsageError(f"--setting {text!r}: expected NAME=VALUE")
-        if name not in known:
-            raise unknown("setting", name, known)
+        if name not in NAMES:
+            raise unknown("setting", name, NAMES)
         values[name] = parsed(value)
         try:
             _check_type(name, values[name], "--setting")
@@ -127,29 +126,12 @@ def settings_in(said: Iterable[str]) -> dict[str, Any]:
     return values
 
 
-def as_values(request: RunRequest) -> dict[str, Any]:
-    """What a manifest keeps of a request, to be given back by ``--config``: what differs from the defaults.
-
-    Example:
-        >>> from gate_runner.runs.request import make_request
-        >>> as_values(make_request("digits", settings=Settings(limit=40)))
-        {'names': ['digits'], 'encoder': 'micro-clip', 'limit': 40}
-    """
-    start, values = Settings().to_mapping(), request.settings.to_mapping()
-    changed = {key: value for key, value in values.items() if value != start[key]}
-    changed.pop("items", None)  # a file of its own
-    names = [one.sources.get("file", one.id) for one in request.benchmarks]
-    return {"names": names, "encoder": request.spec, **changed}
-
-
 @cache
 def _kinds() -> dict[str, TypeAdapter[Any]]:
     """What checks each setting."""
     from pydantic import ConfigDict, TypeAdapter
 
-    from gate_runner.options import Options
-
-    return {key: TypeAdapter(kind, config=ConfigDict(strict=True)) for key, kind in get_type_hints(Options).items()}
+    return {name: TypeAdapter(accepted(name), config=ConfigDict(strict=True)) for name in NAMES}
 
 
 def _check_type(key: str, value: Any, where: str) -> None:
@@ -158,8 +140,25 @@ def _check_type(key: str, value: Any, where: str) -> None:
     try:
         _kinds()[key].validate_python(value)
     except ValidationError as error:
-        said = dict.fromkeys(one["msg"] for one in error.errors())
-        raise UsageError(f"{where}: {key} is {value!r:.60}: {'; or '.join(said)}") from error
+        messages = dict.fromkeys(entry["msg"] for entry in error.errors())
+        raise UsageError(f"{where}: {key} is {value!r:.60}: {'; or '.join(messages)}") from error
+
+
+def _ungrouped(values: Mapping[str, Any], file: Path) -> dict[str, Any]:
+    """Keys below the tables of groups beside the others."""
+    groups = {declared.group for declared in DECLARED.values()}
+    flat = {key: value for key, value in values.items() if key not in groups}
+    for group in groups & values.keys():
+        names = [name for name, declared in DECLARED.items() if declared.group == group]
+        if not isinstance(values[group], dict):
+            raise UsageError(f"--config {file}: {group} is a table of settings, not {values[group]!r:.60}")
+        for key, value in values[group].items():
+            if key not in names:
+                raise unknown(f"key of --config {file}: [{group}]", key, names)
+            if key in flat:
+                raise UsageError(f"--config {file} says {key} twice, in [{group}] and above it")
+            flat[key] = value
+    return flat
 
 
 def _of_manifest(file: Path, raw: object) -> dict[str, Any]:

@@ -94,7 +94,7 @@ def _version(name: str) -> str | None:
 
 
 def _hardware() -> dict[str, Any]:
-    from gate_runner.runs.circumstances import processor
+    from gate_runner.machine import processor
 
     found: dict[str, Any] = {"processor": processor(), "cores": _cores(), "memory GB": _memory()}
     try:

@@ -50,7 +50,7 @@ class ChosenItems:
     @property
     def adaptive(self) -> bool:
         """Whether samples are asked by blocks until the score is known, with a bank of items or without."""
-        return any(one["method"] == ADAPTIVE for one in self.content["benchmarks"].values()) or not self.names
+        return any(chosen["method"] == ADAPTIVE for chosen in self.content["benchmarks"].values()) or not self.names
 
     @property
     def level(self) -> float:
@@ -63,35 +63,35 @@ class ChosenItems:
         return ItemChoice.from_mapping(self.content, self.path)
 
 
-def items_in(said: str | PathLike[str] | Mapping[str, Any] | ChosenItems | None) -> ChosenItems | None:
+def items_in(value: str | PathLike[str] | Mapping[str, Any] | ChosenItems | None) -> ChosenItems | None:
     """Chosen items from their file.
 
     Args:
-        said: the path of a file that `eevee items --json` wrote; "adaptive"; what `ChosenItems` became on its way as
+        value: the path of a file that `eevee items --json` wrote; "adaptive"; what `ChosenItems` became on its way as
             JSON; or None.
     """
-    if said is None or isinstance(said, ChosenItems):
-        return said
-    if isinstance(said, Mapping):
-        return ChosenItems(**said)
-    if str(said) == ADAPTIVE:
+    if value is None or isinstance(value, ChosenItems):
+        return value
+    if isinstance(value, Mapping):
+        return ChosenItems(**value)
+    if str(value) == ADAPTIVE:
         return ChosenItems(ADAPTIVE, ADAPTIVE, {"result": "ItemChoice", "level": 0.9, "seed": 0, "benchmarks": {}})
     from eevee import EeveeError, read_items
 
     try:
-        choice = read_items(Path(said))
+        choice = read_items(Path(value))
     except EeveeError as error:
         raise DataError(f"--items: {error}") from None
-    for name, one in choice.benchmarks.items():
-        wrong = next((key for key in one.items if place_of(key) is None), None)
-        if wrong is not None or not one.digest:
+    for name, chosen in choice.benchmarks.items():
+        wrong = next((key for key in chosen.items if place_of(key) is None), None)
+        if wrong is not None or not chosen.digest:
             raise UsageError(
-                f"--items: {said}: {name} has {'item ' + repr(wrong) if wrong else 'no digest of its data'}; expected "
+                f"--items: {value}: {name} has {'item ' + repr(wrong) if wrong else 'no digest of its data'}; expected "
                 "test/0, test/1, ... of known data: choose them from run folders of gate-runner"
             )
-    content = json.loads(Path(said).read_text(encoding="utf-8"))
+    content = json.loads(Path(value).read_text(encoding="utf-8"))
     digest = hashlib.sha256(json.dumps(content["benchmarks"], sort_keys=True).encode()).hexdigest()
-    return ChosenItems(str(said), digest[:16], content)
+    return ChosenItems(str(value), digest[:16], content)
 
 
 def place_of(key: str) -> int | None:

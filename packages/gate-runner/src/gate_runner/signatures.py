@@ -5,86 +5,101 @@ from __future__ import annotations
 import inspect
 import json
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from copy import copy
-from dataclasses import fields
-from typing import Annotated, Any, TypeVar, get_args, get_type_hints
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
-from gate_runner.options import COMMON, PANELS, Options
-from gate_runner.settings import Settings
+from gate_runner.settings import DECLARED, HINTS, NAMES, Settings, flag_of
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-COMMAND_LINE: Options = {"isolate": "worker"}
+COMMAND_LINE: dict[str, Any] = {"isolate": "worker"}
 """Where the command line starts from another value than Python: it must survive what a benchmark does."""
 
 
+PANELS = {
+    **dict.fromkeys(("data", "features"), "Data and read-outs"),
+    **dict.fromkeys(("training", "sweep"), "Training and sweeps"),
+    "machine": "The machine",
+}
+"""Under what ``run --help`` shows the settings of a group."""
+FIRST = ("limit", "seeds", "tune")
+"""Settings that stand above these headings."""
+
+
+def accepted(name: str) -> Any:
+    """The type of what may be said of a setting."""
+    return HINTS[name] if DECLARED[name].accepts is None else DECLARED[name].accepts
+
+
 def spelled_out(function: Function) -> Function:
-    """Show the single keywords in the signature of a function that takes ``**options: Unpack[Options]``."""
-    return _signed(function, inspect.signature(function), lambda hint: get_args(hint)[0])
+    """Show the single keywords in the signature of a function that takes ``**options``."""
+    return _signed(function, inspect.signature(function), accepted, NAMES)
 
 
 def as_command(function: Function) -> Function:
     """The same for a command, whose options Typer reads from the signature; those that are not common are not shown."""
-    return _signed(function, inspect.signature(function, eval_str=True), _said, shown=COMMON, **COMMAND_LINE)
+    signature = inspect.signature(function, eval_str=True)
+    return _signed(function, signature, _panelled, NAMES)
 
 
 def with_options(*names: str) -> Callable[[Function], Function]:
     """The same for a command that has some of the settings only."""
 
     def signed(function: Function) -> Function:
-        return _signed(function, inspect.signature(function, eval_str=True), _said, names)
+        return _signed(function, inspect.signature(function, eval_str=True), _option, names)
 
     return signed
 
 
 def _signed(
-    function: Function,
-    signature: inspect.Signature,
-    annotate: Callable[[Any], Any],
-    names: Sequence[str] = (),
-    shown: Iterable[str] | None = None,
-    **other: Any,
+    function: Function, signature: inspect.Signature, annotate: Callable[[str], Any], names: Sequence[str]
 ) -> Function:
-    hints = get_type_hints(Options, include_extras=True)
-    defaults = Settings().changed(**other)
-    own = [one for one in signature.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
-    every = [
+    own = [entry for entry in signature.parameters.values() if entry.kind is not inspect.Parameter.VAR_KEYWORD]
+    defaults = Settings().changed(**({} if annotate is accepted else COMMAND_LINE))
+    options = [
         inspect.Parameter(
-            one.name,
+            name,
             inspect.Parameter.KEYWORD_ONLY,
-            default=None if (value := getattr(defaults, one.name)) == {} else value,
-            annotation=annotate(hints[one.name])
-            if shown is None
-            else _changed(annotate(hints[one.name]), one.name not in shown, PANELS.get(one.name)),
+            default=None if (value := getattr(defaults, name)) == {} else value,
+            annotation=annotate(name),
         )
-        for one in fields(Settings)
-        if not names or one.name in names
+        for name in NAMES
+        if name in names and name not in signature.parameters
     ]
-    vars(function)["__signature__"] = signature.replace(
-        parameters=[*own, *(one for one in every if one.name not in signature.parameters)]
-    )
+    vars(function)["__signature__"] = signature.replace(parameters=[*own, *options])
     return function
 
 
-def _said(hint: Any) -> Any:
-    """A hint as Typer takes it."""
-    there, option, *here = get_args(hint)
-    return Annotated[here[0] if here else there, option]
+def _panelled(name: str) -> Any:
+    """A setting's option under its heading, or hidden: one of the last release, until 0.4."""
+    panel = None if name in FIRST else PANELS[DECLARED[name].group]
+    return _option(name, hidden=not DECLARED[name].common, rich_help_panel=panel)
 
 
-def _changed(hint: Any, hidden: bool, panel: str | None) -> Any:
-    """A hint whose option ``--help`` shows under a heading, or not at all: one of the last release, until 0.4."""
-    kind, option = get_args(hint)
-    changed = copy(option)
-    changed.hidden, changed.rich_help_panel = hidden, panel
-    return Annotated[kind, changed]
+def _option(name: str, **shown: Any) -> Any:
+    """A setting's annotation as Typer takes it."""
+    import typer
 
-
-def flag_of(name: str) -> str:
-    """The option that a setting has, or had."""
-    option = get_args(get_type_hints(Options, include_extras=True)[name])[1]
-    return option.default if isinstance(option.default, str) else f"--{name.replace('_', '-')}"
+    declared, kind = DECLARED[name], accepted(name)
+    kinds = get_args(kind) if get_origin(kind) is UnionType or isinstance(kind, UnionType) else (kind,)
+    optional = type(None) in kinds
+    several = next((kind for kind in kinds if get_origin(kind) is Sequence), None)
+    if name == "tune" or get_origin(kind) is Literal:
+        typer_type: Any = str
+    elif declared.read is Path or name == "items":
+        typer_type = Path | None
+    elif several is not None or get_origin(kind) is Sequence:
+        typer_type = list[int] if int in get_args(several or kind) and str not in kinds else list[str]
+    elif str in kinds:
+        typer_type = str | None if optional else str
+    else:
+        typer_type = kind
+    switch = kind is bool and not getattr(Settings(), name)
+    flags = [flag_of(name)] if switch or declared.flag else []
+    text = declared.help.partition("\n")[0]
+    return Annotated[typer_type, typer.Option(*flags, help=text, metavar=declared.metavar, **shown)]
 
 
 def parsed(text: str) -> Any:
@@ -116,17 +131,16 @@ def words_for(settings: Settings) -> list[str]:
     """
     start = Settings().changed(**COMMAND_LINE)
     words: list[str] = []
-    for one in fields(Settings):
-        value = getattr(settings, one.name)
-        if value == getattr(start, one.name):
+    for name, declared in DECLARED.items():
+        value = getattr(settings, name)
+        if value == getattr(start, name):
             continue
-        if one.name not in COMMON:
-            words += ["--setting", f"{one.name}={written(value)}"]
+        if not declared.common:
+            words += ["--setting", f"{name}={written(value)}"]
             continue
-        flag = flag_of(one.name)
+        flag = flag_of(name)
         if isinstance(value, Mapping):
             value = tuple(f"{key}={text}" for key, text in value.items())
-        for each in value if isinstance(value, tuple) else (value,):
-            switched = {True: [flag], False: [f"--no-{flag.removeprefix('--')}"]}
-            words += switched[each] if isinstance(each, bool) else [flag, str(each)]
+        for entry in value if isinstance(value, tuple) else (value,):
+            words += ([flag] if entry else [f"--no-{flag[2:]}"]) if isinstance(entry, bool) else [flag, str(entry)]
     return words

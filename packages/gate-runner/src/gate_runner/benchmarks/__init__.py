@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gate_data.request import DataRequest, SplitName
-from gate_runner.benchmarks.benchmark import Benchmark
+from gate_runner.benchmark import Benchmark
 from gate_runner.benchmarks.registry import BENCHMARKS, PACKS, all_benchmarks
 from gate_runner.benchmarks.resolving import find_benchmark, resolve
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from gate_data.own.reading import line_of, read_benchmark
-from gate_runner.benchmarks.benchmark import Benchmark
+from gate_runner.benchmark import Benchmark
 from gate_runner.benchmarks.registry import is_taken
 from gate_runner.class_words import built_in_knowledge
 from gate_runner.errors import DataError, UsageError, unknown
@@ -40,7 +40,7 @@ def own_benchmark(path: Path) -> Benchmark:
             raise DataError(_at(path, ["training"], str(error))) from error
     task = find_task_type(about.task)
     training: dict[str, Any] = {**task.own_training, **own.training}
-    if about.task in ("zero-shot", "image-classification"):
+    if task.class_prompts:
         where, named = path.absolute().parent, own.classes.prompts
         own_set = bool(named) and (where / named).is_file()
         words = {
@@ -77,8 +77,8 @@ def unknown_metric(task: str, metric: str) -> UsageError:
     return unknown(f"metric of {task}", metric, metrics_of(task))
 
 
-def _at(path: Path, place: list[str], said: str) -> str:
-    return f"{path}, line {line_of(path.read_text(encoding='utf-8'), place)}: {said}"
+def _at(path: Path, keys: list[str], message: str) -> str:
+    return f"{path}, line {line_of(path.read_text(encoding='utf-8'), keys)}: {message}"
 
 
 def _from_here(where: Path, source: str) -> str:
@@ -97,8 +97,8 @@ def looked_at(folder: Path, path: Path, table: Path | None = None) -> tuple[dict
         raise DataError(f"{path} exists; it was not changed")
     if not path.parent.is_dir():
         raise DataError(f"{path.parent} is no folder, in which {path.name} could be written")
-    found = guess(folder, is_taken, table)
-    values = values_at(found.values, folder, path.parent)
+    guessed = guess(folder, is_taken, table)
+    values = values_at(guessed.values, folder, path.parent)
     try:
         own = OwnBenchmark.model_validate(values)
     except ValidationError as error:
@@ -106,8 +106,8 @@ def looked_at(folder: Path, path: Path, table: Path | None = None) -> tuple[dict
     try:
         counts = summary(own, path.parent)
     except DataError as error:
-        raise DataError(f"{folder} was taken for this: {'; '.join(found.remarks)}. But {error}") from error
-    return values, [*found.remarks, *counts]
+        raise DataError(f"{folder} was taken for this: {'; '.join(guessed.remarks)}. But {error}") from error
+    return values, [*guessed.remarks, *counts]
 
 
 def write_own(values: dict[str, dict[str, Any]], path: Path) -> None:

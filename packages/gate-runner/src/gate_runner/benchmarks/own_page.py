@@ -74,9 +74,9 @@ def page() -> str:
         lines += [f"## `[{name}]`", "", (model.__doc__ or "").partition(": ")[2], ""]
         lines += ["| field | type | default | meaning |", "|---|---|---|---|"]
         shape = model.model_json_schema()["properties"]
-        for key, one in model.model_fields.items():
-            default = "required" if one.is_required() else f"`{json.dumps(shape[key].get('default'))}`"
-            lines.append(f"| `{key}` | {_type(shape[key])} | {default} | {_cell(one.description or '')} |")
+        for key, entry in model.model_fields.items():
+            default = "required" if entry.is_required() else f"`{json.dumps(shape[key].get('default'))}`"
+            lines.append(f"| `{key}` | {_type(shape[key])} | {default} | {_cell(entry.description or '')} |")
         lines.append("")
     return "\n".join(lines)
 

@@ -58,7 +58,7 @@ def _section(sheet: Sheet) -> str:
 
 def _rows(sheet: Sheet) -> Iterator[tuple[str, PaperRow]]:
     """The benchmark's own, and those of others that answer to the same row of the paper."""
-    for name in (sheet.id, *(one for one in BENCHMARKS if one != sheet.id)):
+    for name in (sheet.id, *(id_ for id_ in BENCHMARKS if id_ != sheet.id)):
         row = paper_row(name, "local")
         if row is not None and row.benchmark == sheet.id:
             yield "" if name == sheet.id else f", `{name}`", row

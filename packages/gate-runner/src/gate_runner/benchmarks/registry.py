@@ -9,11 +9,12 @@ from gate_data.cards import SHEETS, Sheet
 from gate_data.cards.icinw import ICINW, IcinwSheet
 from gate_data.originals_by_name import ORIGINALS, PACKAGED
 from gate_data.tables import read_table
-from gate_runner.benchmarks.benchmark import Benchmark
+from gate_runner.benchmark import Benchmark
 from gate_runner.benchmarks.stand_ins import STAND_INS
 from gate_runner.benchmarks.suites import PUBLISHED, SUITES
 from gate_runner.plugins import with_plugins
 from gate_runner.tasks.builtin import TASK_TYPES
+from gate_runner.tasks.few_shot_protocol import variant
 
 _TASKS = {task.id: task for task in TASK_TYPES}
 _OWN: dict[str, dict[str, Any]] = {
@@ -23,7 +24,7 @@ _OWN: dict[str, dict[str, Any]] = {
 
 def _of_sheet(sheet: Sheet) -> Benchmark:
     task = _TASKS[sheet.task]
-    made = Benchmark(
+    benchmark = Benchmark(
         id=sheet.id,
         title=sheet.title,
         task=sheet.task,
@@ -34,7 +35,7 @@ def _of_sheet(sheet: Sheet) -> Benchmark:
         licence=sheet.licence,
         citation=sheet.citation,
     )
-    return replace(made, **_OWN.get(sheet.id, {}))
+    return replace(benchmark, **_OWN.get(sheet.id, {}))
 
 
 _ODINW = read_table("odinw")
@@ -47,27 +48,6 @@ _MICRO_DETECTION = {
 
 
 _FEW_SHOT = tuple(sheet.id for sheet in SHEETS.values() if sheet.task == "few-shot")
-_WAYS = {"aircraft": (5, 9), "omniglot": (2, 49)}
-
-
-def _as_gate(name: str) -> Benchmark:
-    """A few-shot data set with GATE's own episodes: ways and shots are drawn for each."""
-    low, high = _WAYS.get(name, (5, 49))
-    training = {
-        "least_ways": low,
-        "most_ways": high,
-        "episodes": 60,
-        "steps": 40,
-        "rates": _TASKS["few-shot"].training["rates"],
-    }
-    return replace(
-        _of_sheet(SHEETS[name]),
-        id=f"{name}-gate",
-        title=f"{SHEETS[name].title}, GATE's ways and shots",
-        task="few-shot-gate",
-        training=training,
-        original_training={"episodes": 600, "steps": 2500},
-    )
 
 
 def _of_icinw(sheet: IcinwSheet) -> Benchmark:
@@ -105,7 +85,7 @@ def _made(name: str, title: str, metric: str = "accuracy") -> Benchmark:
 
 _ALL = (
     *map(_of_sheet, SHEETS.values()),
-    *map(_as_gate, _FEW_SHOT),
+    *(variant(_of_sheet(SHEETS[name]), "gate") for name in _FEW_SHOT),
     *(
         Benchmark(
             id=f"odinw-{name}",
@@ -127,18 +107,18 @@ _ALL = (
     _made("shapes", "which of six shapes are there", "map_11point"),
     *(
         Benchmark(
-            id=f"odinw-{one['id']}",
-            title=f"ODinW: {one['name']}",
+            id=f"odinw-{row['id']}",
+            title=f"ODinW: {row['name']}",
             task="detection",
             metrics=("map", "ap50", "ap75"),
-            sources={"local": ORIGINALS[f"odinw-{one['id']}"]},
-            training={**_TASKS["detection"].training, "odinw": one["id"], "captions": one.get("captions", {})},
+            sources={"local": ORIGINALS[f"odinw-{row['id']}"]},
+            training={**_TASKS["detection"].training, "odinw": row["id"], "captions": row.get("captions", {})},
             original_training={"steps": 3000, "validate_every": 250},
             cost=600.0,
             licence="of each set's authors, as Roboflow distributes it",
             citation="Li et al., ELEVATER, NeurIPS 2022; Li et al., Grounded Language-Image Pre-training, CVPR 2022",
         )
-        for one in _ODINW["sets"]
+        for row in _ODINW["sets"]
     ),
     Benchmark(
         id="pairs",
@@ -227,12 +207,12 @@ PACKS: dict[str, tuple[str, ...]] = {
     "compositional": PUBLISHED,
     "micro/compositional": ("every-shape",),
     "oven": ("oven",),
-    "odinw": tuple(f"odinw-{one['id']}" for one in _ODINW["sets"]),
+    "odinw": tuple(f"odinw-{row['id']}" for row in _ODINW["sets"]),
     "odinw13": tuple(f"odinw-{name}" for name in _ODINW["thirteen"]),
     "micro/odinw": tuple(f"odinw-{name}" for name in _MICRO_DETECTION),
     "real": ("digits", "mnist5000", "faces"),
     "icinw": tuple(ICINW),
-    "micro/icinw": (*(one.id for one in _ALL if one.id.startswith("icinw-")), "digits"),
+    "micro/icinw": (*(row.id for row in _ALL if row.id.startswith("icinw-")), "digits"),
 }
 """Named lists of benchmarks; ``small``, ``base`` and ``big`` are GATE's tiers of 8, 15 and 21 (the paper's figure 4),
 ``full`` its pool of 31. ``compositional`` is every published suite with what a blind model gets beside each score.
@@ -271,4 +251,4 @@ def is_taken(name: str) -> bool:
         (True, True, False)
     """
     base = name.removesuffix("-gate")
-    return any(one in known for one in (name, base) for known in (BENCHMARKS, PACKS, SHEETS, ICINW))
+    return any(taken_name in names for taken_name in (name, base) for names in (BENCHMARKS, PACKS, SHEETS, ICINW))

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from gate_runner.benchmarks.benchmark import Benchmark
+from gate_runner.benchmark import Benchmark
 from gate_runner.benchmarks.own import own_benchmark
 from gate_runner.benchmarks.registry import BENCHMARKS, PACKS, all_benchmarks
 from gate_runner.errors import UsageError, unknown
@@ -24,10 +24,10 @@ def find_benchmark(name: str) -> Benchmark:
         'image-classification'
     """
     base, _, variant = name.partition("@")
-    known = BENCHMARKS if base in BENCHMARKS else all_benchmarks()
-    if base not in known:
-        raise unknown("benchmark", base, known)
-    return known[base] if not variant else _varied(known[base], variant)
+    benchmarks = BENCHMARKS if base in BENCHMARKS else all_benchmarks()
+    if base not in benchmarks:
+        raise unknown("benchmark", base, benchmarks)
+    return benchmarks[base] if not variant else _varied(benchmarks[base], variant)
 
 
 def resolve(names: Iterable[str]) -> list[Benchmark]:
@@ -48,39 +48,43 @@ def resolve(names: Iterable[str]) -> list[Benchmark]:
         >>> [benchmark.id for benchmark in resolve(["digits", "small"])][:3]
         ['digits', 'acdc', 'ade20k']
     """
-    found: dict[str, Benchmark] = {}
-    known: dict[str, Benchmark] = BENCHMARKS
+    resolved: dict[str, Benchmark] = {}
+    benchmarks: dict[str, Benchmark] = BENCHMARKS
     for name in names:
         if name.endswith(".toml"):
             own = own_benchmark(Path(name))
-            if own.id in found and found[own.id].sources != own.sources:
+            if own.id in resolved and resolved[own.id].sources != own.sources:
                 raise UsageError(
-                    f"{name} is called {own.id!r}, as {found[own.id].sources['file']} is: rename one of them"
+                    f"{name} is called {own.id!r}, as {resolved[own.id].sources['file']} is: rename one of them"
                 )
-            found[own.id] = own
+            resolved[own.id] = own
             continue
         stand_in = _stand_in(name)
         if stand_in is not None:
-            found[stand_in.id] = stand_in
+            resolved[stand_in.id] = stand_in
             continue
         base, _, variant = name.partition("@")
-        if base not in PACKS and base not in known:
-            known = all_benchmarks()
-            if base not in known:
+        if base not in PACKS and base not in benchmarks:
+            benchmarks = all_benchmarks()
+            if base not in benchmarks:
                 if Path(name).exists():
                     folder = Path(name) if Path(name).is_dir() else Path(name).absolute().parent
                     raise UsageError(f"{name} is no benchmark's file (.toml); try: gate-runner run --data {folder}")
-                raise unknown("pack or benchmark", base, [*PACKS, *known])
+                raise unknown("pack or benchmark", base, [*PACKS, *benchmarks])
         for member in PACKS.get(base, (base,)):
-            one = _varied(known[member], variant) if variant else known[member]
-            found[one.id] = one
-    return list(found.values())
+            benchmark = _varied(benchmarks[member], variant) if variant else benchmarks[member]
+            resolved[benchmark.id] = benchmark
+    return list(resolved.values())
 
 
 def _stand_in(name: str) -> Benchmark | None:
     """The benchmark that ``micro/ID`` names, with its stand-in as the only source."""
-    one = all_benchmarks().get(name.removeprefix("micro/")) if name.startswith("micro/") else None
-    return None if one is None or "micro" not in one.sources else replace(one, sources={"micro": one.sources["micro"]})
+    known = all_benchmarks().get(name.removeprefix("micro/")) if name.startswith("micro/") else None
+    return (
+        None
+        if known is None or "micro" not in known.sources
+        else replace(known, sources={"micro": known.sources["micro"]})
+    )
 
 
 def _varied(benchmark: Benchmark, variant: str) -> Benchmark:

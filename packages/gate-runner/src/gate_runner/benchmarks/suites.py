@@ -6,7 +6,7 @@ so that listings do without a reader.
 
 from __future__ import annotations
 
-from gate_runner.benchmarks.benchmark import Benchmark
+from gate_runner.benchmark import Benchmark
 
 TAKEN = {"winoground": "winoground-suite", "eqben": "eqben-suite"}
 """Suites whose names GATE's benchmark and the pack of made-up pairs have already."""

@@ -57,8 +57,7 @@ def measured(spec: str, settings: Settings, price: float | None, runs: Iterable[
     """Load an encoder and measure it; ``runs`` are its own of the choice."""
     import torch
 
-    from gate_runner.encoders.device import device_for
-    from gate_runner.encoders.loading import load_encoder
+    from gate_runner.encoders.loading import device_for, load_encoder
 
     encoder = load_encoder(spec, device=device_for(settings.device))
     rate = _rate(encoder, min(32, settings.batch_size))

@@ -19,9 +19,8 @@ from gate_runner.comparison import compare_runs
 from gate_runner.errors import UsageError
 from gate_runner.executors import run as execute
 from gate_runner.readouts import Readout
-from gate_runner.runs.naming import folder_name
 from gate_runner.runs.observers import Observer
-from gate_runner.runs.request import make_request
+from gate_runner.runs.request import folder_name, make_request
 from gate_runner.runs.stored import StoredRun, read_runs
 
 if TYPE_CHECKING:

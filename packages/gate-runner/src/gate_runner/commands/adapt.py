@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Unpack
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gate_runner.commands.options import RunFolder
-from gate_runner.options import Options
 from gate_runner.signatures import with_options
 
 if TYPE_CHECKING:
@@ -72,7 +71,7 @@ def zeroshot(
     metric: Metric = None,
     output: RunFolder = None,
     save: Save = None,
-    **options: Unpack[Options],
+    **options: Any,
 ) -> None:
     """Score an encoder by its class texts alone: run --shots 0, with a head that is kept."""
     _adapt(
@@ -92,7 +91,7 @@ def probe(
     metric: Metric = None,
     output: RunFolder = None,
     save: Save = None,
-    **options: Unpack[Options],
+    **options: Any,
 ) -> None:
     """Fit a head on the frozen encoder's features: run, with a head that is kept.
 
@@ -116,7 +115,7 @@ def finetune(
     metric: Metric = None,
     output: RunFolder = None,
     save: Save = None,
-    **options: Unpack[Options],
+    **options: Any,
 ) -> None:
     """Train the encoder with a head that starts at the probe: run --tune full, which keeps both."""
     _adapt(
@@ -165,8 +164,8 @@ def predict(
     loaded = load_head(head, encoder=encoder, device=device)
     top = min(top, len(loaded.classes))
     with ProgressLine() as progress:
-        kept: list[Prediction] = []
-        predicted = noted(loaded.predict(files, top=top, batch_size=batch_size, progress=progress), kept)
+        predictions: list[Prediction] = []
+        predicted = noted(loaded.predict(files, top=top, batch_size=batch_size, progress=progress), predictions)
         if output is None:
             failed = write_csv(predicted, top, sys.stdout)
         else:
@@ -176,7 +175,7 @@ def predict(
     if output is not None:
         typer.echo(f"wrote {output}, {len(files)} images")
     if true:
-        typer.echo(scored(kept, true, loaded.classes), err=output is None)
+        typer.echo(scored(predictions, true, loaded.classes), err=output is None)
     if failed:
         typer.echo(f"{failed} of {len(files)} images could not be read; their rows say why", err=True)
         raise typer.Exit(1)
@@ -256,8 +255,8 @@ def _adapt(
     (result,) = done.results
     typer.echo(headline(method, result))
     if "named" in result.training:
-        names, texts, known = (result.training[key] for key in ("named", "prompts_encoded", "known"))
-        behind = f", {known} of {result.data['classes']} with knowledge" if known else ""
+        names, texts, described = (result.training[key] for key in ("named", "prompts_encoded", "known"))
+        behind = f", {described} of {result.data['classes']} with knowledge" if described else ""
         typer.echo(f"classes are called {', '.join(names)} in {texts} texts{behind}")
     head = save or done.heads[0]
     typer.echo(f"kept in {head}: gate-runner adapt predict {head} IMAGES…")

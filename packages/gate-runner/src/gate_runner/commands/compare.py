@@ -28,7 +28,7 @@ def compare(
     from gate_runner.comparison import compare_runs
     from gate_runner.runs.stored import read_runs
 
-    found = compare_runs(
+    comparison = compare_runs(
         read_runs(runs),
         only=only or (),
         all_pairs=all_pairs,
@@ -40,19 +40,19 @@ def compare(
         import json as standard
         from dataclasses import asdict
 
-        typer.echo(standard.dumps(asdict(found), indent=2, allow_nan=False))
+        typer.echo(standard.dumps(asdict(comparison), indent=2, allow_nan=False))
         return
     from rich.console import Console
     from rich.markup import escape
 
     console = Console(highlight=False)
-    table, needed = fitted(found, console.width if console.is_terminal else None)
+    table, needed = fitted(comparison, console.width if console.is_terminal else None)
     console.width = max(console.width, needed)
     console.print(table)
-    for run, name, reason in found.left_out:
+    for run, name, reason in comparison.left_out:
         console.print(escape(f"not compared: {name}, {reason} in {run}"), soft_wrap=True)
     console.print()
-    for sentence in found.sentences:
+    for sentence in comparison.sentences:
         console.print(escape(sentence), soft_wrap=True)
 
 
@@ -60,30 +60,30 @@ _DISPENSABLE = ("effect", "p", "metric", "first", "95 % CI")
 """Columns that a narrow terminal does without, in this order; JSON and a pipe have them all."""
 
 
-def fitted(found: Comparison, width: int | None) -> tuple[Table, int]:
+def fitted(comparison: Comparison, width: int | None) -> tuple[Table, int]:
     """A comparison for so many characters in a line.
 
     Args:
-        found: the comparison.
+        comparison: of runs.
         width: of the terminal, or None for a file or a pipe, which has none.
     """
     from rich.console import Console
 
     unbounded = Console(width=10_000)
     for count in range(len(_DISPENSABLE) + 1):
-        table = comparison_table(found, without=_DISPENSABLE[:count])
+        table = comparison_table(comparison, without=_DISPENSABLE[:count])
         needed = unbounded.measure(table).maximum
         if width is None or needed <= width:
             break
     return table, needed
 
 
-def comparison_table(found: Comparison, without: Sequence[str] = ()) -> Table:
+def comparison_table(comparison: Comparison, without: Sequence[str] = ()) -> Table:
     """Values, difference with interval, effect size and p values of every contrast."""
     from rich.markup import escape
     from rich.table import Table
 
-    pairs = {(one.first, one.second) for one in found.contrasts}
+    pairs = {(contrast.first, contrast.second) for contrast in comparison.contrasts}
     headers = ("benchmark", "metric", "first", "second", "difference", "95 % CI", "effect", "p", "p Holm", "verdict")
     table = Table(box=None, pad_edge=False, padding=(0, 1), collapse_padding=True, header_style="bold")
     for header in headers:
@@ -91,22 +91,22 @@ def comparison_table(found: Comparison, without: Sequence[str] = ()) -> Table:
             words = header in ("benchmark", "metric", "verdict")
             table.add_column(header, justify="left" if words else "right", no_wrap=True)
     previous: tuple[str, str] | None = None
-    for one in found.contrasts:
-        if len(pairs) > 1 and (one.first, one.second) != previous:
-            previous = (one.first, one.second)
-            table.add_row(f"[bold]{escape(one.second)}[/bold] against {escape(one.first)}")
-        test = one.test
+    for contrast in comparison.contrasts:
+        if len(pairs) > 1 and (contrast.first, contrast.second) != previous:
+            previous = (contrast.first, contrast.second)
+            table.add_row(f"[bold]{escape(contrast.second)}[/bold] against {escape(contrast.first)}")
+        test = contrast.test
         cells = (
-            escape(one.name),
-            f"{one.metric} {'↑' if one.direction == 'higher' else '↓'}",
+            escape(contrast.name),
+            f"{contrast.metric} {'↑' if contrast.direction == 'higher' else '↓'}",
             f"{test.first:.3f}",
             f"{test.second:.3f}",
             f"{test.difference:+.3f}",
             f"{test.low:+.3f} to {test.high:+.3f}",
             "–" if test.effect is None else f"{test.effect:+.2f}",
             _p(test.p),
-            _p(one.p_adjusted),
-            one.verdict,
+            _p(contrast.p_adjusted),
+            contrast.verdict,
         )
         table.add_row(*(cell for header, cell in zip(headers, cells, strict=True) if header not in without))
     return table

@@ -14,5 +14,5 @@ def env(
     """Print versions, hardware and which extras are there; nothing that identifies a person."""
     from gate_runner.environment import described, environment
 
-    found = environment()
-    typer.echo(json.dumps(found, indent=1) if as_json else "\n".join(described(found)))
+    entries = environment()
+    typer.echo(json.dumps(entries, indent=1) if as_json else "\n".join(described(entries)))

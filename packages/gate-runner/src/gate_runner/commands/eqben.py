@@ -68,5 +68,5 @@ def middle_square(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """
     height, width = image.shape[:2]
     side = min(height, width)
-    top, left = (height - side) // 2, (width - side) // 2
-    return image[top : top + side, left : left + side]
+    top, side_start = (height - side) // 2, (width - side) // 2
+    return image[top : top + side, side_start : side_start + side]

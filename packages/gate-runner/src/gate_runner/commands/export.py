@@ -20,8 +20,8 @@ def export(
     from gate_runner.runs.stored import read_run
 
     folder = output or run / "export" / to
-    made = write(read_run(run), to, folder, model=model, organization=organization)
-    for path in made.files:
+    paths = write(read_run(run), to, folder, model=model, organization=organization)
+    for path in paths.files:
         typer.echo(path)
-    for sentence in made.left_out:
+    for sentence in paths.left_out:
         typer.echo(sentence, err=True)

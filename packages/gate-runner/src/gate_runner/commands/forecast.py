@@ -36,10 +36,10 @@ def forecast(
         import json as standard
         from dataclasses import asdict
 
-        typer.echo(standard.dumps([asdict(each) for each in forecasts], indent=2, allow_nan=False))
+        typer.echo(standard.dumps([asdict(entry) for entry in forecasts], indent=2, allow_nan=False))
         return
-    for each in forecasts:
-        for line in lines(each):
+    for entry in forecasts:
+        for line in lines(entry):
             typer.echo(line)
 
 
@@ -52,15 +52,15 @@ def lines(forecast: Forecast) -> list[str]:
     Returns:
         Lines for a terminal.
     """
-    said = [f"warning: {warning}" for warning in forecast.warnings]
-    said.append(
+    texts = [f"warning: {warning}" for warning in forecast.warnings]
+    texts.append(
         f"{forecast.model}: expected mean over the {len(forecast.benchmarks)} headline metrics of GATE's table "
         f"{forecast.mean:.1f} % ({forecast.level:.0%} interval {forecast.low:.1f} to {forecast.high:.1f}), "
         f"place {forecast.rank} of {forecast.of}"
     )
-    width = max(len(one.metric) for one in forecast.benchmarks)
+    width = max(len(benchmark.metric) for benchmark in forecast.benchmarks)
     for row in forecast.benchmarks:
         interval = "measured" if row.measured else f"{row.low:6.1f} to {row.high:5.1f}"
         apart = f"  beside ours {row.beside_ours}" if row.beside_ours.startswith("no") else ""
-        said.append(f"  {row.metric:<{width}}  {row.value:6.1f}  {interval:<15}{apart}".rstrip())
-    return said
+        texts.append(f"  {row.metric:<{width}}  {row.value:6.1f}  {interval:<15}{apart}".rstrip())
+    return texts

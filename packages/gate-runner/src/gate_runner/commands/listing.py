@@ -24,13 +24,13 @@ def benchmarks(json: AsJson = False) -> None:
 
     rows = [
         {
-            "benchmark": one.id,
-            "task": one.task,
-            "metrics": " ".join(one.metrics),
-            "sources": " ".join(one.sources),
-            "licence": one.licence,
+            "benchmark": benchmark.id,
+            "task": benchmark.task,
+            "metrics": " ".join(benchmark.metrics),
+            "sources": " ".join(benchmark.sources),
+            "licence": benchmark.licence,
         }
-        for one in all_benchmarks().values()
+        for benchmark in all_benchmarks().values()
     ]
     _show(json, rows)
 
@@ -65,9 +65,9 @@ def metrics(json: AsJson = False) -> None:
         {
             "metric": name,
             "better": METRICS[name].direction if name in METRICS else "as its task says",
-            "benchmarks": " ".join(found[:4]) + (f" and {len(found) - 4} more" if len(found) > 4 else ""),
+            "benchmarks": " ".join(ids[:4]) + (f" and {len(ids) - 4} more" if len(ids) > 4 else ""),
         }
-        for name, found in users.items()
+        for name, ids in users.items()
     ]
     _show(json, rows)
 
@@ -82,23 +82,20 @@ def encoders(json: AsJson = False) -> None:
 
 @app.command()
 def settings(json: AsJson = False) -> None:
-    """Every setting of a run: its option, where it has one of its own, its default, and what it says."""
-    from dataclasses import fields
-    from typing import get_args, get_type_hints
+    """Every setting of a run: its group, its option, where it has one, its default, and what it says."""
+    from gate_runner.settings import DECLARED, Settings, flag_of
+    from gate_runner.signatures import written
 
-    from gate_runner.options import COMMON, Options
-    from gate_runner.settings import Settings
-    from gate_runner.signatures import flag_of, written
-
-    hints, start = get_type_hints(Options, include_extras=True), Settings()
+    start = Settings()
     rows = [
         {
-            "setting": field.name,
-            "option": flag_of(field.name) if field.name in COMMON else "",
-            "default": "" if (value := getattr(start, field.name)) in (None, (), {}) else written(value),
-            "what it says": get_args(hints[field.name])[1].help,
+            "setting": name,
+            "group": declared.group,
+            "option": flag_of(name) if declared.common else "",
+            "default": "" if (value := getattr(start, name)) in (None, (), {}) else written(value),
+            "what it says": declared.help.partition("\n")[0],
         }
-        for field in fields(Settings)
+        for name, declared in DECLARED.items()
     ]
     _show(json, rows)
 

@@ -33,8 +33,8 @@ def new(
     from gate_runner.benchmarks.own import looked_at, write_own
 
     path = output or (folder if folder.is_dir() else folder.parent) / "benchmark.toml"
-    values, said = looked_at(folder, path, table)
-    for sentence in said:
+    values, sentences = looked_at(folder, path, table)
+    for sentence in sentences:
         typer.echo(printable(sentence))
     if dry_run:
         typer.echo(f"\n{benchmark_text(values)}\nnothing was written; without --dry-run this goes into {path}")

@@ -1,4 +1,4 @@
-"""Options that several commands share, besides the settings of `gate_runner.options`."""
+"""Options that several commands share, besides the settings."""
 
 from __future__ import annotations
 
@@ -58,24 +58,23 @@ def requested(
     ``settings`` are those of ``--setting``. An option that is one of these now works, with a warning, until 0.4.
     """
     from gate_runner.configuration import read_configuration, settings_in
-    from gate_runner.options import COMMON
     from gate_runner.runs.request import make_request
-    from gate_runner.settings import Settings
-    from gate_runner.signatures import COMMAND_LINE, flag_of
+    from gate_runner.settings import DECLARED, Settings, flag_of
+    from gate_runner.signatures import COMMAND_LINE
 
     sources = {name: context.get_parameter_source(name) for name in context.params}
-    said = {name for name, source in sources.items() if source is not None and source.name != "DEFAULT"}
+    given_options = {name for name, source in sources.items() if source is not None and source.name != "DEFAULT"}
     values = settings_in(settings)
     if config is None:
         changed = Settings().changed(**{**options, **values})
         request = make_request(list(names), encoder, output=output, settings=changed)
     else:
-        held = read_configuration(config, encoder=encoder if "encoder" in said else None)
-        own = {name: value for name, value in options.items() if name in said}
+        held = read_configuration(config, encoder=encoder if "encoder" in given_options else None)
+        own = {name: value for name, value in options.items() if name in given_options}
         changed = Settings().changed(**{**COMMAND_LINE, **held.options, **own, **values})
         listed = list(names) or list(held.names)
         request = make_request(listed, held.encoder or encoder, output=output or held.output, settings=changed)
     for name in options:
-        if name in said and name not in COMMON:
+        if name in given_options and not DECLARED[name].common:
             typer.echo(f"{flag_of(name)} is --setting {name}=… now, and goes in 0.4", err=True)
     return request

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Unpack
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gate_runner.commands.options import AsJson, Config, EncoderSpec, RunFolder, Setting, SomeNames, requested
 from gate_runner.errors import UsageError
-from gate_runner.options import Options
-from gate_runner.settings import seconds_in
+from gate_runner.setting_values import seconds_in
 from gate_runner.signatures import as_command
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ def plan(
         float | None, typer.Option(metavar="DOLLARS_AN_HOUR", help="Of this machine: say what the run costs.")
     ] = None,
     json: AsJson = False,
-    **options: Unpack[Options],
+    **options: Any,
 ) -> None:
     """Say what a run will take, from a short probe of this encoder on this machine; nothing is scored."""
     seconds = seconds_in(budget)
@@ -44,26 +43,26 @@ def plan(
     request = requested(context, config, names or [], encoder, output, options, setting or ())
     from gate_runner.planning import plan as make
 
-    found = make(request, budget=seconds)
+    made = make(request, budget=seconds)
     if json:
         import json as standard
 
-        cost = {} if price is None else {"dollars": found.seconds / 3600 * price}
-        typer.echo(standard.dumps({**found.to_mapping(), **cost}, indent=2))
+        cost = {} if price is None else {"dollars": made.seconds / 3600 * price}
+        typer.echo(standard.dumps({**made.to_mapping(), **cost}, indent=2))
         return
-    show(found, request)
+    show(made, request)
     if price is not None:
-        typer.echo(f"about ${found.seconds / 3600 * price:.2f} at ${price:g} an hour")
+        typer.echo(f"about ${made.seconds / 3600 * price:.2f} at ${price:g} an hour")
 
 
-def show(found: Plan, request: RunRequest) -> None:
+def show(made: Plan, request: RunRequest) -> None:
     """Print a plan as lines."""
     from gate_runner.runs.display import clock
     from gate_runner.tasks.recipes import augments, in_words, start_in_words
 
-    width = max(len(part.name) for part in found.parts)
+    width = max(len(part.name) for part in made.parts)
     typer.echo(f"{'benchmark':<{width}}  seed       time  memory  longest phase")
-    for part in found.parts:
+    for part in made.parts:
         start = f"{part.name:<{width}}  {part.seed:>4}"
         if part.reason:
             typer.echo(f"{start}  would fail: {part.reason}")
@@ -74,23 +73,23 @@ def show(found: Plan, request: RunRequest) -> None:
         where += f"; {part.note}" if part.note else ""
         typer.echo(f"{start}  {when:>9}  {part.peak_bytes / 1e9:.1f} GB  {phase} {clock(part.phases[phase])}{where}")
     typer.echo(
-        f"about {clock(found.seconds)} in all with {found.workers} at a time, {clock(found.startup_seconds)} of it to "
-        f"start; measured in {clock(found.probe_seconds)}, kept in {request.output / 'plan.json'}"
+        f"about {clock(made.seconds)} in all with {made.workers} at a time, {clock(made.startup_seconds)} of it to "
+        f"start; measured in {clock(made.probe_seconds)}, kept in {request.output / 'plan.json'}"
     )
-    settings, tasks = request.settings, {one.id: one.task for one in request.benchmarks}
+    settings, tasks = request.settings, {benchmark.id: benchmark.task for benchmark in request.benchmarks}
     recipes: dict[str, list[str]] = {}
-    for part in found.parts:
+    for part in made.parts:
         if part.recipe:
-            said = in_words(
+            words = in_words(
                 part.recipe, augmented=augments(settings), start=start_in_words(settings, tasks[part.benchmark])
             )
-            recipes.setdefault(said, []).append(part.name)
+            recipes.setdefault(words, []).append(part.name)
     for recipe, names in recipes.items():
         typer.echo(f"{', '.join(dict.fromkeys(names))}: {recipe}")
-    short = [part.name for part in found.parts if part.needs]
+    short = [part.name for part in made.parts if part.needs]
     if short:
-        typer.echo(f"more memory than there is, without {' '.join(found.parts[0].needs)}: {', '.join(short)}")
-    choice = found.choice
+        typer.echo(f"more memory than there is, without {' '.join(made.parts[0].needs)}: {', '.join(short)}")
+    choice = made.choice
     if choice is not None and choice.left_out:
         typer.echo(f"left out for the budget: {', '.join(choice.left_out)}")
         typer.echo(

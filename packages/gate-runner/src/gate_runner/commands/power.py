@@ -25,32 +25,32 @@ def power(
 
     if len(runs) > 2:
         raise UsageError(f"{len(runs)} runs given; expected one, or two")
-    found = power_of(*read_runs(runs), difference=difference / 100, alpha=alpha, wanted=wanted)
+    report = power_of(*read_runs(runs), difference=difference / 100, alpha=alpha, wanted=wanted)
     if json:
         import json as standard
         from dataclasses import asdict
 
-        typer.echo(standard.dumps(asdict(found), indent=2, allow_nan=False))
+        typer.echo(standard.dumps(asdict(report), indent=2, allow_nan=False))
         return
-    for line in _lines(found):
+    for line in _lines(report):
         typer.echo(line)
 
 
-def _lines(found: PowerReport) -> list[str]:
+def _lines(report: PowerReport) -> list[str]:
     """A block of three lines per benchmark: readable at any width."""
-    points, wanted = 100 * found.difference, f"{found.wanted:.0%}"
-    asked = f"{points:g} point{'s' * (points != 1)}"
+    points, wanted = 100 * report.difference, f"{report.wanted:.0%}"
+    size = f"{points:g} point{'s' * (points != 1)}"
     lines = []
-    for one in found.benchmarks:
-        has = f"{one.samples} samples, {one.seeds} seed{'s' * (one.seeds > 1)}"
+    for row in report.benchmarks:
+        has = f"{row.samples} samples, {row.seeds} seed{'s' * (row.seeds > 1)}"
         lines += [
-            f"{one.name} ({one.metric}; {has}{'' if one.paired else '; against an unrelated model'})",
-            f"  now: {one.power:.0%} to see {asked}; {wanted} to see {100 * one.smallest:.2g}",
-            f"  {asked} with {wanted}: {one.samples_needed} samples{_seeds(one.seeds_needed)}",
+            f"{row.name} ({row.metric}; {has}{'' if row.paired else '; against an unrelated model'})",
+            f"  now: {row.power:.0%} to see {size}; {wanted} to see {100 * row.smallest:.2g}",
+            f"  {size} with {wanted}: {row.samples_needed} samples{_seeds(row.seeds_needed)}",
         ]
-    if found.benchmarks_needed is not None:
-        lines.append(f"mean over benchmarks, {asked} with {wanted}: {found.benchmarks_needed} benchmarks")
-    return lines + [f"left out: {reason}" for reason in found.left_out]
+    if report.benchmarks_needed is not None:
+        lines.append(f"mean over benchmarks, {size} with {wanted}: {report.benchmarks_needed} benchmarks")
+    return lines + [f"left out: {reason}" for reason in report.left_out]
 
 
 def _seeds(needed: int | None) -> str:

@@ -6,13 +6,12 @@ from collections.abc import Iterator, Sequence
 from json import dumps as json_text
 from json import loads as json_value
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Unpack
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gate_runner.commands.options import AsJson, Config, EncoderSpec, RunFolder, Setting, SomeNames, requested
 from gate_runner.errors import UsageError
-from gate_runner.options import Options
 from gate_runner.signatures import as_command
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ def run(
     ] = None,
     setting: Setting = None,
     json: AsJson = False,
-    **options: Unpack[Options],
+    **options: Any,
 ) -> None:
     """Score an encoder. The same command again continues, and computes nothing twice.
 
@@ -97,8 +96,8 @@ def own_folder(folder: Path) -> str:
 
     path = folder / "benchmark.toml"
     if not path.is_file():
-        values, said = looked_at(folder, path)
-        for sentence in said:
+        values, sentences = looked_at(folder, path)
+        for sentence in sentences:
             typer.echo(sentence, err=True)
         write_own(values, path)
         typer.echo(f"wrote {path}", err=True)
@@ -116,8 +115,10 @@ def next_steps(output: Path, results: Sequence[Result]) -> Iterator[str]:
 
     failed = [result for result in results if result.status == "failed"]
     if failed:
-        kept = [one for one in failed if RunFolder(output).failure_file(one.name, one.seed).exists()]
-        where = f"; tracebacks are in {output / 'failures'}" if kept else ""
+        recorded = [
+            failure for failure in failed if RunFolder(output).failure_file(failure.name, failure.seed).exists()
+        ]
+        where = f"; tracebacks are in {output / 'failures'}" if recorded else ""
         yield f"{len(failed)} of {len(results)} failed{where}. The same command tries them again."
     if len(failed) < len(results):
         yield f"A page with intervals, costs and the hardest samples: gate-runner report {output}"

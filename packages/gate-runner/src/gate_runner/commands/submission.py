@@ -41,9 +41,9 @@ def check(
     """Say whether ELEVATER would take a zip."""
     from gate_runner.submission import read_submission
 
-    for one in read_submission(path, whole=whole):
-        seeds, images, classes = one.predictions.shape
-        typer.echo(f"{one.dataset}: {seeds} seeds, {images:,} images, {classes} classes")
+    for entry in read_submission(path, whole=whole):
+        seeds, images, classes = entry.predictions.shape
+        typer.echo(f"{entry.dataset}: {seeds} seeds, {images:,} images, {classes} classes")
 
 
 @app.command()
@@ -56,12 +56,12 @@ def score(
     from gate_runner.benchmarks import BENCHMARKS, DataRequest
     from gate_runner.submission import read_submission, score_entry
 
-    found = []
+    means = []
     for entry in read_submission(path, whole=whole):
         data = BENCHMARKS[entry.dataset].load_undivided("local", DataRequest(data_root, None, 8))
         scored = score_entry(entry, data.test.targets.numpy(), data.classes)
-        found.append(scored)
+        means.append(scored)
         typer.echo(f"{scored.dataset}: {scored.metric} {100 * scored.mean:.2f} over {len(scored.values)} seeds")
         if scored.warning:
             typer.echo(f"  {scored.warning}", err=True)
-    typer.echo(f"mean of {len(found)}: {100 * sum(one.mean for one in found) / len(found):.2f}")
+    typer.echo(f"mean of {len(means)}: {100 * sum(scored_set.mean for scored_set in means) / len(means):.2f}")

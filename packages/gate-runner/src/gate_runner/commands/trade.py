@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Unpack
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gate_runner.commands.options import AsJson
-from gate_runner.options import Options
 from gate_runner.signatures import as_command
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ def trade(
     page: Annotated[Path, typer.Option(help="The page to write.")] = Path("trade.html"),
     runs: Annotated[Path, typer.Option(help="Where runs of encoders go, a folder each.")] = Path("runs"),
     json: AsJson = False,
-    **options: Unpack[Options],
+    **options: Any,
 ) -> None:
     """Say what an encoder gained and lost: recognition, composition, retrieval, own data, paired by item.
 

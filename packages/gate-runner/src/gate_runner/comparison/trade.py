@@ -10,23 +10,8 @@ from gate_runner.comparison.contrast import Contrast
 from gate_runner.comparison.contrasts import compare_runs
 from gate_runner.errors import UsageError
 from gate_runner.runs.stored import StoredRun
+from gate_runner.tasks.registry import known_task_type
 
-SIDES = {
-    "suite": "composition",
-    "pair-scoring": "composition",
-    "caption-choice": "composition",
-    "image-text": "retrieval",
-    "image-retrieval": "retrieval",
-    "knn": "recognition",
-    "clustering": "recognition",
-    "image-classification": "recognition",
-    "elevater": "recognition",
-    "multi-label": "recognition",
-    "few-shot": "recognition",
-    "few-shot-gate": "recognition",
-    "zero-shot": "recognition",
-}
-"""What a task type asks for; others are ``"other tasks"``, and what lies in files of one's own ``"own data"``."""
 _NORMAL = 1.959964
 
 
@@ -117,7 +102,7 @@ def trade_between(
     by_kind: dict[str, list[Contrast]] = {}
     for contrast in compared.contrasts:
         own = contrast.source == "file"
-        kind = "own data" if own else SIDES.get(tasks[contrast.name], "other tasks")
+        kind = "own data" if own else known_task_type(tasks[contrast.name]).side or "other tasks"
         by_kind.setdefault(kind, []).append(contrast)
     sides = tuple(_side(kind, contrasts) for kind, contrasts in by_kind.items())
     names = {contrast.name: side.kind for side in sides for contrast in side.contrasts}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from gate_runner.errors import UsageError
 
 if TYPE_CHECKING:
-    from gate_runner.benchmarks.benchmark import Benchmark
+    from gate_runner.benchmark import Benchmark
     from gate_runner.settings import Settings
 
 

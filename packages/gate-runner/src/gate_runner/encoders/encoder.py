@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from gate_runner.encoders.blocks import Blocks, GiveBlocks, layout, summary
 from gate_runner.errors import EncoderError, MissingCapabilityError, UsageError
-from gate_runner.memory import is_out_of_memory
+from gate_runner.machine import is_out_of_memory
 
 if TYPE_CHECKING:
     from gate_runner.encoders.detectors import Detector

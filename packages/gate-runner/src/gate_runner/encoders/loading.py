@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from gate_runner.encoders.named import spec_of_file
 from gate_runner.encoders.spec import ENTRY_POINTS, EncoderSpec, parse_spec
-from gate_runner.errors import EncoderError
+from gate_runner.errors import EncoderError, UsageError
+from gate_runner.setting_values import device_in
 
 if TYPE_CHECKING:
     from gate_runner.encoders.encoder import Encoder
@@ -53,9 +54,9 @@ def load_named_encoder(named: str, file: Path, *, chosen: str | None = None, dev
 def _made(spec: EncoderSpec) -> Encoder:
     """By the loader of the spec's source, whose module is imported only now."""
     if spec.source == "micro-clip":
-        from gate_runner.encoders import micro
+        from gate_runner.encoders import micro_clip
 
-        return micro.load(spec)
+        return micro_clip.load(spec)
     if spec.source == "open_clip":
         from gate_runner.encoders import open_clip_models
 
@@ -90,3 +91,25 @@ def _made(spec: EncoderSpec) -> Encoder:
         return own.load(spec)
     (point,) = entry_points(group=ENTRY_POINTS, name=spec.source)
     return own.adopt(point.load()(spec.name), spec.text)
+
+
+def device_for(asked: str) -> str:
+    """A torch device: ``"auto"`` is the first GPU where there is one.
+
+    Example:
+        >>> device_for("cpu")
+        'cpu'
+    """
+    import torch
+
+    if asked == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    device_in(asked)
+    if asked.startswith("cuda"):
+        there = torch.cuda.device_count()
+        if int(asked.partition(":")[2] or 0) >= there:
+            found = f"{there} GPU{'s' * (there > 1)}: cuda:0 to cuda:{there - 1}" if there else "no GPU"
+            raise UsageError(
+                f"--device {asked}: torch finds {found} on this machine; --device auto takes what is there"
+            )
+    return asked

@@ -1,8 +1,10 @@
-"""Two small images and two words through a new encoder, before anything is trained on what it gives."""
+"""The first pictures and words through an encoder: whether what it gives can be used, at 16 bits too, and how fast."""
 
 from __future__ import annotations
 
-from typing import Any
+import statistics
+import time
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor
@@ -10,6 +12,10 @@ from torch import Tensor
 from gate_runner.encoders.encoder import Encoder
 from gate_runner.encoders.outputs import kept
 from gate_runner.errors import EncoderError
+
+if TYPE_CHECKING:
+    from gate_data.data import Data
+    from gate_runner.settings import Settings
 
 
 def probe(encoder: Encoder) -> dict[str, Any]:
@@ -72,3 +78,53 @@ def _check(encoder: Encoder, what: str, found: Tensor, expected: tuple[str, ...]
             f"encoder {encoder.spec!r}: {what} gave NaN or infinity in {bad} of {found.numel()} values, "
             f"shape {tuple(found.shape)}"
         )
+
+
+AGREEMENT = 2e-2
+"""Differences of features in bfloat16 from those in float32, as a share of their root mean square, that are taken."""
+_PICTURES = 32
+
+
+def chosen_precision(encoder: Encoder, settings: Settings, data: Data[Any]) -> Literal["float32", "bfloat16"]:
+    """In what an encoder that stays frozen computes its features.
+
+    ``"auto"`` is bfloat16 on a GPU that has it, where the first pictures give the same to `AGREEMENT`.
+    """
+    if settings.tune != "frozen" or encoder.detector is not None or settings.precision == "float32":
+        return "float32"
+    if settings.precision == "bfloat16":
+        return "bfloat16"
+    if encoder.device.type != "cuda" or not torch.cuda.is_bf16_supported():
+        return "float32"
+    split = next((part for part in (data.train, data.validation, data.test) if len(part)), data.test)
+    images = split.images[: min(_PICTURES, len(split))]
+    flat = images.reshape(-1, *images.shape[-3:])[:_PICTURES]
+    return "bfloat16" if agrees(encoder, flat) else "float32"
+
+
+def agrees(encoder: Encoder, images: torch.Tensor) -> bool:
+    """Whether an encoder's features of some pictures in bfloat16 are those in float32, to `AGREEMENT`.
+
+    Example:
+        >>> from gate_runner.encoders import load_encoder
+        >>> agrees(load_encoder("micro-clip/random"), torch.zeros(2, 3, 64, 64, dtype=torch.uint8))
+        True
+    """
+    features = {}
+    for encoder.precision in ("float32", "bfloat16"):
+        features[encoder.precision] = encoder.encode_image(images)
+    encoder.precision = "float32"
+    full, half = features["float32"], features["bfloat16"]
+    size = full.square().mean().sqrt()
+    return bool(torch.isfinite(half).all()) and float((half - full).square().mean().sqrt()) <= AGREEMENT * float(size)
+
+
+def latency(encoder: Encoder, repeats: int = 3) -> float:
+    """Median seconds for a batch of one picture that is in memory already."""
+    image = torch.zeros(1, 3, encoder.image_size, encoder.image_size, dtype=torch.uint8)
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        encoder.encode_image(image).cpu()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)

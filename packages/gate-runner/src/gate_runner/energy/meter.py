@@ -1,4 +1,4 @@
-"""A meter for one part of a run: what processor and GPU took in each phase."""
+"""A meter for one part of a run: what processor and GPU took in each phase, from the counters that they keep."""
 
 from __future__ import annotations
 
@@ -6,10 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
-
-from gate_runner.energy.nvml import GpuCounter
-from gate_runner.energy.rapl import POWERCAP, RaplCounter
+from typing import Any, NamedTuple, Protocol
 
 _POLL_SECONDS = 20.0
 """Processor counters turn over after some 10 minutes at full load; looking more often than that loses nothing."""
@@ -20,6 +17,108 @@ class Counter(Protocol):
 
     def joules(self) -> float:
         """Joules so far."""
+
+
+class GpuCounter:
+    """Joules of the GPU that a run uses.
+
+    Args:
+        device: the torch device, e.g. ``"cuda:0"``.
+
+    Raises:
+        OSError: the run uses no GPU, the extra ``energy`` is missing, or the GPU keeps no counter; the message says
+            which.
+    """
+
+    def __init__(self, device: str) -> None:
+        if not device.startswith("cuda"):
+            raise OSError("the run used no GPU")
+        try:
+            import pynvml
+        except ImportError:
+            raise OSError("nvidia-ml-py is not installed (pip install 'gate-runner[energy]')") from None
+        self.nvml: Any = pynvml
+        try:
+            pynvml.nvmlInit()
+            self.handle = pynvml.nvmlDeviceGetHandleByUUID(_identity(device))
+        except pynvml.NVMLError as error:
+            raise OSError(f"NVML: {error}") from None
+        self.start = 0.0
+        self.start = self.joules()
+
+    def joules(self) -> float:
+        """Joules since this object was made."""
+        try:
+            millijoules = self.nvml.nvmlDeviceGetTotalEnergyConsumption(self.handle)
+        except self.nvml.NVMLError as error:
+            raise OSError(f"NVML: {error}") from None
+        return float(millijoules) / 1000 - self.start
+
+
+def _identity(device: str) -> str:
+    """The driver's name for a torch device, which holds whatever CUDA_VISIBLE_DEVICES says."""
+    import torch
+
+    properties = torch.cuda.get_device_properties(torch.device(device))
+    uuid = str(properties.uuid)
+    return uuid if uuid.startswith("GPU-") else f"GPU-{uuid}"
+
+
+POWERCAP = Path("/sys/class/powercap")
+
+
+class _Zone(NamedTuple):
+    counter: Path
+    turns_over_at: int
+
+
+class RaplCounter:
+    """Joules of all processor packages and, where it is counted apart, their memory.
+
+    Args:
+        root: folder of the counters.
+
+    Raises:
+        OSError: there are none, or this user may not read them; the message says which.
+
+    Numerics:
+        A counter turns over at ``max_energy_range_uj``; one turn between two calls of `joules` is seen and added, two
+        are not, so `joules` must be called at least every few minutes.
+    """
+
+    def __init__(self, root: Path = POWERCAP) -> None:
+        zones = sorted(root.glob("intel-rapl:*")) if root.is_dir() else []
+        wanted = [zone for zone in zones if _name(zone).startswith(("package", "dram"))]
+        if not wanted:
+            raise OSError(f"no counters under {root}")
+        self.zones = [_Zone(zone / "energy_uj", _whole(zone / "max_energy_range_uj")) for zone in wanted]
+        self.latest = [_whole(zone.counter) for zone in self.zones]
+        self.microjoules = 0
+
+    def joules(self) -> float:
+        """Joules since this object was made."""
+        for index, zone in enumerate(self.zones):
+            now = _whole(zone.counter)
+            step = now - self.latest[index]
+            self.microjoules += step if step >= 0 else step + zone.turns_over_at
+            self.latest[index] = now
+        return self.microjoules / 1e6
+
+
+def _name(zone: Path) -> str:
+    try:
+        return (zone / "name").read_text().strip()
+    except OSError:
+        return ""
+
+
+def _whole(path: Path) -> int:
+    try:
+        return int(path.read_text())
+    except PermissionError:
+        raise OSError(f"{path} is readable for root only") from None
+    except (OSError, ValueError) as error:
+        raise OSError(f"{path} cannot be read: {type(error).__name__}") from None
 
 
 class EnergyMeter:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from gate_runner.executors.executor import Executor, Opening, Postponed
-from gate_runner.executors.making import executor_names, make_executor
-from gate_runner.executors.run import run
+from gate_runner.executors.run import executor_names, make_executor, run
 
 __all__ = ["Executor", "Opening", "Postponed", "executor_names", "make_executor", "run"]

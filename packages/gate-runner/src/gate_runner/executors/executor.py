@@ -1,17 +1,24 @@
-"""What an executor is."""
+"""What an executor is, and the plainest of them, which computes in this process."""
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from gate_runner.runs.results import SCHEMA
+from gate_runner.executors.threads import thread_settings
+from gate_runner.files import BusyError
+from gate_runner.machine import circumstances
+from gate_runner.runs.compute import run_part
+from gate_runner.runs.observers import Observer
+from gate_runner.runs.part import Part
+from gate_runner.runs.request import RunRequest
+from gate_runner.runs.results import SCHEMA, Result
 
 if TYPE_CHECKING:
-    from gate_runner.runs.observers import Observer
-    from gate_runner.runs.part import Part
-    from gate_runner.runs.results import Result
+    from gate_runner.encoders.encoder import Encoder
     from gate_runner.settings import Settings
 
 
@@ -82,3 +89,55 @@ class Executor(Protocol):
 
     def close(self) -> None:
         """Stop everything that still runs; called once, also after an interruption."""
+
+
+class HereExecutor:
+    """Loads the encoder once, or takes the one that the request holds.
+
+    Args:
+        request: what is to be run.
+    """
+
+    def __init__(self, request: RunRequest) -> None:
+        self.request = request
+        if "torch" not in sys.modules:  # else it has its threads
+            os.environ.update(thread_settings())
+
+    def open(self) -> Opening:
+        """Load the encoder and describe it."""
+        from gate_runner.encoders import load_encoder
+        from gate_runner.encoders.loading import device_for
+        from gate_runner.encoders.probe import probe
+
+        encoder, device = self.request.encoder, device_for(self.request.settings.device)
+        if isinstance(encoder, str):
+            self.encoder: Encoder = load_encoder(encoder, device=device)
+        else:
+            encoder.to(device)
+            encoder.outputs = probe(encoder)
+            self.encoder = encoder
+        self.description = self.encoder.describe()
+        return Opening(self.description, circumstances(), self.encoder.outputs)
+
+    def run(self, parts: Sequence[Part], observer: Observer) -> Iterator[Result | Postponed]:
+        """Compute one part after another."""
+        for part in parts:
+            try:
+                yield self._attempt(part, observer)
+            except BusyError as error:
+                yield Postponed(part.name, part.seed, error.owner)
+
+    def close(self) -> None:
+        """Nothing to stop."""
+
+    def _attempt(self, part: Part, observer: Observer) -> Result:
+        def progress(phase: str, done: int, total: int) -> None:
+            observer.progress(part.name, part.seed, phase, done, total)
+
+        retries = self.request.settings.retries
+        while True:
+            observer.started(part.name, part.seed)
+            result = run_part(part, self.encoder, self.description, progress)
+            if result.status != "failed" or retries == 0:
+                return result
+            retries -= 1

@@ -40,11 +40,11 @@ class LocalExecutor:
         """Start the first worker, and see from it how many GPUs there are."""
         opening = self.slots[0].open()
         gpus = len(opening.circumstances["hardware"]["gpus"])
-        each = self.settings.num_processes
-        if self.settings.device == "auto" and 0 < gpus < each:
-            raise UsageError(f"--num-processes {each}: each has a GPU of its own, and there are {gpus}")
+        processes = self.settings.num_processes
+        if self.settings.device == "auto" and 0 < gpus < processes:
+            raise UsageError(f"--num-processes {processes}: each has a GPU of its own, and there are {gpus}")
         if self.settings.device == "auto" and gpus > 0:
-            self.slots += [self._slot(f"cuda:{index}") for index in range(each, gpus - each + 1, each)]
+            self.slots += [self._slot(f"cuda:{index}") for index in range(processes, gpus - processes + 1, processes)]
         elif not self.settings.device.startswith("cuda"):
             self.slots += [self._slot(self.settings.device) for _ in range(1, self.settings.workers)]
         for slot in self.slots:

@@ -53,7 +53,7 @@ class RayExecutor:
         """Describe the encoder here, and join the cluster."""
         self.opening = described(self.request)
         if not self.ray.is_initialized():
-            here = {}
+            resources = {}
             if self.address is None and not os.environ.get("RAY_ADDRESS"):
                 if self.ray.util.get_node_ip_address() != _LOOPBACK:
                     raise UsageError(
@@ -61,13 +61,13 @@ class RayExecutor:
                         "reaches it can run code; set RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=0 before it is imported, or "
                         "name a cluster with --setting executor_options=address=…"
                     )
-                here = {"num_cpus": self.cluster_cpus, "include_dashboard": False, "_temp_dir": self.temp_dir}
-                here["_node_ip_address"] = _LOOPBACK
+                resources = {"num_cpus": self.cluster_cpus, "include_dashboard": False, "_temp_dir": self.temp_dir}
+                resources["_node_ip_address"] = _LOOPBACK
             self.ray.init(
                 address=self.address,
                 log_to_driver=False,
                 logging_level="ERROR",
-                **{name: value for name, value in here.items() if value is not None},
+                **{name: value for name, value in resources.items() if value is not None},
             )
             self.started = True
         if self.gpus is None:
@@ -81,24 +81,24 @@ class RayExecutor:
             num_cpus=self.cpus, num_gpus=self.gpus, max_retries=self.request.settings.retries, retry_exceptions=False
         )
         self.pending = {task.remote(order(part, self.opening)): part for part in parts}
-        told: set[tuple[str, int]] = set()
+        started: set[tuple[str, int]] = set()
         while self.pending:
             ready, _ = self.ray.wait(list(self.pending), num_returns=1, timeout=_LOOK)
-            tell_started(list(self.pending.values()), told, observer)
-            for one in ready:
-                part = self.pending.pop(one)
+            tell_started(list(self.pending.values()), started, observer)
+            for reference in ready:
+                part = self.pending.pop(reference)
                 try:
-                    yield outcome_of(part, self.ray.get(one))
+                    yield outcome_of(part, self.ray.get(reference))
                 except self.ray.exceptions.RayTaskError as error:
                     raise error.cause from None
                 except self.ray.exceptions.RayError as error:
-                    what = next(iter(str(error).splitlines()), "") or type(error).__name__
-                    yield failed(part, self.opening, f"its Ray worker was lost: {what}")
+                    reason = next(iter(str(error).splitlines()), "") or type(error).__name__
+                    yield failed(part, self.opening, f"its Ray worker was lost: {reason}")
 
     def close(self) -> None:
         """Stop what still runs, and leave the cluster."""
         if self.ray.is_initialized():
-            for one in self.pending:
-                self.ray.cancel(one, force=True)
+            for task in self.pending:
+                self.ray.cancel(task, force=True)
             if self.started:
                 self.ray.shutdown()

@@ -62,8 +62,8 @@ def compute(values: Mapping[str, Any]) -> dict[str, Any]:
     part.folder.check(opening.identity(part.settings))
     device = part.settings.device
     key = json.dumps([part.encoder, device, values["directory"], os.environ.get("CUDA_VISIBLE_DEVICES")])
-    for other in [name for name in _SLOTS if name != key]:
-        _SLOTS.pop(other).close()
+    for slot_name in [name for name in _SLOTS if name != key]:
+        _SLOTS.pop(slot_name).close()
     if key not in _SLOTS:
         _SLOTS[key] = Slot(part.encoder, device, directory=values["directory"])
         _SLOTS[key].opening = opening
@@ -80,12 +80,12 @@ def outcome_of(part: Part, answer: Mapping[str, Any]) -> Result | Postponed:
     return Result.from_mapping(answer["result"], part.name)
 
 
-def tell_started(parts: Sequence[Part], told: set[tuple[str, int]], observer: Observer) -> None:
+def tell_started(parts: Sequence[Part], started: set[tuple[str, int]], observer: Observer) -> None:
     """Tell of the parts that have begun somewhere since the last look: their lock files are there."""
     for part in parts:
         key = (part.name, part.seed)
-        if key not in told and part.folder.lock_file(part.name, part.seed).exists():
-            told.add(key)
+        if key not in started and part.folder.lock_file(part.name, part.seed).exists():
+            started.add(key)
             observer.started(part.name, part.seed)
 
 
@@ -108,10 +108,10 @@ def _number(text: str) -> int | float | str:
     return text
 
 
-def take(options: dict[str, Any], known: Mapping[str, Any], executor: str) -> Iterator[Any]:
+def take(options: dict[str, Any], available: Mapping[str, Any], executor: str) -> Iterator[Any]:
     """The values of known options, in their order, with defaults."""
-    extra = sorted(set(options) - set(known))
+    extra = sorted(set(options) - set(available))
     if extra:
-        raise UsageError(f"the {executor} executor has no option {extra[0]!r}; it has: {', '.join(known)}")
-    for name, default in known.items():
+        raise UsageError(f"the {executor} executor has no option {extra[0]!r}; it has: {', '.join(available)}")
+    for name, default in available.items():
         yield options.get(name, default)

@@ -1,21 +1,20 @@
-"""The run itself: every check first, then the parts that are missing, each kept as soon as it is there."""
+"""The run itself: every check first, then an executor computes the parts that are missing, and each is kept."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from importlib.metadata import entry_points
 
-from gate_runner.configuration import as_values
-from gate_runner.executors.executor import Executor, Postponed
-from gate_runner.executors.here import HereExecutor
-from gate_runner.executors.making import make_executor
-from gate_runner.runs.circumstances import command, own_files
+from gate_runner.errors import unknown
+from gate_runner.executors.executor import Executor, HereExecutor, Postponed
+from gate_runner.files import BusyError
+from gate_runner.machine import command
 from gate_runner.runs.display import PlainDisplay
 from gate_runner.runs.folder import RunFolder, stored_plan
-from gate_runner.runs.lock import BusyError
 from gate_runner.runs.observers import Audience, Observer, Planned
 from gate_runner.runs.part import Part
-from gate_runner.runs.request import RunRequest, parts_of
+from gate_runner.runs.request import RunRequest, as_values, own_files, parts_of
 from gate_runner.runs.results import Result
 
 _LOOK_AGAIN = 0.5
@@ -49,7 +48,7 @@ def run(request: RunRequest, display: Observer | None = None, observers: Sequenc
         ['ok']
     """
     audience = Audience([display or PlainDisplay(), *observers])
-    parts, found = parts_of(request), dict[tuple[str, int], Result]()
+    parts, results_of = parts_of(request), dict[tuple[str, int], Result]()
     folder, apart = RunFolder(request.output), request.settings.isolate != "none"
     # where all seems to be there, nothing is computed: another process would only take its time to start
     finished = apart and all(folder.result_file(part.name, part.seed).exists() for part in parts)
@@ -61,47 +60,47 @@ def run(request: RunRequest, display: Observer | None = None, observers: Sequenc
         folder.check(identity)
         digests: dict[tuple[str, ...], str] = {}
         for part in parts:
-            there = part.finished()
-            if there is not None:
-                part.check_data(there, int(opening.description["image_size"]), digests)
-                found[part.name, part.seed] = there
-        left = _missing(parts, found)
-        if left and finished:
+            stored = part.finished()
+            if stored is not None:
+                part.check_data(stored, int(opening.description["image_size"]), digests)
+                results_of[part.name, part.seed] = stored
+        missing = _missing(parts, results_of)
+        if missing and finished:
             executor.close()
             executor = make_executor(request)
             opening = executor.open()
-        if left:
+        if missing:
             own = own_files(request.benchmarks, request.output)
             about = {"command": command(), "request": as_values(request), **own}
             folder.claim(identity, {**about, **opening.circumstances})
         expected = stored_plan(request.output)
-        audience.planned([_planned(part, expected, found) for part in parts])
-        while left:
-            for outcome in executor.run(left, audience):
+        audience.planned([_planned(part, expected, results_of) for part in parts])
+        while missing:
+            for outcome in executor.run(missing, audience):
                 if isinstance(outcome, Postponed):
                     audience.postponed(*outcome)
                 else:
-                    found[outcome.name, outcome.seed] = outcome
+                    results_of[outcome.name, outcome.seed] = outcome
                     audience.finished(outcome)
-            left = _missing(parts, found)
-            while left and all(_busy(part) for part in left):
+            missing = _missing(parts, results_of)
+            while missing and all(_busy(part) for part in missing):
                 time.sleep(_LOOK_AGAIN)
     finally:
         executor.close()
-    results = [found[part.name, part.seed] for part in parts]
+    results = [results_of[part.name, part.seed] for part in parts]
     audience.closed(results)
     return results
 
 
-def _planned(part: Part, expected: dict[tuple[str, int], float], found: dict[tuple[str, int], Result]) -> Planned:
+def _planned(part: Part, expected: dict[tuple[str, int], float], results_of: dict[tuple[str, int], Result]) -> Planned:
     key = (part.name, part.seed)
     trained = part.settings.tune != "frozen"
     steps = bool(part.benchmark.training.get("steps"))
-    return Planned(*key, expected.get(key, part.benchmark.cost), key in found, key in expected, trained, steps)
+    return Planned(*key, expected.get(key, part.benchmark.cost), key in results_of, key in expected, trained, steps)
 
 
-def _missing(parts: Sequence[Part], found: dict[tuple[str, int], Result]) -> list[Part]:
-    return [part for part in parts if (part.name, part.seed) not in found]
+def _missing(parts: Sequence[Part], results_of: dict[tuple[str, int], Result]) -> list[Part]:
+    return [part for part in parts if (part.name, part.seed) not in results_of]
 
 
 def _busy(part: Part) -> bool:
@@ -111,3 +110,71 @@ def _busy(part: Part) -> bool:
             return False
     except BusyError:
         return True
+
+
+ENTRY_POINTS = "gate_runner.executors"
+"""Entry-point group of plug-ins: each value is a function from a `RunRequest` to an `Executor`."""
+
+
+def _local(request: RunRequest) -> Executor:
+    from gate_runner.executors.local import LocalExecutor
+
+    return LocalExecutor(request)
+
+
+def _ray(request: RunRequest) -> Executor:
+    from gate_runner.executors.ray_cluster import RayExecutor
+
+    return RayExecutor(request)
+
+
+def _slurm(request: RunRequest) -> Executor:
+    from gate_runner.executors.slurm import SlurmExecutor
+
+    return SlurmExecutor(request)
+
+
+_MAKERS: dict[str, Callable[[RunRequest], Executor]] = {"local": _local, "ray": _ray, "slurm": _slurm}
+
+
+def executor_names() -> list[str]:
+    """The names that ``--executor`` takes, plug-ins last.
+
+    Example:
+        >>> executor_names()[:3]
+        ['local', 'ray', 'slurm']
+    """
+    return [*_MAKERS, *(point.name for point in entry_points(group=ENTRY_POINTS))]
+
+
+def make_executor(request: RunRequest) -> Executor:
+    """The executor that a request asks for.
+
+    Args:
+        request: its settings ``executor``, ``isolate`` and ``executor_options`` decide.
+
+    Returns:
+        The executor, not yet opened.
+
+    Raises:
+        UsageError: no executor has this name, or its options are wrong.
+        ImportError: it needs an extra that is not installed; the message names it.
+
+    Example:
+        >>> from pathlib import Path
+        >>> request = RunRequest([], "micro-clip", Path("runs/x"))
+        >>> type(make_executor(request)).__name__
+        'HereExecutor'
+    """
+    if request.settings.isolate == "none":
+        from gate_runner.executors.executor import HereExecutor
+
+        return HereExecutor(request)
+    name = request.settings.executor
+    if name in _MAKERS:
+        return _MAKERS[name](request)
+    plugins = list(entry_points(group=ENTRY_POINTS, name=name))
+    if not plugins:
+        raise unknown("executor", name, executor_names())
+    plugin: Executor = plugins[0].load()(request)
+    return plugin

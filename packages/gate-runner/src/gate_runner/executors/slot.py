@@ -19,9 +19,9 @@ from gate_runner.encoders.outputs import agree
 from gate_runner.errors import EncoderError, StorageError
 from gate_runner.executors.executor import Opening, Postponed
 from gate_runner.executors.worker import COMMAND
-from gate_runner.memory import killed_for_memory
+from gate_runner.files import BusyError
+from gate_runner.machine import killed_for_memory
 from gate_runner.runs.display import clock
-from gate_runner.runs.lock import BusyError
 from gate_runner.runs.part import Part, halved
 from gate_runner.runs.results import Result
 
@@ -101,16 +101,16 @@ class Slot:
 
     def run(self, part: Part, started: Callable[[], None], tell: Tell) -> Result | Postponed:
         """Compute a part; a crash, or a time limit, is its reason. Loading the encoder does not count as time."""
-        left = part.settings.retries
+        retries = part.settings.retries
         while True:
             started()
             outcome = self._attempt(part, tell)
             if isinstance(outcome, Part):  # killed for want of memory: smaller, and no retry used up
                 part = outcome
                 continue
-            if isinstance(outcome, Postponed) or outcome.status != "failed" or left == 0:
+            if isinstance(outcome, Postponed) or outcome.status != "failed" or retries == 0:
                 return outcome
-            left -= 1
+            retries -= 1
 
     def close(self) -> None:
         """Stop the worker, whatever it does; may be called from any thread."""

@@ -76,9 +76,9 @@ class SlurmExecutor:
         with self.executor.batch():
             jobs = [self.executor.submit(PartJob(), order(part, self.opening)) for part in parts]
         self.pending = list(zip(jobs, parts, strict=True))
-        told: set[tuple[str, int]] = set()
+        started: set[tuple[str, int]] = set()
         while self.pending:
-            tell_started([part for _, part in self.pending], told, observer)
+            tell_started([part for _, part in self.pending], started, observer)
             over = [(job, part) for job, part in self.pending if job.done()]
             for job, part in over:
                 self.pending.remove((job, part))

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TextIO
 
 from gate_runner.errors import StorageError, UsageError
-from gate_runner.runs.lock import BusyError
+from gate_runner.files import BusyError
 
 if TYPE_CHECKING:
     from gate_runner.encoders.encoder import Encoder
@@ -78,11 +78,11 @@ class Worker:
 
     def open(self, encoder: str, device: str) -> dict[str, Any]:
         """Load the encoder."""
-        from gate_runner.encoders.device import device_for
+        from gate_runner.encoders.loading import device_for
 
         try:
             from gate_runner.encoders import load_encoder
-            from gate_runner.runs.circumstances import circumstances
+            from gate_runner.machine import circumstances
 
             self.encoder = load_encoder(encoder, device=device_for(device))
             self.description = self.encoder.describe()
@@ -90,8 +90,8 @@ class Worker:
             return {"event": "refused", "reason": " ".join(str(error).split()) or type(error).__name__}
         except Exception as error:
             logging.getLogger(__name__).debug("the encoder cannot be loaded", exc_info=True)
-            said = " ".join(str(error).split())
-            return {"event": "refused", "reason": f"encoder {encoder!r}: {type(error).__name__}: {said}".rstrip(": ")}
+            text = " ".join(str(error).split())
+            return {"event": "refused", "reason": f"encoder {encoder!r}: {type(error).__name__}: {text}".rstrip(": ")}
         return {
             "event": "opened",
             "description": self.description,

@@ -209,9 +209,9 @@ class FeatureCache:
     ) -> Rows:
         """Features of inputs that are read ahead of the encoder; see `rows`."""
         encoded = self.encoded[kind]
-        asked = _Asked(name, kind, inputs, size, progress)
+        request = _Asked(name, kind, inputs, size, progress)
         if self.folder is None:
-            return self._held(asked)
+            return self._held(request)
         while True:
             digests = inputs.digests()
             missing: Sequence[int] = range(len(inputs))
@@ -230,9 +230,9 @@ class FeatureCache:
                 if digests is None and inputs.digests() is not None:
                     continue
                 try:
-                    self._write(asked, Shelf(path.parent), path, missing)
+                    self._write(request, Shelf(path.parent), path, missing)
                 except _NoRoomError as error:
-                    return self._without_disk(asked, error)
+                    return self._without_disk(request, error)
         self.reused[kind] += len(np.unique(digests)) - (self.encoded[kind] - encoded)
         rows = shelf.rows(digests)
         needed = len(rows) * rows.row_bytes
@@ -244,7 +244,7 @@ class FeatureCache:
         held: Tensor = rows.lean()[:]
         return held
 
-    def _write(self, asked: _Asked, shelf: Shelf, path: Path, numbers: Sequence[int]) -> None:
+    def _write(self, request: _Asked, shelf: Shelf, path: Path, numbers: Sequence[int]) -> None:
         """Encode what no segment holds into a new one, from where a killed writer stopped.
 
         Raises:
@@ -258,12 +258,12 @@ class FeatureCache:
             path.unlink(missing_ok=True)
         if writer is None:
             log.unlink(missing_ok=True)
-        seen = set(digests)
+        stored = set(digests)
 
         def wanted(digest: bytes) -> bool:
-            return digest not in seen and not shelf.holds(digest)
+            return digest not in stored and not shelf.holds(digest)
 
-        for batch, rows in self._encoded(asked, numbers, seen, wanted):
+        for batch, rows in self._encoded(request, numbers, stored, wanted):
             if writer is None:
                 needed = count * math.prod(rows.shape[1:]) * rows.element_size()
                 if not self._room_for(needed):
@@ -275,7 +275,7 @@ class FeatureCache:
             with _room(path, log):
                 with log.open("ab") as file:
                     file.write(b"".join(digest.ljust(WIDTH, b"\0") for digest in batch))
-                writer.append(_of_type(writer.dtype, rows, asked.name))
+                writer.append(_of_type(writer.dtype, rows, request.name))
             digests += batch
         if writer is not None:
             writer.cut()
@@ -283,73 +283,73 @@ class FeatureCache:
         log.unlink(missing_ok=True)
 
     def _encoded(
-        self, asked: _Asked, numbers: Sequence[int], seen: set[bytes], wanted: Callable[[bytes], bool]
+        self, request: _Asked, numbers: Sequence[int], stored: set[bytes], is_missing: Callable[[bytes], bool]
     ) -> Iterator[tuple[list[bytes], Tensor]]:
         """Batches of the inputs that are wanted, each once: their digests, and what the encoder gives of them."""
         batch: list[tuple[bytes, Any]] = []
-        total = len(asked.inputs)
+        total = len(request.inputs)
         passed = total - len(numbers)
         begun = time.perf_counter()
-        with contextlib.closing(asked.inputs.read(numbers, wanted, 2 * asked.size)) as read:
-            for digest, given in read:
+        with contextlib.closing(request.inputs.read(numbers, is_missing, 2 * request.size)) as read:
+            for digest, sample in read:
                 passed += 1
-                if given is not None and digest not in seen:
-                    seen.add(digest)
-                    batch.append((digest, given))
-                if batch and (len(batch) == asked.size or passed == total):
+                if sample is not None and digest not in stored:
+                    stored.add(digest)
+                    batch.append((digest, sample))
+                if batch and (len(batch) == request.size or passed == total):
                     ready = time.perf_counter()
-                    features = self._features(asked, [given for _, given in batch])
+                    features = self._features(request, [sample for _, sample in batch])
                     done = time.perf_counter()
                     self._spend(wait=ready - begun, encoder=done - ready)
                     self.rates.append(len(batch) / max(1e-9, done - begun))
-                    yield [each for each, _ in batch], features
+                    yield [key for key, _ in batch], features
                     begun, batch = time.perf_counter(), []
-                    asked.progress(passed, total)
-        self._spend(**asked.inputs.spent)
+                    request.progress(passed, total)
+        self._spend(**request.inputs.spent)
 
     def _spend(self, **seconds: float) -> None:
-        for what, more in seconds.items():
-            self.spent[what] = self.spent.get(what, 0.0) + more
+        for activity, more in seconds.items():
+            self.spent[activity] = self.spent.get(activity, 0.0) + more
 
-    def _features(self, asked: _Asked, given: Sequence[Any]) -> Tensor:
-        self.encoded[asked.kind] += len(given)
-        return asked.inputs.encode(given).cpu()
+    def _features(self, request: _Asked, samples: Sequence[Any]) -> Tensor:
+        self.encoded[request.kind] += len(samples)
+        return request.inputs.encode(samples).cpu()
 
-    def _without_disk(self, asked: _Asked, why: _NoRoomError) -> Rows:
+    def _without_disk(self, request: _Asked, why: _NoRoomError) -> Rows:
         """Rows in memory while they fit there, else made whenever they are asked for."""
 
         def encode(numbers: Tensor) -> Tensor:
-            read = asked.inputs.read(numbers.tolist(), lambda digest: True, len(numbers))
-            return self._features(asked, [given for _, given in read])
+            read = request.inputs.read(numbers.tolist(), lambda digest: True, len(numbers))
+            return self._features(request, [sample for _, sample in read])
 
         first = encode(torch.zeros(1, dtype=torch.long))
-        if len(asked.inputs) * math.prod(first.shape[1:]) * first.element_size() <= self.in_memory:
+        if len(request.inputs) * math.prod(first.shape[1:]) * first.element_size() <= self.in_memory:
             if why.full:
-                _LOG.warning("features of %s are kept in memory alone: %s", asked.name, why)
-            return self._held(asked)
+                _LOG.warning("features of %s are kept in memory alone: %s", request.name, why)
+            return self._held(request)
         if why.full and not self.again:
             raise DataError(f"features: {why}; --feature-cache caps them, --encode-again does without") from why
-        _LOG.warning("features of %s are encoded again whenever they are needed: %s", asked.name, why)
-        self.placed[asked.name] = "encoded again"
-        return EncodedRows(encode, len(asked.inputs), asked.size)
+        _LOG.warning("features of %s are encoded again whenever they are needed: %s", request.name, why)
+        self.placed[request.name] = "encoded again"
+        return EncodedRows(encode, len(request.inputs), request.size)
 
-    def _held(self, asked: _Asked) -> Rows:
+    def _held(self, request: _Asked) -> Rows:
         """All rows in memory, each different input encoded once."""
-        count, seen, place = len(asked.inputs), set[bytes](), dict[bytes, int]()
+        count, stored, row_of = len(request.inputs), set[bytes](), dict[bytes, int]()
         rows = torch.empty(0)
-        for batch, features in self._encoded(asked, range(count), seen, lambda digest: digest not in seen):
-            if not place:
+        for batch, features in self._encoded(request, range(count), stored, lambda digest: digest not in stored):
+            if not row_of:
                 rows = torch.empty(count, *features.shape[1:], dtype=features.dtype)
-            rows[len(place) : len(place) + len(batch)] = _of_type(rows.dtype, features, asked.name)
-            place.update({digest: len(place) + at for at, digest in enumerate(batch)})
+            rows[len(row_of) : len(row_of) + len(batch)] = _of_type(rows.dtype, features, request.name)
+            row_of.update({digest: len(row_of) + at for at, digest in enumerate(batch)})
         if self.folder is not None:
             self.in_memory -= rows.nbytes
-        self.placed[asked.name] = "memory"
-        if len(place) == count:
+        self.placed[request.name] = "memory"
+        if len(row_of) == count:
             return rows
-        digests = asked.inputs.digests()
+        digests = request.inputs.digests()
         assert digests is not None  # all were read
-        return IndexedRows(rows[: len(place)].clone(), torch.tensor([place[digest] for digest in digests.tolist()]))
+        return IndexedRows(rows[: len(row_of)].clone(), torch.tensor([row_of[digest] for digest in digests.tolist()]))
 
     def _room_for(self, needed: int) -> bool:
         """Whether so many bytes fit under the cap, after the segments that were not used longest made room."""

@@ -115,10 +115,10 @@ class _Files:
         return self.about + self.pictures.listing
 
     def read(
-        self, numbers: Sequence[int], wanted: Callable[[bytes], bool], ahead: int
+        self, numbers: Sequence[int], is_missing: Callable[[bytes], bool], ahead: int
     ) -> Generator[tuple[bytes, tuple[int, Any] | None]]:
         def wants(content: bytes) -> bool:
-            return wanted(digest_of(self.about, content))
+            return is_missing(digest_of(self.about, content))
 
         looked = self.pictures.stream(numbers, wants, self.transform, ahead)
         with closing(looked):

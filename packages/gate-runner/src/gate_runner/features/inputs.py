@@ -44,13 +44,13 @@ def digests_of(inputs: Tensor | Pictures | Maps | Sequence[str]) -> Digests:
     if isinstance(inputs, Tensor):
         rows = inputs.cpu().contiguous()
         about = f"{rows.dtype} {tuple(rows.shape[1:])} ".encode()
-        found = [digest_of(about, row.reshape(-1).view(torch.uint8).numpy().data) for row in rows]
+        digests = [digest_of(about, row.reshape(-1).view(torch.uint8).numpy().data) for row in rows]
     elif isinstance(inputs, Pictures | Maps):
         about = how_read(inputs)
-        found = [digest_of(about, content) for content in inputs.contents]
+        digests = [digest_of(about, content) for content in inputs.contents]
     else:
-        found = [digest_of(b"text ", text.encode("utf-8", "surrogatepass")) for text in inputs]
-    return np.array(found, dtype=f"S{WIDTH}")
+        digests = [digest_of(b"text ", text.encode("utf-8", "surrogatepass")) for text in inputs]
+    return np.array(digests, dtype=f"S{WIDTH}")
 
 
 def how_read(inputs: Pictures | Maps, transform: str = "") -> bytes:
@@ -78,7 +78,9 @@ class Inputs(Protocol):
     def mark(self) -> bytes:
         """What stands for all digests where they are not known."""
 
-    def read(self, numbers: Sequence[int], wanted: Callable[[bytes], bool], ahead: int) -> Generator[tuple[bytes, Any]]:
+    def read(
+        self, numbers: Sequence[int], is_missing: Callable[[bytes], bool], ahead: int
+    ) -> Generator[tuple[bytes, Any]]:
         """Digest and input of each sample, in order; None where it is not wanted."""
 
     def encode(self, inputs: Sequence[Any]) -> Tensor:
@@ -110,13 +112,13 @@ class Numbered:
         return self.known.tobytes()
 
     def read(
-        self, numbers: Sequence[int], wanted: Callable[[bytes], bool], ahead: int
+        self, numbers: Sequence[int], is_missing: Callable[[bytes], bool], ahead: int
     ) -> Generator[tuple[bytes, int | None]]:
         """The numbers."""
         del ahead
         for number in numbers:
             digest = bytes(self.known[number])
-            yield digest, number if wanted(digest) else None
+            yield digest, number if is_missing(digest) else None
 
     def encode(self, inputs: Sequence[int]) -> Tensor:
         """Features of the samples with these numbers."""

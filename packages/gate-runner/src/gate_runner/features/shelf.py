@@ -21,22 +21,22 @@ from vision_adapters.rows import Rows, RowWriter, StoredRows
 class FoundRows:
     """Rows that lie in several files: the segment and the place in it of each."""
 
-    def __init__(self, segments: Mapping[int, StoredRows], segment: Tensor, place: Tensor) -> None:
-        self.segments, self.segment, self.place = segments, segment, place
+    def __init__(self, segments: Mapping[int, StoredRows], segment: Tensor, offset: Tensor) -> None:
+        self.segments, self.segment, self.place = segments, segment, offset
 
     def __len__(self) -> int:
         return len(self.segment)
 
     def __getitem__(self, rows: Any, /) -> Tensor:
         chosen = rows.cpu() if isinstance(rows, Tensor) else rows
-        segment, place = self.segment[chosen], self.place[chosen]
+        segment, offset = self.segment[chosen], self.place[chosen]
         gathered: Tensor | None = None
         for number in set(segment.tolist()):
-            here = segment == number
-            part = self.segments[number][place[here]]
+            inside = segment == number
+            part = self.segments[number][offset[inside]]
             if gathered is None:
                 gathered = part.new_empty(len(segment), *part.shape[1:])
-            gathered[here] = part
+            gathered[inside] = part
         return next(iter(self.segments.values()))[:0] if gathered is None else gathered
 
     @property
@@ -55,14 +55,14 @@ class FoundRows:
 def make_room(root: Path, most: int) -> bool:
     """Remove the segments that were not used longest until those below a folder take so many bytes; whether they do."""
     segments = sorted(_segments_below(root), key=lambda segment: segment[0])
-    taken = sum(size for _, size, _ in segments)
+    occupied = sum(size for _, size, _ in segments)
     for _, size, digests in segments:
-        if taken <= most:
+        if occupied <= most:
             break
         for end in (".digests.npy", ".npy", ".npy.done", ".part", ".lock"):
             digests.with_name(digests.name.removesuffix(".digests.npy") + end).unlink(missing_ok=True)
-        taken -= size
-    return taken <= most
+        occupied -= size
+    return occupied <= most
 
 
 def _segments_below(root: Path) -> Iterator[tuple[float, int, Path]]:
@@ -165,8 +165,8 @@ class Shelf:
         for number in used:
             with contextlib.suppress(FileNotFoundError):  # another process made room; the rows are open, and stay
                 os.utime(self.files[number])
-        segment, place = torch.from_numpy(self.segment[numbers]), torch.from_numpy(self.place[numbers])
-        return FoundRows(self.segments, segment, place)
+        segment, offset = torch.from_numpy(self.segment[numbers]), torch.from_numpy(self.place[numbers])
+        return FoundRows(self.segments, segment, offset)
 
     def finish(self, segment: str, digests: Digests) -> None:
         """Say that a segment is whole."""

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from eqsim import ClipEqSimLoss
 from gate_runner.encoders import load_encoder
-from gate_runner.encoders.device import device_for
+from gate_runner.encoders.loading import device_for
 from gate_runner.encoders.named import read_card
 from gate_runner.encoders.tuned import save_tuned
 from gate_runner.errors import EncoderError, UsageError

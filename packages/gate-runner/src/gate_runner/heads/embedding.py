@@ -61,7 +61,7 @@ def embed(
         (2, 128)
     """
     from gate_runner.encoders import load_encoder
-    from gate_runner.encoders.device import device_for
+    from gate_runner.encoders.loading import device_for
     from gate_runner.features import FeatureCache, encode_pictures
 
     path = Path(output)

@@ -163,8 +163,7 @@ def load_head(folder: Path | str, *, encoder: Encoder | nn.Module | str | None =
         ...
         gate_data.errors.DataError: ...nowhere...
     """
-    from gate_runner.encoders.device import device_for
-    from gate_runner.encoders.loading import load_named_encoder
+    from gate_runner.encoders.loading import device_for, load_named_encoder
     from gate_runner.encoders.own import adopt
     from vision_adapters.saved import head_from
 

@@ -19,10 +19,10 @@ from gate_runner.encoders.encoder import Encoder
 from gate_runner.encoders.own import adopt
 from gate_runner.errors import DataError, UsageError
 from gate_runner.features import images_at
+from gate_runner.machine import circumstances, command
 from gate_runner.monitoring.geometry import alignment, effective_rank, uniformity
-from gate_runner.runs.circumstances import circumstances, command, own_files
 from gate_runner.runs.folder import RunFolder
-from gate_runner.runs.request import Names, make_request, parts_of
+from gate_runner.runs.request import Names, make_request, own_files, parts_of
 from gate_runner.runs.results import SCHEMA, Result
 from gate_runner.settings import Settings
 from gate_runner.tasks import Job, Score, run_task

@@ -67,22 +67,22 @@ def best_subset(seconds: Mapping[str, float], budget: float) -> Choice:
     import eevee
 
     table = eevee.load_table("gate")
-    known = [name for name in ids if name in table.benchmark_ids]
+    names = [name for name in ids if name in table.benchmark_ids]
     unjudged = tuple(name for name in ids if name not in table.benchmark_ids)
-    if not known or min(seconds[name] for name in known) > budget:
-        cheapest = min(known or ids, key=lambda name: seconds[name])
+    if not names or min(seconds[name] for name in names) > budget:
+        cheapest = min(names or ids, key=lambda name: seconds[name])
         raise UsageError(
             f"no benchmark of GATE's table fits {budget:.0f} s besides the start; the cheapest, {cheapest}, takes "
             f"{seconds[cheapest]:.0f} s"
         )
     priced = replace(
-        table, benchmarks=tuple(replace(one, cost=float(seconds.get(one.id, 0.0))) for one in table.benchmarks)
+        table, benchmarks=tuple(replace(row, cost=float(seconds.get(row.id, 0.0))) for row in table.benchmarks)
     )
     chosen = eevee.select(
         priced,
         budget=budget,
-        exclude=[name for name in table.benchmark_ids if name not in known],
-        method="exhaustive" if len(known) <= _EXHAUSTIVE else "greedy-swap",
+        exclude=[name for name in table.benchmark_ids if name not in names],
+        method="exhaustive" if len(names) <= _EXHAUSTIVE else "greedy-swap",
         randoms=200,
         nested=False,
     )

@@ -44,23 +44,23 @@ def count(part: Part, few: int, size: int) -> Counted:
     Sources that make their samples ask the request how many to make, and are asked for few; the time grows with the
     number. All others are asked for as many as the run.
     """
-    asked, chosen = part.settings.limit, chosen_of(part)
+    most, chosen = part.settings.limit, chosen_of(part)
     tested = None if chosen is None else len(chosen.items)
-    limit = few if asked is None else min(few, asked)
+    limit = few if most is None else min(few, most)
     noting = _Noting(part.settings.data_root, limit, size, part.settings.skip_unreadable)
     start = time.perf_counter()
     data = part.benchmark.load(part.source, noting)
     seconds = time.perf_counter() - start
     run = part.request(size)
-    here = (len(data.train), len(data.validation), len(data.test))
+    sizes = (len(data.train), len(data.validation), len(data.test))
     if noting.noted:
-        made = [run.cap(number) for number in noting.noted]
-        samples = (made[0], made[1], made[2]) if len(made) == 3 else (0, 0, made[-1])
-        return Counted(data, (*samples[:2], tested or samples[2]), seconds * sum(samples) / max(1, sum(here)))
+        counts = [run.cap(number) for number in noting.noted]
+        samples = (counts[0], counts[1], counts[2]) if len(counts) == 3 else (0, 0, counts[-1])
+        return Counted(data, (*samples[:2], tested or samples[2]), seconds * sum(samples) / max(1, sum(sizes)))
     start = time.perf_counter()
-    whole = part.benchmark.load(part.source, run)
-    samples = (len(whole.train), len(whole.validation), len(whole.test))
-    return Counted(whole.limited(limit), (*samples[:2], tested or samples[2]), time.perf_counter() - start)
+    data_of_all = part.benchmark.load(part.source, run)
+    samples = (len(data_of_all.train), len(data_of_all.validation), len(data_of_all.test))
+    return Counted(data_of_all.limited(limit), (*samples[:2], tested or samples[2]), time.perf_counter() - start)
 
 
 def shortened(part: Part, steps: int) -> Part:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from gate_runner.encoders.device import device_for
+from gate_runner.encoders.loading import device_for
 from gate_runner.errors import UsageError
 from gate_runner.executors.slot import Slot
 from gate_runner.files import write
@@ -130,9 +130,9 @@ def plan(request: RunRequest, *, budget: float | None = None) -> Plan:
     choice = None
     if budget is not None:
         planned, choice = _within(planned, budget - startup, workers)
-    found = Plan(request.spec, startup, tuple(planned), workers, time.monotonic() - begin, choice)
-    write(request.output / "plan.json", (json.dumps(found.to_mapping(), indent=2, sort_keys=True) + "\n").encode())
-    return found
+    result = Plan(request.spec, startup, tuple(planned), workers, time.monotonic() - begin, choice)
+    write(request.output / "plan.json", (json.dumps(result.to_mapping(), indent=2, sort_keys=True) + "\n").encode())
+    return result
 
 
 def _startup(encoder: str, device: str) -> float:
@@ -171,12 +171,12 @@ def _probed(parts: Sequence[Part], encoder: Any) -> list[tuple[Part, dict[str, A
     planned: list[tuple[Part, dict[str, Any]]] = []
     encoded: set[str] = set()
     for part in parts:
-        name, found = part.name.partition("@")[0], measured[_alike(part)]
-        if "variant" in part.benchmark.training and name in encoded and "phases" in found:
-            phases = {**found["phases"], "data": 0.0, "encode": 0.0}  # its first unit's
-            found = {**found, "phases": phases, "seconds": sum(phases.values())}
+        name, measurement = part.name.partition("@")[0], measured[_alike(part)]
+        if "variant" in part.benchmark.training and name in encoded and "phases" in measurement:
+            phases = {**measurement["phases"], "data": 0.0, "encode": 0.0}  # its first unit's
+            measurement = {**measurement, "phases": phases, "seconds": sum(phases.values())}
         encoded.add(name)
-        planned.append((part, found))
+        planned.append((part, measurement))
     return planned
 
 
@@ -224,7 +224,7 @@ def _within(planned: list[PartPlan], budget: float, workers: int) -> tuple[list[
     for part in planned:
         cost[part.benchmark] = cost.get(part.benchmark, 0.0) + (0.0 if part.done else part.seconds / workers)
     free = {name for name, seconds in cost.items() if seconds == 0}
-    asked = {name: seconds for name, seconds in cost.items() if name not in free}
-    choice = best_subset(asked, budget) if asked else Choice(())
-    kept = [part for part in planned if part.benchmark in free or part.benchmark in choice.benchmarks]
-    return kept, replace(choice, benchmarks=tuple(dict.fromkeys(part.benchmark for part in kept)))
+    costs = {name: seconds for name, seconds in cost.items() if name not in free}
+    choice = best_subset(costs, budget) if costs else Choice(())
+    chosen = [part for part in planned if part.benchmark in free or part.benchmark in choice.benchmarks]
+    return chosen, replace(choice, benchmarks=tuple(dict.fromkeys(part.benchmark for part in chosen)))

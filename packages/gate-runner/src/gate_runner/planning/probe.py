@@ -15,7 +15,7 @@ from torch import Tensor
 
 from gate_runner.encoders.encoder import Encoder, PatchFeatures
 from gate_runner.features.cache import IN_MEMORY
-from gate_runner.memory import PeakMemory
+from gate_runner.machine import PeakMemory
 from gate_runner.planning.counting import Counted, count, shortened
 from gate_runner.runs.part import Part
 from gate_runner.tasks import Job, TaskType, find_task_type, run_task
@@ -94,9 +94,9 @@ class Sampler:
 
             def tokens(few: Tensor) -> Tensor:
                 assert real.patches is not None
-                found = real.patches(few)
-                grids.append(found.grid)
-                return found.tokens
+                patches_of = real.patches(few)
+                grids.append(patches_of.grid)
+                return patches_of.tokens
 
             return PatchFeatures(self._few(images, tokens), grids[-1])
 
@@ -126,20 +126,20 @@ class Sampler:
             rate = self.per_image
         few = images[: max(1, int((_FORWARD_SECONDS - self.seconds) / max(rate, 1e-9)))]
         start = time.perf_counter()
-        found = encode(few).cpu()
+        features = encode(few).cpu()
         self.seconds += time.perf_counter() - start
         self.images += len(few)
         self.answered += len(images)
-        self.values += found[0].numel() * len(images)
-        return found.repeat((math.ceil(len(images) / len(found)), *(1,) * (found.ndim - 1)))[: len(images)]
+        self.values += features[0].numel() * len(images)
+        return features.repeat((math.ceil(len(images) / len(features)), *(1,) * (features.ndim - 1)))[: len(images)]
 
     def _timed_text(self, encode: Callable[[Sequence[str]], Any]) -> Callable[[Sequence[str]], Any]:
         def timed(texts: Sequence[str]) -> Any:
             start = time.perf_counter()
-            found = encode(texts)
+            embedded = encode(texts)
             self.text_seconds += time.perf_counter() - start
             self.texts += texts
-            return found
+            return embedded
 
         return timed
 
@@ -179,21 +179,21 @@ def probe(part: Part, encoder: Encoder) -> Estimate:
     job = Job(sampler.wrapped(), short.benchmark, counted.data, part.settings, part.seed, progress=clock)
     start = time.perf_counter()
     run_task(job)
-    whole = time.perf_counter() - start
+    total = time.perf_counter() - start
     spent = job.phases.seconds
     size = int(4 * sampler.values / max(1, sum(samples_here(counted.data))) * sum(counted.samples))
-    kept = "encoded again" if size > part.settings.feature_cache else "disk" if size > IN_MEMORY else "memory"
-    times = _times_encoded(part, counted) if kept == "encoded again" else 1.0
+    where = "encoded again" if size > part.settings.feature_cache else "disk" if size > IN_MEMORY else "memory"
+    times = _times_encoded(part, counted) if where == "encoded again" else 1.0
     phases = {
         "data": counted.seconds,
         "encode": times * _encode_seconds(counted, sampler, spent.get("encode", 0.0)),
         "train": _train_seconds(part, task, counted, clock, spent.get("train", 0.0)),
         "test": spent.get("test", 0.0) * growth(task, counted, 2),
-        "rest": max(0.0, whole - sum(spent.values())) * sum(counted.samples) / max(1, sum(samples_here(counted.data))),
+        "rest": max(0.0, total - sum(spent.values())) * sum(counted.samples) / max(1, sum(samples_here(counted.data))),
     }
-    held = size if kept == "memory" else 0
+    held = size if where == "memory" else 0
     peak = peak_of(counted, base, memory.read().get("peak_bytes", base), held)
-    return Estimate(phases, peak, kept, size)
+    return Estimate(phases, peak, where, size)
 
 
 def _frames(data: Data[Any]) -> int:
@@ -227,14 +227,14 @@ def _train_seconds(part: Part, task: TaskType, counted: Counted, clock: Clock, s
         return spent * growth(task, counted, 0)  # a solved head
     if not task.trains or len(clock.times) < 4:
         return spent
-    whole = _work(part)
+    work = _work(part)
     gaps = [after - before for before, after in zip(clock.times, clock.times[1:], strict=False)]
     step = statistics.median(gaps[1:-1])  # neither the first, nor the last, which is validated
     batch = int(training.get("batch_size", 0))
     if task.grows and batch:
         step *= min(batch, counted.samples[0]) / max(1, min(batch, len(counted.data.train)))
     validation = max(0.0, gaps[-1] - step)
-    return whole.steps * step + whole.validations * validation * growth(task, counted, 1)
+    return work.steps * step + work.validations * validation * growth(task, counted, 1)
 
 
 def _new_texts(counted: Counted, growth: float) -> float:
@@ -249,10 +249,10 @@ def _new_texts(counted: Counted, growth: float) -> float:
 
 def _times_encoded(part: Part, counted: Counted) -> float:
     """How often an image is encoded on average where features are not kept: in steps, validations and the test."""
-    whole, batch = _work(part), int(part.benchmark.training.get("batch_size", 1))
+    work, batch = _work(part), int(part.benchmark.training.get("batch_size", 1))
     train, validation, test = counted.samples
-    seen = train + whole.steps * min(batch, train) + whole.validations * validation + test
-    return seen / max(1, sum(counted.samples))
+    encoded = train + work.steps * min(batch, train) + work.validations * validation + test
+    return encoded / max(1, sum(counted.samples))
 
 
 def _work(part: Part) -> Work:
@@ -263,7 +263,7 @@ def _work(part: Part) -> Work:
     return work(steps, every, len(rate_factors(training, part.settings)))
 
 
-def peak_of(counted: Counted, base: int, here: int, features: int) -> int:
+def peak_of(counted: Counted, base: int, samples: int, features: int) -> int:
     """What the probe reached, and what more samples add: their pixels, and the features that are held in memory."""
     growth = sum(counted.samples) - sum(samples_here(counted.data))
     pixels = 0
@@ -272,7 +272,7 @@ def peak_of(counted: Counted, base: int, here: int, features: int) -> int:
         pixels = counted.data.test.images[:1].numel()
         pixels += targets[:1].nbytes if isinstance(targets, Tensor) else 0
     more = features * growth / max(1, sum(counted.samples))
-    return int(max(base, here) + growth * pixels + more)
+    return int(max(base, samples) + growth * pixels + more)
 
 
 def resident() -> int:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from gate_runner.errors import EncoderError
-from gate_runner.memory import PeakMemory
+from gate_runner.machine import PeakMemory
 from gate_runner.planning.counting import Counted, count
 from gate_runner.planning.probe import Clock, Estimate, peak_of, probe, resident, samples_here
 from gate_runner.tasks import Job, find_task_type, run_task
@@ -50,15 +50,15 @@ def probe_trained(part: Part, encoder: Encoder) -> Estimate:
     Where that would take more memory than there is, blocks are computed again in the backward pass, and the estimate
     says that ``--checkpoint-blocks`` is needed.
     """
-    found = _probed(part, encoder)
+    estimate = _probed(part, encoder)
     most = available_bytes(str(encoder.device))
-    if most is None or found.peak_bytes <= most or part.settings.checkpoint_blocks:
-        return found
+    if most is None or estimate.peak_bytes <= most or part.settings.checkpoint_blocks:
+        return estimate
     try:
         smaller = _probed(replace(part, settings=part.settings.changed(checkpoint_blocks=True)), encoder)
     except EncoderError:
-        return found
-    return replace(smaller, needs=("--checkpoint-blocks",)) if smaller.peak_bytes < found.peak_bytes else found
+        return estimate
+    return replace(smaller, needs=("--checkpoint-blocks",)) if smaller.peak_bytes < estimate.peak_bytes else estimate
 
 
 def _probed(part: Part, encoder: Encoder) -> Estimate:
@@ -79,12 +79,12 @@ def _probed(part: Part, encoder: Encoder) -> Estimate:
     start = time.perf_counter()
     with untouched(encoder):
         outcome = run_task(job)
-    whole, spent = time.perf_counter() - start, job.phases.seconds
+    total, spent = time.perf_counter() - start, job.phases.seconds
     gaps = [after - before for before, after in zip(clock.times, clock.times[1:], strict=False)]
     step = statistics.median(gaps[1:-1] or gaps or [spent.get("train", 0.0)])
-    here = samples_here(counted.data)
+    sizes = samples_here(counted.data)
     if task.grows:
-        step *= min(recipe.batch_size, counted.samples[0]) / max(1, min(recipe.batch_size, here[0]))
+        step *= min(recipe.batch_size, counted.samples[0]) / max(1, min(recipe.batch_size, sizes[0]))
     validation = max(0.0, gaps[-1] - step) if gaps else 0.0
     validations = 1 + math.ceil(recipe.steps / recipe.validate_every)
     validated = validations + _mixes(settings.wise_ft)
@@ -96,14 +96,14 @@ def _probed(part: Part, encoder: Encoder) -> Estimate:
         "encode": spent.get("encode", 0.0) * (_growth(counted, 0) if starts_at_solved(job) else 1.0),
         "train": recipe.steps * step + validated * validation * _growth(counted, 1),
         "test": spent.get("test", 0.0) * passes * _growth(counted, 2),
-        "rest": max(0.0, whole - sum(spent.values())) * sum(counted.samples) / max(1, sum(here)),
+        "rest": max(0.0, total - sum(spent.values())) * sum(counted.samples) / max(1, sum(sizes)),
     }
     if head is not None:
         samples = sum(counted.samples)  # the test split is not encoded for the head
         phases["encode"] += head.phases["encode"] * (samples - counted.samples[2]) / max(1, samples)
         phases["train"] += head.phases["train"]
-    kept = int(outcome.training.get("trained_parameters", 0)) * 4 * max(0, min(_MOST_KEPT, validations) - 2)
-    peak = peak_of(counted, base, memory.read().get("peak_bytes", base), 0) + kept
+    checkpoint_bytes = int(outcome.training.get("trained_parameters", 0)) * 4 * max(0, min(_MOST_KEPT, validations) - 2)
+    peak = peak_of(counted, base, memory.read().get("peak_bytes", base), 0) + checkpoint_bytes
     gpu = memory.read().get("gpu_peak_bytes", 0)
     peaks = (peak, gpu, 0 if head is None else head.peak_bytes)
     return Estimate(phases, max(peaks), recipe=asdict(recipe))

@@ -9,9 +9,8 @@ from typing import Any
 
 from gate_runner.comparison import holm, paired_test
 from gate_runner.runs.estimated import samples_asked
-from gate_runner.runs.results import Result
+from gate_runner.runs.results import Result, untrained
 from gate_runner.runs.stored import StoredRun
-from gate_runner.runs.untrained import untrained
 from gate_runner.settings import Settings
 from gate_runner.tasks.registry import known_task_type, task_types
 

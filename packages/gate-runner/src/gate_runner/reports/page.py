@@ -17,8 +17,8 @@ from gate_runner.reports.ranks import ranks
 from gate_runner.reports.scores import scores_table
 from gate_runner.reports.sections import details, examples, failures, over_sets
 from gate_runner.reports.trade import gain_and_loss
+from gate_runner.runs.results import ENCODER
 from gate_runner.runs.stored import StoredRun
-from gate_runner.runs.untrained import ENCODER
 
 
 def build_page(

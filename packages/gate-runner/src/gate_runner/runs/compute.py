@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from gate_runner.class_words import WORDS
 from gate_runner.energy import EnergyMeter
 from gate_runner.errors import DataError, NotApplicableError, StorageError, UsageError
-from gate_runner.memory import PeakMemory, is_out_of_memory, release
+from gate_runner.machine import PeakMemory, is_out_of_memory, release
 from gate_runner.runs.estimated import adaptive_test_of, chosen_of, in_blocks, in_full, narrowed
 from gate_runner.runs.part import Part, halved, with_kept_sizes
 from gate_runner.runs.ranks import training_together
@@ -46,11 +46,11 @@ def run_part(
     folder = part.folder
     with folder.working(part.name, part.seed):
         try:
-            there = part.finished()
+            stored = part.finished()
         except DataError:  # the caller knows of it and asked for it to be computed again
-            there = None
-        if there is not None:
-            return there
+            stored = None
+        if stored is not None:
+            return stored
         folder.sweep(part.name, part.seed)
         part = with_kept_sizes(part)
         start = time.perf_counter()
@@ -97,8 +97,9 @@ def _compute(
 ) -> tuple[Result, Outcome]:
     import torch
 
-    from gate_runner.benchmarks.shared import shared_pictures
-    from gate_runner.encoders.precision import chosen_precision, latency
+    from gate_data.shared import shared_pictures
+    from gate_runner.benchmarks.resolving import resolve
+    from gate_runner.encoders.probe import chosen_precision, latency
     from gate_runner.features import FeatureCache
     from gate_runner.tasks import Job, run_task
     from gate_runner.tasks.backbone import untouched
@@ -106,10 +107,11 @@ def _compute(
     memory = PeakMemory()
     progress("data", 0, 1)
     with phases.timed("data"):
-        whole, shared_units = _loaded(part, encoder)
-        chosen = chosen_of(part)
-        test = adaptive_test_of(part, whole)
-        data = whole if chosen is None or test is not None else narrowed(whole, whole.digest(), chosen)
+        all_data, shared_units = _loaded(part, encoder)
+        data, test = all_data, None
+        if part.settings.items is not None:
+            chosen, test = chosen_of(part), adaptive_test_of(part, all_data)
+            data = all_data if chosen is None or test is not None else narrowed(all_data, all_data.digest(), chosen)
     progress("images", 0, len(data.train) + len(data.validation) + len(data.test))
     progress("encode train", 0, 1)  # who watches must know it, should the first batch be too large
     checkpoint = part.folder.unfinished_file(part.name, part.seed)
@@ -131,18 +133,21 @@ def _compute(
         progress=progress,
         phases=phases,
         features=features,
+        keep_zero_shot=resolve(part.settings.keep_zero_shot),
         together=lambda: training_together(part, encoder.device),
         shared=shared_units,
     )
     frozen = part.settings.tune == "frozen"
-    kept: AbstractContextManager[dict[str, Any]] = nullcontext({}) if frozen else untouched(encoder)
-    with kept as before:
+    preserved: AbstractContextManager[dict[str, Any]] = nullcontext({}) if frozen else untouched(encoder)
+    with preserved as before:
         if test is not None:
-            outcome, said, told = in_blocks(job, test, run_task)
+            outcome, note, counts = in_blocks(job, test, run_task)
+        elif part.settings.items is not None:
+            outcome, note, counts = in_full(part, run_task(job), all_data)
         else:
-            outcome, said, told = in_full(part, run_task(job), whole)
+            outcome, note, counts = run_task(job), "", {}
         with phases.timed("data"):  # what the files hold is known from the bytes that were decoded
-            digest, shared = whole.digest(), shared_pictures(data)
+            digest, shared = all_data.digest(), shared_pictures(data)
         if part.settings.save_encoders:
             _keep_encoder(part, encoder, before, outcome, digest)
         if part.settings.save_heads:
@@ -151,7 +156,7 @@ def _compute(
     result = replace(
         part.blank(description),
         status="ok",
-        note="; ".join(filter(None, [data.note, said, shared.said])),
+        note="; ".join(filter(None, [data.note, note, shared.said])),
         scores=outcome.scores,
         data={
             "train": len(data.train),
@@ -160,7 +165,7 @@ def _compute(
             "classes": len(data.classes),
             "sha256": digest,
             **({"asked": part.asked} if part.source == "file" else {}),
-            **told,
+            **counts,
             **({"shared": shared.number} if shared.number else {}),
         },
         training={**outcome.training, **_sizes(part), **precision},
@@ -220,17 +225,17 @@ def _keep_head(part: Part, job: Job, fingerprint: str | None, outcome: Outcome, 
     """The head, with a card that says what it scored, and with the encoder's weights where it was trained."""
     from gate_runner.heads.saved import save_head
 
-    kept, score, data = outcome.head, outcome.scores[0], job.data
-    assert kept is not None  # requests keep heads of tasks that have some
+    head, score, data = outcome.head, outcome.scores[0], job.data
+    assert head is not None  # requests keep heads of tasks that have some
     about = {
         "method": outcome.training.get("chosen", {}).get("method") or part.settings.tune,
         "transform": "" if job.transform is None else job.transform.said,
-        "classes": list(kept.classes or data.classes),
+        "classes": list(head.classes or data.classes),
         "scores": {name: getattr(score, name) for name in ("metric", "value", "low", "high")},
         "images": {"train": len(data.train), "test": len(data.test), "shared": shared},
         "details": outcome.training,
     }
-    save_head(kept, job.encoder, part.folder.head_folder(part.name, part.seed), about, start=fingerprint)
+    save_head(head, job.encoder, part.folder.head_folder(part.name, part.seed), about, start=fingerprint)
 
 
 def _sizes(part: Part) -> dict[str, int]:

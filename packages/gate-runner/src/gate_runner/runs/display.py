@@ -15,8 +15,7 @@ from rich.text import Text
 
 from gate_runner.runs.observers import Observer, Planned
 from gate_runner.runs.pace import Key, Pace
-from gate_runner.runs.results import Result
-from gate_runner.runs.untrained import said_of, untrained
+from gate_runner.runs.results import Result, said_of, untrained
 
 _QUIET = 30.0
 """Seconds, at most, without a word in a pipe while a part is under way."""

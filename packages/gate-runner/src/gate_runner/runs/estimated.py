@@ -67,27 +67,27 @@ def in_blocks(job: Job, test: AdaptiveTest, run: Callable[[Job], Outcome]) -> tu
     outcomes: list[Outcome] = []
     while block := test.next_block():
         job.progress("asked", len(order), test.most)
-        asked = replace(job.data, test=job.data.test.take(torch.tensor(block)))
-        outcome = run(replace(job, data=asked))
+        subset = replace(job.data, test=job.data.test.take(torch.tensor(block)))
+        outcome = run(replace(job, data=subset))
         samples, unit = _single_samples(outcome)
         test.tell(samples)
         order += block
         outcomes.append(outcome)
-    last, known = outcomes[-1], test.known()
-    score = replace(last.scores[0], value=known.value * unit, low=known.low * unit, high=known.high * unit)
+    last, estimate = outcomes[-1], test.known()
+    score = replace(last.scores[0], value=estimate.value * unit, low=estimate.low * unit, high=estimate.high * unit)
     merged = replace(
         last,
         scores=(score,),
         **{
-            name: _joined([getattr(one, name) for one in outcomes])
+            name: _joined([getattr(block_outcome, name) for block_outcome in outcomes])
             for name in ("samples", "predicted", "probabilities")
         },
     )
-    said = (
+    note = (
         f"{ESTIMATED} {len(order)} of {test.total:,} test samples, asked in {len(outcomes)} blocks until known to ± "
         f"{100 * test.until:g} points, with a {100 * test.level:g} % interval that holds at every look"
     )
-    return merged, said, {"test": len(order), "test_whole": test.total, "test_items": order}
+    return merged, note, {"test": len(order), "test_whole": test.total, "test_items": order}
 
 
 def samples_asked(result: Result) -> str:
@@ -98,8 +98,8 @@ def samples_asked(result: Result) -> str:
         >>> samples_asked(SimpleNamespace(data={"test": 2, "test_items": [4, 9]}))
         '4, 9'
     """
-    asked = result.data.get("test_items")
-    return "all" if asked is None else ", ".join(map(str, asked))
+    items = result.data.get("test_items")
+    return "all" if items is None else ", ".join(map(str, items))
 
 
 def _joined(parts: list[Any]) -> Any:
@@ -135,8 +135,8 @@ def _require_data(data: Data[Any], digest: str, chosen: BenchmarkItems) -> None:
 
 def places(chosen: BenchmarkItems) -> list[int]:
     """Positions of the chosen samples in the test split."""
-    found = [place_of(key) for key in chosen.items]
-    return [place for place in found if place is not None]
+    positions = [place_of(key) for key in chosen.items]
+    return [position for position in positions if position is not None]
 
 
 def whole_score(outcome: Outcome, chosen: BenchmarkItems) -> Score:
@@ -145,21 +145,20 @@ def whole_score(outcome: Outcome, chosen: BenchmarkItems) -> Score:
 
     score, samples = outcome.scores[0], _single_samples(outcome)[0]
     try:
-        found = estimate(chosen, dict(zip(chosen.items, samples.tolist(), strict=True)))
+        estimate_of_all = estimate(chosen, dict(zip(chosen.items, samples.tolist(), strict=True)))
     except EeveeError as error:
         raise UsageError(f"--items: {error}") from None
-    return replace(score, value=found.value, low=found.low, high=found.high)
+    return replace(score, value=estimate_of_all.value, low=estimate_of_all.low, high=estimate_of_all.high)
 
 
-def in_full(part: Part, outcome: Outcome, whole: Data[Any]) -> tuple[Outcome, str, dict[str, Any]]:
+def in_full(part: Part, outcome: Outcome, data: Data[Any]) -> tuple[Outcome, str, dict[str, Any]]:
     """What a part's scores say of all test samples."""
     items, chosen = part.settings.items, chosen_of(part)
-    if items is None:
-        return outcome, "", {}
+    assert items is not None
     if chosen is None:
         return outcome, "all test samples scored: none of this benchmark are chosen", {}
-    told = {"test_whole": len(whole.test), "test_items": places(chosen)}
-    return replace(outcome, scores=(whole_score(outcome, chosen),)), said_of(chosen, items.level), told
+    counts = {"test_whole": len(data.test), "test_items": places(chosen)}
+    return replace(outcome, scores=(whole_score(outcome, chosen),)), said_of(chosen, items.level), counts
 
 
 def said_of(chosen: BenchmarkItems, level: float) -> str:

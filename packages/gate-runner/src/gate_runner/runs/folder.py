@@ -17,8 +17,7 @@ from gate_data.ragged import Outcomes, Ragged
 from gate_data.readers.source import refuse_special
 from gate_runner.encoders.outputs import agree
 from gate_runner.errors import DataError, UsageError
-from gate_runner.files import read_arrays, write
-from gate_runner.runs.lock import held
+from gate_runner.files import held, read_arrays, write
 from gate_runner.runs.results import Result, samples_digest, validated
 
 PREDICTED = "predicted_sha256"
@@ -167,10 +166,10 @@ class RunFolder:
         with held(self.path / ".manifest.lock", wait=30):
             self.check(identity)
             theirs, runs = self._manifest()
-            for left in self.path.glob(".manifest.json.*"):
-                left.unlink(missing_ok=True)
-            kept = theirs or dict(identity)  # the outputs of the first run stay: later ones must not drift
-            manifest = {"schema": MANIFEST_SCHEMA, "identity": kept, "runs": [*runs, dict(circumstances)]}
+            for unfinished in self.path.glob(".manifest.json.*"):
+                unfinished.unlink(missing_ok=True)
+            stored = theirs or dict(identity)  # the outputs of the first run stay: later ones must not drift
+            manifest = {"schema": MANIFEST_SCHEMA, "identity": stored, "runs": [*runs, dict(circumstances)]}
             write(self.path / "manifest.json", (json.dumps(manifest, indent=2, sort_keys=True) + "\n").encode())
 
     def check(self, identity: Mapping[str, Any]) -> None:
@@ -181,8 +180,10 @@ class RunFolder:
         before, now = theirs.get("outputs"), identity.get("outputs")
         for key in sorted({*theirs, *identity} - {"outputs"}):
             if theirs.get(key) != identity.get(key):
-                there, here = _apart(theirs.get(key), identity.get(key))
-                raise UsageError(f"{self.path} holds a run with {key} {there!r}, not {here!r}; choose another --output")
+                first, second = _apart(theirs.get(key), identity.get(key))
+                raise UsageError(
+                    f"{self.path} holds a run with {key} {first!r}, not {second!r}; choose another --output"
+                )
         try:
             same = not (before and now) or agree(before, now)
         except (TypeError, AttributeError) as error:
@@ -200,8 +201,8 @@ class RunFolder:
             if (self.path / "results").exists():
                 raise UsageError(f"{self.path} holds results but no manifest.json; choose another --output")
             return {}, []
-        found = read_manifest(path)
-        return dict(found["identity"]), list(found["runs"])
+        manifest = read_manifest(path)
+        return dict(manifest["identity"]), list(manifest["runs"])
 
 
 class _Encoder(BaseModel):
@@ -246,11 +247,11 @@ def read_manifest(path: Path) -> dict[str, Any]:
     """
     refuse_special(path)
     try:
-        found = json.loads(path.read_text())
+        content = json.loads(path.read_text())
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path} is not a manifest: {error!r}; choose another --output") from error
-    validated(_Manifest, found, str(path))
-    manifest: dict[str, Any] = found
+    validated(_Manifest, content, str(path))
+    manifest: dict[str, Any] = content
     return manifest
 
 
@@ -258,7 +259,7 @@ def stored_plan(output: Path) -> dict[tuple[str, int], float]:
     """The seconds that a plan in a run folder expects."""
     try:
         raw = json.loads((output / "plan.json").read_text())
-        return {(one["name"], one["seed"]): float(one["seconds"]) for one in raw["parts"] if not one["reason"]}
+        return {(part["name"], part["seed"]): float(part["seconds"]) for part in raw["parts"] if not part["reason"]}
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return {}
 
@@ -267,12 +268,12 @@ def _stem(name: str, seed: int) -> str:
     return f"{name.replace('/', '-')}.seed{seed}"
 
 
-def _apart(one: Any, other: Any) -> tuple[Any, Any]:
+def _apart(first: Any, second: Any) -> tuple[Any, Any]:
     """Two values, or of two mappings what differs in them."""
-    if not (isinstance(one, Mapping) and isinstance(other, Mapping)):
-        return one, other
-    keys = [key for key in other if one.get(key) != other[key]]
-    return {key: one.get(key) for key in keys}, {key: other[key] for key in keys}
+    if not (isinstance(first, Mapping) and isinstance(second, Mapping)):
+        return first, second
+    keys = [key for key in second if first.get(key) != second[key]]
+    return {key: first.get(key) for key in keys}, {key: second[key] for key in keys}
 
 
 def _npz(samples: Outcomes, predicted: np.ndarray | None) -> bytes:

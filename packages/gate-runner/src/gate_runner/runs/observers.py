@@ -68,40 +68,40 @@ class Audience(Observer):
 
     def opened(self, encoder: str, output: Path) -> None:
         """Tell all."""
-        self._tell(lambda one: one.opened(encoder, output))
+        self._tell(lambda member: member.opened(encoder, output))
 
     def planned(self, parts: Sequence[Planned]) -> None:
         """Tell all."""
-        self._tell(lambda one: one.planned(parts))
+        self._tell(lambda member: member.planned(parts))
 
     def started(self, name: str, seed: int) -> None:
         """Tell all."""
-        self._tell(lambda one: one.started(name, seed))
+        self._tell(lambda member: member.started(name, seed))
 
     def progress(self, name: str, seed: int, phase: str, done: int, total: int) -> None:
         """Tell all."""
-        self._tell(lambda one: one.progress(name, seed, phase, done, total))
+        self._tell(lambda member: member.progress(name, seed, phase, done, total))
 
     def postponed(self, name: str, seed: int, owner: str) -> None:
         """Tell all."""
-        self._tell(lambda one: one.postponed(name, seed, owner))
+        self._tell(lambda member: member.postponed(name, seed, owner))
 
     def finished(self, result: Result) -> None:
         """Tell all."""
-        self._tell(lambda one: one.finished(result))
+        self._tell(lambda member: member.finished(result))
 
     def closed(self, results: Sequence[Result]) -> None:
         """Tell all."""
-        self._tell(lambda one: one.closed(results))
+        self._tell(lambda member: member.closed(results))
 
     def _tell(self, call: Callable[[Observer], None]) -> None:
-        for one in tuple(self.members):
+        for member in tuple(self.members):
             try:
-                call(one)
+                call(member)
             except Exception as error:  # noqa: BLE001 - whatever an onlooker raises must not end the run
-                self.members.remove(one)
+                self.members.remove(member)
                 warnings.warn(
-                    f"{type(one).__name__} failed and is told nothing more: {type(error).__name__}: {error}",
+                    f"{type(member).__name__} failed and is told nothing more: {type(error).__name__}: {error}",
                     RuntimeWarning,
                     stacklevel=2,
                 )

@@ -100,8 +100,8 @@ class Part:
     @property
     def asked(self) -> str:
         """What tells a benchmark of one's own from another with the same data: digest of its metrics and numbers."""
-        said = [self.benchmark.metrics, dict(self.benchmark.training)]
-        return hashlib.sha256(json.dumps(said, sort_keys=True, default=list).encode()).hexdigest()[:16]
+        content = [self.benchmark.metrics, dict(self.benchmark.training)]
+        return hashlib.sha256(json.dumps(content, sort_keys=True, default=list).encode()).hexdigest()[:16]
 
     def finished(self) -> Result | None:
         """The result that is there, with all that was to be kept beside it; None where it must be computed."""
@@ -114,11 +114,11 @@ class Part:
             return None  # ELEVATER's own metric of VOC 2007 was another one before
         return result
 
-    def check_data(self, there: Result, size: int, digests: dict[tuple[str, ...], str]) -> None:
+    def check_data(self, stored: Result, size: int, digests: dict[tuple[str, ...], str]) -> None:
         """See whether a stored result was computed from the original files that lie there now."""
         if self.source not in ("local", "hub", "file"):
             return
-        if self.source == "file" and there.data.get("asked", self.asked) != self.asked:
+        if self.source == "file" and stored.data.get("asked", self.asked) != self.asked:
             raise UsageError(
                 f"{self.output} holds a result of {self.name} seed {self.seed} by other fields of its file (metrics, "
                 "training, classes): choose another --output"
@@ -126,10 +126,10 @@ class Part:
         if self.same_data not in digests:
             digests[self.same_data] = self.load(size).digest()
         now = digests[self.same_data]
-        if now != there.data.get("sha256"):
+        if now != stored.data.get("sha256"):
             raise UsageError(
                 f"{self.output} holds a result of {self.name} seed {self.seed} on other data (sha256 "
-                f"{str(there.data.get('sha256'))[:12]}, now {now[:12]}): choose another --output"
+                f"{str(stored.data.get('sha256'))[:12]}, now {now[:12]}): choose another --output"
             )
 
     def blank(self, description: Mapping[str, Any]) -> Result:
@@ -172,8 +172,8 @@ def _batch_size(part: Part) -> int:
     settings = part.settings
     if settings.tune == "frozen":
         return int(part.benchmark.training.get("batch_size", 8))
-    said = settings.recipe_fields.get("batch_size")
-    return int(float(said)) if said is not None else _LARGEST_BATCH
+    batch_size = settings.recipe_fields.get("batch_size")
+    return int(float(batch_size)) if batch_size is not None else _LARGEST_BATCH
 
 
 def with_kept_sizes(part: Part) -> Part:
@@ -183,9 +183,10 @@ def with_kept_sizes(part: Part) -> Part:
         batch_size, micro_batches = int(sizes["batch_size"]), int(sizes["micro_batches"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return part
-    asked = part.settings
-    smaller = asked.changed(
-        batch_size=max(1, min(asked.batch_size, batch_size)), micro_batches=max(asked.micro_batches, micro_batches)
+    settings = part.settings
+    smaller = settings.changed(
+        batch_size=max(1, min(settings.batch_size, batch_size)),
+        micro_batches=max(settings.micro_batches, micro_batches),
     )
     return replace(part, settings=smaller)
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from gate_data.imports import named
 from gate_runner.errors import UsageError
-from gate_runner.memory import is_out_of_memory, killed_for_memory
+from gate_runner.machine import is_out_of_memory, killed_for_memory
 from gate_runner.runs.part import Part
 
 if TYPE_CHECKING:
@@ -44,20 +44,20 @@ def training_together(part: Part, device: torch.device) -> Iterator[ProcessGroup
     Each loads the encoder and the data by itself, on the next GPU or on the CPU, and runs the same task up to the
     training; it writes nothing.
     """
-    given, call = {"part": part.to_mapping()}, "gate_runner.runs.ranks:follow"
-    with training_processes(part.settings.num_processes, given, call, device) as group:
+    order, call = {"part": part.to_mapping()}, "gate_runner.runs.ranks:follow"
+    with training_processes(part.settings.num_processes, order, call, device) as group:
         yield group
 
 
 @contextmanager
 def training_processes(
-    world: int, given: Mapping[str, Any], call: str, device: torch.device
+    world: int, arguments: Mapping[str, Any], call: str, device: torch.device
 ) -> Iterator[ProcessGroup | None]:
     """The same for any training.
 
     Args:
         world: processes in all; one needs no group.
-        given: JSON-ready values for the others.
+        arguments: JSON-ready values for the others.
         call: ``module:function``, called in each of the others with the values (its ``"device"`` among them) and what
             makes the group, as `follow` is.
         device: of this process.
@@ -69,14 +69,14 @@ def training_processes(
 
     if dist.is_initialized():
         raise UsageError("--num-processes: this process is in a process group already; --isolate worker has its own")
-    kills, others = killed_for_memory(), [f"cuda:{(device.index or 0) + rank}" for rank in range(1, world)]
-    with tempfile.TemporaryDirectory() as place:
-        store, helpers = Path(place) / "store", []
+    kills, devices = killed_for_memory(), [f"cuda:{(device.index or 0) + rank}" for rank in range(1, world)]
+    with tempfile.TemporaryDirectory() as folder:
+        store, helpers = Path(folder) / "store", []
         try:
             for rank in range(1, world):
                 helpers.append(subprocess.Popen(COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
                 order = {
-                    "given": {**given, "device": others[rank - 1] if device.type == "cuda" else str(device)},
+                    "given": {**arguments, "device": devices[rank - 1] if device.type == "cuda" else str(device)},
                     "call": call, "rank": rank, "world": world, "store": str(store),
                 }  # fmt: skip
                 with contextlib.suppress(OSError):  # it is dead already, which the next line that it says tells
@@ -139,8 +139,8 @@ def _name_the_dead(helpers: Sequence[subprocess.Popen[str]], kills: int | None, 
             continue
         assert helper.stdout is not None
         lines = f"{error}\n{helper.stdout.read()}".splitlines()  # the first may have been read in place of "ready"
-        said = [json.loads(line) for line in lines if line.startswith('{"event"') and line.endswith("}")]
-        reason = next((one["reason"] for one in said if one["event"] == "failed"), None)
+        events = [json.loads(line) for line in lines if line.startswith('{"event"') and line.endswith("}")]
+        reason = next((event["reason"] for event in events if event["event"] == "failed"), None)
         status = helper.returncode
         if reason is None:
             reason = f"signal {-status} ({signal.strsignal(-status)})" if status < 0 else f"exit status {status}"
@@ -195,14 +195,16 @@ def _follow(order: dict[str, Any], out: Any) -> None:
     named(order["call"])(order["given"], together)
 
 
-def follow(given: dict[str, Any], together: Callable[[str], AbstractContextManager[ProcessGroup]]) -> None:
+def follow(order: dict[str, Any], together: Callable[[str], AbstractContextManager[ProcessGroup]]) -> None:
     """Run a part up to its training, and take a share of that."""
+    from gate_runner.benchmarks.resolving import resolve
     from gate_runner.encoders import load_encoder
-    from gate_runner.encoders.device import device_for
+    from gate_runner.encoders.loading import device_for
     from gate_runner.tasks import Job, run_task
 
-    part = Part.from_mapping(given["part"])
-    encoder = load_encoder(part.encoder, device=device_for(given["device"]))
+    part = Part.from_mapping(order["part"])
+    encoder = load_encoder(part.encoder, device=device_for(order["device"]))
     data = part.load(encoder.image_size)
-    join = lambda: together(encoder.device.type)  # noqa: E731
-    run_task(Job(encoder, part.benchmark, data, part.settings, part.seed, together=join))
+    watched, join = resolve(part.settings.keep_zero_shot), lambda: together(encoder.device.type)
+    job = Job(encoder, part.benchmark, data, part.settings, part.seed, keep_zero_shot=watched, together=join)
+    run_task(job)

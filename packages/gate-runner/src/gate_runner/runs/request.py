@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+import os
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any
 
 from gate_runner.benchmarks import Benchmark, resolve
 from gate_runner.benchmarks.registry import PARTIAL, SWEPT, SWEPT_PACKS
 from gate_runner.encoders.spec import parse_spec
 from gate_runner.errors import DataError, UsageError
 from gate_runner.runs.estimated import chosen_of, is_adaptive
-from gate_runner.runs.naming import folder_name
 from gate_runner.runs.part import Part
 from gate_runner.settings import Settings
 from gate_runner.tasks.registry import find_task_type
 
 if TYPE_CHECKING:
     from gate_runner.encoders.encoder import Encoder
-    from gate_runner.options import Options
+
 
 _LOG = logging.getLogger(__name__)
 
@@ -55,7 +56,7 @@ class RunRequest:
         """The encoder's spec string."""
         return self.encoder if isinstance(self.encoder, str) else self.encoder.spec
 
-    def changed(self, **options: Unpack[Options]) -> RunRequest:
+    def changed(self, **options: Any) -> RunRequest:
         """The same with other settings."""
         return replace(self, settings=self.settings.changed(**options))
 
@@ -91,43 +92,74 @@ def make_request(
     for named in several:
         for benchmark in [named] if isinstance(named, Benchmark) else _present(named, how):
             benchmarks.setdefault(benchmark.id, benchmark)
-    given: str | Encoder
+    encoder_or_spec: str | Encoder
     if isinstance(encoder, str):
         if name is not None:
             raise UsageError(f"name {name!r} is for encoders that are objects; {encoder!r} has its own")
-        given = encoder
+        encoder_or_spec = encoder
         parse_spec(encoder)
     else:
         from gate_runner.encoders.own import adopt
 
-        given = adopt(encoder, name or getattr(encoder, "spec", None) or type(encoder).__name__)
-    if how.num_processes > 1 and (not isinstance(given, str) or given.startswith("hf-detector:")):
-        what = "detectors train" if isinstance(given, str) else "an encoder that is an object trains"
-        raise UsageError(f"--num-processes {how.num_processes}: {what} in one process; give an encoder by its spec")
-    for kept in resolve(how.keep_zero_shot):
-        if kept.task not in ("image-classification", "zero-shot"):
-            raise UsageError(f"--keep-zero-shot {kept.id}: {kept.task} has no class prompts; name image classification")
-    spec = given if isinstance(given, str) else given.spec
+        encoder_or_spec = adopt(encoder, name or getattr(encoder, "spec", None) or type(encoder).__name__)
+    if how.num_processes > 1 and (not isinstance(encoder_or_spec, str) or encoder_or_spec.startswith("hf-detector:")):
+        reason = "detectors train" if isinstance(encoder_or_spec, str) else "an encoder that is an object trains"
+        raise UsageError(f"--num-processes {how.num_processes}: {reason} in one process; give an encoder by its spec")
+    for watched in resolve(how.keep_zero_shot):
+        if not find_task_type(watched.task).class_prompts:
+            raise UsageError(
+                f"--keep-zero-shot {watched.id}: {watched.task} has no class prompts; name image classification"
+            )
+    spec = encoder_or_spec if isinstance(encoder_or_spec, str) else encoder_or_spec.spec
     folder = (
         Path("runs") / folder_name(spec, how.limit, None if how.items is None else how.items.digest)
         if output is None
         else Path(output)
     )
-    return RunRequest(list(benchmarks.values()), given, folder, how)
+    return RunRequest(list(benchmarks.values()), encoder_or_spec, folder, how)
+
+
+def as_values(request: RunRequest) -> dict[str, Any]:
+    """What a manifest keeps of a request, to be given back by ``--config``: what differs from the defaults.
+
+    Example:
+        >>> as_values(make_request("digits", settings=Settings(limit=40)))
+        {'names': ['digits'], 'encoder': 'micro-clip', 'limit': 40}
+    """
+    start, values = Settings().to_mapping(), request.settings.to_mapping()
+    changed = {key: value for key, value in values.items() if value != start[key]}
+    changed.pop("items", None)  # a file of its own
+    names = [benchmark.sources.get("file", benchmark.id) for benchmark in request.benchmarks]
+    return {"names": names, "encoder": request.spec, **changed}
+
+
+def own_files(benchmarks: Iterable[Benchmark], output: Path) -> dict[str, dict[str, str]]:
+    """Where the files of benchmarks of one's own lie, as seen from the run folder: reports make their pictures again.
+
+    Example:
+        >>> own_files([], Path("runs/micro-clip"))
+        {}
+    """
+    files = {
+        benchmark.id: os.path.relpath(benchmark.sources["file"], output.absolute())
+        for benchmark in benchmarks
+        if "file" in benchmark.sources
+    }
+    return {"files": files} if files else {}
 
 
 def _present(name: str, settings: Settings) -> list[Benchmark]:
     """What a name stands for; of a pack that few have all of, what the data root holds, with a warning of the rest."""
-    found = resolve([name])
+    benchmarks = resolve([name])
     if name not in PARTIAL or settings.data_root is None:
-        return found
-    there = [one for one in found if one.finds_files(settings.data_root)]
-    absent = [one.id for one in found if one not in there]
-    if not there:
+        return benchmarks
+    present = [benchmark for benchmark in benchmarks if benchmark.finds_files(settings.data_root)]
+    absent = [benchmark.id for benchmark in benchmarks if benchmark not in present]
+    if not present:
         raise DataError(f"{settings.data_root} holds no files of {name}: {', '.join(absent)}")
     if absent:
         _LOG.warning("not in %s, and not scored: %s", settings.data_root, ", ".join(absent))
-    return there
+    return present
 
 
 def parts_of(request: RunRequest) -> list[Part]:
@@ -149,7 +181,7 @@ def parts_of(request: RunRequest) -> list[Part]:
                 f"--tune {settings.tune} trains detectors; {benchmark.id} is {benchmark.task}: try frozen, bias, norm, "
                 "last-block, lora or full"
             )
-        if settings.save_heads and benchmark.task != "image-classification":
+        if settings.save_heads and not find_task_type(benchmark.task).keeps_heads:
             raise UsageError(
                 f"--save-heads keeps heads of image classification; {benchmark.id!r} has task type {benchmark.task!r}"
             )
@@ -186,3 +218,20 @@ def _check_items(parts: Sequence[Part], settings: Settings) -> None:
             f"--items: {settings.items} chose samples of {', '.join(settings.items.names)}; none of these is asked for "
             f"({', '.join(dict.fromkeys(part.name for part in parts))})"
         )
+
+
+def folder_name(encoder: str, limit: int | None, items: str | None = None) -> str:
+    """A folder's name from a spec.
+
+    Args:
+        encoder: the spec string.
+        limit: the cap on samples, which becomes part of the name.
+        items: digest of the chosen items, whose first digits become part of it, too; None where all are scored.
+
+    Example:
+        >>> folder_name("open_clip:ViT-B-32/laion2b", 100)
+        'open_clip-ViT-B-32-laion2b-limit100'
+    """
+    name = re.sub(r"[^A-Za-z0-9_.-]+", "-", encoder).strip("-.")
+    ends = ["" if limit is None else f"-limit{limit}", "" if items is None else f"-items-{items[:8]}"]
+    return name + "".join(ends)

@@ -1,5 +1,7 @@
 """A result: one benchmark with one seed, as a row of the table and as a JSON file.
 
+What an encoder that was never trained scores is shipped beside it, so that a reader can tell a good score.
+
 The file's fields are described in the package's ``RESULTS.md``; `SCHEMA` changes whenever one of them does.
 """
 
@@ -7,8 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -111,10 +115,10 @@ class Result:
             DataError: as in `from_file`.
         """
         if not isinstance(raw, dict) or raw.get("schema") != SCHEMA:
-            found = raw.get("schema") if isinstance(raw, dict) else type(raw).__name__
-            raise DataError(f"{where}: schema is {found!r}, expected {SCHEMA!r}; choose another --output")
-        known = {entry.name for entry in fields(cls)}
-        missing, extra = (known | {"digest"}) - set(raw), set(raw) - known - {"schema", "digest"}
+            schema = raw.get("schema") if isinstance(raw, dict) else type(raw).__name__
+            raise DataError(f"{where}: schema is {schema!r}, expected {SCHEMA!r}; choose another --output")
+        names = {entry.name for entry in fields(cls)}
+        missing, extra = (names | {"digest"}) - set(raw), set(raw) - names - {"schema", "digest"}
         if missing or extra:
             raise DataError(f"{where}: missing fields {sorted(missing)}, unknown fields {sorted(extra)}")
         try:
@@ -125,7 +129,7 @@ class Result:
             raise DataError(
                 f"{where} was changed after it was written: its digest does not fit; --recompute computes it again"
             )
-        values = {name: raw[name] for name in known}
+        values = {name: raw[name] for name in names}
         validated(_Shape, values, where)
         values["scores"] = tuple(Score(**score) for score in raw["scores"])
         return cls(**values)
@@ -231,3 +235,68 @@ def samples_digest(samples: Outcomes) -> str:
 
 def _digest(content: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True, allow_nan=False).encode()).hexdigest()
+
+
+ENCODER = "micro-clip/random"
+"""Whose scores they are: micro-clip's architecture with random weights."""
+
+
+def untrained(result: Result) -> float | None:
+    """The headline that the untrained encoder reached on the same data with the same head.
+
+    Example:
+        >>> untrained(Result("digits", "digits", "image-classification", "built-in", 0, "failed", "no space")) is None
+        True
+    """
+    score = result.headline
+    if score is None or {name for name, value in result.settings.items() if name != "limit" and value}:
+        return None
+    shipped = _table().get((result.name, str(result.data.get("sha256")), score.metric))
+    return None if shipped is None else float(shipped)
+
+
+def said_of(results: Iterable[Result]) -> str:
+    """What a reader must know of these figures, or that there are none.
+
+    Example:
+        >>> said_of([])
+        ''
+    """
+    trained = [result for result in results if "/random" not in str(result.encoder.get("spec"))]
+    scored = {result.name: untrained(result) for result in trained if result.headline is not None}
+    lacking = sorted(name for name, value in scored.items() if value is None)
+    if not scored:
+        return ""
+    if len(lacking) == len(scored):
+        return f"No score of an untrained encoder is shipped for these data; --encoder {ENCODER} computes one."
+    sentence = f"untrained: the same heads on {ENCODER}, whose weights are random."
+    return f"{sentence} None is shipped for {', '.join(lacking)}." if lacking else sentence
+
+
+def as_table(results: Iterable[Result]) -> dict[str, Any]:
+    """The table's content from results of the untrained encoder.
+
+    Example:
+        >>> as_table([])["rows"]
+        []
+    """
+    rows = [
+        {
+            "name": result.name,
+            "data_sha256": str(result.data["sha256"]),
+            "metric": result.scores[0].metric,
+            "value": result.scores[0].value,
+        }
+        for result in results
+        if result.scores
+    ]
+    return {"encoder": ENCODER, "schema": SCHEMA, "rows": rows}
+
+
+@cache
+def _table() -> Mapping[tuple[str, str, str], float]:
+    """Values by name, digest and metric; empty where the table was made for other forms of results."""
+    table = json.loads(files("gate_runner").joinpath("runs", "untrained.json").read_text(encoding="utf-8"))
+    if table["schema"] != SCHEMA:
+        return {}
+    return {(row["name"], row["data_sha256"], row["metric"]): row["value"] for row in table["rows"]}

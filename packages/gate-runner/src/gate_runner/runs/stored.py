@@ -38,9 +38,9 @@ class StoredRun:
 
     def own_file(self, benchmark: str) -> Path | None:
         """The TOML file of a benchmark of one's own, where the manifest says where it was; None for any other."""
-        for one in reversed(self.manifest.get("runs", [])):
-            if benchmark in one.get("files", {}):
-                return self.path / str(one["files"][benchmark])
+        for run in reversed(self.manifest.get("runs", [])):
+            if benchmark in run.get("files", {}):
+                return self.path / str(run["files"][benchmark])
         return None
 
     def named(self, name: str) -> tuple[Result, ...]:
@@ -50,10 +50,10 @@ class StoredRun:
     def outcomes(self, result: Result) -> Outcomes:
         """Per-sample outcomes of a result's headline metric: float64 with samples along the first axis, or `Ragged`."""
         path = RunFolder(self.path).samples_file(result.name, result.seed)
-        found = read_samples(path)
-        if samples_digest(found) != result.samples_sha256:
+        outcomes = read_samples(path)
+        if samples_digest(outcomes) != result.samples_sha256:
             raise DataError(f"{path} was changed after its result was written; run again with --recompute")
-        return found if isinstance(found, Ragged) else found.astype(np.float64)
+        return outcomes if isinstance(outcomes, Ragged) else outcomes.astype(np.float64)
 
     def predicted(self, result: Result) -> np.ndarray | None:
         """What was predicted of each test sample: a class index, labels, a value, see ``RESULTS.md``."""
@@ -61,10 +61,10 @@ class StoredRun:
         if expected is None:
             return None
         path = RunFolder(self.path).samples_file(result.name, result.seed)
-        found = read_predicted(path)
-        if found is None or samples_digest(found) != expected:
+        predicted = read_predicted(path)
+        if predicted is None or samples_digest(predicted) != expected:
             raise DataError(f"{path} was changed after its result was written; run again with --recompute")
-        return found
+        return predicted
 
 
 def read_run(path: Path, label: str | None = None) -> StoredRun:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from gate_runner.tasks.job import Job, Outcome, Progress
-from gate_runner.tasks.registry import find_task_type, task_types
-from gate_runner.tasks.run import run_task
+from gate_runner.tasks.registry import find_task_type, run_task, task_types
 from gate_runner.tasks.score import Score
 from gate_runner.tasks.task import Drawing, TaskType
 

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from gate_runner.benchmarks import DataRequest, resolve
+from gate_data.request import DataRequest
 from gate_runner.class_words import words_in
 from gate_runner.errors import MissingCapabilityError
 from gate_runner.features import images_at
@@ -25,7 +25,7 @@ from vision_adapters.training.wise_ft import wise_ft
 if TYPE_CHECKING:
     from gate_data.data import Data
     from gate_data.pictures import Pictures
-    from gate_runner.benchmarks.benchmark import Benchmark
+    from gate_runner.benchmark import Benchmark
     from gate_runner.tasks.job import Job
     from vision_adapters.training import Direction
     from vision_adapters.training.wise_ft import Mix
@@ -42,8 +42,8 @@ def class_weights(job: Job, benchmark: Benchmark, classes: Sequence[str]) -> Flo
     else:
         templates = list(benchmark.training.get("templates", TEMPLATES))
         prompts = build_prompts(ClassPrompts(benchmark.id, templates, list(classes)))
-    made = class_embeddings(lambda texts: embedded(job, texts).numpy(), prompts)
-    return torch.from_numpy(made.weights).float()
+    embeddings = class_embeddings(lambda texts: embedded(job, texts).numpy(), prompts)
+    return torch.from_numpy(embeddings.weights).float()
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,15 +98,15 @@ class _ZeroShot:
 
 def kept_sets(job: Job) -> list[_ZeroShot]:
     """The benchmarks whose zero-shot scores the settings ask to keep."""
-    settings, found = job.settings, []
-    if settings.keep_zero_shot and job.encoder.text is None:
+    settings, sets = job.settings, []
+    if job.keep_zero_shot and job.encoder.text is None:
         raise MissingCapabilityError(f"encoder {job.encoder.spec!r} has no text side; --keep-zero-shot needs one")
-    for benchmark in resolve(settings.keep_zero_shot):
+    for benchmark in job.keep_zero_shot:
         source = benchmark.choose_source(settings.source, settings.data_root)
         size, skip = job.encoder.image_size, settings.skip_unreadable
         data = benchmark.load(source, DataRequest(settings.data_root, settings.limit, size, skip))
-        found.append(_ZeroShot.of(job, benchmark, benchmark.name_with(source), data))
-    return found
+        sets.append(_ZeroShot.of(job, benchmark, benchmark.name_with(source), data))
+    return sets
 
 
 def after_training(
@@ -142,7 +142,7 @@ def after_training(
 
     def look(share: float) -> None:
         with torch.no_grad():
-            outcomes[share] = [kept.outcomes(job) for kept in sets]
+            outcomes[share] = [benchmark.outcomes(job) for benchmark in sets]
 
     share: Any = settings.wise_ft
     mix = wise_ft(done.module, done.start, done.kept, share, validate, direction, whole=whole, look=look)
@@ -151,32 +151,32 @@ def after_training(
         more["wise_ft"] = {"share": mix.share, "head": "mixed" if whole else "as trained", "curve": curve}
     if sets:
         more["zero_shot"] = [
-            _forgotten(kept, before, after, job.seed)
-            for kept, before, after in zip(sets[:own], outcomes[0.0], outcomes[mix.share], strict=False)
+            _forgotten(benchmark, before, after, job.seed)
+            for benchmark, before, after in zip(sets[:own], outcomes[0.0], outcomes[mix.share], strict=False)
         ]
     before = outcomes[0.0][own] if len(sets) > own else None
     return Fitted(**{**vars(done), "kept": mix.kept}, more=more, zero_shot=before)
 
 
 def _row(row: Mix, sets: Sequence[_ZeroShot], outcomes: Sequence[np.ndarray]) -> dict[str, Any]:
-    kept = {kept.name: float(each.mean()) for kept, each in zip(sets, outcomes, strict=False)}
-    return {"share": row.share, "validation": row.validation, **({"zero_shot": kept} if kept else {})}
+    values = {values.name: float(outcome.mean()) for values, outcome in zip(sets, outcomes, strict=False)}
+    return {"share": row.share, "validation": row.validation, **({"zero_shot": values} if values else {})}
 
 
 def gained(metric: str, before: np.ndarray, after: np.ndarray, seed: int) -> dict[str, Any]:
     """The change from one model's outcomes to another's on the same samples, with its interval."""
-    found = paired_difference(metric, before, after, seed=seed)
-    ones = np.ones((1, len(before)))
-    values = [float(METRICS[metric].aggregate(each, ones)[0]) for each in (before, after)]
+    difference = paired_difference(metric, before, after, seed=seed)
+    weights = np.ones((1, len(before)))
+    values = [float(METRICS[metric].aggregate(outcomes, weights)[0]) for outcomes in (before, after)]
     return {
         "metric": metric,
         "before": values[0],
         "after": values[1],
-        "change": found.value,
-        "low": found.low,
-        "high": found.high,
+        "change": difference.value,
+        "low": difference.low,
+        "high": difference.high,
     }
 
 
-def _forgotten(one: _ZeroShot, before: np.ndarray, after: np.ndarray, seed: int) -> dict[str, Any]:
-    return {"benchmark": one.name, "samples": len(before), **gained(one.metric, before, after, seed)}
+def _forgotten(benchmark: _ZeroShot, before: np.ndarray, after: np.ndarray, seed: int) -> dict[str, Any]:
+    return {"benchmark": benchmark.name, "samples": len(before), **gained(benchmark.metric, before, after, seed)}

@@ -35,11 +35,11 @@ class Learning(TrainedEncoder):
 
     Args:
         before: its features before the training, where the head starts at their probe.
-        said: see `TrainedEncoder`.
+        arguments: see `TrainedEncoder`.
     """
 
-    def __init__(self, before: FrozenFeatures | None, *said: Any, **named: Any) -> None:
-        super().__init__(*said, **named)
+    def __init__(self, before: FrozenFeatures | None, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
         self.before = before
 
 
@@ -124,10 +124,10 @@ def choose_weights(encoder: Encoder, kind: Kind, tune: str, images: Tensor, *, s
     try:
         return finetune.choose_weights(module, embed, _PARTS.get(tune, tune), seed=seed)  # type: ignore[arg-type]  # settings checked it
     except ValueError as error:
-        said = str(error)
-        if said.endswith("gives no gradients"):
-            raise EncoderError(f"encoder {encoder.spec!r}: {said}: --tune frozen only") from error
-        raise EncoderError(f"encoder {encoder.spec!r}: --tune {tune}: {said}") from error
+        message = str(error)
+        if message.endswith("gives no gradients"):
+            raise EncoderError(f"encoder {encoder.spec!r}: {message}: --tune frozen only") from error
+        raise EncoderError(f"encoder {encoder.spec!r}: --tune {tune}: {message}") from error
 
 
 def untouched(encoder: Encoder) -> AbstractContextManager[dict[str, Tensor]]:

@@ -1,44 +1,71 @@
-"""The task types of this package, in the order in which reports show them."""
+"""The task types of this package, in the order in which reports show them: each has its record here, once.
+
+What several records share stands above them: how a head is trained, and what all tasks of one class per sample have.
+"""
 
 from __future__ import annotations
+
+from typing import Any
 
 from gate_runner.tasks.task import TaskType
 
 _RATES = (1.0, 0.3, 3.0)
 """Factors of the learning rate at which a frozen encoder's head is trained; validation chooses."""
-_EPISODES = {"ways": 5, "shots": 1, "queries": 5, "episodes": 400, "steps": 150, "rates": _RATES}
-_LONG = {"steps": 10_000, "validate_every": 500}
-_OWN_HEAD = {"lr": 1e-2, "steps": 600, "batch_size": 128, "validate_every": 50}
-_HEAD = {**_OWN_HEAD, "rates": _RATES}
-_MAPS = {"lr": 1e-3, "steps": 300, "batch_size": 8, "validate_every": 50, "rates": _RATES}
-_OWN_TOKENS = {"lr": 1e-3, "steps": 400, "batch_size": 32, "validate_every": 50}
-_TOKENS = {**_OWN_TOKENS, "rates": _RATES}
+_LONG: dict[str, Any] = {"steps": 10_000, "validate_every": 500}
+_HEAD = {"lr": 1e-2, "steps": 600, "batch_size": 128, "validate_every": 50}
+_MAPS = {"lr": 1e-3, "steps": 300, "batch_size": 8, "validate_every": 50}
+_TOKENS = {"lr": 1e-3, "steps": 400, "batch_size": 32, "validate_every": 50}
 _BOXES = {"lr": 2e-3, "steps": 150, "batch_size": 32, "validate_every": 50, "schedule": "cosine"}
 _OF_CLASSES = ("acc@1", "accuracy", "acc@5", "mean_per_class", "macro_f1", "micro_f1", "quadratic_kappa")
 _OF_NUMBERS = ("mae", "mse", "rmse", "r2", "spearman")
+
+
+def _trained(head: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """The numbers of a task whose head is trained, on a stand-in and on a data set's own files."""
+    original = {**_LONG, "batch_size": 8} if head is _MAPS else _LONG
+    return {"training": {**head, "rates": _RATES}, "original_training": original, **more}
+
+
+_ONE_CLASS: dict[str, Any] = {"say": "gate_runner.tasks.predicted:a_class", "by_class": True, "single_samples": True}
+_OWN_CLASSES = {**_ONE_CLASS, "own_metrics": ("acc@1",), "further_metrics": _OF_CLASSES}
+_TABLE_OF_CLASSES = "gate_runner.tasks.predicted:details"
+_SWEPT: dict[str, Any] = {
+    "cells": "gate_runner.tasks.elevater.variants:cells",
+    "sweeps": True,
+    "variant": "gate_runner.tasks.elevater.variants:variant",
+}
+_LINEAR, _RANKING = "gate_runner.tasks.reading:linear", "gate_runner.tasks.reading:ranking"
+_OF_MAPS: dict[str, Any] = _trained(_MAPS, quick={"batch_size": 8})
+_OF_VIDEOS: dict[str, Any] = _trained(
+    _TOKENS, own_training=_TOKENS, gate_recipe="video", quick={"batch_size": 8}, readouts=_LINEAR
+)
+_EPISODES: dict[str, Any] = {
+    "say": "gate_runner.tasks.predicted:an_episode",
+    "probe_samples": 130,  # whole classes, enough for one episode
+    "grows": False,
+    "readouts": _RANKING,
+    "gate_recipe": "fewshot",
+}
 
 TASK_TYPES = (
     TaskType(
         "image-classification",
         "linear head, cross-entropy",
         "gate_runner.tasks.classification:run",
-        say="gate_runner.tasks.predicted:a_class",
-        details="gate_runner.tasks.classes:details",
+        side="recognition",
+        class_prompts=True,
+        keeps_heads=True,
         short="classification",
-        by_class=True,
-        single_samples=True,
-        cells="gate_runner.tasks.elevater.variants:cells",
+        details=_TABLE_OF_CLASSES,
         weighs=True,
-        sweeps=True,
-        variant="gate_runner.tasks.elevater.variants:variant",
-        readouts="gate_runner.tasks.reading:linear",
-        own_metrics=("acc@1", "macro_f1"),
-        further_metrics=_OF_CLASSES,
+        readouts=_LINEAR,
+        **{**_OWN_CLASSES, **_SWEPT, "own_metrics": ("acc@1", "macro_f1")},
     ),
     TaskType(
         "elevater",
         "a head on few images or all, or the whole encoder, from class texts or from nothing",
         "gate_runner.tasks.elevater.run:run",
+        side="recognition",
         say="gate_runner.tasks.elevater.run:said",
         short="sweep",
         overview="gate_runner.tasks.elevater.overview:overview",
@@ -51,28 +78,24 @@ TASK_TYPES = (
         say="gate_runner.tasks.predicted:heads",
         draw="gate_runner.tasks.drawing:heads",
         single_samples=True,
-        readouts="gate_runner.tasks.reading:linear",
-        training=_HEAD,
-        original_training=_LONG,
+        readouts=_LINEAR,
+        **_trained(_HEAD),
     ),
     TaskType(
         "multi-label",
         "linear head, a sigmoid for each label, binary cross-entropy",
         "gate_runner.tasks.multi_label:run",
+        side="recognition",
         say="gate_runner.tasks.predicted:labels",
         short="medical class.",
         draw="gate_runner.tasks.drawing:labels",
         probe_samples=200,  # every label has to occur
-        cells="gate_runner.tasks.elevater.variants:cells",
-        sweeps=True,
-        variant="gate_runner.tasks.elevater.variants:variant",
-        readouts="gate_runner.tasks.reading:linear",
-        training=_HEAD,
-        original_training=_LONG,
+        readouts=_LINEAR,
         own_metrics=("average_precision", "roc_auc"),
-        own_training=_OWN_HEAD,
-        gate_recipe="medical",
         further_metrics=("map_11point", "map_11point_elevater", "brier", "macro_f1", "micro_f1"),
+        gate_recipe="medical",
+        **_trained(_HEAD, own_training=_HEAD),
+        **_SWEPT,
     ),
     TaskType(
         "regression",
@@ -86,44 +109,36 @@ TASK_TYPES = (
         "few-shot",
         "prototypes, squared Euclidean distance",
         "gate_runner.tasks.few_shot:run",
-        say="gate_runner.tasks.predicted:an_episode",
+        side="recognition",
         draw="gate_runner.tasks.few_shot:draw",
         cells="gate_runner.tasks.few_shot_protocol:cells",
         variant="gate_runner.tasks.few_shot_protocol:variant",
-        probe_samples=130,  # whole classes, enough for one episode
-        grows=False,
         caution="gate_runner.tasks.few_shot:caution",
-        readouts="gate_runner.tasks.reading:ranking",
-        training=_EPISODES,
+        training={"ways": 5, "shots": 1, "queries": 5, "episodes": 400, "steps": 150, "rates": _RATES},
         original_training={"episodes": 600},
-        gate_recipe="fewshot",
         quick={"steps": 150, "batch_size": 2},
+        **_EPISODES,
     ),
     TaskType(
         "few-shot-gate",
         "prototypes, squared Euclidean distance, GATE's many ways and shots",
         "gate_runner.tasks.few_shot_gate:run",
-        say="gate_runner.tasks.predicted:an_episode",
+        side="recognition",
         short="few-shot (GATE)",
         draw="gate_runner.tasks.few_shot_gate:draw",
-        probe_samples=130,
-        grows=False,
-        readouts="gate_runner.tasks.reading:ranking",
-        gate_recipe="fewshot",
         quick={"steps": 150, "batch_size": 1},
+        **_EPISODES,
     ),
     TaskType(
         "segmentation",
         "transformer on patch features, focal loss and cross-entropy",
         "gate_runner.tasks.segmentation:run",
         say="gate_runner.tasks.predicted:a_map",
-        training=_MAPS,
-        original_training={**_LONG, "batch_size": 8},
         own_metrics=("miou",),
-        own_training={**_OWN_TOKENS, "batch_size": 16},
-        gate_recipe="segmentation",
-        quick={"batch_size": 8},
         further_metrics=("miou", "miou_foreground", "mean_acc", "overall_acc", "dice"),
+        own_training={**_TOKENS, "batch_size": 16},
+        gate_recipe="segmentation",
+        **_OF_MAPS,
     ),
     TaskType(
         "medical-segmentation",
@@ -131,10 +146,8 @@ TASK_TYPES = (
         "gate_runner.tasks.segmentation:run_medical",
         say="gate_runner.tasks.predicted:a_map",
         short="medical segm.",
-        training=_MAPS,
-        original_training={**_LONG, "batch_size": 8},
         gate_recipe="medical_segmentation",
-        quick={"batch_size": 8},
+        **_OF_MAPS,
     ),
     TaskType(
         "detection",
@@ -160,80 +173,63 @@ TASK_TYPES = (
         "relational",
         "transformer on image and text tokens, cross-entropy over answers",
         "gate_runner.tasks.relational:run",
-        say="gate_runner.tasks.predicted:a_class",
-        by_class=True,
-        single_samples=True,
-        training=_TOKENS,
-        original_training=_LONG,
-        own_metrics=("acc@1",),
-        own_training=_OWN_TOKENS,
         gate_recipe="relational",
-        further_metrics=_OF_CLASSES,
+        **_OWN_CLASSES,
+        **_trained(_TOKENS, own_training=_TOKENS),
     ),
     TaskType(
         "depth",
         "transformer or linear layer on patch features, L1 of log metres",
         "gate_runner.tasks.depth:run",
         draw="gate_runner.tasks.drawing:depth",
-        training=_MAPS,
-        original_training={**_LONG, "batch_size": 8},
         gate_recipe="segmentation",
-        quick={"batch_size": 8},
+        **_OF_MAPS,
     ),
     TaskType(
         "relational-typed",
         "transformer on image and text tokens, cross-entropy over the answers of a type",
         "gate_runner.tasks.relational:run_typed",
-        say="gate_runner.tasks.predicted:a_class",
         short="relational, typed",
-        by_class=True,
         probe_samples=120,
-        single_samples=True,
-        training=_TOKENS,
-        original_training=_LONG,
         gate_recipe="relational",
+        **_ONE_CLASS,
+        **_trained(_TOKENS),
     ),
     TaskType(
         "image-text",
         "two linear projections, symmetric cross-entropy",
         "gate_runner.tasks.matching:run",
+        side="retrieval",
         say="gate_runner.tasks.predicted:a_caption",
         draw="gate_runner.tasks.drawing:captions",
-        training={**_TOKENS, "batch_size": 64},
-        original_training=_LONG,
-        own_metrics=("image_to_text", "text_to_image", *(f"{way}_r@{k}" for way in ("i2t", "t2i") for k in (1, 5, 10))),
-        own_training={**_OWN_TOKENS, "batch_size": 64},
+        own_metrics=(
+            "image_to_text",
+            "text_to_image",
+            *(f"{to}_r@{k}" for to in ("i2t", "t2i") for k in (1, 5, 10)),
+        ),
         gate_recipe="image_text",
+        **_trained({**_TOKENS, "batch_size": 64}, own_training={**_TOKENS, "batch_size": 64}),
     ),
     TaskType(
         "caption-choice",
         "two linear projections, cross-entropy over the captions",
         "gate_runner.tasks.matching:run_choice",
+        side="composition",
         say="gate_runner.tasks.predicted:a_choice",
         short="captions",
         draw="gate_runner.tasks.drawing:captions",
         single_samples=True,
-        training=_TOKENS,
-        original_training=_LONG,
         gate_recipe="image_text",
+        **_trained(_TOKENS),
     ),
     TaskType(
         "video-classification",
         "transformer over frames, cross-entropy",
         "gate_runner.tasks.video:run_classification",
-        say="gate_runner.tasks.predicted:a_class",
-        details="gate_runner.tasks.classes:details",
         short="video class.",
-        by_class=True,
-        single_samples=True,
-        training=_TOKENS,
-        original_training=_LONG,
-        own_metrics=("acc@1",),
-        own_training=_OWN_TOKENS,
-        gate_recipe="video",
-        quick={"batch_size": 8},
-        further_metrics=_OF_CLASSES,
-        readouts="gate_runner.tasks.reading:linear",
+        details=_TABLE_OF_CLASSES,
+        **_OWN_CLASSES,
+        **_OF_VIDEOS,
     ),
     TaskType(
         "video-regression",
@@ -241,19 +237,15 @@ TASK_TYPES = (
         "gate_runner.tasks.video:run",
         short="video regr.",
         say="gate_runner.tasks.predicted:a_value",
-        training=_TOKENS,
-        original_training=_LONG,
         own_metrics=("mae", "mse"),
-        own_training=_OWN_TOKENS,
-        gate_recipe="video",
-        quick={"batch_size": 8},
         further_metrics=_OF_NUMBERS,
-        readouts="gate_runner.tasks.reading:linear",
+        **_OF_VIDEOS,
     ),
     TaskType(
         "pair-scoring",
         "cosines of two images and two captions, nothing trained",
         "gate_runner.tasks.pair_scoring:run",
+        side="composition",
         say="gate_runner.tasks.predicted:a_pair",
         short="pairs",
         draw="gate_runner.tasks.drawing:pair",
@@ -266,6 +258,7 @@ TASK_TYPES = (
         "suite",
         "cosines of every caption and picture of a question, nothing trained",
         "gate_runner.tasks.suite:run",
+        side="composition",
         short="suites",
         draw="gate_runner.tasks.suite:draw",
         statistics={"right": "gate_runner.tasks.suite:share_right"},
@@ -276,41 +269,38 @@ TASK_TYPES = (
         "zero-shot",
         "cosines with class embeddings from prompts, nothing trained",
         "gate_runner.tasks.zero_shot:run",
-        say="gate_runner.tasks.predicted:a_class",
-        details="gate_runner.tasks.classes:details",
-        by_class=True,
+        side="recognition",
+        class_prompts=True,
+        details=_TABLE_OF_CLASSES,
         trains=False,
-        single_samples=True,
-        own_metrics=("acc@1", "macro_f1"),
-        further_metrics=_OF_CLASSES,
+        **{**_OWN_CLASSES, "own_metrics": ("acc@1", "macro_f1")},
     ),
     TaskType(
         "knn",
         "votes of the nearest neighbours by cosine, their number chosen on validation; nothing trained",
         "gate_runner.tasks.neighbours:knn",
-        say="gate_runner.tasks.predicted:a_class",
-        details="gate_runner.tasks.classes:details",
-        by_class=True,
+        side="recognition",
+        details=_TABLE_OF_CLASSES,
         trains=False,
-        single_samples=True,
         readouts="gate_runner.tasks.reading:neighbours",
-        own_metrics=("acc@1",),
-        further_metrics=_OF_CLASSES,
+        **_OWN_CLASSES,
     ),
     TaskType(
         "image-retrieval",
         "pictures of the same class, or of the same pair, ranked by cosine; nothing trained",
         "gate_runner.tasks.neighbours:retrieval",
+        side="retrieval",
         short="retrieval",
         by_class=True,
         trains=False,
-        readouts="gate_runner.tasks.reading:ranking",
+        readouts=_RANKING,
         own_metrics=("map", "recall@1", "recall@5", "recall@10"),
     ),
     TaskType(
         "clustering",
         "k-means of the test pictures against their classes; nothing trained",
         "gate_runner.tasks.neighbours:clustering",
+        side="recognition",
         say="gate_runner.tasks.predicted:a_class",
         by_class=True,
         trains=False,

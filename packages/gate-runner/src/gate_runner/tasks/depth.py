@@ -14,7 +14,7 @@ from gate_runner.errors import DataError
 from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.measured import train_and_measure
-from gate_runner.tasks.targets import middle, targets_of
+from gate_runner.tasks.training import middle, targets_of
 from vision_adapters.heads import SegmentationHead, seeded
 
 _WIDTH, _DEPTH = 128, 2
@@ -67,18 +67,18 @@ def run(job: Job) -> Outcome:
         return total
 
     def measure(predicted: Tensor, split: Split) -> dict[str, np.ndarray]:
-        found: dict[str, list[float]] = {"rmse": [], "abs_rel": [], "delta_1.25": []}
+        errors: dict[str, list[float]] = {"rmse": [], "abs_rel": [], "delta_1.25": []}
         truths = targets["test" if split is job.data.test else "validation"]
-        for place, guess in enumerate(predicted):
-            guess, truth = guess.double(), truths[place : place + 1][0].double()
-            known = truth > 0
-            if not bool(known.any()):
-                raise DataError(f"{job.benchmark.id}: no depth was measured in sample {place}")
-            guess, truth = guess[known].clamp_min(_LEAST), truth[known]
-            found["rmse"].append(float((guess - truth).square().mean().sqrt()))
-            found["abs_rel"].append(float(((guess - truth).abs() / truth).mean()))
-            found["delta_1.25"].append(float((torch.maximum(guess / truth, truth / guess) < 1.25).double().mean()))
-        return {name: np.array(values) for name, values in found.items()}
+        for index, guess in enumerate(predicted):
+            guess, truth = guess.double(), truths[index : index + 1][0].double()
+            measured = truth > 0
+            if not bool(measured.any()):
+                raise DataError(f"{job.benchmark.id}: no depth was measured in sample {index}")
+            guess, truth = guess[measured].clamp_min(_LEAST), truth[measured]
+            errors["rmse"].append(float((guess - truth).square().mean().sqrt()))
+            errors["abs_rel"].append(float(((guess - truth).abs() / truth).mean()))
+            errors["delta_1.25"].append(float((torch.maximum(guess / truth, truth / guess) < 1.25).double().mean()))
+        return {name: np.array(values) for name, values in errors.items()}
 
     blind = measure(torch.tensor(typical).expand(shape), job.data.test)
     if job.training.get("head", "transformer") == "linear":

@@ -66,17 +66,17 @@ def _with_head(job: Job, shown: Shown) -> Outcome:
                   job.seed)  # fmt: skip
 
     def found(module: nn.Module, rows: Inputs, name: SplitName) -> Ragged:
-        packed = predict(module, rows, lambda said: _packed(head.detections(said, most=_MOST)), job.predict_size)
-        said = packed.numpy()
-        return in_pixels(said[..., :4], said[..., 4], said[..., 5], getattr(data, name).targets.sizes)
+        packed = predict(module, rows, lambda output: _packed(head.detections(output, most=_MOST)), job.predict_size)
+        output = packed.numpy()
+        return in_pixels(output[..., :4], output[..., 4], output[..., 5], getattr(data, name).targets.sizes)
 
     def validate(module: nn.Module, held: Inputs) -> float:
         truth = data.validation.targets
         value = mean_average_precision(match(truth, found(module, held, "validation")), np.ones((1, len(truth))))[0]
         return 0.0 if np.isnan(value) else float(value)
 
-    wanted = data.train.targets.padded()
-    fitted = fit_head(job, backbone, head, wanted, head.loss, validate, "higher")
+    boxes = data.train.targets.padded()
+    fitted = fit_head(job, backbone, head, boxes, head.loss, validate, "higher")
     with job.timed("test"):
         truth = data.test.targets
         judged = judge(
@@ -99,7 +99,7 @@ def _with_head(job: Job, shown: Shown) -> Outcome:
 
 def _with_detector(job: Job, shown: Shown, detector: Detector) -> Outcome:
     data, tune = job.data, job.settings.tune
-    asked, prompts = _asked(job, detector)
+    read, prompts = _asked(job, detector)
     about: dict[str, Any] = {}
     if tune == "frozen":
         if shown.shots not in ("0", "full"):
@@ -110,12 +110,12 @@ def _with_detector(job: Job, shown: Shown, detector: Detector) -> Outcome:
     with unchanged(detector):
         if tune != "frozen" and shown.shots != "0":
             with job.timed("train"):
-                about = tune_detector(job, detector, asked)
+                about = tune_detector(job, detector, read)
         with job.timed("test"):
-            found = detect(detector, data.test.images, data.test.targets.sizes, asked, partial(job.progress, "test"))
+            boxes = detect(detector, data.test.images, data.test.targets.sizes, read, partial(job.progress, "test"))
     with job.timed("test"):
         blind = guessed(data.train.targets, data.test.targets, len(data.classes))
-        judged = judge(data.test.targets, found, blind, data.classes, job.benchmark.metrics, job.seed)
+        judged = judge(data.test.targets, boxes, blind, data.classes, job.benchmark.metrics, job.seed)
     training = {
         "detector": detector.family,
         "prompts": prompts,
@@ -132,17 +132,17 @@ def _asked(job: Job, detector: Detector) -> tuple[list[Phrase], dict[str, Any]]:
     settings, classes, captions = job.settings, job.data.classes, job.training.get("captions")
     about: dict[str, Any] = {"kind": settings.prompts}
     if settings.prompts not in KINDS:
-        asked = phrases(classes, captions if settings.prompts == "overrides" else None)
-        return asked, {**about, "read": [one.text for one in asked] if detector.reads else []}
+        read = phrases(classes, captions if settings.prompts == "overrides" else None)
+        return read, {**about, "read": [phrase.text for phrase in read] if detector.reads else []}
     if not detector.reads:
         raise UsageError(
             f"--prompts {settings.prompts} is for detectors that read class names; {detector.family} has none"
         )
     assert settings.knowledge_from is not None
-    found, known = known_phrases(job.benchmark.id, classes, settings.prompts, settings.knowledge_from, captions)
-    asked, cut = detector.fitting(found)
-    return asked, {**about, "from": settings.knowledge_from, "known": known, "shortened": cut,
-                   "read": [one.text for one in asked]}  # fmt: skip
+    texts, described = known_phrases(job.benchmark.id, classes, settings.prompts, settings.knowledge_from, captions)
+    read, cut = detector.fitting(texts)
+    return read, {**about, "from": settings.knowledge_from, "known": described, "shortened": cut,
+                   "read": [phrase.text for phrase in read]}  # fmt: skip
 
 
 def _head(kind: str, width: int, classes: int, grid: tuple[int, int], objects: int) -> DenseHead | SetHead:
@@ -158,6 +158,6 @@ def _most_objects(split: Any) -> int:
     return int(counted.max(initial=1))
 
 
-def _packed(found: Detections) -> Tensor:
+def _packed(boxes: Detections) -> Tensor:
     """As one tensor ``[n, q, 6]``: box, score, label."""
-    return torch.cat([found.boxes, found.scores[..., None], found.labels[..., None].to(found.boxes)], dim=-1)
+    return torch.cat([boxes.boxes, boxes.scores[..., None], boxes.labels[..., None].to(boxes.boxes)], dim=-1)

@@ -49,8 +49,8 @@ def pair(data: Data[Tensor], training: Mapping[str, Any], index: int) -> Drawing
 
 def labels(data: Data[Tensor], training: Mapping[str, Any], index: int) -> Drawing:
     """An image and the labels that it has."""
-    there = [name for name, value in zip(data.classes, data.test.targets[index], strict=True) if bool(value)]
-    return Drawing(shown(data.test.images[index]), f"true: {', '.join(there) or 'none'}")
+    present = [name for name, value in zip(data.classes, data.test.targets[index], strict=True) if bool(value)]
+    return Drawing(shown(data.test.images[index]), f"true: {', '.join(present) or 'none'}")
 
 
 def heads(data: Data[Tensor], training: Mapping[str, Any], index: int) -> Drawing:
@@ -59,15 +59,15 @@ def heads(data: Data[Tensor], training: Mapping[str, Any], index: int) -> Drawin
     for name in data.classes:
         of_head.setdefault(name.partition("/")[0], []).append(name.partition("/")[2])
     chosen = zip(of_head.values(), data.test.targets[index].tolist(), strict=True)
-    return Drawing(shown(data.test.images[index]), f"true: {', '.join(names[place] for names, place in chosen)}")
+    return Drawing(shown(data.test.images[index]), f"true: {', '.join(names[label] for names, label in chosen)}")
 
 
 def captions(data: Data[Tensor], training: Mapping[str, Any], index: int) -> Drawing:
     """An image and its caption: the right one, or the first."""
     texts = data.test.texts or ()
-    each = len(texts) // len(data.test)
+    per_image = len(texts) // len(data.test)
     right = int(data.test.targets[index]) if data.classes else 0
-    return Drawing(shown(data.test.images[index]), f"true: {texts[each * index + right]}")
+    return Drawing(shown(data.test.images[index]), f"true: {texts[per_image * index + right]}")
 
 
 def depth(data: Data[Tensor], training: Mapping[str, Any], index: int) -> Drawing:

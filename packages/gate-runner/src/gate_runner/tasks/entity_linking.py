@@ -32,11 +32,11 @@ def run(job: Job) -> Outcome:
         DataError: no test question of a seen, or none of an unseen, entity.
     """
     data = job.data
-    seen = torch.isin(data.test.targets, data.train.targets).numpy()
-    if seen.all() or not seen.any():
+    trained = torch.isin(data.test.targets, data.train.targets).numpy()
+    if trained.all() or not trained.any():
         raise DataError(
-            f"{job.benchmark.id}: expected test questions of seen and of unseen entities, got {int(seen.sum())} and "
-            f"{int((~seen).sum())}; raise --limit"
+            f"{job.benchmark.id}: expected test questions of seen and of unseen entities, got {int(trained.sum())} and "
+            f"{int((~trained).sum())}; raise --limit"
         )
     template = str(job.training["template"])
     names = F.normalize(embedded(job, [template.format(name) for name in data.classes]), dim=-1)
@@ -46,11 +46,11 @@ def run(job: Job) -> Outcome:
         chosen = np.linspace(0, len(train.truth) - 1, min(_SEARCHED, len(train.truth))).astype(int)
         weights = grid_search(model, train.image[chosen], train.text[chosen], train.truth[chosen]).weights
     with job.timed("test"):
-        found = model.search(test.image, test.text, weights, 1).rows[:, 0]
+        predicted_rows = model.search(test.image, test.text, weights, 1).rows[:, 0]
         plain = model.search(test.image, test.text, Weights(), 1).rows[:, 0]
-        scores = _scores(job, found, seen)
+        scores = _scores(job, predicted_rows, trained)
     training = {"steps": 0, "weights": [float(w) for w in weights], "clip": float(np.mean(plain == test.truth))}
-    return Outcome(scores, (found == test.truth).astype(float), training, found.astype(np.int32))
+    return Outcome(scores, (predicted_rows == test.truth).astype(float), training, predicted_rows.astype(np.int32))
 
 
 class _Asked:
@@ -82,23 +82,23 @@ def _knowledge_base(job: Job, names: Float[Tensor, "n d"]) -> Clip2Clip:
     return Clip2Clip(names.numpy(), image.numpy(), has_image, black.numpy())
 
 
-def _scores(job: Job, found: np.ndarray, seen: np.ndarray) -> tuple[Score, ...]:
+def _scores(job: Job, predicted_rows: np.ndarray, trained: np.ndarray) -> tuple[Score, ...]:
     """In order of the benchmark's metrics; intervals: Wilson's for accuracy, bootstrapped for the others."""
     test = job.data.test
     truth = test.targets.numpy()
     references = [
         Reference(str(i), str(entity), "test_seen" if is_seen else "test_unseen")
-        for i, (entity, is_seen) in enumerate(zip(truth.tolist(), seen.tolist(), strict=True))
+        for i, (entity, is_seen) in enumerate(zip(truth.tolist(), trained.tolist(), strict=True))
     ]
-    answers = [Prediction(str(i), str(entity)) for i, entity in enumerate(found.tolist())]
+    answers = [Prediction(str(i), str(entity)) for i, entity in enumerate(predicted_rows.tolist())]
     split = split_scores(outcomes(references, answers), seed=job.seed)
-    right = int((found == truth).sum())
+    right = int((predicted_rows == truth).sum())
     blind = _blind(job)
     values: dict[str, tuple[Estimate, float]] = {
         "accuracy": (wilson(right, len(truth)), float(blind.mean())),
-        "seen": (split.seen, float(blind[seen].mean())),
-        "unseen": (split.unseen, float(blind[~seen].mean())),
-        "harmonic": (split.harmonic, harmonic_mean(float(blind[seen].mean()), float(blind[~seen].mean()))),
+        "seen": (split.seen, float(blind[trained].mean())),
+        "unseen": (split.unseen, float(blind[~trained].mean())),
+        "harmonic": (split.harmonic, harmonic_mean(float(blind[trained].mean()), float(blind[~trained].mean()))),
     }
     scores = []
     for name in job.benchmark.metrics:

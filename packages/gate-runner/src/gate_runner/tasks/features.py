@@ -106,8 +106,8 @@ class _Places:
         return len(self.rows)
 
     def __getitem__(self, rows: Any, /) -> Tensor:
-        found: Tensor = self.rows[rows][:, : self.places, : self.width]
-        return F.pad(found, (0, 0, 0, self.places - found.shape[1])).contiguous()
+        tokens: Tensor = self.rows[rows][:, : self.places, : self.width]
+        return F.pad(tokens, (0, 0, 0, self.places - tokens.shape[1])).contiguous()
 
 
 def words(job: Job, split: Split, name: str) -> Words:
@@ -129,8 +129,8 @@ def _by_encoder(job: Job, texts: list[str], name: str) -> tuple[Rows, Bool[Tenso
     first = job.encoder.encode_text_tokens(texts[:size])
     if len(texts) * first.tokens[0].nbytes > _WORDS_IN_MEMORY:
         return _stored(job, texts, name)
-    rest = (job.encoder.encode_text_tokens(texts[i : i + size]) for i in range(size, len(texts), size))
-    parts = [first, *rest]
+    batches = (job.encoder.encode_text_tokens(texts[i : i + size]) for i in range(size, len(texts), size))
+    parts = [first, *batches]
     longest = max(int(part.mask.sum(dim=1).max()) for part in parts)
     tokens = torch.cat([part.tokens.cpu() for part in parts]).clone()
     mask = torch.cat([part.mask.cpu() for part in parts])
@@ -142,8 +142,8 @@ def _stored(job: Job, texts: list[str], name: str) -> tuple[Rows, Bool[Tensor, "
     """Tokens as rows that need not be in memory; each row has its mask as one channel more."""
 
     def encode(numbers: Tensor) -> Tensor:
-        found = job.encoder.encode_text_tokens([texts[number] for number in numbers.tolist()])
-        return torch.cat([found.tokens, found.mask[..., None].to(found.tokens)], dim=2)
+        tokens = job.encoder.encode_text_tokens([texts[number] for number in numbers.tolist()])
+        return torch.cat([tokens.tokens, tokens.mask[..., None].to(tokens.tokens)], dim=2)
 
     def progress(done: int, total: int) -> None:
         job.progress(f"encode {name} texts", done, total)
@@ -165,8 +165,8 @@ def _by_hash(texts: list[str]) -> tuple[Rows, Bool[Tensor, "u l"]]:
     def made(numbers: Tensor) -> Tensor:
         tokens = torch.zeros(len(numbers), longest, _WORD_WIDTH)
         for row, number in enumerate(numbers.tolist()):
-            for place, word in enumerate(texts[number].split()):
-                tokens[row, place] = _vector(word) + 0.5 * _vector(f"place {place}")
+            for position, word in enumerate(texts[number].split()):
+                tokens[row, position] = _vector(word) + 0.5 * _vector(f"place {position}")
         return tokens
 
     rows = EncodedRows(made, len(texts), 1024)
@@ -178,3 +178,22 @@ def _by_hash(texts: list[str]) -> tuple[Rows, Bool[Tensor, "u l"]]:
 def _vector(key: str) -> Float[Tensor, " d"]:
     seed = int.from_bytes(hashlib.sha256(key.encode()).digest()[:7], "big")
     return torch.randn(_WORD_WIDTH, generator=torch.Generator().manual_seed(seed))
+
+
+MOST_BYTES = 4_000_000_000
+"""That the features and scores of a solved probe may take; larger sets are trained on in batches."""
+_COPIES = 4
+"""Of features and of scores, that are in memory at the same time while a probe is solved."""
+
+
+def solvable(job: Job, width: int = 2048) -> bool:
+    """Whether a job's probe is solved: its training names no steps, and it fits into memory."""
+    train, validation = job.data.train.targets, job.data.validation.targets
+    rows = len(train) + len(validation)
+    fits = 4 * _COPIES * rows * (width + len(job.data.classes)) <= MOST_BYTES
+    return (
+        "steps" not in job.training
+        and fits
+        and len(torch.unique(train)) > 1
+        and bool(torch.isin(validation, train).any())
+    )

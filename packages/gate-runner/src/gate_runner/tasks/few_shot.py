@@ -74,8 +74,8 @@ def run(job: Job) -> Outcome:
         inputs=inputs,
         own={"lr": 1e-3, "steps": steps, "batch_size": _BATCH, "validate_every": max(1, steps // 6)},
     )
-    found, outcomes, choices, rows = tested(job, fitted, lambda states: chosen(fitted.module, test, states), accuracies)
-    score = Score("accuracy", METRICS["accuracy"].direction, found.value, found.low, found.high, 1 / ways)
+    mean, outcomes, choices, rows = tested(job, fitted, lambda states: chosen(fitted.module, test, states), accuracies)
+    score = Score("accuracy", METRICS["accuracy"].direction, mean.value, mean.low, mean.high, 1 / ways)
     training = {
         "head_parameters": sum(p.numel() for p in head.parameters()),
         "ways": ways,
@@ -104,9 +104,9 @@ def tested(
     """
     tuned = job.settings.tune != "frozen"
     with job.timed("test"):
-        choices = chosen([one.state for one in most_averaged(fitted.kept)] if tuned else [])
-        by_size = {size: accuracies(each) for size, each in choices.items()}
-        scores = {size: score_outcomes("accuracy", each, seed=job.seed) for size, each in by_size.items()}
+        choices = chosen([checkpoint.state for checkpoint in most_averaged(fitted.kept)] if tuned else [])
+        by_size = {size: accuracies(values) for size, values in choices.items()}
+        scores = {size: score_outcomes("accuracy", values, seed=job.seed) for size, values in by_size.items()}
     rows = {"ensembles": ensemble_rows("accuracy", scores)} if tuned else {}
     return scores[1], by_size[1], choices[1], rows
 
@@ -131,8 +131,8 @@ def episode_indices(
     for _ in range(count):
         drawn = sample_episode(split.targets, ways=ways, shots=shots, queries=queries, generator=generator)
         support = drawn.support.view(ways, shots)
-        asked = drawn.query.view(ways, queries)
-        rows.append(torch.cat([support, asked], dim=1))
+        query = drawn.query.view(ways, queries)
+        rows.append(torch.cat([support, query], dim=1))
     return torch.stack(rows)
 
 
@@ -141,9 +141,9 @@ def draw(data: Data[Tensor], training: Mapping[str, Any], index: int) -> Drawing
     ways, shots, queries = (int(training[key]) for key in ("ways", "shots", "queries"))
     test = data.test
     drawn = episode_indices(test, "test", ways, shots, queries, index + 1, TEST_SEED)[index]
-    rows = [np.concatenate([pixels_of(test.images[int(i)], 32) for i in one], axis=1) for one in drawn]
-    said = f"an episode: a class per row, from the first, its shot{'s' * (shots > 1)} on the left"
-    return Drawing(np.concatenate(rows, axis=0), said)
+    rows = [np.concatenate([pixels_of(test.images[int(i)], 32) for i in episode], axis=1) for episode in drawn]
+    caption = f"an episode: a class per row, from the first, its shot{'s' * (shots > 1)} on the left"
+    return Drawing(np.concatenate(rows, axis=0), caption)
 
 
 def caution(training: Mapping[str, Any]) -> str:

@@ -82,7 +82,7 @@ def _episode(
     ways = min(int(rng.integers(low, high + 1)), len(members))
     drawn = rng.integers(0, len(members), ways)
     queries = min(QUERIES, min(len(members[label]) for label in drawn) // 2)
-    wanted: dict[int, list[int]] = {}
+    counts: dict[int, list[int]] = {}
     support = 0
     for position, label in enumerate(drawn.tolist()):
         room = MOST_SUPPORT - support - (ways - position)
@@ -91,30 +91,30 @@ def _episode(
             continue
         shots = int(rng.integers(LEAST_SHOTS, end))
         support += shots
-        sizes = wanted.setdefault(label, [0, 0])
+        sizes = counts.setdefault(label, [0, 0])
         sizes[0] += shots
         sizes[1] += queries
     episode = []
-    for label, (shots, asked) in wanted.items():
+    for label, (shots, queries_of) in counts.items():
         own = rng.permutation(members[label])
-        asked = min(asked, len(own) // 2)
-        shots = min(shots, len(own) - asked)
-        episode.append((own[:shots], own[shots : shots + asked]))
+        queries_of = min(queries_of, len(own) // 2)
+        shots = min(shots, len(own) - queries_of)
+        episode.append((own[:shots], own[shots : shots + queries_of]))
     return episode
 
 
 def _padded(drawn: list[list[tuple[np.ndarray, np.ndarray]]]) -> Episodes:
     wide = max(len(episode) for episode in drawn)
-    long = max(len(shots) + len(asked) for episode in drawn for shots, asked in episode)
+    long = max(len(shots) + len(query) for episode in drawn for shots, query in episode)
     index = torch.zeros(len(drawn), wide, long, dtype=torch.long)
-    shots, asked = (torch.zeros(len(drawn), wide, long, dtype=torch.bool) for _ in range(2))
+    shots, query = (torch.zeros(len(drawn), wide, long, dtype=torch.bool) for _ in range(2))
     for row, episode in enumerate(drawn):
-        for place, (first, second) in enumerate(episode):
-            index[row, place, : len(first)] = torch.from_numpy(first)
-            index[row, place, len(first) : len(first) + len(second)] = torch.from_numpy(second)
-            shots[row, place, : len(first)] = True
-            asked[row, place, len(first) : len(first) + len(second)] = True
-    return Episodes(index, shots, asked)
+        for class_index, (first, second) in enumerate(episode):
+            index[row, class_index, : len(first)] = torch.from_numpy(first)
+            index[row, class_index, len(first) : len(first) + len(second)] = torch.from_numpy(second)
+            shots[row, class_index, : len(first)] = True
+            query[row, class_index, len(first) : len(first) + len(second)] = True
+    return Episodes(index, shots, query)
 
 
 def run(job: Job) -> Outcome:
@@ -156,12 +156,12 @@ def run(job: Job) -> Outcome:
         scales=(None,),
         own={"lr": 1e-3, "steps": steps, "batch_size": _AT_ONCE, "validate_every": max(1, steps // 6)},
     )
-    found, outcomes, choices, averaged = tested(
+    estimate, outcomes, choices, averaged = tested(
         job, fitted, lambda states: chosen(fitted.module, test, states), lambda choices: accuracies(choices, "test")
     )
-    asked = episodes["test"].asked
+    query = episodes["test"].asked
     ways = episodes["test"].ways.double()
-    score = Score("accuracy", "higher", found.value, found.low, found.high, float((1 / ways).mean()))
+    score = Score("accuracy", "higher", estimate.value, estimate.low, estimate.high, float((1 / ways).mean()))
     training = {
         "least_ways": low,
         "most_ways": int(ways.max()),
@@ -170,14 +170,14 @@ def run(job: Job) -> Outcome:
         **fitted.about("accuracy"),
         **averaged,
     }
-    predicted = torch.where(asked, choices.view_as(asked), -1).to(torch.int16).numpy()
+    predicted = torch.where(query, choices.view_as(query), -1).to(torch.int16).numpy()
     return Outcome((score,), outcomes, training, predicted)
 
 
 def draw(data: Data[Tensor], training: Mapping[str, Any], index: int) -> Drawing:
     """A shot of each of an episode's first classes."""
     low, high = int(training["least_ways"]), int(training["most_ways"])
-    one = gate_episodes(data.test, "test", low, high, index + 1, _TEST_SEED)
-    first = one.samples[index, : min(8, int(one.ways[index])), 0]
-    pixels = np.concatenate([shown(data.test.images[int(place)]) for place in first], axis=1)
-    return Drawing(pixels, f"an episode of {int(one.ways[index])} classes, one shot of each of the first")
+    episodes = gate_episodes(data.test, "test", low, high, index + 1, _TEST_SEED)
+    first = episodes.samples[index, : min(8, int(episodes.ways[index])), 0]
+    pixels = np.concatenate([shown(data.test.images[int(sample)]) for sample in first], axis=1)
+    return Drawing(pixels, f"an episode of {int(episodes.ways[index])} classes, one shot of each of the first")

@@ -6,11 +6,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from gate_data.cards import SHEETS
 from gate_runner.errors import UsageError
 
 if TYPE_CHECKING:
-    from gate_runner.benchmarks.benchmark import Benchmark
+    from gate_runner.benchmark import Benchmark
     from gate_runner.settings import Settings
+
+
+_WAYS = {"aircraft": (5, 9), "omniglot": (2, 49)}
+"""The fewest and the most ways of GATE's episodes, where they are not 5 and 49."""
 
 
 def cells(settings: Settings) -> Sequence[str]:
@@ -26,7 +31,7 @@ def cells(settings: Settings) -> Sequence[str]:
     return ["gate" if settings.protocol == "gate" else ""]
 
 
-def variant(benchmark: Benchmark, said: str) -> Benchmark:
+def variant(benchmark: Benchmark, name: str) -> Benchmark:
     """The benchmark of the same data whose id ends in ``-gate``.
 
     Example:
@@ -34,9 +39,15 @@ def variant(benchmark: Benchmark, said: str) -> Benchmark:
         >>> variant(BENCHMARKS["mini"], "gate").id
         'mini-gate'
     """
-    from gate_runner.benchmarks.registry import BENCHMARKS
-
-    found = BENCHMARKS.get(f"{benchmark.id}-gate")
-    if said != "gate" or found is None:
-        raise UsageError(f"benchmark {benchmark.id!r} has no variant {said!r}; GATE's seven few-shot sets have 'gate'")
-    return replace(found, sources=benchmark.sources)
+    card = SHEETS.get(benchmark.id)
+    if name != "gate" or card is None or card.task != "few-shot":
+        raise UsageError(f"benchmark {benchmark.id!r} has no variant {name!r}; GATE's seven few-shot sets have 'gate'")
+    low, high = _WAYS.get(benchmark.id, (5, 49))
+    return replace(
+        benchmark,
+        id=f"{benchmark.id}-gate",
+        title=f"{card.title}, GATE's ways and shots",
+        task="few-shot-gate",
+        training={"least_ways": low, "most_ways": high, "episodes": 60, "steps": 40, "rates": (1.0, 0.3, 3.0)},
+        original_training={"episodes": 600, "steps": 2500},
+    )

@@ -142,8 +142,8 @@ def fit_head(
         return Fitted(**vars(done))
     with job.timed("train"):
         held = inputs(backbone, "validation") if inputs else (backbone.rows("validation"),)
-        whole = init is not None or isinstance(head, InitializedHead)
-        return after_training(job, done, lambda module: validate(done.module, held), direction, whole=whole)
+        starts_solved = init is not None or isinstance(head, InitializedHead)
+        return after_training(job, done, lambda module: validate(done.module, held), direction, whole=starts_solved)
 
 
 def _fit_module(job: Job, module: EncoderWithHead, inputs: Any, targets: Rows, loss: Loss, *older: Any) -> Fitted:

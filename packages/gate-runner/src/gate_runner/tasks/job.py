@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from gate_runner.benchmarks.benchmark import Benchmark
+from gate_runner.benchmark import Benchmark
 from gate_runner.settings import Settings
 from gate_runner.tasks.score import Score
 
@@ -98,6 +98,7 @@ class Job:
         progress: told how far the work is.
         phases: where times go.
         features: where what the encoder gave is kept; in memory by default.
+        keep_zero_shot: benchmarks whose zero-shot scores are taken before and after a training.
         together: surrounds the training of an encoder with the group of processes that share it, if any.
         shared: what other units on the same data and encoder left in this process, to be read and added to.
     """
@@ -111,6 +112,7 @@ class Job:
     progress: Progress = silent
     phases: Phases = field(default_factory=Phases)
     features: FeatureCache = field(default_factory=_in_memory)
+    keep_zero_shot: Sequence[Benchmark] = ()
     together: Callable[[], AbstractContextManager[ProcessGroup | None]] = alone
     shared: dict[str, Any] = field(default_factory=dict)
 

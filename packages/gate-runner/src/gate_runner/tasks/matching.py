@@ -59,13 +59,13 @@ def run(job: Job) -> Outcome:
     fixed seed; ``i2t_r@k`` and ``t2i_r@k`` are recalls among all test images and all their captions, equal
     scores sharing their places.
     """
-    each = len(job.data.train.texts or ()) // len(job.data.train)
+    per_image = len(job.data.train.texts or ()) // len(job.data.train)
 
     def inputs(name: SplitName, images: Rows, texts: Tensor) -> tuple[Rows, Rows]:
         if name != "train":
             return images, texts
         flat = texts.reshape(-1, 1, texts.shape[-1])  # every caption is a pair of its own
-        return IndexedRows(images, torch.arange(len(flat)) // each), flat
+        return IndexedRows(images, torch.arange(len(flat)) // per_image), flat
 
     def loss(joint: Tensor, image: Tensor) -> Tensor:
         return symmetric_cross_entropy(joint[:, 0] @ joint[:, 1].T, image)
@@ -73,7 +73,7 @@ def run(job: Job) -> Outcome:
     def measure(joint: Tensor, split: Split) -> dict[str, np.ndarray]:
         return {**_galleries(joint, split), **_recalls(joint)}
 
-    owners = torch.arange(len(job.data.train)).repeat_interleave(each)
+    owners = torch.arange(len(job.data.train)).repeat_interleave(per_image)
     count = len(job.data.test)
     gallery = 1 / min(GALLERY, count)
     chance = {"image_to_text": gallery, "text_to_image": gallery}
@@ -137,18 +137,18 @@ def _text_features(job: Job, split: Split) -> Float[Tensor, "n t e"]:
     """Of each sample's texts; an encoder without a text side gets the mean of fixed random vectors of the words."""
     texts = list(split.texts or ())
     unique = sorted(set(texts))
-    place = {text: row for row, text in enumerate(unique)}
+    row_of = {text: row for row, text in enumerate(unique)}
     try:
-        found = embedded(job, unique)
-        index = torch.tensor([place[text] for text in texts])
+        features = embedded(job, unique)
+        index = torch.tensor([row_of[text] for text in texts])
     except MissingCapabilityError:
-        said = words(job, split, "")
+        tokens = words(job, split, "")
         means = []
         for numbers in torch.split(torch.arange(len(unique)), 4096):
-            mask = said.mask[numbers][..., None]
-            means.append((said.tokens[numbers] * mask).sum(dim=1) / mask.sum(dim=1).clamp_min(1))
-        found, index = torch.cat(means), said.sample
-    return found[index].reshape(len(split), -1, found.shape[-1])
+            mask = tokens.mask[numbers][..., None]
+            means.append((tokens.tokens[numbers] * mask).sum(dim=1) / mask.sum(dim=1).clamp_min(1))
+        features, index = torch.cat(means), tokens.sample
+    return features[index].reshape(len(split), -1, features.shape[-1])
 
 
 def _galleries(joint: Tensor, split: Split) -> dict[str, np.ndarray]:
@@ -159,24 +159,28 @@ def _galleries(joint: Tensor, split: Split) -> dict[str, np.ndarray]:
     chosen = torch.randint(texts, (len(joint),), generator=torch.Generator().manual_seed(1))
     image, text = joint[:, 0], joint[torch.arange(len(joint)), 1 + chosen]
     size = min(GALLERY, len(order))
-    found = {name: np.full(len(joint), np.nan) for name in ("image_to_text", "text_to_image")}
+    outcomes = {name: np.full(len(joint), np.nan) for name in ("image_to_text", "text_to_image")}
     for start in range(0, len(order), size):
-        asked = order[start : start + size]
-        members = torch.cat([asked, order[: size - len(asked)]])
+        queries = order[start : start + size]
+        members = torch.cat([queries, order[: size - len(queries)]])
         scores = image[members] @ text[members].T
-        truth = torch.arange(len(asked))
-        found["image_to_text"][asked.numpy()] = hits(scores[: len(asked)], truth)
-        found["text_to_image"][asked.numpy()] = hits(scores.T[: len(asked)], truth)
-    return found
+        truth = torch.arange(len(queries))
+        outcomes["image_to_text"][queries.numpy()] = hits(scores[: len(queries)], truth)
+        outcomes["text_to_image"][queries.numpy()] = hits(scores.T[: len(queries)], truth)
+    return outcomes
 
 
 def _first_of_each(split: Split) -> np.ndarray:
     """The first sample of each different image."""
-    keys = split.images.files if isinstance(split.images, Pictures) else [one.numpy().tobytes() for one in split.images]
-    seen: dict[object, int] = {}
-    for place, key in enumerate(keys):
-        seen.setdefault(key, place)
-    return np.array(list(seen.values()))
+    keys = (
+        split.images.files
+        if isinstance(split.images, Pictures)
+        else [pixels.numpy().tobytes() for pixels in split.images]
+    )
+    first: dict[object, int] = {}
+    for index, key in enumerate(keys):
+        first.setdefault(key, index)
+    return np.array(list(first.values()))
 
 
 def _nearest(joint: Tensor) -> np.ndarray:
@@ -218,12 +222,12 @@ def _found_within(
     mine = scores.gather(1, own)
     best = mine.max(dim=1, keepdim=True).values
     ahead, tied = (scores > best).sum(dim=1), (scores == best).sum(dim=1)
-    others = tied - (mine == best).sum(dim=1)
+    wrong = tied - (mine == best).sum(dim=1)
     chances = []
     for k in sizes:
         missed = torch.ones(len(scores), dtype=torch.float64)
         for filled in range(k):
-            factor = (others - filled).clamp_min(0) / (tied - filled).clamp_min(1)
+            factor = (wrong - filled).clamp_min(0) / (tied - filled).clamp_min(1)
             missed = torch.where(filled < k - ahead, missed * factor.double(), missed)
         chances.append(1 - missed)
     return torch.stack(chances, dim=1)

@@ -79,10 +79,10 @@ def train_and_measure(
     fitted = fit_head(job, backbone, head, learnt, loss, validate, directions[headline], inputs=rows, scales=scales)
     tuned = job.settings.tune != "frozen"
     with job.timed("test"):
-        kept = most_averaged(fitted.kept) if tuned else fitted.kept[:1]
-        batches = list(averaged(fitted.module, kept, tested, read, job.predict_size, side_by_side=side_by_side))
+        checkpoints = most_averaged(fitted.kept) if tuned else fitted.kept[:1]
+        batches = list(averaged(fitted.module, checkpoints, tested, read, job.predict_size, side_by_side=side_by_side))
         predictions = {size: torch.cat([batch[size] for batch in batches]) for size in batches[0]}
-        measured = {size: measure(each, data.test) for size, each in predictions.items()}
+        measured = {size: measure(values, data.test) for size, values in predictions.items()}
         scores = {
             size: [mean_score(name, own[name], directions[name], chance[name], job.seed) for name in directions]
             for size, own in measured.items()
@@ -92,16 +92,16 @@ def train_and_measure(
         **fitted.about(headline),
         **({"ensembles": ensemble_rows(headline, {size: own[0] for size, own in scores.items()})} if tuned else {}),
     }
-    said = answer(predictions[1], data.test) if answer else None
-    return Outcome(tuple(scores[1]), measured[1][headline], training, said)
+    predicted = answer(predictions[1], data.test) if answer else None
+    return Outcome(tuple(scores[1]), measured[1][headline], training, predicted)
 
 
 def mean_score(
     name: str, outcomes: np.ndarray, direction: Literal["higher", "lower"], chance: float, seed: int
 ) -> Score:
     """The mean of one number per sample with its interval; samples that are NaN do not count."""
-    found = score_outcomes("mae", outcomes[~np.isnan(outcomes)].astype(np.float64), seed=seed)
-    return Score(name, direction, found.value, found.low, found.high, chance)
+    estimate = score_outcomes("mae", outcomes[~np.isnan(outcomes)].astype(np.float64), seed=seed)
+    return Score(name, direction, estimate.value, estimate.low, estimate.high, chance)
 
 
 def hits(scores: Tensor, truth: Tensor, k: int = 1) -> Any:

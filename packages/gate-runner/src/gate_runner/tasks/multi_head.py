@@ -22,11 +22,11 @@ def heads_of(classes: tuple[str, ...]) -> dict[str, int]:
         >>> heads_of(("species/beluga", "species/orca", "individual/a"))
         {'species': 2, 'individual': 1}
     """
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     for name in classes:
         head = name.partition("/")[0]
-        found[head] = found.get(head, 0) + 1
-    return found
+        sizes[head] = sizes.get(head, 0) + 1
+    return sizes
 
 
 def run(job: Job) -> Outcome:
@@ -38,21 +38,21 @@ def run(job: Job) -> Outcome:
 
     def loss(logits: Tensor, targets: Tensor) -> Tensor:
         parts = zip(torch.split(logits, sizes, dim=1), targets.unbind(dim=1), strict=True)
-        return torch.stack([cross_entropy(each, truth) for each, truth in parts]).mean()
+        return torch.stack([cross_entropy(logits_of, truth) for logits_of, truth in parts]).mean()
 
     def measure(logits: Tensor, split: Split) -> dict[str, np.ndarray]:
-        found = {
-            f"{name}_acc@{k}": hits(each, truth, k)
-            for name, each, truth in zip(
+        outcomes = {
+            f"{name}_acc@{k}": hits(logits_of, truth, k)
+            for name, logits_of, truth in zip(
                 heads, torch.split(logits, sizes, dim=1), split.targets.unbind(dim=1), strict=True
             )
             for k in (1, 5)
         }
-        found["acc@1"] = np.mean([found[f"{name}_acc@1"] for name in heads], axis=0)
-        return found
+        outcomes["acc@1"] = np.mean([outcomes[f"{name}_acc@1"] for name in heads], axis=0)
+        return outcomes
 
     def answer(logits: Tensor, split: Split) -> np.ndarray:
-        return np.stack([best(each) for each in torch.split(logits, sizes, dim=1)], axis=1)
+        return np.stack([best(logits_of) for logits_of in torch.split(logits, sizes, dim=1)], axis=1)
 
     often = [torch.bincount(column, minlength=size) for column, size in zip(learnt.unbind(dim=1), sizes, strict=True)]
     blind = torch.cat(often).double().expand(len(job.data.test), -1)

@@ -14,8 +14,7 @@ from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.measured import mean_score
 from gate_runner.tasks.predicted import best
 from gate_runner.tasks.score import Score
-from gate_runner.tasks.targets import frequencies
-from gate_runner.tasks.training import score
+from gate_runner.tasks.training import frequencies, score
 from vision_adapters.clusters import agreement, cluster, matched_clusters
 from vision_adapters.neighbours import choose_neighbours, neighbour_votes, rank_gallery
 
@@ -45,7 +44,7 @@ def knn(job: Job) -> Outcome:
     metric = job.benchmark.metrics[0]
     tried = [{"k": k, metric if metric.startswith("acc") else "acc@1": value} for k, value in choice.accuracies.items()]
     training = {"steps": 0, "k": choice.k, "tried": tried}
-    return Outcome(tuple(one for one, _ in judged), judged[0][1].outcomes, training, best(votes))
+    return Outcome(tuple(scored for scored, _ in judged), judged[0][1].outcomes, training, best(votes))
 
 
 def retrieval(job: Job) -> Outcome:
@@ -57,14 +56,14 @@ def retrieval(job: Job) -> Outcome:
     features = _unit(job, job.data.test, "test")
     with job.timed("test"):
         try:
-            found = rank_gallery(features, features, labels, labels, same=True, seed=job.seed)
+            ranking = rank_gallery(features, features, labels, labels, same=True, seed=job.seed)
         except ValueError as error:
             raise DataError(f"{job.benchmark.id}: {error}") from error
-        columns = {"map": (found.average_precision, found.chance_precision)}
+        columns = {"map": (ranking.average_precision, ranking.chance_precision)}
         for column, k in enumerate((1, 5, 10)):
-            columns[f"recall@{k}"] = (found.recall[:, column], float(found.chance_recall[column]))
+            columns[f"recall@{k}"] = (ranking.recall[:, column], float(ranking.chance_recall[column]))
         scores = [mean_score(name, *_higher(columns[name]), job.seed) for name in job.benchmark.metrics]
-    lonely = int(np.isnan(found.average_precision).sum())
+    lonely = int(np.isnan(ranking.average_precision).sum())
     training = {"steps": 0, "gallery": len(labels) - 1, "queries_without_relevant": lonely}
     return Outcome(tuple(scores), columns[job.benchmark.metrics[0]][0], training)
 
@@ -79,7 +78,9 @@ def clustering(job: Job) -> Outcome:
     with job.timed("test"):
         clusters = matched_clusters(cluster(features, len(np.unique(labels)), seed=job.seed), labels)
         judged = [agreement(name, clusters, labels, seed=job.seed) for name in job.benchmark.metrics]
-        scores = tuple(Score(one.metric, "higher", one.value, one.low, one.high, 0.0) for one in judged)
+        scores = tuple(
+            Score(estimate.metric, "higher", estimate.value, estimate.low, estimate.high, 0.0) for estimate in judged
+        )
     training = {"steps": 0, "clusters": len(np.unique(clusters)), "accuracy": float((clusters == labels).mean())}
     return Outcome(scores, judged[0].outcomes, training, clusters.astype(np.int32))
 
@@ -101,5 +102,5 @@ def _nearest(queries: np.ndarray, rows: np.ndarray, labels: torch.Tensor, k: int
     """Classes and cosines of the nearest rows of each query."""
     from oven_retrieval.vectors import ArrayRows, exact_search
 
-    found = exact_search(queries, ArrayRows(rows), min(k or _MOST_NEIGHBOURS, len(rows)))
-    return labels.numpy()[found.rows], found.scores
+    nearest = exact_search(queries, ArrayRows(rows), min(k or _MOST_NEIGHBOURS, len(rows)))
+    return labels.numpy()[nearest.rows], nearest.scores

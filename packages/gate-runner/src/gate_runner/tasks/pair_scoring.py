@@ -24,26 +24,31 @@ def run(job: Job) -> Outcome:
     texts = F.normalize(embedded(job, test.texts or ()), dim=-1).reshape(len(test), 2, -1)
     similarities = torch.einsum("ncd,nid->nci", texts, images)
     with job.timed("test"):
-        found = winoground_scores(similarities.double().numpy(), seed=job.seed)
-        training = {"steps": 0, "ties": found.ties, "equivariance": _equivariance(similarities), **_by_kind(job, found)}
+        scored = winoground_scores(similarities.double().numpy(), seed=job.seed)
+        training = {
+            "steps": 0,
+            "ties": scored.ties,
+            "equivariance": _equivariance(similarities),
+            **_by_kind(job, scored),
+        }
     scores = [
         Score(name, "higher", share.value, share.low, share.high, share.chance)
-        for name, share in (("group", found.group), ("text", found.text), ("image", found.image))
+        for name, share in (("group", scored.group), ("text", scored.text), ("image", scored.image))
     ]
     chosen = similarities.argmax(dim=1).int().numpy()  # of each image, its caption
-    return Outcome(tuple(scores), found.outcomes[:, 2].astype(float), training, chosen)
+    return Outcome(tuple(scores), scored.outcomes[:, 2].astype(float), training, chosen)
 
 
 def _equivariance(similarities: Float[Tensor, "n 2 2"]) -> float:
     """Mean over pairs; eqsim has images as rows."""
-    one = [equivariance_score(pair.T)[0] for pair in similarities.double()]
-    return float(torch.stack(one).mean())
+    scores = [equivariance_score(pair.T)[0] for pair in similarities.double()]
+    return float(torch.stack(scores).mean())
 
 
-def _by_kind(job: Job, found: WinogroundScores) -> dict[str, float]:
+def _by_kind(job: Job, scored: WinogroundScores) -> dict[str, float]:
     kinds = job.data.test.targets.numpy()
     return {
-        f"group_{name}": float(found.outcomes[kinds == index, 2].mean())
+        f"group_{name}": float(scored.outcomes[kinds == index, 2].mean())
         for index, name in enumerate(job.data.classes)
         if (kinds == index).any()
     }

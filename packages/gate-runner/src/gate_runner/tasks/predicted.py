@@ -6,7 +6,9 @@ A task type's ``say`` is one of these functions, from data, what was predicted o
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -14,6 +16,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from gate_data.data import Data
+from gate_runner.tasks.task import Details
+
+if TYPE_CHECKING:
+    from gate_runner.tasks.job import Job, Outcome
 
 
 def best(scores: Float[Tensor, "n k"]) -> Int[np.ndarray, " n"]:
@@ -35,8 +41,8 @@ def likely(probabilities: Float[Tensor, "n k"]) -> Bool[np.ndarray, "n k"]:
         >>> likely(torch.tensor([[0.1, 0.9]])).tolist()
         [[False, True]]
     """
-    found: np.ndarray = (probabilities > 0.5).cpu().numpy()
-    return found
+    labels_on: np.ndarray = (probabilities > 0.5).cpu().numpy()
+    return labels_on
 
 
 def values(predictions: Float[Tensor, " n"]) -> Float[np.ndarray, " n"]:
@@ -52,14 +58,14 @@ def mistaken(predicted: Int[Tensor, "n h w"], truth: Int[Tensor, "n h w"], class
         >>> mistaken(torch.tensor([[[1, 1, 0, 2]]]), torch.tensor([[[1, 2, 2, -100]]]), 3).round(2).tolist()
         [[2.0, 0.0, 0.33000001311302185]]
     """
-    found = np.full((len(truth), 3), (-1.0, -1.0, 0.0), np.float32)
-    for row, (said, true) in enumerate(zip(predicted.long(), truth.long(), strict=True)):
-        wrong = (true >= 0) & (said != true)
+    rows = np.full((len(truth), 3), (-1.0, -1.0, 0.0), np.float32)
+    for row, (guess, true) in enumerate(zip(predicted.long(), truth.long(), strict=True)):
+        wrong = (true >= 0) & (guess != true)
         if bool(wrong.any()):
-            counts = torch.bincount(true[wrong] * classes + said[wrong])
+            counts = torch.bincount(true[wrong] * classes + guess[wrong])
             most = int(counts.argmax())
-            found[row] = most // classes, most % classes, int(counts[most]) / int((true >= 0).sum())
-    return found
+            rows[row] = most // classes, most % classes, int(counts[most]) / int((true >= 0).sum())
+    return rows
 
 
 def a_class(data: Data[Any], predicted: np.ndarray, index: int) -> str:
@@ -77,7 +83,7 @@ def a_class(data: Data[Any], predicted: np.ndarray, index: int) -> str:
 
 def labels(data: Data[Any], predicted: np.ndarray, index: int) -> str:
     """The labels that are more likely than not, of several."""
-    return ", ".join(name for name, there in zip(data.classes, predicted, strict=True) if there) or "none"
+    return ", ".join(name for name, present in zip(data.classes, predicted, strict=True) if present) or "none"
 
 
 def heads(data: Data[Any], predicted: np.ndarray, index: int) -> str:
@@ -86,7 +92,7 @@ def heads(data: Data[Any], predicted: np.ndarray, index: int) -> str:
     for name in data.classes:
         head, _, short = name.partition("/")
         of_head.setdefault(head, []).append(short)
-    return ", ".join(names[int(place)] for names, place in zip(of_head.values(), predicted, strict=True))
+    return ", ".join(names[int(label)] for names, label in zip(of_head.values(), predicted, strict=True))
 
 
 def a_value(data: Data[Any], predicted: np.ndarray, index: int) -> str:
@@ -114,21 +120,21 @@ def an_episode(data: Data[Any], predicted: np.ndarray, index: int) -> str:
         '6 of 8 queries right; class 2 taken for class 3 (twice)'
     """
     own = np.arange(len(predicted))[:, None]
-    asked, wrong = predicted >= 0, (predicted >= 0) & (predicted != own)
-    pairs = Counter((row, int(predicted[row, place])) for row, place in zip(*map(list, np.nonzero(wrong)), strict=True))
+    is_query, wrong = predicted >= 0, (predicted >= 0) & (predicted != own)
+    pairs = Counter((row, int(predicted[row, query])) for row, query in zip(*map(list, np.nonzero(wrong)), strict=True))
     often = {1: "once", 2: "twice"}
-    listed = [f"class {row + 1} taken for class {other + 1} ({often.get(count, f'{count} times')})"
-              for (row, other), count in pairs.most_common(3)]  # fmt: skip
-    right = f"{int(asked.sum() - wrong.sum())} of {int(asked.sum())} queries right"
+    listed = [f"class {row + 1} taken for class {guess + 1} ({often.get(count, f'{count} times')})"
+              for (row, guess), count in pairs.most_common(3)]  # fmt: skip
+    right = f"{int(is_query.sum() - wrong.sum())} of {int(is_query.sum())} queries right"
     return "; ".join([right, ", ".join(listed)] if listed else [right])
 
 
 def a_map(data: Data[Any], predicted: np.ndarray, index: int) -> str:
     """The two classes of a class map that are confused most, see `mistaken`."""
-    truth, other, share = predicted.tolist()
+    truth, guess, share = predicted.tolist()
     if truth < 0:
         return "every pixel right"
-    return f"{data.classes[int(truth)]} taken for {data.classes[int(other)]} on {share:.0%} of the pixels"
+    return f"{data.classes[int(truth)]} taken for {data.classes[int(guess)]} on {share:.0%} of the pixels"
 
 
 def objects(data: Data[Any], predicted: np.ndarray, index: int) -> str:
@@ -139,15 +145,85 @@ def objects(data: Data[Any], predicted: np.ndarray, index: int) -> str:
         >>> objects(SimpleNamespace(classes=("cat", "dog")), np.array([3, 1, 1]), 0)
         '1 of 3 objects found by the best 3 boxes; missed most: dog'
     """
-    count, found, missed = predicted.tolist()
+    count, hits, missed = predicted.tolist()
     boxes = "box" if count == 1 else f"{count} boxes"
-    said = f"{found} of {count} object{'s' * (count != 1)} found by the best {boxes}"
+    sentence = f"{hits} of {count} object{'s' * (count != 1)} found by the best {boxes}"
     if missed < 0:
-        return said
-    return f"{said}; missed{' most' * (count - found > 1)}: {data.classes[missed]}"
+        return sentence
+    return f"{sentence}; missed{' most' * (count - hits > 1)}: {data.classes[missed]}"
 
 
 def a_pair(data: Data[Any], predicted: np.ndarray, index: int) -> str:
     """The caption that each of two pictures is more similar to."""
     first, second = ((data.test.texts or ())[2 * index + int(choice)] for choice in predicted)
     return f"“{first}” for the first picture, “{second}” for the second"
+
+
+_CELLS = 200
+"""Of the most frequent confusions, at most: a thousand classes have a million pairs."""
+_NOTED = 5
+
+
+def with_classes(job: Job, outcome: Outcome) -> Outcome:
+    """The outcome with what it did within each class, of what was predicted and the test targets."""
+    from vision_adapters.metrics import by_class, confusion, evaluate
+
+    guessed, classes = outcome.predicted, job.data.classes
+    if guessed is None or guessed.ndim != 1 or len(guessed) != len(job.data.test):
+        return outcome
+    true = np.asarray(job.data.test.targets)
+    table = confusion(guessed, true, len(classes))
+    off = np.argwhere((table > 0) & ~np.eye(len(classes), dtype=bool))
+    order = sorted(off.tolist(), key=lambda cell: (-table[cell[0], cell[1]], cell))
+    by_class_row: dict[str, Any] = {
+        "scores": {
+            name: {"value": estimate.value, "low": estimate.low, "high": estimate.high}
+            for name in ("macro_f1", "micro_f1")
+            for estimate in [evaluate(name, guessed, true, seed=job.seed)]
+        },
+        "rows": [
+            {"class": classes[row.label], "support": row.support, "predicted": row.predicted,
+             "precision": _plain(row.precision), "recall": _plain(row.recall), "f1": _plain(row.f1)}
+            for row in by_class(guessed, true, len(classes), seed=job.seed)
+        ],
+        "confused": [[classes[row], classes[column], int(table[row, column])] for row, column in order[:_CELLS]],
+    }  # fmt: skip
+    return replace(outcome, training={**outcome.training, "by_class": by_class_row})
+
+
+def _plain(interval: tuple[float, float, float] | None) -> list[float] | None:
+    """As a result's file has it, so that a unit of another process gives the same."""
+    return None if interval is None else list(interval)
+
+
+def details(training: Mapping[str, Any], encoder: str) -> Details:
+    """The classes from the worst F1 on, and what is confused most.
+
+    Example:
+        >>> rows = [{"class": "cat", "support": 2, "predicted": 1, "precision": [1, 0.2, 1], "recall": [0.5, 0, 0.9],
+        ...          "f1": [0.667, 0.2, 1]}]
+        >>> found = details({"by_class": {"rows": rows, "confused": [["cat", "dog", 1]], "scores": {}}}, "micro-clip")
+        >>> found.notes, found.rows[0][:2]
+        (['Confused most: cat taken for dog 1.'], ['cat', '2'])
+    """
+    by_class = training.get("by_class")
+    heads = ["class", "samples", "predicted", "precision", "recall", "F1"]
+    if not by_class:
+        return Details([], heads, [])
+    f1s = [f"{name.replace('_f1', ' F1')} {estimate['value']:.3f} ({estimate['low']:.3f} to {estimate['high']:.3f})"
+           for name, estimate in by_class["scores"].items()]  # fmt: skip
+    notes = [", ".join(f1s) + "."] if f1s else []
+    if by_class["confused"]:
+        pairs = ", ".join(f"{true} taken for {guess} {count}" for true, guess, count in by_class["confused"][:_NOTED])
+        notes.append(f"Confused most: {pairs}.")
+    rows = sorted(by_class["rows"], key=lambda row: (row["f1"] or [1.0])[0])
+    listed = [
+        [row["class"], str(row["support"]), str(row["predicted"])]
+        + [_interval(row[name]) for name in ("precision", "recall", "f1")]
+        for row in rows
+    ]
+    return Details(notes, heads, listed)
+
+
+def _interval(value: Any) -> str:
+    return "–" if value is None else f"{value[0]:.3f} ({value[1]:.3f} to {value[2]:.3f})"

@@ -93,10 +93,10 @@ def announced(settings: Settings, task: str) -> str:
     """The recipe of a task before an encoder is there, with a learning rate for each architecture family."""
     families: dict[Family, str] = {"vit": "transformers", "hybrid": "hybrids", "convolutional": "convolutional"}
     rates = {words: recipe_of_family(settings, name, task).lr for name, words in families.items()}
-    one = len(set(rates.values())) == 1
-    said = "" if one else ", ".join(f"{rate:g} ({words})" for words, rate in rates.items())
+    single = len(set(rates.values())) == 1
+    by_kind = "" if single else ", ".join(f"{rate:g} ({words})" for words, rate in rates.items())
     recipe = asdict(recipe_of_family(settings, "vit", task))
-    return in_words(recipe, augmented=augments(settings), start=start_in_words(settings, task), rate=said)
+    return in_words(recipe, augmented=augments(settings), start=start_in_words(settings, task), rate=by_kind)
 
 
 def start_in_words(settings: Settings, task: str) -> str:
@@ -117,21 +117,21 @@ def start_in_words(settings: Settings, task: str) -> str:
 
 def augments(settings: Settings) -> bool:
     """Whether training images are augmented: as GATE does, and in no quick recipe unless it says so."""
-    said = str(settings.recipe_fields.get("augment", settings.recipe == "gate")).lower()
-    if said not in _YES + _NO:
-        raise unknown("value of augment", said, _YES + _NO)
-    return said in _YES
+    augment = str(settings.recipe_fields.get("augment", settings.recipe == "gate")).lower()
+    if augment not in _YES + _NO:
+        raise unknown("value of augment", augment, _YES + _NO)
+    return augment in _YES
 
 
 def starts_at_probe(settings: Settings) -> bool:
     """Whether heads start where they end on the frozen features: in quick recipes, unless ``head_start=random``."""
-    said = settings.recipe_fields.get("head_start", "probe" if settings.recipe == "quick" else "random")
-    if said not in _STARTS:
-        raise unknown("value of head_start", str(said), _STARTS)
-    return bool(said == "probe")
+    start = settings.recipe_fields.get("head_start", "probe" if settings.recipe == "quick" else "random")
+    if start not in _STARTS:
+        raise unknown("value of head_start", str(start), _STARTS)
+    return bool(start == "probe")
 
 
-def checked(said: Mapping[str, Any]) -> dict[str, Any]:
+def checked(values: Mapping[str, Any]) -> dict[str, Any]:
     """Fields of a recipe, brought to their types.
 
     Example:
@@ -140,34 +140,34 @@ def checked(said: Mapping[str, Any]) -> dict[str, Any]:
     """
     from vision_adapters.training import Recipe
 
-    known = {one.name: one for one in fields(Recipe)}
-    found: dict[str, Any] = {}
-    for name, value in said.items():
+    known_fields = {entry.name: entry for entry in fields(Recipe)}
+    recipe: dict[str, Any] = {}
+    for name, value in values.items():
         if name == "head_start" and value not in _STARTS:
             raise unknown("value of head_start", str(value), _STARTS)
         if name == "augment" and str(value).lower() not in _YES + _NO:
             raise unknown("value of augment", str(value), _YES + _NO)
         if name in ("augment", "base", "head_start"):
             continue
-        if name not in known:
-            raise unknown("field of a recipe", name, [*known, "augment", "head_start"])
-        kind = str(known[name].type)
+        if name not in known_fields:
+            raise unknown("field of a recipe", name, [*known_fields, "augment", "head_start"])
+        kind = str(known_fields[name].type)
         try:
             if isinstance(value, bool):
                 raise ValueError(value)
             if isinstance(value, str) and kind.startswith(("float", "int")):
-                value = None if value == "none" and known[name].default is None else float(value)
+                value = None if value == "none" and known_fields[name].default is None else float(value)
             if kind == "int" and value is not None:
                 if float(value) != int(value) or abs(value) > _MOST:
                     raise ValueError(value)
                 value = int(value)
             if name == "betas":
-                value = tuple(float(each) for each in (value.split(",") if isinstance(value, str) else value))
-                if len(value) != 2 or not all(0 <= each < 1 for each in value):
+                value = tuple(float(rate) for rate in (value.split(",") if isinstance(value, str) else value))
+                if len(value) != 2 or not all(0 <= rate < 1 for rate in value):
                     raise ValueError(value)
             if kind.startswith("float") and value is not None and not math.isfinite(value):
                 raise ValueError(value)
         except (ValueError, TypeError, OverflowError) as error:
             raise UsageError(f"recipe: {name} is {value!r}, expected {kind}") from error
-        found[name] = value
-    return found
+        recipe[name] = value
+    return recipe

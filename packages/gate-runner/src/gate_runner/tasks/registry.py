@@ -1,16 +1,13 @@
-"""The task types that there are, of this package and of plug-ins."""
+"""The task types that there are, of this package and of plug-ins, and how a job is given to its own."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from gate_data.imports import named
 from gate_runner.errors import UsageError, unknown
 from gate_runner.plugins import with_plugins
 from gate_runner.tasks.builtin import TASK_TYPES
-from gate_runner.tasks.task import TaskType
-
-if TYPE_CHECKING:
-    from gate_runner.tasks.job import Job, Outcome
+from gate_runner.tasks.job import Job, Outcome
+from gate_runner.tasks.task import Run, TaskType
 
 ENTRY_POINTS = "gate_runner.tasks"
 """Entry-point group of plug-ins: each value is a `TaskType`, several, or a function that returns either."""
@@ -23,7 +20,7 @@ def task_types() -> dict[str, TaskType]:
         >>> next(iter(task_types()))
         'image-classification'
     """
-    return with_plugins(ENTRY_POINTS, TaskType, {one.id: one for one in TASK_TYPES})
+    return with_plugins(ENTRY_POINTS, TaskType, {task.id: task for task in TASK_TYPES})
 
 
 def find_task_type(name: str) -> TaskType:
@@ -36,11 +33,11 @@ def find_task_type(name: str) -> TaskType:
         >>> find_task_type("few-shot").grows
         False
     """
-    ours = {one.id: one for one in TASK_TYPES}
-    known = ours if name in ours else task_types()
-    if name not in known:
-        raise unknown("task type", name, known)
-    return known[name]
+    ours = {task.id: task for task in TASK_TYPES}
+    known_types = ours if name in ours else task_types()
+    if name not in known_types:
+        raise unknown("task type", name, known_types)
+    return known_types[name]
 
 
 def known_task_type(name: str) -> TaskType:
@@ -53,3 +50,35 @@ def known_task_type(name: str) -> TaskType:
 
 def _gone(job: Job) -> Outcome:
     raise UsageError(f"the plug-in with the task type {job.benchmark.task!r} is not installed")
+
+
+def run_task(job: Job) -> Outcome:
+    """Encode, fit the task's head, and score the test split once.
+
+    Where the encoder is trained, too, its head begins where it ends on the frozen features, unless the recipe has it
+    otherwise.
+
+    Args:
+        job: one benchmark, one encoder, one seed.
+
+    Returns:
+        Scores, per-sample outcomes and how the training went.
+
+    Raises:
+        UsageError: the encoder lacks what the task needs, or the data is too small for it.
+
+    Example:
+        >>> from gate_runner.benchmarks import BENCHMARKS, DataRequest
+        >>> from gate_runner.encoders import load_encoder
+        >>> digits = BENCHMARKS["digits"]
+        >>> data = digits.load("built-in", DataRequest(None, 40))
+        >>> run_task(Job(load_encoder("micro-clip/random"), digits, data)).scores[0].metric
+        'acc@1'
+    """
+    task = find_task_type(job.benchmark.task)
+    run: Run = named(task.run)
+    if job.training.get("readout") in ("auto", "all"):
+        from gate_runner.tasks.reading import choose_readout
+
+        return choose_readout(job, run, task.readouts)
+    return run(job)

@@ -48,9 +48,9 @@ def _solved(job: Job, blind: Tensor) -> Outcome:
     data, metric = job.data, METRICS[job.benchmark.metrics[0]]
     sign = 1.0 if metric.direction == "lower" else -1.0
 
-    def error(given: Tensor, truth: Tensor) -> float:
+    def error(predicted: Tensor, truth: Tensor) -> float:
         try:
-            return sign * evaluate(metric.name, given, truth, resamples=0).value
+            return sign * evaluate(metric.name, predicted, truth, resamples=0).value
         except ValueError:  # a rank correlation of equal predictions, say
             return float("inf")
 
@@ -65,7 +65,7 @@ def _solved(job: Job, blind: Tensor) -> Outcome:
             fit = fit_ridge(rows["train"], data.train.targets, rows["validation"], data.validation.targets, error=error)
             fits.append((name, fit, rows["test"]))
             job.progress("train", number + 1, len(kinds))
-    name, fit, test = min(fits, key=lambda one: min(value for _, value in one[1].path))
+    name, fit, test = min(fits, key=lambda fitted: min(value for _, value in fitted[1].path))
     with job.timed("test"):
         predictions = fit.predict(test).float()
         judged = score(job, predictions, data.test.targets, blind)
@@ -76,8 +76,8 @@ def _solved(job: Job, blind: Tensor) -> Outcome:
         "penalty": fit.penalty,
         "tried": [
             {"features": kind, "penalty": penalty, metric.name: None if value == float("inf") else sign * value}
-            for kind, one, _ in fits
-            for penalty, value in one.path
+            for kind, fitted, _ in fits
+            for penalty, value in fitted.path
         ],
     }
-    return Outcome(tuple(one for one, _ in judged), judged[0][1].outcomes, training, values(predictions))
+    return Outcome(tuple(fitted for fitted, _ in judged), judged[0][1].outcomes, training, values(predictions))

@@ -17,8 +17,7 @@ from gate_runner.tasks.features import Words, words
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.measured import hits, train_and_measure
 from gate_runner.tasks.predicted import best
-from gate_runner.tasks.targets import frequencies
-from gate_runner.tasks.training import Extra, train_and_test
+from gate_runner.tasks.training import Extra, frequencies, train_and_test
 from vision_adapters.heads import RelationalHead, seeded
 from vision_adapters.losses import cross_entropy
 from vision_adapters.training import Backbone, Scale
@@ -40,20 +39,20 @@ def question_inputs(job: Job) -> tuple[Backbone, tuple[Extra, Extra], int]:
     """What a head on images and questions gets."""
     data = job.data
     backbone = make_backbone(job, "pooled" if job.encoder.patches is None else "patches")
-    asked: dict[SplitName, Words] = {
+    texts: dict[SplitName, Words] = {
         "train": words(job, data.train, "train"),
         "validation": words(job, data.validation, "validation"),
         "test": words(job, data.test, "test"),
     }
-    train = IndexedRows(asked["train"].tokens, asked["train"].sample)
-    mask = asked["train"].mask[asked["train"].sample]
-    at_once = len(train) * asked["train"].tokens[:1].numel() <= _AT_ONCE
+    train = IndexedRows(texts["train"].tokens, texts["train"].sample)
+    mask = texts["train"].mask[texts["train"].sample]
+    at_once = len(train) * texts["train"].tokens[:1].numel() <= _AT_ONCE
     scale = Scale.of(train[:] if at_once else train, mask)
-    longest = max(one.mask.shape[1] for one in asked.values())
-    padded = {name: one.padded(longest) for name, one in asked.items()}
-    tokens = Extra({name: IndexedRows(one.tokens, one.sample) for name, one in padded.items()}, scale)
-    masks = Extra({name: IndexedRows(one.mask, one.sample) for name, one in padded.items()})
-    return backbone, (tokens, masks), asked["train"].tokens[:1].shape[-1]
+    longest = max(encoded.mask.shape[1] for encoded in texts.values())
+    padded = {name: encoded.padded(longest) for name, encoded in texts.items()}
+    tokens = Extra({name: IndexedRows(encoded.tokens, encoded.sample) for name, encoded in padded.items()}, scale)
+    masks = Extra({name: IndexedRows(encoded.mask, encoded.sample) for name, encoded in padded.items()})
+    return backbone, (tokens, masks), texts["train"].tokens[:1].shape[-1]
 
 
 def run(job: Job) -> Outcome:
@@ -78,16 +77,16 @@ def run_typed(job: Job) -> Outcome:
     of_class = torch.tensor([types.index(name.partition(": ")[0]) for name in classes])
 
     def within(logits: Tensor, truth: Tensor) -> Tensor:
-        other = of_class.to(truth.device)[truth][:, None] != of_class.to(truth.device)[None]
-        return logits.masked_fill(other, float("-inf"))
+        of_another = of_class.to(truth.device)[truth][:, None] != of_class.to(truth.device)[None]
+        return logits.masked_fill(of_another, float("-inf"))
 
     def measure(logits: Tensor, split: Split) -> dict[str, np.ndarray]:
         right = hits(within(logits, split.targets), split.targets)
         kind = of_class[split.targets].numpy()
-        asked = np.bincount(kind, minlength=len(types))
-        found = {name: np.where(kind == place, right, np.nan) for place, name in enumerate(types)}
+        totals = np.bincount(kind, minlength=len(types))
+        outcomes = {name: np.where(kind == index, right, np.nan) for index, name in enumerate(types)}
         # Each sample weighs as much as the mean over types gives it.
-        return {**found, "acc@1": right * len(right) / ((asked > 0).sum() * asked[kind])}
+        return {**outcomes, "acc@1": right * len(right) / ((totals > 0).sum() * totals[kind])}
 
     def answer(logits: Tensor, split: Split) -> np.ndarray:
         return best(within(logits, split.targets))

@@ -12,8 +12,7 @@ from gate_data.data import Split
 from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.predicted import mistaken
-from gate_runner.tasks.targets import frequencies, targets_of
-from gate_runner.tasks.training import train_and_test
+from gate_runner.tasks.training import frequencies, targets_of, train_and_test
 from vision_adapters.heads import SegmentationHead, seeded
 from vision_adapters.losses import IGNORED, acdc_loss, segmentation_loss
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from gate_runner.features import Kind
 from gate_runner.tasks.after_training import class_weights
-from gate_runner.tasks.features import kinds_to_probe, rows_of
+from gate_runner.tasks.features import kinds_to_probe, rows_of, solvable
 from gate_runner.tasks.recipes import starts_at_probe
 from vision_adapters.heads import InitializedHead
 from vision_adapters.tuning import linear_probe
@@ -21,24 +21,6 @@ if TYPE_CHECKING:
 
 _SCALE = 100.0
 """Factor on cosines, of an encoder that does not say its own: CLIP's."""
-
-MOST_BYTES = 4_000_000_000
-"""That the features and scores of a solved probe may take; larger sets are trained on in batches."""
-_COPIES = 4
-"""Of features and of scores, that are there at the same time while a probe is solved."""
-
-
-def solvable(job: Job, width: int = 2048) -> bool:
-    """Whether a job's probe is solved: its training names no steps, and it fits into memory."""
-    train, validation = job.data.train.targets, job.data.validation.targets
-    rows = len(train) + len(validation)
-    fits = 4 * _COPIES * rows * (width + len(job.data.classes)) <= MOST_BYTES
-    return (
-        "steps" not in job.training
-        and fits
-        and len(torch.unique(train)) > 1
-        and bool(torch.isin(validation, train).any())
-    )
 
 
 def text_head(job: Job, scale: Scale) -> InitializedHead:

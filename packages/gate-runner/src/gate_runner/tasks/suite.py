@@ -42,9 +42,9 @@ def run(job: Job) -> Outcome:
     assert isinstance(test.images, QuestionPictures)
     features = _features(job, test.images, [text for row in questions.rows for text in row.captions])
     with job.timed("test"):
-        found = similarities(questions.rows, features)
-        said = job.settings.language_model
-        table = suite_table(questions.data, found, scorers=None if said is None else _scorer(said), seed=job.seed)
+        scores = similarities(questions.rows, features)
+        blind = job.settings.language_model
+        table = suite_table(questions.data, scores, scorers=None if blind is None else _scorer(blind), seed=job.seed)
     overall = table.overall.score
     score = Score(job.benchmark.metrics[0], "higher", overall.value, overall.low, overall.high, overall.chance)
     averages = [_score_of(line) for line in table.averages]
@@ -69,22 +69,22 @@ def share_right(outcomes: Any, weights: Float[np.ndarray, "r n"]) -> Float[np.nd
     right = outcomes.columns["right"]
     owner = np.repeat(np.arange(len(outcomes)), outcomes.lengths)
     sums = np.bincount(owner, right, minlength=len(outcomes))
-    found: np.ndarray = (weights @ sums) / (weights @ outcomes.lengths)
-    return found
+    shares: np.ndarray = (weights @ sums) / (weights @ outcomes.lengths)
+    return shares
 
 
 def draw(data: Data[Any], training: Mapping[str, Any], index: int) -> Drawing:
     """The first question of a picture: its pictures side by side, and its captions, the right ones first."""
     questions: Questions = data.test.targets
     places, lengths = questions.clusters()
-    place = int(places[int(lengths[:index].sum())])
-    row = questions.rows[place]
-    said = ", ".join(f"“{text}”" for text in row.captions[:_SHOWN])
+    picture = int(places[int(lengths[:index].sum())])
+    row = questions.rows[picture]
+    captions = ", ".join(f"“{text}”" for text in row.captions[:_SHOWN])
     more = len(row.captions) - _SHOWN
     if row.label is not None:
-        said += " is true" if row.label else " is false"
-    pictures = data.test.images[place][: len(row.images)]
-    return Drawing(shown(pictures), f"{row.subset}: {said}{f' and {more} more' if more > 0 else ''}")
+        captions += " is true" if row.label else " is false"
+    pictures = data.test.images[picture][: len(row.images)]
+    return Drawing(shown(pictures), f"{row.subset}: {captions}{f' and {more} more' if more > 0 else ''}")
 
 
 def _features(job: Job, pictures: QuestionPictures, captions: Sequence[str]) -> Features:
@@ -100,12 +100,12 @@ def _features(job: Job, pictures: QuestionPictures, captions: Sequence[str]) -> 
         job.progress("encode captions", done, total)
 
     with job.timed("encode"):
-        said = job.features.rows("captions", "text", digests_of(texts), job.settings.batch_size, encode, progress)
+        texts_rows = job.features.rows("captions", "text", digests_of(texts), job.settings.batch_size, encode, progress)
     return Features(
         _unit(images[:][:, 0]),
-        _unit(said[:]),
-        {picture: place for place, (picture,) in enumerate(different.files)},
-        {text: place for place, text in enumerate(texts)},
+        _unit(texts_rows[:]),
+        {picture: row for row, (picture,) in enumerate(different.files)},
+        {text: row for row, text in enumerate(texts)},
     )
 
 
@@ -138,8 +138,8 @@ def as_mapping(table: SuiteTable) -> dict[str, Any]:
         >>> found["lines"][0]["name"], found["lines"][0]["ties"] > 0
         ('all questions', True)
     """
-    listed = [(table.overall, "all"), *((one, "average") for one in table.averages)]
-    listed += [(one, "subset") for one in table.lines]
+    listed = [(table.overall, "all"), *((average, "average") for average in table.averages)]
+    listed += [(average, "subset") for average in table.lines]
     return {
         "suite": table.suite,
         "notes": list(table.notes),

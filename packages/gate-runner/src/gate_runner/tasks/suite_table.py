@@ -44,13 +44,13 @@ def _row(line: Mapping[str, Any], spec: str) -> tuple[str, ...]:
     def number(value: float | None) -> str:
         return "" if value is None else f"{unit * value:.{places}f}"
 
-    blind = max(line["blind"].items(), key=lambda one: one[1]["value"], default=None)
+    blind = max(line["blind"].items(), key=lambda line_score: line_score[1]["value"], default=None)
     better = line["better_than_blind"]
     gain = ""
     if better is not None:
         gain = f"{100 * better['value']:+.1f} ({100 * better['low']:+.1f}, {100 * better['high']:+.1f})"
         gain = f"{gain}, p {better['p']:.3f}".replace("-", "−")
-    known = published_of(line["published"], spec)
+    published = published_of(line["published"], spec)
     return (
         line["name"],
         line["measure"],
@@ -60,7 +60,7 @@ def _row(line: Mapping[str, Any], spec: str) -> tuple[str, ...]:
         number(line["chance"]),
         "" if blind is None else f"{100 * blind[1]['value']:.1f} {blind[0]}",
         gain,
-        "" if known is None else f"{100 * known[1]:.1f} {known[0]}",
+        "" if published is None else f"{100 * published[1]:.1f} {published[0]}",
         str(line["ties"]) if line["questions"] else "",
         number(line["authors_ties"]),
     )
@@ -73,6 +73,6 @@ def published_of(published: Mapping[str, float], spec: str) -> tuple[str, float]
         >>> published_of({"ViT-B-32/openai": 0.6, "ViT-L-14/openai": 0.7}, "open_clip:ViT-L-14/openai")
         ('ViT-L-14/openai', 0.7)
     """
-    fitting = [one for one in published.items() if spec.endswith(one[0])]
-    usual = [one for one in published.items() if one[0] == "ViT-B-32/openai"]
+    fitting = [entry for entry in published.items() if spec.endswith(entry[0])]
+    usual = [entry for entry in published.items() if entry[0] == "ViT-B-32/openai"]
     return next(iter(fitting or usual or published.items()), None)

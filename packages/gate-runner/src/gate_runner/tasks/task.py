@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from gate_data.data import Data
     from gate_data.ragged import Outcomes
-    from gate_runner.benchmarks.benchmark import Benchmark
+    from gate_runner.benchmark import Benchmark
     from gate_runner.charts.table import Table
     from gate_runner.settings import Settings
     from gate_runner.tasks.job import Job, Outcome
@@ -129,6 +129,10 @@ class TaskType:
         variant: from a benchmark and what stands behind ``@`` in a name to that variant, whose id is ``ID@VARIANT``.
         readouts: how much a read-out of the encoder is worth to it, from features and targets of samples that are not
             tested to a number: with it ``--readout`` can choose where pooled features are read; empty for none.
+        side: ``"recognition"``, ``"composition"`` or ``"retrieval"``: under which a trade-off shows it; "other tasks"
+            where it is empty.
+        class_prompts: whether a benchmark's classes have prompts, by which an encoder with a text side scores.
+        keeps_heads: whether its head can be kept, to be loaded with `gate_runner.heads.load_head`.
         best: how many of the best samples a report shows beside the worst.
         caution: from a result's ``training`` to what a prediction of GATE's table must say of it; empty for nothing.
         training: numbers by which a head is trained on a stand-in; none where it is solved, or nothing is trained.
@@ -167,6 +171,9 @@ class TaskType:
     sweeps: bool = False
     variant: Variant | str = ""
     readouts: str = ""
+    side: str = ""
+    class_prompts: bool = False
+    keeps_heads: bool = False
     best: int = 0
     training: Mapping[str, Any] = field(default_factory=dict)
     original_training: Mapping[str, Any] = field(default_factory=dict)
@@ -181,7 +188,7 @@ class TaskType:
         for name in ("id", "summary", "run", "draw"):
             if not getattr(self, name):
                 raise UsageError(f"task type {self.id!r} lacks its {name}")
-        optional = [(name, said) for name in ("details", "say", "overview") if (said := getattr(self, name))]
+        optional = [(name, function) for name in ("details", "say", "overview") if (function := getattr(self, name))]
         for name, value in (("run", self.run), ("draw", self.draw), *optional, *self.statistics.items()):
             if not callable(value) and not (isinstance(value, str) and ":" in value):
                 raise UsageError(
@@ -215,7 +222,7 @@ class TaskType:
             raise UsageError("folds are of frozen encoders, without shots, a sweep, a read-out or saved heads")
         if settings.readout:
             return self._read_out(benchmark, settings)
-        if not self.cells:
+        if not self.cells or (self.sweeps and settings.axes() is None):
             if settings.shots:
                 raise UsageError(f"--shots does not apply to {benchmark.id!r}, whose task type is {self.id!r}")
             return [(benchmark, seed) for seed in settings.seeds]
@@ -230,8 +237,8 @@ class TaskType:
         """A unit for each read-out and seed."""
         if settings.shots or settings.sweeps or settings.tune != "frozen" or settings.save_heads:
             raise UsageError("--readout is of frozen encoders, without --shots, a sweep or --save-heads")
-        named = [benchmark if one == "last" else self.read_at(benchmark, one) for one in settings.readout]
-        return [(one, seed) for one in named for seed in settings.seeds]
+        named = [benchmark if unit == "last" else self.read_at(benchmark, unit) for unit in settings.readout]
+        return [(unit, seed) for unit in named for seed in settings.seeds]
 
     def read_at(self, benchmark: Benchmark, readout: str) -> Benchmark:
         """The benchmark with the encoder read out somewhere, whose id is ``ID@readout=WHERE``.
@@ -250,20 +257,20 @@ class TaskType:
         title = f"{benchmark.title}, read out: {readout}"
         return replace(benchmark, id=f"{benchmark.id}{sign}readout={readout}", title=title, training=training)
 
-    def varied(self, benchmark: Benchmark, said: str) -> Benchmark:
+    def varied(self, benchmark: Benchmark, name: str) -> Benchmark:
         """A variant of a benchmark by what stands behind ``@`` in its name; empty for the benchmark itself.
 
         Raises:
             UsageError: there is no such variant.
         """
-        if not said or "@" in benchmark.id:
+        if not name or "@" in benchmark.id:
             return benchmark
         if not self.variant:
-            raise UsageError(f"benchmark {benchmark.id!r} has no variants, such as {said!r}")
+            raise UsageError(f"benchmark {benchmark.id!r} has no variants, such as {name!r}")
         variant: Variant = named(self.variant)
-        return variant(benchmark, said)
+        return variant(benchmark, name)
 
     def statistic(self, metric: str) -> Statistic | None:
         """The task's own way from per-sample outcomes to a metric, or None where it is nobody's but the metric's."""
-        found: Statistic | None = named(self.statistics[metric]) if metric in self.statistics else None
-        return found
+        statistic: Statistic | None = named(self.statistics[metric]) if metric in self.statistics else None
+        return statistic

@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Shaped
+from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from gate_data.data import Split
+from gate_data.maps import Maps
 from gate_data.request import SplitName
+from gate_runner.features import digests_of
 from gate_runner.tasks.after_training import gained
 from gate_runner.tasks.fitting import Loss, fit_head
 from gate_runner.tasks.job import Job, Outcome
@@ -92,24 +94,24 @@ def train_and_test(
     )
     with job.timed("test"):
         judged, guessed, answers = judge("test", metrics, beside), judge("test", metrics), []
-        kept = most_averaged(fitted.kept) if job.settings.tune != "frozen" else fitted.kept[:1]
-        means = {size: judge("test", [headline.name]) for size in averaged_sizes(len(kept)) if size > 1}
-        for found, guess in zip(
-            averaged(fitted.module, kept, test, read, job.predict_size),
+        checkpoints = most_averaged(fitted.kept) if job.settings.tune != "frozen" else fitted.kept[:1]
+        means = {size: judge("test", [headline.name]) for size in averaged_sizes(len(checkpoints)) if size > 1}
+        for predictions, guess in zip(
+            averaged(fitted.module, checkpoints, test, read, job.predict_size),
             torch.split(blind, job.predict_size),
             strict=True,
         ):
-            judged.add(found[1])
+            judged.add(predictions[1])
             guessed.add(guess)
-            for size, one in means.items():
-                one.add(found[size])
-            answers += [answer(found[1])] if answer else []
+            for size, running in means.items():
+                running.add(predictions[size])
+            answers += [answer(predictions[1])] if answer else []
         estimates, chance = judged.scores(seed=job.seed), guessed.scores(resamples=0)
         rows: dict[str, Any] = {}
         if job.settings.tune != "frozen":
-            by_size = {1: estimates, **{size: one.scores(seed=job.seed) for size, one in means.items()}}
+            by_size = {1: estimates, **{size: running.scores(seed=job.seed) for size, running in means.items()}}
             rows["ensembles"] = ensemble_rows(
-                headline.name, {size: one[headline.name] for size, one in by_size.items()}
+                headline.name, {size: running[headline.name] for size, running in by_size.items()}
             )
         outcomes = estimates[headline.name].outcomes
         if fitted.zero_shot is not None:
@@ -176,22 +178,115 @@ def ensemble_rows(metric: str, by_size: Mapping[int, Estimate | Score]) -> list[
         metric: the headline's name.
         by_size: its value and interval, by how many checkpoints are averaged.
     """
-    return [{"checkpoints": size, metric: one.value, "low": one.low, "high": one.high} for size, one in by_size.items()]
+    return [
+        {"checkpoints": size, metric: estimate.value, "low": estimate.low, "high": estimate.high}
+        for size, estimate in by_size.items()
+    ]
 
 
 def score(job: Job, predictions: Tensor, truth: Tensor, blind: Tensor) -> list[tuple[Score, Estimate]]:
     """Every metric of the benchmark on the test split, with its interval and its chance level."""
-    found = []
+    scores = []
     for name in job.benchmark.metrics:
         value = evaluate(name, predictions, truth, seed=job.seed)
-        found.append((_score(value, evaluate(name, blind, truth, resamples=0).value), value))
-    return found
+        scores.append((_score(value, evaluate(name, blind, truth, resamples=0).value), value))
+    return scores
 
 
-def _score(found: Estimate, chance: float) -> Score:
-    return Score(found.metric, found.direction, found.value, found.low, found.high, chance)
+def _score(estimate: Estimate, chance: float) -> Score:
+    return Score(estimate.metric, estimate.direction, estimate.value, estimate.low, estimate.high, chance)
 
 
 def predict(module: nn.Module, inputs: Inputs, read: Callable[[Tensor], Tensor], batch_size: int) -> Tensor:
     """Predictions for every sample, on the CPU."""
     return torch.cat(list(batches(module, inputs, read, batch_size)))
+
+
+_READ = 64
+"""Maps that are read together."""
+_COUNTED = 1_000_000
+"""Numbers that are counted together."""
+
+
+def targets_of(job: Job) -> dict[SplitName, Rows]:
+    """The targets of each split, as rows.
+
+    Maps in files are read here, once and all of them, so that what is wrong with one is said before anything is
+    encoded. They are kept as features are: in memory while they are few, in a file under the cap of
+    ``--feature-cache``, and read again whenever they are needed beyond it.
+    """
+    return {"train": _kept(job, "train"), "validation": _kept(job, "validation"), "test": _kept(job, "test")}
+
+
+def _kept(job: Job, split: SplitName) -> Rows:
+    targets = getattr(job.data, split).targets
+    if not isinstance(targets, Maps):
+        values: Rows = targets
+        return values
+    name = f"maps-{split}"
+
+    def progress(done: int, total: int) -> None:
+        job.progress(f"read maps {split}", done, total)
+
+    with job.timed("data"):
+        rows = job.features.rows(name, "maps", digests_of(targets), _READ, targets.__getitem__, progress)
+        if job.features.placed[name] == "encoded again":
+            for numbers in torch.split(torch.arange(len(targets)), _READ):
+                rows[numbers]  # one that is wrong is said now
+    return rows
+
+
+def frequencies(targets: Rows, classes: int) -> Float[Tensor, k * places]:
+    """Log-frequencies of classes ``[k]``, or for each place of class maps ``[k, h, w]``.
+
+    Args:
+        targets: of training, ``[n]`` or ``[n, h, w]``; looked at in parts. Below 0 they count nowhere.
+        classes: k.
+
+    Example:
+        >>> frequencies(torch.tensor([0, 1, 1, 1]), 2).exp()
+        tensor([0.2500, 0.7500])
+    """
+    places = targets[:1].shape[1:]
+    size = places.numel()
+    counts = torch.zeros(classes * size, dtype=torch.int32)
+    for numbers in torch.split(torch.arange(len(targets)), max(1, _COUNTED // size)):
+        part = targets[numbers].reshape(len(numbers), size).long()
+        flat = (part * size + torch.arange(size))[part >= 0]
+        counts.scatter_add_(0, flat, torch.ones_like(flat, dtype=torch.int32))
+    shares = counts.reshape(classes, *places).float() / len(targets)
+    return shares.clamp_min(1e-6).log()
+
+
+def middle(targets: Rows) -> float:
+    """The lower median of all numbers above 0, exactly, in two passes that hold a part at a time.
+
+    A positive float32 is ordered like its bits: the first pass counts their upper halves, the second the lower halves
+    of those among which the median is.
+
+    Args:
+        targets: ``[n, ...]``, float32.
+
+    Example:
+        >>> middle(torch.tensor([[0.0, 3.0], [1.0, 2.0]]))
+        2.0
+    """
+
+    def counted(upper: int | None) -> Tensor:
+        counts = torch.zeros(1 << 16, dtype=torch.int64)
+        size = max(1, targets[:1].numel())
+        for numbers in torch.split(torch.arange(len(targets)), max(1, _COUNTED // size)):
+            part = targets[numbers].flatten()
+            bits = part[part > 0].contiguous().view(torch.int32)
+            halves = bits >> 16 if upper is None else (bits & 0xFFFF)[bits >> 16 == upper]
+            counts += torch.bincount(halves, minlength=1 << 16)
+        return counts
+
+    first = counted(None).cumsum(0)
+    if not int(first[-1]):
+        raise ValueError("no number is above 0")
+    rank = (int(first[-1]) - 1) // 2
+    upper = int(torch.searchsorted(first, rank, right=True))
+    offset = rank - (int(first[upper - 1]) if upper else 0)
+    lower = int(torch.searchsorted(counted(upper).cumsum(0), offset, right=True))
+    return float(torch.tensor([upper << 16 | lower], dtype=torch.int32).view(torch.float32))

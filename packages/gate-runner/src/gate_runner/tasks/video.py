@@ -7,11 +7,9 @@ from functools import partial
 from torch import Tensor, nn
 
 from gate_runner.tasks.backbone import make_backbone
-from gate_runner.tasks.classes import with_classes
 from gate_runner.tasks.job import Job, Outcome
-from gate_runner.tasks.predicted import best, values
-from gate_runner.tasks.targets import frequencies
-from gate_runner.tasks.training import train_and_test
+from gate_runner.tasks.predicted import best, values, with_classes
+from gate_runner.tasks.training import frequencies, train_and_test
 from vision_adapters.heads import TemporalHead, seeded
 from vision_adapters.losses import cross_entropy, l1
 

@@ -12,7 +12,7 @@ from gate_runner.class_words import WORDS
 from gate_runner.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from gate_runner.benchmarks.benchmark import Benchmark
+    from gate_runner.benchmark import Benchmark
     from gate_runner.settings import Settings
 
 

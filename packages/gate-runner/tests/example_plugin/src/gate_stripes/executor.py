@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gate_runner.executors import Postponed
-from gate_runner.executors.here import HereExecutor
+from gate_runner.executors.executor import HereExecutor
 from gate_runner.runs import Result
 from gate_runner.runs.observers import Observer
 from gate_runner.runs.part import Part

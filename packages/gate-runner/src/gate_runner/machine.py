@@ -1,10 +1,15 @@
-"""Memory: how much a part took, and what an error looks like that says there was too little."""
+"""The machine: what it is, for manifests; how much memory a part took, and what an error says that lacked some."""
 
 from __future__ import annotations
 
 import gc
+import os
+import platform
+import subprocess
 import sys
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 _STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 _SAID_BY_TORCH = ("can't allocate memory", "out of memory", "not enough memory")
@@ -25,13 +30,13 @@ class PeakMemory:
 
     def read(self) -> dict[str, int]:
         """The peaks in bytes."""
-        found = {}
-        if self.since_here and (here := high_water()) is not None:
-            found["peak_bytes"] = here
+        peaks = {}
+        if self.since_here and (resident := high_water()) is not None:
+            peaks["peak_bytes"] = resident
         used = sum(int(sys.modules["torch"].cuda.max_memory_allocated(device)) for device in _gpus())
         if used:
-            found["gpu_peak_bytes"] = used
-        return found
+            peaks["gpu_peak_bytes"] = used
+        return peaks
 
 
 def high_water() -> int | None:
@@ -90,3 +95,75 @@ def _gpus() -> list[int]:
     if torch is None or not torch.cuda.is_available() or not torch.cuda.is_initialized():
         return []
     return list(range(torch.cuda.device_count()))
+
+
+_PACKAGES = (
+    "gate-runner", "vision-adapters", "eqben-builder", "eqsim", "eevee-search", "gate-data", "knowledge-prompts",
+    "oven-retrieval", "torch", "open_clip_torch", "timm", "transformers", "numpy", "scikit-learn",
+)  # fmt: skip
+
+
+def circumstances() -> dict[str, Any]:
+    """Versions, hardware and git revision where parts are computed; nothing that identifies a person."""
+    import torch
+
+    return {
+        "git": _revision(),
+        "hardware": {
+            "processor": processor(),
+            "cores": os.cpu_count(),
+            "threads": torch.get_num_threads(),
+            "gpus": [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())],
+        },
+        "python": platform.python_version(),
+        "system": platform.system(),
+        "versions": {name: installed for name in _PACKAGES if (installed := _version(name)) is not None},
+    }
+
+
+def command() -> list[str]:
+    """What this process was started with: the whole command line of gate-runner; of any other program its name alone.
+
+    Example:
+        >>> command()[0] != ""
+        True
+    """
+    program = Path(sys.argv[0]).stem if sys.argv else ""
+    if program in ("gate-runner", "-c"):
+        return ["gate-runner", *sys.argv[1:]]
+    return [program or "python"]
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _revision() -> str | None:
+    """The commit of the working directory's repository, with ``+`` where files differ from it."""
+    try:
+        commit = _git("rev-parse", "HEAD")
+        return commit + ("+" if _git("status", "--porcelain", "--untracked-files=no") else "")
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def _git(*arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], capture_output=True, text=True, check=True, timeout=10)
+    return done.stdout.strip()
+
+
+def processor() -> str:
+    """The processor's name.
+
+    Example:
+        >>> processor() != ""
+        True
+    """
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")

@@ -50,11 +50,11 @@ class Benchmark:
     licence: str = "made on the spot: none needed"
     citation: str = ""
 
-    def choose_source(self, asked: str | None, root: Path | None) -> str:
+    def choose_source(self, wished: str | None, root: Path | None) -> str:
         """Which source a run uses.
 
         Args:
-            asked: ``"local"``, ``"built-in"``, ``"micro"``, or None for the first that is possible; where a data root
+            wished: ``"local"``, ``"built-in"``, ``"micro"``, or None for the first that is possible; where a data root
                 was given, what can be read from it must lie there.
             root: the data root, where one was given.
 
@@ -65,21 +65,21 @@ class Benchmark:
             DataError: the benchmark has no such source, needs a data root, or the data root does not hold its files;
                 the message says what it has or expects.
         """
-        if asked is not None:
-            if asked not in self.sources:
-                raise DataError(f"benchmark {self.id!r} has no source {asked!r}; it has: {', '.join(self.sources)}")
-            if asked == "local" and root is None:
+        if wished is not None:
+            if wished not in self.sources:
+                raise DataError(f"benchmark {self.id!r} has no source {wished!r}; it has: {', '.join(self.sources)}")
+            if wished == "local" and root is None:
                 raise DataError(f"benchmark {self.id!r} from local files needs --data-root")
-            if asked == "hub":
+            if wished == "hub":
                 from gate_data.hub import check
 
                 check(self.sources["hub"], root)
-            return asked
+            return wished
         if "local" in self.sources and root is not None:
             if self.finds_files(root):
                 return "local"
-            others = ", ".join(f"--source {source}" for source in self.sources if source not in ("local", "hub"))
-            instead = f"; without them: {others}" if others else ""
+            alternatives = ", ".join(f"--source {source}" for source in self.sources if source not in ("local", "hub"))
+            instead = f"; without them: {alternatives}" if alternatives else ""
             raise DataError(
                 f"benchmark {self.id!r}: {root} does not hold its files ({self.originals.expected}){instead}"
             )
@@ -100,10 +100,10 @@ class Benchmark:
             from gate_data.own.originals import originals_of
 
             return originals_of(Path(self.sources["file"]))
-        found = self._named("local")
-        if not hasattr(found, "find"):
+        declared = self._named("local")
+        if not hasattr(declared, "find"):
             raise DataError(f"benchmark {self.id!r}: {self.sources['local']} is no Originals")
-        originals: Originals[Any] = found
+        originals: Originals[Any] = declared
         return originals
 
     def finds_files(self, root: Path) -> bool:
@@ -206,7 +206,7 @@ class Benchmark:
             if request.root is None:
                 raise DataError(f"benchmark {self.id!r} from local files needs --data-root")
             originals: Originals[Any] = where
-            known = replace(request, sheet=SHEETS.get(self.id.removesuffix("-gate")))
-            return originals.load(originals.find(request.root), known)
+            with_card = replace(request, sheet=SHEETS.get(self.id.removesuffix("-gate")))
+            return originals.load(originals.find(request.root), with_card)
         make: Callable[[DataRequest], Data[Any]] = where
         return make(request)

@@ -1,0 +1,388 @@
+"""Every setting of a run, said once, in five groups: default, type, help, and whether results are known by it."""
+
+# ruff: noqa: RUF009 (what is called as a default is `dataclasses.field`, below another name)
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import attrgetter
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from gate_runner.items import ChosenItems, items_in
+from gate_runner.readouts import checked
+from gate_runner.setting_values import (
+    bytes_in,
+    device_in,
+    half_width_in,
+    pairs_in,
+    seconds_in,
+    seeds_in,
+    share_in,
+    shots_in,
+    tune_in,
+    words_in,
+)
+
+Knowledge = Literal["path", "definition", "wiktionary", "gpt3"]
+Prompts = Literal["overrides", "names", Knowledge]
+_PATH = str | PathLike[str] | None
+_WORDS = str | Sequence[str]
+
+
+class Declaration(NamedTuple):
+    """What is declared of a setting, besides its default and the type of its value.
+
+    Args:
+        help: the first line is what the command line shows; the lines behind it are for the reference.
+        group: ``"data"``, ``"features"``, ``"training"``, ``"sweep"`` or ``"machine"``: a table of a file.
+        read: from what was said to the value, where it is not the default.
+        accepts: what may be said, where it is more than the value's type.
+        identity: ``"data"`` where results with other values do not belong into one run folder and are not compared;
+            ``"mode"`` where they are compared all the same.
+        digest: what of the value identifies, where it is not the value itself.
+        flag: the option's name where it is not the setting's own.
+        common: whether `run` and `plan` have an option for it; others are said by ``--setting``, or in a file.
+        metavar: of the option.
+    """
+
+    help: str
+    group: str
+    read: Callable[[Any], Any] | None = None
+    accepts: Any = None
+    identity: Literal["", "data", "mode"] = ""
+    digest: Callable[[Any], Any] | None = None
+    flag: str = ""
+    common: bool = False
+    metavar: str | None = None
+
+
+def _group(name: str) -> Callable[..., Any]:
+    """The function that declares a setting of a group."""
+
+    def setting(default: Any, text: str, **more: Any) -> Any:
+        declared = {"setting": Declaration(text, name, **more)}
+        if isinstance(default, dict):
+            return field(default_factory=dict, metadata=declared)
+        return field(default=default, metadata=declared)
+
+    return setting
+
+
+_data, _features, _training = _group("data"), _group("features"), _group("training")
+_sweep, _machine = _group("sweep"), _group("machine")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataSettings:
+    """What is scored."""
+
+    source: str | None = _data(
+        None,
+        "local, hub, built-in or micro; by default the first without a network.\n"
+        "A benchmark is taken from its first possible source otherwise.",
+        common=True,
+    )
+    data_root: Path | None = _data(
+        None,
+        "Folder with data sets' original files.\nCopies of the hub's repositories lie there, too.",
+        read=Path,
+        accepts=_PATH,
+        common=True,
+    )
+    limit: int | None = _data(None, "At most so many samples in each split.", identity="data", common=True)
+    items: ChosenItems | None = _data(
+        None,
+        "Of 'eevee items', or adaptive: score chosen samples, estimate the whole.\n"
+        "Of benchmarks that the file names, the chosen test samples alone are scored, and their whole scores are "
+        'estimated with intervals; all others are scored whole. ``"adaptive"``, or a file of ``--method adaptive``, '
+        "asks for samples by blocks until the score is known, see ``until``.",
+        read=items_in,
+        accepts=_PATH,
+        identity="data",
+        digest=attrgetter("digest"),
+        common=True,
+        metavar="FILE",
+    )
+    until: float | None = _data(
+        None,
+        "With adaptive items: stop when the interval is this narrow (half of it).\n"
+        "In points, hundredths of the score. The interval holds at every look (a confidence sequence).",
+        read=half_width_in,
+        identity="data",
+        digest=float,
+        metavar="POINTS",
+    )
+    skip_unreadable: bool = _data(
+        False,
+        "Leave out pictures that cannot be read, and list them.\n"
+        "Every picture of original files and of your own is looked at for that.",
+        identity="mode",
+    )
+    split: Literal["test", "valid"] = _data(
+        "test",
+        "Which split of a detection set is scored: test or valid.\nPublished numbers are of valid at times.",
+        identity="mode",
+    )
+    protocol: Literal["ours", "gate"] = _data(
+        "ours",
+        "Of few-shot episodes: ours, 5 ways and 1 shot, or gate, many ways and shots.\n"
+        "The latter is the benchmark ``…-gate``.",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeatureSettings:
+    """What a frozen encoder, or a detector, makes of pictures and names."""
+
+    transform: Literal["model", "square"] = _features(
+        "model",
+        "Pictures in files: as the model's own library has them, or cut.\n"
+        "``model`` is the transform for evaluation of timm, open_clip or the processor of transformers, where there is "
+        "one; ``square`` the middle square scaled to the model's size. Places (maps), boxes and encoders that are "
+        "trained have squares.",
+        identity="mode",
+        metavar="model|square",
+    )
+    precision: Literal["auto", "float32", "bfloat16"] = _features(
+        "auto",
+        "Of frozen encoders: auto is bfloat16 on GPUs, if it agrees.\n"
+        "It does where the first pictures give the same features to a fiftieth of their size; results say so.",
+        identity="mode",
+        metavar="auto|float32|bfloat16",
+    )
+    readout: tuple[str, ...] = _features(
+        (),
+        "Where to read the encoder: auto, all, last, or e.g. block:9/mean.\n"
+        "``auto`` chooses on training and validation samples, ``all`` scores every read-out beside it, ``last`` is the "
+        "encoder's own output, and `gate_runner.readouts.Readout` says the rest; of several, each is a unit.",
+        read=lambda text: checked(words_in(text)),
+        accepts=_WORDS,
+        common=True,
+        metavar="LIST",
+    )
+    prompts: Prompts = _features(
+        "overrides",
+        "What a detector reads: overrides (a set's own captions), names, or names with knowledge: path, definition, "
+        "wiktionary or gpt3.\nPath and definition are of WordNet.",
+        identity="mode",
+    )
+    knowledge_from: str | None = _features(
+        None,
+        "Where a detector's knowledge comes from: glip=FILE, wordnet=FOLDER, wiktionary=DUMP, …\n"
+        "The name is one of `knowledge_prompts.source_names`, such as in "
+        "``glip=odinw_benchmark35_knowledge_and_gpt3.yaml``.",
+        identity="mode",
+        metavar="NAME=PATH",
+    )
+    language_model: str | None = _features(
+        None,
+        "Suites: returns a model of captions alone, which becomes a blind line.\n"
+        "It scores texts by as many numbers, such as a language model's log-likelihoods.",
+        identity="mode",
+        metavar="MODULE:FUNCTION",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingSettings:
+    """What learns, and how."""
+
+    seeds: tuple[int, ...] = _training(
+        (0,),
+        "Seed of heads and batches; may be given several times.\nEach benchmark runs once with each.",
+        read=seeds_in,
+        accepts=Sequence[int],
+        flag="--seed",
+        common=True,
+    )
+    tune: str = _training(
+        "frozen",
+        "Weights that learn with the head: frozen, bias, norm, last-block, lora or full; of a detector linear, prompt "
+        "or full.\nIn a sweep several with commas, of frozen and full.",
+        read=tune_in,
+        accepts=_WORDS,
+        identity="mode",
+        common=True,
+    )
+    recipe: str = _training(
+        "quick",
+        "By which they learn: quick, gate (the paper's) or a .toml file.\n"
+        "``quick`` is sized for stand-ins; a file's fields are read as they are said, and become ``recipe_fields``.",
+        identity="mode",
+        common=True,
+    )
+    recipe_fields: Mapping[str, Any] = _training(
+        {},
+        "A field of the recipe; may be given several times.\nHeads on frozen encoders take them, too.",
+        read=pairs_in,
+        accepts=Mapping[str, Any] | Sequence[str],
+        identity="mode",
+        flag="--set",
+        common=True,
+        metavar="FIELD=VALUE",
+    )
+    head: Literal["dense", "detr"] = _training(
+        "dense", "For detection on a frozen encoder: dense or detr.", identity="mode"
+    )
+    wise_ft: float | str | None = _training(
+        None,
+        "Mix trained weights with the start: 0 to 1, or best on validation.\n"
+        "It is the share of the trained weights (WiSE-FT); None does not mix.",
+        read=share_in,
+        identity="mode",
+        metavar="SHARE",
+    )
+    class_weight: Literal["none", "balanced", "sampled"] = _training(
+        "none",
+        "Of classes: weigh the loss, or draw pictures equally often.\n"
+        "``balanced``: every class counts the same in the loss; ``sampled``: pictures of every class are drawn equally "
+        "often (where a head is solved, that is the same).",
+        identity="mode",
+        metavar="none|balanced|sampled",
+    )
+    folds: int | None = _training(
+        None,
+        "Of classes: test every picture of all splits once, by cross-validation.\n"
+        "With a frozen encoder, by a head fitted to the others; the interval also holds what differs between folds.",
+        identity="mode",
+    )
+    keep_zero_shot: tuple[str, ...] = _training(
+        (),
+        "Score class prompts on it before and after; several times.\n"
+        "Of benchmarks of one class per image, for an encoder with a text side: what its training forgot.",
+        read=words_in,
+        accepts=Sequence[str],
+        identity="mode",
+        metavar="BENCHMARK",
+    )
+    save_encoders: bool = _training(
+        False, "Keep trained encoders, for tuned:FOLDER.\nThey lie in the run folder.", identity="mode"
+    )
+    save_heads: bool = _training(
+        False,
+        "Keep heads of image classification, for predict.\n"
+        "`gate_runner.heads.load_head` loads them, with the encoder's weights where it was trained.",
+    )
+    micro_batches: int = _training(
+        1, "Parts into which a training batch is cut, for little memory.\nThe gradient stays the whole batch's."
+    )
+    checkpoint_blocks: bool = _training(
+        False,
+        "Train with less memory: blocks are computed twice.\n"
+        "An encoder's blocks are computed again in the backward pass: the same gradient, about a third more time.",
+    )
+    num_processes: int = _training(
+        1,
+        "Processes that train one encoder together, a GPU for each.\n"
+        "Each has a share of every batch (`torch.nn.parallel.DistributedDataParallel`); the gradient is the whole "
+        "batch's.",
+    )
+    decode_workers: int = _training(
+        0, "Processes that read and augment training images.\n0 does it in the training's own process."
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepSettings:
+    """The axes of a sweep over image classification, see `gate_runner.axes.Axes`, and what goes with them."""
+
+    shots: tuple[str, ...] = _sweep(
+        (),
+        "Training pictures of each class, e.g. 0,1,5,full; one result for each.\nAll of them by default.",
+        read=shots_in,
+        accepts=str | int | Sequence[str | int],
+        common=True,
+        metavar="LIST",
+    )
+    init: tuple[str, ...] = _sweep(
+        (),
+        "Of a sweep: how heads start, random,language.\nBoth are the default of a sweep.",
+        read=words_in,
+        accepts=_WORDS,
+        common=True,
+        metavar="LIST",
+    )
+    projection: tuple[str, ...] = _sweep(
+        (),
+        "Of a sweep: 1p, a head on the backbone's features; 2p, on the projected.\n2p is the default of a sweep.",
+        read=words_in,
+        accepts=_WORDS,
+        metavar="LIST",
+    )
+    knowledge: tuple[str, ...] = _sweep(
+        (),
+        "Of a sweep: none, wiktionary, wordnet, gpt3, and auto, which chooses on validation.\nIt is in class texts.",
+        read=words_in,
+        accepts=_WORDS,
+        common=True,
+        metavar="LIST",
+    )
+    controls: bool = _sweep(True, "Of a sweep: compare knowledge with random words and with that of other classes.")
+    probe: str = _sweep(
+        "anchored",
+        "Of a sweep: how heads on fixed features are fitted, e.g. elevater.\n`gate_runner.axes.PROBES` has the names.",
+        identity="mode",
+    )
+    knowledge_folder: Path | None = _sweep(
+        None, "ELEVATER's knowledge files, a folder with external/ and gpt3/.", read=Path, accepts=_PATH
+    )
+    keep_predictions: bool = _sweep(False, "Of a sweep: keep probabilities, for submissions.", flag="--predictions")
+    short_classes: str = _sweep(
+        "take",
+        "Of a sweep, where a class has fewer images than shots: take all.\n"
+        "``take`` is what ELEVATER does; ``skip`` leaves the unit out.",
+        identity="mode",
+        metavar="take|skip",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class MachineSettings:
+    """On what, and in how many processes; results do not depend on it but for rounding."""
+
+    batch_size: int = _machine(128, "Images per call of the encoder.", common=True)
+    device: str = _machine(
+        "auto", "A torch device; 'auto' takes the first GPU where there is one.", read=device_in, common=True
+    )
+    isolate: Literal["none", "worker", "benchmark"] = _machine(
+        "none",
+        "none: this process; worker: one that is replaced when it dies; benchmark: a new one each.",
+        common=True,
+    )
+    time_limit: float | None = _machine(
+        None,
+        "Stop a benchmark after, e.g., 20m; it counts as failed.\nA number is seconds. It needs isolation.",
+        read=seconds_in,
+        accepts=float | str | None,
+        metavar="DURATION",
+    )
+    retries: int = _machine(0, "How often to try again what failed, from where it stopped.")
+    workers: int = _machine(
+        1, "Benchmarks at the same time on CPUs; on GPUs, one for each.\nMore than one needs isolation.", common=True
+    )
+    recompute: bool = _machine(
+        False, "Compute damaged or edited results again.\nOtherwise they stop the run.", common=True
+    )
+    feature_cache: int = _machine(
+        20_000_000_000,
+        "Features in the user's cache folder, at most, e.g. 20GB; old ones make room.\n"
+        "What does not fit is encoded again whenever it is needed.",
+        read=bytes_in,
+        accepts=int | str,
+        metavar="BYTES",
+    )
+    encode_again: bool = _machine(
+        False, "Where the disk has no room for features, make them again each epoch.\nOtherwise that is an error."
+    )
+    executor: str = _machine("local", "local, ray, slurm or a plug-in.", common=True)
+    executor_options: Mapping[str, str] = _machine(
+        {},
+        "For the executor; may be given several times.\nFor example ``address=ray://head:10001``.",
+        read=pairs_in,
+        accepts=Mapping[str, str] | Sequence[str],
+        flag="--executor-option",
+        metavar="KEY=VALUE",
+    )

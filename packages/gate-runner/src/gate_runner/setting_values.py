@@ -1,0 +1,157 @@
+"""How the value of a setting is read from what a person says: a text, a list, a path or the value itself."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from gate_runner.errors import UsageError, unknown
+
+TUNES = ("frozen", "bias", "norm", "last-block", "lora", "full", "linear", "prompt")
+"""Which weights of an encoder can learn with a head; ``linear`` and ``prompt`` are of detectors."""
+RECIPES = ("quick", "gate")
+_DEVICES = ("cpu", "cuda", "hpu", "meta", "mps", "mtia", "xla", "xpu")
+
+
+def seconds_in(duration: float | str | None) -> float | None:
+    """A duration in seconds.
+
+    Args:
+        duration: a number with ``s``, ``m``, ``h`` or ``d`` behind it; without one, seconds; or None.
+
+    Example:
+        >>> seconds_in("20m"), seconds_in("1.5h"), seconds_in("45")
+        (1200.0, 5400.0, 45.0)
+    """
+    if not isinstance(duration, str):
+        return duration
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhd]?)", duration.strip())
+    if match is None or float(match[1]) == 0:
+        raise UsageError(f"{duration!r} is no duration; expected a number with s, m, h or d, e.g. 20m")
+    return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}[match[2]]
+
+
+def bytes_in(size: int | str) -> int:
+    """A number of bytes.
+
+    Args:
+        size: a number with ``kB``, ``MB``, ``GB`` or ``TB`` behind it (thousands); without one, bytes.
+
+    Example:
+        >>> bytes_in("20GB"), bytes_in("0.5 MB"), bytes_in(7)
+        (20000000000, 500000, 7)
+    """
+    if not isinstance(size, str):
+        return size
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)b?", size.strip().lower())
+    if match is None:
+        raise UsageError(f"{size!r} is no number of bytes; expected a number with kB, MB, GB or TB, e.g. 20GB")
+    thousands = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}[match[2]]
+    return round(float(match[1]) * float(10 ** (3 * thousands)))
+
+
+def pairs_in(pairs: Mapping[str, str] | Iterable[str] | None) -> dict[str, str]:
+    """A mapping from texts ``KEY=VALUE``.
+
+    Example:
+        >>> pairs_in(["partition=gpu", "constraint=a=b"])
+        {'partition': 'gpu', 'constraint': 'a=b'}
+    """
+    if isinstance(pairs, Mapping):
+        return dict(pairs)
+    split = [(text, *text.partition("=")) for text in pairs or ()]
+    for text, key, sign, _ in split:
+        if not key or not sign:
+            raise UsageError(f"executor option {text!r}: expected KEY=VALUE")
+    return {key: value for _, key, _, value in split}
+
+
+def words_in(text: str | Iterable[str]) -> tuple[str, ...]:
+    """Words, each once, from a text with commas or several."""
+    texts = [text] if isinstance(text, str) else text
+    words = [word.strip() for text in texts or () for word in text.split(",")]
+    return tuple(dict.fromkeys(word for word in words if word))
+
+
+def shots_in(numbers: str | int | Iterable[str | int]) -> tuple[str, ...]:
+    """Numbers of shots, in order, each once, from a text such as ``"0,5,full"`` or several."""
+    words = words_in([str(number) for number in ([numbers] if isinstance(numbers, str | int) else numbers)])
+    for word in words:
+        if word != "full" and not word.isdecimal():
+            raise UsageError(f"--shots is a list of numbers and full, e.g. 0,5,full, not {word!r}")
+    return tuple(word if word == "full" else str(int(word)) for word in words)
+
+
+def tune_in(text: str | Iterable[str]) -> str:
+    """What learns; of a sweep several, with commas."""
+    tunes = words_in(text)
+    for tune in tunes or (str(text),):
+        if tune not in TUNES:
+            raise unknown("mode --tune", tune, TUNES)
+    return ",".join(tunes)
+
+
+def device_in(text: str) -> str:
+    """A device's name as it is, where torch has devices of that kind; whether this machine has one shows in use.
+
+    Args:
+        text: ``"auto"``, or a kind with or without a number, e.g. ``"cuda:1"``.
+
+    Example:
+        >>> device_in("cuda:1")
+        'cuda:1'
+        >>> device_in("gpu")
+        Traceback (most recent call last):
+        ...
+        gate_data.errors.UsageError: --device 'gpu' is none; expected auto, cpu, cuda, cuda:NUMBER, mps or xpu
+    """
+    if text != "auto" and re.fullmatch(rf"(?:{'|'.join(_DEVICES)})(?::\d+)?", text) is None:
+        raise UsageError(f"--device {text!r} is none; expected auto, cpu, cuda, cuda:NUMBER, mps or xpu")
+    return text
+
+
+def seeds_in(numbers: Iterable[int]) -> tuple[int, ...]:
+    """Seeds, each once; 0 where there are none."""
+    seeds = tuple(dict.fromkeys(numbers)) or (0,)
+    for seed in seeds:
+        if not 0 <= seed < 2**63:
+            raise UsageError(f"--seed must be at least 0 and below 2**63, not {seed}")
+    return seeds
+
+
+def recipe_in(name: str, changes: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """A recipe's base and fields; those of a file are read here, so that results are known by what it says."""
+    path = Path(name)
+    if path.suffix != ".toml":
+        raise UsageError(f"--recipe is quick, gate or a .toml file, not {name!r}")
+    try:
+        recipe = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        raise UsageError(f"--recipe {path} cannot be read: {error}") from error
+    base = recipe.pop("base", "quick")
+    if base not in RECIPES:
+        raise unknown(f"base of the recipe {path}", str(base), RECIPES)
+    return str(base), {**recipe, **changes}
+
+
+def share_in(value: float | str) -> float | str:
+    """A share of trained weights, or best."""
+    if value == "best":
+        return value
+    try:
+        share = float(value)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise UsageError(f"--wise-ft is a share from 0 to 1, or best, not {value!r}")
+    return share
+
+
+def half_width_in(points: float) -> float:
+    """Half of an interval's width, in points."""
+    if not 0 < float(points) < 50:
+        raise UsageError(f"until must be above 0 and below 50 points, not {points}")
+    return float(points)
