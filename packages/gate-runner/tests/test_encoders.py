@@ -10,8 +10,8 @@ import torch
 from gate_runner.encoders import encoder_forms, load_encoder, parse_spec
 from gate_runner.encoders.encoder import Encoder
 from gate_runner.encoders.loading import device_for
-from gate_runner.encoders.outputs import agree
 from gate_runner.encoders.own import adopt
+from gate_runner.encoders.spec import agree
 from gate_runner.errors import EncoderError, MissingCapabilityError, UsageError
 from gate_runner.settings import Settings
 

@@ -35,7 +35,7 @@ from gate_data.readers.tables import read_json
 from gate_data.shared import shared_pictures
 from gate_runner.benchmarks import BENCHMARKS, DataRequest, resolve
 from gate_runner.encoders import load_encoder
-from gate_runner.encoders.outputs import agree
+from gate_runner.encoders.spec import agree
 from gate_runner.errors import DataError, EncoderError, UsageError
 from gate_runner.executors.slot import Slot
 from gate_runner.executors.worker import COMMAND

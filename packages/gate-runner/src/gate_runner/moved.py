@@ -40,7 +40,6 @@ MOVED = {
     "gate_runner.detection.prompts": "gate_runner.encoders.phrases",
     "gate_runner.icinw.submission": "gate_runner.submission",
     "gate_runner.icinw": "gate_runner.tasks.elevater",
-    "gate_runner.reports.lines": "gate_runner.charts.lines",
     "gate_runner.reports.markup": "gate_runner.charts.markup",
     "gate_runner.reports.paper_table": "gate_runner.charts.table",
     "gate_runner.reports.suites": "gate_runner.tasks.suite_table",
@@ -66,6 +65,7 @@ MOVED = {
     "gate_runner.runs.lock": "gate_runner.files",
     "gate_runner.tasks.probing": "gate_runner.tasks.classification",
     "gate_runner.encoders.precision": "gate_runner.encoders.probe",
+    "gate_runner.encoders.outputs": "gate_runner.encoders.spec",
 }
 """Old names, with all below them, until 0.4."""
 

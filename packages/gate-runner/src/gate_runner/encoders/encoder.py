@@ -69,7 +69,7 @@ class Encoder:
         taxonomy: what ELEVATER's table of models says: ``language`` and ``knowledge`` (whether pre-training used them),
             ``pretraining_data`` and ``track`` (industry or academic); what is not known is absent.
         logit_scale: factor on cosines that the model was trained with, or None.
-        outputs: what it gave on fixed probes, from when it was checked; see `gate_runner.encoders.outputs`.
+        outputs: what it gave on fixed probes, from when it was checked; see `gate_runner.encoders.spec`.
         blocks: prepared images to what every block gives in one pass, or None where the model shows none.
         precision: of what it computes of pictures; features are float32 all the same.
         detector: what finds boxes in whole pictures, where the model is a detector; it then gives no features.

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from gate_runner.encoders.encoder import Encoder
-from gate_runner.encoders.outputs import kept
+from gate_runner.encoders.spec import kept
 from gate_runner.errors import EncoderError
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def probe(encoder: Encoder) -> dict[str, Any]:
         encoder: the encoder, already on its device.
 
     Returns:
-        The kind of device, and values of each output; see `gate_runner.encoders.outputs`. Nothing of a detector, which
+        The kind of device, and values of each output; see `gate_runner.encoders.spec`. Nothing of a detector, which
         gives no features.
 
     Raises:

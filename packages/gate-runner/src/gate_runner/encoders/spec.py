@@ -1,4 +1,4 @@
-"""What a spec string says.
+"""What a spec string says, and by which outputs an encoder is known again.
 
 The grammar is ``SOURCE[:NAME][/WEIGHTS]``: ``micro-clip``, ``open_clip:ViT-B-32/laion2b_s34b_b79k``,
 ``timm:resnet18/weights.safetensors``, ``hf:DIRECTORY``, ``package.module:function``. ``/random`` or ``/random:SEED``
@@ -8,11 +8,18 @@ pictures of another size with ``@PIXELS`` behind its name: ``timm:vit_small_patc
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from gate_runner.errors import EncoderError, UsageError, unknown
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
 
 _FORMS = {
     "micro-clip": ("micro-clip[/random[:SEED]]", "the tiny dual encoder that is shipped with gate-runner"),
@@ -134,3 +141,48 @@ def _pixels(text: str, said: str) -> int:
     if not (said.isascii() and said.isdecimal() and len(said) <= 5 and _LEAST <= int(said) <= _MOST):
         raise UsageError(f"encoder {text!r}: expected a whole number of pixels from {_LEAST} to {_MOST} after '@'")
     return int(said)
+
+
+SHOWN = 64
+"""Values that are kept of each output, from places evenly spread over it."""
+SAME_DEVICE, OTHER_DEVICE = 1e-3, 2e-2
+"""Differences, as shares of the values' root mean square, that threads make, and that another kind of device makes."""
+
+
+def kept(found: Tensor) -> list[float]:
+    """The values of an output that are kept, with six digits.
+
+    Example:
+        >>> import torch
+        >>> kept(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
+        [1.0, 2.0, 3.0, 4.0]
+    """
+    flat = found.detach().reshape(-1).float().cpu()
+    step = max(1, math.ceil(len(flat) / SHOWN))
+    return [float(f"{value:.6g}") for value in flat[::step].tolist()]
+
+
+def agree(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two encoders gave the same on the probes, but for what devices and threads make of a sum.
+
+    Args:
+        one: ``"device"`` and, for each thing that the encoder offers, what `kept` kept.
+        other: likewise.
+
+    Example:
+        >>> agree({"device": "cpu", "image": [1.0, 2.0]}, {"device": "cpu", "image": [1.0, 2.0001]})
+        True
+        >>> agree({"device": "cpu", "image": [1.0, 2.0]}, {"device": "cpu", "image": [1.0, 2.1]})
+        False
+    """
+    if set(one) != set(other):
+        return False
+    share = SAME_DEVICE if one.get("device") == other.get("device") else OTHER_DEVICE
+    return all(_near(one[name], other[name], share) for name in one if name != "device")
+
+
+def _near(one: Sequence[float], other: Sequence[float], share: float) -> bool:
+    if len(one) != len(other):
+        return False
+    size = math.sqrt(sum(value * value for value in one) / max(1, len(one)))
+    return all(abs(a - b) <= share * size for a, b in zip(one, other, strict=True))

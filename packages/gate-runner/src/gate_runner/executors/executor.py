@@ -28,7 +28,7 @@ class Opening(NamedTuple):
     Args:
         description: what `Encoder.describe` says.
         circumstances: for the manifest.
-        outputs: what the encoder gave on fixed probes, see `gate_runner.encoders.outputs`.
+        outputs: what the encoder gave on fixed probes, see `gate_runner.encoders.spec`.
 
     Example:
         >>> Opening({"spec": "micro-clip"}, {"host": "here"}).description["spec"]

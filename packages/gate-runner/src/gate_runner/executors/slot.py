@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
-from gate_runner.encoders.outputs import agree
+from gate_runner.encoders.spec import agree
 from gate_runner.errors import EncoderError, StorageError
 from gate_runner.executors.executor import Opening, Postponed
 from gate_runner.executors.worker import COMMAND

@@ -29,7 +29,7 @@ import torch
 from filelock import FileLock
 from torch import Tensor
 
-from gate_runner.encoders.outputs import agree
+from gate_runner.encoders.spec import agree
 from gate_runner.errors import DataError
 from gate_runner.features.inputs import WIDTH, Digests, Encode, Inputs, Numbered, digest_of
 from gate_runner.features.shelf import Shelf, make_room

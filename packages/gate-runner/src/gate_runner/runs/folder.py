@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict
 
 from gate_data.ragged import Outcomes, Ragged
 from gate_data.readers.source import refuse_special
-from gate_runner.encoders.outputs import agree
+from gate_runner.encoders.spec import agree
 from gate_runner.errors import DataError, UsageError
 from gate_runner.files import held, read_arrays, write
 from gate_runner.runs.results import Result, samples_digest, validated

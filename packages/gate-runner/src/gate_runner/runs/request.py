@@ -87,7 +87,7 @@ def make_request(
     several = [names] if isinstance(names, str | Benchmark) else list(names)
     how = Settings() if settings is None else settings
     if any(name in SWEPT_PACKS for name in several):
-        how = how.changed(**{axis: values for axis, values in SWEPT.items() if not getattr(how, axis)})  # type: ignore[arg-type]
+        how = how.changed(**{axis: values for axis, values in SWEPT.items() if not getattr(how, axis)})
     benchmarks: dict[str, Benchmark] = {}
     for named in several:
         for benchmark in [named] if isinstance(named, Benchmark) else _present(named, how):
