@@ -15,11 +15,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from gate_runner.runs.untrained import ENCODER, as_table
-
 import gate_runner
 from gate_runner.benchmarks import PACKS
-from gate_runner.runs.results import Result
+from gate_runner.runs.results import ENCODER, Result, as_table
 
 TABLE = Path(gate_runner.__file__).parent / "runs" / "untrained.json"
 SLOW = ("ade20k", "cityscapes", "coco-10k", "coco-164k", "nyu", "pascal", "acdc", "clevr", "clevr-math", "iwildcam")
