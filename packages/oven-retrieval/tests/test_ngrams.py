@@ -175,6 +175,18 @@ def test_one_name_and_a_block_of_names_get_the_same_answers_by_ngrams(kb):
         assert STEPS[linker.link(["mandarindukc"]).steps[0, 0]] == "ngrams"
 
 
+@pytest.mark.parametrize("names", [2, 3])
+def test_of_names_that_are_as_good_the_more_popular_is_first_alone_and_in_a_block(names, tmp_path):
+    entities = [Entity(f"Q{i}", f"golden {'xyz'[i]}", popularity=i) for i in range(names)]
+    fillers = [Entity(f"F{i}", f"Filler {i}") for i in range(20)]
+    linker = build_linker(build_kb([*entities, *fillers], tmp_path / "kb"))
+    alone, block = linker.link(["goldem w"]), linker.link(["goldem w"] * 20)
+    assert linker.kb.ids[alone.rows[0, 0]] == f"Q{names - 1}"
+    assert STEPS[alone.steps[0, 0]] == "ngrams"
+    for single, column in zip(alone, block, strict=True):
+        np.testing.assert_array_equal(single[0], column[7])
+
+
 def test_an_index_of_other_entities_or_another_folding_is_refused(kb, tmp_path):
     linker = build_name_index(kb, tmp_path / "names")
     fewer = remove_entities(kb, ["Q4"])

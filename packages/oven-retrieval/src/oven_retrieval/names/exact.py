@@ -80,14 +80,21 @@ class ExactTable(NamedTuple):
     shouted: Bool[np.ndarray, " n"]
     language: UInt32[np.ndarray, " n"] | None = None
 
-    def find(self, names: Sequence[str], wanted: UInt32[np.ndarray, " w"] | None = None) -> ExactMatches:
+    def find(
+        self,
+        names: Sequence[str],
+        wanted: UInt32[np.ndarray, " w"] | None = None,
+        keys: UInt64[np.ndarray, " q"] | None = None,
+    ) -> ExactMatches:
         """All entities of each name, best first: exact before folded, names before aliases, then by their order.
 
         Args:
             names: any texts.
             wanted: only names of these languages (see `wanted_languages`); None for all.
+            keys: hashes of the folded names, where they are known.
         """
-        keys = hash64([fold(name) for name in names])
+        if keys is None:
+            keys = hash64([fold(name) for name in names])
         first = np.searchsorted(self.key, keys, side="left")
         size = np.zeros(len(keys), dtype=np.int64)
         maybe = np.flatnonzero(first < len(self.key))

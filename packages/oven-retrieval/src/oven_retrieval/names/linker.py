@@ -15,7 +15,7 @@ from oven_retrieval.names.loose import Inflections
 from oven_retrieval.names.ngrams import LEAST_LIKENESS, NgramIndex
 from oven_retrieval.names.places import spoken_in, wanted_languages
 from oven_retrieval.names.pruned import PrunedIndex
-from oven_retrieval.tokens import TOKENIZERS, fold, hash64, words
+from oven_retrieval.tokens import TOKENIZERS, fold, hash64, hash_tokens, words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -64,6 +64,9 @@ class _Wanted(NamedTuple):
     names: Bool[np.ndarray, " n"] | None = None
     exact_first: bool = True
     guesses: bool = True
+
+
+_EVERY_NAME = _Wanted()
 
 
 class NameLinker:
@@ -166,8 +169,9 @@ class NameLinker:
             raise ValueError("typos: this name index has no n-grams to find them by; build it with ngrams=True")
         if isinstance(names, str):
             raise TypeError(f"names: expected a list of texts, got one text {names[:40]!r}")
-        keys, allowed = self._wanted(languages)
-        wanted = _Wanted(keys, allowed, exact_first, guesses)
+        wanted = _EVERY_NAME
+        if languages is not None or not exact_first or not guesses:
+            wanted = _Wanted(*self._wanted(languages), exact_first, guesses)
         check_k(k)
         if len(names) == 1:
             return self._link_one(names[0], k, wanted)
@@ -229,8 +233,8 @@ class NameLinker:
         assert isinstance(self.engine, PrunedIndex)
         assert self.ngrams is not None
         loops = one_name()
-        how, row, score = loops.guess(
-            hash64(self.tokenize(name)),
+        how, row, score, tied = loops.guess(
+            hash_tokens(self.tokenize(name)),
             self.engine.arrays,
             np.frombuffer(folded.encode(), np.uint8),
             self.ngrams.arrays,
@@ -239,21 +243,27 @@ class NameLinker:
         if how == loops.UNDECIDED:
             return None
         if how == loops.BY_TRIGRAMS:
-            row = self.ngrams.row_of(row)
+            row = self.ngrams.first_row(row, tied)
         step = (_BM25, _NGRAMS, -1)[how]
-        return Links(np.array([[row]]), np.array([[step]]), np.array([[score if step >= 0 else np.nan]]))
+        numbers = np.array([[row], [step]])
+        return Links(numbers[:1], numbers[1:], np.array([[score if step >= 0 else np.nan]]))
 
     def _link_block(self, names: Sequence[str], k: int, wanted: _Wanted) -> Links:
         links = _no_links(len(names), k)
         if wanted.exact_first:
-            found = self.exact.find(names, wanted.keys)
-            place = np.arange(len(found.query)) - np.searchsorted(found.query, found.query)
-            kept = place < k
-            links.rows[found.query[kept], place[kept]] = found.row[kept]
-            links.steps[found.query[kept], place[kept]] = found.step[kept]
+            folded = [fold(name) for name in names]
+            keys = hash64(folded)
+            exact = self.exact.find(names, wanted.keys, keys)
+            rank = np.arange(len(exact.query)) - np.searchsorted(exact.query, exact.query)
+            first = rank < k
+            links.rows[exact.query[first], rank[first]] = exact.row[first]
+            links.steps[exact.query[first], rank[first]] = exact.step[first]
             open_ = _open(links)
             if self.inflections is not None and len(open_):
-                loose = self.inflections.find([names[i] for i in open_.tolist()], wanted.keys)
+                without = open_.tolist()
+                loose = self.inflections.find(
+                    [names[i] for i in without], wanted.keys, ([folded[i] for i in without], keys[open_])
+                )
                 rows, steps = _beside(loose.query, loose.row, loose.alias + _INFLECTED, len(open_))
                 _append(links, open_, rows, np.full(rows.shape, np.nan), steps)
             if self.typos and wanted.guesses:

@@ -116,16 +116,25 @@ class Inflections:
         holds = compiled_loops().holds
         return any(holds(self._loose.key, key) or holds(self._exact.key, key) for key in hash64(others))
 
-    def find(self, names: Sequence[str], wanted: UInt32[np.ndarray, " w"] | None = None) -> LooseMatches:
-        """All entities of which each text is an inflection; `wanted` as in `ExactTable.find`."""
-        query, texts, changes = [], [], []
-        for number, name in enumerate(names):
-            folded = fold(name)
-            for text, count in {folded: 0, **forms(folded, self.exceptions)}.items():
+    def find(
+        self,
+        names: Sequence[str],
+        wanted: UInt32[np.ndarray, " w"] | None = None,
+        folded: tuple[Sequence[str], UInt64[np.ndarray, " q"]] | None = None,
+    ) -> LooseMatches:
+        """All entities of which each text is an inflection; `wanted` as in `ExactTable.find`.
+
+        `folded` are the folded texts and their hashes, where they are known.
+        """
+        texts = [fold(name) for name in names] if folded is None else folded[0]
+        own = hash64(texts) if folded is None else folded[1]
+        query, others, changes = list(range(len(texts))), [], [0] * len(texts)
+        for number, text in enumerate(texts):
+            for form, count in forms(text, self.exceptions).items():
                 query.append(number)
-                texts.append(text)
+                others.append(form)
                 changes.append(count)
-        keys = hash64(texts)
+        keys = np.concatenate([own, hash64(others)])
         cost, of = np.array(changes, np.int64), np.array(query, np.int64)
         exact, loose = self._exact, self._loose
         # The text itself has been looked for among the names as they are.

@@ -240,6 +240,15 @@ class NgramIndex:
         """Whether the knowledge base has lost entities since."""
         return self._removed is not None
 
+    def first_row(self, number: int, tied: int) -> int:
+        """The row of a name, or of one as good, -1 for none, in the order of `entities`."""
+        row = self.row_of(number)
+        if tied < 0:
+            return row
+        other, popularity, origin = self.row_of(tied), self._kb.popularity, self._columns.origin
+        ranks = [(bool(origin[i] < 0), -float(popularity[r]), r) for i, r in ((number, row), (tied, other))]
+        return min(ranks)[2]
+
     def row_of(self, number: int) -> int:
         """The row of a name of the index."""
         origin = int(self._columns.origin[number])

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from oven_retrieval.locking import FolderError
 from oven_retrieval.names.hits import EPSILON, K1, B, Hits, Surfaces, best_entities, check_k
 from oven_retrieval.names.impacts import DAMAGED, Impacts, build_impacts, unpack
-from oven_retrieval.tokens import hash64
+from oven_retrieval.tokens import hash64, hash_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,7 +85,7 @@ class PrunedIndex:
     ) -> Hits:
         """The k best entities for each query, given as tokens; only names that are `allowed`, or all."""
         check_k(k)
-        hashes = hash64(chain.from_iterable(queries))
+        hashes = hash_tokens(chain.from_iterable(queries))
         ends = np.array([len(hashes)] if len(queries) == 1 else list(accumulate(map(len, queries))), np.int64)
         reached = allowed is None and (k == 1 or self._one_name_each)
         loops = compiled_loops()
