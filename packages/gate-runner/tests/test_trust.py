@@ -298,7 +298,7 @@ def test_test_pictures_that_are_trained_on_are_named(tmp_path: Path) -> None:
         return Split(images, torch.zeros(len(greys), dtype=torch.long))
 
     assert shared_pictures(Data(split(1, 2), split(3), split(4, 5), ())) == (0, "", "")
-    assert shared_pictures(Data(split(1, 2), split(3), split(4, 3, 2), ())).said == (
+    assert shared_pictures(Data(split(1, 2), split(3), split(4, 3, 2), ())).sentence == (
         "2 test pictures are trained on, too, such as test 1 (validation 0)"
     )
     for name, grey in (("a", 1), ("b", 2), ("c", 1), ("d", 3)):

@@ -18,7 +18,7 @@ class Shared(NamedTuple):
     """How many test samples have pictures that are trained or validated on, and one such pair.
 
     Example:
-        >>> Shared(2, "b.png", "a.png").said
+        >>> Shared(2, "b.png", "a.png").sentence
         '2 test pictures are trained on, too, such as b.png (a.png)'
     """
 
@@ -27,7 +27,7 @@ class Shared(NamedTuple):
     train: str = ""
 
     @property
-    def said(self) -> str:
+    def sentence(self) -> str:
         """In words; empty where there are none."""
         if not self.number:
             return ""

@@ -63,8 +63,8 @@ class ClassWords:
         from knowledge_prompts import build_prompts
 
         try:
-            made = self._prompts(classes)
-            return build_prompts(made, self._sources(made))
+            prompts = self._prompts(classes)
+            return build_prompts(prompts, self._sources(prompts))
         except (ValueError, OSError) as error:
             if isinstance(error, UsageError):
                 raise
@@ -75,9 +75,9 @@ class ClassWords:
         if self.names:
             return names_from_file(Path(self.names), classes)
         if all(_ID.fullmatch(name) for name in classes):
-            found = _from_wordnet(classes)
-            if found is not None:
-                return found
+            words = _from_wordnet(classes)
+            if words is not None:
+                return words
         return tuple(name.replace("_", " ") for name in classes)
 
     def _prompts(self, classes: Sequence[str]) -> ClassPrompts:
@@ -89,51 +89,51 @@ class ClassWords:
         twice = [name for name, count in Counter(words).items() if count > 1]
         if base is None:
             return ClassPrompts("own", templates, words, repeated=twice)
-        kept = set(words)
+        listed = set(words)
         return ClassPrompts(
             base.name,
             templates,
             words,
             repeated=twice,
-            aliases={name: texts for name, texts in base.aliases.items() if name in kept},
-            texts={} if self.templates else {name: texts for name, texts in base.texts.items() if name in kept},
+            aliases={name: texts for name, texts in base.aliases.items() if name in listed},
+            texts={} if self.templates else {name: texts for name, texts in base.texts.items() if name in listed},
         )
 
     def _templates(self) -> tuple[str, ...]:
         """The templates, those of a set that is named in their place."""
         from knowledge_prompts import built_in_sets, load_class_prompts
 
-        found: list[str] = []
-        for one in self.templates:
-            named = "{}" not in one and (one in _SETS or one in built_in_sets())
-            found += load_class_prompts(_SETS.get(one, one)).templates if named else [one]
-        return tuple(dict.fromkeys(found))
+        texts: list[str] = []
+        for template in self.templates:
+            named = "{}" not in template and (template in _SETS or template in built_in_sets())
+            texts += load_class_prompts(_SETS.get(template, template)).templates if named else [template]
+        return tuple(dict.fromkeys(texts))
 
     def _matched(self, classes: Sequence[str], base: ClassPrompts) -> list[str]:
         """The set's names for the data's classes."""
         ids = all(_ID.fullmatch(name) for name in classes)
         if ids and not self.names and len(classes) == len(base.classes):
             return list(base.classes)  # ImageNet's sets are in the order of the ids
-        known = {_plain(name): name for name in base.classes}
+        class_of = {_plain(name): name for name in base.classes}
         words = self.named(classes)
-        found = [known.get(_plain(name)) for name in words]
-        if not any(found) and len(classes) == len(base.classes):
+        matches = [class_of.get(_plain(name)) for name in words]
+        if not any(matches) and len(classes) == len(base.classes):
             return list(base.classes)
-        lacking = [name for name, one in zip(words, found, strict=True) if one is None]
+        lacking = [name for name, match in zip(words, matches, strict=True) if match is None]
         if lacking:
-            near = difflib.get_close_matches(_plain(lacking[0]), known, n=1)
-            hint = f"; nearest: {known[near[0]]!r}" if near else ""
+            near = difflib.get_close_matches(_plain(lacking[0]), class_of, n=1)
+            hint = f"; nearest: {class_of[near[0]]!r}" if near else ""
             raise UsageError(
                 f"prompt set {base.name!r} lacks {len(lacking)} of {len(classes)} classes, such as {lacking[0]!r}{hint}"
                 f"; for its templates with your own names: --templates {self.prompts}"
             )
-        return [one for one in found if one is not None]
+        return [match for match in matches if match is not None]
 
     def _sources(self, prompts: ClassPrompts) -> list[KnowledgeSource]:
         from knowledge_prompts import WordNet, gather_sources
 
         live = WordNet() if "wordnet" in self.knowledge else None
-        listed = [_spec(one) for one in self.knowledge if one != "wordnet"]
+        listed = [_spec(source) for source in self.knowledge if source != "wordnet"]
         return gather_sources(prompts, wordnet=live, sources=listed)
 
 
@@ -194,9 +194,9 @@ def built_in_knowledge(sources: Iterable[str], file: Path) -> tuple[str, ...]:
         if sign:
             from knowledge_prompts import source_names
 
-            known = source_names(plug_ins=False)
-            if name not in known:
-                raise unknown(f"source of knowledge that {file} may choose:", name, known)
+            names = source_names(plug_ins=False)
+            if name not in names:
+                raise unknown(f"source of knowledge that {file} may choose:", name, names)
     return listed
 
 
@@ -228,7 +228,7 @@ def _from_wordnet(ids: Sequence[str]) -> tuple[str, ...] | None:
 
     try:
         files = WordNet().files
-        found = tuple(files.synset("n", int(name[1:])).words[0].replace("_", " ") for name in ids)
+        words = tuple(files.synset("n", int(name[1:])).words[0].replace("_", " ") for name in ids)
     except (OSError, ValueError, LookupError):
         return None
-    return found if len(set(found)) > len(found) // 2 else None
+    return words if len(set(words)) > len(words) // 2 else None

@@ -50,28 +50,28 @@ def environment() -> dict[str, Any]:
         },
         "hardware": _hardware(),
         "requirements": _requirements(packages),
-        "extras": {name: _extras(name) for name, there in packages.items() if there is not None},
+        "extras": {name: _extras(name) for name, present in packages.items() if present is not None},
         "programs": {name: shutil.which(name) is not None for name in ("chromium", "sbatch", "git")},
         "plug-ins": _plugins(),
     }
 
 
-def described(found: Mapping[str, Any]) -> Iterator[str]:
+def described(entries: Mapping[str, Any]) -> Iterator[str]:
     """The same as lines.
 
     Example:
         >>> list(described({"packages": {"gate-runner": "1.0", "eqsim": None}, "programs": {"git": True}}))
         ['packages: gate-runner 1.0, eqsim not installed', 'programs: git yes']
     """
-    for title, values in found.items():
+    for title, values in entries.items():
         if title == "extras":
             for name, extras in values.items():
-                said = [
+                lines = [
                     f"{extra} {'lacks ' + ', '.join(lacking) if lacking else 'yes'}"
                     for extra, lacking in extras.items()
                 ]
-                if said:
-                    yield f"extras of {name}: {'; '.join(said)}"
+                if lines:
+                    yield f"extras of {name}: {'; '.join(lines)}"
         elif isinstance(values, Mapping):
             yield f"{title}: {', '.join(f'{name} {_said(value)}' for name, value in values.items())}"
         else:
@@ -96,15 +96,15 @@ def _version(name: str) -> str | None:
 def _hardware() -> dict[str, Any]:
     from gate_runner.machine import processor
 
-    found: dict[str, Any] = {"processor": processor(), "cores": _cores(), "memory GB": _memory()}
+    hardware: dict[str, Any] = {"processor": processor(), "cores": _cores(), "memory GB": _memory()}
     try:
         import torch
     except ImportError:
-        return found
-    found["threads"] = torch.get_num_threads()
-    found["CUDA"] = torch.version.cuda or "none"
-    found["GPUs"] = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
-    return found
+        return hardware
+    hardware["threads"] = torch.get_num_threads()
+    hardware["CUDA"] = torch.version.cuda or "none"
+    hardware["GPUs"] = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
+    return hardware
 
 
 def _cores() -> int:
@@ -122,15 +122,17 @@ def _memory() -> float | None:
 
 def _requirements(packages: Mapping[str, str | None]) -> dict[str, str | None]:
     """Versions of what our packages require without extras, each other aside."""
-    asked = {one.name for name, there in packages.items() if there is not None for one in _needed(name, "")}
-    return {name: _version(name) for name in sorted(asked - set(packages))}
+    required = {needs.name for name, present in packages.items() if present is not None for needs in _needed(name, "")}
+    return {name: _version(name) for name in sorted(required - set(packages))}
 
 
 def _extras(name: str) -> dict[str, list[str]]:
     """Extra to the names of what it lacks here."""
-    always = {one.name for one in _needed(name, "")}
+    always = {needs.name for needs in _needed(name, "")}
     return {
-        extra: [one.name for one in _needed(name, extra) if one.name not in always and _version(one.name) is None]
+        extra: [
+            needs.name for needs in _needed(name, extra) if needs.name not in always and _version(needs.name) is None
+        ]
         for extra in distribution(name).metadata.get_all("Provides-Extra") or []
     }
 
@@ -138,9 +140,9 @@ def _extras(name: str) -> dict[str, list[str]]:
 def _needed(name: str, extra: str) -> list[Requirement]:
     """What a distribution requires on this system, with an extra."""
     every = [Requirement(text) for text in distribution(name).requires or []]
-    return [one for one in every if one.marker is None or one.marker.evaluate({"extra": extra})]
+    return [needs for needs in every if needs.marker is None or needs.marker.evaluate({"extra": extra})]
 
 
 def _plugins() -> list[str]:
-    found = [f"{point.name} ({point.value})" for group in _GROUPS for point in entry_points(group=group)]
-    return sorted(found)
+    points = [f"{point.name} ({point.value})" for group in _GROUPS for point in entry_points(group=group)]
+    return sorted(points)

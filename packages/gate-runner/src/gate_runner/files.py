@@ -68,8 +68,8 @@ def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
     beside = folder.parent / f".{folder.name}.{os.getpid()}.new"
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        for left in folder.parent.glob(f".{folder.name}.*.new"):  # of writers that were killed
-            shutil.rmtree(left, ignore_errors=True)
+        for unfinished in folder.parent.glob(f".{folder.name}.*.new"):  # of writers that were killed
+            shutil.rmtree(unfinished, ignore_errors=True)
         beside.mkdir()
         for name, content in files.items():
             write(beside / name, content)
@@ -176,15 +176,15 @@ def _try(path: Path) -> int | None:
 
 def _same(handle: int, path: Path) -> bool:
     try:
-        here = path.stat()
+        status = path.stat()
     except FileNotFoundError:
         return False
-    return os.path.samestat(os.fstat(handle), here)
+    return os.path.samestat(os.fstat(handle), status)
 
 
 def _owner(path: Path) -> str:
     try:
-        found = json.loads(path.read_text())
-        return f"process {found['pid']} on {found['host']}"
+        holder = json.loads(path.read_text())
+        return f"process {holder['pid']} on {holder['host']}"
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return "another process"

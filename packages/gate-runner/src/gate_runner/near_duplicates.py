@@ -73,19 +73,19 @@ def near_duplicates(sides: Mapping[str, Sequence[Source]], bits: int) -> list[Ne
     """
     if not 0 <= bits <= 32:
         raise ValueError(f"near-duplicates differ in 0 to 32 of 64 bits, not in {bits}")
-    found: list[Near] = []
+    pairs: list[Near] = []
     before: list[tuple[str, Source]] = []
-    known = np.zeros(0, np.uint64)
+    hashes = np.zeros(0, np.uint64)
     for split, sources in sides.items():
         hashed = [(source, value) for source in sources if (value := _hash(source)) is not None]
         own = np.array([value for _, value in hashed], np.uint64)
-        for row, column, apart in zip(*_nearest(own, known, bits), strict=True):
-            other_split, other = before[column]
-            if other != hashed[row][0]:
-                found.append(Near(split, described(hashed[row][0]), other_split, described(other), int(apart)))
+        for row, column, apart in zip(*_nearest(own, hashes, bits), strict=True):
+            other_split, second = before[column]
+            if second != hashed[row][0]:
+                pairs.append(Near(split, described(hashed[row][0]), other_split, described(second), int(apart)))
         before += [(split, source) for source, _ in hashed]
-        known = np.concatenate([known, own])
-    return sorted(found, key=lambda near: near.bits)
+        hashes = np.concatenate([hashes, own])
+    return sorted(pairs, key=lambda near: near.bits)
 
 
 def _hash(source: Source) -> int | None:
@@ -100,19 +100,19 @@ def _hash(source: Source) -> int | None:
 
 
 def _nearest(
-    own: UInt64[np.ndarray, " m"], known: UInt64[np.ndarray, " n"], bits: int
+    own: UInt64[np.ndarray, " m"], earlier: UInt64[np.ndarray, " n"], bits: int
 ) -> tuple[Int[np.ndarray, " f"], Int[np.ndarray, " f"], Int[np.ndarray, " f"]]:
     """Rows of `own` with a neighbour, which one, and how far it is."""
     rows, columns, apart = [], [], []
-    for start in range(0, len(own) if len(known) else 0, max(1, _BLOCK // max(1, len(known)))):
-        part = own[start : start + max(1, _BLOCK // len(known))]
-        distance = bits_apart(part[:, None], known[None])
+    for start in range(0, len(own) if len(earlier) else 0, max(1, _BLOCK // max(1, len(earlier)))):
+        part = own[start : start + max(1, _BLOCK // len(earlier))]
+        distance = bits_apart(part[:, None], earlier[None])
         nearest = distance.argmin(axis=1)
         least = distance[np.arange(len(part)), nearest]
-        kept = np.flatnonzero(least <= bits)
-        rows.append(kept + start)
-        columns.append(nearest[kept])
-        apart.append(least[kept].astype(np.int64))
+        close = np.flatnonzero(least <= bits)
+        rows.append(close + start)
+        columns.append(nearest[close])
+        apart.append(least[close].astype(np.int64))
     if not rows:
         empty = np.zeros(0, np.int64)
         return empty, empty, empty

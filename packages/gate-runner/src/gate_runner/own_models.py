@@ -24,9 +24,9 @@ def made_by(spec: str, kind: str) -> Any:
     module_name, _, function_name = spec.partition(":")
     if not module_name or not function_name:
         raise EncoderError(f"{kind} {spec!r}: expected PACKAGE.MODULE:FUNCTION")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.append(here)  # last: a file that is called like a library must not take its place
+    folder = str(Path.cwd())
+    if folder not in sys.path:
+        sys.path.append(folder)  # last: a file that is called like a library must not take its place
     try:
         module = importlib.import_module(module_name)
     except Exception as error:
@@ -48,11 +48,11 @@ def own_model(spec: str) -> Any:
         ...
         gate_runner.errors.EncoderError: model 'collections:Counter': Counter() returned Counter, which cannot be called
     """
-    made = made_by(spec, "model")
-    if not callable(made):
+    model = made_by(spec, "model")
+    if not callable(model):
         function_name = spec.partition(":")[2]
-        raise EncoderError(f"model {spec!r}: {function_name}() returned {type(made).__name__}, which cannot be called")
-    return made
+        raise EncoderError(f"model {spec!r}: {function_name}() returned {type(model).__name__}, which cannot be called")
+    return model
 
 
 def _why(module_name: str, error: Exception) -> str:

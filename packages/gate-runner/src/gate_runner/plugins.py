@@ -29,19 +29,19 @@ def with_plugins(group: str, kind: type[Kind], ours: Mapping[str, Kind]) -> dict
         kind: the records' class.
         ours: those of this package.
     """
-    found = dict(ours)
+    named = dict(ours)
     for point in entry_points(group=group):
         try:
-            made = _several(point.load(), kind)
+            records = _several(point.load(), kind)
         except Exception as error:  # noqa: BLE001 - whatever a plug-in raises must not take the others away
             _left_out(point.value, f"{type(error).__name__}: {error}")
             continue
-        for one in made:
-            if one.id in found:
-                _left_out(point.value, f"there is a {kind.__name__} {one.id!r} already")
+        for record in records:
+            if record.id in named:
+                _left_out(point.value, f"there is a {kind.__name__} {record.id!r} already")
             else:
-                found[one.id] = one
-    return found
+                named[record.id] = record
+    return named
 
 
 def _left_out(point: str, reason: str) -> None:
@@ -51,8 +51,8 @@ def _left_out(point: str, reason: str) -> None:
 def _several(value: Any, kind: type[Kind]) -> list[Kind]:
     if callable(value) and not isinstance(value, kind):
         value = value()
-    found = [value] if isinstance(value, kind) else list(value)
-    for one in found:
-        if not isinstance(one, kind):
-            raise TypeError(f"expected a {kind.__name__} or several, got {type(one).__name__}")
-    return found
+    records = [value] if isinstance(value, kind) else list(value)
+    for record in records:
+        if not isinstance(record, kind):
+            raise TypeError(f"expected a {kind.__name__} or several, got {type(record).__name__}")
+    return records

@@ -70,10 +70,10 @@ class Readout(NamedTuple):
                 "/ln or nothing, and behind that /float16, /int8, /binary, /dimsK, /pcaK or nothing, e.g. block:9/mean "
                 "or last/l2/int8"
             )
-        place, *rest = text.split("/")
-        pooling = rest.pop(0) if "block:" in place else ""
-        norm = rest.pop(0) if rest and rest[0] in NORMS else ""
-        return cls(place, pooling, norm, rest[0] if rest else "")
+        where, *parts = text.split("/")
+        pooling = parts.pop(0) if "block:" in where else ""
+        norm = parts.pop(0) if parts and parts[0] in NORMS else ""
+        return cls(where, pooling, norm, parts[0] if parts else "")
 
 
 def checked(texts: tuple[str, ...]) -> tuple[str, ...]:

@@ -63,7 +63,7 @@ class Entry:
             **{key: self.parameters.get(key, 0) for key in _KEYS[2:6]},
             "n_shot": self.shots,
             "rnd_seeds": list(self.seeds),
-            "predictions": [[[round(float(p), 6) for p in row] for row in one] for one in self.predictions],
+            "predictions": [[[round(float(p), 6) for p in row] for row in shot_rows] for shot_rows in self.predictions],
         }
 
 
@@ -110,11 +110,11 @@ def write_submission(entries: Sequence[Entry], path: Path) -> None:
         ...     [one.dataset for one in read_submission(Path(folder, "all.zip"), whole=False)]
         ['mnist']
     """
-    for one in entries:
-        check(one, str(path))
+    for entry in entries:
+        check(entry, str(path))
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as file:
-        file.writestr(MEMBER, json.dumps({"data": [one.to_mapping() for one in entries]}))
+        file.writestr(MEMBER, json.dumps({"data": [entry.to_mapping() for entry in entries]}))
     write(path, buffer.getvalue())
 
 
@@ -132,17 +132,17 @@ def read_submission(path: Path, *, whole: bool = True) -> list[Entry]:
     """
     raw = _content(path)
     listed = raw["data"] if isinstance(raw, dict) and isinstance(raw.get("data"), list) else [raw]
-    found: dict[str, Entry] = {}
-    for number, one in enumerate(listed, start=1):
-        entry = _entry(one, f"{path}, entry {number}")
-        if entry.dataset in found:
+    entries: dict[str, Entry] = {}
+    for number, line in enumerate(listed, start=1):
+        entry = _entry(line, f"{path}, entry {number}")
+        if entry.dataset in entries:
             raise DataError(f"{path}: data set {entry.dataset!r} comes twice")
         check(entry, str(path))
-        found[entry.dataset] = entry
-    missing = [name for name in ICINW if name not in found]
+        entries[entry.dataset] = entry
+    missing = [name for name in ICINW if name not in entries]
     if whole and missing and path.suffix == ".zip":
         raise DataError(f"{path} lacks {len(missing)} of {len(ICINW)} data sets: {', '.join(missing)}")
-    return list(found.values())
+    return list(entries.values())
 
 
 def _content(path: Path) -> Any:
@@ -151,7 +151,7 @@ def _content(path: Path) -> Any:
             within(path.stat().st_size, "bytes", str(path))
             return json.loads(path.read_text())
         with zipfile.ZipFile(path) as file:
-            names = [one.filename for one in file.infolist() if not one.is_dir()]
+            names = [member.filename for member in file.infolist() if not member.is_dir()]
             if names != [MEMBER]:
                 raise DataError(f"{path} holds {', '.join(names[:5]) or 'nothing'}; expected {MEMBER} alone")
             within(file.getinfo(MEMBER).file_size, "bytes", f"{path}: {MEMBER}")
@@ -206,25 +206,25 @@ def check(entry: Entry, where: str) -> None:
     Raises:
         DataError: the message names data set, seed, image and value.
     """
-    name, found = entry.dataset, entry.predictions
+    name, predictions = entry.dataset, entry.predictions
     sheet = ICINW.get(name)
     if sheet is None:
         raise DataError(f"{where}: data set {name!r} is none of ELEVATER's 20: {', '.join(ICINW)}")
-    if found.ndim != 3:
-        raise DataError(f"{where}, {name}: predictions have shape {found.shape}, expected [seed][image][class]")
-    if len(entry.seeds) != len(found) or len(set(entry.seeds)) != len(entry.seeds):
-        raise DataError(f"{where}, {name}: seeds {list(entry.seeds)} for {len(found)} sets of predictions")
-    if found.shape[2] != sheet.classes:
-        raise DataError(f"{where}, {name}: {found.shape[2]} classes, expected {sheet.classes}")
-    bad = ~np.isfinite(found)
+    if predictions.ndim != 3:
+        raise DataError(f"{where}, {name}: predictions have shape {predictions.shape}, expected [seed][image][class]")
+    if len(entry.seeds) != len(predictions) or len(set(entry.seeds)) != len(entry.seeds):
+        raise DataError(f"{where}, {name}: seeds {list(entry.seeds)} for {len(predictions)} sets of predictions")
+    if predictions.shape[2] != sheet.classes:
+        raise DataError(f"{where}, {name}: {predictions.shape[2]} classes, expected {sheet.classes}")
+    bad = ~np.isfinite(predictions)
     if bad.any():
         seed, image, label = (int(at) for at in np.argwhere(bad)[0])
         raise DataError(f"{where}, {name}: NaN or infinity at seed {entry.seeds[seed]}, image {image}, class {label}")
-    sums = found.sum(2)
-    off = (found.min(2) < 0) | (found.max(2) > 1) | (np.abs(sums - 1) > 1e-3)
+    sums = predictions.sum(2)
+    off = (predictions.min(2) < 0) | (predictions.max(2) > 1) | (np.abs(sums - 1) > 1e-3)
     if off.any():
         seed, image = (int(at) for at in np.argwhere(off)[0])
-        row = found[seed, image]
+        row = predictions[seed, image]
         raise DataError(
             f"{where}, {name}: row of seed {entry.seeds[seed]}, image {image} is no distribution: from {row.min():.6f} "
             f"to {row.max():.6f}, sum {row.sum():.6f}"
@@ -273,14 +273,14 @@ def score_entry(entry: Entry, labels: Int[np.ndarray, n * k], classes: Sequence[
     truth = torch.as_tensor(labels)
 
     def taken(order: Sequence[int]) -> tuple[float, ...]:
-        each = (torch.as_tensor(one[:, list(order)]) for one in entry.predictions)
-        return tuple(evaluate(sheet.metric, one, truth, resamples=0).value for one in each)
+        ordered = (torch.as_tensor(scores[:, list(order)]) for scores in entry.predictions)
+        return tuple(evaluate(sheet.metric, scores, truth, resamples=0).value for scores in ordered)
 
     values, warning = taken(range(len(classes))), ""
     for name, order in _other_orders(classes).items():
-        others = taken(order)
-        if others[0] > values[0] + 0.1 and others[0] > 2 * values[0]:
-            warning = f"columns seem to be in {name}: they would score {others[0]:.4f} instead of {values[0]:.4f}"
+        matched = taken(order)
+        if matched[0] > values[0] + 0.1 and matched[0] > 2 * values[0]:
+            warning = f"columns seem to be in {name}: they would score {matched[0]:.4f} instead of {values[0]:.4f}"
     return EntryScore(entry.dataset, sheet.metric, values, warning)
 
 
@@ -289,17 +289,17 @@ def _other_orders(classes: Sequence[str]) -> dict[str, list[int]]:
     orders: dict[str, list[int]] = {}
     for name, key in (("alphabetical order", str), ("alphabetical order regardless of case", str.casefold)):
         names = sorted(classes, key=key)
-        order = [names.index(one) for one in classes]
+        order = [names.index(label) for label in classes]
         if order != list(range(len(classes))) and order not in orders.values():
             orders[name] = order
     return orders
 
 
-def shots_in(said: str) -> int:
+def shots_in(text: str) -> int:
     """Shots from words.
 
     Example:
         >>> shots_in("full"), shots_in("5")
         (-1, 5)
     """
-    return FULL if said == "full" else int(said)
+    return FULL if text == "full" else int(text)

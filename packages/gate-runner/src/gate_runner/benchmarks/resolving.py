@@ -79,11 +79,11 @@ def resolve(names: Iterable[str]) -> list[Benchmark]:
 
 def _stand_in(name: str) -> Benchmark | None:
     """The benchmark that ``micro/ID`` names, with its stand-in as the only source."""
-    known = all_benchmarks().get(name.removeprefix("micro/")) if name.startswith("micro/") else None
+    benchmark = all_benchmarks().get(name.removeprefix("micro/")) if name.startswith("micro/") else None
     return (
         None
-        if known is None or "micro" not in known.sources
-        else replace(known, sources={"micro": known.sources["micro"]})
+        if benchmark is None or "micro" not in benchmark.sources
+        else replace(benchmark, sources={"micro": benchmark.sources["micro"]})
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -59,68 +59,69 @@ Save = Annotated[Path | None, typer.Option(help="Folder for a copy of the head, 
 _EVERY = ("seeds", "batch_size", "device", "skip_unreadable", "limit", "feature_cache")
 
 
-@app.command()
-@with_options(*_EVERY)
-def zeroshot(
-    images: Source,
-    encoder: EncoderOption = "micro-clip",
-    template: Template = None,
-    prompt_set: PromptSet = "",
-    class_names: ClassNames = "",
-    class_knowledge: ClassKnowledge = None,
-    metric: Metric = None,
-    output: RunFolder = None,
-    save: Save = None,
-    **options: Any,
-) -> None:
-    """Score an encoder by its class texts alone: run --shots 0, with a head that is kept."""
-    _adapt(
-        "zeroshot", images, encoder, template, prompt_set, class_names, class_knowledge, metric, output, save, options
-    )
+def _adaptation(method: Literal["zeroshot", "probe", "finetune"], text: str, *settings: str) -> None:
+    """Add one of the three commands, which differ in the settings that they have and in nothing else."""
+
+    @with_options(*settings, *_EVERY)
+    def command(
+        images: Source,
+        encoder: EncoderOption = "micro-clip",
+        template: Template = None,
+        prompt_set: PromptSet = "",
+        class_names: ClassNames = "",
+        class_knowledge: ClassKnowledge = None,
+        metric: Metric = None,
+        output: RunFolder = None,
+        save: Save = None,
+        **options: Any,
+    ) -> None:
+        from rich.console import Console
+
+        from gate_runner import api
+        from gate_runner.runs.display import watching
+
+        with watching(Console(highlight=False, soft_wrap=True)) as display:
+            done = api.adapt(
+                images,
+                method,
+                encoder=encoder,
+                output=output,
+                save=save,
+                metric=metric,
+                template=template or (),
+                prompt_set=prompt_set,
+                class_names=class_names,
+                class_knowledge=class_knowledge or (),
+                observers=[display],
+                **options,
+            )
+        (result,) = done.results
+        typer.echo(headline(method, result))
+        if "named" in result.training:
+            names, texts, described = (result.training[key] for key in ("named", "prompts_encoded", "known"))
+            behind = f", {described} of {result.data['classes']} with knowledge" if described else ""
+            typer.echo(f"classes are called {', '.join(names)} in {texts} texts{behind}")
+        head = save or done.heads[0]
+        typer.echo(f"kept in {head}: gate-runner adapt predict {head} IMAGES…")
+
+    app.command(method, help=text)(command)
 
 
-@app.command()
-@with_options("shots", "init", "projection", "probe", "short_classes", *_EVERY)
-def probe(
-    images: Source,
-    encoder: EncoderOption = "micro-clip",
-    template: Template = None,
-    prompt_set: PromptSet = "",
-    class_names: ClassNames = "",
-    class_knowledge: ClassKnowledge = None,
-    metric: Metric = None,
-    output: RunFolder = None,
-    save: Save = None,
-    **options: Any,
-) -> None:
+_adaptation("zeroshot", "Score an encoder by its class texts alone: run --shots 0, with a head that is kept.")
+_adaptation(
+    "probe",
     """Fit a head on the frozen encoder's features: run, with a head that is kept.
 
     With --shots, --init, --projection or --probe it is that unit of a sweep, which starts at the class texts where the
     encoder has a text side.
-    """
-    _adapt("probe", images, encoder, template, prompt_set, class_names, class_knowledge, metric, output, save, options)
-
-
-@app.command()
-@with_options(
-    "tune", "recipe", "recipe_fields", "wise_ft", "micro_batches", "decode_workers", "checkpoint_blocks", *_EVERY
-)
-def finetune(
-    images: Source,
-    encoder: EncoderOption = "micro-clip",
-    template: Template = None,
-    prompt_set: PromptSet = "",
-    class_names: ClassNames = "",
-    class_knowledge: ClassKnowledge = None,
-    metric: Metric = None,
-    output: RunFolder = None,
-    save: Save = None,
-    **options: Any,
-) -> None:
-    """Train the encoder with a head that starts at the probe: run --tune full, which keeps both."""
-    _adapt(
-        "finetune", images, encoder, template, prompt_set, class_names, class_knowledge, metric, output, save, options
-    )
+    """,
+    "shots", "init", "projection", "probe", "short_classes",
+)  # fmt: skip
+_adaptation(
+    "finetune",
+    "Train the encoder with a head that starts at the probe: run --tune full, which keeps both.",
+    "tune", "recipe", "recipe_fields", "wise_ft", "micro_batches", "decode_workers", "checkpoint_blocks",
+)  # fmt: skip
 
 
 @app.command()
@@ -217,49 +218,6 @@ def export(
 
     worst = export_onnx(load_head(head, encoder=encoder, device="cpu"), output)
     typer.echo(f"wrote {output}: pixels [n, 3, s, s] in 0 to 1 to probabilities, within {worst:.1g} of torch")
-
-
-def _adapt(
-    method: Any,
-    images: Path,
-    encoder: str,
-    template: list[str] | None,
-    prompt_set: str,
-    class_names: str,
-    class_knowledge: list[str] | None,
-    metric: str | None,
-    output: Path | None,
-    save: Path | None,
-    options: Any,
-) -> None:
-    from rich.console import Console
-
-    from gate_runner import api
-    from gate_runner.runs.display import watching
-
-    with watching(Console(highlight=False, soft_wrap=True)) as display:
-        done = api.adapt(
-            images,
-            method,
-            encoder=encoder,
-            output=output,
-            save=save,
-            metric=metric,
-            template=template or (),
-            prompt_set=prompt_set,
-            class_names=class_names,
-            class_knowledge=class_knowledge or (),
-            observers=[display],
-            **options,
-        )
-    (result,) = done.results
-    typer.echo(headline(method, result))
-    if "named" in result.training:
-        names, texts, described = (result.training[key] for key in ("named", "prompts_encoded", "known"))
-        behind = f", {described} of {result.data['classes']} with knowledge" if described else ""
-        typer.echo(f"classes are called {', '.join(names)} in {texts} texts{behind}")
-    head = save or done.heads[0]
-    typer.echo(f"kept in {head}: gate-runner adapt predict {head} IMAGES…")
 
 
 def headline(method: str, result: Result) -> str:

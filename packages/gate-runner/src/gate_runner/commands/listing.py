@@ -77,7 +77,7 @@ def encoders(json: AsJson = False) -> None:
     """The forms that a spec string can take."""
     from gate_runner.encoders import encoder_forms
 
-    _show(json, [{"spec": form, "what": what} for form, what in encoder_forms()])
+    _show(json, [{"spec": form, "what": text} for form, text in encoder_forms()])
 
 
 @app.command()

@@ -43,26 +43,26 @@ def plan(
     request = requested(context, config, names or [], encoder, output, options, setting or ())
     from gate_runner.planning import plan as make
 
-    made = make(request, budget=seconds)
+    total = make(request, budget=seconds)
     if json:
         import json as standard
 
-        cost = {} if price is None else {"dollars": made.seconds / 3600 * price}
-        typer.echo(standard.dumps({**made.to_mapping(), **cost}, indent=2))
+        cost = {} if price is None else {"dollars": total.seconds / 3600 * price}
+        typer.echo(standard.dumps({**total.to_mapping(), **cost}, indent=2))
         return
-    show(made, request)
+    show(total, request)
     if price is not None:
-        typer.echo(f"about ${made.seconds / 3600 * price:.2f} at ${price:g} an hour")
+        typer.echo(f"about ${total.seconds / 3600 * price:.2f} at ${price:g} an hour")
 
 
-def show(made: Plan, request: RunRequest) -> None:
+def show(total: Plan, request: RunRequest) -> None:
     """Print a plan as lines."""
     from gate_runner.runs.display import clock
     from gate_runner.tasks.recipes import augments, in_words, start_in_words
 
-    width = max(len(part.name) for part in made.parts)
+    width = max(len(part.name) for part in total.parts)
     typer.echo(f"{'benchmark':<{width}}  seed       time  memory  longest phase")
-    for part in made.parts:
+    for part in total.parts:
         start = f"{part.name:<{width}}  {part.seed:>4}"
         if part.reason:
             typer.echo(f"{start}  would fail: {part.reason}")
@@ -73,12 +73,12 @@ def show(made: Plan, request: RunRequest) -> None:
         where += f"; {part.note}" if part.note else ""
         typer.echo(f"{start}  {when:>9}  {part.peak_bytes / 1e9:.1f} GB  {phase} {clock(part.phases[phase])}{where}")
     typer.echo(
-        f"about {clock(made.seconds)} in all with {made.workers} at a time, {clock(made.startup_seconds)} of it to "
-        f"start; measured in {clock(made.probe_seconds)}, kept in {request.output / 'plan.json'}"
+        f"about {clock(total.seconds)} in all with {total.workers} at a time, {clock(total.startup_seconds)} of it to "
+        f"start; measured in {clock(total.probe_seconds)}, kept in {request.output / 'plan.json'}"
     )
     settings, tasks = request.settings, {benchmark.id: benchmark.task for benchmark in request.benchmarks}
     recipes: dict[str, list[str]] = {}
-    for part in made.parts:
+    for part in total.parts:
         if part.recipe:
             words = in_words(
                 part.recipe, augmented=augments(settings), start=start_in_words(settings, tasks[part.benchmark])
@@ -86,10 +86,10 @@ def show(made: Plan, request: RunRequest) -> None:
             recipes.setdefault(words, []).append(part.name)
     for recipe, names in recipes.items():
         typer.echo(f"{', '.join(dict.fromkeys(names))}: {recipe}")
-    short = [part.name for part in made.parts if part.needs]
+    short = [part.name for part in total.parts if part.needs]
     if short:
-        typer.echo(f"more memory than there is, without {' '.join(made.parts[0].needs)}: {', '.join(short)}")
-    choice = made.choice
+        typer.echo(f"more memory than there is, without {' '.join(total.parts[0].needs)}: {', '.join(short)}")
+    choice = total.choice
     if choice is not None and choice.left_out:
         typer.echo(f"left out for the budget: {', '.join(choice.left_out)}")
         typer.echo(

@@ -51,19 +51,19 @@ def trade(
     from gate_runner.runs.stored import read_runs
     from gate_runner.settings import Settings
 
-    mixes = [*(mix or ()), *(_mixed(after, one) for one in sorted(share or ()))]
+    mixes = [*(mix or ()), *(_mixed(after, name) for name in sorted(share or ()))]
     settings = Settings().changed(**options)
-    places = [_run_of(one, names or DEFAULT_NAMES, runs, settings) for one in (before, after, *mixes)]
-    first, second, *others = read_runs(places)
-    found = trade_between(first, second, others)
-    write(page, trade_page(found).encode())
+    places = [_run_of(name, names or DEFAULT_NAMES, runs, settings) for name in (before, after, *mixes)]
+    first, second, *mixed = read_runs(places)
+    change = trade_between(first, second, mixed)
+    write(page, trade_page(change).encode())
     if json:
         import json as standard
         from dataclasses import asdict
 
-        typer.echo(standard.dumps(asdict(found), indent=2, allow_nan=False))
+        typer.echo(standard.dumps(asdict(change), indent=2, allow_nan=False))
         return
-    typer.echo(found.sentence)
+    typer.echo(change.sentence)
     typer.echo(f"wrote {page}")
 
 
@@ -77,10 +77,10 @@ def _mixed(after: str, share: float) -> str:
     return f"{folder}@{share:g}{equals}{start}"
 
 
-def _run_of(one: str, names: Sequence[str], runs: Path, settings: Settings) -> Path:
+def _run_of(name: str, names: Sequence[str], runs: Path, settings: Settings) -> Path:
     """A run folder as it is, or that of an encoder, which is run."""
-    if (Path(one) / "manifest.json").is_file():
-        return Path(one)
+    if (Path(name) / "manifest.json").is_file():
+        return Path(name)
     from rich.console import Console
 
     from gate_runner.benchmarks.resolving import resolve
@@ -90,8 +90,8 @@ def _run_of(one: str, names: Sequence[str], runs: Path, settings: Settings) -> P
     from gate_runner.tasks.elevater.variants import zero_shot
 
     benchmarks = [benchmark if settings.shots else zero_shot(benchmark) for benchmark in resolve(names)]
-    named = make_request(benchmarks, one, output=None, settings=settings).output.name
-    request = make_request(benchmarks, one, output=runs / named, settings=settings)
+    named = make_request(benchmarks, name, output=None, settings=settings).output.name
+    request = make_request(benchmarks, name, output=runs / named, settings=settings)
     with watching(Console(highlight=False, soft_wrap=True, stderr=True), settings.workers) as display:
         execute(request, display, [])
     return request.output

@@ -156,7 +156,7 @@ def _compute(
     result = replace(
         part.blank(description),
         status="ok",
-        note="; ".join(filter(None, [data.note, note, shared.said])),
+        note="; ".join(filter(None, [data.note, note, shared.sentence])),
         scores=outcome.scores,
         data={
             "train": len(data.train),
@@ -164,7 +164,7 @@ def _compute(
             "test": len(data.test),
             "classes": len(data.classes),
             "sha256": digest,
-            **({"asked": part.asked} if part.source == "file" else {}),
+            **({"asked": part.own_digest} if part.source == "file" else {}),
             **counts,
             **({"shared": shared.number} if shared.number else {}),
         },

@@ -98,7 +98,7 @@ class Part:
         return self.benchmark.id.partition("@")[0], self.source, self.benchmark.sources[self.source], str(undivided)
 
     @property
-    def asked(self) -> str:
+    def own_digest(self) -> str:
         """What tells a benchmark of one's own from another with the same data: digest of its metrics and numbers."""
         content = [self.benchmark.metrics, dict(self.benchmark.training)]
         return hashlib.sha256(json.dumps(content, sort_keys=True, default=list).encode()).hexdigest()[:16]
@@ -118,7 +118,7 @@ class Part:
         """See whether a stored result was computed from the original files that lie there now."""
         if self.source not in ("local", "hub", "file"):
             return
-        if self.source == "file" and stored.data.get("asked", self.asked) != self.asked:
+        if self.source == "file" and stored.data.get("asked", self.own_digest) != self.own_digest:
             raise UsageError(
                 f"{self.output} holds a result of {self.name} seed {self.seed} by other fields of its file (metrics, "
                 "training, classes): choose another --output"

@@ -38,18 +38,18 @@ class Episodes(NamedTuple):
 
     samples: Int[Tensor, "e w m"]
     shots: Bool[Tensor, "e w m"]
-    asked: Bool[Tensor, "e w m"]
+    query: Bool[Tensor, "e w m"]
 
     @property
     def ways(self) -> Int[Tensor, " e"]:
         """Classes in each episode."""
-        return self.asked.any(dim=2).sum(dim=1)
+        return self.query.any(dim=2).sum(dim=1)
 
     @property
     def answers(self) -> Int[Tensor, "e wm"]:
-        """The class of each place that is asked for, -100 elsewhere."""
-        own = torch.arange(self.asked.shape[1])[None, :, None].expand_as(self.asked)
-        return torch.where(self.asked, own, IGNORED).flatten(1)
+        """The class of each place that is a query, -100 elsewhere."""
+        own = torch.arange(self.query.shape[1])[None, :, None].expand_as(self.query)
+        return torch.where(self.query, own, IGNORED).flatten(1)
 
 
 def gate_episodes(split: Split, name: str, low: int, high: int, count: int, seed: int) -> Episodes:
@@ -141,8 +141,8 @@ def run(job: Job) -> Outcome:
 
     def accuracies(choices: Int[Tensor, "e wm"], name: SplitName) -> np.ndarray:
         own = episodes[name]
-        right = (choices == own.answers) & own.asked.flatten(1)
-        return (right.sum(dim=1).double() / own.asked.flatten(1).sum(dim=1)).numpy()
+        right = (choices == own.answers) & own.query.flatten(1)
+        return (right.sum(dim=1).double() / own.query.flatten(1).sum(dim=1)).numpy()
 
     fitted = fit_head(
         job,
@@ -159,7 +159,7 @@ def run(job: Job) -> Outcome:
     estimate, outcomes, choices, averaged = tested(
         job, fitted, lambda states: chosen(fitted.module, test, states), lambda choices: accuracies(choices, "test")
     )
-    query = episodes["test"].asked
+    query = episodes["test"].query
     ways = episodes["test"].ways.double()
     score = Score("accuracy", "higher", estimate.value, estimate.low, estimate.high, float((1 / ways).mean()))
     training = {

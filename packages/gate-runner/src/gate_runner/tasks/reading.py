@@ -266,7 +266,7 @@ def _columns(job: Job, readout: Readout) -> Tensor:
 
 
 def _cut(rows: Rows, columns: Tensor) -> Rows:
-    return rows[..., columns] if isinstance(rows, Tensor) else _Each(rows, lambda some: some[..., columns])
+    return rows[..., columns] if isinstance(rows, Tensor) else _Each(rows, lambda part: part[..., columns])
 
 
 class _Each:
