@@ -14,7 +14,7 @@ import torch
 from floor import pool
 
 from eqben_builder.micro import caption, generator_at, minimal_pair, render, scene_at
-from eqben_builder.micro.attributes import COLOURS, MATERIALS, NUMBERS, SIZES
+from eqben_builder.micro.attributes import COLOURS, MATERIALS, NUMBERS, RELATIONS, SIZES
 
 SCENES, PAIRS = 1200, 800
 TRAINED, HELD_OUT = ("attribute", "count"), "relation"
@@ -26,13 +26,15 @@ Encode = Callable[[Drawn], "Samples"]
 
 @dataclass
 class Samples:
-    """Pictures as the trained part takes them, captions and a false caption each, and where their tokens end."""
+    """Pictures as the trained part takes them, captions and two false captions each, and where their tokens end."""
 
     tokens: torch.Tensor
     words: torch.Tensor
     ends: torch.Tensor
     false_words: torch.Tensor
     false_ends: torch.Tensor
+    swapped_words: torch.Tensor
+    swapped_ends: torch.Tensor
 
     def take(self, rows: Any) -> Samples:
         """Return some rows."""
@@ -79,12 +81,32 @@ def false_caption(text: str, rng: np.random.Generator) -> str:
     return "".join([*words[:at], others[int(rng.integers(len(others)))], *words[at + 1 :]])
 
 
+SIDES = re.compile(rf"^(?P<start>(?:a \w+ (?:of|with) )?)(?P<one>.+?) (?P<how>{'|'.join(RELATIONS)}) (?P<two>.+)$")
+"""A caption that says how two things lie: its start, the two, and the relation between them."""
+
+
+def swapped_caption(text: str, rng: np.random.Generator) -> str:
+    """The caption with the two sides of its relation exchanged, as a swap of phrases makes it; else a word exchanged.
+
+    Text alone: no pair of pictures that differ in this is ever shown.
+    """
+    sides = SIDES.match(text)
+    if sides is None:
+        return false_caption(text, rng)
+    return f"{sides['start']}{sides['two']} {sides['how']} {sides['one']}"
+
+
 def tokenise(tokenizer: Any, images: torch.Tensor, texts: list[str]) -> Samples:
-    """Put pictures and captions together, with a false caption for each."""
-    rng = np.random.default_rng(len(texts))
-    rows = [tokenizer(texts), tokenizer([false_caption(text, rng) for text in texts])]
-    ends = [(words == tokenizer.end_id).int().argmax(dim=1) for words in rows]
-    return Samples(images, rows[0], ends[0], rows[1], ends[1])
+    """Put pictures and captions together, with a false caption of each rule."""
+    said = [texts]
+    for rule in (false_caption, swapped_caption):
+        rng = np.random.default_rng(len(texts))
+        said.append([rule(text, rng) for text in texts])
+    parts: list[torch.Tensor] = []
+    for captions in said:
+        words = tokenizer(captions)
+        parts += [words, (words == tokenizer.end_id).int().argmax(dim=1)]
+    return Samples(images, *parts)
 
 
 def draw_scenes(seed: int, count: int, kind: str | None = None) -> Drawn:

@@ -14,13 +14,17 @@ from eqsim.functional import eqsim_relative, pair_loss
 
 
 class Features(NamedTuple):
-    """Unit features; `pairs` are rows of known pairs, which come first, and `false` a false text for each other row."""
+    """Unit features; `pairs` are rows of known pairs, which come first, and `false` a false text for each other row.
+
+    `progress` is the share of the steps that are done, of methods that begin gently.
+    """
 
     image: torch.Tensor
     text: torch.Tensor
     scale: torch.Tensor
     pairs: torch.Tensor
     false: torch.Tensor | None = None
+    progress: float = 1.0
 
     def logits(self) -> torch.Tensor:
         """Scaled scores, images by texts."""
@@ -98,6 +102,21 @@ def relative(batch: Features, weight: float) -> torch.Tensor:
     return contrastive(batch) + weight * eqsim_relative(batch.image @ batch.text.T, batch.pairs)
 
 
+def growing(batch: Features, weight: float) -> torch.Tensor:
+    """A curriculum: the known negatives count once at first, and `weight` times in the end."""
+    return upweighted(batch, weight**batch.progress)
+
+
+def swaps(batch: Features, weight: float) -> torch.Tensor:
+    """The control, with captions whose two sides are exchanged as further texts of the single scenes, counted alike."""
+    return (upweighted(batch, weight) + negclip(batch, weight)) / 2
+
+
+def growing_swaps(batch: Features, weight: float) -> torch.Tensor:
+    """Both."""
+    return swaps(batch, weight**batch.progress)
+
+
 Method = Callable[[Features, float], torch.Tensor]
 METHODS: dict[str, Method] = {
     "contrastive": lambda batch, weight: contrastive(batch),
@@ -109,8 +128,15 @@ METHODS: dict[str, Method] = {
     "pair": pair,
     "relative": relative,
 }
-FALSE_TEXTS = ("negclip", "fsc")
-"""These encode false captions of the single scenes, too: half as many texts again."""
+TRANSFER: dict[str, Method] = {
+    "growing": growing,
+    "swapped": lambda batch, weight: negclip(batch, weight),
+    "swaps": swaps,
+    "growing swaps": growing_swaps,
+}
+"""What the literature offers for kinds that are in no known pair; run in one cell, see `run.py`."""
+FALSE_TEXTS = {"negclip": "false", "fsc": "false", "swapped": "swapped", "swaps": "swapped", "growing swaps": "swapped"}
+"""These encode false captions of the single scenes, too, by one of two rules: half as many texts again."""
 
 GRIDS: dict[str, tuple[float, ...]] = {
     "upweighted": (4.0, 16.0, 64.0),
@@ -121,6 +147,7 @@ GRIDS: dict[str, tuple[float, ...]] = {
     "pair": (0.5, 2.0, 8.0),
     "relative": (0.25, 1.0, 4.0),
 }
+TRANSFER_GRIDS = dict.fromkeys(TRANSFER, (4.0, 16.0, 64.0))
 """Where the search of a weight begins. It goes on by a factor of four past the end that is best: `run.search`."""
 MOST_TRIED = 6
 """Values of each method's weight, the same for all."""

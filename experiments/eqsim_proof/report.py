@@ -18,7 +18,7 @@ import matplotlib as mpl
 mpl.use("agg")
 import matplotlib.pyplot as plt
 from data import FIRST_TEST
-from methods import GRIDS, METHODS
+from methods import GRIDS, METHODS, TRANSFER
 from run import CELLS, RESULTS, VALIDATION, Journal, chosen, next_value, tried
 from scipy.stats import t as student
 
@@ -31,6 +31,10 @@ NAMES = {
     "hybrid": "EqSim hybrid, known pairs",
     "pair": "PairLoss",
     "relative": "EqSim relative",
+    "growing": "upweighted, from once to so many times over the steps",
+    "swapped": "NegCLIP with the sides of relations exchanged",
+    "swaps": "upweighted, and sides exchanged",
+    "growing swaps": "both, growing",
 }
 CELL_NAMES = {
     ("kubric", "heads"): "Kubric's floor scenes, drawn flat; heads from random weights on frozen micro-clip",
@@ -89,7 +93,7 @@ def table(journal: Journal, world: str, encoder: str) -> list[str]:
     lines += ["| loss | " + " | ".join(heads) + " |", "|---" * (len(heads) + 1) + "|"]
     weights = chosen(journal, world, encoder)
     plain = statistics.median(row["seconds"] for row in rows["contrastive"].values())
-    for method in METHODS:
+    for method in (*METHODS, *TRANSFER):
         if method not in rows:
             continue
         values = ", ".join(f"{weight:g}" for weight in tried(journal, world, encoder, method))
@@ -114,6 +118,13 @@ def table(journal: Journal, world: str, encoder: str) -> list[str]:
         "",
         f"Ahead of the upweighted contrastive loss by an interval above 0, over {corrected} comparisons: {verdict}.",
     ]
+    moved = []
+    for method in rows:
+        mean, half = interval(differences(rows, method, "contrastive", "group/relation"), len(rows) - 1)
+        if method != "contrastive" and mean - half > 0:
+            moved.append(f"{NAMES[method]} ({mean:+.1f} ± {half:.1f})")
+    verdict = " and ".join(moved) if moved else "none"
+    lines += ["", f"Moves the held-out kind by an interval above 0, over {len(rows) - 1} comparisons: {verdict}."]
     return [*lines, ""]
 
 

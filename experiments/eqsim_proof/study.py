@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from data import TRAINED, Evaluation, Samples, Training, join
-from methods import FALSE_TEXTS, METHODS, Features
+from methods import FALSE_TEXTS, METHODS, TRANSFER, Features
 from towers import Towers
 
 BATCH, KNOWN, WARMUP = 128, 32, 10
@@ -50,9 +50,11 @@ def train(encoder: Any, drawn: list[Samples], seed: int, method: str, weight: fl
             group["lr"] = encoder.lr * min(1.0, (step + 1) / WARMUP) * (1 + math.cos(math.pi * step / len(drawn))) / 2
         image, text = towers.images(batch.tokens), towers.texts(batch.words, batch.ends)
         false = None
-        if method in FALSE_TEXTS:
-            false = towers.texts(batch.false_words[2 * KNOWN :], batch.false_ends[2 * KNOWN :])
-        loss = METHODS[method](Features(image, text, towers.scale(), known, false), weight)
+        if rule := FALSE_TEXTS.get(method):
+            words, ends = getattr(batch, f"{rule}_words"), getattr(batch, f"{rule}_ends")
+            false = towers.texts(words[2 * KNOWN :], ends[2 * KNOWN :])
+        features = Features(image, text, towers.scale(), known, false, (step + 1) / len(drawn))
+        loss = (METHODS | TRANSFER)[method](features, weight)
         optimiser.zero_grad(set_to_none=True)
         loss.backward()
         optimiser.step()

@@ -185,7 +185,7 @@ class Heads(MicroClip):
             with torch.autocast("cpu", torch.bfloat16):
                 rows.append(self.model.encode_image((pixels - mean) / std, normalize=True).float())
         samples = tokenise(self.tokenizer, torch.cat(rows), texts)
-        for name in ("words", "false_words"):
+        for name in ("words", "false_words", "swapped_words"):
             parts = getattr(samples, name).split(batch)
             setattr(samples, name, torch.cat([self.model.encode_text(part, normalize=True) for part in parts]))
         return samples

@@ -53,10 +53,10 @@ def check_features(image: Tensor, text: Tensor, *, negatives: bool = False, of: 
         shapes = f"{tuple(image.shape)} against {tuple(text.shape)}"
         more = "; expected at least as many texts as images" if negatives else ""
         raise ValueError(f"{' and '.join(names)} differ in shape: {shapes}{more}")
-    for what in ("dtype", "device"):
-        ours, theirs = getattr(image, what), getattr(text, what)
+    for attribute in ("dtype", "device"):
+        ours, theirs = getattr(image, attribute), getattr(text, attribute)
         if ours != theirs:
-            raise ValueError(f"{' and '.join(names)} differ in {what}: {ours} against {theirs}")
+            raise ValueError(f"{' and '.join(names)} differ in {attribute}: {ours} against {theirs}")
 
 
 def check_teacher(teacher: object, image: Tensor, text: Tensor) -> None:

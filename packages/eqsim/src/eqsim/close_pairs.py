@@ -71,8 +71,8 @@ class TopK(_Miner):
 
     def count(self, n: int) -> int:
         """Return how many others each sample gets in a batch of n."""
-        wanted = self.k if self.k is not None else max(1, round((self.fraction or 0.0) * (n - 1)))
-        return min(wanted, n - 1)
+        count = self.k if self.k is not None else max(1, round((self.fraction or 0.0) * (n - 1)))
+        return min(count, n - 1)
 
 
 @dataclass(frozen=True)
@@ -206,5 +206,5 @@ def select_from_features(
             own = torch.arange(start, min(start + step, last), device=image.device)
             logits = (queries[start : start + len(own)] @ keys.T).mul_(scale)
             picked.append(columns_to_pairs(own, pick_columns(logits, own, close, generator)))
-    each = 2 * close.count(n)
-    return gather_rows(torch.cat(picked), tuple(each * count for count in counts))
+    per_sample = 2 * close.count(n)
+    return gather_rows(torch.cat(picked), tuple(per_sample * count for count in counts))

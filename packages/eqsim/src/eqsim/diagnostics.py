@@ -144,8 +144,8 @@ def diagnose(
             with torch.no_grad():
                 close_pairs = loss.close(rows[0], rows[1][:n], scale)
         terms = dense_terms(loss.settings, scores, close_pairs)
-        asked = [name for name in terms._fields if name in loss.settings.term_names]
-        values = {name: loss.weight * getattr(terms, name) for name in asked}
+        names = [name for name in terms._fields if name in loss.settings.term_names]
+        values = {name: loss.weight * getattr(terms, name) for name in names}
         if loss.settings.pair_weight > 0:
             values["pair"] = loss.settings.pair_weight * dense_pair_loss(logits[:, :n], close_pairs)
         if loss.settings.contrast is not None:
@@ -156,7 +156,7 @@ def diagnose(
             grads = torch.autograd.grad(value, (image, text), retain_graph=True)
             norms[name] = float(torch.stack([grad.square().sum() for grad in grads]).sum().sqrt())
     total = sum(norms.values())
-    dead = tuple(name for name in asked if norms[name] == 0.0)
+    dead = tuple(name for name in names if norms[name] == 0.0)
     if dead:
         warnings.warn(
             f"{', '.join(dead)} gives no gradient on this batch (margin={loss.settings.margin}, "
@@ -172,7 +172,7 @@ def diagnose(
         quantiles=_quantiles(scores) | quantiles,
         right=right,
         terms={name: float(value.detach()) for name, value in values.items()},
-        inside_margin=_inside(loss, scores, close_pairs, asked),
+        inside_margin=_inside(loss, scores, close_pairs, names),
         gradient_share={name: norm / total if total > 0 else 0.0 for name, norm in norms.items()},
         dead=dead,
     )
@@ -199,11 +199,11 @@ def _residuals(scores: Tensor) -> dict[str, Tensor]:
 
 def _quantiles(scores: Tensor) -> dict[str, list[float]]:
     n = scores.shape[0]
-    others = ~torch.eye(n, dtype=torch.bool, device=scores.device)
+    off_diagonal = ~torch.eye(n, dtype=torch.bool, device=scores.device)
     residuals = _residuals(scores)
     values = {
-        "text residual": residuals["v2_text"][others],
-        "image residual": residuals["v2_image"][others],
+        "text residual": residuals["v2_text"][off_diagonal],
+        "image residual": residuals["v2_image"][off_diagonal],
         "equivariance score": equivariance_score(scores),
     }
     return {name: [_quantile(value, level) for level in QUANTILES] for name, value in values.items()}
@@ -217,18 +217,18 @@ def _quantile(values: Tensor, level: float) -> float:
     return float(values.flatten().kthvalue(rank).values)
 
 
-def _inside(loss: BatchLoss, scores: Tensor, pairs: Tensor | None, asked: list[str]) -> dict[str, float]:
+def _inside(loss: BatchLoss, scores: Tensor, pairs: Tensor | None, names: list[str]) -> dict[str, float]:
     n = scores.shape[0]
     listed = torch.zeros((n, n), dtype=torch.bool, device=scores.device)
     if pairs is not None:
         listed[pairs[:, 0], pairs[:, 1]] = True
-    others = ~torch.eye(n, dtype=torch.bool, device=scores.device)
+    off_diagonal = ~torch.eye(n, dtype=torch.bool, device=scores.device)
     share = {}
     residuals = _residuals(scores)
-    for name in (name for name in asked if name in residuals):
-        chosen = others if pairs is None else listed
+    for name in (name for name in names if name in residuals):
+        chosen = off_diagonal if pairs is None else listed
         if name == "v1" and loss.settings.mode == "hybrid":
-            chosen = others & ~(listed | listed.mT)
+            chosen = off_diagonal & ~(listed | listed.mT)
         margin = loss.settings.margin_v1 if name == "v1" else loss.settings.margin
         squares = residuals[name][chosen].square()
         if squares.numel():

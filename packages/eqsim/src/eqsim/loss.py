@@ -131,8 +131,8 @@ class BatchLoss(nn.Module):
         losses = self._named(parts)
         if output_dict:
             return losses
-        first, *others = losses.values()
-        return sum(others, first)
+        first, *further = losses.values()
+        return sum(further, first)
 
     def check(
         self,
@@ -159,19 +159,19 @@ class BatchLoss(nn.Module):
             msg = f"{len(text_features)} texts for {n} images: a caption without an image changes nothing in this loss"
             raise ValueError(f"{msg}; leave them out, or take ClipEqSimLoss, SigLipEqSimLoss or hard_weight=")
         if (negatives_of is None) != (m == 0 or settings.hard_weight == 0):
-            what = "is None" if negatives_of is None else "was given"
-            raise ValueError(f"negatives_of {what} with {m} negatives and hard_weight={settings.hard_weight}")
+            state = "is None" if negatives_of is None else "was given"
+            raise ValueError(f"negatives_of {state} with {m} negatives and hard_weight={settings.hard_weight}")
         if negatives_of is not None:
             check_owners(negatives_of, m, n, values=values)
         if (teacher is None) != (settings.keep_weight == 0):
-            what = "is None" if teacher is None else "was given"
-            raise ValueError(f"teacher {what} with keep_weight={settings.keep_weight}")
+            state = "is None" if teacher is None else "was given"
+            raise ValueError(f"teacher {state} with keep_weight={settings.keep_weight}")
         if teacher is not None:
             check_teacher(teacher, image_features, text_features)
         check_scale(settings.score, logit_scale, needed_for=type(self).__name__ if needed else None)
         if settings.needs_known_pairs and close_pairs is None and settings.close is None:
-            what = "mode='relative'" if settings.mode == "relative" else f"pair_weight={settings.pair_weight}"
-            msg = f"close_pairs is None: {what} needs the pairs that it runs over, or a rule such as close=TopK(k=1)"
+            term = "mode='relative'" if settings.mode == "relative" else f"pair_weight={settings.pair_weight}"
+            msg = f"close_pairs is None: {term} needs the pairs that it runs over, or a rule such as close=TopK(k=1)"
             raise ValueError(msg)
         if close_pairs is None and isinstance(settings.miner, Multinomial) and not settings.draws_by_temperature:
             check_scale(settings.score, logit_scale, needed_for=f"{settings.miner} without a temperature")

@@ -281,9 +281,9 @@ def mean_hard_loss(
     lse = top + total.log()
     share = smoothing / (number + 1)
     log_right, log_wrong = right - lse, wrong - lse[owners]
-    each = torch.where(number > 0, (1 - smoothing + share) * _focal(log_right, focus), torch.zeros_like(right))
-    each = each.index_add(0, owners, share[owners] * _focal(log_wrong, focus))
-    return each.sum() / n
+    losses = torch.where(number > 0, (1 - smoothing + share) * _focal(log_right, focus), torch.zeros_like(right))
+    losses = losses.index_add(0, owners, share[owners] * _focal(log_wrong, focus))
+    return losses.sum() / n
 
 
 def _focal(log_p: Tensor, focus: float) -> Tensor:

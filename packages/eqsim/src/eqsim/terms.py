@@ -53,18 +53,18 @@ def build_loss(contrast: str = "clip", terms: Iterable[str] = (), **settings: An
     """
     check_choice("loss", contrast, _LOSSES)
     chosen: dict[str, Any] = {"mode": "none"}
-    seen: dict[str, str] = {}
+    by_kind: dict[str, str] = {}
     for term in terms:
         name, equals, number = term.partition("=")
         if name not in TERMS:
             nearest = difflib.get_close_matches(name, TERMS, n=1, cutoff=0.5)
-            known = f"the nearest is {nearest[0]}" if nearest else f"there are: {', '.join(TERMS)}"
-            raise ValueError(f"loss term {name!r} is not known; {known}")
+            hint = f"the nearest is {nearest[0]}" if nearest else f"there are: {', '.join(TERMS)}"
+            raise ValueError(f"loss term {name!r} is not known; {hint}")
         weight = _weight(term, number) if equals else 1.0
         kind = name.partition(":")[0]
-        if kind in seen:
-            raise ValueError(f"loss terms {seen[kind]!r} and {term!r} are both of {kind}: give one of them")
-        seen[kind] = term
+        if kind in by_kind:
+            raise ValueError(f"loss terms {by_kind[kind]!r} and {term!r} are both of {kind}: give one of them")
+        by_kind[kind] = term
         if name in _EQSIM:
             chosen |= {"mode": _EQSIM[name], "weight": weight}
         else:

@@ -168,25 +168,25 @@ def features_of_batch(outputs: dict[str, Tensor]) -> dict[str, Any]:
     samples, pictures = outputs["image"].shape[:2]
     device = outputs["image"].device
     texts = [outputs["text"].flatten(0, 1)]
-    found: dict[str, Any] = {
+    features: dict[str, Any] = {
         "image_features": outputs["image"].flatten(0, 1),
         "logit_scale": outputs["scale"].mean(),
     }
     if "bias" in outputs:
-        found["logit_bias"] = outputs["bias"].mean()
+        features["logit_bias"] = outputs["bias"].mean()
     if pictures == 2:
-        found["close_pairs"] = torch.arange(2 * samples, device=device).view(samples, 2)
+        features["close_pairs"] = torch.arange(2 * samples, device=device).view(samples, 2)
     mask: Tensor | None = None
     if "held" in outputs and bool((outputs["held"] > 0).any()):
         mask = torch.arange(outputs["false"].shape[1], device=device) < outputs["held"][:, None]
         texts.append(outputs["false"][mask])
-        found["owners"] = mask.nonzero()[:, 0] * pictures
-    found["text_features"] = torch.cat(texts)
+        features["owners"] = mask.nonzero()[:, 0] * pictures
+    features["text_features"] = torch.cat(texts)
     if "teacher_image" in outputs:
         frozen = [outputs["teacher_text"].flatten(0, 1)]
         frozen += [] if mask is None else [outputs["teacher_false"][mask]]
-        found["teacher"] = outputs["teacher_image"].flatten(0, 1), torch.cat(frozen)
-    return found
+        features["teacher"] = outputs["teacher_image"].flatten(0, 1), torch.cat(frozen)
+    return features
 
 
 def recall_at_1(image: Float[Tensor, "n d"], text: Float[Tensor, "n d"], same: Int[Tensor, " n"]) -> float:
@@ -204,9 +204,9 @@ def recall_at_1(image: Float[Tensor, "n d"], text: Float[Tensor, "n d"], same: I
     """
     image, text = F.normalize(image.float(), dim=1), F.normalize(text.float(), dim=1)
     total = 0.0
-    for asked, answers in ((image, text), (text, image)):
-        for rows in torch.split(torch.arange(len(asked)), 1024):
-            scores = asked[rows] @ answers.T
+    for queries, answers in ((image, text), (text, image)):
+        for rows in torch.split(torch.arange(len(queries)), 1024):
+            scores = queries[rows] @ answers.T
             best = scores == scores.max(dim=1, keepdim=True).values
             right = best & (same[rows, None] == same)
             total += float((right.sum(1) / best.sum(1)).sum())

@@ -56,11 +56,12 @@ def dense_parts(batch: Batch) -> Parts:
 def dense_keep_kl(logits: Float[Tensor, "n nm"], teacher: Float[Tensor, "n nm"]) -> Float[Tensor, ""]:
     """Half of KL(teacher || student) over texts for each image, and half of that over images for each matching text."""
     n = logits.shape[0]
-    ways = ((logits, teacher), (logits[:, :n].mT, teacher[:, :n].mT))
-    each = [
-        F.kl_div(own.log_softmax(1), theirs.log_softmax(1), reduction="sum", log_target=True) for own, theirs in ways
+    directions = ((logits, teacher), (logits[:, :n].mT, teacher[:, :n].mT))
+    divergences = [
+        F.kl_div(own.log_softmax(1), theirs.log_softmax(1), reduction="sum", log_target=True)
+        for own, theirs in directions
     ]
-    return (each[0] + each[1]) / (2 * n)
+    return (divergences[0] + divergences[1]) / (2 * n)
 
 
 def dense_pair_loss(logits: Float[Tensor, "n n"], close_pairs: Int[Tensor, "p 2"] | None) -> Float[Tensor, ""]:

@@ -201,8 +201,8 @@ def matching_scores(
     if not unit:
         dots: Tensor = (image * text).sum(dim=1)
         return dots, dots
-    both: tuple[Tensor, Tensor] = _Matching.apply(image, text)
-    return both
+    scores: tuple[Tensor, Tensor] = _Matching.apply(image, text)
+    return scores
 
 
 def _plan(batch: Batch, *, everything: bool, split: bool, tile: int) -> Plan:
@@ -262,8 +262,8 @@ def tiled_parts(
         contrastive = (sums[3] - logits_ii.sum()) / n - (0.0 if bias is None else bias)
     keep = None
     if batch.teacher is not None:
-        kept = None if clip is None or not settings.keeps_kl else keep_kl(batch, batch.teacher, clip, size)
-        keep = keep_squares(batch, batch.teacher) if kept is None else kept
+        divergence = None if clip is None or not settings.keeps_kl else keep_kl(batch, batch.teacher, clip, size)
+        keep = keep_squares(batch, batch.teacher) if divergence is None else divergence
     hard = hard_loss(batch) if settings.hard_weight > 0 else None
     scores_ii = matching if unit else logits_ii
     if settings.score == "softmax" and lse is not None:
@@ -272,8 +272,8 @@ def tiled_parts(
     if by_tiles and sums is not None:
         all_sums = PairSums(*sums[:3].unbind(0))
         if split and settings.mode == "v2":
-            both = all_sums.v1 + 2 * n * (scores_ii - scores_ii.mean()).square().sum()
-            all_sums = PairSums(all_sums.v1, both, both)
+            total = all_sums.v1 + 2 * n * (scores_ii - scores_ii.mean()).square().sum()
+            all_sums = PairSums(all_sums.v1, total, total)
     if pairs is None:
         pairs = torch.empty((0, 2), dtype=torch.int64, device=image.device)
         if settings.mode in ("v1", "v2"):

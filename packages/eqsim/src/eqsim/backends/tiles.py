@@ -209,10 +209,10 @@ GRADIENTS_SCHEMA = (
 )
 
 
-def statistics_shapes(image: Tensor, *others: Any) -> tuple[Tensor, Tensor, Tensor]:
+def statistics_shapes(image: Tensor, *arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
     """Return empty outputs of `tile_statistics`."""
     n = image.shape[0]
-    return image.new_empty((4, n)), image.new_empty(4), image.new_empty(plan_of(others[-1]).stored(n))
+    return image.new_empty((4, n)), image.new_empty(4), image.new_empty(plan_of(arguments[-1]).stored(n))
 
 
 def softmax_shapes(image: Tensor, *_: object) -> tuple[Tensor, Tensor, Tensor]:
@@ -246,16 +246,16 @@ def tile_statistics(
     unit, stored = torch.ones_like(scale), image.new_empty(plan.stored(n))
     factor = scale if scaled and not late_scale else None
     for tile in _tiles(image, text, factor, plan, stored, fill=True):
-        both = (tile.x,) if tile.on_diagonal else (tile.x, tile.y)
+        halves = (tile.x,) if tile.on_diagonal else (tile.x, tile.y)
         if raw:
             difference = torch.sub(tile.x, tile.y, out=scratch[: tile.x.numel()].view(tile.x.shape))
             _add_sums(sums, difference, _differences(matching, tile, plan), plan, tile.weight())
         if late_scale and plan.sigmoid:
-            for values in both:
+            for values in halves:
                 values.mul_(scale)
         if plan.lse:
-            ways = (running[:2], running[2:])
-            for values, (along, down) in zip(both, (ways, ways[::-1]), strict=False):
+            directions = (running[:2], running[2:])
+            for values, (along, down) in zip(halves, (directions, directions[::-1]), strict=False):
                 _absorb_both(along, down, tile, values, unit if plan.sigmoid or not late_scale else scale, scratch)
         if plan.sigmoid:
             sums[3] += _softplus_sum(tile.x + bias)
@@ -288,8 +288,8 @@ def tile_softmax_sums(
         s_x, s_y = _softmax_tile(tile, row_lse)
         a, d = s_x - s_y, _differences(matching, tile, plan)
         _add_sums(sums, a, d, plan, tile.weight())
-        for term, asked in enumerate((plan.v1, plan.text, plan.image)):
-            if not asked:
+        for term, summed in enumerate((plan.v1, plan.text, plan.image)):
+            if not summed:
                 continue
             if term == 0 or d is None:
                 slope = _active(a, plan.margin_v1)
@@ -315,8 +315,8 @@ def _slopes(a: Tensor, d: Tensor | None, weights: Tensor, plan: Plan) -> tuple[T
     slope = None if slope is None else slope * (4 * weights[0])
     pull = torch.zeros_like(d)
     slope = torch.zeros_like(d) if slope is None else slope
-    for asked, sign, weight in ((plan.text, -1, weights[1]), (plan.image, 1, weights[2])):
-        if asked:
+    for summed, sign, weight in ((plan.text, -1, weights[1]), (plan.image, 1, weights[2])):
+        if summed:
             residual = _active(torch.add(d, a, alpha=sign), plan.margin) * (4 * weight)
             slope = torch.add(slope, residual, alpha=sign)
             pull += residual
@@ -381,7 +381,7 @@ def tile_gradients(
     for tile in _tiles(image, text, None, plan, stored):
         shape, size = tile.x.shape, tile.x.numel()
         grad_x, grad_y, spare, difference = (work[k, :size].view(shape) for k in range(4))
-        both = ((tile.x, grad_x, False),) if tile.on_diagonal else ((tile.x, grad_x, False), (tile.y, grad_y, True))
+        halves = ((tile.x, grad_x, False),) if tile.on_diagonal else ((tile.x, grad_x, False), (tile.y, grad_y, True))
         b, c = tile.b, tile.c
         slope = None
         if plan.terms and plan.score == DOTS:
@@ -390,7 +390,7 @@ def tile_gradients(
             _pull_matching(grad_matching, pull, tile)
         shares = _shares(tile, scale, lse, lse_weights) if quick else None
         if scaled and shares is None:
-            for values, _, _ in both:
+            for values, _, _ in halves:
                 values.mul_(scale)
         soft: tuple[Tensor, Tensor] | None = None
         if plan.terms and plan.score == LOGITS:
@@ -399,7 +399,7 @@ def tile_gradients(
         elif plan.terms and plan.score == SOFTMAX:
             soft = _softmax_tile(tile, rows)
             slope, _ = _slopes(soft[0] - soft[1], _differences(matching, tile, plan), sum_weights, plan)
-        for values, grad, mirrored in both:
+        for values, grad, mirrored in halves:
             if shares is not None:
                 top, along, down = shares[mirrored]
                 torch.add(-top, values, alpha=float(scale), out=grad).exp_()
@@ -408,9 +408,9 @@ def tile_gradients(
                 if slope is not None:
                     grad.add_(slope, alpha=-1 if mirrored else 1)
                 continue
-            own, other = (slice(None), None), (None, slice(None))
+            own, across = (slice(None), None), (None, slice(None))
             # In x rows are the tile's rows; in y they are its columns, so the weights swap axes.
-            row_at, column_at = ((c, other), (b, own)) if mirrored else ((b, own), (c, other))
+            row_at, column_at = ((c, across), (b, own)) if mirrored else ((b, own), (c, across))
             if not plan.lse:
                 grad.zero_()
             if soft is not None and slope is not None:

@@ -141,8 +141,8 @@ class Encoder:
         """
         if self.backbone is None:
             raise MissingCapabilityError(f"encoder {self.spec!r} shows no features before its projection")
-        what = "the features before the projection"
-        return self._floats(what, self._given(what, self.backbone, self.prepare(images)))
+        name = "the features before the projection"
+        return self._floats(name, self._given(name, self.backbone, self.prepare(images)))
 
     @torch.inference_mode()
     def encode_blocks(self, images: UInt8[Tensor, "n 3 h w"] | Float[Tensor, "n 3 h w"]) -> Blocks:
@@ -153,10 +153,10 @@ class Encoder:
         """
         if self.blocks is None:
             raise MissingCapabilityError(f"encoder {self.spec!r} shows no blocks to read out; its last output is there")
-        found: Blocks = self._given("encode_blocks", self.blocks, self.prepare(images))
-        if not found.blocks:
+        blocks: Blocks = self._given("encode_blocks", self.blocks, self.prepare(images))
+        if not blocks.blocks:
             raise MissingCapabilityError(f"encoder {self.spec!r}: its blocks give neither tokens nor maps")
-        return found
+        return blocks
 
     def encode_readouts(self, images: UInt8[Tensor, "n 3 h w"] | Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n w"]:
         """The vectors of `readouts` side by side."""
@@ -184,8 +184,8 @@ class Encoder:
                 f"encoder {self.spec!r} gives pooled features only; this needs patch features: an encoder of your own "
                 "offers them as encode_patches(images) -> (tokens [n, t, d], (rows, columns))"
             )
-        found = self._given("encode_patches", self.patches, self.prepare(images))
-        return PatchFeatures(self._floats("encode_patches", found.tokens), found.grid)
+        patches = self._given("encode_patches", self.patches, self.prepare(images))
+        return PatchFeatures(self._floats("encode_patches", patches.tokens), patches.grid)
 
     @torch.inference_mode()
     def encode_text(self, texts: Sequence[str]) -> Float[Tensor, "n d"]:
@@ -207,32 +207,32 @@ class Encoder:
         """
         if self.text_tokens is None:
             raise MissingCapabilityError(f"encoder {self.spec!r} shows no text tokens; this needs them")
-        found = self._given("encode_text_tokens", self.text_tokens, list(texts))
-        return TextTokens(self._floats("encode_text_tokens", found.tokens), found.mask)
+        words = self._given("encode_text_tokens", self.text_tokens, list(texts))
+        return TextTokens(self._floats("encode_text_tokens", words.tokens), words.mask)
 
-    def _given(self, what: str, function: Callable[[Any], Any], given: Any) -> Any:
+    def _given(self, name: str, function: Callable[[Any], Any], inputs: Any) -> Any:
         """What a model returns; what it raises becomes an error that names it, but for want of memory."""
         try:
-            half = self.precision == "bfloat16" and isinstance(given, Tensor)
+            half = self.precision == "bfloat16" and isinstance(inputs, Tensor)
             with torch.autocast(self.device.type, torch.bfloat16) if half else nullcontext():
-                return function(given)
+                return function(inputs)
         except Exception as error:
             if isinstance(error, UsageError) or is_out_of_memory(error):
                 raise
-            inputs = f"images of shape {tuple(given.shape)}" if isinstance(given, Tensor) else f"{len(given)} texts"
-            said = next(iter(str(error).splitlines()), "")
+            batch = f"images of shape {tuple(inputs.shape)}" if isinstance(inputs, Tensor) else f"{len(inputs)} texts"
+            message = next(iter(str(error).splitlines()), "")
             raise EncoderError(
-                f"encoder {self.spec!r}: {what} of {inputs} raised {type(error).__name__}: {said}"
+                f"encoder {self.spec!r}: {name} of {batch} raised {type(error).__name__}: {message}"
             ) from error
 
-    def _floats(self, what: str, found: Any) -> Tensor:
+    def _floats(self, name: str, output: Any) -> Tensor:
         """What a model returned as float32, where it is a tensor of real numbers."""
-        if isinstance(found, Tensor) and found.is_floating_point():
-            return found.float()
-        said = f"a tensor of {found.dtype}" if isinstance(found, Tensor) else f"a {type(found).__name__}"
-        if isinstance(found, tuple | list):
-            said += f" of {len(found)} ({', '.join(type(one).__name__ for one in found[:4])})"
-        raise EncoderError(f"encoder {self.spec!r}: {what} gave {said}; expected one tensor of floating-point features")
+        if isinstance(output, Tensor) and output.is_floating_point():
+            return output.float()
+        kind = f"a tensor of {output.dtype}" if isinstance(output, Tensor) else f"a {type(output).__name__}"
+        if isinstance(output, tuple | list):
+            kind += f" of {len(output)} ({', '.join(type(part).__name__ for part in output[:4])})"
+        raise EncoderError(f"encoder {self.spec!r}: {name} gave {kind}; expected one tensor of floating-point features")
 
     def provides(self) -> list[str]:
         """What the model gives besides pooled image features.

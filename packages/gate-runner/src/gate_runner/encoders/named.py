@@ -38,7 +38,7 @@ def spec_of_file(named: object, file: Path, *, say: str = "--encoder {}") -> str
         ...
         gate_runner.errors.EncoderError: card.json names the encoder 'my_lab.models:tiny', which runs code or is fetched: a file does not choose that; say --encoder my_lab.models:tiny if you trust it
     """  # noqa: E501 - the doctest prints one line
-    seen: set[str] = set()
+    folders: set[str] = set()
     inner = named
     while True:
         try:
@@ -53,9 +53,9 @@ def spec_of_file(named: object, file: Path, *, say: str = "--encoder {}") -> str
         if spec.source != "tuned":
             break
         folder, _, start = spec.name.partition("=")
-        if folder in seen:
+        if folder in folders:
             raise EncoderError(f"{file}: tuned:{folder} was trained from itself, says its card")
-        seen.add(folder)
+        folders.add(folder)
         if not start:
             start = str(read_card(Path(folder).expanduser())["encoder"]["spec"])
         inner = start
@@ -73,10 +73,10 @@ def read_card(folder: Path) -> dict[str, Any]:
     try:
         refuse_special(path)
         card: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        said = card["encoder"]
+        about = card["encoder"]
         if card["schema"] != CARD_SCHEMA:
             raise DataError(f"{path}: schema is {card['schema']!r}, expected {CARD_SCHEMA!r}")
-        _ = [str(said[name]) for name in ("spec", "start", "fingerprint")]
+        _ = [str(about[name]) for name in ("spec", "start", "fingerprint")]
     except OSError as error:
         raise EncoderError(f"{folder} holds no trained encoder: {path}: {error.strerror or error}") from error
     except DataError as error:

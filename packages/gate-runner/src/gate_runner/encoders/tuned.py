@@ -80,8 +80,8 @@ def open_clip_config(encoder: Encoder) -> dict[str, Any] | None:
 
     visual: Any = cast(Any, encoder.module).visual
     chosen = getattr(visual, "preprocess_cfg", {})
-    kept = {name: chosen[name] for name in ("interpolation", "resize_mode") if name in chosen}
-    about = {"mean": list(encoder.mean), "std": list(encoder.std), **kept}
+    resizing = {name: chosen[name] for name in ("interpolation", "resize_mode") if name in chosen}
+    about = {"mean": list(encoder.mean), "std": list(encoder.std), **resizing}
     return {"model_cfg": open_clip.get_model_config(spec.name), "preprocess_cfg": about}
 
 
@@ -109,33 +109,36 @@ def load_tuned(folder: Path | str, base: Any, *, spec: str | None = None, share:
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    place = Path(folder)
-    said = read_card(place)["encoder"]
+    trained = Path(folder)
+    about = read_card(trained)["encoder"]
     encoder = adopt(base, type(base).__name__)
-    if encoder.module is None or encoder.fingerprint() != said["start"]:
+    if encoder.module is None or encoder.fingerprint() != about["start"]:
         raise EncoderError(
-            f"{place} was trained from {said['spec']} with weights {said['start'][:16]}…, not from {encoder.spec} with "
+            f"{trained} was trained from {about['spec']} with weights {about['start'][:16]}…, "
+            f"not from {encoder.spec} with "
             f"weights {str(encoder.fingerprint())[:16]}…"
         )
     for name, now in (("image_size", encoder.image_size), ("mean", list(encoder.mean)), ("std", list(encoder.std))):
-        if said.get(name, now) != now:
-            raise EncoderError(f"{place} was trained on pictures with {name} {said[name]}, not {now} as {encoder.spec}")
-    path = place / (_WHOLE if (place / _WHOLE).is_file() else _CHANGED)
+        if about.get(name, now) != now:
+            raise EncoderError(
+                f"{trained} was trained on pictures with {name} {about[name]}, not {now} as {encoder.spec}"
+            )
+    path = trained / (_WHOLE if (trained / _WHOLE).is_file() else _CHANGED)
     start = {name: value.clone() for name, value in encoder.module.state_dict().items()} if share != 1 else {}
     try:
         encoder.module.load_state_dict({**encoder.module.state_dict(), **load_file(path)}, strict=True)
     except (OSError, SafetensorError, ValueError, RuntimeError) as error:
         raise EncoderError(f"{path} cannot be used: {' '.join(str(error).split()):.200}") from error
-    if encoder.fingerprint() != said["fingerprint"]:
-        raise EncoderError(f"{path} was changed: its weights are not those of {place / 'card.json'}")
+    if encoder.fingerprint() != about["fingerprint"]:
+        raise EncoderError(f"{path} was changed: its weights are not those of {trained / 'card.json'}")
     if share != 1:
-        trained = encoder.module.state_dict()
-        mixed = {name: _between(start[name], value, share) for name, value in trained.items()}
+        weights = encoder.module.state_dict()
+        mixed = {name: _between(start[name], value, share) for name, value in weights.items()}
         encoder.module.load_state_dict(mixed, strict=True)
     scale = getattr(encoder.module, "logit_scale", None)
     if encoder.logit_scale is not None and isinstance(scale, Tensor):  # it has learnt, too
         encoder.logit_scale = float(scale.detach().exp())
-    encoder.spec = spec or f"tuned:{place}" + ("" if share == 1 else f"@{share:g}")
+    encoder.spec = spec or f"tuned:{trained}" + ("" if share == 1 else f"@{share:g}")
     return encoder
 
 
@@ -171,13 +174,13 @@ def share_of(folder: str) -> tuple[str, float]:
         >>> share_of("runs/tuned/encoders/digits.seed0@0.5")
         ('runs/tuned/encoders/digits.seed0', 0.5)
     """
-    place, at, said = folder.rpartition("@")
+    path, at, number = folder.rpartition("@")
     try:
-        share = float(said)
+        share = float(number)
     except ValueError:
         return folder, 1.0
     if not at:
         return folder, 1.0
     if not 0 <= share <= 1:
-        raise EncoderError(f"tuned:{folder}: a share of the trained weights lies between 0 and 1, not at {said}")
-    return place, share
+        raise EncoderError(f"tuned:{folder}: a share of the trained weights lies between 0 and 1, not at {number}")
+    return path, share

@@ -104,25 +104,27 @@ def read_captioned(
         >>> len(found.train), len(found.train.captions[0])
         (3, 5)
     """
-    place = Path(name)
-    shards = _shards(place)
+    path = Path(name)
+    shards = _shards(path)
     if shards and not _holds_pairs(shards[0]):
-        found = _drawn(*_of_shards(shards), seed)
-    elif (pairs := _pairs(place)) is not None:
-        found = _drawn(pairs, (), seed)
+        captioned = _drawn(*_of_shards(shards), seed)
+    elif (pairs := _pairs(path)) is not None:
+        captioned = _drawn(pairs, (), seed)
     else:
-        found = _of_benchmark(name, table_of, data_root, limit, skip_unreadable, seed)
+        captioned = _of_benchmark(name, table_of, data_root, limit, skip_unreadable, seed)
     if limit is not None:
-        train, validation = (split.take(range(min(limit, len(split)))) for split in (found.train, found.validation))
-        found = replace(found, train=train, validation=validation)
-    return _checked(found, name)
+        train, validation = (
+            split.take(range(min(limit, len(split)))) for split in (captioned.train, captioned.validation)
+        )
+        captioned = replace(captioned, train=train, validation=validation)
+    return _checked(captioned, name)
 
 
-def _shards(place: Path) -> list[Path]:
+def _shards(path: Path) -> list[Path]:
     """Tar files: the one that is named, or those in a folder."""
-    if place.suffix == ".tar" and place.is_file():
-        return [place]
-    return sorted(place.glob("*.tar")) if place.is_dir() else []
+    if path.suffix == ".tar" and path.is_file():
+        return [path]
+    return sorted(path.glob("*.tar")) if path.is_dir() else []
 
 
 def _holds_pairs(shard: Path) -> bool:
@@ -175,26 +177,26 @@ def _said_in(shard: Path, key: str, parts: dict[str, str]) -> tuple[str, Texts]:
     return caption.strip(), _texts(about.get(named), f"{shard}, sample {key!r}, {named!r}")
 
 
-def _pairs(place: Path) -> CaptionedSplit | None:
+def _pairs(path: Path) -> CaptionedSplit | None:
     """Pairs in a form of `eqben_builder.formats`, or None where it is none of them."""
     from eqben_builder.formats import detect, read_any
     from gate_runner.suites.pictures import QuestionPictures
 
-    if not place.exists() or place.suffix == ".toml":
+    if not path.exists() or path.suffix == ".toml":
         return None
     try:
-        source = detect(place)
+        source = detect(path)
     except (ValueError, OSError):
         return None
     if source.form in ("imagefolder", "parquet") and not _has_pair_columns(source.form, source.paths[0]):
         return None
     try:
-        rows = list(read_any(place))
+        rows = list(read_any(path))
     except (ValueError, OSError) as error:
         raise DataError(str(error)) from error
     two = [row for row in rows if row.image1 is not None]
     if two and len(two) < len(rows):
-        raise DataError(f"{place} holds {len(two)} pairs of pictures and {len(rows) - len(two)} of captions alone")
+        raise DataError(f"{path} holds {len(two)} pairs of pictures and {len(rows) - len(two)} of captions alone")
     pictures = QuestionPictures(tuple(tuple(row.pictures()) for row in rows), 224)
     if two:
         return CaptionedSplit(pictures, [[row.captions] for row in rows])
@@ -218,23 +220,23 @@ def _of_benchmark(
     from gate_data.request import DataRequest
     from gate_runner.benchmarks import resolve
 
-    place, task = Path(name), ""
+    path, task = Path(name), ""
     own: OwnBenchmark | None = None
     notes: tuple[str, ...] = ()
     request = DataRequest(root, limit, skip_unreadable=skip)
-    if place.suffix == ".toml" or place.exists():
-        if place.suffix == ".toml":
-            own, folder = read_benchmark(place), place.parent
+    if path.suffix == ".toml" or path.exists():
+        if path.suffix == ".toml":
+            own, folder = read_benchmark(path), path.parent
         else:
-            taken = guess(place, table=table_of)
-            own, notes = Own.model_validate(taken.values), taken.remarks
-            folder = place.parent if place.is_file() else place
+            guessed = guess(path, table=table_of)
+            own, notes = Own.model_validate(guessed.values), guessed.remarks
+            folder = path.parent if path.is_file() else path
         task = own.benchmark.task
-        load: Callable[[], Any] = lambda: originals_from(own, folder / place.name).load(folder, request)  # noqa: E731
+        load: Callable[[], Any] = lambda: originals_from(own, folder / path.name).load(folder, request)  # noqa: E731
     else:
-        (benchmark, *others) = resolve([name])
-        if others:
-            raise UsageError(f"{name} is {len(others) + 1} benchmarks; name one whose task is image-text")
+        (benchmark, *further) = resolve([name])
+        if further:
+            raise UsageError(f"{name} is {len(further) + 1} benchmarks; name one whose task is image-text")
         task = benchmark.task
         load = lambda: benchmark.load(benchmark.choose_source(None, root), request)  # noqa: E731
     if task not in ("image-text", "pair-scoring"):
@@ -248,15 +250,15 @@ def _of_benchmark(
         return replace(_drawn(_of_split(data.test, pairs=True), (), seed), notes=notes)
     false = {} if own is None else _false_captions(own, folder)
     train, validation = _of_split(data.train, false=false), _of_split(data.validation)
-    left = f"{len(data.test)} test pictures stay unseen: score them by gate-runner run or trade"
-    return Captioned(train, validation, (*notes, left))
+    unseen = f"{len(data.test)} test pictures stay unseen: score them by gate-runner run or trade"
+    return Captioned(train, validation, (*notes, unseen))
 
 
 def _of_split(split: Any, *, pairs: bool = False, false: dict[str, Texts] | None = None) -> CaptionedSplit:
     """A split of image-text, or of pairs of two pictures and two captions."""
     texts, count = split.texts or (), len(split)
-    each = len(texts) // count if count else 0
-    own = [tuple(texts[row * each : (row + 1) * each]) for row in range(count)]
+    captions_each = len(texts) // count if count else 0
+    own = [tuple(texts[row * captions_each : (row + 1) * captions_each]) for row in range(count)]
     if pairs:
         return CaptionedSplit(split.images, [[captions] for captions in own])
     negatives = [false.get(str(files[0]), ()) for files in split.images.files] if false else ()
@@ -268,7 +270,7 @@ def _false_captions(own: OwnBenchmark, folder: Path) -> dict[str, Texts]:
     if own.data.kind != "table":
         return {}
     tables = {"": own.data.table} if own.data.table else {"train": own.splits.train}
-    found: dict[str, Texts] = {}
+    by_picture: dict[str, Texts] = {}
     for split, path in tables.items():
         root = folder / own.data.roots.get(split, own.data.root)
         for row in table(folder / path, ()):
@@ -276,8 +278,11 @@ def _false_captions(own: OwnBenchmark, folder: Path) -> dict[str, Texts]:
             if column is None:
                 return {}
             picture = str(root / row.text(own.data.image))
-            found[picture] = (*found.get(picture, ()), *_texts(row.values[column], f"{row.where}, {column!r}"))
-    return found
+            by_picture[picture] = (
+                *by_picture.get(picture, ()),
+                *_texts(row.values[column], f"{row.where}, {column!r}"),
+            )
+    return by_picture
 
 
 def _texts(value: Any, where: str) -> Texts:
@@ -294,22 +299,24 @@ def _drawn(split: CaptionedSplit, notes: tuple[str, ...], seed: int) -> Captione
     """A tenth of what has no splits is held out to choose by."""
     if len(split) < 2:
         raise DataError(f"{len(split)} samples are too few: one to train on and one to choose by are needed")
-    stay, taken = held_out([0] * len(split), _SHARE, seed=seed)
-    if not taken:
-        stay, taken = stay[:-1], stay[-1:]
-    return Captioned(split.take(stay), split.take(taken), (*notes, f"{len(taken)} samples are held out to choose by"))
+    stay, held = held_out([0] * len(split), _SHARE, seed=seed)
+    if not held:
+        stay, held = stay[:-1], stay[-1:]
+    return Captioned(split.take(stay), split.take(held), (*notes, f"{len(held)} samples are held out to choose by"))
 
 
-def _checked(found: Captioned, name: str) -> Captioned:
+def _checked(captioned: Captioned, name: str) -> Captioned:
     """Captions that say nothing, or nothing of one picture alone, and false ones that are true."""
-    for split, said in ((found.train, "train"), (found.validation, "validation")):
+    for split, split_name in ((captioned.train, "train"), (captioned.validation, "validation")):
         if len(split) == 0:
-            raise DataError(f"{name}: the {said} split is empty")
-    if found.train.each != found.validation.each:
-        raise DataError(f"{name}: samples of {found.train.each} pictures to train on, of {found.validation.each} held")
-    notes = list(found.notes)
-    counts = Counter(caption for _, caption in _distinct(found.train))
-    pictures = len(found.train) * found.train.each
+            raise DataError(f"{name}: the {split_name} split is empty")
+    if captioned.train.each != captioned.validation.each:
+        raise DataError(
+            f"{name}: samples of {captioned.train.each} pictures to train on, of {captioned.validation.each} held"
+        )
+    notes = list(captioned.notes)
+    counts = Counter(caption for _, caption in _distinct(captioned.train))
+    pictures = len(captioned.train) * captioned.train.each
     (most, times) = counts.most_common(1)[0]
     if len(counts) == 1 and pictures > 1:
         raise DataError(
@@ -319,31 +326,31 @@ def _checked(found: Captioned, name: str) -> Captioned:
     if shared:
         also = f", and {shared - 1} more captions with several" if shared > 1 else ""
         notes.append(f"caption {most!r:.80} stands with {times} pictures{also}: in one batch they count as wrong")
-    train, left = _without_true(found.train)
-    if left:
-        first = "; ".join(f"{caption!r:.60}" for caption in left[:_SHOWN])
-        notes.append(f"{len(left)} false captions equal a caption of their picture, and are left out: {first}")
-    return replace(found, train=train, notes=tuple(notes))
+    train, true_ones = _without_true(captioned.train)
+    if true_ones:
+        first = "; ".join(f"{caption!r:.60}" for caption in true_ones[:_SHOWN])
+        notes.append(f"{len(true_ones)} false captions equal a caption of their picture, and are left out: {first}")
+    return replace(captioned, train=train, notes=tuple(notes))
 
 
 def _distinct(split: CaptionedSplit) -> Iterator[tuple[int, str]]:
     """Each picture's captions, each once."""
     for row, forms in enumerate(split.captions):
-        for place in range(len(forms[0])):
-            for caption in {form[place] for form in forms}:
-                yield row * len(forms[0]) + place, caption
+        for index in range(len(forms[0])):
+            for caption in {form[index] for form in forms}:
+                yield row * len(forms[0]) + index, caption
 
 
 def _without_true(split: CaptionedSplit) -> tuple[CaptionedSplit, list[str]]:
     if not split.negatives:
         return split, []
-    left: list[str] = []
+    true_ones: list[str] = []
     negatives: list[Texts] = []
     for forms, false in zip(split.captions, split.negatives, strict=True):
         true = {_plain(form[0]) for form in forms}
-        left += [caption for caption in false if _plain(caption) in true]
+        true_ones += [caption for caption in false if _plain(caption) in true]
         negatives.append(tuple(caption for caption in false if _plain(caption) not in true))
-    return replace(split, negatives=negatives if any(negatives) else ()), left
+    return replace(split, negatives=negatives if any(negatives) else ()), true_ones
 
 
 def _plain(caption: str) -> str:

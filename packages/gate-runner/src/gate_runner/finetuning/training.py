@@ -69,7 +69,7 @@ class PictureRows:
             read = pictures[torch.tensor(numbers)]
         else:
             transform = self.transform if pictures.fit == "crop" else None
-            looked = [each.pixels for each in pictures.stream(numbers, transform=transform)]
+            looked = [sample.pixels for sample in pictures.stream(numbers, transform=transform)]
             read = torch.from_numpy(np.stack([pixels for pixels in looked if pixels is not None]))
         return read.reshape(len(numbers), self.split.each, *read.shape[-3:])
 
@@ -118,9 +118,9 @@ def finetune(request: FinetuneRequest, say: Say = lambda line: None) -> Path:
         say(note)
     encoder = load_encoder(request.encoder, device=device_for(request.device))
     start = {name: value.detach().cpu().clone() for name, value in _module_of(encoder).state_dict().items()}
-    given = {"finetune": request.to_mapping()}
+    values = {"finetune": request.to_mapping()}
     call = "gate_runner.finetuning.training:follow"
-    with training_processes(request.num_processes, given, call, encoder.device) as group:
+    with training_processes(request.num_processes, values, call, encoder.device) as group:
         training = _Training(request, loss, data, encoder)
         done = training.run(group, say)
     share, curve = training.mixed(done)
@@ -148,11 +148,11 @@ def finetune(request: FinetuneRequest, say: Say = lambda line: None) -> Path:
     return request.output
 
 
-def follow(given: dict[str, Any], together: Callable[[str], AbstractContextManager[ProcessGroup]]) -> None:
+def follow(values: dict[str, Any], together: Callable[[str], AbstractContextManager[ProcessGroup]]) -> None:
     """One of the further processes of a training: it ends where the first goes on alone."""
-    request = FinetuneRequest.from_mapping(given["finetune"])
+    request = FinetuneRequest.from_mapping(values["finetune"])
     data = request.read()
-    encoder = load_encoder(request.encoder, device=device_for(given["device"]))
+    encoder = load_encoder(request.encoder, device=device_for(values["device"]))
     training = _Training(request, request.terms, data, encoder)
     with together(encoder.device.type) as group:
         training.run(group, lambda line: None)
@@ -250,8 +250,8 @@ class _Training:
         sides = ("image", "text", "scale", "bias")
 
         def embed(*names: str) -> Tensor:
-            found = dual(few.to(encoder.device), texts, false)
-            return torch.cat([found[name].flatten() for name in names if name in found])
+            outputs = dual(few.to(encoder.device), texts, false)
+            return torch.cat([outputs[name].flatten() for name in names if name in outputs])
 
         try:
             if request.tune == "last-block":  # of each tower
@@ -291,20 +291,20 @@ class _Training:
         every += [text for false in split.negatives for text in false]
         texts = list(dict.fromkeys(every))
         encoded = torch.cat([teacher.encode_text(texts[at : at + 256]).cpu() for at in range(0, len(texts), 256)])
-        place = {text: row for row, text in enumerate(texts)}
+        row_of = {text: row for row, text in enumerate(texts)}
 
         def of(form: Sequence[str]) -> Tensor:
-            return encoded[[place[text] for text in form]]
+            return encoded[[row_of[text] for text in form]]
 
         scale = torch.full((1,), teacher.logit_scale)
         captions = ChosenRows([[of(form) for form in forms] for forms in split.captions])
-        found = [ChosenRows([[row] for row in torch.cat(images)]), captions]
+        teacher_rows = [ChosenRows([[row] for row in torch.cat(images)]), captions]
         if self.most:
             blank = encoded.new_zeros(self.most, encoded.shape[1])
             padded = [torch.cat([of(false), blank])[: self.most] for false in split.negatives]
-            found.append(ChosenRows([[row] for row in padded]))
+            teacher_rows.append(ChosenRows([[row] for row in padded]))
         self.teacher_scale = scale
-        return tuple(found)
+        return tuple(teacher_rows)
 
     def run(self, group: ProcessGroup | None, say: Say) -> Fit:
         """Train, or go on with a training."""
@@ -341,15 +341,15 @@ class _Training:
     def _loss(self, outputs: dict[str, Tensor], targets: Tensor) -> dict[str, Tensor]:
         """Each term of the loss of a batch, by name."""
         del targets
-        given, settings = features_of_batch(outputs), self.loss.settings
-        owners, pairs, teacher = (given.pop(name, None) for name in ("owners", "close_pairs", "teacher"))
+        arguments, settings = features_of_batch(outputs), self.loss.settings
+        owners, pairs, teacher = (arguments.pop(name, None) for name in ("owners", "close_pairs", "teacher"))
         if settings.hard_weight:
-            given["negatives_of"] = owners
+            arguments["negatives_of"] = owners
         if settings.mode != "none" or settings.pair_weight:
-            given["close_pairs"] = pairs
+            arguments["close_pairs"] = pairs
         if teacher is not None:
-            given["teacher"] = (*teacher, self.teacher_scale)
-        terms: dict[str, Tensor] = self.loss(**given, output_dict=True)
+            arguments["teacher"] = (*teacher, self.teacher_scale)
+        terms: dict[str, Tensor] = self.loss(**arguments, output_dict=True)
         return terms
 
     @torch.no_grad()
@@ -363,9 +363,9 @@ class _Training:
             false = [()] * len(chosen) if self.most else ()
             parts.append(module(rows[numbers].to(self.encoder.device), chosen, false))
         image, text = (torch.cat([part[name].flatten(0, 1).cpu() for part in parts]) for name in ("image", "text"))
-        said = [caption for form in texts for caption in form]
-        number = {caption: place for place, caption in enumerate(dict.fromkeys(said))}
-        return recall_at_1(image, text, torch.tensor([number[caption] for caption in said]))
+        captions = [caption for form in texts for caption in form]
+        number = {caption: index for index, caption in enumerate(dict.fromkeys(captions))}
+        return recall_at_1(image, text, torch.tensor([number[caption] for caption in captions]))
 
     def mixed(self, done: Fit) -> tuple[float, list[dict[str, float]]]:
         """Leave the share of the trained weights that was asked for, mixed with where they started."""

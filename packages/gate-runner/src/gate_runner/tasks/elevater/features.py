@@ -54,15 +54,15 @@ class Features:
             return self.train, self.test
         if projection == "2p":
             return self.train @ self.projection, self.test @ self.projection
-        rest = _complement(self.projection)
-        if rest.shape[1] == 0:
+        complement = _complement(self.projection)
+        if complement.shape[1] == 0:
             return self.train @ self.projection, self.test @ self.projection
         ahead = self.train @ self.projection
-        behind = self.train @ rest
+        behind = self.train @ complement
         # per dimension, both parts are of equal size: a projection's scale is arbitrary
         size = ahead.square().mean().sqrt() / behind.square().mean().sqrt().clamp_min(1e-12)
         return torch.cat([ahead, size * behind], 1), torch.cat(
-            [self.test @ self.projection, size * self.test @ rest], 1
+            [self.test @ self.projection, size * self.test @ complement], 1
         )
 
     def texts(self, weights: Tensor, projection: str) -> Tensor:
@@ -76,8 +76,8 @@ def _complement(projection: Float[Tensor, "b d"]) -> Float[Tensor, "b r"]:
     """An orthonormal basis of what a projection does not see."""
     u, sizes, _ = torch.linalg.svd(projection.double(), full_matrices=True)
     rank = int((sizes > sizes.max() * 1e-6).sum())
-    rest: Tensor = u[:, rank:].to(projection)
-    return rest
+    basis: Tensor = u[:, rank:].to(projection)
+    return basis
 
 
 def projection_of(encoder: Encoder) -> Tensor | None:

@@ -117,8 +117,8 @@ def fit_frozen(
         "short_classes": draw.short,
     }
     backbone = variant.projection == "1p" and features.projection is not None
-    kept = KeptHead(tuned.head, "backbone" if backbone else "projected") if job.settings.save_heads else None
-    return Fitted(score, scores, training, kept)
+    saved = KeptHead(tuned.head, "backbone" if backbone else "projected") if job.settings.save_heads else None
+    return Fitted(score, scores, training, saved)
 
 
 def merged(features: Features) -> Tensor:

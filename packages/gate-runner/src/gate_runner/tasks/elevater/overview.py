@@ -26,7 +26,7 @@ def overview(runs: Sequence[ScoredRun]) -> Overview:
 
 def drawn(records: Sequence[Record]) -> list[str]:
     """Sample efficiency over all data sets and of each, and parameters against scores (figures 6 and 7), as SVG."""
-    each = [curves(records, name) for name in dict.fromkeys(record.cell.dataset for record in records)]
+    charts = [curves(records, name) for name in dict.fromkeys(record.cell.dataset for record in records)]
     return [figure for figure in (
-        curves(records), parameters(records), folded("Each data set", "".join(each)) if any(each) else "",
+        curves(records), parameters(records), folded("Each data set", "".join(charts)) if any(charts) else "",
     ) if figure]  # fmt: skip

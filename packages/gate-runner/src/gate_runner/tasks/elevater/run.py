@@ -85,8 +85,8 @@ def choose(validated: dict[str, float | None]) -> str:
         >>> choose({"none": 0.6, "gpt3": 0.6}), choose({"none": 0.6, "gpt3": 0.61}), choose({"none": None, "gpt3": 0.6})
         ('none', 'gpt3', 'none')
     """
-    known = {name: value for name, value in validated.items() if value is not None}
-    return max(known, key=lambda name: known[name]) if "none" in known else "none"
+    scores = {name: value for name, value in validated.items() if value is not None}
+    return max(scores, key=lambda name: scores[name]) if "none" in scores else "none"
 
 
 def _outcome(job: Job, variant: Variant) -> Outcome:
@@ -171,8 +171,8 @@ def _texts(job: Job, knowledge: str) -> ClassTexts:
 def _kept(job: Job, key: str, make: Callable[[], Kept]) -> Kept:
     if key not in job.shared:
         job.shared[key] = make()
-    kept: Kept = job.shared[key]
-    return kept
+    stored: Kept = job.shared[key]
+    return stored
 
 
 def _check(job: Job, variant: Variant) -> None:

@@ -106,13 +106,13 @@ def class_texts(
     return _embedded(embed, built, len(classes) - len(built.without_knowledge) if sources else 0)
 
 
-def _embedded(embed: Embedder, built: PromptSet, known: int) -> ClassTexts:
+def _embedded(embed: Embedder, built: PromptSet, described: int) -> ClassTexts:
     from knowledge_prompts import class_embeddings
 
     embeddings = class_embeddings(embed, built)
-    texts = tuple(" | ".join(built.texts(place)) for place in range(len(built.classes)))
+    texts = tuple(" | ".join(built.texts(index)) for index in range(len(built.classes)))
     weights = torch.from_numpy(embeddings.weights).float()
-    return ClassTexts(weights, known, embeddings.encoded, prompts=texts, named=tuple(built.classes))
+    return ClassTexts(weights, described, embeddings.encoded, prompts=texts, named=tuple(built.classes))
 
 
 def class_prompts(dataset: str, classes: Sequence[str]) -> ClassPrompts | None:
@@ -151,7 +151,7 @@ def _sources(
     real = _real(dataset, prompts, folder)
     if isinstance(real, str):
         return None, real
-    like = next((real[one][0] for one in ("gpt3", "wiktionary", "wordnet") if one in real), None)
+    like = next((real[source][0] for source in ("gpt3", "wiktionary", "wordnet") if source in real), None)
     if like is None:
         return [], ""
     assert knowledge in CONTROLS, knowledge
@@ -164,9 +164,9 @@ def _others(like: KnowledgeSource, classes: Sequence[str]) -> KnowledgeSource:
     """What a source says of the class half the list away, among those that it knows."""
     from knowledge_prompts import StoredKnowledge
 
-    known = [name for name in classes if like.items(name)]
-    step = max(1, len(known) // 2)
-    moved = {name: list(like.items(known[(at + step) % len(known)])) for at, name in enumerate(known)}
+    described = [name for name in classes if like.items(name)]
+    step = max(1, len(described) // 2)
+    moved = {name: list(like.items(described[(at + step) % len(described)])) for at, name in enumerate(described)}
     return StoredKnowledge(moved, name="other-classes", whole=like.whole)
 
 
@@ -179,8 +179,8 @@ def _real(dataset: str, prompts: ClassPrompts, folder: Path | None) -> dict[str,
     if folder is None:
         return "no folder of knowledge was given (--knowledge-folder)"
     stored = {source.name: source for source in stored_sources(folder, dataset)}
-    found: dict[str, list[KnowledgeSource]] = {
+    by_source: dict[str, list[KnowledgeSource]] = {
         ours: [stored[one] for one in theirs if one in stored and any(stored[one].items(c) for c in prompts.classes)]
         for ours, theirs in _FILES.items()
     }
-    return {ours: sources for ours, sources in found.items() if sources}
+    return {ours: sources for ours, sources in by_source.items() if sources}

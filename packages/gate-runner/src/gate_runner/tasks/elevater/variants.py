@@ -71,12 +71,12 @@ _WITHOUT_PROBE = {
 """Task types that train nothing on the same pictures, and their metrics where those are not the benchmark's."""
 
 
-def variant(benchmark: Benchmark, said: str) -> Benchmark:
+def variant(benchmark: Benchmark, text: str) -> Benchmark:
     """A benchmark of image classification by ELEVATER's protocol, or without a probe.
 
     Args:
         benchmark: of one class for each image, or of several.
-        said: ``"knn"``, ``"image-retrieval"`` or ``"clustering"``, of one class for each image; or a `Variant`'s name;
+        text: ``"knn"``, ``"image-retrieval"`` or ``"clustering"``, of one class for each image; or a `Variant`'s name;
             behind that of knowledge ``auto`` stand the kinds among which it chooses, which are no part of the id:
             ``…auto:none+gpt3``.
 
@@ -88,11 +88,11 @@ def variant(benchmark: Benchmark, said: str) -> Benchmark:
         >>> variant(BENCHMARKS["digits"], "clustering").metrics
         ('ami', 'v_measure')
     """
-    if said in _WITHOUT_PROBE and benchmark.task == "image-classification":
-        title = f"{benchmark.title}, {said}"
-        metrics = _WITHOUT_PROBE[said] or benchmark.metrics
-        return replace(benchmark, id=f"{benchmark.id}@{said}", title=title, task=said, metrics=metrics, training={})
-    name, _, candidates = said.partition(":")
+    if text in _WITHOUT_PROBE and benchmark.task == "image-classification":
+        title = f"{benchmark.title}, {text}"
+        metrics = _WITHOUT_PROBE[text] or benchmark.metrics
+        return replace(benchmark, id=f"{benchmark.id}@{text}", title=title, task=text, metrics=metrics, training={})
+    name, _, candidates = text.partition(":")
     point = Variant.parse(name)
     cell = {**point._asdict(), "candidates": candidates.split("+") if candidates else ["none"]}
     words = {name: benchmark.training[name] for name in WORDS if benchmark.training.get(name)}

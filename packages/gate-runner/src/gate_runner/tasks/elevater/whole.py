@@ -41,9 +41,9 @@ class _Whole(nn.Module):
         self._made, self._projection = (encoder,), projection  # in a tuple: its weights are the module's
 
     def forward(self, images: Tensor) -> Tensor:
-        (made,) = self._made
-        prepared = made.prepare(images)
-        through = made.backbone if self._projection == "1p" and made.backbone is not None else made.image
+        (encoder,) = self._made
+        prepared = encoder.prepare(images)
+        through = encoder.backbone if self._projection == "1p" and encoder.backbone is not None else encoder.image
         scores: Tensor = self.head(through(prepared).float())
         return scores
 
@@ -131,7 +131,7 @@ def fit_whole(job: Job, variant: Variant, features: Features, weights: Tensor | 
             else:
                 scores = _scores(model.eval(), job.data.test.images)
         count = sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
-        kept = _kept(encoder, head, variant) if settings.save_heads else None
+        saved = _kept(encoder, head, variant) if settings.save_heads else None
     training = {
         "validated": trained.best_score,
         "trained_parameters": count,
@@ -140,7 +140,7 @@ def fit_whole(job: Job, variant: Variant, features: Features, weights: Tensor | 
         "short_classes": draw.short,
     }
     score = evaluate(metric, scores, features.test_labels, seed=job.seed, resamples=300)
-    return Fitted(score, scores, training, kept)
+    return Fitted(score, scores, training, saved)
 
 
 def _kept(encoder: Encoder, head: nn.Module, variant: Variant) -> KeptHead:
@@ -186,11 +186,11 @@ def _head(variant: Variant, seed: int, encoder: Encoder, features: Features, wei
 @torch.no_grad()
 def _untrained(head: nn.Module, features: Features, projection: str, rows: Tensor | None) -> Tensor:
     """The start's scores of training images, or (None) of the test images, from the kept features."""
-    seen = features.test if rows is None else features.train[rows]
+    features_of = features.test if rows is None else features.train[rows]
     if projection == "2p" and features.projection is not None:
-        seen = seen @ features.projection
+        features_of = features_of @ features.projection
     device = next(head.parameters()).device
-    return torch.as_tensor(head(seen.to(device))).cpu()
+    return torch.as_tensor(head(features_of.to(device))).cpu()
 
 
 @torch.no_grad()
