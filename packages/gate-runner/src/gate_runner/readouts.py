@@ -10,12 +10,12 @@ from gate_runner.errors import UsageError
 
 CHOICES = ("auto", "all", "last")
 """Words for read-outs: the one that validates best; all of them, scored side by side; the encoder's own output."""
-POOLINGS = ("cls", "mean", "cls+mean", "attentive")
+POOLINGS = ("cls", "mean", "cls+mean", "attentive", "places")
 NORMS = ("z", "l2", "ln")
 """Channels on the training split's scale; vectors of length 1; vectors of mean 0 and variance 1."""
 _CODE = r"float16|int8|binary|(?:dims|pca)[1-9]\d*"
 _FORM = re.compile(
-    r"block:[1-9]\d*/attentive|"
+    r"block:[1-9]\d*/(?:attentive|places)|"
     r"(?:last|before-projection|concat|(?:last\+)?block:[1-9]\d*/(?:cls|mean|cls\+mean))"
     rf"(?:/(?:z|l2|ln))?(?:/(?:{_CODE}))?"
 )
@@ -66,9 +66,9 @@ class Readout(NamedTuple):
         if not _FORM.fullmatch(text):
             raise UsageError(
                 f"{text!r} is no read-out; expected auto, all, last, before-projection, concat, block:N/attentive, "
-                "block:N/POOLING or last+block:N/POOLING with cls, mean or cls+mean; behind all but attentive /z, /l2, "
-                "/ln or nothing, and behind that /float16, /int8, /binary, /dimsK, /pcaK or nothing, e.g. block:9/mean "
-                "or last/l2/int8"
+                "block:N/places (of maps and boxes), block:N/POOLING or last+block:N/POOLING with cls, mean or "
+                "cls+mean; behind these /z, /l2, /ln or nothing, and behind that /float16, /int8, /binary, /dimsK, "
+                "/pcaK or nothing, e.g. block:9/mean or last/l2/int8"
             )
         where, *parts = text.split("/")
         pooling = parts.pop(0) if "block:" in where else ""

@@ -38,12 +38,14 @@ def load(spec: EncoderSpec) -> Encoder:
     if seed is not None:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            model = open_clip.create_model(spec.name, pretrained_image=False, pretrained_text=False)
+            model = open_clip.create_model(
+                spec.name, pretrained_image=False, pretrained_text=False, force_image_size=spec.pixels
+            )
     else:
         if spec.weights not in tags and not Path(spec.weights).is_file():
             raise unknown(f"weights of {spec.name} (neither a file nor a tag):", spec.weights, tags)
         try:
-            model = open_clip.create_model(spec.name, pretrained=spec.weights)
+            model = open_clip.create_model(spec.name, pretrained=spec.weights, force_image_size=spec.pixels)
         except Exception as error:
             reason = next(iter(str(error).splitlines()), "")
             raise EncoderError(

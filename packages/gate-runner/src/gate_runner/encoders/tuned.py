@@ -82,7 +82,9 @@ def open_clip_config(encoder: Encoder) -> dict[str, Any] | None:
     chosen = getattr(visual, "preprocess_cfg", {})
     resizing = {name: chosen[name] for name in ("interpolation", "resize_mode") if name in chosen}
     about = {"mean": list(encoder.mean), "std": list(encoder.std), **resizing}
-    return {"model_cfg": open_clip.get_model_config(spec.name), "preprocess_cfg": about}
+    model: Any = open_clip.get_model_config(spec.name)
+    model["vision_cfg"]["image_size"] = encoder.image_size
+    return {"model_cfg": model, "preprocess_cfg": about}
 
 
 def load_tuned(folder: Path | str, base: Any, *, spec: str | None = None, share: float = 1.0) -> Encoder:

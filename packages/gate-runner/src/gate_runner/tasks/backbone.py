@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from gate_data.request import SplitName
 from gate_runner.errors import EncoderError
 from gate_runner.features import EncodedRows, Kind, images_at
+from gate_runner.tasks import places
 from gate_runner.tasks.augmentation import Augmented
 from gate_runner.tasks.features import rows_of
 from gate_runner.tasks.recipes import augments
@@ -94,6 +95,8 @@ def make_backbone(job: Job, kind: Kind) -> Backbone:
 
 def _frozen(job: Job, kind: Kind) -> FrozenFeatures:
     """Every image through the encoder once."""
+    if kind == "patches" and job.training.get("readout", "last") != "last":
+        return places.backbone_of(job)
     with torch.no_grad():
         grid = job.encoder.encode_patches(job.data.train.images[:1]).grid if kind == "patches" else (1, 1)
         return FrozenFeatures(lambda name: rows_of(job, getattr(job.data, name), kind, name), grid=grid)

@@ -125,7 +125,8 @@ def choose_readout(job: Job, run: Run, screen: str) -> Outcome:
     if job.encoder.readouts().keys() == {"last"}:
         note = f"{job.encoder.spec} shows no blocks: its last output was taken"
     else:
-        judged = _screened(job, named(screen), joins="linear" in screen)
+        dense = screen.startswith("gate_runner.tasks.places:")
+        judged = named(screen)(job) if dense else _screened(job, named(screen), joins="linear" in screen)
     spent = time.process_time() - start
     joined = [name for name in judged if name.startswith("last+")]
     eligible = [LAST.name, *joined, *({CONCAT.name} & judged.keys())] if joined else list(judged)

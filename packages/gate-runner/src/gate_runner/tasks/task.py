@@ -246,10 +246,12 @@ class TaskType:
         Raises:
             UsageError: this task type takes no read-outs, or there is none of that form.
         """
-        from gate_runner.readouts import checked
+        from gate_runner.readouts import CHOICES, checked
 
         checked((readout,))
-        if not self.readouts or (readout.endswith("/attentive") and not self.weighs):
+        of_places = readout.endswith("/places")
+        fits = readout in CHOICES or of_places if "tasks.places" in self.readouts else not of_places
+        if not self.readouts or not fits or (readout.endswith("/attentive") and not self.weighs):
             shown = f" {readout}" if self.readouts else ""
             raise UsageError(f"--readout{shown} does not apply to {benchmark.id!r}, whose task type is {self.id!r}")
         sign = "," if "@" in benchmark.id else "@"
