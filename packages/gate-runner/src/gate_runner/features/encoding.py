@@ -143,7 +143,7 @@ def features_of_kind(encoder: Encoder, kind: str, images: UInt8[Tensor, "n 3 s s
     if kind.startswith("tokens:"):
         blocks, number = encoder.encode_blocks(images).blocks, int(kind.removeprefix("tokens:"))
         if number > len(blocks):
-            raise UsageError(f"encoder {encoder.spec!r} has {len(blocks)} blocks, so no block:{number}")
+            raise UsageError(f"encoder {encoder.spec!r} has {len(blocks)} blocks, so no block:{number}/attentive")
         return blocks[number - 1].places.float().cpu()
     return encoder.encode_backbone(images) if kind == "backbone" else encoder.encode_patches(images).tokens
 
