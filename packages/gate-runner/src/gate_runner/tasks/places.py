@@ -60,7 +60,9 @@ def worth(job: Job) -> dict[str, Judged]:
             with job.timed("encode"):
                 patches, blocks = job.encoder.encode_patches(images), job.encoder.encode_blocks(images).blocks
             read = {"last": (patches.tokens, patches.grid)}
-            read |= {f"block:{number}/places": (block.places, block.grid) for number, block in enumerate(blocks, start=1)}
+            read |= {
+                f"block:{number}/places": (block.places, block.grid) for number, block in enumerate(blocks, start=1)
+            }
             where = torch.rand(len(rows), _OF_EACH, 2, generator=generator)
             for name, (places, grid) in read.items():
                 cell = (where * torch.tensor(grid)).long()
