@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import torch
@@ -145,15 +146,14 @@ def tune_anchored(data: TuningData, *, linear: bool = False) -> Tuned:
         zero_shot = Candidate("zero_shot", blend=data.logit_scale)
         floor = trials.judge(zero_shot, data.logit_scale * trials.cosines).validation
         blends = BLENDS
-    forms = [False] if linear else _forms(data, unit)
-    for raw in forms:
-        space = _Space(data, data.features if raw else unit, raw=raw, spread=True)
-        free = trials.descend(space, (0.0,) if raw else blends)
-        if anchored and not raw:
+    spaces = [_Space(data, unit, raw=False, spread=True)] if linear else _spaces(data, unit)
+    for space in spaces:
+        free = trials.descend(space, (0.0,) if space.raw else blends)
+        if anchored and not space.raw:
             trials.descend(space, (), behind=free)
-        trials.solved(free, (0.0,) if raw else blends)
-        trials.discriminants(raw=raw)
-        trials.mean(raw=raw)
+        trials.solved(free, (0.0,) if space.raw else blends)
+        trials.discriminants(space)
+        trials.mean(raw=space.raw)
     if not data.several:
         if not linear:
             trials.cache()
@@ -259,9 +259,9 @@ class _Trials:
                     Candidate("cache", blend=blend, alpha=alpha, beta=beta), blend * self.cosines + alpha * scores
                 )
 
-    def discriminants(self, *, raw: bool) -> None:
+    def discriminants(self, space: _Space) -> None:
         """Shrinkage discriminant analysis, softened and blended with the texts."""
-        scores = discriminant_scores(self.data, self.features(raw=raw))
+        raw, scores = space.raw, space.discriminant
         if scores is None:
             return
         scores = scores[self.counted]
@@ -299,7 +299,7 @@ class _Space:
     """
 
     def __init__(self, data: TuningData, features: Tensor, *, raw: bool, spread: bool) -> None:
-        self.data, self.raw, self.spread = data, raw, spread
+        self.data, self.features, self.raw = data, features, raw
         folds = data.folds
         self.rows = folds[0].train if len(folds) == 1 else torch.arange(len(features))
         standard = standardisation(features[self.rows], spread=spread)
@@ -310,6 +310,11 @@ class _Space:
         z = standard(features[self.rows])
         self.problem = RidgeLogistic(z, data.targets(self.rows), several=data.several, weights=weights)
         self.held = [standard(features[fold.validation]) for fold in folds]
+
+    @cached_property
+    def discriminant(self) -> Tensor | None:
+        """A discriminant's scores of the validation rows, where there is one."""
+        return discriminant_scores(self.data, self.features)
 
     def text_products(self) -> Tensor:
         """Products of the standardised validation rows with the texts."""
@@ -339,12 +344,12 @@ class _Space:
             yield strength, self.scores(deltas)
 
     def solved(self, strengths: tuple[float, ...]) -> Iterator[tuple[float, Tensor]]:
-        """Some penalties, side by side, with the scores of the validation rows."""
-        folds = torch.arange(len(self.held)).repeat(len(strengths))
-        penalties = torch.tensor(strengths).repeat_interleave(len(self.held)) / self.data.classes
-        solutions = self.problem.solve(penalties, folds, steps=SOLVED_STEPS).view(len(strengths), len(self.held), -1)
-        for strength, deltas in zip(strengths, solutions, strict=True):
-            yield strength, self.scores(deltas.view(len(self.held), self.data.classes, -1))
+        """Some penalties, each solved from the stronger one's solution, with the scores of the validation rows."""
+        folds, deltas = len(self.held), None
+        for strength in strengths:
+            penalties = torch.full((folds,), strength / self.data.classes)
+            deltas = self.problem.solve(penalties, torch.arange(folds), deltas, steps=SOLVED_STEPS)
+            yield strength, self.scores(deltas)
 
     def scores(self, deltas: Tensor) -> Tensor:
         """Of the validation rows, each by its fold's weights."""
@@ -360,25 +365,34 @@ def _path(problem: RidgeLogistic, classes: int, folds: int = 1) -> Iterator[tupl
         yield strength, deltas
 
 
-def _forms(data: TuningData, unit: Tensor) -> list[bool]:
-    """Which forms of the features are tried: at length 1 (False), as they come (True), or both.
+def _spaces(data: TuningData, unit: Tensor) -> list[_Space]:
+    """Features at length 1, as they come, or both, by which of them ridge regressions and discriminants do better on.
 
-    The length may tell classes apart, or hide them: both are tried where neither is two standard errors behind the
-    other in ridge regressions of the labels, or in discriminants. With texts, features at length 1 always are.
+    The length may tell classes apart, or hide them. Where ridge regressions that leave each image out are within two
+    standard errors of one another, discriminants decide. Features as they come are tried where they are not behind
+    (with texts, which are compared with features at length 1: where they are ahead), those at length 1 where they are
+    not two standard errors behind.
     """
+    at_length_1 = _Space(data, unit, raw=False, spread=True)
     lengths = data.features.norm(dim=1)
     if float(lengths.std(correction=0)) <= SAME_LENGTH * float(lengths.mean()):
-        return [False]
-    forms = (unit, data.features)
-    looks = [_Space(data, form, raw=bool(raw), spread=True).look() for raw, form in enumerate(forms)]
-    level = [look >= max(looks) - 2 * RIVALS * _slack(max(looks), len(unit)) for look in looks]
-    rows, counted = data.validation_rows(), data.valid_mask()
-    discriminants = [discriminant_scores(data, form) for form in forms]
-    metrics = [data.score(scores[counted], rows[counted]) for scores in discriminants if scores is not None]
-    if metrics:
-        near = [metric >= max(metrics) - 2 * RIVALS * _slack(max(metrics), len(rows)) for metric in metrics]
-        level = near if all(level) else [a or b for a, b in zip(level, near, strict=True)]
-    return [raw for raw in (False, True) if level[raw] or (not raw and data.class_embeddings is not None)]
+        return [at_length_1]
+    spaces = (at_length_1, _Space(data, data.features, raw=True, spread=True))
+    gap = _gap([space.look() for space in spaces], len(unit))
+    discriminants = [space.discriminant for space in spaces]
+    if abs(gap) <= RIVALS and discriminants[0] is not None:
+        counted = data.valid_mask()
+        rows = data.validation_rows()[counted]
+        gap = _gap([data.score(scores[counted], rows) for scores in discriminants if scores is not None], len(rows))
+    anchored = data.class_embeddings is not None
+    tried = anchored or gap <= RIVALS, gap > RIVALS if anchored else gap >= 0
+    return [space for space, try_it in zip(spaces, tried, strict=True) if try_it]
+
+
+def _gap(metrics: list[float], samples: int) -> float:
+    """By how many standard errors the second metric is above the first."""
+    difference, error = metrics[1] - metrics[0], 2 * _slack(max(metrics), samples)
+    return difference / error if error else math.copysign(math.inf, difference) if difference else 0.0
 
 
 def _slack(value: float, samples: int) -> float:

@@ -92,7 +92,9 @@ class RidgeLogistic:
             loss = total.log().add_(top).squeeze(2) - true_scores
             p.div_(total)
         values = (weights * loss).sum(0) + 0.5 * penalties * delta.square().sum((1, 2))
-        spread = ((p.sum(2) - p.square().sum(2)) * weights).sum(0).div_(k).clamp_min_(1e-7)
+        squares = torch.linalg.vector_norm(p, dim=2).square_()
+        sums = p.sum(2) if self.several else 1.0
+        spread = ((sums - squares) * weights).sum(0).div_(k).clamp_min_(1e-7)
         inverse = (self.moments * spread[:, None] + penalties[:, None]).reciprocal_()
         residual = p.sub_(self.targets[:, None]).mul_(weights[:, :, None]).view(-1, problems * k)
         gradient = (residual.T @ self.z).view(problems, k, r).add_(delta * penalties[:, None, None])
@@ -178,14 +180,16 @@ def lbfgs(
             direction += (factor - _dot(change, direction) * share) * move
         slope = _dot(gradient, direction).flatten()
         moving = (slope > 0) & (_length(direction) > tolerance * _length(x).clamp_min(1e-3))
-        length, trial_value = torch.ones_like(value), value
+        length = torch.ones_like(value)
+        trial = x - direction
+        trial_value, trial_gradient, trial_inverse = function(trial, rows)
         while True:
-            trial = x - length[:, None, None] * direction
-            trial_value, trial_gradient, trial_inverse = function(trial, rows)
-            short = ~moving | (trial_value <= value - 1e-4 * length * slope) | (length < 1e-4)
-            if bool(short.all()):
+            long = moving & (trial_value > value - 1e-4 * length * slope) & (length >= 1e-4)
+            if not bool(long.any()):
                 break
-            length = torch.where(short, length, 0.5 * length)
+            length[long] *= 0.5
+            trial[long] = x[long] - length[long, None, None] * direction[long]
+            trial_value[long], trial_gradient[long], trial_inverse[long] = function(trial[long], rows[long])
         moving &= trial_value <= value  # otherwise there is no progress within the working precision
         if not bool(moving.any()):
             break
