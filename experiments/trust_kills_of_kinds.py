@@ -37,6 +37,8 @@ from PIL import Image
 from trust_kills import RESULTS
 from trust_kills import content as content_of_run
 
+SAID = Path(tempfile.gettempdir()) / "trust_kills_of_kinds.log"
+"""What the processes print, for whoever looks into a fault."""
 PACKAGES = Path(__file__).parents[1] / "packages"
 
 
@@ -385,12 +387,13 @@ def lived(work: Callable[[], object], seconds: float | None = None) -> int:
     pid = os.fork()
     if pid == 0:
         warnings.simplefilter("ignore")
+        said = os.open(SAID, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         for stream in (1, 2):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
+            os.dup2(said, stream)
         try:
             work()
         except BaseException:  # noqa: BLE001 - the parent sees the status, and a person the reason
-            Path(tempfile.gettempdir(), "trust_kills_of_kinds.txt").write_text(traceback.format_exc())
+            traceback.print_exc()
             os._exit(3)
         os._exit(0)
     if seconds is not None:

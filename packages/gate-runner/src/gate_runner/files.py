@@ -14,8 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gate_data.readers.limits import within
-from gate_data.readers.source import refuse_special
+from gate_data.readers.limits import refuse_special, within
 from gate_runner.errors import StorageError, UsageError
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from gate_data.errors import DataError
-from gate_data.readers.limits import within
+from gate_data.readers.limits import refuse_special, within
 
 _LOCK = threading.Lock()
 
@@ -47,6 +47,7 @@ def members(archive: str | Path) -> Mapping[str, Entry]:
         (['inside/b.txt'], b'text')
     """
     path = Path(archive)
+    refuse_special(path)
     with _reading(path):
         stat = path.stat()
         with _LOCK:

@@ -13,9 +13,9 @@ import numpy as np
 from PIL import Image
 
 from gate_data.errors import DataError, MissingExtraError
-from gate_data.readers.limits import within
+from gate_data.readers.limits import refuse_special, within
 from gate_data.readers.matlab import check
-from gate_data.readers.source import File, Stored, described, read_bytes, refuse_special
+from gate_data.readers.source import File, Stored, described, read_bytes
 
 _LOCK = threading.Lock()
 """HDF5's library takes one call at a time."""

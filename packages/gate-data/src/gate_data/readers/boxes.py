@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from xml.parsers import expat
 
 from gate_data.errors import DataError
-from gate_data.readers.source import refuse_special
+from gate_data.readers.limits import refuse_special
 from gate_data.readers.tables import Row, by_id, read_json, records
 
 _WIDEST = 2**31 - 1

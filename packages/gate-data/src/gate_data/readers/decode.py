@@ -16,7 +16,8 @@ from PIL import Image, ImageCms, ImageOps, UnidentifiedImageError, features
 from gate_data.errors import DataError, UsageError
 from gate_data.readers.dicom import dicom_picture, is_dicom
 from gate_data.readers.large import fitting
-from gate_data.readers.source import Cut, File, Member, Source, Stored, described, read_bytes, refuse_special
+from gate_data.readers.limits import refuse_special
+from gate_data.readers.source import Cut, File, Member, Source, Stored, described, read_bytes
 
 _LOG = logging.getLogger(__name__)
 

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
-from gate_data.readers.limits import within
-from gate_data.readers.source import refuse_special
+from gate_data.readers.limits import refuse_special, within
 
 _PIECE = 1 << 20
 _BLANK = " \t\n\r"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import stat as status
+from pathlib import Path
 
 from gate_data.errors import DataError
 
@@ -35,6 +37,16 @@ def within(size: int, unit: str, name: str, times: int = 1) -> None:
     limit = times * most(unit)
     if size > limit:
         raise DataError(f"{name} has {size:,} {unit}, more than {limit:,}; {variable(unit)} sets another limit")
+
+
+def refuse_special(path: Path) -> None:
+    """Refuse a pipe, socket or device, which is waited for without end."""
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):
+        return  # opening it says what is wrong
+    if not (status.S_ISREG(mode) or status.S_ISDIR(mode)):
+        raise DataError(f"{path} is no file that holds data, but a pipe, socket or device")
 
 
 def variable(unit: str) -> str:

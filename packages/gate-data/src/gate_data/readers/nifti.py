@@ -11,8 +11,7 @@ import numpy as np
 from jaxtyping import Float, Shaped
 
 from gate_data.errors import DataError, MissingExtraError
-from gate_data.readers.limits import most, within
-from gate_data.readers.source import refuse_special
+from gate_data.readers.limits import most, refuse_special, within
 
 
 def volume(path: Path) -> Shaped[np.ndarray, "x y z"]:

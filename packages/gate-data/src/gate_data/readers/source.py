@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import stat as status
 from pathlib import Path
 from typing import NamedTuple
 
 from gate_data.errors import DataError
 from gate_data.readers import archives
-from gate_data.readers.limits import within
+from gate_data.readers.limits import refuse_special, within
 
 
 class Member(NamedTuple):
@@ -125,16 +124,6 @@ def read_text(path: Path) -> str:
         raise DataError(f"{path} cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise DataError(f"{path} is no UTF-8 text: {error}") from error
-
-
-def refuse_special(path: Path) -> None:
-    """Refuse a pipe, socket or device, which is waited for without end."""
-    try:
-        mode = path.stat().st_mode
-    except (OSError, ValueError):
-        return  # opening it says what is wrong
-    if not (status.S_ISREG(mode) or status.S_ISDIR(mode)):
-        raise DataError(f"{path} is no file that holds data, but a pipe, socket or device")
 
 
 def stamp(source: Source) -> str:

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 
 from gate_data.errors import DataError, MissingExtraError
 from gate_data.readers.json_lists import entries
-from gate_data.readers.limits import within
-from gate_data.readers.source import refuse_special
+from gate_data.readers.limits import refuse_special, within
 
 csv.field_size_limit(2**24)
 _AT_ONCE = 256

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from gate_data.readers.source import refuse_special
+from gate_data.readers.limits import refuse_special
 from gate_runner.encoders.spec import EncoderSpec, parse_spec
 from gate_runner.errors import DataError, EncoderError, UsageError
 

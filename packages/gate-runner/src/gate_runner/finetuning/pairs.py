@@ -166,7 +166,7 @@ def _said_in(shard: Path, key: str, parts: dict[str, str]) -> tuple[str, Texts]:
     if "json" in parts:
         try:
             about = json.loads(read(shard, parts["json"]))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise DataError(f"{shard}, sample {key!r}: {parts['json']} is no JSON: {error}") from error
         about = about if isinstance(about, dict) else {}
     caption = read(shard, parts["txt"]).decode("utf-8", "replace") if "txt" in parts else about.get("caption")

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gate_data.readers.source import refuse_special
+from gate_data.readers.limits import refuse_special
 from gate_runner.__about__ import __version__
 from gate_runner.errors import DataError, EncoderError, UsageError
 from gate_runner.files import write_folder

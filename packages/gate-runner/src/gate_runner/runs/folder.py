@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from gate_data.ragged import Outcomes, Ragged
-from gate_data.readers.source import refuse_special
+from gate_data.readers.limits import refuse_special
 from gate_runner.encoders.spec import agree
 from gate_runner.errors import DataError, UsageError
 from gate_runner.files import held, read_arrays, write

@@ -271,6 +271,8 @@ class NgramIndex:
         lists = sorted((post[start[b] : start[b + 1]] for b in buckets.tolist()), key=len)
         rarest = _PER_EDIT * most + 1
         names, hits = np.unique(np.concatenate(lists[:rarest]), return_counts=True)
+        if len(names) and not 0 <= names[0] <= names[-1] < len(length):
+            raise FolderError(DAMAGED)
         near = np.abs(length[names].astype(np.int64) - len(asked)) <= most
         names, missed = names[near], rarest - hits[near]
         for other in lists[rarest:]:
