@@ -5,6 +5,7 @@ The folders are those that the packages' tests write, in the layouts of the data
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
 import shutil
@@ -25,7 +26,9 @@ TEXTS = {".json", ".jsonl", ".csv", ".tsv", ".txt", ".toml", ".yaml", ".xml", ".
 """Endings of what is mutated; the others have readers of their own."""
 
 
-def of_files(folder: Path, read: Callable[[], object], names: set[str] = TEXTS) -> tuple[list[bytes], Read]:
+def of_files(
+    folder: Path, read: Callable[[], object], names: set[str] = TEXTS, *, of_equal_length: bool = False
+) -> tuple[list[bytes], Read]:
     """Wholes are a file's number and its content, so that a splice may write one file's content into another."""
     files = sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix in names)
     whole = [path.read_bytes() for path in files]
@@ -37,10 +40,30 @@ def of_files(folder: Path, read: Callable[[], object], names: set[str] = TEXTS) 
         changed.clear()
         at = content[0] % len(files) if content else 0
         changed.add(at)
-        files[at].write_bytes(content[1:])
+        changed_to = content[1:]
+        if of_equal_length:  # another length is refused before anything is read
+            changed_to = (changed_to + whole[at])[: len(whole[at])]
+        files[at].write_bytes(changed_to)
         return read()
 
     return [bytes([number]) + text for number, text in enumerate(whole) if len(text) < 20_000 and number < 256], parse
+
+
+def each(*calls: Callable[[], object]) -> Callable[[], object]:
+    """Each reader by itself, so that one which refuses does not keep the others from reading."""
+
+    def read() -> object:
+        refused: Exception | None = None
+        for call in calls:
+            try:
+                call()
+            except (ValueError, FileNotFoundError) as error:
+                refused = error
+        if refused is not None:
+            raise refused
+        return None
+
+    return read
 
 
 def tests_of(package: str, name: str) -> ModuleType:
@@ -246,22 +269,15 @@ def eqben_forms(place: Path) -> tuple[list[bytes], Read]:
     steps = [{"segment": [0, 9], "id": 0, "sentence": "cut the onion"}]
     (folder / "youcook2.json").write_text(json.dumps({"database": {"v": {"annotations": steps, "duration": 9.5}}}))
 
-    def read() -> object:
-        def tried(one: Callable[[], object]) -> object:
-            try:
-                return one()
-            except (ValueError, FileNotFoundError):
-                return None
-
-        calls: tuple[Callable[[], object], ...] = (
+    return of_files(
+        folder,
+        each(
             lambda: list(read_any(folder / "pictures")),
             lambda: read_votes(folder / "votes.json"),
             lambda: read_gebc(folder / "gebc.json"),
             lambda: read_youcook2(folder / "youcook2.json"),
-        )
-        return [tried(one) for one in calls]
-
-    return of_files(folder, read)
+        ),
+    )
 
 
 def oven_project(place: Path) -> tuple[list[bytes], Read]:
@@ -277,6 +293,23 @@ def oven_project(place: Path) -> tuple[list[bytes], Read]:
         return list(base), open_name_index(folder / "names", base).link(["Wood", "Duc"], k=2)
 
     return of_files(folder, read)
+
+
+def oven_index(place: Path) -> tuple[list[bytes], Read]:
+    """The arrays of names' indexes, whose digests nobody asks for when a folder is opened: searched by numba's loop."""
+    from oven_retrieval import Entity, build_kb, build_name_index, open_name_index
+
+    folder = fresh(place, "index")
+    kb = build_kb([Entity(f"Q{n}", f"thing {n % 7} of {n}", aliases=(f"a{n}",)) for n in range(40)], folder / "kb")
+    build_name_index(kb, folder / "names")
+
+    def read() -> object:
+        linker = open_name_index(folder / "names", kb)
+        linker.typos = True
+        return linker.link([*(f"thing {n}" for n in range(5)), "thnig"], k=3)
+
+    read()  # compiled once, in the process that the children are forked from
+    return of_files(folder / "names", read, {".bin"}, of_equal_length=True)
 
 
 def oven_cards(place: Path) -> tuple[list[bytes], Read]:
@@ -295,23 +328,21 @@ def oven_cards(place: Path) -> tuple[list[bytes], Read]:
     (folder / "templates.json").write_text(json.dumps({"what": "What is {}?"}))
     (folder / "sizes.json").write_text(json.dumps([{"entities": 100, "recall": 0.5}]))
     (folder / "calibration.json").write_text(json.dumps({"kind": "names", "wanted": 0.9, "weights": [1, 2], "x": 1}))
-    calls: dict[str, Callable[[], object]] = {
-        "model.json": lambda: read_config(folder), MANIFEST: lambda: ShardLayout.read(folder),
-        "templates.json": lambda: read_templates(folder / "templates.json"),
-        "sizes.json": lambda: read_sizes(folder / "sizes.json"),
-        "calibration.json": lambda: Calibration.read(folder / "calibration.json"),
-    }  # fmt: skip
 
-    def read() -> object:
-        refused = 0
-        for call in calls.values():
-            try:
-                call()
-            except (ValueError, FileNotFoundError, ShardError):
-                refused += 1
-        return refused
+    def shards() -> None:
+        with contextlib.suppress(ShardError):
+            ShardLayout.read(folder)
 
-    return of_files(folder, read)
+    return of_files(
+        folder,
+        each(
+            lambda: read_config(folder),
+            shards,
+            lambda: read_templates(folder / "templates.json"),
+            lambda: read_sizes(folder / "sizes.json"),
+            lambda: Calibration.read(folder / "calibration.json"),
+        ),
+    )
 
 
 def eevee_files(place: Path) -> tuple[list[bytes], Read]:
@@ -325,14 +356,13 @@ def eevee_files(place: Path) -> tuple[list[bytes], Read]:
     toy = eevee.Outcomes("toy", tuple(f"m{i}" for i in range(12)), tuple(f"i{j}" for j in range(60)), values)
     eevee.choose_items({"toy": toy}, count=5).to_json(folder / "items.json")
 
-    def read() -> object:
-        try:
-            chosen = eevee.read_selection(folder / "chosen.json", table)
-        except (ValueError, FileNotFoundError):
-            chosen = None
-        return chosen, eevee.read_items(folder / "items.json")
-
-    return of_files(folder, read)
+    return of_files(
+        folder,
+        each(
+            lambda: eevee.read_selection(folder / "chosen.json", table),
+            lambda: eevee.read_items(folder / "items.json"),
+        ),
+    )
 
 
 def runner_configurations(place: Path) -> tuple[list[bytes], Read]:
@@ -353,14 +383,7 @@ def runner_configurations(place: Path) -> tuple[list[bytes], Read]:
         held = read_configuration(path)
         return make_request(list(held.names), held.encoder or "micro-clip", settings=Settings().changed(**held.options))
 
-    def read() -> object:
-        try:
-            first = one(folder / "run.toml")
-        except ValueError:
-            first = None
-        return first, one(folder)
-
-    return of_files(folder, read)
+    return of_files(folder, each(lambda: one(folder / "run.toml"), lambda: one(folder)))
 
 
 def runner_weights(place: Path) -> tuple[list[bytes], Read]:
@@ -406,21 +429,52 @@ def runner_own_folders(place: Path) -> tuple[list[bytes], Read]:
         originals = originals_from(own, folder / name)
         return originals.parts(folder) if originals.parts is not None else None
 
-    calls: tuple[Callable[[], object], ...] = (
-        lambda: whole("table.toml"), lambda: whole("boxes.toml"), lambda: guess(folder / "coco.json"),
-        lambda: guess(folder / "all.csv"), lambda: names_from_file(folder / "words.json", ["x", "y"]),
+    return of_files(
+        folder,
+        each(
+            lambda: whole("table.toml"), lambda: whole("boxes.toml"), lambda: guess(folder / "coco.json"),
+            lambda: guess(folder / "all.csv"), lambda: names_from_file(folder / "words.json", ["x", "y"]),
+        ),
     )  # fmt: skip
 
-    def read() -> object:
-        refused = 0
-        for call in calls:
-            try:
-                call()
-            except (ValueError, FileNotFoundError):
-                refused += 1
-        return refused
 
-    return of_files(folder, read)
+def runner_layouts(place: Path) -> tuple[list[bytes], Read]:
+    """Others' layouts, one of each: YOLO, VOC, class maps, COCO, `imagefolder`, what `datasets` saved; looked at."""
+    from gate_data.own import guess
+
+    folder = fresh(place, "layouts")
+    for name in (
+        "yolo/images",
+        "voc/JPEGImages",
+        "maps/images",
+        "maps/masks",
+        "coco/images",
+        "imagefolder/train",
+        "saved",
+    ):
+        (folder / name).mkdir(parents=True)
+        for letter in "abcd":
+            Image.new("L" if name == "maps/masks" else "RGB", (9, 7), 1).save(folder / name / f"{letter}.png")
+    coco = {"images": [{"id": 1, "file_name": "a.png"}], "categories": [{"id": 1, "name": "c"}],
+            "annotations": [{"id": 1, "image_id": 1, "category_id": 1, "bbox": [1, 1, 3, 3]}]}  # fmt: skip
+    features = {"image": {"_type": "Image"}, "label": {"_type": "ClassLabel", "names": ["a"]}}
+    texts = {
+        "yolo/data.yaml": "path: .\ntrain: images\nval: images\nnames: {0: cat, 1: dog}\n",
+        "yolo/labels/a.txt": "1 .5 .5 .2 .2\n", "yolo/classes.txt": "cat\ndog\n",
+        "voc/Annotations/a.xml": "<annotation><filename>a.png</filename><object><name>cat</name><bndbox><xmin>1</xmin>"
+        "<ymin>1</ymin><xmax>3</xmax><ymax>4</ymax></bndbox></object></annotation>",
+        "voc/ImageSets/Main/train.txt": "a\nb\n", "voc/ImageSets/Main/test.txt": "c\n",
+        "maps/class_dict.csv": "name,r,g,b\ncat,1,1,1\n", "maps/classes.txt": "cat\ndog\n",
+        "coco/annotations.json": json.dumps(coco),
+        "imagefolder/train/metadata.csv": "file_name,label\na.png,x\nb.png,y\n",
+        "saved/dataset_info.json": json.dumps({"features": features}),
+        "saved/state.json": '{"_data_files": [{"filename": "data.arrow"}]}',
+    }  # fmt: skip
+    for name, text in texts.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    layouts = sorted(path for path in folder.iterdir())
+    return of_files(folder, each(*(partial(guess, path) for path in layouts)))
 
 
 def knowledge_files(place: Path) -> tuple[list[bytes], Read]:
@@ -436,23 +490,15 @@ def knowledge_files(place: Path) -> tuple[list[bytes], Read]:
     )
     (folder / "answers.jsonl").write_text(json.dumps({"key": "k", "answer": "A bird."}) + "\n")
     made = ClassPrompts("birds", ["a {}."], ["owl", "hen"])
-    calls: tuple[Callable[[], object], ...] = (
-        lambda: load_class_prompts(folder / "own.json"),
-        lambda: [one.items("owl") for one in named_sources(f"glip={folder / 'glip.yaml'}", made)],
-        lambda: [one.items("owl") for one in named_sources(f"wiktionary={folder / 'dump.jsonl'}", made)],
-        lambda: [_answer_of(folder, 1, line) for line in (folder / "answers.jsonl").read_bytes().splitlines()],
+    return of_files(
+        folder,
+        each(
+            lambda: load_class_prompts(folder / "own.json"),
+            lambda: [one.items("owl") for one in named_sources(f"glip={folder / 'glip.yaml'}", made)],
+            lambda: [one.items("owl") for one in named_sources(f"wiktionary={folder / 'dump.jsonl'}", made)],
+            lambda: [_answer_of(folder, 1, line) for line in (folder / "answers.jsonl").read_bytes().splitlines()],
+        ),
     )
-
-    def read() -> object:
-        refused = 0
-        for call in calls:
-            try:
-                call()
-            except (ValueError, FileNotFoundError):
-                refused += 1
-        return refused
-
-    return of_files(folder, read)
 
 
 GATE = (
@@ -476,11 +522,13 @@ FOLDERS: dict[str, tuple[Made, float]] = {
     **{f"gate-data: {name}": (partial(data_set, _NAMES.get(name, name), name), 2) for name in GATE.split()},
     **{f"gate-data: {name} of ELEVATER": (partial(data_set, name, "icinw"), 2) for name in ICINW.split()},
     "gate-data: own folders": (runner_own_folders, 10),
+    "gate-data: layouts": (runner_layouts, 20),
     **{f"eqben-builder: suite {name}": (partial(suite, name, write), 2) for name, write in _SUITES.items()},
     "eqben-builder: builds": (eqben_build, 3),
     "eqben-builder: journals": (eqben_journal, 10),
     "eqben-builder: forms, votes, videos": (eqben_forms, 5),
     "oven-retrieval: projects": (oven_project, 5),
+    "oven-retrieval: arrays of an index": (oven_index, 20),
     "oven-retrieval: cards of models, shards, calibrations": (oven_cards, 10),
     "eevee: selections and items": (eevee_files, 10),
     "gate-runner: configurations": (runner_configurations, 5),

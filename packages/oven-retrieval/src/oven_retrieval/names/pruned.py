@@ -89,8 +89,10 @@ class PrunedIndex:
         ends = np.array([len(hashes)] if len(queries) == 1 else list(accumulate(map(len, queries))), np.int64)
         reached = allowed is None and (k == 1 or self._one_name_each)
         loops = compiled_loops()
+        if allowed is not None and len(allowed) != len(self._impacts.owner):
+            raise FolderError(DAMAGED)
         *columns, too_long = loops.search(hashes, ends, *self.arrays, _ALL if allowed is None else allowed, reached, k)
-        if too_long == loops.DAMAGE or (allowed is not None and len(allowed) != len(self._impacts.owner)):
+        if too_long == loops.DAMAGE:
             raise FolderError(DAMAGED)
         hits = Hits(*columns)
         if not too_long and self.prunes:
@@ -98,7 +100,10 @@ class PrunedIndex:
         long = np.flatnonzero(hits.rows[:, 0] == loops.TOO_LONG) if self.prunes else np.arange(len(queries))
         for number in long.tolist():
             end = int(ends[number])
-            rows, scores = self._score_all(hashes[end - len(queries[number]) : end], k, allowed)
+            try:
+                rows, scores = self._score_all(hashes[end - len(queries[number]) : end], k, allowed)
+            except IndexError:  # what NumPy says of places that are not there
+                raise FolderError(DAMAGED) from None
             hits.rows[number, : len(rows)], hits.scores[number, : len(rows)] = rows, scores
             hits.rows[number, len(rows) :] = -1
         return hits
@@ -123,6 +128,8 @@ class PrunedIndex:
         of = np.repeat(np.arange(len(token)), size)
         at = np.arange(len(of)) + np.repeat(index.start[token] - (np.cumsum(size) - size), size)
         docs = unpack(index.records[index.post_record[at]])[0]
+        if not 0 <= docs.min(initial=0) <= docs.max(initial=0) < len(index.owner):
+            raise IndexError
         sums: Float = np.bincount(docs, weights=index.post_impact[at] * weight[of]).astype(np.float64)
         sharing = np.unique(docs if allowed is None else docs[allowed[docs]])
         return best_entities(
