@@ -441,3 +441,17 @@ def test_heic_is_read_with_its_extra(tmp_path: Path) -> None:
     _, data, _ = read(tmp_path)
     assert sum(sizes(data)) == 10
     assert data.train.images[0:1].float().std() > 0
+
+
+def test_a_limit_below_the_classes_says_what_it_leaves(tmp_path: Path) -> None:
+    for split in ("train", "test"):
+        for label in range(12):
+            picture(tmp_path / split / f"class{label}" / "a.png", label)
+            picture(tmp_path / split / f"class{label}" / "b.png", label + 50)
+    path = tmp_path / "benchmark.toml"
+    write_benchmark(guess(tmp_path).values, path)
+    few = originals_of(path).load(tmp_path, DataRequest(size=16, limit=4))
+    unseen = len({*few.test.targets.tolist()} - {*few.train.targets.tolist()})
+    assert unseen > 0
+    assert f"limit 4 leaves 4 classes in training; {unseen} of 4 in test are never trained" in few.note
+    assert "limit" not in originals_of(path).load(tmp_path, DataRequest(size=16, limit=12)).note

@@ -168,7 +168,7 @@ def to_data(parts: Parts, form: Form, request: DataRequest, where: str) -> Data:
 
     lists = splits_of(parts, form, where)
     note = request.compared(parts.note, *counted(parts), len(parts.classes))
-    splits = []
+    splits, targets = [], {}
     for name, samples in lists.items():
         chosen = _chosen(samples, form, request.limit)
         clips = [sample.source[0] for sample in chosen if isinstance(sample.source[0], Clip)] if form.probed else []
@@ -181,7 +181,19 @@ def to_data(parts: Parts, form: Form, request: DataRequest, where: str) -> Data:
             chosen, remark = readable(chosen, _pictures(chosen, form, request.size), name)
             note = "; ".join(filter(None, [note, remark]))
         splits.append(_split(chosen, form, request.size))
+        targets[name] = {sample.target for sample in chosen}
+    if request.limit is not None and form.target == "class" and form.trained and not form.few_shot:
+        note = "; ".join(filter(None, [note, _untrained(targets["train"], targets["test"], request.limit)]))
     return Data(splits[0], splits[1], splits[2], parts.classes, note)
+
+
+def _untrained(trained: set[Any], tested: set[Any], limit: int) -> str:
+    """What a limit does to data of more classes than it lets through."""
+    lacking = len(tested - trained)
+    if not lacking:
+        return ""
+    start = f"limit {limit:,} leaves {len(trained):,} classes in training"
+    return f"{start}; {lacking:,} of {len(tested):,} in test are never trained"
 
 
 def counted(parts: Parts) -> tuple[int, int]:
