@@ -37,20 +37,20 @@ def question(rng: np.random.Generator, scene: Scene) -> tuple[str, int]:
         subject = scene.items[int(rng.integers(len(scene.items)))]
         shape, colour = subject.shape, subject.colour
     by_colour = rng.random() < 0.5
-    what = f"{colour} objects" if by_colour else PLURALS[shape]
+    noun = f"{colour} objects" if by_colour else PLURALS[shape]
     single = f"{colour} object" if by_colour else shape
     matches: Callable[[Item], bool] = (lambda i: i.colour == colour) if by_colour else (lambda i: i.shape == shape)
     count, total = sum(map(matches, scene.items)), len(scene.items)
     if kind == 0:
-        return f"how many {what} are there ?", count
+        return f"how many {noun} are there ?", count
     if kind == 1:
-        return f"subtract all {what} . how many objects are left ?", total - count
+        return f"subtract all {noun} . how many objects are left ?", total - count
     room = len(ANSWERS) - 1
     if kind == 2:
         extra = int(rng.integers(1, min(3, room - total) + 1))
-        return f"add {_counted(extra, single, what)} . how many objects are there ?", total + extra
+        return f"add {_counted(extra, single, noun)} . how many objects are there ?", total + extra
     extra = int(rng.integers(1, min(3, room - count) + 1))
-    return f"add {_counted(extra, single, what)} . how many {what} are there ?", count + extra
+    return f"add {_counted(extra, single, noun)} . how many {noun} are there ?", count + extra
 
 
 def clevr_math(request: DataRequest) -> Data:

@@ -60,8 +60,8 @@ def lot(request: DataRequest) -> Data[Objects]:
             for column in range(columns):
                 if rng.random() < 0.3:
                     continue
-                x, y = ((place + 0.5) / count + rng.uniform(-0.04, 0.04)
-                        for place, count in ((column, columns), (row, rows)))  # fmt: skip
+                x, y = ((position + 0.5) / count + rng.uniform(-0.04, 0.04)
+                        for position, count in ((column, columns), (row, rows)))  # fmt: skip
                 label = int(rng.integers(2))
                 colour = str(rng.choice(("white", "cyan", "orange", "purple")))
                 radius = float(rng.uniform(0.1, 0.14))
@@ -76,17 +76,17 @@ def lot(request: DataRequest) -> Data[Objects]:
 def stars(request: DataRequest) -> Data[Objects]:
     """One class: stars and rings among other shapes, on grass, water or sand."""
     rows, columns = coordinates()
-    wanted = ("star", "ring")
+    counted = ("star", "ring")
 
     def picture(rng: np.random.Generator) -> _Pictured:
         scene = sample_scene(rng, (1, 4), max_overlap=0.0)
         ground = int(rng.integers(3))
         pitch, tint = (14, 24, 5)[ground], ((0.6, 1.2, 0.5), (0.5, 0.8, 1.4), (1.2, 1.1, 0.6))[ground]
         waves = 0.28 + 0.08 * np.sin(2 * np.pi * pitch * (rows + rng.uniform(-0.4, 0.4) * columns))
-        labels = [wanted.index(item.shape) if item.shape in wanted else -1 for item in scene.items]
+        labels = [counted.index(item.shape) if item.shape in counted else -1 for item in scene.items]
         return _Pictured(scene, labels, np.clip(waves[..., None] * np.array(tint), 0, 1))
 
-    return _made("odinw-stars", request, picture, wanted)
+    return _made("odinw-stars", request, picture, counted)
 
 
 def _made(
@@ -113,13 +113,13 @@ def _made(
 
 def _boxes(visible: np.ndarray, labels: Sequence[int]) -> dict[str, list[object]]:
     """The box around the visible pixels of each item that is asked for; ``area`` counts these pixels."""
-    found: dict[str, list[object]] = {"box": [], "label": [], "area": []}
-    for place, label in enumerate(labels):
-        mine = visible == place + 1
+    columns: dict[str, list[object]] = {"box": [], "label": [], "area": []}
+    for index, label in enumerate(labels):
+        mine = visible == index + 1
         if label < 0 or not mine.any():
             continue
         down, across = np.flatnonzero(mine.any(axis=1)), np.flatnonzero(mine.any(axis=0))
-        found["box"].append((across[0], down[0], across[-1] + 1 - across[0], down[-1] + 1 - down[0]))
-        found["label"].append(label)
-        found["area"].append(float(mine.sum()))
-    return found
+        columns["box"].append((across[0], down[0], across[-1] + 1 - across[0], down[-1] + 1 - down[0]))
+        columns["label"].append(label)
+        columns["area"].append(float(mine.sum()))
+    return columns

@@ -30,16 +30,16 @@ def oven(request: DataRequest) -> Data:
     alone does not say which is meant, and the text alone leaves 40 entities.
     """
     order = generator_at(_ORDER_SEED, 0).permutation(len(ENTITIES)).tolist()
-    seen = [entity for entity in order if ENTITIES[entity][0] in _SEEN_COLOURS]
+    trained = [entity for entity in order if ENTITIES[entity][0] in _SEEN_COLOURS]
     unseen = [entity for entity in order if ENTITIES[entity][0] not in _SEEN_COLOURS]
-    both = [entity for pair in zip(seen, unseen, strict=True) for entity in pair]
+    alternating = [entity for pair in zip(trained, unseen, strict=True) for entity in pair]
     pictured = range(0, len(ENTITIES), _PICTURED)
-    train = _questions("train", seen, request.cap(_PER_SEEN * len(seen)))
+    train = _questions("train", trained, request.cap(_PER_SEEN * len(trained)))
     count = request.cap(len(pictured))
     scenes = [Scene((_thing(entity, 0.5, 0.5),)) for entity in pictured[:count]]
     images = draw(scenes, split_seed("oven", "validation"), noise=0.02).images
     pictures = Split(images, as_targets(list(pictured[:count])), ("",) * count)
-    test = _questions("test", both, request.cap(_PER_TESTED * len(both)))
+    test = _questions("test", alternating, request.cap(_PER_TESTED * len(alternating)))
     return Data(train, pictures, test, tuple(" ".join((m, c, s)) for c, m, s in ENTITIES), NOTE)
 
 
@@ -49,14 +49,14 @@ def _questions(split: SplitName, entities: Sequence[int], count: int) -> Split:
 
     def scene(rng: np.random.Generator, index: int) -> Scene:
         entity = targets[index]
-        other = int(rng.integers(len(ENTITIES)))
-        while ENTITIES[other][2] == ENTITIES[entity][2]:
-            other = int(rng.integers(len(ENTITIES)))
+        distractor = int(rng.integers(len(ENTITIES)))
+        while ENTITIES[distractor][2] == ENTITIES[entity][2]:
+            distractor = int(rng.integers(len(ENTITIES)))
         xs = [float(rng.uniform(0.22, 0.3)), float(rng.uniform(0.7, 0.78))]
         if rng.random() < 0.5:
             xs.reverse()
         ys = rng.uniform(0.35, 0.65, 2)
-        return Scene((_thing(entity, xs[0], float(ys[0])), _thing(other, xs[1], float(ys[1]))))
+        return Scene((_thing(entity, xs[0], float(ys[0])), _thing(distractor, xs[1], float(ys[1]))))
 
     images = draw(scenes_of(seed, count, scene), seed, noise=0.02).images
     return Split(images, as_targets(targets), tuple(f"a {ENTITIES[entity][2]}" for entity in targets))

@@ -78,8 +78,8 @@ def cubirds(request: DataRequest) -> Data:
 def _numbers(classes: int, request: DataRequest) -> list[int]:
     """Which images of a split there are: all, or under a limit the first of each class, of as many as have room."""
     count = request.cap(_PER_CLASS * classes)
-    each = max(_FEWEST, math.ceil(count / classes))
-    return [kind * _PER_CLASS + place for kind in range(classes) for place in range(min(each, _PER_CLASS))][:count]
+    per_class = max(_FEWEST, math.ceil(count / classes))
+    return [kind * _PER_CLASS + index for kind in range(classes) for index in range(min(per_class, _PER_CLASS))][:count]
 
 
 def _of_classes(

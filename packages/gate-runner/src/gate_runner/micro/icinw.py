@@ -40,11 +40,11 @@ def things(request: DataRequest) -> Data:
 
     def make(rng: np.random.Generator, index: int) -> Made:
         colour, shape = kinds[index % len(kinds)]
-        others = sample_scene(rng, (0, 2), sizes=["small"], max_overlap=0.3)
+        small = sample_scene(rng, (0, 2), sizes=["small"], max_overlap=0.3)
         radius = float(rng.uniform(0.16, 0.22))
         x, y = (float(value) for value in rng.uniform(radius, 1 - radius, 2))
         large = Item(shape, colour, "large", str(rng.choice(MATERIALS)), x, y, radius, float(rng.uniform(-0.26, 0.26)))
-        return Made(Scene((large, *others.items), others.background), index % len(kinds))
+        return Made(Scene((large, *small.items), small.background), index % len(kinds))
 
     return data_of("icinw-things", request, (2080, 40, 240), make, THINGS, noise=0.1)
 
@@ -102,7 +102,7 @@ def _apart(items: list[Item], rng: np.random.Generator) -> tuple[Item, ...]:
     corners = rng.permutation([(0.28, 0.28), (0.72, 0.28), (0.28, 0.72), (0.72, 0.72)])[: len(items)]
     return tuple(
         Item(
-            one.shape, one.colour, one.size, one.material, float(x), float(y), min(one.scale or 0.2, 0.2), one.angle
+            item.shape, item.colour, item.size, item.material, float(x), float(y), min(item.scale or 0.2, 0.2), item.angle
         )
-        for one, (x, y) in zip(items, corners + rng.uniform(-0.06, 0.06, corners.shape), strict=True)
+        for item, (x, y) in zip(items, corners + rng.uniform(-0.06, 0.06, corners.shape), strict=True)
     )  # fmt: skip

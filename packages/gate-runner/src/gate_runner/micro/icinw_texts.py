@@ -88,16 +88,16 @@ _PATTERNS = {
 
 
 def _textures() -> Texts:
-    wiktionary = {name: [said[0]] for name, said in _PATTERNS.items()}
+    wiktionary = {name: [sentences[0]] for name, sentences in _PATTERNS.items()}
     gpt3 = {
         name: [
-            said[1],
+            sentences[1],
             f"{name} shapes",
             f"several {name} objects on a dark background",
             f"a picture of large {name} items",
             f"each object is {name}",
         ]
-        for name, said in _PATTERNS.items()
+        for name, sentences in _PATTERNS.items()
     }
     return Texts(
         ("a photo of {} objects.", "the texture of {} things."),
@@ -123,15 +123,15 @@ def _counting() -> Texts:
 
 
 def _colours() -> Texts:
-    said = {
+    sentences = {
         "same colors": ("all objects have the same color", "every object is equal in color"),
         "different colors": ("one object has a different color", "not all objects have the same color"),
     }
     gpt3 = {
         name: [first, second, f"shapes with {name}", f"objects of {name}", f"{name} in one picture"]
-        for name, (first, second) in said.items()
+        for name, (first, second) in sentences.items()
     }
-    return Texts(("a photo of objects of {}.",), tuple(said), {"gpt3": gpt3})
+    return Texts(("a photo of objects of {}.",), tuple(sentences), {"gpt3": gpt3})
 
 
 def _shapes() -> Texts:

@@ -47,11 +47,11 @@ def data_of(
     def split(part: SplitName, count: int) -> Split:
         seed = split_seed(name, part)
         one: Make = make(part) if by_split else make  # type: ignore[call-arg, arg-type, assignment]  # by_split says which it is
-        made = [one(generator_at(seed, index), index) for index in range(request.cap(count))]
-        texts = tuple(text for sample in made for text in sample.texts)
+        samples = [one(generator_at(seed, index), index) for index in range(request.cap(count))]
+        texts = tuple(text for sample in samples for text in sample.texts)
         return Split(
-            _pixels([sample.look for sample in made], seed, noise),
-            torch.tensor(np.array([sample.target for sample in made])).to(value),
+            _pixels([sample.look for sample in samples], seed, noise),
+            torch.tensor(np.array([sample.target for sample in samples])).to(value),
             texts or None,
         )
 

@@ -26,14 +26,14 @@ def _phrase(item: Item, fields: int) -> str:
 def _captions(rng: np.random.Generator, scene: Scene) -> tuple[str, ...]:
     """Five ways to say what is there, each leaving other things out."""
     first, second = scene.items
-    ways: list[Callable[[], str]] = [
+    phrasings: list[Callable[[], str]] = [
         lambda: f"{_phrase(first, 2)} and {_phrase(second, 2)}",
         lambda: f"{_phrase(second, 2)} and {_phrase(first, 2)}",
         lambda: f"{_phrase(first, 4)} and {_phrase(second, 4)}",
         lambda: f"{_phrase(first, 3)} and {_phrase(second, 2)}",
         lambda: f"a picture of {_phrase(second, 3)} and {_phrase(first, 2)}",
     ]
-    return tuple(ways[int(place)]() for place in rng.permutation(5))
+    return tuple(phrasings[int(index)]() for index in rng.permutation(5))
 
 
 def flickr30k(request: DataRequest) -> Data:
@@ -51,13 +51,13 @@ def nycc(request: DataRequest) -> Data:
 
     def make(rng: np.random.Generator, index: int) -> Made:
         scene = sample_scene(rng, 2, max_overlap=0.1)
-        kept = scene.items[0]
+        item = scene.items[0]
         right = index % 5
         texts: list[str] = []
         while len(texts) < 5:
-            other = scene.items[1] if len(texts) == right else sample_scene(rng, 1).items[0]
-            text = f"{_phrase(kept, 2)} and {_phrase(other, 2)}"
-            if text not in texts and (len(texts) == right or (other.colour, other.shape) != _look(scene.items[1])):
+            foil = scene.items[1] if len(texts) == right else sample_scene(rng, 1).items[0]
+            text = f"{_phrase(item, 2)} and {_phrase(foil, 2)}"
+            if text not in texts and (len(texts) == right or (foil.colour, foil.shape) != _look(scene.items[1])):
                 texts.append(text)
         return Made(scene, right, tuple(texts))
 
@@ -69,11 +69,11 @@ def winoground(request: DataRequest) -> Data:
     seed = split_seed("winoground", "test")
     count = request.cap(_PAIRS)
     kinds: tuple[Literal["attribute", "count", "relation"], ...] = KINDS
-    made = [minimal_pair(generator_at(seed, index), kinds[index % len(kinds)]) for index in range(count)]
-    scenes = [scene for pair in made for scene in (pair.scene0, pair.scene1)]
+    pairs = [minimal_pair(generator_at(seed, index), kinds[index % len(kinds)]) for index in range(count)]
+    scenes = [scene for pair in pairs for scene in (pair.scene0, pair.scene1)]
     images = draw(scenes, seed, noise=0.12).images.view(count, 2, 3, 64, 64)
-    texts = tuple(text for pair in made for text in (pair.caption0, pair.caption1))
-    test = Split(images, as_targets([kinds.index(pair.kind) for pair in made]), texts)
+    texts = tuple(text for pair in pairs for text in (pair.caption0, pair.caption1))
+    test = Split(images, as_targets([kinds.index(pair.kind) for pair in pairs]), texts)
     nothing = Split(images[:0], torch.zeros(0, dtype=torch.long), ())
     return Data(nothing, nothing, test, tuple(kinds), NOTE)
 

@@ -16,8 +16,8 @@ _MOLES = ("even", "dark", "reddish", "ragged", "two colours", "ringed", "spotted
 
 
 def _blob(rows: np.ndarray, columns: np.ndarray, y: float, x: float, high: float, wide: float) -> np.ndarray:
-    found: np.ndarray = np.exp(-(((rows - y) / high) ** 2 + ((columns - x) / wide) ** 2))
-    return found
+    brightness: np.ndarray = np.exp(-(((rows - y) / high) ** 2 + ((columns - x) / wide) ** 2))
+    return brightness
 
 
 def chexpert(request: DataRequest) -> Data:
@@ -25,26 +25,26 @@ def chexpert(request: DataRequest) -> Data:
     rows, columns = coordinates()
 
     def make(rng: np.random.Generator, _: int) -> Made:
-        there = rng.random(len(_FINDINGS)) < (0.35, 0.35, 0.3, 0.25, 0.25)
+        findings = rng.random(len(_FINDINGS)) < (0.35, 0.35, 0.3, 0.25, 0.25)
         grey = np.full(rows.shape, 0.6) + rng.uniform(-0.05, 0.05)
         for x in (0.3, 0.7):
             grey -= 0.45 * np.minimum(1, 1.6 * _blob(rows, columns, 0.48, x + rng.uniform(-0.02, 0.02), 0.3, 0.15))
-        wide = rng.uniform(0.2, 0.24) if there[0] else rng.uniform(0.1, 0.13)
+        wide = rng.uniform(0.2, 0.24) if findings[0] else rng.uniform(0.1, 0.13)
         grey += 0.4 * np.minimum(1, 1.5 * _blob(rows, columns, 0.62, 0.54, 0.14, wide))
         side = float(rng.choice((0.3, 0.7)))
-        if there[1]:
+        if findings[1]:
             grey += 0.3 * _blob(rows, columns, rng.uniform(0.3, 0.5), side, 0.1, 0.09)
-        if there[2]:
+        if findings[2]:
             low = (rows > rng.uniform(0.68, 0.74)) & (np.abs(columns - side) < 0.17)
             grey = np.where(low, np.maximum(grey, 0.65), grey)
-        if there[3]:
+        if findings[3]:
             for _ in range(int(rng.integers(3, 6))):
                 spot = float(rng.choice((0.3, 0.7))) + rng.uniform(-0.1, 0.1)
                 grey += 0.35 * _blob(rows, columns, rng.uniform(0.25, 0.65), spot, 0.025, 0.025)
-        if there[4]:
+        if findings[4]:
             edge = np.abs(columns - side - 0.05 - 0.06 * (rows - 0.4)) < 0.012
             grey += 0.3 * (edge & (rows > 0.2) & (rows < 0.6))
-        return Made(as_pixels(np.clip(grey, 0, 1)), there.astype(float))
+        return Made(as_pixels(np.clip(grey, 0, 1)), findings.astype(float))
 
     return data_of("chexpert", request, (700, 120, 400), make, _FINDINGS, noise=0.06, value=torch.float32)
 
@@ -97,8 +97,8 @@ def ham10k(request: DataRequest) -> Data:
             tint[np.abs(distance - 0.75 * border) < 0.03] *= 0.4
         elif kind == "spotted":
             for _ in range(9):
-                place = rng.uniform(-0.14, 0.14, 2)
-                tint *= (1 - 0.7 * _blob(rows, columns, y + place[0], x + place[1], 0.025, 0.025))[..., None]
+                spot = rng.uniform(-0.14, 0.14, 2)
+                tint *= (1 - 0.7 * _blob(rows, columns, y + spot[0], x + spot[1], 0.025, 0.025))[..., None]
         picture = skin * (1 - inside[..., None]) + tint * rng.uniform(0.85, 1.15) * inside[..., None]
         return Made(as_pixels(np.clip(picture, 0, 1)), np.eye(len(_MOLES))[index % len(_MOLES)])
 

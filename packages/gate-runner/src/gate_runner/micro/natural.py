@@ -55,14 +55,14 @@ def places365(request: DataRequest) -> Data:
     """What things are does not matter: how six of them are arranged, and the light, make 32 places."""
 
     def make(rng: np.random.Generator, index: int) -> Made:
-        place = index % (len(_ARRANGED) * len(_HUES))
-        spots = _spots(rng, _ARRANGED[place // len(_HUES)])
-        things = [
+        label = index % (len(_ARRANGED) * len(_HUES))
+        spots = _spots(rng, _ARRANGED[label // len(_HUES)])
+        items = [
             Item(str(rng.choice(SHAPES)), str(rng.choice(COLOURS)), "small", "plain", float(x), float(y), 0.075)
             for x, y in spots
         ]
-        hue = np.array(_HUES[place % len(_HUES)]) + rng.uniform(-0.04, 0.04, 3)
-        return Made(Scene(tuple(things), (float(hue[0]), float(hue[1]), float(hue[2]))), place)
+        hue = np.array(_HUES[label % len(_HUES)]) + rng.uniform(-0.04, 0.04, 3)
+        return Made(Scene(tuple(items), (float(hue[0]), float(hue[1]), float(hue[2]))), label)
 
     names = tuple(f"{name}, light {hue}" for name in _ARRANGED for hue in range(len(_HUES)))
     return data_of("places365", request, (960, 160, 480), make, names, noise=0.06)

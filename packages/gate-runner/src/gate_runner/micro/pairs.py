@@ -22,10 +22,10 @@ def pairs(request: DataRequest) -> Data:
     """
     seed = split_seed("pairs", "test")
     count = request.cap(_PER_KIND * len(KINDS))
-    made = [minimal_pair(generator_at(seed, index), KINDS[index % len(KINDS)]) for index in range(count)]
-    scenes = [scene for pair in made for scene in (pair.scene0, pair.scene1)]
+    made_pairs = [minimal_pair(generator_at(seed, index), KINDS[index % len(KINDS)]) for index in range(count)]
+    scenes = [scene for pair in made_pairs for scene in (pair.scene0, pair.scene1)]
     images = draw(scenes, seed, noise=0.02).images.view(count, 2, 3, 64, 64)
-    texts = tuple(text for pair in made for text in (pair.caption0, pair.caption1))
-    test = Split(images, as_targets([KINDS.index(pair.kind) for pair in made]), texts)
+    texts = tuple(text for pair in made_pairs for text in (pair.caption0, pair.caption1))
+    test = Split(images, as_targets([KINDS.index(pair.kind) for pair in made_pairs]), texts)
     nothing = Split(images[:0], test.targets[:0], ())
     return Data(nothing, nothing, test, tuple(KINDS), NOTE)

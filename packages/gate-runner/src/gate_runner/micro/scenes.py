@@ -81,7 +81,7 @@ def _things_and_stuff(shapes: Sequence[str], most: int) -> Callable[[np.random.G
     rows, columns = coordinates()
 
     def paint(rng: np.random.Generator) -> Painted:
-        first, second = (int(place) for place in rng.choice(len(_STUFF), 2, replace=False))
+        first, second = (int(index) for index in rng.choice(len(_STUFF), 2, replace=False))
         turn = rng.uniform(0, np.pi)
         below = columns * np.cos(turn) + rows * np.sin(turn) > rng.uniform(0.2, 0.8)
         truth = len(shapes) + np.where(below, first, second)
@@ -138,11 +138,11 @@ def _room(rng: np.random.Generator) -> tuple[Painted, np.ndarray, np.ndarray]:
             kinds.append(label)
             places.append(at)
     order = np.argsort(places)[::-1].tolist()  # what is near hides what is far
-    scene = Scene(tuple(items[place] for place in order))
+    scene = Scene(tuple(items[index] for index in order))
     return (
-        (scene, behind, truth, np.array([kinds[place] for place in order], dtype=np.int64)),
+        (scene, behind, truth, np.array([kinds[index] for index in order], dtype=np.int64)),
         metres,
-        np.array([places[place] for place in order]),
+        np.array([places[index] for index in order]),
     )
 
 

@@ -24,9 +24,9 @@ def ade20k(request: DataRequest) -> Data:
         scenes = scenes_of(seed, count, scene)
         pictures = draw(scenes, seed, noise=0.06)
         of_item = torch.zeros(count, 17, dtype=torch.long)
-        for row, made in enumerate(scenes):
-            for place, item in enumerate(made.items):
-                of_item[row, place + 1] = 1 + SHAPES.index(item.shape)
+        for row, scene_drawn in enumerate(scenes):
+            for index, item in enumerate(scene_drawn.items):
+                of_item[row, index + 1] = 1 + SHAPES.index(item.shape)
         maps = of_item.gather(1, pictures.visible.flatten(1).long()).view(count, 64, 64)
         return Split(pictures.images, maps)
 

@@ -86,8 +86,8 @@ class QuestionPictures(Pictures):
         if wanted is not None and not wanted(content):
             return Looked(content, None)
         shown = np.zeros((self._most, 3, self.side, self.side), dtype=np.uint8)
-        for place, picture in enumerate(self.files[number]):
-            shown[place] = self._square(picture, transform)
+        for index, picture in enumerate(self.files[number]):
+            shown[index] = self._square(picture, transform)
         return Looked(content, shown)
 
     def _square(self, picture: Picture, transform: Transform | None = None) -> UInt8[np.ndarray, "3 s s"]:

@@ -46,8 +46,8 @@ class Questions:
     def note_in(self, digest: hashlib._Hash, /) -> None:
         """Add all that is asked to a digest; the pictures are the split's."""
         for row in self.data.rows:
-            said = (row.id, row.subset, row.shape, row.captions, row.cluster, row.group, sorted(row.sets.items()))
-            digest.update(f"{said} {row.label}\n".encode())
+            fields = (row.id, row.subset, row.shape, row.captions, row.cluster, row.group, sorted(row.sets.items()))
+            digest.update(f"{fields} {row.label}\n".encode())
 
     def clusters(self) -> tuple[np.ndarray, np.ndarray]:
         """Questions that share a picture, together.
@@ -56,7 +56,7 @@ class Questions:
             Positions of the questions, cluster by cluster in the order in which they first come, and how many each has.
         """
         at: dict[str, list[int]] = {}
-        for place, row in enumerate(self.data.rows):
-            at.setdefault(row.cluster, []).append(place)
-        places = np.array([place for members in at.values() for place in members], dtype=np.int64)
+        for index, row in enumerate(self.data.rows):
+            at.setdefault(row.cluster, []).append(index)
+        places = np.array([index for members in at.values() for index in members], dtype=np.int64)
         return places, np.array([len(members) for members in at.values()], dtype=np.int64)

@@ -70,8 +70,8 @@ def as_data(data: SuiteData, size: int, note: str) -> Data[Questions]:
 def every_shape(request: DataRequest) -> Data[Questions]:
     """The micro world's suite, with questions of every shape."""
     count = request.cap(_MICRO_PAIRS * _PER_PAIR)
-    made = micro_suite(pairs=-(-count // _PER_PAIR), seed=split_seed("compositional", "test"))
-    return as_data(made._replace(rows=made.rows[:count]), request.size, NOTE)
+    suite = micro_suite(pairs=-(-count // _PER_PAIR), seed=split_seed("compositional", "test"))
+    return as_data(suite._replace(rows=suite.rows[:count]), request.size, NOTE)
 
 
 _ORIGINALS = {name.replace("-", "_"): originals_of(suite) for name, suite in SUITES.items()}
