@@ -6,6 +6,7 @@ textures, numbers, whether all is of one colour, and which shapes are there. The
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -101,8 +102,6 @@ def _apart(items: list[Item], rng: np.random.Generator) -> tuple[Item, ...]:
     """The same items in corners of their own, so that none hides another."""
     corners = rng.permutation([(0.28, 0.28), (0.72, 0.28), (0.28, 0.72), (0.72, 0.72)])[: len(items)]
     return tuple(
-        Item(
-            item.shape, item.colour, item.size, item.material, float(x), float(y), min(item.scale or 0.2, 0.2), item.angle
-        )
+        replace(item, x=float(x), y=float(y), scale=min(item.scale or 0.2, 0.2))
         for item, (x, y) in zip(items, corners + rng.uniform(-0.06, 0.06, corners.shape), strict=True)
-    )  # fmt: skip
+    )
