@@ -2,16 +2,17 @@
 
 Each encoder's features of digits, faces and a folder of pictures are encoded once. The samples are then divided
 anew for each draw, as many of each class to each split as before. The head (`vision_adapters.tuning.tune`, on
-features before or behind the projection, whichever validates better) and scikit-learn's regressions see the same
-samples: "split" is ``LogisticRegression`` on standardised features whose C of 15 validates best, fitted on the
-training split as a script would, "cv" is ``LogisticRegressionCV`` on training and validation together. scikit-learn
-sees the features that the head chose. Printed are mean differences with their standard errors: the draws are of the
-same samples, so that these are of the division alone.
+features before or behind the projection, whichever validates better) and, on the first draws, scikit-learn's
+regressions see the same samples: "split" is ``LogisticRegression`` on standardised features whose C of 15 validates
+best, fitted on the training split as a script would, "cv" is ``LogisticRegressionCV`` with 8 C and 3 folds on training
+and validation together. scikit-learn sees the features that the head chose. Printed are mean differences with their
+standard errors: the draws are of the same samples, so that these are of the division alone. Encoders that the results'
+file has from a call with the same numbers of draws stay in it.
 
     python packages/gate-runner/benchmarks/solved_probe.py --pictures FOLDER [--draws 20] [--encoder micro-clip ...]
 
 ``--pictures`` is a folder with ``train/CLASS/`` and ``test/CLASS/``. ``--older SRC`` compares with the sources of
-another version of the adapters, in a process of its own. ``--real FILE`` adds features and labels saved by torch.
+another version of the adapters, in a process of its own. ``--real FILE`` takes features and labels saved by torch.
 """
 
 from __future__ import annotations
@@ -139,7 +140,7 @@ def scikit_learn(table: torch.Tensor, labels: torch.Tensor, draw: Draw) -> dict[
             accuracies = [model.score(scale.transform(x[split]), y[split]) for split in ("validation", "test")]
             best = max(best, (accuracies[0], accuracies[1]))
         between = time.process_time()
-        searched = make_pipeline(StandardScaler(), LogisticRegressionCV(Cs=STRENGTHS, cv=5, max_iter=1000))
+        searched = make_pipeline(StandardScaler(), LogisticRegressionCV(Cs=STRENGTHS[::2], cv=3, max_iter=1000))
         searched.fit(*(np.concatenate([parts["train"], parts["validation"]]) for parts in (x, y)))
         accuracy = searched.score(x["test"], y["test"])
     return {
@@ -147,7 +148,7 @@ def scikit_learn(table: torch.Tensor, labels: torch.Tensor, draw: Draw) -> dict[
     }  # fmt: skip
 
 
-def all_scored(file: Path, draws: int, *, peers: bool) -> list[dict[str, Any]]:
+def all_scored(file: Path, draws: int, peer_draws: int) -> list[dict[str, Any]]:
     """A row for each set of a file and each draw."""
     rows = []
     for name, data in torch.load(file, weights_only=False).items():
@@ -155,7 +156,7 @@ def all_scored(file: Path, draws: int, *, peers: bool) -> list[dict[str, Any]]:
         for seed in range(draws):
             draw = redrawn(data["labels"], seed)
             row = {"data": name, "seed": seed, **scored(data["features"], labels, draw)}
-            if peers:
+            if seed < peer_draws:
                 row |= scikit_learn(data["features"][row["features"]], labels, draw)
             rows.append(row)
     return rows
@@ -172,8 +173,7 @@ def child(file: Path, options: argparse.Namespace, source: Path | None) -> list[
     path = os.environ.get("PYTHONPATH", "")
     environment = os.environ | {"PYTHONPATH": path if source is None else f"{source.absolute()}{os.pathsep}{path}"}
     command = [sys.executable, __file__, "--score", str(file), "--draws", str(options.draws)]
-    if source is None:
-        command.append("--peers")
+    command += ["--peer-draws", str(0 if source else options.peer_draws)]
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
     rows: list[dict[str, Any]] = json.loads(done.stdout)
     return rows
@@ -181,12 +181,12 @@ def child(file: Path, options: argparse.Namespace, source: Path | None) -> list[
 
 def summary(rows: list[dict[str, Any]], older: list[dict[str, Any]]) -> dict[str, Any]:
     """Of one encoder and one set."""
-    ours = [row["accuracy"] for row in rows]
+    ours, peers = [row["accuracy"] for row in rows], [row for row in rows if "cv" in row]
     figures: dict[str, Any] = {
         "accuracy": float(np.mean(ours)),
-        "less_split": paired(ours, [row["split"] for row in rows]),
-        "less_cv": paired(ours, [row["cv"] for row in rows]),
-        "cpu": {name: float(np.median([row[name] for row in rows])) for name in ("cpu", "split_cpu", "cv_cpu")},
+        "less_split": paired(ours[: len(peers)], [row["split"] for row in peers]),
+        "less_cv": paired(ours[: len(peers)], [row["cv"] for row in peers]),
+        "cpu": {name: float(np.median([row[name] for row in peers])) for name in ("cpu", "split_cpu", "cv_cpu")},
         "chosen": dict(Counter(row["kind"] for row in rows)),
     }
     if older:
@@ -205,14 +205,14 @@ def main() -> None:
     parser.add_argument("--older", type=Path, help="src folder of another version of the adapters")
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results" / "solved_probe.json")
     parser.add_argument("--score", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--peers", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--peer-draws", type=int, default=5)
     options = parser.parse_args()
     torch.set_num_threads(1)
     if options.score:
-        print(json.dumps(all_scored(options.score, options.draws, peers=options.peers)))
+        print(json.dumps(all_scored(options.score, options.draws, options.peer_draws)))
         return
-    report: dict[str, Any] = {"draws": options.draws, "cells": {}}
-    sources = options.encoder or ["micro-clip", "timm:resnet18/random", "lite:0"]
+    cells: dict[str, Any] = {}
+    sources = options.encoder or ([] if options.real else ["micro-clip", "timm:resnet18/random", "lite:0"])
     for spec in [*sources, *(["real size"] if options.real else [])]:
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "features.pt"
@@ -227,10 +227,15 @@ def main() -> None:
             older = child(file, options, options.older) if options.older else []
         for name in sets:
             cell = [[row for row in part if row["data"] == name] for part in (rows, older)]
-            report["cells"][f"{spec} {name}"] = summary(*cell)
-            print(f"{spec} {name}", json.dumps(report["cells"][f"{spec} {name}"]), flush=True)
+            cells[f"{spec} {name}"] = summary(*cell)
+            print(f"{spec} {name}", json.dumps(cells[f"{spec} {name}"]), flush=True)
+    report: dict[str, Any] = {"draws": options.draws, "peer_draws": options.peer_draws, "cells": cells}
+    if options.output.is_file():
+        before = json.loads(options.output.read_text())
+        if all(before.get(name) == report[name] for name in ("draws", "peer_draws")):
+            report["cells"] = before["cells"] | cells
     for peer in ("less_split", "less_cv", *(["less_older"] if options.older else [])):
-        points = [cell[peer]["points"] for cell in report["cells"].values()]
+        points = [cell[peer]["points"] for cell in report["cells"].values() if peer in cell]
         report[f"mean_{peer}"] = float(np.mean(points))
     report["hardware"] = {"machine": platform.machine(), "cores": os.cpu_count(), "load": os.getloadavg()[0]}
     report["versions"] = {name: version(name) for name in ("gate-runner", "torch", "scikit-learn", "numpy")}
