@@ -250,6 +250,20 @@ def test_a_metric_of_which_less_is_better_is_tuned_for(method: str, several: boo
     assert HeldOut(test, truth).score(tuned).value < 0.75 * chance
 
 
+@pytest.mark.parametrize("metric", ["macro_f1", "quadratic_kappa"])
+def test_grades_and_rare_classes_have_metrics_to_tune_for(metric: str) -> None:
+    """Five grades along one direction: the metric that validates is the one of the held-out score."""
+    generator = torch.Generator().manual_seed(0)
+    grades = torch.arange(300) % 5
+    x = torch.randn(300, 6, generator=generator)
+    x[:, 0] += 2 * grades
+    tuned = tune(tuning_data(x[:200], grades[:200], metric=metric))
+    score = HeldOut(x[200:], grades[200:]).score(tuned, resamples=0)
+    assert score.metric == metric
+    assert tuned.validation == pytest.approx(score.value, abs=0.15)
+    assert score.value > (0.8 if metric == "quadratic_kappa" else 0.5)
+
+
 def test_a_search_that_validation_does_not_judge_keeps_its_start() -> None:
     """Labels without negatives have no ROC curve: the choice was the largest decay, which erases the texts."""
     x, y, *_, texts = world(40)

@@ -16,7 +16,7 @@ from vision_adapters.metrics import Score, evaluate, metric_named
 from vision_adapters.renamed import renamed_attribute
 from vision_adapters.tuning.folds import SPLITS, Fold, Split, make_folds
 
-SINGLE_LABEL_METRICS = ("accuracy", "acc@1", "acc@5", "mean_per_class")
+SINGLE_LABEL_METRICS = ("accuracy", "acc@1", "acc@5", "mean_per_class", "macro_f1", "micro_f1", "quadratic_kappa")
 RANKING_METRICS = ("map_11point", "map_11point_elevater", "roc_auc", "average_precision", "brier")
 """Metrics that class scores can be chosen by, for one label per sample, and for one or several."""
 
