@@ -122,22 +122,24 @@ def forecast_scores(
 
     table = eevee.load_table("gate")
     _check(scores, table, level)
-    owners = {metric.id: metric.benchmark for metric in table.metrics} | {one: one for one in table.benchmark_ids}
+    owners = {metric.id: metric.benchmark for metric in table.metrics} | {
+        benchmark: benchmark for benchmark in table.benchmark_ids
+    }
     chosen = list(dict.fromkeys(owners[name] for name in scores))
     if model in table.models:
         model = f"{model} (new)"
-    found = eevee.predict(table, chosen, {model: dict(scores)}, level=level).models[model]
+    prediction = eevee.predict(table, chosen, {model: dict(scores)}, level=level).models[model]
     single = {metric.benchmark: metric.id for metric in table.metrics}
-    given = {single[owners[name]] for name in scores}
-    half = _half_width(table, chosen, given, level)
-    mean = math.fsum(cell.value for cell in found.cells.values()) / len(found.cells)
-    said = list(warnings)
-    if found.outside:
-        said.append(f"outside of what the table's models reach: {', '.join(found.outside)}")
-    if found.extrapolates:
-        said.append("this combination of scores is unlike every model of the table: the prediction extrapolates")
+    benchmarks = {single[owners[name]] for name in scores}
+    half = _half_width(table, chosen, benchmarks, level)
+    mean = math.fsum(cell.value for cell in prediction.cells.values()) / len(prediction.cells)
+    cautions = list(warnings)
+    if prediction.outside:
+        cautions.append(f"outside of what the table's models reach: {', '.join(prediction.outside)}")
+    if prediction.extrapolates:
+        cautions.append("this combination of scores is unlike every model of the table: the prediction extrapolates")
     if len(chosen) < 4:
-        said.append(
+        cautions.append(
             f"only {len(chosen)} of the table's {len(table.benchmark_ids)} benchmarks given: a rough prediction"
         )
     return Forecast(
@@ -146,16 +148,16 @@ def forecast_scores(
         low=mean - half,
         high=mean + half,
         level=level,
-        rank=found.rank,
+        rank=prediction.rank,
         of=len(table.models) + 1,
         benchmarks=tuple(
             Expected(
                 metric.benchmark, metric.id, cell.value, cell.low, cell.high, cell.given, _beside(metric.benchmark)
             )
             for metric in table.metrics
-            for cell in [found.cells[metric.id]]
+            for cell in [prediction.cells[metric.id]]
         ),
-        warnings=tuple(said),
+        warnings=tuple(cautions),
     )
 
 
@@ -170,14 +172,14 @@ def forecast_run(run: StoredRun, *, accept_stand_ins: bool = False, level: float
     """
     import eevee
 
-    known = set(eevee.load_table("gate").metric_ids)
+    metrics = set(eevee.load_table("gate").metric_ids)
     better = {
         row.benchmark
         for result in run.results
         if result.status == "ok" and (row := paper_row(result.benchmark, result.source)) and row.comparable
     }
     values: dict[str, list[float]] = {}
-    ways: dict[str, None] = {}
+    trainings: dict[str, None] = {}
     warnings: list[str] = []
     refused: list[str] = []
     own: list[str] = []
@@ -190,23 +192,23 @@ def forecast_run(run: StoredRun, *, accept_stand_ins: bool = False, level: float
             continue
         row = paper_row(result.benchmark, result.source)
         metric = f"{row.benchmark}/{_SUFFIX.get(score.metric, score.metric)}" if row is not None else ""
-        if row is None or metric not in known or (not row.comparable and row.benchmark in better):
+        if row is None or metric not in metrics or (not row.comparable and row.benchmark in better):
             continue
         if result.source == "micro" and not accept_stand_ins:
             refused.append(result.name)
             continue
-        ways[_way(result)] = None
+        trainings[_way(result)] = None
         values.setdefault(metric, []).append(
             100 * (1 - score.value / _WORST_COUNT) if score.metric == "mae" else 100 * score.value
         )
         if result.source == "micro" and _NOT_CARRIED not in warnings:
             warnings.insert(0, _NOT_CARRIED)
         caution = known_task_type(result.task).caution
-        said = named(caution)(result.training) if caution else ""
+        caution_text = named(caution)(result.training) if caution else ""
         apart = "" if row.comparable else f"{result.benchmark} cannot stand beside the paper's rows: {row.reason}"
-        for one in (said, apart):
-            if one and one not in warnings:
-                warnings.append(one)
+        for sentence in (caution_text, apart):
+            if sentence and sentence not in warnings:
+                warnings.append(sentence)
     if not values:
         if refused:
             names = ", ".join(dict.fromkeys(refused))
@@ -216,14 +218,14 @@ def forecast_run(run: StoredRun, *, accept_stand_ins: bool = False, level: float
             )
         mine = f", but own data ({', '.join(dict.fromkeys(own))})" if own else ""
         raise UsageError(
-            f"{run.path} holds no finished benchmark of the paper's table ({', '.join(sorted(known))}){mine}"
+            f"{run.path} holds no finished benchmark of the paper's table ({', '.join(sorted(metrics))}){mine}"
         )
     if own:
         warnings.append(f"left out, as own data: {', '.join(dict.fromkeys(own))}")
     if refused:
         warnings.append(f"left out, as synthetic stand-ins: {', '.join(dict.fromkeys(refused))}")
-    means = {metric: min(100.0, max(0.0, math.fsum(one) / len(one))) for metric, one in values.items()}
-    apart = f"this run {' and '.join(ways)}; {_PAPERS}: {_OFF}"
+    means = {metric: min(100.0, max(0.0, math.fsum(scores) / len(scores))) for metric, scores in values.items()}
+    apart = f"this run {' and '.join(trainings)}; {_PAPERS}: {_OFF}"
     return forecast_scores(means, model=run.label, level=level, warnings=[*warnings, apart])
 
 
@@ -256,13 +258,13 @@ def forecast_file(path: Path, *, level: float = 0.9) -> list[Forecast]:
         rows = eevee.read_scores(path)
     except eevee.EeveeError as error:
         raise UsageError(str(error)) from error
-    found = []
+    forecasts = []
     for model, scores in rows.items():
         try:
-            found.append(forecast_scores(scores, model=model, level=level))
+            forecasts.append(forecast_scores(scores, model=model, level=level))
         except UsageError as error:
             raise UsageError(f"{path}, model {model!r}: {error}") from error
-    return found
+    return forecasts
 
 
 def _check(scores: Mapping[str, float], table: ResultTable, level: float) -> None:
@@ -285,25 +287,25 @@ def _check(scores: Mapping[str, float], table: ResultTable, level: float) -> Non
         raise UsageError(f"all scores are at most 1 ({dict(scores)}): the table is in percent, not in shares")
 
 
-def _half_width(table: ResultTable, chosen: list[str], given: set[str], level: float) -> float:
+def _half_width(table: ResultTable, chosen: list[str], measured: set[str], level: float) -> float:
     """The conformal half-width of the mean: each model of the table left out in turn."""
     import eevee
 
     errors = []
     for row, model in enumerate(table.models):
-        others = [index for index in range(len(table.models)) if index != row]
-        rest = replace(
+        rows = [index for index in range(len(table.models)) if index != row]
+        table_without = replace(
             table,
-            models=tuple(table.models[index] for index in others),
-            groups=tuple(table.groups[index] for index in others),
-            values=table.values[others],
+            models=tuple(table.models[index] for index in rows),
+            groups=tuple(table.groups[index] for index in rows),
+            values=table.values[rows],
         )
         own = {
             metric.id: float(table.values[row, column])
             for column, metric in enumerate(table.metrics)
-            if metric.id in given
+            if metric.id in measured
         }
-        cells = eevee.predict(rest, chosen, {model: own}, level=0.9).models[model].cells
+        cells = eevee.predict(table_without, chosen, {model: own}, level=0.9).models[model].cells
         predicted = math.fsum(cell.value for cell in cells.values()) / len(cells)
         errors.append(abs(predicted - float(table.values[row].mean())))
     return sorted(errors)[math.ceil(level * (len(errors) + 1)) - 1]

@@ -67,25 +67,25 @@ def plot(
         keyed: whether the lines' names stand in the room on the right.
         style: class of the whole.
     """
-    left, top, bottom = 42.0, 12.0, height - 32.0
+    margin, top, bottom = 42.0, 12.0, height - 32.0
     (first_x, last_x), (low, high) = ((min(ends), max(ends)) for ends in ([x for x, _ in across], [y for y, _ in up]))
 
     def at(x: float, y: float) -> tuple[float, float]:
         return (
-            left + (width - right - left) * (x - first_x) / ((last_x - first_x) or 1.0),
+            margin + (width - right - margin) * (x - first_x) / ((last_x - first_x) or 1.0),
             bottom - (bottom - top) * (y - low) / ((high - low) or 1.0),
         )
 
     body = []
     for value, text in up:
         y = at(first_x, value)[1]
-        body.append(element("line", x1=left, y1=y, x2=width - right, y2=y, class_="ring"))
-        body.append(label(text, left - 5, y + 4, text_anchor="end", class_="axis"))
+        body.append(element("line", x1=margin, y1=y, x2=width - right, y2=y, class_="ring"))
+        body.append(label(text, margin - 5, y + 4, text_anchor="end", class_="axis"))
     body += [label(text, at(value, low)[0], bottom + 14, text_anchor="middle", class_="axis") for value, text in across]
-    body.append(label(below, (left + width - right) / 2, height - 4, text_anchor="middle", class_="axis faint"))
+    body.append(label(below, (margin + width - right) / 2, height - 4, text_anchor="middle", class_="axis faint"))
     if level is not None:
         y = at(first_x, level)[1]
-        body.append(element("line", x1=left, y1=y, x2=width - right, y2=y, class_="ring", stroke_dasharray="4 3"))
+        body.append(element("line", x1=margin, y1=y, x2=width - right, y2=y, class_="ring", stroke_dasharray="4 3"))
     for number, line in enumerate(lines):
         drawn = [at(x, y) for x, y, _ in line.points]
         hint = element("title", line.name)

@@ -111,10 +111,10 @@ def encoders_in(text: str) -> tuple[str, ...]:
 
 def sentences(choice: Choice, rounds: int) -> tuple[str, ...]:
     """Which encoder to take and how sure that is; what the rounds saved."""
-    best, *others = choice.candidates
+    best, *others_ranked = choice.candidates
     assert best.value is not None
-    tied = [candidate for candidate in others if candidate.verdict == "tied"]
-    beaten = sum(candidate.verdict == "beaten" for candidate in others)
+    tied = [candidate for candidate in others_ranked if candidate.verdict == "tied"]
+    beaten = sum(candidate.verdict == "beaten" for candidate in others_ranked)
     interval = f"{best.low:.3f}–{best.high:.3f}"
     advice = f"Take {best.encoder}, read out at {best.readout}: {choice.metric} {best.value:.3f} ({interval})"
     if not tied:

@@ -80,8 +80,10 @@ def twins(features: Mapping[str, Tensor]) -> dict[str, str]:
     same: dict[str, str] = {}
     for spec, rows in features.items():
         for earlier in first:
-            others = features[earlier]
-            if rows.shape == others.shape and float((rows - others).abs().max()) <= _SAME * float(others.abs().max()):
+            earlier_rows = features[earlier]
+            if rows.shape == earlier_rows.shape and float((rows - earlier_rows).abs().max()) <= _SAME * float(
+                earlier_rows.abs().max()
+            ):
                 same[spec] = earlier
                 break
         else:
@@ -89,7 +91,7 @@ def twins(features: Mapping[str, Tensor]) -> dict[str, str]:
     return same
 
 
-def _rate(encoder: Encoder, batch: int, seconds: float = 2.0) -> float:
+def _rate(encoder: Encoder, batch: int, seconds: float = 0.5) -> float:
     """Pictures a second, by the median of as many calls as fit into the time, at least three, after one unmeasured."""
     import torch
 

@@ -97,11 +97,11 @@ def choose(
             run.encoder: (run, worse[run.encoder]) for run in ranked if worse[run.encoder] <= alpha / len(limits)
         }
         remaining = [run.encoder for run in ranked if run.encoder not in dropped]
-    best, *others = ranked
+    best, *followers = ranked
     costs = {name: measured(name, settings, price, runs[name]) for name in encoders if name not in reasons}
-    same = twins({name: known.features for name, known in costs.items()})
+    same = twins({name: measurement.features for name, measurement in costs.items()})
     verdicts: list[tuple[StoredRun, str, float | None]] = [(best, "best", None)]
-    for run in others:
+    for run in followers:
         beaten = worse[run.encoder] <= alpha / len(limits)
         verdicts.append((run, "beaten" if beaten else "tied", worse[run.encoder]))
     verdicts += [(run, "beaten", p) for run, p in dropped.values()]
@@ -183,7 +183,9 @@ def _beaten(runs: Sequence[StoredRun], alpha: float) -> dict[str, float]:
     return {run.encoder: by_label.get(run.label, 1.0) for run in runs}
 
 
-def _candidate(run: StoredRun, verdict: str, p: float | None, known: Measured, same: Mapping[str, str]) -> Candidate:
+def _candidate(
+    run: StoredRun, verdict: str, p: float | None, measurement: Measured, same: Mapping[str, str]
+) -> Candidate:
     result = _unit(run)
     score, about = result.scores[0], result.training.get("readout", {})
     chosen = str(about.get("chosen", "last"))
@@ -196,9 +198,9 @@ def _candidate(run: StoredRun, verdict: str, p: float | None, known: Measured, s
         high=score.high,
         p=p,
         readout=chosen,
-        row_bytes=4 * sum(known.widths[part] for part in Readout.parse(chosen).parts(known.widths)),
+        row_bytes=4 * sum(measurement.widths[part] for part in Readout.parse(chosen).parts(measurement.widths)),
         pictures=sum(int(result.data[name]) for name in ("train", "validation", "test")),
-        costs=known.costs,
+        costs=measurement.costs,
         reason="; ".join(filter(None, [str(about.get("note", "")), twin])),
     )
 

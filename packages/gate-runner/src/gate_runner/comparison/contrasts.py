@@ -67,7 +67,7 @@ def compare_runs(
     for first, second in pairs:
         for name in names:
             sides = [(run, run.named(name)) for run in (first, second)]
-            missing = [(run.label, name, reason) for run, found in sides if (reason := _unusable(found))]
+            missing = [(run.label, name, reason) for run, results in sides if (reason := _unusable(results))]
             left_out.update(dict.fromkeys(missing))
             if not missing:
                 _refuse_other_conditions(name, first, second)
@@ -88,11 +88,11 @@ def compare_runs(
 def _names(runs: Sequence[StoredRun], only: Sequence[str]) -> list[str]:
     """Names of benchmarks, in order; ``only`` may name them by id."""
     ids = {result.name: result.benchmark for run in runs for result in run.results}
-    for asked in only:
-        if asked not in ids and asked not in ids.values():
+    for wish in only:
+        if wish not in ids and wish not in ids.values():
             from gate_runner.errors import unknown
 
-            raise unknown("benchmark in these runs", asked, ids)
+            raise unknown("benchmark in these runs", wish, ids)
     return [name for name in sorted(ids) if not only or name in only or ids[name] in only]
 
 
@@ -106,22 +106,22 @@ def _unusable(results: Sequence[Result]) -> str:
 
 def _refuse_other_conditions(name: str, first: StoredRun, second: StoredRun) -> None:
     ours, theirs = first.named(name), second.named(name)
-    one, two, modes = ours[0], theirs[0], Settings.modes()
+    mine, yours, modes = ours[0], theirs[0], Settings.modes()
     conditions: list[tuple[str, object, object]] = [
         *(
-            (key, one.settings.get(key), two.settings.get(key))
-            for key in sorted({*one.settings, *two.settings} - modes)
+            (key, mine.settings.get(key), yours.settings.get(key))
+            for key in sorted({*mine.settings, *yours.settings} - modes)
         ),
         ("seeds", [result.seed for result in ours], [result.seed for result in theirs]),
-        ("metric", one.scores[0].metric, two.scores[0].metric),
-        *((key, one.training.get(key), two.training.get(key)) for key in _EPISODES),
-        ("data sha256", str(one.data.get("sha256"))[:12], str(two.data.get("sha256"))[:12]),
-        ("test samples", samples_asked(one), samples_asked(two)),
+        ("metric", mine.scores[0].metric, yours.scores[0].metric),
+        *((key, mine.training.get(key), yours.training.get(key)) for key in _EPISODES),
+        ("data sha256", str(mine.data.get("sha256"))[:12], str(yours.data.get("sha256"))[:12]),
+        ("test samples", samples_asked(mine), samples_asked(yours)),
     ]
-    for what, mine, other in conditions:
-        if mine != other:
+    for condition, expected, value in conditions:
+        if expected != value:
             raise UsageError(
-                f"{name} cannot be compared: {what} is {mine} in {first.path} and {other} in {second.path}; "
+                f"{name} cannot be compared: {condition} is {expected} in {first.path} and {value} in {second.path}; "
                 "run both alike, or name other benchmarks with --only"
             )
 
@@ -159,7 +159,7 @@ def _contrast(
         p_adjusted=1.0,
         verdict="undecided",
         note="; ".join(notes),
-        source=next((one.source for one in (*ours, *theirs) if one.source == "file"), ours[0].source),
+        source=next((run.source for run in (*ours, *theirs) if run.source == "file"), ours[0].source),
         chance=score.chance,
     )
 

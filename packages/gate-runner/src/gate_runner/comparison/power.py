@@ -86,8 +86,8 @@ def power_of(
         result = next(one for one in first.named(name) if one.scores)
         metric = result.scores[0].metric
         statistic = known_task_type(result.task).statistic(metric)
-        said = {"name": name, "difference": difference, "alpha": alpha, "power": wanted, "seed": seed}
-        rows.append(power_of_outcomes(metric, *sides, statistic=statistic, **said))  # type: ignore[arg-type]  # named
+        options = {"name": name, "difference": difference, "alpha": alpha, "power": wanted, "seed": seed}
+        rows.append(power_of_outcomes(metric, *sides, statistic=statistic, **options))  # type: ignore[arg-type]  # named
     if not rows:
         raise UsageError(f"nothing to compute power from ({'; '.join(left_out)})")
     needed = None
@@ -100,15 +100,15 @@ def power_of(
 def _outcomes(name: str, first: StoredRun, second: StoredRun | None) -> tuple[list[list[Outcomes]], str]:
     """Outcomes of one run or two by seed, of the seeds that both have; or why there are none."""
     runs = [first] if second is None else [first, second]
-    found = [{one.seed: one for one in run.named(name) if one.status == "ok"} for run in runs]
-    for run, results in zip(runs, found, strict=True):
+    by_seed = [{result.seed: result for result in run.named(name) if result.status == "ok"} for run in runs]
+    for run, results in zip(runs, by_seed, strict=True):
         if not results:
             return [], f"no finished result in {run.label}"
-    seeds = sorted(set.intersection(*(set(results) for results in found)))
+    seeds = sorted(set.intersection(*(set(results) for results in by_seed)))
     if not seeds:
         return [], "no seed in common"
-    if len({one.data.get("sha256") for results in found for one in results.values()}) > 1:
+    if len({result.data.get("sha256") for results in by_seed for result in results.values()}) > 1:
         return [], "the runs saw different data"
-    if len({samples_asked(one) for results in found for one in results.values()}) > 1:
+    if len({samples_asked(result) for results in by_seed for result in results.values()}) > 1:
         return [], "the runs asked for other test samples each"
-    return [[run.outcomes(results[seed]) for seed in seeds] for run, results in zip(runs, found, strict=True)], ""
+    return [[run.outcomes(results[seed]) for seed in seeds] for run, results in zip(runs, by_seed, strict=True)], ""

@@ -110,14 +110,16 @@ def trade_between(
     inner = [(run.label, _gains(before, run, names)) for run in mixes]
     ends += [*inner, (after.label, {side.kind: side.gain for side in sides})]
     front = tuple(ends) if mixes else ()
-    said = _sentence(before.label, after.label, sides)
-    return Trade(before.label, after.label, sides, front, said, compared.left_out)
+    sentence = _sentence(before.label, after.label, sides)
+    return Trade(before.label, after.label, sides, front, sentence, compared.left_out)
 
 
 def _side(kind: str, contrasts: Sequence[Contrast]) -> Side:
-    ordered = tuple(sorted(contrasts, key=lambda one: -one.gain))
-    gain = math.fsum(one.gain for one in ordered) / len(ordered)
-    half = math.sqrt(math.fsum(((one.test.high - one.test.low) / 2 / _NORMAL) ** 2 for one in ordered)) / len(ordered)
+    ordered = tuple(sorted(contrasts, key=lambda contrast: -contrast.gain))
+    gain = math.fsum(contrast.gain for contrast in ordered) / len(ordered)
+    half = math.sqrt(
+        math.fsum(((contrast.test.high - contrast.test.low) / 2 / _NORMAL) ** 2 for contrast in ordered)
+    ) / len(ordered)
     if len(ordered) == 1:
         ends = sorted((ordered[0].test.low, ordered[0].test.high))
         low, high = ends if ordered[0].direction == "higher" else (-ends[1], -ends[0])
@@ -127,7 +129,7 @@ def _side(kind: str, contrasts: Sequence[Contrast]) -> Side:
 
 def _gains(before: StoredRun, mix: StoredRun, kinds: Mapping[str, str]) -> dict[str, float]:
     """Mean gain of a mix by kind."""
-    found: dict[str, list[float]] = {}
+    gains: dict[str, list[float]] = {}
     for name, kind in kinds.items():
         means = []
         for run in (before, mix):
@@ -139,8 +141,8 @@ def _gains(before: StoredRun, mix: StoredRun, kinds: Mapping[str, str]) -> dict[
                 )
             means.append(sum(values) / len(values))
         higher = before.named(name)[0].scores[0].direction == "higher"
-        found.setdefault(kind, []).append(means[1] - means[0] if higher else means[0] - means[1])
-    return {kind: sum(values) / len(values) for kind, values in found.items()}
+        gains.setdefault(kind, []).append(means[1] - means[0] if higher else means[0] - means[1])
+    return {kind: sum(values) / len(values) for kind, values in gains.items()}
 
 
 def _sentence(before: str, after: str, sides: Sequence[Side]) -> str:
@@ -149,13 +151,13 @@ def _sentence(before: str, after: str, sides: Sequence[Side]) -> str:
         mine = [side for side in sides if side.verdict == verdict]
         if mine:
             parts.append(f"{verdict} {' and '.join(f'{_figures(side)} in {side.kind}' for side in mine)}")
-    rest = [side for side in sides if side.verdict == "undecided"]
-    said = f"{after} {' and '.join(parts)} against {before}" if parts else f"{after} is not told from {before}"
-    if parts and rest:
-        said += f"; nothing holds in {', '.join(f'{side.kind} ({_figures(side)})' for side in rest)}"
-    elif rest:
-        said += f" in {', '.join(f'{side.kind} ({_figures(side)})' for side in rest)}"
-    return f"{said}."
+    undecided = [side for side in sides if side.verdict == "undecided"]
+    sentence = f"{after} {' and '.join(parts)} against {before}" if parts else f"{after} is not told from {before}"
+    if parts and undecided:
+        sentence += f"; nothing holds in {', '.join(f'{side.kind} ({_figures(side)})' for side in undecided)}"
+    elif undecided:
+        sentence += f" in {', '.join(f'{side.kind} ({_figures(side)})' for side in undecided)}"
+    return f"{sentence}."
 
 
 def _figures(side: Side) -> str:

@@ -193,14 +193,14 @@ class EnergyMeter:
     def _poll(self) -> dict[str, float]:
         """Joules of each device that can still be read; one that cannot loses all that it had counted."""
         with self._lock:
-            found = {}
+            readings = {}
             for name, counter in list(self.counters.items()):
                 try:
-                    found[name] = counter.joules()
+                    readings[name] = counter.joules()
                 except OSError as error:
                     del self.counters[name]
                     self.unmeasured[name] = str(error)
-            return found
+            return readings
 
     def _watch(self, over: threading.Event) -> None:
         while not over.wait(_POLL_SECONDS):

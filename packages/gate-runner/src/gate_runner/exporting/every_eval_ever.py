@@ -35,7 +35,7 @@ def files(run: StoredRun, model: ModelName, organization: str) -> Files:
     identity = _uuid([model.id, *(result.to_json() for result in done)])
     stem = f"data/{_COLLECTION}/{model.developer}/{model.name}/{identity}"
     versions: dict[str, str] = next(
-        (one["versions"] for one in reversed(run.manifest.get("runs", [])) if "versions" in one), {}
+        (entry["versions"] for entry in reversed(run.manifest.get("runs", [])) if "versions" in entry), {}
     )
     stamp = _finished(run)
     evaluation = f"{_COLLECTION}/{model.id}/{stamp}"

@@ -64,17 +64,17 @@ def export(
     failed = [f"{result.name} seed {result.seed}" for result in run.results if result.status != "ok"]
     if len(failed) == len(run.results):
         raise UsageError(f"{run.path} holds no finished result to export")
-    made = FORMS[form].make(run, model_name(run, model), organization)
+    files = FORMS[form].make(run, model_name(run, model), organization)
     inside = run.path if output.absolute().is_relative_to(run.path.absolute()) else output
-    for path in made.contents:
+    for path in files.contents:
         if not (output / path).resolve().is_relative_to(inside.resolve()):
             raise DataError(
                 f"{output / path} is a link that leads out of {inside}: remove it, or choose another --output"
             )
     written = []
     with held(output / ".export.lock"):
-        for path, text in made.contents.items():
+        for path, text in files.contents.items():
             write(output / path, text.encode())
             written.append(output / path)
-    left_out = [*made.left_out, *([f"without a score, since they failed: {', '.join(failed)}"] if failed else [])]
+    left_out = [*files.left_out, *([f"without a score, since they failed: {', '.join(failed)}"] if failed else [])]
     return Exported(tuple(written), tuple(left_out))

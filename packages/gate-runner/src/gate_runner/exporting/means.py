@@ -70,15 +70,15 @@ def means(run: StoredRun) -> list[Mean]:
         done = [result for result in run.named(name) if result.status == "ok"]
         if not done:
             continue
-        for place, score in enumerate(done[0].scores):
-            each = [result.scores[place] for result in done]
+        for rank, score in enumerate(done[0].scores):
+            seeds = [result.scores[rank] for result in done]
             value, low, high, chance = (
-                sum(getattr(one, field) for one in each) / len(each) for field in ("value", "low", "high", "chance")
+                sum(getattr(seed, field) for seed in seeds) / len(seeds) for field in ("value", "low", "high", "chance")
             )
             first = done[0]
+            note = "; ".join(filter(None, ["own data" if first.source == "file" else "", first.note]))
             rows.append(
                 Mean(first.benchmark, name, first.task, score.metric, score.direction, value, low, high, chance,
-                     len(each), "; ".join([*["own data"] * (first.source == "file"), *[first.note] * bool(first.note)]),
-                     first.source)
+                     len(seeds), note, first.source)
             )  # fmt: skip
     return rows

@@ -30,19 +30,19 @@ class ModelName(NamedTuple):
         return f"{self.developer}/{self.name}"
 
 
-def model_name(run: StoredRun, given: str | None = None) -> ModelName:
+def model_name(run: StoredRun, identity: str | None = None) -> ModelName:
     """The name to export a run under.
 
     Args:
         run: a run.
-        given: ``developer/name``, or None to derive it from the encoder's spec: an ``hf:`` id as it is; else the part
-            before the colon as the developer, and the rest as the name.
+        identity: ``developer/name``, or None to derive it from the encoder's spec: an ``hf:`` id as it is; else the
+            part before the colon as the developer, and the rest as the name.
 
     Returns:
         Both parts, which hold nothing that a file name could not.
 
     Raises:
-        UsageError: what was given is not of two parts; the message shows it.
+        UsageError: the identity is not of two parts; the message shows it.
 
     Example:
         >>> from pathlib import Path
@@ -50,18 +50,18 @@ def model_name(run: StoredRun, given: str | None = None) -> ModelName:
         >>> model_name(run).id, model_name(run, "mylab/clip").id
         ('timm/resnet18-random-1', 'mylab/clip')
     """
-    if given is not None:
-        developer, slash, name = given.partition("/")
+    if identity is not None:
+        developer, slash, name = identity.partition("/")
         if not (slash and _clean(developer) == developer and _clean(name) == name and developer and name):
-            raise UsageError(f"model id {given!r}: expected DEVELOPER/NAME of letters, digits, '.', '_' and '-'")
+            raise UsageError(f"model id {identity!r}: expected DEVELOPER/NAME of letters, digits, '.', '_' and '-'")
         return ModelName(developer, name)
-    source, colon, rest = run.encoder.partition(":")
-    if source == "hf" and rest.count("/") == 1 and not rest.startswith((".", "/", "~")):
-        developer, _, name = rest.partition("/")
+    source, colon, path = run.encoder.partition(":")
+    if source == "hf" and path.count("/") == 1 and not path.startswith((".", "/", "~")):
+        developer, _, name = path.partition("/")
         return ModelName(_clean(developer), _clean(name))
     if not colon or "/" in source:
         return ModelName("gate-runner", _clean(run.encoder))
-    return ModelName(_clean(source), _clean(rest))
+    return ModelName(_clean(source), _clean(path))
 
 
 def _clean(text: str) -> str:

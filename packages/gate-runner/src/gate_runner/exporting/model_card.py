@@ -57,8 +57,8 @@ def files(run: StoredRun, model: ModelName, organization: str) -> Files:
         ]
         listed = eval_result_entries_to_yaml(entries)
         texts[f".eval_results/{_plain(name)}.yaml"] = yaml.safe_dump(listed, sort_keys=False, allow_unicode=True)
-    said = "ids in .eval_results are gate-runner/NAME: a hub shows only those of its own benchmark data sets"
-    return Files(texts, (said,))
+    remark = "ids in .eval_results are gate-runner/NAME: a hub shows only those of its own benchmark data sets"
+    return Files(texts, (remark,))
 
 
 def _plain(name: str) -> str:

@@ -28,26 +28,34 @@ def files(run: StoredRun, model: ModelName, organization: str) -> Files:
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(COLUMNS)
-    for one in run.results:
-        known = [model.id, run.encoder, published(one.name, one.source), one.task, one.source, one.seed]
-        told = [one.data.get("test"), one.settings.get("limit"), one.note, one.status, one.reason]
-        scores = [[s.metric, s.direction, s.value, s.low, s.high, s.chance] for s in one.scores] or [[None] * 6]
+    for result in run.results:
+        about = [model.id, run.encoder, published(result.name, result.source), result.task, result.source, result.seed]
+        circumstances = [
+            result.data.get("test"),
+            result.settings.get("limit"),
+            result.note,
+            result.status,
+            result.reason,
+        ]
+        scores = [[s.metric, s.direction, s.value, s.low, s.high, s.chance] for s in result.scores] or [[None] * 6]
         for score in scores:
-            writer.writerow([inert(value) if isinstance(value, str) else value for value in (*known, *score, *told)])
+            writer.writerow(
+                [inert(value) if isinstance(value, str) else value for value in (*about, *score, *circumstances)]
+            )
     suites = _suites(run, model)
-    over = {f"{one.id}.csv": one.as_csv() for each in overviews([run]) for one in each.tables}
+    over = {f"{result.id}.csv": result.as_csv() for overview in overviews([run]) for result in overview.tables}
     return Files({"results.csv": buffer.getvalue(), **({"suites.csv": suites} if suites else {}), **over})
 
 
 def _suites(run: StoredRun, model: ModelName) -> str:
     """A row per line of each compositional suite's table; empty where the run has none."""
     rows: list[dict[str, object]] = []
-    for one in run.results:
-        for line in one.training.get("suite", {}).get("lines", ()):
+    for result in run.results:
+        for line in result.training.get("suite", {}).get("lines", ()):
             blind = max(line["blind"].items(), key=lambda item: item[1]["value"], default=("", {"value": None}))
             better = line["better_than_blind"] or dict.fromkeys(("value", "low", "high", "p"))
             rows.append(
-                {"model": model.id, "benchmark": one.name, "seed": one.seed}
+                {"model": model.id, "benchmark": result.name, "seed": result.seed}
                 | {name: value for name, value in line.items() if not isinstance(value, dict)}
                 | {"better_than_blind": better["value"]}
                 | {f"better_{name}": better[name] for name in ("low", "high", "p")}

@@ -182,18 +182,18 @@ class Monitor:
         return transformers_callback(self)
 
     def _read(self, model: nn.Module, step: int, begin: float) -> Reading:
-        made = adopt(self.pick(model), self.name)
+        encoder = adopt(self.pick(model), self.name)
         weight = next(model.parameters(), torch.zeros(1))
-        made.to(str(weight.device))
+        encoder.to(str(weight.device))
         narrow = weight.dtype in (torch.bfloat16, torch.float16)
         with torch.autocast(weight.device.type, weight.dtype if narrow else torch.bfloat16, enabled=narrow):
-            self._claim(made)
-            geometry = self._geometry(made)
+            self._claim(encoder)
+            geometry = self._geometry(encoder)
             scores: dict[str, tuple[Score, ...]] = {}
             failed: dict[str, str] = {}
             for part in self.parts:
                 try:
-                    scores[part.name] = self._scored(part, made, step, geometry)
+                    scores[part.name] = self._scored(part, encoder, step, geometry)
                 except Exception as error:  # noqa: BLE001 - the others are read all the same
                     failed[part.name] = f"{type(error).__name__}: {error}"
                     _LOG.warning("monitor at step %d: %s: %s", step, part.name, failed[part.name])
@@ -241,13 +241,13 @@ class Monitor:
             self._data[part.name] = part.load(encoder.image_size)
         return self._data[part.name]
 
-    def _earlier(self, part: Part, step: int, what: str) -> list[Mapping[str, Any]]:
+    def _earlier(self, part: Part, step: int, field: str) -> list[Mapping[str, Any]]:
         """The curve so far, also of an earlier process; what lies after this step is of a training that was cut."""
         try:
-            found = self.folder.finished(part.name, part.seed)
+            result = self.folder.finished(part.name, part.seed)
         except DataError:
             return []
-        return [row for row in found.training.get(what, ()) if row["step"] < step] if found else []
+        return [row for row in result.training.get(field, ()) if row["step"] < step] if result else []
 
     def _geometry(self, encoder: Encoder) -> dict[str, float]:
         part = self.parts[0]
@@ -257,10 +257,10 @@ class Monitor:
         shown = shown.reshape(len(shown), -1, *shown.shape[-3:])[:, 0]
         change = Augmented(shown)
         views = torch.stack([change(int(row), sample_generator(part.seed, 1, int(row))) for row in rows])
-        features, others = (_encoded(encoder, each, part.settings.batch_size) for each in (shown, views))
+        features, second = (_encoded(encoder, each, part.settings.batch_size) for each in (shown, views))
         return {
             "rank": effective_rank(features),
-            "alignment": alignment(features, others),
+            "alignment": alignment(features, second),
             "uniformity": uniformity(features),
         }
 
@@ -300,8 +300,8 @@ def _share(budget: float | str | None) -> float | None:
 
 
 def _rank() -> int:
-    there = torch.distributed.is_available() and torch.distributed.is_initialized()
-    return torch.distributed.get_rank() if there else 0
+    distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
+    return torch.distributed.get_rank() if distributed else 0
 
 
 def _unwrapped(model: Any) -> nn.Module:
@@ -312,15 +312,15 @@ def _unwrapped(model: Any) -> nn.Module:
         elif hasattr(model, "_orig_mod"):
             model = model._orig_mod
         else:
-            found: nn.Module = model
-            return found
+            inner: nn.Module = model
+            return inner
 
 
 @contextmanager
 def untraced(model: nn.Module) -> Iterator[None]:
     """Leave modes, gradient flags, gradients, buffers and random states as they were, whatever happens inside."""
     modes = [(part, part.training) for part in model.modules()]
-    wanted = [(weight, weight.requires_grad) for weight in model.parameters()]
+    gradients = [(weight, weight.requires_grad) for weight in model.parameters()]
     buffers = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
     cuda: Any = torch.cuda
     states = random.getstate(), np.random.get_state(), torch.get_rng_state()  # noqa: NPY002 - loops draw from it
@@ -332,7 +332,7 @@ def untraced(model: nn.Module) -> Iterator[None]:
         torch.set_grad_enabled(grad)
         for part, mode in modes:
             part.training = mode
-        for weight, flag in wanted:
+        for weight, flag in gradients:
             weight.requires_grad_(flag)
         with torch.no_grad():
             for buffer, before in buffers:

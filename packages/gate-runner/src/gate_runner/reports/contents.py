@@ -180,20 +180,20 @@ def gather(runs: Sequence[StoredRun], *, tests: bool = True) -> Contents:
     return Contents(tuple(runs), tuple(rows), _mean_ranks(rows, [run.label for run in runs]), shares)
 
 
-def _one(found: Mapping[str, tuple[Result, ...]]) -> Result:
+def _one(by_label: Mapping[str, tuple[Result, ...]]) -> Result:
     """A result with a score where there is one."""
-    every = [result for results in found.values() for result in results]
+    every = [result for results in by_label.values() for result in results]
     return next((result for result in every if result.scores), every[0])
 
 
-def _row(found: Mapping[str, tuple[Result, ...]], runs: Mapping[str, StoredRun], tests: bool) -> Row:
-    example = _one(found)
-    cells = {label: _cell(results) for label, results in found.items()}
-    mixed = _mixed(found)
+def _row(by_label: Mapping[str, tuple[Result, ...]], runs: Mapping[str, StoredRun], tests: bool) -> Row:
+    example = _one(by_label)
+    cells = {label: _cell(results) for label, results in by_label.items()}
+    mixed = _mixed(by_label)
     if not mixed:
         cells = _ranked(cells)
         if tests:
-            cells = _near_best(cells, found, runs)
+            cells = _near_best(cells, by_label, runs)
     return Row(
         name=example.name,
         benchmark=example.benchmark,
@@ -210,13 +210,13 @@ def _row(found: Mapping[str, tuple[Result, ...]], runs: Mapping[str, StoredRun],
 
 
 def _cell(results: Sequence[Result]) -> Cell:
-    seconds = {phase: sum(float(one.seconds.get(phase, 0.0)) for one in results) for phase in (*PHASES, "total")}
-    joules = [joules_of(one.energy) for one in results]
+    seconds = {phase: sum(float(result.seconds.get(phase, 0.0)) for result in results) for phase in (*PHASES, "total")}
+    joules = [joules_of(result.energy) for result in results]
     energy = sum(value for value in joules if value is not None) if None not in joules else None
-    failed = [one for one in results if one.status != "ok"]
+    failed = [result for result in results if result.status != "ok"]
     if failed:
         return Cell(reason=failed[0].reason or "no reason given", seconds=seconds, joules=energy)
-    scores = [one.scores[0] for one in results]
+    scores = [result.scores[0] for result in results]
     value, chance = (fmean(getattr(score, name) for score in scores) for name in ("value", "chance"))
     perfect = 1.0 if scores[0].direction == "higher" else 0.0
     return Cell(
@@ -228,7 +228,7 @@ def _cell(results: Sequence[Result]) -> Cell:
         share=(value - chance) / (perfect - chance) if perfect != chance else None,
         seconds=seconds,
         joules=energy,
-        curve=tuple(_curve(one.training) for one in results),
+        curve=tuple(_curve(result.training) for result in results),
         direction=scores[0].direction,
     )
 
@@ -253,15 +253,15 @@ def _curve(training: Mapping[str, Any]) -> tuple[tuple[float, float], ...]:
     return tuple(points)
 
 
-def _mixed(found: Mapping[str, tuple[Result, ...]]) -> str:
-    done = [result for results in found.values() for result in results if result.status == "ok"]
-    for what, values in (
+def _mixed(by_label: Mapping[str, tuple[Result, ...]]) -> str:
+    done = [result for results in by_label.values() for result in results if result.status == "ok"]
+    for aspect, values in (
         ("data", {str(result.data.get("sha256")) for result in done}),
         ("settings", {str(sorted(_conditions(result).items())) for result in done}),
         ("metrics", {result.scores[0].metric for result in done}),
     ):
         if len(values) > 1:
-            return f"not ranked: the runs saw different {what}"
+            return f"not ranked: the runs saw different {aspect}"
     return ""
 
 
@@ -286,24 +286,24 @@ def _signed(cell: Cell) -> float:
 
 
 def _near_best(
-    cells: Mapping[str, Cell], found: Mapping[str, tuple[Result, ...]], runs: Mapping[str, StoredRun]
+    cells: Mapping[str, Cell], results: Mapping[str, tuple[Result, ...]], runs: Mapping[str, StoredRun]
 ) -> dict[str, Cell]:
     """Mark what a paired test does not tell from the best; runs with other seeds are not tested."""
     best = next((label for label, cell in cells.items() if cell.rank == 1), None)
     if best is None:
         return dict(cells)
-    seeds, asked = [one.seed for one in found[best]], [samples_asked(one) for one in found[best]]
-    others = [
+    seeds, tested = [result.seed for result in results[best]], [samples_asked(result) for result in results[best]]
+    compared = [
         label
         for label, cell in cells.items()
         if label != best
         and cell.value is not None
-        and [one.seed for one in found[label]] == seeds
-        and [samples_asked(one) for one in found[label]] == asked
+        and [result.seed for result in results[label]] == seeds
+        and [samples_asked(result) for result in results[label]] == tested
     ]
-    metric = found[best][0].scores[0].metric
-    statistic = known_task_type(found[best][0].task).statistic(metric)
-    outcomes = {label: [runs[label].outcomes(one) for one in found[label]] for label in (best, *others)}
+    metric = results[best][0].scores[0].metric
+    statistic = known_task_type(results[best][0].task).statistic(metric)
+    outcomes = {label: [runs[label].outcomes(result) for result in results[label]] for label in (best, *compared)}
     tests = [
         paired_test(
             metric,
@@ -313,12 +313,12 @@ def _near_best(
             permutations=_PERMUTATIONS,
             statistic=statistic,
         ).p
-        for label in others
+        for label in compared
         if len(outcomes[label][0]) == len(outcomes[best][0])
     ]
     near = (
-        {label for label, p in zip(others, holm(tests), strict=True) if p > 0.05}
-        if len(tests) == len(others)
+        {label for label, p in zip(compared, holm(tests), strict=True) if p > 0.05}
+        if len(tests) == len(compared)
         else set()
     )
     return {label: replace(cell, near_best=label in near) for label, cell in cells.items()}

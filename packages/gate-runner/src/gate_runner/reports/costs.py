@@ -60,10 +60,10 @@ def _energy(run: StoredRun) -> str:
     for result in run.results:
         reasons |= {device: str(reason) for device, reason in result.energy.get("unmeasured", {}).items()}
     missing = "; ".join(f"{device} unmeasured: {reason}" for device, reason in reasons.items())
-    known = [value for value in values if value is not None]
-    if not known or len(known) < len(values):
+    measured = [value for value in values if value is not None]
+    if not measured or len(measured) < len(values):
         return missing or "unmeasured"
-    total = sum(known)
+    total = sum(measured)
     shown = f"{total / 1000:.1f} kJ" if total >= 1000 else f"{total:.0f} J"
     return f"{shown} ({missing})" if missing else shown
 

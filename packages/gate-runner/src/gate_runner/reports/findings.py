@@ -20,25 +20,25 @@ def title(contents: Contents) -> str:
 
 def banner(contents: Contents) -> str:
     """What must be known about stand-ins; empty where there are none."""
-    made, count = contents.stand_ins, len(contents.rows) + len(contents.swept)
-    if not made:
+    stand_ins, count = contents.stand_ins, len(contents.rows) + len(contents.swept)
+    if not stand_ins:
         return ""
-    which = "Every benchmark here" if made == count else f"{made} of {count} benchmarks here"
-    verb = "is a synthetic stand-in" if made == count or made == 1 else "are synthetic stand-ins"
+    subject = "Every benchmark here" if stand_ins == count else f"{stand_ins} of {count} benchmarks here"
+    verb = "is a synthetic stand-in" if stand_ins == count or stand_ins == 1 else "are synthetic stand-ins"
     return (
-        f"{which} {verb}: images made from seeds, named micro/… after the data set whose place they take. Scores on "
+        f"{subject} {verb}: images made from seeds, named micro/… after the data set whose place they take. Scores on "
         "stand-ins compare encoders on stand-ins; they are not scores on the real data sets."
     )
 
 
 def findings(contents: Contents, tested: bool) -> list[str]:
     """Sentences, most important first."""
-    found = _leader(contents, tested) if len(contents.runs) > 1 else _single(contents)
+    sentences = _leader(contents, tested) if len(contents.runs) > 1 else _single(contents)
     failures = contents.failures
     if failures:
         where = ", ".join(dict.fromkeys(name for _, name, _ in failures))
-        found.append(f"{_count(len(failures), 'benchmark run')} failed ({where}); the reasons are below.")
-    return found
+        sentences.append(f"{_count(len(failures), 'benchmark run')} failed ({where}); the reasons are below.")
+    return sentences
 
 
 def _leader(contents: Contents, tested: bool) -> list[str]:
@@ -55,11 +55,11 @@ def _leader(contents: Contents, tested: bool) -> list[str]:
     shared = sum(all(name in row.cells and row.cells[name].rank for name in order) for row in contents.rows)
     over = f"over the {_count(shared, 'benchmark')} that every run finished"
     if means[first] == means[second]:
-        said = f"{first} and {second} share the best mean rank, {means[first]:.1f} {over}."
+        leader = f"{first} and {second} share the best mean rank, {means[first]:.1f} {over}."
     else:
-        said = f"{first} has the best mean rank, {means[first]:.1f} {over}, before {second} with {means[second]:.1f}."
+        leader = f"{first} has the best mean rank, {means[first]:.1f} {over}, before {second} with {means[second]:.1f}."
     close = [row.name for row in ranked if any(cell.near_best for cell in row.cells.values())]
-    sentences = [said]
+    sentences = [leader]
     if close:
         named = f": {', '.join(close)}" if len(close) <= 6 else ""
         sentences.append(
@@ -87,8 +87,8 @@ def _places(contents: Contents) -> list[str]:
     except EeveeError:  # too few runs, or benchmarks that they share
         return []
     places = [
-        f"{place.model} {place.first}" + (f" to {place.last}" if place.last > place.first else "")
-        for place in board.places
+        f"{ranked.model} {ranked.first}" + (f" to {ranked.last}" if ranked.last > ranked.first else "")
+        for ranked in board.places
     ]
     ranks = f"Ranks on other benchmarks like these, all with 95 % at once: {', '.join(places)}."
     return [f"{ranks} {board.decided} of {board.pairs} pairs are decided."]
@@ -124,5 +124,5 @@ def _single(contents: Contents) -> list[str]:
     return sentences
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

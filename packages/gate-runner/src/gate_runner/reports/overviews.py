@@ -18,6 +18,6 @@ def overviews(runs: Sequence[StoredRun]) -> list[Overview]:
         []
     """
     tasks = dict.fromkeys(result.task for run in runs for result in run.results)
-    made = [known_task_type(task).overview for task in tasks]
-    found: list[Overview] = [named(one)(runs) for one in made if one]
-    return [one for one in found if one.tables]
+    makers = [known_task_type(task).overview for task in tasks]
+    shown: list[Overview] = [named(maker)(runs) for maker in makers if maker]
+    return [maker for maker in shown if maker.tables]

@@ -54,8 +54,8 @@ class PlainDisplay(Observer):
         self.count, self.over = len(parts), sum(part.done for part in parts)
         existing = f", {self.over} already there" if self.over else ""
         loaded = f"loaded in {clock(time.monotonic() - self.loading)}; "
-        left = self._left() or "time unknown (gate-runner plan measures it)"
-        self._line(f"{loaded}{self.count} to run{existing}, {left}")
+        remaining = self._left() or "time unknown (gate-runner plan measures it)"
+        self._line(f"{loaded}{self.count} to run{existing}, {remaining}")
 
     def started(self, name: str, seed: int) -> None:
         """Note the start."""
@@ -72,8 +72,10 @@ class PlainDisplay(Observer):
         """Say every half minute how far a part is."""
         self.pace.progress((name, seed), phase, done, total)
         if time.monotonic() - self.spoken > _QUIET and phase != "images":
-            left = self._left()
-            self._line(f"    {name} seed {seed}: {phase} {done:,} of {total:,}{f', {left} left' if left else ''}")
+            remaining = self._left()
+            self._line(
+                f"    {name} seed {seed}: {phase} {done:,} of {total:,}{f', {remaining} left' if remaining else ''}"
+            )
 
     def postponed(self, name: str, seed: int, owner: str) -> None:
         """Say who computes it."""
@@ -88,10 +90,10 @@ class PlainDisplay(Observer):
         )
         self.over += 1
         self.begun.discard((result.name, result.seed))
-        left = self._left() if self.over < self.count else ""
+        remaining = self._left() if self.over < self.count else ""
         self._line(
             f"[{self.over}/{self.count}] {result.name} seed {result.seed}: {summary(result)}, {seconds:.1f} s"
-            f"{f', {left} left' if left else ''}"
+            f"{f', {remaining} left' if remaining else ''}"
         )
 
     def closed(self, results: Sequence[Result]) -> None:
@@ -116,8 +118,8 @@ class PlainDisplay(Observer):
 
     def _left(self) -> str:
         """How long it takes in words; nothing where nobody knows."""
-        left = self.pace.left()
-        return "" if left is None else f"about {clock(left)}"
+        seconds = self.pace.left()
+        return "" if seconds is None else f"about {clock(seconds)}"
 
     def _line(self, text: str) -> None:
         self.spoken = time.monotonic()
@@ -194,9 +196,9 @@ class BarDisplay(PlainDisplay):
     def _show(self) -> None:
         if self.total is not None:
             share = sum(self.pace.share_of(key) for key in self.running if key in self.pace.under_way)
-            left = self._left()
+            remaining = self._left()
             done = (self.over + share) / max(self.count, 1)
-            self.bars.update(self.total, completed=done, left=f"{left} left" if left else "")
+            self.bars.update(self.total, completed=done, left=f"{remaining} left" if remaining else "")
 
 
 @contextmanager

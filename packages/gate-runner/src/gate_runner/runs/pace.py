@@ -116,14 +116,14 @@ class Pace:
     def left(self) -> float | None:
         """Seconds until the end; None where nobody knows."""
         now, ahead = self.clock(), 0.0
-        taken, planned = self.taken, self.planned
+        spent, planned = self.taken, self.planned
         for key in self.under_way:
-            left = self.left_of(key)
-            if left is None:
+            seconds = self.left_of(key)
+            if seconds is None:
                 return None
-            ahead += left
+            ahead += seconds
             if key in self.parts:
-                taken += now - self.under_way[key].since + left
+                spent += now - self.under_way[key].since + seconds
                 planned += self.parts[key].seconds
         for key, part in self.parts.items():
             if key in self.under_way:
@@ -133,7 +133,7 @@ class Pace:
             elif not part.trained and key[0] in self.again:
                 ahead += self.again[key[0]]
             elif planned and not part.trained:
-                ahead += part.seconds * taken / planned
+                ahead += part.seconds * spent / planned
             else:
                 return None
         return ahead / self.workers
@@ -168,8 +168,8 @@ class Pace:
 
     def share_of(self, key: Key) -> float:
         """How much of a part is over, from 0 to 1, as far as that is known."""
-        part, left = self.under_way[key], self.left_of(key)
+        part, seconds = self.under_way[key], self.left_of(key)
         passed = self.clock() - part.since
-        if left is not None:
-            return passed / (passed + left) if passed + left else 0.0
+        if seconds is not None:
+            return passed / (passed + seconds) if passed + seconds else 0.0
         return 0.5 * min(1.0, sum(part.encoded.values()) / part.images) if part.images else 0.0

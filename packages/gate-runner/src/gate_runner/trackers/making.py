@@ -32,7 +32,7 @@ def make_trackers(names: Iterable[str]) -> list[Observer]:
         >>> make_trackers([])
         []
     """
-    made = []
+    trackers = []
     for name in dict.fromkeys(names):
         if name not in TRACKERS:
             raise unknown("tracker", name, TRACKERS)
@@ -40,5 +40,5 @@ def make_trackers(names: Iterable[str]) -> list[Observer]:
             raise UsageError(f"--tracker {name} needs the extra: pip install 'gate-runner[{name}]'")
         module, _, tracker = TRACKERS[name].partition(":")
         observer: Observer = getattr(importlib.import_module(module), tracker)()
-        made.append(observer)
-    return made
+        trackers.append(observer)
+    return trackers

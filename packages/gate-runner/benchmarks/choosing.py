@@ -1,0 +1,172 @@
+"""What `choose` saves and whether it chooses as whole runs do: ten encoders, thousands of pictures, many draws.
+
+python benchmarks/choosing.py [--pictures 5000] [--draws 20] [--readout last]
+
+Pictures are made (ten classes of shapes and textures). The encoders are cheap, so that it can be run anywhere:
+micro-clip, two with random weights, thumbnails of four sizes, edges of two, colours. On the first draw, each from an
+empty feature cache: processor seconds of `choose` with its rounds (its measuring of costs included) against ten whole
+runs. On every draw: whether the encoder that it takes is the best of all whole runs, or one that a paired test (Holm)
+does not tell from it; these draws share a feature cache. And the score of the best one's int8 features against float32.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image, ImageDraw
+
+import gate_runner
+from gate_data.own import guess, values_at, write_benchmark
+from gate_runner.benchmarks import resolve
+from gate_runner.choosing import Choice, choose
+from gate_runner.settings import Settings
+from gate_runner.tasks.registry import find_task_type
+
+RESULTS = Path(__file__).parent / "results" / "choosing.json"
+CHEAP = """
+import torch, torch.nn.functional as F
+from torch import nn
+
+class Thumb(nn.Module):
+    image_size = 32
+    def __init__(self, side, edges=False):
+        super().__init__()
+        self.side, self.edges = side, edges
+    def forward(self, images):
+        if self.edges:
+            images = torch.cat([images.diff(dim=2)[..., :-1].abs(), images.diff(dim=3)[:, :, :-1].abs()], dim=1)
+        return F.adaptive_avg_pool2d(images, self.side).flatten(1)
+
+class Colours(nn.Module):
+    image_size = 32
+    def forward(self, images):
+        return torch.cat([images.flatten(2).mean(2), images.flatten(2).std(2)], dim=1)
+
+def thumb2(): return Thumb(2)
+def thumb4(): return Thumb(4)
+def thumb8(): return Thumb(8)
+def thumb16(): return Thumb(16)
+def edges4(): return Thumb(4, True)
+def edges8(): return Thumb(8, True)
+def colours(): return Colours()
+"""
+OWN = ("thumb2", "thumb4", "thumb8", "thumb16", "edges4", "edges8", "colours")
+
+
+def make_pictures(folder: Path, count: int) -> list[tuple[Path, int]]:
+    """Shapes of ten kinds at random places, sizes and colours, under noise."""
+    rng, made = np.random.default_rng(0), []
+    for number in range(count):
+        label = number % 10
+        image = Image.new("RGB", (32, 32), tuple(rng.integers(0, 120, 3).tolist()))
+        draw, colour = ImageDraw.Draw(image), tuple(rng.integers(100, 256, 3).tolist())
+        size = int(rng.integers(10, 18))
+        x, y = (int(value) for value in rng.integers(1, 31 - size, 2))
+        box = (x, y, x + size, y + size)
+        if label % 5 == 0:
+            draw.ellipse(box, fill=colour)
+        elif label % 5 == 1:
+            draw.rectangle(box, fill=colour)
+        elif label % 5 == 2:
+            draw.polygon([(x, y + size), (x + size, y + size), (x + size // 2, y)], fill=colour)
+        elif label % 5 == 3:
+            draw.line((x, y, x + size, y + size), fill=colour, width=4)
+        else:
+            draw.arc(box, 20, 340, fill=colour, width=3)
+        pixels = np.asarray(image).astype(np.int16)
+        if label >= 5:
+            pixels[::3] //= 2
+        path = folder / f"{number}.png"
+        noise = rng.normal(0, 25, pixels.shape)
+        Image.fromarray((pixels + noise).clip(0, 255).astype(np.uint8)).save(path)
+        made.append((path, label))
+    return made
+
+
+def drawn(pool: list[tuple[Path, int]], count: int, seed: int, folder: Path) -> str:
+    """A benchmark's file of so many of the pictures, in folders of classes."""
+    for index in np.random.default_rng([7, seed]).permutation(len(pool))[:count]:
+        path, label = pool[index]
+        (folder / str(label)).mkdir(parents=True, exist_ok=True)
+        (folder / str(label) / path.name).symlink_to(path)
+    file = folder / "benchmark.toml"
+    write_benchmark(values_at(guess(folder).values, folder, folder), file)
+    return str(file)
+
+
+def chosen(file: str, specs: list[str], output: Path, settings: Settings, first: int) -> Choice:
+    """The choice among the encoders, without a probe."""
+    (plain,) = resolve([file])
+    return choose(find_task_type(plain.task).varied(plain, "knn"), specs, output, settings, first=first)
+
+
+def main() -> None:
+    """Measure, print, and write JSON."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pictures", type=int, default=5000)
+    parser.add_argument("--draws", type=int, default=20)
+    parser.add_argument("--readout", default="last")
+    options = parser.parse_args()
+    root = Path(tempfile.mkdtemp())
+    (root / "cheap.py").write_text(CHEAP, encoding="utf-8")
+    (root / "pool").mkdir()
+    pool = make_pictures(root / "pool", int(1.6 * options.pictures))
+    specs = [
+        "micro-clip",
+        "micro-clip/random:1",
+        "micro-clip/random:2",
+        *(f"{root / 'cheap.py'}:{name}" for name in OWN),
+    ]
+    settings = Settings().changed(readout=options.readout, isolate="none")
+    files = [drawn(pool, options.pictures, draw, root / f"draw{draw}") for draw in range(options.draws)]
+    report: dict[str, Any] = {"pictures": options.pictures, "encoders": len(specs)}
+
+    os.environ["GATE_RUNNER_CACHE"] = str(root / "cache-rounds")
+    start = time.process_time()
+    choice = chosen(files[0], specs, root / "timed", settings, 300)
+    report["choose_cpu_seconds"] = time.process_time() - start
+    os.environ["GATE_RUNNER_CACHE"] = str(root / "cache-whole")
+    (plain,) = resolve([files[0]])
+    benchmark = find_task_type(plain.task).varied(plain, "knn")
+    start = time.process_time()
+    for number, spec in enumerate(specs):
+        gate_runner.run([benchmark], encoder=spec, output=root / "whole" / str(number), settings=settings, show=False)
+    report["whole_cpu_seconds"] = time.process_time() - start
+    report["ratio"] = report["choose_cpu_seconds"] / report["whole_cpu_seconds"]
+    report["encoded_share"] = choice.pictures[0] / choice.pictures[1]
+    print(f"choose {report['choose_cpu_seconds']:.0f} s, ten whole runs {report['whole_cpu_seconds']:.0f} s: "
+          f"{report['ratio']:.2f} of the time, {report['encoded_share']:.2f} of the pictures", flush=True)  # fmt: skip
+
+    agreed, draws = 0, []
+    for number, file in enumerate(files):
+        rounds = chosen(file, specs, root / f"rounds{number}", settings, 300)
+        whole = chosen(file, specs, root / f"all{number}", settings, 10 * options.pictures)
+        best = [candidate.encoder for candidate in whole.candidates if candidate.verdict in ("best", "tied")]
+        agreed += rounds.candidates[0].encoder in best
+        tied = [Path(encoder).name for encoder in best]
+        share = rounds.pictures[0] / rounds.pictures[1]
+        winner = Path(rounds.candidates[0].encoder).name
+        draws.append({"chosen": winner, "tied_for_best": tied, "encoded_share": share})
+        print(json.dumps(draws[-1]), flush=True)
+    codes = chosen(files[0], specs, root / "codes", settings.changed(readout="last/l2"), 300)
+    int8 = next(code["value"] for code in codes.codes if code["code"] == "int8")
+    report |= {
+        "draws": draws,
+        "agreed": agreed,
+        "int8_points": 100 * (int8 - (codes.candidates[0].value or 0.0)),
+        "load": os.getloadavg()[0],
+    }
+    print(f"the same winner, or one tied with it, in {agreed} of {len(draws)} draws")
+    print(f"int8 against float32: {report['int8_points']:+.2f} points")
+    RESULTS.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
