@@ -57,7 +57,7 @@ REQUEST = (
     Box(20, 220, 270, "runner", "Parts", "runs/part.py", ("a benchmark and a seed, as data",)),
     Box(20, 320, 270, "runner", "Executor", "executors/executor.py", ("this machine, Ray, SLURM, plug-in",)),
     Box(340, 20, 290, "runner", "Encoder", "encoders/spec.py", ("from a spec string; probed on two", "images; frozen")),
-    Box(340, 137, 290, "runner", "Benchmark to Data", "benchmarks/benchmark.py",
+    Box(340, 137, 290, "runner", "Benchmark to Data", "benchmark.py",
         ("originals, built-in or micro;", "three splits")),
     Box(340, 254, 290, "runner", "Job", "tasks/job.py", ("encoder, data, settings, seed",)),
     Box(340, 354, 290, "runner", "Task type", "tasks/task.py",
