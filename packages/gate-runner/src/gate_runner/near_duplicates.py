@@ -80,15 +80,9 @@ def near_duplicates(sides: Mapping[str, Sequence[Source]], bits: int) -> list[Ne
         hashed = [(source, value) for source in sources if (value := _hash(source)) is not None]
         own = np.array([value for _, value in hashed], np.uint64)
         for row, column, apart in zip(*_nearest(own, hashes, bits), strict=True):
-<<<<<<< HEAD
             other_split, second = before[column]
             if second != hashed[row][0]:
                 pairs.append(Near(split, described(hashed[row][0]), other_split, described(second), int(apart)))
-=======
-            other_split, earlier = before[column]
-            if earlier != hashed[row][0]:
-                pairs.append(Near(split, described(hashed[row][0]), other_split, described(earlier), int(apart)))
->>>>>>> 839e572 (Locals of reports, comparison, exporting, forecasting and monitoring say what they hold; choose and the time left have benchmarks)
         before += [(split, source) for source, _ in hashed]
         hashes = np.concatenate([hashes, own])
     return sorted(pairs, key=lambda near: near.bits)
@@ -106,7 +100,6 @@ def _hash(source: Source) -> int | None:
 
 
 def _nearest(
-<<<<<<< HEAD
     own: UInt64[np.ndarray, " m"], earlier: UInt64[np.ndarray, " n"], bits: int
 ) -> tuple[Int[np.ndarray, " f"], Int[np.ndarray, " f"], Int[np.ndarray, " f"]]:
     """Rows of `own` with a neighbour, which one, and how far it is."""
@@ -114,15 +107,6 @@ def _nearest(
     for start in range(0, len(own) if len(earlier) else 0, max(1, _BLOCK // max(1, len(earlier)))):
         part = own[start : start + max(1, _BLOCK // len(earlier))]
         distance = bits_apart(part[:, None], earlier[None])
-=======
-    own: UInt64[np.ndarray, " m"], hashes: UInt64[np.ndarray, " n"], bits: int
-) -> tuple[Int[np.ndarray, " f"], Int[np.ndarray, " f"], Int[np.ndarray, " f"]]:
-    """Rows of `own` with a neighbour, which one, and how far it is."""
-    rows, columns, apart = [], [], []
-    for start in range(0, len(own) if len(hashes) else 0, max(1, _BLOCK // max(1, len(hashes)))):
-        part = own[start : start + max(1, _BLOCK // len(hashes))]
-        distance = bits_apart(part[:, None], hashes[None])
->>>>>>> 839e572 (Locals of reports, comparison, exporting, forecasting and monitoring say what they hold; choose and the time left have benchmarks)
         nearest = distance.argmin(axis=1)
         least = distance[np.arange(len(part)), nearest]
         close = np.flatnonzero(least <= bits)
