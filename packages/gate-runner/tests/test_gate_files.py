@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 
+import gate_data
 from gate_data.cards import SHEETS
 from gate_data.data import Data
 from gate_data.original_files import Originals
@@ -86,6 +87,21 @@ def test_a_layout_is_read(
     first = data.test.images[0:2]
     assert first.dtype == torch.uint8
     assert first.shape[-3:] == (3, 8, 8)
+
+
+@pytest.mark.parametrize(("name", "layout", "expected"), LAYOUTS)
+def test_a_name_and_a_root_give_three_torch_data_sets(
+    name: str, layout: Callable[[Path], None], expected: tuple[int, int, int], tmp_path: Path
+) -> None:
+    layout(tmp_path)
+    splits = gate_data.load(name, tmp_path, size=8)
+    assert tuple(map(len, splits)) == expected
+    assert all(isinstance(split, torch.utils.data.Dataset) for split in splits)
+    image, *_, target = splits.test[len(splits.test) - 1]
+    assert (image.dtype, image.shape[-3:]) == (torch.uint8, (3, 8, 8))
+    assert np.asarray(target).size > 0
+    with pytest.raises(IndexError):
+        splits.test[len(splits.test)]
 
 
 @pytest.mark.parametrize("name", sorted({name for name, *_ in LAYOUTS} | {"nyu", "fungi"}))
