@@ -24,6 +24,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from gate_data.boxes.files import read_coco
 from gate_data.errors import DataError
 from gate_data.readers import (
     ClassMap,
@@ -409,18 +410,21 @@ def test_matlab_and_hdf5(tmp_path: Path) -> None:
 
 def test_coco_boxes(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
+    for name in ("x.jpg", "y.jpg"):
+        Image.new("RGB", (9, 8)).save(tmp_path / name)
     path.write_text(
         '{"images": [{"id": 5, "file_name": "x.jpg", "width": 9, "height": 8}, {"id": 6, "file_name": "y.jpg"}],'
         '"categories": [{"id": 18, "name": "dog"}, {"id": 2, "name": "cat"}],'
         '"annotations": [{"image_id": 5, "category_id": 18, "bbox": [1, 2, 3, 4]}]}'
     )
-    (first, second), names = boxes.coco(path)
-    assert names == ("cat", "dog")
-    assert first == ("x.jpg", (9, 8), (boxes.Box(1, 2, 4, 6, 1),), "")
-    assert second.boxes == ()
+    read = read_coco(path)
+    first, second = read.objects.rows
+    assert read.classes == ("cat", "dog")
+    assert [Path(file).name for file in read.files] == ["x.jpg", "y.jpg"]
+    assert (first["box"].tolist(), first["label"].tolist(), len(second["box"])) == ([[1, 2, 3, 4]], [1], 0)
     path.write_text(path.read_text().replace('"image_id": 5', '"image_id": 7'))
     with pytest.raises(DataError, match=r"entry 0: field 'image_id' is '7', expected the id of an image"):
-        boxes.coco(path)
+        read_coco(path)
 
 
 def test_voc_boxes_and_no_entities(tmp_path: Path) -> None:
@@ -430,7 +434,7 @@ def test_voc_boxes_and_no_entities(tmp_path: Path) -> None:
         "<difficult>1</difficult><bndbox><xmin>1</xmin><ymin>2</ymin><xmax>3</xmax><ymax>4</ymax></bndbox></object></annotation>"
     )
     path.write_text(inner)
-    assert boxes.voc(path, {"dog": 0}) == ("a.jpg", (9, 8), (boxes.Box(0, 1, 3, 4, 0, True),), "")
+    assert boxes.voc(path, {"dog": 0}) == ("a.jpg", (9, 8), (boxes.Box(0, 1, 3, 4, 0, True),))
     with pytest.raises(DataError, match="field 'name' is 'dog', expected one of cat"):
         boxes.voc(path, {"cat": 0})
     path.write_text(f'<!DOCTYPE a [<!ENTITY b "boom">]>{inner}')

@@ -1,16 +1,15 @@
-"""Boxes with classes, as COCO and PASCAL VOC write them: ragged, for every picture has its own number."""
+"""Boxes with classes, as PASCAL VOC writes them, and what COCO's rows say; COCO's files see `gate_data.boxes.files`."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from xml.parsers import expat
 
 from gate_data.errors import DataError
 from gate_data.readers.limits import refuse_special
-from gate_data.readers.tables import Row, by_id, read_json, records
+from gate_data.readers.tables import Row
 
 _WIDEST = 2**31 - 1
 """Pixels of a picture's side, as formats of pictures hold them."""
@@ -33,33 +32,6 @@ class Boxed(NamedTuple):
     file: str
     size: tuple[int, int] | None
     boxes: tuple[Box, ...]
-    archive: str = ""
-
-
-def coco(path: Path) -> tuple[list[Boxed], tuple[str, ...]]:
-    """Pictures and boxes of a COCO file, also of ELEVATER's index files.
-
-    A class's index is the rank of its id. Boxes are ``[x, y, width, height]``, or corners where the file says
-    ``bbox_format: ltrb``. Pictures without a box are kept; crowds are left out.
-    """
-    names = {identity: row.text("name") for identity, row in by_id(records(path, "categories")).items()}
-    number = {identity: rank for rank, identity in enumerate(sorted(names))}
-    corners = read_json(path).get("bbox_format") == "ltrb"
-    images = by_id(records(path, "images"))
-    boxes: dict[int, list[Box]] = defaultdict(list)
-    for row in records(path, "annotations"):
-        image, label = row.integer("image_id"), row.integer("category_id")
-        if image not in images:
-            raise row.error("image_id", "the id of an image of this file")
-        if label not in number:
-            raise row.error("category_id", "the id of a category of this file")
-        if not is_crowd(row):
-            boxes[image].append(_coco_box(row, number[label], corners))
-    rows = [
-        Boxed(row.path("file_name"), size_of(row), tuple(boxes[image]), str(row.values.get("zip_file") or ""))
-        for image, row in images.items()
-    ]
-    return rows, tuple(names[identity] for identity in sorted(names))
 
 
 def voc(path: Path, index_of: Mapping[str, int]) -> Boxed:
@@ -97,17 +69,6 @@ def size_of(row: Row) -> tuple[int, int] | None:
     if row.values.get("width") is None or row.values.get("height") is None:
         return None
     return row.integer("width", 1, _WIDEST), row.integer("height", 1, _WIDEST)
-
-
-def _coco_box(row: Row, label: int, corners: bool) -> Box:
-    raw: Any = row.values.get("bbox")
-    if not isinstance(raw, list) or len(raw) != 4:
-        raise row.error("bbox", "four numbers")
-    left, top, third, fourth = (Row(row.file, row.line, {"bbox": value}).number("bbox") for value in raw)
-    right, bottom = (third, fourth) if corners else (left + third, top + fourth)
-    if right <= left or bottom <= top:
-        raise row.error("bbox", "a box with an area")
-    return Box(left, top, right, bottom, label)
 
 
 class _Node:
