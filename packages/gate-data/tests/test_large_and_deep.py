@@ -206,3 +206,15 @@ def test_the_limit_lets_a_phones_photograph_through(tmp_path: Path) -> None:
     Image.new("L", (12_000, 9_000), 90).save(tmp_path / "a.jpg")
     assert decode(str(tmp_path / "a.jpg"), side=224).size == (1500, 1125)
     assert decode(str(tmp_path / "a.jpg")).size == (6000, 4500)
+
+
+def test_dicom_that_unpacks_when_it_is_opened_or_has_no_range_is_refused(tmp_path: Path) -> None:
+    """pydicom unpacks a deflated file whole: half a megabyte of zeros was a gigabyte."""
+    path = tmp_path / "a.dcm"
+    held = dicom(path, VALUES)
+    path.write_bytes(held.replace(b"1.2.840.10008.1.2.1\0", b"1.2.840.10008.1.2.1.99"))
+    with pytest.raises(DataError, match=r"a\.dcm is DICOM that was packed as a whole"):
+        decode(str(path))
+    dicom(path, VALUES, RescaleSlope="1e308", RescaleIntercept="1e308")
+    with pytest.raises(DataError, match=r"a\.dcm has values from 1e\+308 to inf"):
+        decode(str(path))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,10 @@ from PIL import Image
 
 from gate_data.errors import DataError, MissingExtraError
 from gate_data.readers.limits import within
-from gate_data.readers.source import File, described
+from gate_data.readers.source import File, described, read_bytes
+
+_DEFLATED = b"1.2.840.10008.1.2.1.99"
+"""The transfer syntax of files that pydicom unpacks when it opens them."""
 
 
 def is_dicom(name: str) -> bool:
@@ -46,8 +50,11 @@ def dicom_picture(file: File, held: bytes | None = None) -> Image.Image:
         )
     except ImportError as error:
         raise MissingExtraError(f"{name} is DICOM: pip install 'gate-data[medical]'") from error
+    held = read_bytes(file) if held is None else held
+    if _DEFLATED in held:
+        raise DataError(f"{name} is DICOM that was packed as a whole, which may unpack to any size: save it unpacked")
     try:
-        content = pydicom.dcmread(str(file) if held is None else io.BytesIO(held))
+        content = pydicom.dcmread(io.BytesIO(held))
         frames = int(content.get("NumberOfFrames") or 1)
         within(int(content.Rows) * int(content.Columns) * frames, "pixels", name)
         kind, pixels = str(content.PhotometricInterpretation), content.pixel_array
@@ -66,6 +73,8 @@ def dicom_picture(file: File, held: bytes | None = None) -> Image.Image:
     if not kind.startswith("MONOCHROME"):
         raise DataError(f"{name} has pixels of the kind {kind}, which have no known form in RGB")
     low, high = _range(content)
+    if not (math.isfinite(high - low) and high > low):
+        raise DataError(f"{name} has values from {low:g} to {high:g}")
     values = apply_modality_lut(pixels, content)
     if "WindowCenter" in content or "VOILUTSequence" in content:
         values = apply_voi_lut(values, content, index=0)
