@@ -46,12 +46,13 @@ def pixels_key(image: Tensor) -> bytes:
     return hashlib.blake2b(image.contiguous().numpy().data, digest_size=16).digest()
 
 
-def shared_pictures(data: Data[Any]) -> Shared:
+def shared_pictures(data: Data[Any], *, folded: bool = False) -> Shared:
     """Test samples whose pictures are among those that train or validate.
 
-    Pictures in memory are compared by their pixels, those in files by what the files hold.
+    Pictures in memory are compared by their pixels, those in files by what the files hold. Where all splits are
+    ``folded`` into one for cross-validation, each picture is in one fold, unless it is there twice.
     """
-    if data.test is data.train:  # cross-validation: each picture is in one fold, unless it is there twice
+    if folded:
         return _repeated(data.test)
     seen: dict[bytes, str] = {}
     for name, split in (("train", data.train), ("validation", data.validation)):
