@@ -9,7 +9,7 @@ import pytest
 
 from eevee import AdaptiveTest, EeveeError, Outcomes, adaptive_test, choose_items, estimate, read_items
 from eevee.cli import main
-from eevee.items.adaptive import _tightest
+from eevee.items.adaptive import PATHS, _Boundary
 from eevee.items.irt import sigmoid
 
 
@@ -56,7 +56,7 @@ def test_an_estimate_is_without_bias_whatever_the_bank_says():
     for seed in range(800):
         test = AdaptiveTest(200, until=0, slope=slope, offset=offset, most=80, seed=seed)
         asked(test, values)
-        guesses.append(test._sum / test._information)
+        guesses.append(test._value)
     assert abs(np.mean(guesses) - values.mean()) < 4 * np.std(guesses) / np.sqrt(800)
 
 
@@ -80,12 +80,18 @@ def test_every_item_asked_is_the_mean_itself():
     assert known[-1] == (pytest.approx(values.mean()), known[-1].value, known[-1].value, 50)
 
 
-def test_the_mixture_is_tightest_where_it_says():
-    constant, best = _tightest(0.1)
-    tried = [np.sqrt((1 + 1 / x) * np.log((1 + x) / 0.01)) for x in np.linspace(1, 30, 400)]
-    assert constant == pytest.approx(min(tried), rel=1e-4)
-    assert constant > 2.7  # wider than the 1.645 of an interval that is looked at once
-    assert best > 1
+def test_boundaries_are_crossed_as_often_as_was_spent():
+    """Fresh paths cross the boundaries of four looks as often as the spending function says, and one look is normal."""
+    times, shares = np.array([10.0, 30.0, 35.0, 100.0]), (0.1, 0.3, 0.35, 1.0)
+    boundary = _Boundary(0.1)
+    critical = [boundary.next(time, share) for time, share in zip(times, shares, strict=True)]
+    steps = np.sqrt(np.diff(times, prepend=0.0)) * np.random.default_rng(1).standard_normal((PATHS, 4))
+    crossed = (np.abs(steps.cumsum(1)) > critical * np.sqrt(times)).cumsum(1) > 0
+    expected = 0.1 * (1 - np.exp(-2.5 * np.array(shares) ** 3))
+    assert crossed.mean(0) == pytest.approx(expected, abs=4 * np.sqrt(0.1 / PATHS))
+    assert critical[-1] < 1.85  # an interval that is looked at once has 1.645, a fixed mixture 2.8
+    single = _Boundary(0.1).next(1.0, 10.0)
+    assert single == pytest.approx(1.645, abs=0.03)
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0])

@@ -25,6 +25,8 @@ FEWEST_TASKS = 3
 _PRIOR = 0.5
 """Wins that each model of a pair is given beforehand: one that wins every task has no finite strength otherwise."""
 _STRENGTH_RESAMPLES = 200
+_INDEPENDENT = 0.15
+"""Share of independent models in the covariance of a board: of few tasks its own has the models too much alike."""
 
 
 @dataclass(frozen=True)
@@ -101,9 +103,9 @@ def rank_models(table: ResultTable, *, level: float = 0.95, resamples: int = 400
 
     With $d_b$ the difference of two models on benchmark b (in standard deviations over the models, metrics of one
     benchmark averaged), all pairs have $\bar d \pm c\, s / \sqrt{n}$ at once: c is the `level` quantile of the largest
-    $|t|$ over pairs, drawn with the correlations that the pairs have. Pairs that are decided leave, and c is drawn
-    anew for the others, until nothing more is decided. A model's best rank counts those surely above it, its worst
-    those surely below.
+    $|t|$ over pairs, on drawn boards of equal models with this one's gaps and covariance. Pairs that are decided
+    leave, and c is taken anew for the others, until nothing more is decided. A model's best rank counts those surely
+    above it, its worst those surely below.
 
     Args:
         table: two models are compared on the tasks that both were measured on; one with missing tasks has a wider
@@ -116,7 +118,8 @@ def rank_models(table: ResultTable, *, level: float = 0.95, resamples: int = 400
         EeveeError: `level` or `resamples` out of range, fewer than three benchmarks, or models of which no two share
             three.
 
-    Numerics: normal differences are assumed for c, by Student's t with n - 1 degrees of freedom.
+    Numerics: normal scores are assumed for c; 15 % of the covariance is that of independent models of equal variance,
+        since that of 31 tasks alone makes c too small (`benchmarks/ranks.py`).
 
     Example:
         >>> from eevee import load_table
@@ -124,7 +127,7 @@ def rank_models(table: ResultTable, *, level: float = 0.95, resamples: int = 400
         'tasks'
 
     Source: Mogstad, Romano, Shaikh and Wilhelm, Inference for ranks with applications to mobility across
-        neighbourhoods and academic achievement across countries (2024), whose bootstrap is a draw of normals here;
+        neighbourhoods and academic achievement across countries (2024), with draws of normal boards for the bootstrap;
         Romano and Wolf (2005) for the steps. Bradley and Terry (1952), with half a win for each of a pair beforehand.
     """
     _check(level, resamples)
@@ -132,21 +135,18 @@ def rank_models(table: ResultTable, *, level: float = 0.95, resamples: int = 400
     if scores.shape[1] < FEWEST_TASKS:
         raise EeveeError(f"{table.name} has {scores.shape[1]} benchmarks; ranks need at least {FEWEST_TASKS}")
     first, second = np.triu_indices(len(scores), 1)
-    differences = scores[first] - scores[second]
-    shared = ~np.isnan(differences)
-    count = shared.sum(1)
-    known = count >= FEWEST_TASKS
-    if not known.any():
+    measured = ~np.isnan(scores)
+    count = (measured.astype(np.int64) @ measured.T)[first, second]
+    comparable = count >= FEWEST_TASKS
+    if not comparable.any():
         raise EeveeError(f"{table.name}: no two models share {FEWEST_TASKS} tasks: there is nothing to rank them by")
-    filled = np.where(shared, differences, 0.0)
-    mean = filled.sum(1) / np.maximum(count, 1)
-    centred = np.where(shared, differences - mean[:, None], 0.0)
-    spread = np.sqrt((centred**2).sum(1) / np.maximum(count - 1, 1) / np.maximum(count, 1))
-    normals = np.random.default_rng(seed).standard_normal((resamples, scores.shape[1]))
-    size = np.sqrt((centred**2).sum(1))
-    drawn = np.divide(normals @ centred.T, size, out=np.zeros((resamples, len(size))), where=size > 0)
-    signs = _decided(mean, spread, drawn, known, level, int(count[known].min()) - 1, seed)
-    return _board(table.name, "tasks", level, table.models, scores, first, second, signs, int((~known).sum()), seed)
+    differences = scores[first] - scores[second]
+    mean = np.nanmean(np.where(comparable[:, None], differences, 0.0), axis=1)
+    t = _t_of_pairs(np.where(measured, scores, 0.0)[None], measured)[0]
+    signs = np.sign(mean).astype(np.int64) * _decided(t, _null(scores, resamples, seed), comparable, level)
+    return _board(
+        table.name, "tasks", level, table.models, scores, first, second, signs, int((~comparable).sum()), seed
+    )
 
 
 def rank_outcomes(
@@ -192,12 +192,12 @@ def rank_outcomes(
     first, second = np.triu_indices(len(models), 1)
     mean = (scores[first] - scores[second]).mean(1)
     spread = np.sqrt(np.maximum(_of_pairs(covariance, first, second), 0.0))
-    vectors, sizes, _ = np.linalg.svd(covariance)
-    root = vectors * np.sqrt(sizes)
-    noise = np.random.default_rng(seed).standard_normal((resamples, len(models))) @ root.T
+    noise = np.random.default_rng(seed).standard_normal((resamples, len(models))) @ _root(covariance).T
     gaps = noise[:, first] - noise[:, second]
     drawn = np.divide(gaps, spread, out=np.zeros_like(gaps), where=spread > 0)
-    signs = _decided(mean, spread, drawn, np.ones(len(mean), bool), level, None, seed)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        t = np.where(spread > 0, mean / spread, np.where(mean == 0, 0.0, np.copysign(np.inf, mean)))
+    signs = np.sign(mean).astype(np.int64) * _decided(np.abs(t), np.abs(drawn), np.ones(len(mean), bool), level)
     return _board(", ".join(outcomes), "items", level, models, scores, first, second, signs, 0, seed)
 
 
@@ -227,32 +227,57 @@ def _of_pairs(
     return np.asarray(variance[first] + variance[second] - 2 * covariance[first, second])
 
 
-def _decided(
-    mean: Float[np.ndarray, " p"],
-    spread: Float[np.ndarray, " p"],
-    drawn: Float[np.ndarray, "r p"],
-    known: Bool[np.ndarray, " p"],
-    level: float,
-    freedom: int | None,
-    seed: int,
-) -> Int[np.ndarray, " p"]:
-    """The sign of each pair's difference where it is decided, else 0."""
+def _root(covariance: Float[np.ndarray, "m m"]) -> Float[np.ndarray, "m m"]:
+    """A matrix whose product with its transpose is the covariance, or the nearest one."""
+    sizes, vectors = np.linalg.eigh(covariance)
+    return np.asarray(vectors * np.sqrt(np.maximum(sizes, 0.0)))
+
+
+def _t_of_pairs(scores: Float[np.ndarray, "r m n"], measured: Bool[np.ndarray, "m n"]) -> Float[np.ndarray, "r p"]:
+    """Student's |t| of each pair of models over the tasks that both have; 0 where they share fewer than two."""
+    first, second = np.triu_indices(len(measured), 1)
+    mask = measured.astype(np.float64)
+    scores = scores * mask
+    count = np.maximum((mask @ mask.T)[first, second], 1)
+    sums, squares = scores @ mask.T, scores**2 @ mask.T
+    total = sums[:, first, second] - sums[:, second, first]
+    square = squares[:, first, second] + squares[:, second, first]
+    square = square - 2 * (scores @ scores.swapaxes(1, 2))[:, first, second]
+    rounding = 1e-12 * np.maximum(square, 1e-300)
+    variance = np.where(square - total**2 / count > rounding, square - total**2 / count, 0.0) / np.maximum(count - 1, 1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        t = np.where(spread > 0, np.abs(mean) / spread, np.where(np.abs(mean) > 0, np.inf, 0.0))
-    largest = np.abs(drawn)
-    if freedom is not None:
-        shared = np.random.default_rng(seed + 1).chisquare(freedom, len(drawn)) / freedom
-        largest = largest / np.sqrt(shared)[:, None]
-    open_pairs = known.copy()
-    decided = np.zeros(len(mean), dtype=np.int64)
-    while open_pairs.any():
-        critical = np.quantile(largest[:, open_pairs].max(1), level, method="higher")
-        new = open_pairs & (t > critical)
+        t = np.abs(total) / np.sqrt(count * variance)
+    return np.asarray(np.where(np.isnan(t) | (count < 2), 0.0, t))
+
+
+def _null(scores: Float[np.ndarray, "m n"], resamples: int, seed: int) -> Float[np.ndarray, "r p"]:
+    """|t| of each pair on boards of equal models, with the gaps and the covariance of these."""
+    measured = ~np.isnan(scores)
+    centred = np.where(measured, scores - np.nanmean(scores, axis=1, keepdims=True), 0.0)
+    shared = measured.astype(np.float64) @ measured.T
+    covariance = centred @ centred.T / np.maximum(shared - 1, 1)
+    alike = np.trace(covariance) / len(scores) * np.eye(len(scores))
+    root = _root((1 - _INDEPENDENT) * covariance + _INDEPENDENT * alike)
+    generator, parts = np.random.default_rng(seed), []
+    step = max(1, 2_000_000 // (len(scores) * (len(scores) + scores.shape[1])))
+    for start in range(0, resamples, step):
+        size = min(step, resamples - start)
+        parts.append(_t_of_pairs(root @ generator.standard_normal((size, *scores.shape)), measured))
+    return np.concatenate(parts)
+
+
+def _decided(
+    t: Float[np.ndarray, " p"], drawn: Float[np.ndarray, "r p"], comparable: Bool[np.ndarray, " p"], level: float
+) -> Bool[np.ndarray, " p"]:
+    """Which pairs' differences are decided, by |t| and draws of it for equal models."""
+    undecided = comparable.copy()
+    while undecided.any():
+        critical = np.quantile(drawn[:, undecided].max(1), level, method="higher")
+        new = undecided & (t > critical)
         if not new.any():
             break
-        decided[new] = np.sign(mean[new])
-        open_pairs &= ~new
-    return decided
+        undecided &= ~new
+    return comparable & ~undecided
 
 
 def _board(

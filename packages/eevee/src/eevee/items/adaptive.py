@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy import optimize, special
+from scipy import special
 
 from eevee.errors import EeveeError
 from eevee.items.irt import fit_abilities, sigmoid
@@ -18,13 +18,20 @@ if TYPE_CHECKING:
 
 FIRST = 40
 """Items of the first block, of which the variance is learnt."""
-EVEN = 0.3
+EVEN = 0.2
 """Share of a block that is drawn evenly, whatever the predictor says."""
 TRUST = 10.0
 PRIOR = 3.0
 SMALLEST = 0.02
-USUAL = 0.01
-"""Half-width at which the interval is tightest where none is wanted."""
+UNSURE = 6.0
+"""Items, half of them solved, that are added to those asked before a deviation is predicted: few events tell little."""
+PATHS = 40_000
+SPENT = 0.9
+"""Of the error probability; the remainder is for that variances are estimated."""
+GROWTH = 2.5
+"""How much larger a test is after a block, at most."""
+LOOKS = 1.1
+"""How much wider than one look's interval the last of a few looks is planned to be."""
 
 
 class Known(NamedTuple):
@@ -52,9 +59,9 @@ class AdaptiveTest:
 
     Of the items that were not asked, each block draws item i with a chance $\pi_i$ in proportion to the standard
     deviation of its outcome as the outcomes so far predict it, and a share of the block evenly. With the outcomes $y_S$
-    so far and the prediction $f$ from them alone, $\hat T = \sum_S y + \sum_R f_i + \sum_B (y_i - f_i) / \pi_i$ has the
-    benchmark's sum as its mean whatever the model; blocks are averaged by the inverse of their predicted variances, so
-    that the error is a martingale.
+    before a block B and a prediction $f$, $\hat T = \sum_S y + \sum_R f_i + \sum_B (y_i - f_i) / \pi_i$ has the
+    benchmark's sum as its mean whatever the model; blocks are averaged by the inverse of their predicted variances,
+    with f from all outcomes so far (three numbers are fitted, which biases the mean by less than it gains).
 
     Args:
         total: number of items.
@@ -68,10 +75,11 @@ class AdaptiveTest:
     Raises:
         EeveeError: numbers that cannot be used; the message shows them.
 
-    Numerics: the interval is a confidence sequence, valid at all looks together and for any rule of stopping: Robbins'
-        normal mixture, tightest at the wanted half-width, around a martingale whose variance is estimated from the
-        blocks (by Student's quantile, with three items' worth of the predictor's own word); asymptotic, so measured in
-        `benchmarks/adaptive.py`. With every item asked it is the mean itself.
+    Numerics: the intervals hold at all looks together, so whenever the test is stopped: the error probability is spent
+        look by look, $\alpha (1 - e^{-2.5 t^3})$ up to the share t of the information that `until` (or `most`) needs,
+        and each look's boundary comes from 40,000 paths of the Brownian motion that the estimate is in the limit. Its
+        variance is estimated from the blocks (by Student's quantile), and taken to be no less than the predictor
+        expects; asymptotic, so measured in `benchmarks/adaptive.py`. With every item asked it is the mean itself.
 
     Example:
         >>> right = np.random.default_rng(0).random(5000) < 0.8
@@ -79,12 +87,12 @@ class AdaptiveTest:
         >>> while block := test.next_block():
         ...     test.tell(right[block])
         >>> known = test.known()
-        >>> known.items < 2500, bool(known.low < right.mean() < known.high)
+        >>> known.items < 1000, bool(known.low < right.mean() < known.high)
         (True, True)
 
     Source: the difference estimator of survey sampling (Särndal, Swensson and Wretman, 1992) with Neyman's allocation;
-        active inference (Zrnic and Candès, 2024); Robbins (1970) and time-uniform central limits (Waudby-Smith,
-        Arbour, Sinha, Kennedy and Ramdas, 2021) for the sequence.
+        active inference (Zrnic and Candès, 2024); repeated confidence intervals (Jennison and Turnbull, 1989) with an
+        error-spending function (Lan and DeMets, 1983).
     """
 
     def __init__(
@@ -114,26 +122,27 @@ class AdaptiveTest:
         self._block = np.zeros(0, dtype=np.int64)
         self._chance = np.zeros(0)
         self._predicted, self._spread = self._predict()
-        self._sum = self._information = self._variance = self._freedom = 0.0
+        self._blocks: list[tuple[np.ndarray, np.ndarray]] = []
+        self._value, self._deviation, self._ratio, self._freedom = 0.5, math.inf, 1.0, 0.0
         self._low, self._high = 0.0, 1.0
-        self._constant, self._mixing = _tightest(1 - level)
+        self._boundary = _Boundary(SPENT * (1 - level))
+        self._critical = LOOKS * special.ndtri((1 + level) / 2)
 
     def next_block(self) -> list[int]:
         """Positions of the items to ask next; none where the score is known, or no more items may be asked."""
         if len(self._block):
             raise EeveeError("the outcomes of the last block were not told")
-        rest = np.flatnonzero(np.isnan(self._outcomes))
-        asked = self.total - len(rest)
-        room = min(self.most - asked, len(rest))
-        known = self.known()
-        if room < 1 or (asked and known.high - known.low <= 2 * self.until):
+        unasked = np.flatnonzero(np.isnan(self._outcomes))
+        count = self.total - len(unasked)
+        room = min(self.most - count, len(unasked))
+        score = self.known()
+        if room < 1 or (count and score.high - score.low <= 2 * self.until):
             return []
-        self._predicted, self._spread = self._predict()
-        size = min(room, self._size(rest, asked))
+        size = min(room, self._size(unasked, count))
         if room - size < FIRST // 4:
             size = room
-        self._block, self._chance = self._draw(rest, size)
-        return [int(place) for place in self._block]
+        self._block, self._chance = self._draw(unasked, size)
+        return [int(item) for item in self._block]
 
     def tell(self, outcomes: Sequence[float] | np.ndarray) -> None:
         """Take the outcomes of the last block's items, 0 to 1, in its order.
@@ -147,84 +156,93 @@ class AdaptiveTest:
                 f"outcomes of shape {values.shape}; expected {len(self._block)} numbers from 0 to 1, one for each item "
                 "of the block"
             )
-        rest = np.isnan(self._outcomes)
-        solved, foretold = float(np.nansum(self._outcomes)), float(self._predicted[rest].sum())
-        off = (values - self._predicted[self._block]) / self._chance
-        mean = (solved + foretold + off.sum()) / self.total
-        left = 1 - self._chance
-        count = len(values)
-        model = float((self._spread[self._block] ** 2 * left / self._chance**2).sum()) / self.total**2
-        middle = (left * off).sum() / max(left.sum(), 1e-12)
-        seen = float((left * (off - middle) ** 2).sum()) / self.total**2 * count / max(count - 1, 1)
-        variance = (count * seen + PRIOR * model) / (count + PRIOR)
-        weight = 1 / max(model, 1e-12)
-        self._sum += weight * mean
-        self._information += weight
-        self._variance += weight**2 * variance
-        self._freedom += max(count - 1, 1)
         self._outcomes[self._block] = values
+        self._blocks.append((self._block, self._chance))
         self._block = self._block[:0]
+        self._predicted, self._spread = self._predict()
+        self._estimate()
         self._look()
 
     def known(self) -> Known:
         """The estimate and its interval after the blocks that were told."""
-        asked = int((~np.isnan(self._outcomes)).sum())
-        if asked == self.total:
+        count = int((~np.isnan(self._outcomes)).sum())
+        if count == self.total:
             mean = float(self._outcomes.mean())
-            return Known(mean, mean, mean, asked)
-        value = self._sum / self._information if self._information else 0.5
-        return Known(float(np.clip(value, self._low, self._high)), self._low, self._high, asked)
+            return Known(mean, mean, mean, count)
+        return Known(float(np.clip(self._value, self._low, self._high)), self._low, self._high, count)
+
+    def _estimate(self) -> None:
+        """The mean of what each block says by today's predictor, weighted by its expected variance."""
+        solved, predicted = 0.0, float(self._predicted.sum())
+        weights, means, variances = [], [], []
+        for items, chance in self._blocks:
+            values, spread, count = self._outcomes[items], self._spread[items], len(items)
+            off, undrawn = (values - self._predicted[items]) / chance, 1 - chance
+            means.append((solved + predicted + off.sum()) / self.total)
+            expected = max(float((undrawn * (spread / chance) ** 2).sum()) / self.total**2, 1e-12)
+            middle = (undrawn * off).sum() / max(undrawn.sum(), 1e-12)
+            observed = float((undrawn * (off - middle) ** 2).sum()) / self.total**2 * count / max(count - 1, 1)
+            variances.append(max((count * observed + PRIOR * expected) / (count + PRIOR), expected))
+            weights.append(1 / expected)
+            solved, predicted = solved + values.sum(), predicted - self._predicted[items].sum()
+        information = sum(weights)
+        self._value = float(np.dot(weights, means)) / information
+        self._deviation = math.sqrt(np.dot(np.square(weights), variances)) / information
+        self._ratio = self._deviation**2 * information  # what the variance is, of what was expected
+        self._freedom = sum(max(len(items) - 1, 1) for items, _ in self._blocks)
 
     def _look(self) -> None:
-        """Narrow the interval by what the last block told."""
-        value = self._sum / self._information
-        mixing = (self._constant / (self.until or USUAL)) ** 2 / self._mixing
-        spread = self._variance + mixing
-        half = math.sqrt(spread * math.log(spread / mixing / (1 - self.level) ** 2)) / self._information
+        """Narrow the interval by what the blocks say."""
+        value, deviation = self._value, max(self._deviation, 1e-12)
+        unasked = float(np.isnan(self._outcomes).mean())
+        planned = (self.until / self._critical) ** 2
+        share = planned / deviation**2 if self.until else (1 - unasked) * self.total / self.most
         tail = (1 + self.level) / 2
-        half *= special.stdtrit(self._freedom + PRIOR, tail) / special.ndtri(tail)
+        student = special.stdtrit(self._freedom + PRIOR, tail) / special.ndtri(tail)
+        half = deviation * student * self._boundary.next(deviation**-2, share)
         solved = float(np.nansum(self._outcomes)) / self.total
-        open_share = float(np.isnan(self._outcomes).mean())
-        low, high = max(solved, value - half), min(solved + open_share, value + half)
+        low, high = max(solved, value - half), min(solved + unasked, value + half)
         if max(low, self._low) <= min(high, self._high):
             low, high = max(low, self._low), min(high, self._high)
         self._low, self._high = low, max(low, high)
 
     def _predict(self) -> tuple[Float[np.ndarray, " items"], Float[np.ndarray, " items"]]:
         """What the outcomes so far say of every item: its mean and its standard deviation."""
-        seen = ~np.isnan(self._outcomes)
-        y, count = self._outcomes[seen], int(seen.sum())
+        measured = ~np.isnan(self._outcomes)
+        y, count = self._outcomes[measured], int(measured.sum())
         ability = np.zeros(1)
         if count and self._slope.any():
-            ability = fit_abilities(y[None], np.ones((1, count)), self._slope[seen], self._offset[seen])
+            ability = fit_abilities(y[None], np.ones((1, count)), self._slope[measured], self._offset[measured])
         chance = sigmoid(ability[0] * self._slope + self._offset)
         if count:
-            off, spread = y - y.mean(), chance[seen] - chance[seen].mean()
+            off, spread = y - y.mean(), chance[measured] - chance[measured].mean()
             square = (spread**2).mean()
             trust = TRUST / count
             tuned = ((off * spread).mean() + trust * square) / max((1 + trust) * square, 1e-12)
-            middle = (y.sum() + PRIOR * chance[seen].mean()) / (count + PRIOR)
-            chance = middle + np.clip(tuned, 0, 1) * (chance - chance[seen].mean())
+            middle = (y.sum() + PRIOR * chance[measured].mean()) / (count + PRIOR)
+            chance = middle + np.clip(tuned, 0, 1) * (chance - chance[measured].mean())
         chance = np.clip(chance, 0.0, 1.0)
-        bounded = np.clip(chance, SMALLEST, 1 - SMALLEST)
-        return chance, np.sqrt(bounded * (1 - bounded))
+        shrunk = np.clip((count * chance + UNSURE / 2) / (count + UNSURE), SMALLEST, 1 - SMALLEST)
+        return chance, np.sqrt(shrunk * (1 - shrunk))
 
-    def _size(self, rest: np.ndarray, asked: int) -> int:
+    def _size(self, unasked: np.ndarray, count: int) -> int:
         """Items of the next block: what the wanted half-width still needs, at most as many as were asked so far."""
-        if asked == 0:
-            return min(max(FIRST, self.most // 20), max(self.most // 2, 1))
-        share = self._spread[rest] / self.total
-        ratio = self._variance / self._information  # what the variance was, of what was predicted
-        needed = math.inf if self.until == 0 else ratio * (self._constant / self.until) ** 2 - self._information
-        wanted = share.sum() ** 2 / (1 / max(needed, 1e-12) + (share**2).sum())
-        return int(np.clip(math.ceil(wanted), FIRST // 4, asked))
+        if count == 0:
+            return min(max(FIRST, self.most // 50), max(self.most // 2, 1))
+        share = self._spread[unasked] / self.total
+        needed = np.inf if self.until == 0 else ((self._critical / self.until) ** 2 - self._deviation**-2) * self._ratio
+        size = share.sum() ** 2 / (1 / max(needed, 1e-12) + (share**2).sum())
+        blocks = max(
+            1, math.ceil(math.log((count + size) / count, GROWTH))
+        )  # few looks, none of them close to the last
+        return max(count // 10, math.ceil(count * ((count + size) / count) ** (1 / blocks)) - count)
 
-    def _draw(self, rest: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+    def _draw(self, unasked: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
         """A systematic draw from the items in the order of their predictions, and the chances that it had."""
-        if size >= len(rest):
-            return rest, np.ones(len(rest))
-        order = rest[np.lexsort((self._generator.random(len(rest)), self._predicted[rest]))]
-        spread = self._spread[order] if len(rest) < self.total else np.ones(len(order))  # the first block is even
+        if size >= len(unasked):
+            return unasked, np.ones(len(unasked))
+        order = unasked[np.lexsort((self._generator.random(len(unasked)), self._predicted[unasked]))]
+        spread = self._spread[order] if len(unasked) < self.total else np.ones(len(order))  # the first block is even
         chance = size * ((1 - EVEN) * spread / spread.sum() + EVEN / len(order))
         for _ in range(20):  # what is sure to be drawn leaves its share to the others
             over = chance >= 1
@@ -232,15 +250,28 @@ class AdaptiveTest:
                 break
             chance = np.where(over, 1.0, chance * (size - over.sum()) / max(chance[~over].sum(), 1e-12))
         chance = np.minimum(chance, 1.0)
-        taken = np.diff(np.floor(np.cumsum(chance) + self._generator.random()), prepend=0.0) > 0
-        return order[taken], chance[taken]
+        drawn = np.diff(np.floor(np.cumsum(chance) + self._generator.random()), prepend=0.0) > 0
+        return order[drawn], chance[drawn]
 
 
-def _tightest(alpha: float) -> tuple[float, float]:
-    """The half-width of the mixture in standard deviations where it is tightest, and the variance there in its own."""
+class _Boundary:
+    """Critical values of a Brownian motion look by look, crossed by a share of its paths that was spent."""
 
-    def squared(x: float) -> float:
-        return (1 + 1 / x) * (math.log1p(x) - 2 * math.log(alpha))
+    def __init__(self, alpha: float) -> None:
+        self._alpha = alpha
+        self._paths = np.zeros(PATHS)  # those that crossed no boundary yet
+        self._time = 0.0
+        self._generator = np.random.default_rng(0)
 
-    best = optimize.minimize_scalar(squared, bounds=(0.5, 200), method="bounded")
-    return math.sqrt(best.fun), float(best.x)
+    def next(self, time: float, share: float) -> float:
+        """The critical value at the next look: at this time, with so much of the planned information."""
+        step = math.sqrt(max(time - self._time, 0.0))
+        self._paths = self._paths + step * self._generator.standard_normal(len(self._paths))
+        self._time = max(time, self._time)
+        staying = math.ceil(PATHS * (1 - self._alpha * (1 - math.exp(-2.5 * share**3))))
+        size = np.abs(self._paths)
+        if staying >= len(size):
+            return float(size.max() / math.sqrt(self._time))
+        boundary = np.partition(size, staying - 1)[staying - 1]
+        self._paths = self._paths[size <= boundary]
+        return float(boundary / math.sqrt(self._time))

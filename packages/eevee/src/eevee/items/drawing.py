@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 TRUST = 10.0
 PRIOR = 3.0
+EVENTS = 0.1
+"""Unexplained variance that is added to the drawn items' of which few are solved, or few are not."""
 
 
 def draw_items(
@@ -50,24 +52,24 @@ def corrected_mean(
         total: number of all items.
         level: of the intervals.
     """
-    seen = ~np.isnan(values)
-    count = seen.sum(1)
+    measured = ~np.isnan(values)
+    count = measured.sum(1)
 
     def average(part: np.ndarray) -> np.ndarray:
-        return np.asarray(np.where(seen, part, 0.0).sum(1) / count)
+        return np.asarray(np.where(measured, part, 0.0).sum(1) / count)
 
-    solved, told = average(values), average(predicted)
-    off, spread = values - solved[:, None], predicted - told[:, None]
+    solved, expected = average(values), average(predicted)
+    off, spread = values - solved[:, None], predicted - expected[:, None]
     square = average(spread**2)
     trust = TRUST / count
     slope = np.clip((average(off * spread) + trust * square) / np.maximum((1 + trust) * square, 1e-12), 0, 1)
-    value = np.clip(solved + slope * (mean - told), 0, 1)
-    free = np.maximum(count - 1 - count / (count + TRUST), 1)
-    left = average((off - slope[:, None] * spread) ** 2) * count / free
-    unexplained = (count * left + PRIOR * average(predicted * (1 - predicted))) / np.maximum(
-        count * solved * (1 - solved) + PRIOR * told * (1 - told), 1e-12
+    value = np.clip(solved + slope * (mean - expected), 0, 1)
+    freedom = np.maximum(count - 1 - count / (count + TRUST), 1)
+    residual = average((off - slope[:, None] * spread) ** 2) * count / freedom
+    unexplained = (count * residual + PRIOR * average(predicted * (1 - predicted)) + EVENTS) / (
+        count * solved * (1 - solved) + PRIOR * expected * (1 - expected) + EVENTS
     )
-    width = special.stdtrit(free + PRIOR, (1 + level) / 2) ** 2 * unexplained * (1 / count - 1 / total)
+    width = special.stdtrit(freedom + PRIOR, (1 + level) / 2) ** 2 * unexplained * (1 / count - 1 / total)
     centre, half = (value + width / 2) / (1 + width), np.sqrt(value * (1 - value) * width + width**2 / 4) / (1 + width)
     low = np.where(solved > 0, np.minimum(centre - half, value), 0.0)  # nothing solved may be nothing at all
     return value, low, np.where(solved < 1, np.maximum(centre + half, value), 1.0)
