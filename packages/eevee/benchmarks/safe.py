@@ -4,9 +4,11 @@
 
 Outcomes follow the two-parameter model (5,000 items; log slopes N(log 2, .4), difficulties N(0, 1.2)), fitted on 60
 models. New models are like these (ability N(0, 1)), at the frontier (ability 2.5 to 3.5, above all that were seen), or
-of other strengths (half of their outcomes do not follow the items). Every twenty models share a draw of items. Beside
-AIPW's error stand the plain mean's of as many random items, and those of anchors (by information), of the two-parameter
-model's prediction from these, and of the mean of both, as gp-IRT mixes them.
+of other strengths (half of their outcomes do not follow the items). Every ten models share a draw of items. Beside
+AIPW's error stand the plain mean's of as many random items (exactly, by its variance on the same models), and of two
+kinds of anchors, tinyBenchmarks' clusters and those by information: their weighted mean, the two-parameter model's
+prediction from them, and the mean of both, which is gp-IRT with an even mix. `least` is what an unbiased estimate from
+equal chances can reach: the spread of outcomes around the true chances.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from eevee.items.anchors import choose_anchors
 from eevee.items.drawing import corrected_mean, draw_items
 from eevee.items.irt import fit_abilities, sigmoid
 
-TOGETHER = 20
+TOGETHER = 10
 SHARES = (0.01, 0.02, 0.05, 0.1, 0.2)
 
 
@@ -32,7 +34,21 @@ def new_models(kind, count, slope, hard, generator):
     if kind == "other strengths":
         other = generator.permuted(chance, axis=1)
         chance = np.where(generator.random(chance.shape) < 0.5, chance, other)
-    return (generator.random(chance.shape) < chance).astype(float)
+    return (generator.random(chance.shape) < chance).astype(float), chance
+
+
+def predicted(irt, values, places):
+    """Outcomes on some items, and what the two-parameter model says of all items from them."""
+    outcomes = values[:, places]
+    ability = fit_abilities(outcomes, np.ones_like(outcomes), irt.slope[places], irt.offset[places])
+    return outcomes, irt.probability(ability)
+
+
+def by_anchors(irt, values, anchors, weights):
+    """The anchors' weighted mean, the model's prediction, and the mean of both."""
+    outcomes, chance = predicted(irt, values, anchors)
+    model = (outcomes.sum(1) + np.delete(chance, anchors, axis=1).sum(1)) / ITEMS
+    return {"anchors": outcomes @ weights, "model": model, "gp-IRT": (outcomes @ weights + model) / 2}
 
 
 def main() -> None:
@@ -43,37 +59,44 @@ def main() -> None:
     slope, hard, irt = item_world(generator)
     ease = irt.probability(irt.ability).mean(0)
     result: dict[str, object] = {"models": options.models, "items": ITEMS}
-    fixed = {share: choose_anchors(irt, int(share * ITEMS), "information", generator) for share in SHARES}
+    fixed = {
+        (share, method): choose_anchors(irt, int(share * ITEMS), method, generator)
+        for share in SHARES
+        for method in ("clusters", "information")
+    }
     for kind in ("like these", "frontier", "other strengths"):
-        gathered: dict[float, list[np.ndarray]] = {share: [] for share in SHARES}
+        errors: dict[float, dict[str, list[np.ndarray]]] = {share: {} for share in SHARES}
         for _ in range(0, options.models, TOGETHER):
-            values = new_models(kind, TOGETHER, slope, hard, generator)
+            values, chances = new_models(kind, TOGETHER, slope, hard, generator)
             truth = values.mean(1)
             for share in SHARES:
                 size = int(share * ITEMS)
-
-                def told(places, values=values):
-                    asked = values[:, places]
-                    ability = fit_abilities(asked, np.ones_like(asked), irt.slope[places], irt.offset[places])
-                    return asked, irt.probability(ability)
-
                 places = draw_items(ease, size, generator)
-                asked, chance = told(places)
-                value, low, high = corrected_mean(asked, chance[:, places], chance.mean(1), ITEMS, 0.9)
-                anchors, weights = fixed[share]
-                answers, by_anchors = told(anchors)
-                model = (answers.sum(1) + np.delete(by_anchors, anchors, axis=1).sum(1)) / ITEMS
-                plain = values[:, generator.choice(ITEMS, size, replace=False)].mean(1)
-                parts = (value, plain, answers @ weights, model, (answers @ weights + model) / 2)
-                inside = (low <= truth) & (truth <= high)
-                gathered[share].append(np.stack([*(part - truth for part in parts), inside, high - low]))
-        for share, blocks in gathered.items():
-            off = np.concatenate(blocks, axis=1)
-            names = ("AIPW", "plain mean", "anchors", "two-parameter model", "their mean, as gp-IRT")
+                outcomes, chance = predicted(irt, values, places)
+                value, low, high = corrected_mean(outcomes, chance[:, places], chance.mean(1), ITEMS, 0.9)
+                rest = 1 / size - 1 / ITEMS
+                row = {
+                    "AIPW": value - truth,
+                    "plain mean": np.sqrt(truth * (1 - truth) * rest),
+                    "least": np.sqrt((chances * (1 - chances)).mean(1) * rest),
+                    "covered": (low <= truth) & (truth <= high),
+                    "half": (high - low) / 2,
+                }
+                for method in ("clusters", "information"):
+                    estimates = by_anchors(irt, values, *fixed[share, method])
+                    row |= {f"{name} by {method}": guess - truth for name, guess in estimates.items()}
+                for name, part in row.items():
+                    errors[share].setdefault(name, []).append(part)
+        for share, parts in errors.items():
+            columns = {name: np.concatenate(blocks) for name, blocks in parts.items()}
+            covered, half = columns.pop("covered"), columns.pop("half")
+            points = {name: rmse(column) for name, column in columns.items()}
             result[f"{kind}, {share:.0%}"] = {
-                "coverage of 90 %": round(float(off[5].mean()), 3),
-                "mean half-width, points": round(50 * float(off[6].mean()), 2),
-                "RMSE, points": {name: rmse(off[number]) for number, name in enumerate(names)},
+                "coverage of 90 %": round(float(covered.mean()), 3),
+                "mean half-width, points": round(100 * float(half.mean()), 2),
+                "RMSE, points": points,
+                "AIPW's of the plain mean's": round(points["AIPW"] / points["plain mean"], 3),
+                "AIPW's of gp-IRT's by clusters": round(points["AIPW"] / points["gp-IRT by clusters"], 3),
             }
             print(kind, share, result[f"{kind}, {share:.0%}"], flush=True)
     record(Path(__file__).stem, result)
