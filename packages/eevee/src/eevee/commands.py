@@ -107,8 +107,8 @@ def _progress(options: argparse.Namespace) -> Progress | None:
 
     def show(phase: str, done: int, total: int) -> None:
         begin = started.setdefault(phase, time.monotonic())
-        left = (time.monotonic() - begin) / done * (total - done) if done and total else 0.0
-        count = f" {done} of {total}, at most {left:.0f} s left" if total else f" {done}" if done else ""
+        seconds = (time.monotonic() - begin) / done * (total - done) if done and total else 0.0
+        count = f" {done} of {total}, at most {seconds:.0f} s left" if total else f" {done}" if done else ""
         sys.stderr.write(f"\r\x1b[K{phase}{count}")
         sys.stderr.flush()
 
@@ -119,8 +119,8 @@ def _check(options: argparse.Namespace, table: ResultTable) -> tuple[Recorded, s
     from eevee.showing.words import check_words
     from eevee.tables.checking import check
 
-    found = check(table)
-    return found, check_words(found)
+    findings = check(table)
+    return findings, check_words(findings)
 
 
 def _select(options: argparse.Namespace, table: ResultTable) -> tuple[Recorded, str]:

@@ -141,8 +141,8 @@ def choose_scaling(table: ResultTable, space: Space, seed: int = 0) -> tuple[Res
             raise EeveeError("no metric varies; there is nothing to predict")
         residual = held_out(RidgeScorer(), data, candidates)
         parts = []
-        for one, candidate in zip(residual, candidates, strict=True):
-            off = np.abs(data.decode(data.values + one) - table.values) / np.where(unit > 0, unit, 1.0)
+        for off_candidate, candidate in zip(residual, candidates, strict=True):
+            off = np.abs(data.decode(data.values + off_candidate) - table.values) / np.where(unit > 0, unit, 1.0)
             outside = usable.copy()
             outside[:, data.metric_columns(candidate)] = False
             parts.append(float(off[outside if outside.any() else usable].mean()))

@@ -85,6 +85,6 @@ def error_against_k(
     out = {}
     for k in sizes:
         space = Space(table, Constraints(k=k))
-        found = search(method, Evaluator(meta, data), space, seed=seed, generations=generations)
-        out[k] = tuple(error for _, error in found.winners)
+        result = search(method, Evaluator(meta, data), space, seed=seed, generations=generations)
+        out[k] = tuple(error for _, error in result.winners)
     return out

@@ -18,7 +18,7 @@ LOUD = 0.2
 
 
 def selection_warnings(
-    table: ResultTable, found: Found, rival: Found, honest: Nested | None, curve: Sequence[CurvePoint]
+    table: ResultTable, result: Found, rival: Found, honest: Nested | None, curve: Sequence[CurvePoint]
 ) -> list[str]:
     """Warnings about a selection: too few models, a better rival, an optimistic, unstable or chance-like result."""
     lines = []
@@ -34,15 +34,15 @@ def selection_warnings(
             f"one cell makes {cell.share:.0%} of the held-out error: {cell.metric} of {cell.model} ({cell.value:g}); "
             f"check it, or limit what outliers do with scaling winsor or rank"
         )
-    if honest is not None and honest.holdout == "family" and (told := families_note(table)):
-        lines.append(told)
+    if honest is not None and honest.holdout == "family" and (note := families_note(table)):
+        lines.append(note)
     if groups < FEW_MODELS:
         lines.append(
             f"{groups} models (or groups of near-twins) are few: the error of a subset on a new model is "
             f"uncertain, and another pool of models would choose other benchmarks"
         )
-    if rival.error < found.error * (1 - 1e-9):
-        lines.append(f"{rival.error:.4f}, the other searcher's error, is lower than {found.error:.4f}")
+    if rival.error < result.error * (1 - 1e-9):
+        lines.append(f"{rival.error:.4f}, the other searcher's error, is lower than {result.error:.4f}")
     if honest is not None:
         if honest.optimism > 0.1:
             lines.append(

@@ -127,9 +127,9 @@ def calibrate(
             older = standardise(together, train)
             subset = _search(together, train, len(candidate)) if searched else tuple(candidate)
             rows = np.where(older.varies, older.encode(together.values[held]), np.nan)
-            seen = ~np.isnan(rows)
-            residual = np.where(seen, scorer.predict(older, subset, rows) - rows, 0.0)
-            fold = Fold(residual, unlike_rows(scorer, older, subset, rows), _outside(older, seen, subset))
+            measured = ~np.isnan(rows)
+            residual = np.where(measured, scorer.predict(older, subset, rows) - rows, 0.0)
+            fold = Fold(residual, unlike_rows(scorer, older, subset, rows), _outside(older, measured, subset))
             folds.append(fold)
             ratios.append(_ratios(fold, _scale(inside_fold(scorer, older, subset))))
     n = len(set(together.groups)) if holdout not in ORDERED else sum(len(fold.unlike) for fold in folds)
@@ -173,20 +173,20 @@ def intervals(
     own = np.where(data.mask, data.values, np.nan)
     has = np.array([~np.isnan(rows[:, list(data.columns[b])]).all(axis=1) for b in candidate]).T
     predicted, half = np.empty_like(rows), np.empty_like(rows)
-    unlike, beyond, told = np.empty(len(rows)), np.zeros(len(rows)), float("nan")
+    unlike, beyond, warning_auc = np.empty(len(rows)), np.zeros(len(rows)), float("nan")
     for pattern in np.unique(has, axis=0):
         same = np.flatnonzero((has == pattern).all(axis=1))
-        present = tuple(b for b, there in zip(candidate, pattern, strict=True) if there)
+        present = tuple(b for b, has_it in zip(candidate, pattern, strict=True) if has_it)
         columns = data.metric_columns(present)
         best = _level(own, columns, data.signs)
         new = _level(rows[same], columns, data.signs)
         beyond[same] = np.where(new > np.nanmax(best), 1, np.where(new < np.nanmin(best), -1, 0))
         calibration = calibrate(table, present, scorer, level=level, holdout=holdout, searched=searched)
-        told = calibration.auc
+        warning_auc = calibration.auc
         predicted[same] = scorer.predict(data, present, rows[same])
         distance = unlike_rows(scorer, data, present, rows[same])
         half[same] = calibration.quantile * calibration.scale * distance[:, None]
-        unlike[same] = [calibration.share(float(one)) for one in distance]
+        unlike[same] = [calibration.share(float(far)) for far in distance]
         for side in {-1, 1} & set(beyond[same].tolist()):
             try:
                 wide = calibrate(table, present, scorer, level=level, holdout="frontier", falling=side < 0)
@@ -194,7 +194,7 @@ def intervals(
                 continue
             out = same[beyond[same] == side]
             half[out] *= max(1.0, wide.quantile / calibration.quantile)
-    return Intervals(predicted, half, unlike, beyond, told)
+    return Intervals(predicted, half, unlike, beyond, warning_auc)
 
 
 def inside_fold(scorer: Scorer, data: Standardised, candidate: Sequence[int]) -> Fold:
@@ -217,9 +217,9 @@ def unlike_rows(
         return unlike
     ridge = RidgeScorer()
     usual = _surprise(data, candidate, held_out(ridge, data, parts), data.mask)[1]
-    seen = ~np.isnan(rows)
-    off = np.stack([np.where(seen, ridge.predict(data, part, rows) - rows, 0.0) for part in parts])
-    return np.asarray(unlike * _surprise(data, candidate, off, seen, usual)[0])
+    measured = ~np.isnan(rows)
+    off = np.stack([np.where(measured, ridge.predict(data, part, rows) - rows, 0.0) for part in parts])
+    return np.asarray(unlike * _surprise(data, candidate, off, measured, usual)[0])
 
 
 def _others(candidate: Sequence[int]) -> list[tuple[int, ...]]:
@@ -231,23 +231,23 @@ def _surprise(
     data: Standardised,
     candidate: Sequence[int],
     off: Float[np.ndarray, "members n metrics"],
-    seen: Bool[np.ndarray, "n metrics"],
+    measured: Bool[np.ndarray, "n metrics"],
     usual: float | None = None,
 ) -> tuple[Float[np.ndarray, " n"], float]:
     r"""$(1 + m^2)^{1/4}$ of each row, and the root mean square that m is over."""
-    total, count = np.zeros(len(seen)), np.zeros(len(seen))
+    total, count = np.zeros(len(measured)), np.zeros(len(measured))
     for residual, benchmark in zip(off, candidate, strict=True):
         columns = [column for column in data.columns[benchmark] if data.varies[column]]
-        total += (residual[:, columns] ** 2 * seen[:, columns]).sum(1)
-        count += seen[:, columns].sum(1)
+        total += (residual[:, columns] ** 2 * measured[:, columns]).sum(1)
+        count += measured[:, columns].sum(1)
     square = total / np.maximum(count, 1)
     usual = float(np.sqrt(square.mean())) if usual is None else usual
     return (1 + square / max(usual, 1e-12) ** 2) ** 0.25, usual
 
 
-def _outside(data: Standardised, seen: np.ndarray, candidate: Sequence[int]) -> Bool[np.ndarray, "n metrics"]:
+def _outside(data: Standardised, measured: np.ndarray, candidate: Sequence[int]) -> Bool[np.ndarray, "n metrics"]:
     """The measured cells outside the subset; all of them where there are none."""
-    counted = seen & data.varies
+    counted = measured & data.varies
     outside = counted.copy()
     outside[:, data.metric_columns(candidate)] = False
     return np.asarray(outside if outside.any() else counted)
@@ -269,8 +269,8 @@ def _level(
 ) -> Float[np.ndarray, " n"]:
     """Mean of the measured part of each row, higher is better; NaN where nothing is."""
     part = rows[:, list(columns)] * signs[list(columns)]
-    seen = ~np.isnan(part)
-    return np.asarray(np.where(seen.any(1), np.where(seen, part, 0.0).sum(1) / seen.sum(1).clip(1), np.nan))
+    measured = ~np.isnan(part)
+    return np.asarray(np.where(measured.any(1), np.where(measured, part, 0.0).sum(1) / measured.sum(1).clip(1), np.nan))
 
 
 def _search(table: ResultTable, train: Sequence[int], size: int) -> Candidate:

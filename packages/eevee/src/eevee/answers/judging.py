@@ -54,11 +54,11 @@ def judge_held_out(
     """Predict held-out models from a subset; nothing of them is seen before, not even by means and deviations."""
     data = standardise(table, train)
     rows = np.where(data.varies, data.encode(table.values[list(held)]), np.nan)
-    seen = ~np.isnan(rows)
-    residual = np.where(seen, scorer.predict(data, candidate, rows) - rows, 0.0)
-    outside = seen.copy()
+    measured = ~np.isnan(rows)
+    residual = np.where(measured, scorer.predict(data, candidate, rows) - rows, 0.0)
+    outside = measured.copy()
     outside[:, data.metric_columns(candidate)] = False
-    return HeldOut(residual**2, seen, outside, rows)
+    return HeldOut(residual**2, measured, outside, rows)
 
 
 def held_out_errors(

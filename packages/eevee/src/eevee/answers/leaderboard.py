@@ -277,7 +277,7 @@ def _decided(
         if not new.any():
             break
         undecided &= ~new
-    return comparable & ~undecided
+    return np.asarray(comparable & ~undecided)
 
 
 def _board(
@@ -327,9 +327,9 @@ def _board(
 
 def _wins(scores: Float[np.ndarray, "m n"]) -> Float[np.ndarray, "n m m"]:
     """For each task who beats whom; a tie is half a win for each, and a missing value none."""
-    left, right = scores.T[:, :, None], scores.T[:, None, :]
+    own, right = scores.T[:, :, None], scores.T[:, None, :]
     with np.errstate(invalid="ignore"):
-        wins = (left > right) + 0.5 * (left == right)
+        wins = (own > right) + 0.5 * (own == right)
     wins[:, np.arange(len(scores)), np.arange(len(scores))] = 0.0
     return np.asarray(wins, dtype=np.float64)
 

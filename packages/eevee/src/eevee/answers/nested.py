@@ -204,23 +204,23 @@ def nested_error(
             journal=None if journal is None else journal.with_name(f"{journal.name}.fold{number}"),
             key=f"{key} without {sorted(held)}",
         )
-        found = search(method, evaluate, space, seed=seed, generations=generations)
-        inner.append(found.error)
-        inside.append(unmeasured_error(scorer, data, found.best)[0])
-        chosen.append(found.best)
+        result = search(method, evaluate, space, seed=seed, generations=generations)
+        inner.append(result.error)
+        inside.append(unmeasured_error(scorer, data, result.best)[0])
+        chosen.append(result.best)
         models += held
-        ours.append(judge_held_out(scorer, table, train, held, found.best))
-        typical = float(np.median(inside_fold(scorer, data, found.best).unlike))
-        spreads.append(unlike_rows(scorer, data, found.best, ours[-1].rows) / typical)
-        others = [judge_held_out(scorer, table, train, held, candidate) for candidate in baseline]
+        ours.append(judge_held_out(scorer, table, train, held, result.best))
+        typical = float(np.median(inside_fold(scorer, data, result.best).unlike))
+        spreads.append(unlike_rows(scorer, data, result.best, ours[-1].rows) / typical)
+        judged = [judge_held_out(scorer, table, train, held, candidate) for candidate in baseline]
         chance.append(
-            np.stack([np.mean([o.all_cells() for o in others], 0), np.mean([o.unmeasured() for o in others], 0)])
+            np.stack([np.mean([o.all_cells() for o in judged], 0), np.mean([o.unmeasured() for o in judged], 0)])
         )
         if progress is not None:
             progress("held out", number + 1, len(parts))
     by_chance = np.concatenate(chance, axis=1)
-    unmeasured = np.concatenate([one.unmeasured() for one in ours])
-    counted = unmeasured if scorer.objective == "unselected" else np.concatenate([one.all_cells() for one in ours])
+    unmeasured = np.concatenate([fold.unmeasured() for fold in ours])
+    counted = unmeasured if scorer.objective == "unselected" else np.concatenate([fold.all_cells() for fold in ours])
     gain = (by_chance[1] - unmeasured)[~np.isnan(unmeasured)]
     counts = Counter(i for candidate in chosen for i in candidate)
     pairs = [len(set(a) & set(b)) / max(len(a), len(b)) for i, a in enumerate(chosen) for b in chosen[:i]]
@@ -259,8 +259,8 @@ def _mean(values: Float[np.ndarray, " n"]) -> float:
 
 def _loudest(table: ResultTable, models: Sequence[int], ours: Sequence[HeldOut]) -> LoudCell:
     """The cell with the largest error; an outlier of that model's, where it has one, since it may be what misled."""
-    squares = np.concatenate([one.squares for one in ours])
-    rows = np.abs(np.nan_to_num(np.concatenate([one.rows for one in ours])))
+    squares = np.concatenate([fold.squares for fold in ours])
+    rows = np.abs(np.nan_to_num(np.concatenate([fold.rows for fold in ours])))
     row, column = (int(i) for i in np.unravel_index(int(squares.argmax()), squares.shape))
     share = squares[row, column]
     if rows[row].max() > FAR:
@@ -327,9 +327,9 @@ def learning_curve(
             held = sorted(set(range(count)) - set(train))
             if not held:
                 continue
-            found = search("greedy", Evaluator(scorer, standardise(table, train)), space, seed=seed)
-            inner.append(found.error)
-            outer.append(float(held_out_errors(scorer, table, train, held, [found.best]).mean()))
+            result = search("greedy", Evaluator(scorer, standardise(table, train)), space, seed=seed)
+            inner.append(result.error)
+            outer.append(float(held_out_errors(scorer, table, train, held, [result.best]).mean()))
         if inner:
             points.append(CurvePoint(size, float(np.mean(inner)), float(np.mean(outer)), len(inner)))
     return tuple(points)

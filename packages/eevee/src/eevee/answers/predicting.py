@@ -141,15 +141,15 @@ def predict(
         raise EeveeError("no model to predict; expected scores of at least one")
     data = standardise(table)
     columns = data.metric_columns(chosen)
-    raw = np.stack([_row(table, columns, model, given) for model, given in scores.items()])
+    raw = np.stack([_row(table, columns, model, values) for model, values in scores.items()])
     meta, choice = resolve_scorer(scorer, table, [chosen])
-    predicted, half, unlike, beyond, told = intervals(
+    predicted, half, unlike, beyond, warning_auc = intervals(
         table, chosen, meta, data.encode(raw), level=level, holdout=holdout, searched=searched
     )
-    seen = ~np.isnan(raw)
-    middle = np.where(seen, raw, data.decode(predicted))
-    lower = np.where(seen, raw, data.decode(predicted - half))
-    upper = np.where(seen, raw, data.decode(predicted + half))
+    measured = ~np.isnan(raw)
+    middle = np.where(measured, raw, data.decode(predicted))
+    lower = np.where(measured, raw, data.decode(predicted - half))
+    upper = np.where(measured, raw, data.decode(predicted + half))
     own, new = overall_scores(table), overall_scores(table, middle)
     names = [*table.models, *scores]
     totals = np.concatenate([own, new])
@@ -164,17 +164,17 @@ def predict(
                     float(middle[i, j]),
                     float(lower[i, j]),
                     float(upper[i, j]),
-                    bool(seen[i, j]),
+                    bool(measured[i, j]),
                 )
                 for j in range(len(ids))
             },
             overall=float(new[i]),
             rank=int((totals > new[i]).sum()) + 1,
-            outside=tuple(ids[j] for j in columns if seen[i, j] and not low[j] <= raw[i, j] <= high[j]),
+            outside=tuple(ids[j] for j in columns if measured[i, j] and not low[j] <= raw[i, j] <= high[j]),
             unlike=float(unlike[i]),
             extrapolates=bool(unlike[i] >= UNLIKE or beyond[i]),
             beyond={1: "above", -1: "below"}.get(int(beyond[i]), ""),
-            missing=tuple(ids[j] for j in columns if not seen[i, j]),
+            missing=tuple(ids[j] for j in columns if not measured[i, j]),
         )
     return Prediction(
         table=table.name,
@@ -184,7 +184,7 @@ def predict(
         scorer=meta.name,
         choice=choice,
         holdout=holdout,
-        warning_auc=told,
+        warning_auc=warning_auc,
         notes=_notes(table, holdout, searched),
         models=models,
         ranking=tuple(names[i] for i in order),
@@ -201,20 +201,20 @@ def _notes(table: ResultTable, holdout: str, searched: bool) -> tuple[str, ...]:
     return tuple(filter(None, notes))
 
 
-def _row(table: ResultTable, columns: Sequence[int], model: str, given: Mapping[str, float]) -> np.ndarray:
+def _row(table: ResultTable, columns: Sequence[int], model: str, values: Mapping[str, float]) -> np.ndarray:
     if model in table.models:
         raise EeveeError(f"model {model!r} is in the table already; give the new model another name")
     ids = table.metric_ids
-    single = {key: found[0] for key, found in table.columns.items() if len(found) == 1}
-    known = {**single, **{key: j for j, key in enumerate(ids)}}
+    single = {key: positions[0] for key, positions in table.columns.items() if len(positions) == 1}
+    column_of = {**single, **{key: j for j, key in enumerate(ids)}}
     row = np.full(len(ids), np.nan)
-    for key, value in given.items():
-        if known.get(key) not in columns:
+    for key, value in values.items():
+        if column_of.get(key) not in columns:
             allowed = ", ".join(ids[j] for j in columns)
             raise EeveeError(f"model {model!r}: {key!r} is not a metric of the subset; expected some of {allowed}")
         if np.isinf(value):
             raise EeveeError(f"model {model!r}, metric {key!r}: {value}; expected a finite number")
-        row[known[key]] = value
+        row[column_of[key]] = value
     if np.isnan(row).all():
         raise EeveeError(f"model {model!r} has no score on the subset {', '.join(ids[j] for j in columns)}")
     return row

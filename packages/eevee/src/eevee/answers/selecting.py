@@ -206,13 +206,13 @@ def select(
 
         evaluate = evaluator(journal)
         started = time.perf_counter()
-        found = search(method, evaluate, space, seed=seed, generations=generations)
+        result = search(method, evaluate, space, seed=seed, generations=generations)
         seconds = time.perf_counter() - started
         scored = len(evaluate.cache)
         generator = random.Random(seed + 1)
         sample = evaluate([space.draw(generator) for _ in range(randoms)])
-        other = "greedy-swap" if method != "greedy-swap" else "greedy"
-        rival = search(other, evaluate, space, seed=seed, generations=generations)
+        rival_method = "greedy-swap" if method != "greedy-swap" else "greedy"
+        rival = search(rival_method, evaluate, space, seed=seed, generations=generations)
         inside = nested_method or _nested_method(method, quick)
         honest: Nested | None = None
         curve: tuple[CurvePoint, ...] = ()
@@ -233,7 +233,7 @@ def select(
                 progress=progress,
             )
             curve = learning_curve(table, space, meta, seed=seed, repeats=8 if quick else 1, progress=progress)
-        error, stderr = unmeasured_error(meta, data, found.best)
+        error, stderr = unmeasured_error(meta, data, result.best)
         names = table.benchmark_ids
         costs = [0.0 if benchmark.id in given else benchmark.cost for benchmark in table.benchmarks]
         return Selection(
@@ -245,25 +245,25 @@ def select(
             objective=meta.objective,
             settings=meta,
             seed=seed,
-            benchmarks=tuple(names[i] for i in found.best),
-            error=found.error,
-            stderr=evaluate.stderr(found.best),
+            benchmarks=tuple(names[i] for i in result.best),
+            error=result.error,
+            stderr=evaluate.stderr(result.best),
             unmeasured=error,
             unmeasured_stderr=stderr,
             choice=choice,
-            cost=None if None in costs else sum(costs[i] or 0.0 for i in found.best),
-            better_randoms=sum(error < found.error for error in sample) / len(sample),
+            cost=None if None in costs else sum(costs[i] or 0.0 for i in result.best),
+            better_randoms=sum(error < result.error for error in sample) / len(sample),
             randoms=len(sample),
             random_error=sum(sample) / len(sample),
-            rival=Rival(other, tuple(names[i] for i in rival.best), rival.error, rival.asked),
-            asked=found.asked,
+            rival=Rival(rival_method, tuple(names[i] for i in rival.best), rival.error, rival.asked),
+            asked=result.asked,
             scored=scored,
             seconds=seconds,
-            importance=importance(table, [names[i] for i in found.best], scorer=meta),
+            importance=importance(table, [names[i] for i in result.best], scorer=meta),
             nested=honest,
             curve=curve,
-            winners=tuple((tuple(names[i] for i in candidate), error) for candidate, error in found.winners),
-            warnings=tuple(selection_warnings(table, found, rival, honest, curve)),
+            winners=tuple((tuple(names[i] for i in candidate), error) for candidate, error in result.winners),
+            warnings=tuple(selection_warnings(table, result, rival, honest, curve)),
         )
 
 
@@ -318,11 +318,11 @@ def read_selection(path: str | Path, table: ResultTable, scorer: Scorer | None =
         raise EeveeError(f"{path}: not a complete selection ({type(error).__name__}: {error})") from None
 
 
-def _recorded_scorer(name: str, settings: dict[str, Any], given: Scorer | None) -> Scorer:
-    if given is not None:
-        if given.name != name:
-            raise EeveeError(f"made with the scorer {name!r}, and {given.name!r} is given")
-        return given
+def _recorded_scorer(name: str, settings: dict[str, Any], own: Scorer | None) -> Scorer:
+    if own is not None:
+        if own.name != name:
+            raise EeveeError(f"made with the scorer {name!r}, and {own.name!r} is given")
+        return own
     return recorded_scorer(name, settings)
 
 

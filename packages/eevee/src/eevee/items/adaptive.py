@@ -232,10 +232,9 @@ class AdaptiveTest:
         share = self._spread[unasked] / self.total
         needed = np.inf if self.until == 0 else ((self._critical / self.until) ** 2 - self._deviation**-2) * self._ratio
         size = share.sum() ** 2 / (1 / max(needed, 1e-12) + (share**2).sum())
-        blocks = max(
-            1, math.ceil(math.log((count + size) / count, GROWTH))
-        )  # few looks, none of them close to the last
-        return max(count // 10, math.ceil(count * ((count + size) / count) ** (1 / blocks)) - count)
+        growth = (count + size) / count
+        blocks = max(1, math.ceil(math.log(growth, GROWTH)))  # few looks, none of them close to the last
+        return int(max(count // 10, math.ceil(count * growth ** (1 / blocks)) - count))
 
     def _draw(self, unasked: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
         """A systematic draw from the items in the order of their predictions, and the chances that it had."""

@@ -134,8 +134,10 @@ class ItemChoice(Recorded):
             if raw.get("result") != "ItemChoice":
                 raise EeveeError(f"{where}: not a result of `eevee items`")
             benchmarks = {}
-            for key, one in raw["benchmarks"].items():
-                parts: dict[str, Any] = {n: tuple(part) if isinstance(part, list) else part for n, part in one.items()}
+            for key, fields in raw["benchmarks"].items():
+                parts: dict[str, Any] = {
+                    n: tuple(part) if isinstance(part, list) else part for n, part in fields.items()
+                }
                 benchmarks[key] = BenchmarkItems(**parts)
                 _check(benchmarks[key])
             return cls(float(raw["level"]), int(raw["seed"]), benchmarks)

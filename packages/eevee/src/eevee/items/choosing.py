@@ -100,40 +100,40 @@ def choose_items(
     if method != "auto" and method not in METHODS:
         raise EeveeError(f"method {method!r}; expected one of auto, {', '.join(METHODS)}")
     chosen = {}
-    for number, (key, one) in enumerate(outcomes.items()):
+    for number, (key, bench) in enumerate(outcomes.items()):
         if progress is not None:
             progress(f"items of {key}", number, len(outcomes))
-        size = max(2, int(share * len(one.items))) if count is None else count
-        chosen[key] = _choose(one, size, method, level, holdout, seed)
+        size = max(2, int(share * len(bench.items))) if count is None else count
+        chosen[key] = _choose(bench, size, method, level, holdout, seed)
     return ItemChoice(level, seed, chosen)
 
 
-def _choose(one: Outcomes, size: int, method: str, level: float, holdout: str, seed: int) -> BenchmarkItems:
-    if not 1 <= size <= len(one.items):
-        raise EeveeError(f"{one.benchmark}: {size} items are to be chosen of {len(one.items)}; expected 1 to all")
+def _choose(bench: Outcomes, size: int, method: str, level: float, holdout: str, seed: int) -> BenchmarkItems:
+    if not 1 <= size <= len(bench.items):
+        raise EeveeError(f"{bench.benchmark}: {size} items are to be chosen of {len(bench.items)}; expected 1 to all")
     methods = FIXED if method == "auto" else (method,)
-    truth, n = one.scores(), len(one.models)
-    folds = _folds(one, holdout, seed)
+    truth, n = bench.scores(), len(bench.models)
+    folds = _folds(bench, holdout, seed)
     parts = [held for _, held in folds]
     options = [(name, mix) for name in methods for mix in (MIXES if name in ANCHORS else (0.0,))]
-    place = {key: number for number, key in enumerate(one.items)}
+    column_of = {key: number for number, key in enumerate(bench.items)}
     guesses, half = np.full((len(options), n), np.nan), np.full(n, np.nan)
     for fold, (train, part) in enumerate(folds):
-        irt = fit_irt(one.values[train])
-        learnt = {name: _learn(one, irt, size, name, level, np.random.default_rng((seed, fold))) for name in methods}
+        irt = fit_irt(bench.values[train])
+        learnt = {name: _learn(bench, irt, size, name, level, np.random.default_rng((seed, fold))) for name in methods}
         for row, (name, mix) in enumerate(options):
-            columns = [place[key] for key in learnt[name].items]
+            columns = [column_of[key] for key in learnt[name].items]
             items = replace(learnt[name], mix=mix)
             if name == ADAPTIVE:
-                found = [_asked(items, row_of, size, seed) for row_of in one.values[part]]
-                guesses[row, part], half[part] = np.transpose(found)
+                pairs = [_asked(items, row_of, size, seed) for row_of in bench.values[part]]
+                guesses[row, part], half[part] = np.transpose(pairs)
                 continue
-            guesses[row, part], low, high = _estimates(items, one.values[part][:, columns])
+            guesses[row, part], low, high = _estimates(items, bench.values[part][:, columns])
             if name == DRAWN:
                 half[part] = (high - low) / 2
     tried = np.concatenate(parts)
     best = int(((guesses - truth)[:, tried] ** 2).mean(1).argmin())
-    errors = {"plain mean": _plain_error(one, size, tried)}
+    errors = {"plain mean": _plain_error(bench, size, tried)}
     for name in methods:
         rows = [row for row, option in enumerate(options) if option[0] == name]
         errors[name] = _rmse((_picked(guesses[rows], truth, parts) - truth)[tried])
@@ -141,48 +141,48 @@ def _choose(one: Outcomes, size: int, method: str, level: float, holdout: str, s
     name, mix = options[best]
     rank = min(len(off), math.ceil(level * (len(off) + 1))) - 1
     return replace(
-        _learn(one, fit_irt(one.values), size, name, level, np.random.default_rng(seed)),
+        _learn(bench, fit_irt(bench.values), size, name, level, np.random.default_rng(seed)),
         mix=mix,
-        error=_rmse(off) * one.unit,
-        half=float(np.median(half[tried]) if name in (DRAWN, ADAPTIVE) else np.sort(np.abs(off))[rank]) * one.unit,
-        errors={key: value * one.unit for key, value in errors.items()},
+        error=_rmse(off) * bench.unit,
+        half=float(np.median(half[tried]) if name in (DRAWN, ADAPTIVE) else np.sort(np.abs(off))[rank]) * bench.unit,
+        errors={key: value * bench.unit for key, value in errors.items()},
     )
 
 
-def _folds(one: Outcomes, holdout: str, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
+def _folds(bench: Outcomes, holdout: str, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
     """Models to learn from, and held-out ones."""
     if holdout == "frontier":
-        found = rising_folds(one.scores(), one.models, one.benchmark)
-        return [(np.array(train), np.array(held)) for train, held in found]
-    groups = np.array(name_families(one.models) if holdout == "family" else range(len(one.models)))
+        rising = rising_folds(bench.scores(), bench.models, bench.benchmark)
+        return [(np.array(train), np.array(held)) for train, held in rising]
+    groups = np.array(name_families(bench.models) if holdout == "family" else range(len(bench.models)))
     if not len(groups):
-        raise EeveeError(f"{one.benchmark}: the names of its {len(one.models)} models tell no families")
+        raise EeveeError(f"{bench.benchmark}: the names of its {len(bench.models)} models tell no families")
     labels = np.random.default_rng(seed).permutation(np.unique(groups))
     parts = [np.isin(groups, labels[f :: min(FOLDS, len(labels))]) for f in range(min(FOLDS, len(labels)))]
     if min((~held).sum() for held in parts) < FEWEST:
-        raise EeveeError(f"{one.benchmark}: without one family fewer than {FEWEST} models are left to learn from")
+        raise EeveeError(f"{bench.benchmark}: without one family fewer than {FEWEST} models are left to learn from")
     return [(np.flatnonzero(~held), np.flatnonzero(held)) for held in parts]
 
 
 def _learn(
-    one: Outcomes, irt: Irt, size: int, name: str, level: float, generator: np.random.Generator
+    bench: Outcomes, irt: Irt, size: int, name: str, level: float, generator: np.random.Generator
 ) -> BenchmarkItems:
     """Items by a method, and what an estimate from them needs; how well it does is not known yet."""
     if name == ADAPTIVE:
-        anchors, weights = np.arange(len(one.items)), np.full(len(one.items), 1 / len(one.items))
+        anchors, weights = np.arange(len(bench.items)), np.full(len(bench.items), 1 / len(bench.items))
     elif name == DRAWN:
         ease = irt.probability(irt.ability).mean(0)
         anchors, weights = draw_items(ease, size, generator), np.full(size, 1 / size)
     else:
         anchors, weights = choose_anchors(irt, size, name, generator)
-    rest = np.delete(np.arange(len(one.items)), anchors)
-    curve = irt.probability(CURVE)[:, rest].mean(1) if len(rest) else np.zeros(len(CURVE))
+    unchosen = np.delete(np.arange(len(bench.items)), anchors)
+    curve = irt.probability(CURVE)[:, unchosen].mean(1) if len(unchosen) else np.zeros(len(CURVE))
     return BenchmarkItems(
-        benchmark=one.benchmark,
-        digest=one.digest,
-        total=len(one.items),
-        unit=one.unit,
-        items=tuple(one.items[i] for i in anchors),
+        benchmark=bench.benchmark,
+        digest=bench.digest,
+        total=len(bench.items),
+        unit=bench.unit,
+        items=tuple(bench.items[i] for i in anchors),
         weights=tuple(weights.tolist()),
         slope=tuple(irt.slope[anchors].tolist()),
         offset=tuple(irt.offset[anchors].tolist()),
@@ -192,7 +192,7 @@ def _learn(
         error=0.0,
         half=0.0,
         errors={},
-        models=len(one.models),
+        models=len(bench.models),
         level=level,
     )
 
@@ -202,8 +202,8 @@ def _asked(bank: BenchmarkItems, values: Float[np.ndarray, " items"], size: int,
     test = adaptive_test(bank, until=0.0, most=size, seed=seed)
     while block := test.next_block():
         test.tell(np.nan_to_num(values[block]))
-    known = test.known()
-    return known.value, (known.high - known.low) / 2
+    score = test.known()
+    return score.value, (score.high - score.low) / 2
 
 
 def adaptive_test(bank: BenchmarkItems, *, until: float, most: int | None = None, seed: int = 0) -> AdaptiveTest:
@@ -243,8 +243,8 @@ def _picked(guesses: np.ndarray, truth: np.ndarray, parts: list[np.ndarray]) -> 
     """For the models of each fold the guess that was best on the other folds: an error that did not choose itself."""
     out = np.full(len(truth), np.nan)
     for number, part in enumerate(parts):
-        others = np.concatenate([other for at, other in enumerate(parts) if at != number] or parts)
-        out[part] = guesses[((guesses - truth)[:, others] ** 2).mean(1).argmin(), part]
+        outside = np.concatenate([fold for at, fold in enumerate(parts) if at != number] or parts)
+        out[part] = guesses[((guesses - truth)[:, outside] ** 2).mean(1).argmin(), part]
     return out
 
 
@@ -252,10 +252,10 @@ def _rmse(off: np.ndarray) -> float:
     return float(np.sqrt((off**2).mean()))
 
 
-def _plain_error(one: Outcomes, size: int, models: np.ndarray) -> float:
+def _plain_error(bench: Outcomes, size: int, models: np.ndarray) -> float:
     """RMSE of the plain mean of so many random items, over models and draws, exactly."""
-    spread = np.nanvar(one.values[models], axis=1, ddof=1)
-    return float(np.sqrt((spread * (1 / size - 1 / len(one.items))).mean()))
+    spread = np.nanvar(bench.values[models], axis=1, ddof=1)
+    return float(np.sqrt((spread * (1 / size - 1 / len(bench.items))).mean()))
 
 
 def estimate(chosen: BenchmarkItems, outcomes: Mapping[str, float]) -> Estimate:
@@ -281,11 +281,11 @@ def estimate(chosen: BenchmarkItems, outcomes: Mapping[str, float]) -> Estimate:
     """
     missing = [key for key in chosen.items if key not in outcomes]
     if missing or len(outcomes) != len(chosen.items):
-        other = [key for key in outcomes if key not in set(chosen.items)]
+        unchosen = [key for key in outcomes if key not in set(chosen.items)]
         raise EeveeError(
             f"{chosen.benchmark}: {len(missing)} of the {len(chosen.items)} chosen items are missing"
-            f"{f' ({missing[0]!r})' if missing else ''}, {len(other)} were not chosen"
-            f"{f' ({other[0]!r})' if other else ''}"
+            f"{f' ({missing[0]!r})' if missing else ''}, {len(unchosen)} were not chosen"
+            f"{f' ({unchosen[0]!r})' if unchosen else ''}"
         )
     values = np.array([[float(outcomes[key]) for key in chosen.items]])
     if not ((values >= 0) & (values <= 1)).all():
@@ -301,17 +301,16 @@ def _estimates(
 ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
     """Scores from 0 to 1 of models with these outcomes, and the interval's ends where the items were drawn."""
     slope, offset, weights = np.array(chosen.slope), np.array(chosen.offset), np.array(chosen.weights)
-    seen = ~np.isnan(values)
-    filled, mask = np.where(seen, values, 0.0), seen.astype(np.float64)
+    measured = ~np.isnan(values)
+    filled, mask = np.where(measured, values, 0.0), measured.astype(np.float64)
     ability = fit_abilities(filled, mask, slope, offset)
     expected = sigmoid(np.multiply.outer(ability, slope) + offset)
-    others = np.interp(ability, CURVE, np.array(chosen.rest)) * (chosen.total - len(slope))
+    unchosen = np.interp(ability, CURVE, np.array(chosen.rest)) * (chosen.total - len(slope))
     if chosen.method == ADAPTIVE:
-        whole = values.mean(1)
-        return whole, whole, whole
+        return (values.mean(1),) * 3
     if chosen.method == DRAWN:
-        return corrected_mean(values, expected, (expected.sum(1) + others) / chosen.total, chosen.total, chosen.level)
+        return corrected_mean(values, expected, (expected.sum(1) + unchosen) / chosen.total, chosen.total, chosen.level)
     mean = (filled * weights).sum(1) / np.maximum((mask * weights).sum(1), 1e-12)
-    model = (np.where(seen, values, expected).sum(1) + others) / chosen.total
+    model = (np.where(measured, values, expected).sum(1) + unchosen) / chosen.total
     value = chosen.mix * mean + (1 - chosen.mix) * model
     return value, value, value

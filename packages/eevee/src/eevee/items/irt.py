@@ -60,8 +60,8 @@ def fit_irt(values: Float[np.ndarray, "models items"]) -> Irt:
 
     Source: Birnbaum's two-parameter logistic model (1968); the joint fit by turns is textbook maximum a posteriori.
     """
-    seen = ~np.isnan(values)
-    y, mask = np.where(seen, values, 0.0), seen.astype(np.float64)
+    measured = ~np.isnan(values)
+    y, mask = np.where(measured, values, 0.0), measured.astype(np.float64)
     share = y.sum(1) / mask.sum(1)
     ability = _standard(np.log((share + 0.02) / (1.02 - share)))
     slope = np.ones(values.shape[1])

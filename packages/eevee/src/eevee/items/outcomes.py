@@ -61,12 +61,12 @@ class Outcomes:
                 f"{where}: outcomes have the shape {values.shape}; expected {(len(self.models), len(self.items))} "
                 f"(models, items)"
             )
-        for what, ids, least in (("models", self.models, FEWEST_MODELS), ("items", self.items, FEWEST_ITEMS)):
+        for kind, ids, least in (("models", self.models, FEWEST_MODELS), ("items", self.items, FEWEST_ITEMS)):
             if len(ids) < least:
-                raise EeveeError(f"{where}: {len(ids)} {what}; expected at least {least}")
+                raise EeveeError(f"{where}: {len(ids)} {kind}; expected at least {least}")
             if len(set(ids)) < len(ids):
                 twice = next(key for key in ids if ids.count(key) > 1)
-                raise EeveeError(f"{where}: {what[:-1]} {twice!r} appears twice; ids must be unique")
+                raise EeveeError(f"{where}: {kind[:-1]} {twice!r} appears twice; ids must be unique")
         with np.errstate(invalid="ignore"):
             wrong = (values < 0) | (values > 1)
         if wrong.any():
@@ -75,10 +75,10 @@ class Outcomes:
                 f"{where}, model {self.models[row]!r}, item {self.items[column]!r}: outcome {values[row, column]:g}; "
                 f"expected a number from 0 to 1"
             )
-        for what, ids, axis in (("model", self.models, 1), ("item", self.items, 0)):
+        for kind, ids, axis in (("model", self.models, 1), ("item", self.items, 0)):
             empty = np.isnan(values).all(axis=axis)
             if empty.any():
-                raise EeveeError(f"{where}: {what} {ids[int(np.argmax(empty))]!r} has no outcome at all; leave it out")
+                raise EeveeError(f"{where}: {kind} {ids[int(np.argmax(empty))]!r} has no outcome at all; leave it out")
         if np.nanmax(values) == np.nanmin(values):
             raise EeveeError(f"{where}: all outcomes are {np.nanmax(values):g}; there is nothing to tell models apart")
 
@@ -136,15 +136,17 @@ def read_outcomes(sources: Sequence[str | Path]) -> dict[str, Outcomes]:
         raise EeveeError(
             f"{len(paths)} run folders have no benchmark in common with an outcome from 0 to 1 for each sample"
         )
-    found = {}
+    outcomes = {}
     for key in shared:
         parts = [run[key] for _, run in runs]
         for path, part in zip(paths, parts, strict=True):
             if part[1] != parts[0][1] or len(part[0]) != len(parts[0][0]):
                 raise EeveeError(f"{path}: {key} was run on other data than in {paths[0]}; expected the same test set")
         ids = tuple(f"test/{i}" for i in range(len(parts[0][0])))
-        found[key] = Outcomes(key, tuple(labels), ids, np.stack([part[0] for part in parts]), parts[0][2], parts[0][1])
-    return found
+        outcomes[key] = Outcomes(
+            key, tuple(labels), ids, np.stack([part[0] for part in parts]), parts[0][2], parts[0][1]
+        )
+    return outcomes
 
 
 _MOST = 1 << 30
@@ -173,7 +175,7 @@ def _from_archive(path: Path) -> dict[str, Outcomes]:
     if "models" not in arrays or not names:
         raise EeveeError(f"{path}: arrays {', '.join(arrays) or 'none'}; expected models and one for each benchmark")
     models = tuple(map(str, arrays["models"].tolist()))
-    found = {}
+    outcomes = {}
     for key in names:
         ids = arrays.get(f"{key}.items")
         if arrays[key].ndim != 2 or arrays[key].dtype.kind not in "biuf":
@@ -181,8 +183,8 @@ def _from_archive(path: Path) -> dict[str, Outcomes]:
                 f"{path}: {key} is {arrays[key].dtype} of shape {arrays[key].shape}; expected numbers (models, items)"
             )
         items = tuple(map(str, range(arrays[key].shape[1]))) if ids is None else tuple(map(str, ids.tolist()))
-        found[key] = Outcomes(key, models, items, arrays[key])
-    return found
+        outcomes[key] = Outcomes(key, models, items, arrays[key])
+    return outcomes
 
 
 def _read_run(path: Path) -> tuple[str, dict[str, tuple[np.ndarray, str, float]]]:
@@ -191,7 +193,7 @@ def _read_run(path: Path) -> tuple[str, dict[str, tuple[np.ndarray, str, float]]
         raise EeveeError(f"{path}: holds no manifest.json; expected a folder that 'gate-runner run' wrote")
     try:
         name = str(read_json(path / "manifest.json")["identity"]["encoder"]["spec"])
-        found: dict[str, list[tuple[np.ndarray, str, float]]] = {}
+        seeds: dict[str, list[tuple[np.ndarray, str, float]]] = {}
         for file in sorted((path / "results").glob("*.json")):
             result = read_json(file)
             samples = path / "samples" / f"{file.stem}.npz"
@@ -206,13 +208,13 @@ def _read_run(path: Path) -> tuple[str, dict[str, tuple[np.ndarray, str, float]]
             score = float(result["scores"][0]["value"])
             unit = _unit(values, score)
             if unit:
-                found.setdefault(result["name"], []).append((values, str(result["data"].get("sha256", "")), unit))
+                seeds.setdefault(result["name"], []).append((values, str(result["data"].get("sha256", "")), unit))
     except EeveeError:
         raise
     except Exception as error:  # as above; and what a run's files may lack
         raise EeveeError(f"{path}: not a whole run folder ({type(error).__name__}: {error})") from error
     averaged = {}
-    for key, parts in found.items():
+    for key, parts in seeds.items():
         if any(len(part[0]) != len(parts[0][0]) or part[1] != parts[0][1] for part in parts):
             raise EeveeError(f"{path}: the seeds of {key} were run on different data; expected the same test set")
         averaged[key] = (np.mean([part[0] for part in parts], axis=0), parts[0][1], parts[0][2])

@@ -76,15 +76,15 @@ class AverageScorer:
         self, data: Standardised, candidates: Sequence[Sequence[int]]
     ) -> Float[np.ndarray, "b models metrics"]:
         """Prediction minus truth of each model from the fits without its group; zero where a target is missing."""
-        both = held_out(self.first, data, candidates) + held_out(self.second, data, candidates)
-        return np.asarray(both / 2)
+        total = held_out(self.first, data, candidates) + held_out(self.second, data, candidates)
+        return np.asarray(total / 2)
 
     def predict(
         self, data: Standardised, candidate: Sequence[int], inputs: Float[np.ndarray, "m metrics"]
     ) -> Float[np.ndarray, "m metrics"]:
         """The mean of both predictions."""
-        both = self.first.predict(data, candidate, inputs) + self.second.predict(data, candidate, inputs)
-        return np.asarray(both / 2)
+        total = self.first.predict(data, candidate, inputs) + self.second.predict(data, candidate, inputs)
+        return np.asarray(total / 2)
 
     def spread(
         self, data: Standardised, candidate: Sequence[int], inputs: Float[np.ndarray, "m metrics"]

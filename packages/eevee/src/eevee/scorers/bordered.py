@@ -60,13 +60,13 @@ def twins_of(data: Standardised, inputs: Float[Tensor, "n q"], inverse: Float[Te
     for group in data.twins:
         by_size[len(group)].append(torch.from_numpy(group))
     mask = torch.from_numpy(data.measured)
-    found = []
+    twins = []
     for size, groups in by_size.items():
         members = torch.stack(groups)
-        rows, seen = inputs[members], mask[members].permute(2, 0, 1)  # (g, m, q), (p, g, m)
-        hat = (rows @ inverse[:, None]) @ rows.mT * seen[..., :, None] * seen[..., None, :]
-        found.append(Twins(members, torch.linalg.inv(torch.eye(size, dtype=inputs.dtype) - hat)))
-    return found
+        rows, measured = inputs[members], mask[members].permute(2, 0, 1)  # (g, m, q), (p, g, m)
+        hat = (rows @ inverse[:, None]) @ rows.mT * measured[..., :, None] * measured[..., None, :]
+        twins.append(Twins(members, torch.linalg.inv(torch.eye(size, dtype=inputs.dtype) - hat)))
+    return twins
 
 
 def shared_bases(candidates: Sequence[tuple[int, ...]]) -> Iterator[tuple[tuple[int, ...], list[tuple[int, int]]]]:
@@ -82,11 +82,11 @@ def shared_bases(candidates: Sequence[tuple[int, ...]]) -> Iterator[tuple[tuple[
     for number, candidate in enumerate(candidates):
         for i, added in enumerate(candidate):
             members[candidate[:i] + candidate[i + 1 :]].append((number, added))
-    taken: set[int] = set()
+    placed: set[int] = set()
     for base, every in sorted(members.items(), key=lambda item: -len(item[1])):
-        free = [pair for pair in every if pair[0] not in taken]
+        free = [pair for pair in every if pair[0] not in placed]
         if len(free) > 1:
-            taken.update(number for number, _ in free)
+            placed.update(number for number, _ in free)
             yield base, free
 
 
@@ -138,7 +138,7 @@ def extended_errors(
     tops, shares = values.new_empty(count, n), values.new_empty(count, n)
     measured = [mask[twins.members] for twins in fits.twins]
     rows = torch.cat([fits.inputs, columns[:, 0]], dim=1)
-    parts, off, left = values.new_empty(m, n, p), values.new_empty(n, p), values.new_empty(n, p)
+    parts, off, share = values.new_empty(m, n, p), values.new_empty(n, p), values.new_empty(n, p)
     for i, chosen in enumerate(added):
         counted = varies
         if unselected:
@@ -148,11 +148,11 @@ def extended_errors(
         for k in range(m):
             torch.mm(rows, maps[i, k], out=parts[k])
             torch.addcmul(off if k else fits.residual, parts[k], slope[:, i, k], out=off)
-            torch.addcmul(left if k else room, parts[k], parts[k], value=-1, out=left)
-        for twins, seen in zip(fits.twins, measured, strict=True):
-            off[twins.members] = _without_groups(twins, off[twins.members] * seen, parts[:, twins.members] * seen)
-            left[twins.members] = 1.0
-        off.div_(left).square_()
+            torch.addcmul(share if k else room, parts[k], parts[k], value=-1, out=share)
+        for twins, present in zip(fits.twins, measured, strict=True):
+            off[twins.members] = _without_groups(twins, off[twins.members] * present, parts[:, twins.members] * present)
+            share[twins.members] = 1.0
+        off.div_(share).square_()
         torch.mv(off, counted, out=tops[i])
         torch.mv(mask, counted, out=shares[i])
     return errors_of_sums(tops, shares)

@@ -34,8 +34,8 @@ class Gaps(NamedTuple):
         most = int((~mask).sum(axis=0).max())
         rows = np.full((mask.shape[1], most), n)
         for column, lacking in enumerate(~mask.T):
-            found = np.flatnonzero(lacking)
-            rows[column, : len(found)] = found
+            missing = np.flatnonzero(lacking)
+            rows[column, : len(missing)] = missing
         return Gaps(torch.from_numpy(rows), torch.from_numpy(rows < n), torch.from_numpy(mask.astype(np.float64)))
 
 
@@ -48,13 +48,13 @@ def gap_corrections(
     $B_{RR} - B_{RM} B_{MM}^{-1} B_{MR}$, so that nothing of the size of C is inverted again.
     """
     count, n = inverse.shape[:2]
-    seen = gaps.seen
+    present = gaps.seen
     padded = inverse.new_zeros(count, n + 1, n + 1)
     padded[:, :n, :n] = inverse
     rows, real = gaps.rows, gaps.real
     inner = padded[:, rows[:, :, None], rows[:, None, :]]  # (b, p, m, m)
-    both = real[:, :, None] & real[:, None, :]
-    inner = torch.where(both, inner, torch.eye(rows.shape[1], dtype=inverse.dtype))
+    real_pair = real[:, :, None] & real[:, None, :]
+    inner = torch.where(real_pair, inner, torch.eye(rows.shape[1], dtype=inverse.dtype))
     outer = padded[:, :n, rows].transpose(1, 2)  # (b, p, n, m)
     reach = torch.linalg.solve(inner, outer.mT).mT
     at_gaps = torch.cat([weights, weights.new_zeros(count, 1, weights.shape[2])], dim=1)
@@ -64,7 +64,7 @@ def gap_corrections(
     blocks = []
     for members in map(torch.from_numpy, groups):
         block = inverse[:, members[:, None], members][:, None] - reach[:, :, members] @ outer[:, :, members].mT
-        there = seen[members].T > 0
+        has_row = present[members].T > 0
         eye = torch.eye(len(members), dtype=inverse.dtype)
-        blocks.append(torch.where(there[:, :, None] & there[:, None, :], block, eye))
-    return own * seen, torch.where(seen > 0, diagonal, 1.0), blocks
+        blocks.append(torch.where(has_row[:, :, None] & has_row[:, None, :], block, eye))
+    return own * present, torch.where(present > 0, diagonal, 1.0), blocks

@@ -149,11 +149,11 @@ class GpScorer:
         self, data: Standardised, candidate: Sequence[int], inputs: Float[np.ndarray, "m metrics"]
     ) -> tuple[Float[np.ndarray, "m metrics"], Float[np.ndarray, " m"]]:
         columns = np.array(data.metric_columns(candidate))
-        given = ~np.isnan(inputs[:, columns])
+        measured = ~np.isnan(inputs[:, columns])
         predicted, spread = np.empty((len(inputs), data.values.shape[1])), np.empty(len(inputs))
         gaps = _gaps(data)
-        for pattern in np.unique(given, axis=0):
-            rows = np.flatnonzero((given == pattern).all(axis=1))
+        for pattern in np.unique(measured, axis=0):
+            rows = np.flatnonzero((measured == pattern).all(axis=1))
             present = columns[pattern]
             fits = self._fits(data, [candidate], gaps, present[None])
             kernel = self.kernels[fits.kernel[0]]

@@ -166,13 +166,13 @@ class MlpScorer:
         sizes = torch.tensor([len(c) for c in columns], dtype=torch.float32)
         networks = _Networks(index, sizes, starts, self.device)
         size = int(train.sum(axis=1).max())
-        place = np.argsort(~train, axis=1, kind="stable")[:, :size]  # training rows first; short splits get filler rows
-        real = np.take_along_axis(train, place, axis=1)[:, :, None]
-        weight = (data.mask & data.varies)[place] & real
-        x = _inputs(data.values, index, self.device)[:, torch.from_numpy(place)]
+        order = np.argsort(~train, axis=1, kind="stable")[:, :size]  # training rows first; short splits get filler rows
+        real = np.take_along_axis(train, order, axis=1)[:, :, None]
+        weight = (data.mask & data.varies)[order] & real
+        x = _inputs(data.values, index, self.device)[:, torch.from_numpy(order)]
         networks.train(
             x.reshape(-1, size, width + 1),
-            torch.from_numpy(data.values[place]).float().to(self.device),
+            torch.from_numpy(data.values[order]).float().to(self.device),
             torch.from_numpy(weight).float().to(self.device),
             self,
         )

@@ -45,9 +45,9 @@ def named_scorer(spec: str, settings: Mapping[str, Any]) -> Scorer:
         'ridge+gp'
     """
     if spec in BUILT_IN:
-        made = BUILT_IN[spec]
-        own = {field.name for field in fields(getattr(made, "func", made))}  # type: ignore[arg-type]  # all are dataclasses
-        return made(**{key: value for key, value in settings.items() if key in own})  # type: ignore[no-any-return]  # a class of the table above
+        factory = BUILT_IN[spec]
+        own = {field.name for field in fields(getattr(factory, "func", factory))}  # type: ignore[arg-type]  # all are dataclasses
+        return factory(**{key: value for key, value in settings.items() if key in own})  # type: ignore[no-any-return]  # a class of the table above
     first, plus, second = spec.partition("+")
     if plus and first in BUILT_IN and second in BUILT_IN:
         return AverageScorer(named_scorer(first, settings), named_scorer(second, settings))
@@ -73,13 +73,13 @@ def recorded_scorer(name: str, settings: Mapping[str, Any]) -> Scorer:
 
 def _own_scorer(spec: str) -> Scorer:
     module, _, attribute = spec.partition(":")
-    if (here := str(Path.cwd())) not in sys.path:
-        sys.path.append(here)  # last, so that nothing of the user's folder stands before what is installed
+    if (folder := str(Path.cwd())) not in sys.path:
+        sys.path.append(folder)  # last, so that nothing of the user's folder stands before what is installed
     try:
-        found = getattr(importlib.import_module(module), attribute)
+        attribute_value = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:
         raise EeveeError(f"scorer {spec!r}: {error}") from None
-    scorer = found() if callable(found) else found
+    scorer = attribute_value() if callable(attribute_value) else attribute_value
     for member in ("name", "objective", "score", "predict"):
         if not hasattr(scorer, member):
             raise EeveeError(f"scorer {spec!r} has no {member!r}; expected what eevee.Scorer names")

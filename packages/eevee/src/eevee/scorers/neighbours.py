@@ -70,8 +70,8 @@ class NeighbourScorer:
         """Prediction minus truth of each model from those outside its group; zero where a target is missing."""
         rows = np.where(data.mask, data.values, np.nan)
         apart = data.groups[:, None] != data.groups
-        found = [self._means(data, candidate, rows, apart) - data.values for candidate in candidates]
-        return np.where(data.mask, np.stack(found), 0.0)
+        residual = [self._means(data, candidate, rows, apart) - data.values for candidate in candidates]
+        return np.where(data.mask, np.stack(residual), 0.0)
 
     def predict(
         self, data: Standardised, candidate: Sequence[int], inputs: Float[np.ndarray, "m metrics"]
@@ -88,11 +88,11 @@ class NeighbourScorer:
         if not self.neighbours:
             return np.asarray(middle)
         columns = data.metric_columns(candidate)
-        seen, mask = ~np.isnan(rows[:, columns]), data.mask[:, columns]
-        x, y = np.where(seen, rows[:, columns], 0.0), data.values[:, columns]
-        both = seen.astype(np.float64) @ mask.T
-        distance = (x**2) @ mask.T + seen @ (y**2).T - 2 * x @ y.T
-        distance = np.where(allowed, distance * len(columns) / np.maximum(both, 1e-9), np.inf)
+        measured, mask = ~np.isnan(rows[:, columns]), data.mask[:, columns]
+        x, y = np.where(measured, rows[:, columns], 0.0), data.values[:, columns]
+        shared = measured.astype(np.float64) @ mask.T
+        distance = (x**2) @ mask.T + measured @ (y**2).T - 2 * x @ y.T
+        distance = np.where(allowed, distance * len(columns) / np.maximum(shared, 1e-9), np.inf)
         nearest = np.argsort(distance, axis=1, kind="stable")[:, : self.neighbours]
         weight = np.take_along_axis(allowed, nearest, axis=1)[..., None] * data.mask[nearest]
         count = weight.sum(1)

@@ -84,10 +84,10 @@ class RidgeScorer:
     ) -> Float[np.ndarray, " m"]:
         r"""$\sqrt{1 + h}$ with the leverage h of each row, by the columns that it has."""
         columns = np.array(data.metric_columns(candidate))
-        given = ~np.isnan(inputs[:, columns])
+        measured = ~np.isnan(inputs[:, columns])
         out = np.empty(len(inputs))
-        for pattern in np.unique(given, axis=0):
-            rows = np.flatnonzero((given == pattern).all(axis=1))
+        for pattern in np.unique(measured, axis=0):
+            rows = np.flatnonzero((measured == pattern).all(axis=1))
             present = columns[pattern]
             x, new = data.values[:, present], inputs[np.ix_(rows, present)]
             inverse = np.linalg.inv(x.T @ x + self.alpha * np.eye(len(present)))
@@ -148,15 +148,15 @@ class RidgeScorer:
         The split does not depend on the number of threads, so neither does a result.
         """
         tasks: list[Callable[[], None]] = []
-        rest = set(range(len(candidates)))
+        remaining = set(range(len(candidates)))
         if self.objective in ("all", "unselected"):
             for base, members in shared_bases([tuple(sorted(c)) for c in candidates]):
-                rest -= {number for number, _ in members}
+                remaining -= {number for number, _ in members}
                 tasks += [
                     partial(self._extend, data, base, members[i : i + PART], out) for i in range(0, len(members), PART)
                 ]
-        widths = {i: len(data.metric_columns(candidates[i])) for i in rest}
-        order = np.array(sorted(rest, key=lambda i: (widths[i], i)), dtype=np.int64)
+        widths = {i: len(data.metric_columns(candidates[i])) for i in remaining}
+        order = np.array(sorted(remaining, key=lambda i: (widths[i], i)), dtype=np.int64)
         n, p = data.values.shape
         d = max(widths.values(), default=0)
         step = max(1, BATCH_BYTES // ((n + p) * (d + 1) * (d + 2) * 8))
@@ -233,11 +233,11 @@ class RidgeScorer:
                 of them is predicted by a fit on those that it has.
         """
         columns = np.array(data.metric_columns(candidate))
-        given = ~np.isnan(inputs[:, columns])
+        measured = ~np.isnan(inputs[:, columns])
         normal, moments = normal_equations(data, columns, self.alpha)
         out = np.empty((len(inputs), data.values.shape[1]))
-        for pattern in np.unique(given, axis=0):
-            rows = np.flatnonzero((given == pattern).all(axis=1))
+        for pattern in np.unique(measured, axis=0):
+            rows = np.flatnonzero((measured == pattern).all(axis=1))
             coefficients = solve_for(normal, moments, np.flatnonzero(pattern))
             out[rows] = inputs[np.ix_(rows, columns[pattern])] @ coefficients[:-1] + coefficients[-1]
         return out
@@ -264,11 +264,11 @@ def solve_for(
     normal: Float[np.ndarray, "1|metrics d+1 d+1"], moments: Float[np.ndarray, "metrics d+1"], present: np.ndarray
 ) -> Float[np.ndarray, "s+1 metrics"]:
     """Coefficients of the fit on some of the columns of `normal_equations`; the last row is the intercept."""
-    kept = np.append(present, normal.shape[-1] - 1)
-    part = normal[:, kept[:, None], kept]
+    chosen = np.append(present, normal.shape[-1] - 1)
+    part = normal[:, chosen[:, None], chosen]
     if len(part) == 1:
-        return np.asarray(np.linalg.solve(part[0], moments[:, kept].T))
-    return np.asarray(np.linalg.solve(part, moments[:, kept, None])[..., 0].T)
+        return np.asarray(np.linalg.solve(part[0], moments[:, chosen].T))
+    return np.asarray(np.linalg.solve(part, moments[:, chosen, None])[..., 0].T)
 
 
 def fit(data: Standardised, columns: Sequence[int] | np.ndarray, alpha: float) -> Float[np.ndarray, "d+1 metrics"]:
@@ -364,9 +364,9 @@ def _masked(data: Standardised, index: Int[Tensor, "b d"], alpha: float) -> Floa
     out = residual / (1 - leverage)
     for members in data.twins:
         rows = inputs[:, members]
-        seen = mask[members].T  # (p, g)
+        present = mask[members].T  # (p, g)
         hat = torch.einsum("bgi,bpij,bhj->bpgh", rows, inverse, rows)
-        system = torch.eye(len(members), dtype=out.dtype) - hat * seen[:, :, None] * seen[:, None, :]
+        system = torch.eye(len(members), dtype=out.dtype) - hat * present[:, :, None] * present[:, None, :]
         solved = torch.linalg.solve(system, residual[:, members].transpose(1, 2)[..., None])
         out[:, members] = solved[..., 0].transpose(1, 2)
     return out

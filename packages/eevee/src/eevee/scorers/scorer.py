@@ -132,9 +132,9 @@ def held_out(
     part = data.groups % min(REFITS, int(data.groups.max()) + 1)
     for number in np.unique(part):
         held = np.flatnonzero(part == number)
-        rest = data.without(held)
+        learnt = data.without(held)
         for row, candidate in enumerate(candidates):
-            out[row, held] = scorer.predict(rest, candidate, inputs[held]) - data.values[held]
+            out[row, held] = scorer.predict(learnt, candidate, inputs[held]) - data.values[held]
     return np.where(data.mask, out, 0.0)
 
 

@@ -79,7 +79,7 @@ class Evaluator:
             self.progress("search", self.asked, self.expected)
         return [self.cache[c][0] for c in candidates]
 
-    def best_of(self, candidates: Sequence[Candidate], kept: int) -> list[tuple[float, Candidate]]:
+    def best_of(self, candidates: Sequence[Candidate], count: int) -> list[tuple[float, Candidate]]:
         """The lowest errors of many candidates, of which the others are forgotten, here and in the journal.
 
         What the journal has of the last candidate it has of all: they are not scored again.
@@ -92,9 +92,9 @@ class Evaluator:
         else:
             chunks = [candidates[i : i + BEST_CHUNK] for i in range(0, len(candidates), BEST_CHUNK)]
             best = {}
-            for lowest in self.map_function(partial(_lowest, self.scorer, self.data, kept), chunks):
+            for lowest in self.map_function(partial(_lowest, self.scorer, self.data, count), chunks):
                 best.update(lowest)
-            ranked = sorted(best, key=lambda c: (best[c], c))[:kept]
+            ranked = sorted(best, key=lambda c: (best[c], c))[:count]
             best = {c: best[c] for c in (*ranked, *(() if last in ranked else (last,)))}
             self.computed += len(candidates)
             if self.journal is not None:
@@ -102,7 +102,7 @@ class Evaluator:
         self.cache.update(best)
         if self.progress is not None:
             self.progress("search", self.asked, self.expected)
-        return sorted((error, candidate) for candidate, (error, _) in best.items())[:kept]
+        return sorted((error, candidate) for candidate, (error, _) in best.items())[:count]
 
     def stderr(self, candidate: Candidate) -> float:
         """Standard error of a candidate that has been scored."""
@@ -110,9 +110,9 @@ class Evaluator:
 
 
 def _lowest(
-    scorer: Scorer, data: Standardised, kept: int, candidates: Sequence[Candidate]
+    scorer: Scorer, data: Standardised, count: int, candidates: Sequence[Candidate]
 ) -> dict[Candidate, tuple[float, float]]:
     """The candidates with the lowest errors, and the last one."""
     scores = scorer.score(data, candidates)
-    places = {*scores[:, 0].argsort(kind="stable")[:kept].tolist(), len(candidates) - 1}
-    return {candidates[place]: (float(scores[place, 0]), float(scores[place, 1])) for place in sorted(places)}
+    places = {*scores[:, 0].argsort(kind="stable")[:count].tolist(), len(candidates) - 1}
+    return {candidates[rank]: (float(scores[rank, 0]), float(scores[rank, 1])) for rank in sorted(places)}

@@ -49,7 +49,7 @@ def greedy(evaluate: Evaluator, space: Space, *, swap: bool) -> Found:
     """
     start = evaluate.asked
     evaluate.expected = 0
-    seen: dict[Candidate, float] = {}
+    met: dict[Candidate, float] = {}
     history: list[float] = []
     current: Candidate = space.include
     while space.k is None or len(current) < space.k:
@@ -59,11 +59,11 @@ def greedy(evaluate: Evaluator, space: Space, *, swap: bool) -> Found:
         errors = evaluate(grown)
         error, current = min(zip(errors, grown, strict=True))
         if space.feasible(current):
-            seen[current] = error
+            met[current] = error
         history.append(error)
-    if not seen:
-        seen[current] = evaluate([current])[0]
-    current = min(seen, key=lambda c: (seen[c], c))
+    if not met:
+        met[current] = evaluate([current])[0]
+    current = min(met, key=lambda c: (met[c], c))
     improved = swap
     while improved:
         improved = False
@@ -74,12 +74,12 @@ def greedy(evaluate: Evaluator, space: Space, *, swap: bool) -> Found:
             if not options:
                 continue
             errors = evaluate(options)
-            seen.update(zip(options, errors, strict=True))
+            met.update(zip(options, errors, strict=True))
             error, best = min(zip(errors, options, strict=True))
-            if error < seen[current] - 1e-12:
+            if error < met[current] - 1e-12:
                 current, improved = best, True
                 history.append(error)
-    return _found(seen, history, evaluate.asked - start, best=current)
+    return _found(met, history, evaluate.asked - start, best=current)
 
 
 def draw(evaluate: Evaluator, space: Space, *, seed: int, count: int) -> Found:
@@ -106,7 +106,7 @@ def exhaust(evaluate: Evaluator, space: Space, *, limit: int = 6_000_000, step: 
     return _found({candidate: error for error, candidate in best}, [best[0][0]], evaluate.asked - start)
 
 
-def _found(seen: dict[Candidate, float], history: list[float], asked: int, best: Candidate | None = None) -> Found:
-    ranked = sorted(seen.items(), key=lambda item: (item[1], item[0]))[:KEPT]
-    top = ranked[0] if best is None else (best, seen[best])
+def _found(errors: dict[Candidate, float], history: list[float], asked: int, best: Candidate | None = None) -> Found:
+    ranked = sorted(errors.items(), key=lambda item: (item[1], item[0]))[:KEPT]
+    top = ranked[0] if best is None else (best, errors[best])
     return Found(top[0], top[1], tuple(ranked), tuple(history), asked)

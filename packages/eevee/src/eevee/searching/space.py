@@ -73,21 +73,21 @@ class Space:
         self.constraints = constraints
         self.ids = table.benchmark_ids
         count = len(self.ids)
-        given = table.positions(constraints.given)
-        self.include = tuple(sorted({*given, *table.positions(constraints.include)}))
+        measured = table.positions(constraints.given)
+        self.include = tuple(sorted({*measured, *table.positions(constraints.include)}))
         excluded = table.positions(constraints.exclude)
         clash = [self.ids[i] for i in self.include if i in excluded]
         if clash:
             raise EeveeError(f"benchmark {clash[0]!r} is both included and excluded")
         self.pool = tuple(i for i in range(count) if i not in excluded)
         self.k, self.budget = constraints.k, constraints.budget
-        if self.k is not None and given:
-            if not 1 <= self.k <= len(self.pool) - len(given):
+        if self.k is not None and measured:
+            if not 1 <= self.k <= len(self.pool) - len(measured):
                 raise EeveeError(
-                    f"k is {self.k}; expected 1 to {len(self.pool) - len(given)}, the number of benchmarks to choose "
-                    f"from besides the {len(given)} that are given"
+                    f"k is {self.k}; expected 1 to {len(self.pool) - len(measured)}, the number of benchmarks to "
+                    f"choose from besides the {len(measured)} that are given"
                 )
-            self.k += len(given)
+            self.k += len(measured)
         if self.k is None and self.budget is None:
             raise EeveeError("neither k nor a budget is given; expected at least one of them")
         if self.k is not None and not 1 <= self.k <= len(self.pool):
@@ -98,16 +98,16 @@ class Space:
         if self.budget is not None:
             if math.isnan(self.budget) or self.budget <= 0:
                 raise EeveeError(f"the budget is {self.budget}; expected a number > 0")
-            if any(b.cost is None for i, b in enumerate(table.benchmarks) if i not in given):
+            if any(b.cost is None for i, b in enumerate(table.benchmarks) if i not in measured):
                 table.costs  # noqa: B018  # raises, with the benchmark's name
-            self.costs = [0.0 if i in given else b.cost or 0.0 for i, b in enumerate(table.benchmarks)]
+            self.costs = [0.0 if i in measured else b.cost or 0.0 for i, b in enumerate(table.benchmarks)]
         self.families = [b.family if constraints.one_per_family else b.id for b in table.benchmarks]
         self.tasks = [b.task for b in table.benchmarks]
-        known = sorted({task for task in self.tasks if task})
-        self.cover = tuple(known) if constraints.cover == ("all",) else constraints.cover
+        tasks = sorted({task for task in self.tasks if task})
+        self.cover = tuple(tasks) if constraints.cover == ("all",) else constraints.cover
         for task in self.cover:
-            if task not in known:
-                raise EeveeError(f"unknown task {task!r} to cover; the table has: {', '.join(known) or 'none'}")
+            if task not in tasks:
+                raise EeveeError(f"unknown task {task!r} to cover; the table has: {', '.join(tasks) or 'none'}")
         self.free = self.budget is None and not self.cover and not constraints.one_per_family
         self.swappable = tuple(i for i in self.pool if i not in self.include)
         least = self._cheapest(self.include)
@@ -148,8 +148,8 @@ class Space:
 
     def swaps(self, candidate: Candidate, out: int) -> list[Candidate]:
         """Every feasible subset with benchmark `out` replaced by another."""
-        rest = [i for i in candidate if i != out]
-        swapped = [tuple(sorted((*rest, i))) for i in self.swappable if i not in candidate]
+        remaining = [i for i in candidate if i != out]
+        swapped = [tuple(sorted((*remaining, i))) for i in self.swappable if i not in candidate]
         return swapped if self.free else [c for c in swapped if self.feasible(c)]
 
     def draw(self, generator: random.Random) -> Candidate:
@@ -184,15 +184,15 @@ class Space:
             move = "swap" if self.k is not None else generator.choice(("swap", "grow", "shrink"))
             if (move != "grow" and not outs) or (move != "shrink" and not ins):
                 continue
-            kept = list(candidate)
+            mutable = list(candidate)
             if move != "grow":
-                kept.remove(generator.choice(outs))
+                mutable.remove(generator.choice(outs))
             if move != "shrink":
                 added = generator.choice(self.swappable)
                 while added in members:
                     added = generator.choice(self.swappable)
-                kept.append(added)
-            mutant = tuple(sorted(kept))
+                mutable.append(added)
+            mutant = tuple(sorted(mutable))
             if self.free or self.feasible(mutant):
                 return mutant
         return candidate
@@ -268,5 +268,5 @@ class Space:
         return None if least is None else least[1]
 
     def _words(self) -> str:
-        given = {key: value for key, value in self.constraints.to_dict().items() if value not in (None, (), False)}
-        return ", ".join(f"{key}={value}" for key, value in given.items())
+        settings = {key: value for key, value in self.constraints.to_dict().items() if value not in (None, (), False)}
+        return ", ".join(f"{key}={value}" for key, value in settings.items())

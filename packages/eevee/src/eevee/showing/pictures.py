@@ -70,8 +70,8 @@ def draw_bars(values: Mapping[str, float], label: str, *, digits: int = 3) -> Fi
     axes.set_yticks(places, [shortened(name) for name in names])
     axes.set_ylim(-0.7, len(names) - 0.3)
     span = max(map(abs, numbers)) or 1.0
-    for place, number in zip(places, numbers, strict=True):
-        axes.text(max(number, 0) + 0.01 * span, place, f"{number:.{digits}f}", va="center", fontsize=8, color=INK)
+    for y, number in zip(places, numbers, strict=True):
+        axes.text(max(number, 0) + 0.01 * span, y, f"{number:.{digits}f}", va="center", fontsize=8, color=INK)
     axes.set_xlim(min(0, *numbers) * 1.05, max(0, *numbers) + 0.12 * span)
     axes.axvline(0, color=INK, linewidth=0.8)
     axes.set_xlabel(label)
@@ -126,8 +126,8 @@ def draw_nested(nested: Nested) -> Figure:
     """For each held-out model the selected subset's error beside the mean random subset's."""
     rows = sorted(nested.per_model.items(), key=lambda item: item[1][1])
     figure, axes = new_figure(7, 1.3 + ROW * len(rows))
-    for place, (_, (ours, chance)) in enumerate(rows):
-        axes.plot([ours, chance], [place, place], color=PALE, linewidth=2, zorder=1)
+    for y, (_, (ours, chance)) in enumerate(rows):
+        axes.plot([ours, chance], [y, y], color=PALE, linewidth=2, zorder=1)
     axes.scatter([pair[0] for _, pair in rows], range(len(rows)), color=ACCENT, s=24, label="selected", zorder=2)
     axes.scatter(
         [pair[1] for _, pair in rows],
@@ -175,9 +175,9 @@ def draw_ranking(table: ResultTable, benchmarks: Sequence[str], *, like: str | N
     oriented = table.oriented()[:, columns]
     ranks = np.full(oriented.shape, np.nan)
     for j in range(len(columns)):
-        seen = ~np.isnan(oriented[:, j])
-        column = oriented[seen, j]
-        ranks[seen, j] = (
+        measured = ~np.isnan(oriented[:, j])
+        column = oriented[measured, j]
+        ranks[measured, j] = (
             1 + (column[None] > column[:, None]).sum(1) + ((column[None] == column[:, None]).sum(1) - 1) / 2
         )
     reference = _reference(table, like or table.benchmark_ids[table.positions(benchmarks)[0]])
@@ -221,8 +221,8 @@ def task_profile(table: ResultTable) -> tuple[list[str], np.ndarray]:
     for position, task in enumerate(tasks):
         columns = data.metric_columns([i for i, name in enumerate(task_of) if name == task])
         part = scores[:, columns]
-        seen = ~np.isnan(part).all(axis=1)
-        profile[seen, position] = np.nanmean(part[seen], axis=1)
+        measured = ~np.isnan(part).all(axis=1)
+        profile[measured, position] = np.nanmean(part[measured], axis=1)
     low, high = np.nanmin(profile, axis=0), np.nanmax(profile, axis=0)
     return tasks, (profile - low) / np.where(high > low, high - low, 1.0) * 100
 
@@ -266,12 +266,12 @@ def draw_prediction(table: ResultTable, row: ModelPrediction) -> Figure:
     ends = (
         data.encode(np.array([[c.value for c in cells], [c.low for c in cells], [c.high for c in cells]])) * data.signs
     )
-    for place, key in enumerate(reversed(keys)):
+    for y, key in enumerate(reversed(keys)):
         cell = row.cells[key]
         middle, low, high = ends[:, position[key]]
         colour = LINES[1] if cell.given else ACCENT
-        axes.plot([low, high], [place, place], color=PALE, linewidth=3, zorder=1)
-        axes.plot(middle, place, "s" if cell.given else "o", color=colour, markersize=5, zorder=2)
+        axes.plot([low, high], [y, y], color=PALE, linewidth=3, zorder=1)
+        axes.plot(middle, y, "s" if cell.given else "o", color=colour, markersize=5, zorder=2)
     axes.plot([], [], "s", color=LINES[1], label="given")
     axes.plot([], [], "o", color=ACCENT, label="predicted, with its interval")
     axes.axvline(0, color=INK, linewidth=0.8)
@@ -299,10 +299,10 @@ def _reference(table: ResultTable, like: str) -> np.ndarray:
 
 
 def _rank_correlation(a: np.ndarray, b: np.ndarray) -> float:
-    both = ~np.isnan(a) & ~np.isnan(b)
-    if both.sum() < 2:
+    shared = ~np.isnan(a) & ~np.isnan(b)
+    if shared.sum() < 2:
         return -1.0
-    x, y = (np.argsort(np.argsort(v[both], kind="stable"), kind="stable").astype(float) for v in (a, b))
+    x, y = (np.argsort(np.argsort(v[shared], kind="stable"), kind="stable").astype(float) for v in (a, b))
     x, y = x - x.mean(), y - y.mean()
     return float((x * y).sum() / max(np.sqrt((x**2).sum() * (y**2).sum()), 1e-12))
 

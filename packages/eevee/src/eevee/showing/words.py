@@ -19,32 +19,32 @@ if TYPE_CHECKING:
     from eevee.tables.checking import Check
 
 
-def check_words(found: Check) -> str:
+def check_words(findings: Check) -> str:
     """A table's findings."""
     lines = [
         (
-            f"{found.table}: {found.models} models in {found.groups} groups, {found.benchmarks} benchmarks, "
-            f"{found.metrics} metrics, {found.missing:.1%} of the cells missing"
+            f"{findings.table}: {findings.models} models in {findings.groups} groups, {findings.benchmarks} "
+            f"benchmarks, {findings.metrics} metrics, {findings.missing:.1%} of the cells missing"
         ),
-        f"one principal component explains {found.first_component:.0%} of the variance",
-        _listed("constant metrics (neither predicted nor counted)", found.constant),
-        _listed("of these all zero", found.all_zero),
-        _listed("metrics with fewer than 5 models", found.unmeasured),
-        _listed("models with equal rows", [f"{a} = {b}" for a, b in found.duplicates]),
-        _listed("near-twins", [f"{a} ~ {b} ({d:.2f} sd)" for a, b, d in found.near_duplicates]),
-        _listed("outliers", [f"{m} on {x}: {v:g} ({d:+.0f} sd)" for m, x, v, d in found.outliers]),
-        _listed("benchmarks without a cost", found.without_cost),
-        found.families,
-        *(_folds(holdout, folds) for holdout, folds in found.holdouts.items()),
+        f"one principal component explains {findings.first_component:.0%} of the variance",
+        _listed("constant metrics (neither predicted nor counted)", findings.constant),
+        _listed("of these all zero", findings.all_zero),
+        _listed("metrics with fewer than 5 models", findings.unmeasured),
+        _listed("models with equal rows", [f"{a} = {b}" for a, b in findings.duplicates]),
+        _listed("near-twins", [f"{a} ~ {b} ({d:.2f} sd)" for a, b, d in findings.near_duplicates]),
+        _listed("outliers", [f"{m} on {x}: {v:g} ({d:+.0f} sd)" for m, x, v, d in findings.outliers]),
+        _listed("benchmarks without a cost", findings.without_cost),
+        findings.families,
+        *(_folds(holdout, folds) for holdout, folds in findings.holdouts.items()),
     ]
     return "\n".join(line for line in lines if line)
 
 
 def selection_words(chosen: Selection) -> str:
     """A selection, with its rank, its rival and its held-out error."""
-    given = chosen.constraints.given
+    given_ids = chosen.constraints.given
     members = [
-        f"  {key:<24} +{rise:.4f} without it{' (given)' if key in given else ''}"
+        f"  {key:<24} +{rise:.4f} without it{' (given)' if key in given_ids else ''}"
         for key, rise in chosen.importance.items()
     ]
     lines = [
@@ -80,23 +80,23 @@ def choice_words(choice: Choice | None) -> list[str]:
     """What leave-one-out chose, and by how much."""
     if choice is None:
         return []
-    others = ", ".join(f"{name} {error:.4f}" for name, error in choice.errors.items() if name != choice.chosen)
-    return [f"scorer    {choice.chosen}, by leave-one-out: {choice.errors[choice.chosen]:.4f} ({others or 'alone'})"]
+    compared = ", ".join(f"{name} {error:.4f}" for name, error in choice.errors.items() if name != choice.chosen)
+    return [f"scorer    {choice.chosen}, by leave-one-out: {choice.errors[choice.chosen]:.4f} ({compared or 'alone'})"]
 
 
 def _headline(chosen: Selection) -> list[str]:
     lines = choice_words(chosen.choice)
     nested = chosen.nested
     if nested is None:
-        said = f"{chosen.unmeasured:.4f} ± {chosen.unmeasured_stderr:.4f}"
-        return [*lines, f"outside   {said} by leave-one-out, on the cells outside the subset"]
-    what = WHOM[nested.holdout]
+        error = f"{chosen.unmeasured:.4f} ± {chosen.unmeasured_stderr:.4f}"
+        return [*lines, f"outside   {error} by leave-one-out, on the cells outside the subset"]
+    whom = WHOM[nested.holdout]
     worst = nested.per_model[nested.worst][0]
     verdict = "" if nested.better_than_random else ": no better than random"
     return [
         *lines,
         (
-            f"held out  {nested.unmeasured:.4f} on the cells outside the subset, of {what} that the search never saw "
+            f"held out  {nested.unmeasured:.4f} on the cells outside the subset, of {whom} that the search never saw "
             f"({nested.folds} folds, {nested.method}); median {nested.median:.4f}, worst {worst:.4f} ({nested.worst})"
         ),
         (
@@ -131,27 +131,27 @@ def score_words(judged: Score) -> str:
 def board_words(board: Board) -> str:
     """A ranking with its ties."""
     on = {"tasks": "other tasks like these", "items": "other test items of these tasks"}[board.question]
-    width = max(5, *(len(place.model) for place in board.places))
+    width = max(5, *(len(row.model) for row in board.places))
     heads = f"{'model':<{width}}  {'rank':>9}  {'score':>7}  {'Borda':>5}  {'mean rank':>9}  {'strength':>22}  tasks"
     holds = f"all intervals hold at once with probability {board.level:.0%}, on {on}"
     lines = [f"{board.name}: {board.decided} of {board.pairs} pairs are decided; {holds}", heads]
-    for place in board.places:
-        ranks = str(place.first) if place.first == place.last else f"{place.first} to {place.last}"
-        strength = f"{place.strength:+.2f} ({place.strength_low:+.2f} to {place.strength_high:+.2f})"
+    for row in board.places:
+        ranks = str(row.first) if row.first == row.last else f"{row.first} to {row.last}"
+        strength = f"{row.strength:+.2f} ({row.strength_low:+.2f} to {row.strength_high:+.2f})"
         lines.append(
-            f"{place.model:<{width}}  {ranks:>9}  {place.score:>7.3f}  {place.borda:>5.2f}  {place.mean_rank:>9.1f}  "
-            f"{strength:>22}  {place.tasks:>5}"
+            f"{row.model:<{width}}  {ranks:>9}  {row.score:>7.3f}  {row.borda:>5.2f}  {row.mean_rank:>9.1f}  "
+            f"{strength:>22}  {row.tasks:>5}"
         )
     leaders = board.leaders
     lines.append(f"the best: {leaders[0]}" if len(leaders) == 1 else f"may be the best: {', '.join(leaders)}")
     orders = {
-        "Borda": [place.borda for place in board.places],
-        "mean rank": [-place.mean_rank for place in board.places],
-        "strength": [place.strength for place in board.places],
+        "Borda": [row.borda for row in board.places],
+        "mean rank": [-row.mean_rank for row in board.places],
+        "strength": [row.strength for row in board.places],
     }
-    other = [name for name, values in orders.items() if max(values) > values[0] + 1e-12]
-    if other:
-        lines.append(f"another one leads by {' and by '.join(other)}")
+    other_leaders = [name for name, values in orders.items() if max(values) > values[0] + 1e-12]
+    if other_leaders:
+        lines.append(f"another one leads by {' and by '.join(other_leaders)}")
     if board.apart:
         lines.append(f"{board.apart} pairs share too few tasks to be compared")
     return "\n".join(lines)
@@ -198,20 +198,18 @@ def prediction_words(prediction: Prediction) -> str:
 def item_words(choice: ItemChoice) -> str:
     """The chosen items of each benchmark, with their error on held-out models."""
     lines = []
-    for key, one in choice.benchmarks.items():
-        others = ", ".join(f"{name} {error:.3g}" for name, error in one.errors.items() if name != one.method)
-        if one.method == "adaptive":
-            lines.append(
-                f"{key}: a bank of {one.total} items for adaptive tests; with as many as the share says, error "
-                f"{one.error:.3g} on held-out models ({one.models} in all; {others}), {choice.level:.0%} interval ± "
-                f"{one.half:.3g}"
-            )
-            continue
-        lines.append(
-            f"{key}: {len(one.items)} of {one.total} items ({len(one.items) / one.total:.1%}), by {one.method}; error "
-            f"{one.error:.3g} on held-out models ({one.models} in all; {others}), {choice.level:.0%} interval ± "
-            f"{one.half:.3g}"
+    for key, items in choice.benchmarks.items():
+        compared = ", ".join(f"{name} {error:.3g}" for name, error in items.errors.items() if name != items.method)
+        learnt = (
+            f"{items.error:.3g} on held-out models ({items.models} in all; {compared}), {choice.level:.0%} interval ± "
+            f"{items.half:.3g}"
         )
+        if items.method == "adaptive":
+            kind = f"a bank of {items.total} items for adaptive tests; with as many as the share says, error"
+        else:
+            share = f"{len(items.items)} of {items.total} items ({len(items.items) / items.total:.1%})"
+            kind = f"{share}, by {items.method}; error"
+        lines.append(f"{key}: {kind} {learnt}")
     return "\n".join(lines)
 
 

@@ -117,7 +117,7 @@ def _folds(table: ResultTable, holdout: str) -> tuple[tuple[int, int], ...] | st
 
 
 def _outliers(table: ResultTable) -> list[tuple[str, str, float, float]]:
-    found = []
+    outliers = []
     for j, metric in enumerate(table.metric_ids):
         rows = np.flatnonzero(~np.isnan(table.values[:, j]))
         column = table.values[rows, j]
@@ -130,7 +130,7 @@ def _outliers(table: ResultTable) -> list[tuple[str, str, float, float]]:
         deviation = np.sqrt(np.maximum(square - mean**2, 0.0))
         floor = max(1e-6 * float(np.abs(offset).max()), 1e-12 * float(np.abs(column).max()), 1e-300)
         far = (offset - mean) / np.maximum(deviation, floor)
-        found += [
+        outliers += [
             (table.models[rows[i]], metric, float(column[i]), float(far[i])) for i in np.flatnonzero(np.abs(far) > FAR)
         ]
-    return sorted(found, key=lambda item: -abs(item[3]))
+    return sorted(outliers, key=lambda item: -abs(item[3]))

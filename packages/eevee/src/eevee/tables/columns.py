@@ -100,10 +100,10 @@ def arrange(header: list[str], rows: list[Row], layout: Layout, where: str) -> t
             f"{where}, line 1: header {', '.join(header[:20])!r}; expected a column 'model' or 'benchmark', or say "
             f"which columns name a model (--model-column); taken: {taken_for(names, rows)}"
         )
-    rest = [key for key in names if key not in model]
-    renamed = {key: key for key in rest}
-    value = layout.value or next((k for k in rest if k.lower() in VALUE_NAMES), "")
-    benchmark = next((k for k in rest if k.lower() in BENCHMARK_NAMES and not _numeric(k, rows)), "")
+    metrics = [key for key in names if key not in model]
+    renamed = {key: key for key in metrics}
+    value = layout.value or next((k for k in metrics if k.lower() in VALUE_NAMES), "")
+    benchmark = next((k for k in metrics if k.lower() in BENCHMARK_NAMES and not _numeric(k, rows)), "")
     if value and benchmark:
         renamed |= {value: "value", benchmark: "benchmark"}
     elif layout.value:
@@ -113,7 +113,7 @@ def arrange(header: list[str], rows: list[Row], layout: Layout, where: str) -> t
         )
     out = ["model", *renamed.values()]
     return out, [
-        (line, {"model": " ".join(row[key] for key in model if row[key]), **{renamed[k]: row[k] for k in rest}})
+        (line, {"model": " ".join(row[key] for key in model if row[key]), **{renamed[k]: row[k] for k in metrics}})
         for line, row in rows
     ]
 
@@ -146,9 +146,9 @@ def _numeric(key: str, rows: Sequence[Row]) -> bool:
 
 def _model_columns(names: Sequence[str], rows: Sequence[Row]) -> tuple[str, ...]:
     """The column called so, else the only column of text with one value for each row."""
-    for wanted in MODEL_NAMES:
+    for name in MODEL_NAMES:
         for key in names:
-            if key.lower() == wanted:
+            if key.lower() == name:
                 return (key,)
     facts = {*FACTS, *MODEL_FACTS}
     unique = [

@@ -40,18 +40,19 @@ def require_holdout(table: ResultTable, holdout: str) -> None:
     if holdout not in HOLDOUTS:
         raise EeveeError(f"holdout {holdout!r}; expected one of {', '.join(HOLDOUTS)}")
     if holdout == "family":
-        found = sorted({family for family in with_families(table).families if family})
-        if len(found) < 2:
+        labels = sorted({family for family in with_families(table).families if family})
+        if len(labels) < 2:
+            listed = ", ".join(labels) or "none given"
             raise EeveeError(
-                f"{table.name} has {len(found)} families of models ({', '.join(found) or 'none given'}), and the names "
-                "of its models tell none; holding out families needs at least 2 (column model_family, or --models)"
+                f"{table.name} has {len(labels)} families of models ({listed}), and the names of its models tell none; "
+                "holding out families needs at least 2 (column model_family, or --models)"
             )
     if holdout == "date":
-        found = sorted({date for date in table.dates if date})
-        if len(found) < 2 or "" in table.dates:
+        labels = sorted({date for date in table.dates if date})
+        if len(labels) < 2 or "" in table.dates:
             without = table.dates.count("") if table.dates else len(table.models)
             raise EeveeError(
-                f"{table.name} has {len(found)} dates and {without} models without; holding out by date needs a date "
+                f"{table.name} has {len(labels)} dates and {without} models without; holding out by date needs a date "
                 "for every model, and at least 2 (column model_date, or --models)"
             )
 
@@ -156,16 +157,16 @@ def rising_folds(keys: np.ndarray, groups: Sequence[str], name: str) -> list[Fol
     last: dict[str, int] = {}
     for group, own in zip(groups, np.unique(keys, return_inverse=True)[1].tolist(), strict=True):
         last[group] = max(own, last.get(group, own))
-    place = np.array([last[group] for group in groups])
-    edges = np.sort(place)[[len(place) * b // BLOCKS for b in range(BLOCKS // 2, BLOCKS)]]
-    block = np.searchsorted(np.unique(edges), place, side="right")
-    found = []
+    last_rank = np.array([last[group] for group in groups])
+    edges = np.sort(last_rank)[[len(last_rank) * b // BLOCKS for b in range(BLOCKS // 2, BLOCKS)]]
+    block = np.searchsorted(np.unique(edges), last_rank, side="right")
+    folds = []
     for number in sorted(set(block.tolist()))[1:]:
         train = np.flatnonzero(block < number).tolist()
         if len(train) >= FEWEST:
-            found.append((train, np.flatnonzero(block == number).tolist()))
-    if not found:
+            folds.append((train, np.flatnonzero(block == number).tolist()))
+    if not folds:
         raise EeveeError(
-            f"{name}: {len(place)} models do not split into {FEWEST} or more and others that are newer or better"
+            f"{name}: {len(last_rank)} models do not split into {FEWEST} or more and others that are newer or better"
         )
-    return found
+    return folds

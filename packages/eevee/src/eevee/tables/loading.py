@@ -54,7 +54,7 @@ def _loaded(
 ) -> ResultTable:
     if isinstance(source, ResultTable):
         return source
-    extra, known = (None if path is None else read_text(Path(path)) for path in (about, models))
+    extra, model_lines = (None if path is None else read_text(Path(path)) for path in (about, models))
     if hasattr(source, "to_csv") and hasattr(source, "columns"):
         indexed = "model" not in source.columns and "benchmark" not in source.columns and layout is None
         text = source.rename_axis("model").to_csv() if indexed else source.to_csv(index=False)
@@ -64,4 +64,6 @@ def _loaded(
     else:
         path = Path(source)
         text, name, where = read_text(path), path.name, str(path)
-    return read_csv_text(text, name=name, where=where, direction=direction, about=extra, models=known, layout=layout)
+    return read_csv_text(
+        text, name=name, where=where, direction=direction, about=extra, models=model_lines, layout=layout
+    )

@@ -49,17 +49,17 @@ class _Draft:
             raise EeveeError(f"{self.where}, line {line}: empty column 'benchmark'; expected a benchmark id")
         metric = row.get("metric", "") or benchmark
         direction = row.get("direction", "") or default
-        known = self.directions.get(metric)
-        if known and direction and known != direction:
+        earlier = self.directions.get(metric)
+        if earlier and direction and earlier != direction:
             raise EeveeError(
-                f"{self.where}, line {line}: metric {metric!r} has the direction {direction!r}, and {known!r} before"
+                f"{self.where}, line {line}: metric {metric!r} has the direction {direction!r}, and {earlier!r} before"
             )
         if self.owners.setdefault(metric, benchmark) != benchmark:
             raise EeveeError(
                 f"{self.where}, line {line}: metric {metric!r} belongs to {benchmark!r}, and to "
                 f"{self.owners[metric]!r} before"
             )
-        self.directions[metric] = known or direction
+        self.directions[metric] = earlier or direction
         facts = self.facts.setdefault(benchmark, {})
         for name in ("task", "family", "cost"):
             if row.get(name):
@@ -214,8 +214,8 @@ def _read_long(draft: _Draft, header: list[str], rows: list[Row], direction: str
         if row.get("metric"):
             owners.setdefault(row["metric"], set()).add(row["benchmark"])
     # a name with a slash says whose it is: two owners are then a mistake
-    plain = {key: found for key, found in owners.items() if "/" not in key and key not in found}
-    shared = set(plain) if any(len(found) > 1 for found in plain.values()) else set()
+    plain = {key: metrics for key, metrics in owners.items() if "/" not in key and key not in metrics}
+    shared = set(plain) if any(len(metrics) > 1 for metrics in plain.values()) else set()
     for line, row in rows:
         own = {**row, "metric": f"{row['benchmark']}/{row['metric']}"} if row.get("metric") in shared else row
         metric = draft.column(line, own, direction)
@@ -235,14 +235,14 @@ def _read_wide(draft: _Draft, header: list[str], rows: list[Row], direction: str
             )
         stated = draft.directions.get(key) or draft.directions.get(key.split("/")[0])
         draft.column(1, {"metric": key, "benchmark": draft.owners.get(key, "")}, stated or direction)
-    seen: set[str] = set()
+    models: set[str] = set()
     for line, row in rows:
-        if row["model"] in seen:
+        if row["model"] in models:
             raise EeveeError(
                 f"{draft.where}, line {line}: model {row['model']!r} appears twice; ids must be unique (several "
                 f"columns may name one: --model-column)"
             )
-        seen.add(row["model"])
+        models.add(row["model"])
         _note_model(draft, line, row)
         for key in columns:
             draft.cell(line, row["model"], key, row[key])
@@ -250,12 +250,12 @@ def _read_wide(draft: _Draft, header: list[str], rows: list[Row], direction: str
 
 def _read_by_metric(draft: _Draft, header: list[str], rows: list[Row], direction: str | None) -> None:
     models = [key for key in header if key not in FACTS]
-    seen: set[str] = set()
+    metrics: set[str] = set()
     for line, row in rows:
         metric = draft.column(line, row, direction)
-        if metric in seen:
+        if metric in metrics:
             raise EeveeError(f"{draft.where}, line {line}: metric {metric!r} appears twice; ids must be unique")
-        seen.add(metric)
+        metrics.add(metric)
         for model in models:
             draft.cell(line, model, metric, row[model])
 
@@ -313,10 +313,10 @@ def _read_models(draft: _Draft, text: str, where: str) -> None:
     if "model" not in header or not set(header) <= {"model", *MODEL_FACTS}:
         raise EeveeError(f"{where}, line 1: columns {', '.join(header)}; expected model, and any of {MODEL_FACTS}")
     for line, row in rows:
-        known = {names.get(key, key): cell for key, cell in row.items()}
-        if known["model"] not in draft.models:
-            raise EeveeError(f"{where}, line {line}: model {known['model']!r} is not in the table")
-        _note_model(draft, line, known, where)
+        cells = {names.get(key, key): cell for key, cell in row.items()}
+        if cells["model"] not in draft.models:
+            raise EeveeError(f"{where}, line {line}: model {cells['model']!r} is not in the table")
+        _note_model(draft, line, cells, where)
 
 
 def _note_model(draft: _Draft, line: int, row: dict[str, str], where: str = "") -> None:

@@ -150,10 +150,10 @@ class ResultTable:
             if metric.direction not in ("higher", "lower"):
                 raise EeveeError(f"metric {metric.id!r}: direction {metric.direction!r}; expected 'higher' or 'lower'")
             _require_bounds(metric, self.models, values[:, self.metrics.index(metric)])
-        known = {benchmark.id for benchmark in self.benchmarks}
+        listed = {benchmark.id for benchmark in self.benchmarks}
         named = {metric.benchmark for metric in self.metrics}
-        if known != named:
-            raise EeveeError(f"benchmarks and metrics do not match: {sorted(known ^ named)}")
+        if listed != named:
+            raise EeveeError(f"benchmarks and metrics do not match: {sorted(listed ^ named)}")
         for benchmark in self.benchmarks:
             if benchmark.cost is not None and not (math.isfinite(benchmark.cost) and benchmark.cost >= 0):
                 raise EeveeError(f"benchmark {benchmark.id!r}: cost {benchmark.cost}; expected a finite number >= 0")
@@ -176,10 +176,10 @@ class ResultTable:
     @property
     def columns(self) -> dict[str, tuple[int, ...]]:
         """For each benchmark id, the positions of its metrics."""
-        found: dict[str, list[int]] = {benchmark.id: [] for benchmark in self.benchmarks}
+        positions: dict[str, list[int]] = {benchmark.id: [] for benchmark in self.benchmarks}
         for position, metric in enumerate(self.metrics):
-            found[metric.benchmark].append(position)
-        return {key: tuple(value) for key, value in found.items()}
+            positions[metric.benchmark].append(position)
+        return {key: tuple(value) for key, value in positions.items()}
 
     @property
     def costs(self) -> dict[str, float]:
@@ -272,11 +272,11 @@ def _require_bounds(metric: Metric, models: Sequence[str], column: Float[np.ndar
         )
 
 
-def _require_unique(what: str, ids: Sequence[str]) -> None:
-    seen: set[str] = set()
+def _require_unique(kind: str, ids: Sequence[str]) -> None:
+    earlier: set[str] = set()
     for key in ids:
         if not key:
-            raise EeveeError(f"a {what} has an empty id")
-        if key in seen:
-            raise EeveeError(f"{what} {key!r} appears twice; ids must be unique")
-        seen.add(key)
+            raise EeveeError(f"a {kind} has an empty id")
+        if key in earlier:
+            raise EeveeError(f"{kind} {key!r} appears twice; ids must be unique")
+        earlier.add(key)

@@ -43,9 +43,9 @@ def near_pairs(
     for start, total, common in _blocks(table, earlier=True):
         rows, columns = np.nonzero(total < near**2 * common)
         later = columns < rows + start
-        found = rows[later], columns[later]
-        pairs.append(np.stack([found[0] + start, found[1]], axis=1))
-        distances.append(np.sqrt(np.maximum(total[found], 0.0) / np.broadcast_to(common, total.shape)[found]))
+        pair = rows[later], columns[later]
+        pairs.append(np.stack([pair[0] + start, pair[1]], axis=1))
+        distances.append(np.sqrt(np.maximum(total[pair], 0.0) / np.broadcast_to(common, total.shape)[pair]))
     return np.concatenate(pairs), np.concatenate(distances)
 
 
@@ -91,14 +91,14 @@ def _blocks(table: ResultTable, earlier: bool = False) -> Iterator[tuple[int, Su
     norms = squares.sum(axis=1)
     ours, theirs = np.hstack([squares, mask, -2 * values]), np.hstack([mask, squares, values])
     for start in range(0, len(values), ROWS):
-        rows, others = slice(start, start + ROWS), slice(0, start + ROWS if earlier else None)
+        rows, earlier_rows = slice(start, start + ROWS), slice(0, start + ROWS if earlier else None)
         if data.complete:
-            total = -2 * values[rows] @ values[others].T
+            total = -2 * values[rows] @ values[earlier_rows].T
             total += norms[rows, None]
-            total += norms[others]
+            total += norms[earlier_rows]
             yield start, total, np.full((1, 1), float(data.varies.sum()))
         else:
-            yield start, ours[rows] @ theirs[others].T, mask[rows] @ mask[others].T
+            yield start, ours[rows] @ theirs[earlier_rows].T, mask[rows] @ mask[earlier_rows].T
 
 
 def _distances(
