@@ -58,6 +58,13 @@ def record(name: str, result: dict[str, object]) -> None:
     (RESULTS / f"{name}.json").write_text(json.dumps({"setting": setting(), **result}, indent=1) + "\n")
 
 
+def earlier(name: str) -> dict[str, object]:
+    """What an earlier piece of the same benchmark recorded."""
+    path = RESULTS / f"{name}.json"
+    recorded = json.loads(path.read_text()) if path.exists() else {}
+    return {key: value for key, value in recorded.items() if key != "setting"}
+
+
 def stop(message: str) -> None:
     print(f"WRONG, so no speed is printed: {message}")
     sys.exit(1)

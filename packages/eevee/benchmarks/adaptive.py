@@ -20,13 +20,14 @@ from pathlib import Path
 
 import numpy as np
 from _item_world import ITEMS, item_world, rmse
-from _setting import record
+from _setting import earlier, record
 
 from eevee.items.adaptive import AdaptiveTest
 from eevee.items.drawing import corrected_mean, draw_items
 from eevee.items.irt import fit_abilities, sigmoid
 
 UNTIL = 0.02
+KINDS = ("like these", "frontier", "other strengths")
 
 
 def fixed(irt, ease, values, size, generator):
@@ -63,12 +64,18 @@ def items_for(error: float, spreads: list[np.ndarray], *, even: bool) -> int:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--simulations", type=int, default=1000)
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS, help="of models; the others' rows stay")
     options = parser.parse_args()
     generator = np.random.default_rng(0)
     slope, hard, irt = item_world(generator)
     ease = irt.probability(irt.ability).mean(0)
-    result: dict[str, object] = {"simulations": options.simulations, "items": ITEMS, "until, points": 100 * UNTIL}
-    for kind in ("like these", "frontier", "other strengths"):
+    result: dict[str, object] = earlier(Path(__file__).stem) | {
+        "simulations": options.simulations,
+        "items": ITEMS,
+        "until, points": 100 * UNTIL,
+    }
+    for kind in options.kinds:
+        generator = np.random.default_rng(1 + KINDS.index(kind))
         off, items, looks, held, always, models, spreads = [], [], [], [], [], [], []
         for number in range(options.simulations):
             ability = generator.uniform(2.5, 3.5) if kind == "frontier" else generator.normal()

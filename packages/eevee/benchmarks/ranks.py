@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from _setting import record
+from _setting import earlier, record
 
 from eevee import Benchmark, Board, Metric, Outcomes, ResultTable, rank_models, rank_outcomes
 
@@ -87,6 +87,7 @@ def scores_table(outcomes: dict[str, Outcomes]) -> ResultTable:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--boards", type=int, default=1000)
+    parser.add_argument("--first", type=int, default=0, help="board; those before are taken from what was recorded")
     options = parser.parse_args()
     covered: dict[str, list[bool]] = {}
     width: dict[str, list[float]] = {}
@@ -99,7 +100,7 @@ def main() -> None:
     def ranks_of(ranked: Board) -> dict[str, tuple[int, int]]:
         return {place.model: (place.first, place.last) for place in ranked.places}
 
-    for seed in range(options.boards):
+    for seed in range(options.first, options.first + options.boards):
         generator = np.random.default_rng(seed)
         means, equal = truth(generator), np.zeros(MODELS)
         table = board(generator, means)
@@ -122,16 +123,26 @@ def main() -> None:
             note(f"items' boards by tasks, percentile bootstrap {name}", bootstrap, share)
         if (seed + 1) % 100 == 0:
             print(seed + 1, {name: float(np.mean(holding)) for name, holding in covered.items()}, flush=True)
+    recorded = earlier(Path(__file__).stem) if options.first else {}
+    boards = options.first + options.boards
+
+    def joined(what: str, digits: int, parts: dict[str, list[float]]) -> dict[str, float]:
+        """Means over these boards and those that were recorded."""
+        before = recorded.get(what, {})
+        return {
+            name: round((options.first * before.get(name, 0.0) + float(np.sum(values))) / boards, digits)
+            for name, values in parts.items()
+        }
+
+    coverage, places = "coverage", "places in an interval beyond one, mean"
     record(
         Path(__file__).stem,
         {
-            "boards": options.boards,
+            "boards": boards,
             "models": MODELS,
             "tasks": TASKS,
-            "coverage": {name: float(np.mean(holding)) for name, holding in covered.items()},
-            "places in an interval beyond one, mean": {
-                name: round(float(np.mean(widths)), 3) for name, widths in width.items()
-            },
+            coverage: joined(coverage, 4, covered),
+            places: joined(places, 3, width),
             "median seconds of 20 x 31, 1,000 draws": round(float(np.median(seconds)), 3),
         },
     )

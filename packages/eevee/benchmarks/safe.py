@@ -18,13 +18,14 @@ from pathlib import Path
 
 import numpy as np
 from _item_world import ITEMS, item_world, rmse
-from _setting import record
+from _setting import earlier, record
 
 from eevee.items.anchors import choose_anchors
 from eevee.items.drawing import corrected_mean, draw_items
 from eevee.items.irt import fit_abilities, sigmoid
 
 TOGETHER = 10
+KINDS = ("like these", "frontier", "other strengths")
 SHARES = (0.01, 0.02, 0.05, 0.1, 0.2)
 
 
@@ -54,17 +55,19 @@ def by_anchors(irt, values, anchors, weights):
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", type=int, default=1000)
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS, help="of models; the others' rows stay")
     options = parser.parse_args()
     generator = np.random.default_rng(0)
     slope, hard, irt = item_world(generator)
     ease = irt.probability(irt.ability).mean(0)
-    result: dict[str, object] = {"models": options.models, "items": ITEMS}
+    result: dict[str, object] = earlier(Path(__file__).stem) | {"models": options.models, "items": ITEMS}
     fixed = {
         (share, method): choose_anchors(irt, int(share * ITEMS), method, generator)
         for share in SHARES
         for method in ("clusters", "information")
     }
-    for kind in ("like these", "frontier", "other strengths"):
+    for kind in options.kinds:
+        generator = np.random.default_rng(1 + KINDS.index(kind))
         errors: dict[float, dict[str, list[np.ndarray]]] = {share: {} for share in SHARES}
         for _ in range(0, options.models, TOGETHER):
             values, chances = new_models(kind, TOGETHER, slope, hard, generator)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import eevee
-from eevee import EeveeError, MissingExtraError, load_table, open_map, report, select
+from eevee import EeveeError, MissingExtraError, Outcomes, load_table, report, select
 from eevee.cli import main
 from eevee.showing.page import Section, build_page
 
@@ -141,11 +141,15 @@ def test_report_has_every_picture(tmp_path):
     table = made_up(models=10, costs=True)
     chosen = select(table, 3, method="greedy", randoms=20, folds=3)
     scores = {"new <b>": {f"{chosen.benchmarks[0]}/m0": 9.0}}
-    written = report(table, chosen, tmp_path, largest=2, scores=scores, radars=[("m0", "m1"), ("m2",)])
+    right = (np.random.default_rng(0).random((10, 60)) < np.linspace(0.2, 0.9, 10)[:, None]).astype(float)
+    outcomes = {"<i>toy": Outcomes("<i>toy", table.models, tuple(map(str, range(60))), right)}
+    written = report(
+        table, chosen, tmp_path, largest=2, scores=scores, outcomes=outcomes, radars=[("m0", "m1"), ("m2",)]
+    )
     stems = {name.split(".")[0] for name in written.pictures}
     assert stems >= {
         "importance", "held_out", "chosen", "learning", "single", "error_against_k", "front", "ranking",
-        "radar_1", "radar_2",
+        "radar_1", "radar_2", "ranks_tasks", "ranks_items",
     }  # fmt: skip
     assert any(stem.startswith("predicted_1") for stem in stems)
     for name in written.pictures:
@@ -155,7 +159,12 @@ def test_report_has_every_picture(tmp_path):
     seen.feed((tmp_path / "index.html").read_text())
     assert seen.tags.count("img") == len(stems)
     assert all(source.startswith("data:image/svg+xml") for source in seen.sources)
-    assert "new <b>" not in (tmp_path / "index.html").read_text()
+    page = (tmp_path / "index.html").read_text()
+    assert "new <b>" not in page
+    assert "<i>toy" not in page
+    for figure in page.split("<h2>")[1:]:  # a sentence beside every figure
+        assert figure.count("<p") >= figure.count("<img")
+    assert "Test items that tell a score" in page
     assert render(draw_learning(chosen.curve), "svg") == (tmp_path / "learning.svg").read_bytes()
     with pytest.raises(EeveeError, match="another table"):
         report(load_table("gate"), chosen, tmp_path)
@@ -169,9 +178,6 @@ def test_missing_extras_are_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'eevee-search\[plot\]'"):
         new_figure(1, 1)
-    monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'eevee-search\[ray\]'"), open_map("ray"):
-        pass
 
 
 def test_journal_from_the_command_line(tmp_path, capsys):

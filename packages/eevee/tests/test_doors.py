@@ -17,6 +17,7 @@ from eevee import (
     Outcomes,
     check,
     choose_items,
+    estimate,
     importance,
     load_table,
     read_items,
@@ -25,7 +26,7 @@ from eevee import (
     select,
 )
 from eevee.cli import main
-from eevee.searching.lock import sole_search
+from eevee.searching.journal import sole_search
 from eevee.tables.reading import read_csv_text
 from eevee.tables.record import read_result
 
@@ -158,3 +159,70 @@ def test_a_terminal_obeys_no_name_of_a_table(tmp_path: Path, capsys: pytest.Capt
         main([words[0], "--table", str(table), "--direction", "higher", *words[1:]])
         said = capsys.readouterr()
         assert "\x1b" not in said.out + said.err, words
+
+
+def command(capsys, *argv: str) -> str:
+    """The one line that a command refuses with."""
+    assert main(list(argv)) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1
+    return lines[0]
+
+
+def test_outcomes_that_tell_nothing_are_refused_in_one_line(tmp_path, capsys):
+    right = (np.random.default_rng(0).random((6, 50)) < 0.5).astype(float)
+    cases = {
+        "benchmark 'toy': 1 models; expected at least 5": right[:1],
+        "benchmark 'toy': 1 items; expected at least 20": right[:, :1],
+        "benchmark 'toy': all outcomes are 1; there is nothing to tell models apart": np.ones((6, 50)),
+        "expected a number from 0 to 1": 7 * right,
+        "expected numbers (models, items)": np.full((6, 50), "x"),
+    }
+    for message, values in cases.items():
+        np.savez(tmp_path / "toy.npz", models=np.array(list("abcdef")[: len(values)]), toy=values)
+        for argv in (["items", "--outcomes", str(tmp_path / "toy.npz")], ["rank", str(tmp_path / "toy.npz")]):
+            assert message in command(capsys, *argv)
+
+
+def test_items_that_all_models_solve_are_no_error_where_others_tell_them_apart():
+    right = (np.random.default_rng(0).random((8, 80)) < np.linspace(0.2, 0.8, 8)[:, None]).astype(float)
+    right[:, :40] = 1.0
+    toy = Outcomes("toy", tuple("abcdefgh"), tuple(map(str, range(80))), right)
+    chosen = choose_items({"toy": toy}, share=0.2).benchmarks["toy"]
+    solved = estimate(chosen, dict.fromkeys(chosen.items, 1.0))
+    assert solved.low <= solved.value <= solved.high == 1.0
+
+
+def board(path: Path, models: str, tasks: str) -> str:
+    generator = np.random.default_rng(len(models))
+    rows = [f"{model}," + ",".join(f"{x:.3f}" for x in generator.normal(size=len(tasks))) for model in models]
+    path.write_text("\n".join([f"model,{','.join(tasks)}", *rows]) + "\n")
+    return str(path)
+
+
+def test_two_tables_whose_models_overlap_in_part(tmp_path, capsys):
+    first, second = board(tmp_path / "1.csv", "abcdef", "tuvw"), board(tmp_path / "2.csv", "defghi", "xyz")
+    assert main(["rank", first, second, "--direction", "higher"]) == 0
+    text = capsys.readouterr().out
+    assert "1.csv, 2.csv (3 of 9 models in all of them)" in text
+    assert "9 pairs share too few tasks to be compared" in text  # a, b, c with g, h, i
+    other, same = board(tmp_path / "3.csv", "ghijk", "xyz"), board(tmp_path / "4.csv", "abcdef", "tz")
+    assert "no model is in all of these tables" in command(capsys, "rank", first, other, "--direction", "higher")
+    assert "t are in more than one; expected each in one" in command(
+        capsys, "rank", first, same, "--direction", "higher"
+    )
+
+
+def test_a_table_of_one_model_a_board_without_a_shared_task_and_ties_everywhere(tmp_path, capsys):
+    one = board(tmp_path / "one.csv", "a", "xyz")
+    for argv in (["check", "--table", one], ["select", "-k", "1", "--table", one], ["rank", one]):
+        assert "the table has 1 models; expected at least 5" in command(capsys, *argv, "--direction", "higher")
+    rows = [f"m{row}," + ",".join("1" if column // 3 == row else "" for column in range(15)) for row in range(5)]
+    (tmp_path / "apart.csv").write_text("\n".join(["model," + ",".join(f"t{i}" for i in range(15)), *rows]))
+    apart = command(capsys, "rank", str(tmp_path / "apart.csv"), "--direction", "higher")
+    assert "no two models share 3 tasks: there is nothing to rank them by" in apart
+    (tmp_path / "ties.csv").write_text("model,a,b,c\n" + "\n".join(f"m{row},1,1,1" for row in range(6)))
+    assert main(["rank", str(tmp_path / "ties.csv"), "--direction", "higher"]) == 0
+    assert "0 of 15 pairs are decided" in capsys.readouterr().out
+    refused = command(capsys, "select", "-k", "1", "--table", str(tmp_path / "ties.csv"), "--direction", "higher")
+    assert "no metric varies; there is nothing to predict" in refused

@@ -96,7 +96,7 @@ def parser(prog: str = "eevee") -> argparse.ArgumentParser:
     )
     select.add_argument("--no-nested", action="store_true", help="skip the held-out estimate and the learning curve")
     select.add_argument("--journal", metavar="FILE", help="keep scores here; the same command continues from it")
-    select.add_argument("--executor", default="serial", help="serial, processes:N or ray (default: serial)")
+    select.add_argument("--executor", default="serial", help="serial or processes:N (default: serial)")
 
     score = add("score", parents=[source, model], help="judge a given subset")
     score.add_argument(
@@ -129,7 +129,7 @@ def parser(prog: str = "eevee") -> argparse.ArgumentParser:
     pareto.add_argument("--tiers", default="", metavar="NAME=COST,...", help="choose a subset for each budget as well")
 
     rank = commands.add_parser("rank", help="every model's place with a simultaneous interval, and who is tied")
-    rank.add_argument("source", nargs="+", metavar="TABLE|RUN", help="a table (as --table), or run folders or an .npz")
+    rank.add_argument("source", nargs="+", metavar="TABLE|RUN", help="tables (as --table), or run folders, or an .npz")
     rank.add_argument("--direction", help="as for the other commands")
     rank.add_argument("--level", type=float, default=0.95, help="of all intervals together (default: .95)")
     rank.add_argument("--seed", type=int, default=0, help="of the draws (default: 0)")
@@ -164,7 +164,7 @@ def parser(prog: str = "eevee") -> argparse.ArgumentParser:
     items.add_argument("--json", metavar="FILE", help="write the choice here; - prints it")
     items.add_argument("--quiet", action="store_true", help="no progress")
 
-    report = add("report", parents=[source], help="pictures and one HTML page about a selection")
+    report = add("report", parents=[source], help="one HTML page about a table, a selection, ranks and items")
     report.add_argument("--result", metavar="FILE", help="JSON of eevee select")
     report.add_argument("-k", type=int, help="select so many first, where no --result is given")
     report.add_argument("--seed", type=int, default=0, help="of that selection (default: 0)")
@@ -175,6 +175,7 @@ def parser(prog: str = "eevee") -> argparse.ArgumentParser:
     )
     report.add_argument("--like", metavar="ID", help="sort the heatmap by likeness to this metric or benchmark")
     report.add_argument("--scores", metavar="FILE", help="CSV of new models' scores on the subset, to be predicted")
+    report.add_argument("--outcomes", nargs="+", metavar="PATH", help="as for items: ranks on other items, and items")
     return top
 
 

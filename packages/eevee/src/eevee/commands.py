@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from eevee.errors import EeveeError, plain
 from eevee.tables.columns import Layout
-from eevee.tables.loading import load_table
+from eevee.tables.loading import join_tables, load_table
 from eevee.tables.twins import group_twins
 
 if TYPE_CHECKING:
@@ -228,18 +228,19 @@ def _rank(options: argparse.Namespace) -> tuple[Recorded, str]:
     from eevee.showing.words import board_words
 
     sources = [Path(source) for source in options.source]
-    if len(sources) > 1 or sources[0].is_dir() or sources[0].suffix == ".npz":
+    if any(source.is_dir() or source.suffix == ".npz" for source in sources):
         from eevee.items.outcomes import read_outcomes
 
         board = rank_outcomes(read_outcomes(sources), level=options.level, seed=options.seed)
     else:
-        table = load_table(options.source[0], direction=options.direction)
-        board = rank_models(table, level=options.level, seed=options.seed)
+        tables = [load_table(source, direction=options.direction) for source in options.source]
+        board = rank_models(join_tables(tables), level=options.level, seed=options.seed)
     return board, board_words(board)
 
 
 def _report(options: argparse.Namespace, table: ResultTable) -> tuple[Recorded, str]:
     from eevee.answers.selecting import read_selection, select
+    from eevee.items.outcomes import read_outcomes
     from eevee.showing.reporting import report
     from eevee.tables.reading import read_scores
 
@@ -257,6 +258,7 @@ def _report(options: argparse.Namespace, table: ResultTable) -> tuple[Recorded, 
         radars=[listed(group) for group in options.radar],
         like=options.like,
         scores=read_scores(options.scores) if options.scores else None,
+        outcomes=read_outcomes(options.outcomes) if options.outcomes else None,
         progress=_progress(options),
     )
     return written, f"{options.output}/{written.page} and {len(written.pictures)} pictures"

@@ -109,7 +109,7 @@ class DataSettings:
     until: float | None = _data(
         None,
         "With adaptive items: stop when the interval is this narrow (half of it).\n"
-        "In points, hundredths of the score. The interval holds at every look (a confidence sequence).",
+        "In points, hundredths of the score. The interval holds at every look.",
         read=half_width_in,
         identity="data",
         digest=float,

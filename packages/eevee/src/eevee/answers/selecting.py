@@ -16,8 +16,7 @@ from eevee.errors import EeveeError
 from eevee.scorers.named import recorded_scorer
 from eevee.scorers.scorer import is_quick
 from eevee.searching.evaluation import Evaluator
-from eevee.searching.journal import journal_key
-from eevee.searching.lock import sole_search
+from eevee.searching.journal import journal_key, sole_search
 from eevee.searching.search import search
 from eevee.searching.space import Constraints, Space
 from eevee.tables.holdout import require_holdout

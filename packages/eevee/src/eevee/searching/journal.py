@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
+
+from filelock import FileLock, Timeout
 
 from eevee.errors import EeveeError
 from eevee.tables.record import write_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from eevee.searching.space import Candidate
@@ -26,6 +29,26 @@ def journal_key(*parts: object) -> str:
         False
     """
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+
+
+@contextmanager
+def sole_search(journal: Path | None) -> Iterator[None]:
+    """Hold a journal, and those of the held-out searches beside it, while a block runs; None holds nothing."""
+    if journal is None:
+        yield
+        return
+    lock = FileLock(journal.with_name(f"{journal.name}.lock"), blocking=False)
+    try:
+        journal.parent.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    except Timeout:
+        raise EeveeError(f"{journal}: another search works on it; wait for it, or end it") from None
+    except OSError as error:
+        raise EeveeError(f"{lock.lock_file}: cannot be written ({error.strerror})") from None
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def append(path: Path, chunk: Sequence[Candidate], pairs: Sequence[tuple[float, float]]) -> None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from eevee.answers.front import Front
+    from eevee.answers.leaderboard import Board
     from eevee.answers.nested import CurvePoint, Nested
     from eevee.answers.predicting import ModelPrediction
     from eevee.tables.table import ResultTable
@@ -143,6 +144,20 @@ def draw_nested(nested: Nested) -> Figure:
     axes.set_xlabel("error on unmeasured cells of the model when it was held out")
     axes.set_xlim(left=0)
     figure.legend(*axes.get_legend_handles_labels(), frameon=False, loc="outside upper center", ncols=2, fontsize=8)
+    axes.grid(axis="x", color=GRID)
+    return figure
+
+
+def draw_places(board: Board) -> Figure:
+    """The ranks that each model may have, and its rank by score."""
+    figure, axes = new_figure(7, 1.2 + ROW * len(board.places))
+    for rank, place in enumerate(board.places, start=1):
+        axes.plot([place.first, place.last], [rank, rank], color=PALE, linewidth=3, zorder=1)
+        axes.plot(rank, rank, "o", color=ACCENT, markersize=5, zorder=2)
+    axes.set_yticks(range(1, len(board.places) + 1), [shortened(place.model) for place in board.places], fontsize=8)
+    axes.set_ylim(len(board.places) + 0.8, 0.2)
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.set_xlabel("rank: by score (dot), and from the best to the worst that the results allow")
     axes.grid(axis="x", color=GRID)
     return figure
 

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from eevee.answers.contribution import error_against_k, predictiveness
 from eevee.answers.front import pareto
+from eevee.answers.leaderboard import rank_models, rank_outcomes
 from eevee.answers.predicting import predict
 from eevee.answers.scoring import score
 from eevee.errors import EeveeError
+from eevee.items.choosing import choose_items
 from eevee.showing.page import Section, build_page
 from eevee.showing.pictures import (
     draw_bars,
@@ -19,6 +21,7 @@ from eevee.showing.pictures import (
     draw_front,
     draw_learning,
     draw_nested,
+    draw_places,
     draw_prediction,
     draw_radar,
     draw_ranking,
@@ -26,13 +29,17 @@ from eevee.showing.pictures import (
     render,
     task_profile,
 )
+from eevee.showing.words import QUESTIONS, check_words, item_words
+from eevee.tables.checking import check
 from eevee.tables.record import Recorded, write_bytes, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from eevee.answers.leaderboard import Board
     from eevee.answers.predicting import Prediction
     from eevee.answers.selecting import Selection
+    from eevee.items.outcomes import Outcomes
     from eevee.progress import Progress
     from eevee.tables.table import ResultTable
 
@@ -60,9 +67,10 @@ def report(
     radars: Sequence[Sequence[str]] = (),
     like: str | None = None,
     scores: Mapping[str, Mapping[str, float]] | None = None,
+    outcomes: Mapping[str, Outcomes] | None = None,
     progress: Progress | None = None,
 ) -> Report:
-    """Write a page about a selection, with its pictures beside it.
+    """Write one page about a table: its flaws, a selection and how far to trust it, ranks, items, and new models.
 
     Args:
         table: the table that the selection belongs to.
@@ -72,6 +80,8 @@ def report(
         radars: groups of models, a radar each; by default the best four and the worst one.
         like: metric or benchmark that the heatmap is sorted by, see `eevee.showing.pictures.draw_ranking`.
         scores: new models' scores on the subset, to be predicted, see `eevee.predict`.
+        outcomes: of models on single items, see `eevee.read_outcomes`: their ranks on other items, and the items that
+            tell their scores, are on the page as well.
         progress: called for each picture.
 
     Raises:
@@ -106,11 +116,30 @@ def report(
         return (folder / f"{name}.svg").read_bytes()
 
     sections = [
+        Section(
+            "The table",
+            "What misleads a search or a reader, and what each way of holding out models would hold out.",
+            header=("", ""),
+            rows=tuple((name, text) for name, _, text in map(_halves, check_words(check(table)).splitlines())),
+        ),
         *_chosen(table, selection, picture),
         *_honest(selection, picture),
         *_landscape(table, selection, largest, picture),
         *_models(table, selection, radars, like, picture),
+        *_ranked("tasks", rank_models(table, seed=selection.seed), picture),
     ]
+    if outcomes:
+        sections += _ranked("items", rank_outcomes(outcomes, seed=selection.seed), picture)
+        lines = item_words(choose_items(outcomes, seed=selection.seed)).splitlines()
+        sections.append(
+            Section(
+                "Test items that tell a score",
+                "A twentieth of the items of each benchmark, drawn with known chances. The error is that of models "
+                "that took no part, beside that of a plain mean of as many random items.",
+                rows=tuple(tuple(line.split(": ", 1)) for line in lines),
+                header=("benchmark", "items"),
+            )
+        )
     if prediction is not None:
         sections += _predicted(table, prediction, picture)
     lead = (
@@ -124,6 +153,10 @@ def report(
     )
     selection.to_json(folder / "selection.json")
     return Report(table.hash, "index.html", tuple(names))
+
+
+def _halves(line: str) -> tuple[str, str, str]:
+    return line.partition(": ")
 
 
 def _chosen(table: ResultTable, selection: Selection, picture: Callable[[str, Any], bytes]) -> list[Section]:
@@ -152,6 +185,8 @@ def _chosen(table: ResultTable, selection: Selection, picture: Callable[[str, An
         ),
         Section(
             "The subset",
+            "A bar is the rise of the error when that benchmark alone is left out: the longer, the less the others "
+            "stand in for it.",
             header=("benchmark", "task", "error without it"),
             rows=rows,
             svg=picture(
@@ -203,7 +238,8 @@ def _honest(selection: Selection, picture: Callable[[str, Any], bytes]) -> list[
         sections.append(
             Section(
                 "How often each benchmark is chosen",
-                f"Two folds share {nested.overlap:.0%} of their members on average.",
+                f"Two folds share {nested.overlap:.0%} of their members on average: a benchmark that few folds chose "
+                "could as well be another.",
                 svg=picture("chosen", draw_bars(nested.chosen, "share of folds that chose it", digits=2)),
                 alt="bars: share of folds that chose each benchmark",
             )
@@ -212,6 +248,8 @@ def _honest(selection: Selection, picture: Callable[[str, Any], bytes]) -> list[
         sections.append(
             Section(
                 "How many models are needed",
+                "Where the two lines still approach each other, more models in the table would make the choice better; "
+                "where they have met, more would not.",
                 svg=picture("learning", draw_learning(selection.curve)),
                 alt="lines: reported and held-out error against the number of models",
             )
@@ -229,17 +267,20 @@ def _landscape(
     return [
         Section(
             "Each benchmark alone",
+            "How far the whole table is from what one benchmark alone predicts of it; 1 is predicting the mean.",
             svg=picture("single", draw_bars(predictiveness(table, scorer=scorer), "error when it is the only one")),
             alt="bars: error of each benchmark alone",
         ),
         Section(
             "Error against size",
+            "Where the boxes flatten, one benchmark more tells little that the others do not.",
             svg=picture("error_against_k", draw_error_against_k(errors)),
             alt="boxes: errors of the best candidates at each size",
             note="The best candidates that greedy + swap met at each size, 50 at most.",
         ),
         Section(
             "Error against cost",
+            "No subset that was met is both cheaper and better than one of these.",
             header=(front.unit, "error", "subset"),
             rows=tuple(
                 (f"{p.cost:g}", f"{p.error:.4f} ± {p.stderr:.4f}", ", ".join(p.benchmarks)) for p in front.points
@@ -261,6 +302,7 @@ def _models(
     sections = [
         Section(
             "Ranks of the models on the subset",
+            "A row that changes its colour is a model whose place depends on what is measured.",
             svg=picture("ranking", draw_ranking(table, selection.benchmarks, like=like)),
             alt="heatmap: rank of each model on each metric of the subset",
             note=f"Kendall's tau with the ranking by all metrics: {judged.prediction_agreement:.2f} by held-out "
@@ -272,6 +314,7 @@ def _models(
             sections.append(
                 Section(
                     f"Models by task{f' ({number})' if len(radars) > 1 else ''}",
+                    "The best models and the worst one, or those that were asked for, on each task.",
                     svg=picture(f"radar_{number}", draw_radar(table, models)),
                     alt=f"radar of {', '.join(models)}",
                     note="Mean of each task's metrics: 0 is the worst model of the table, 100 the best.",
@@ -297,10 +340,39 @@ def _predicted(table: ResultTable, prediction: Prediction, picture: Callable[[st
             Section(
                 f"Predicted: {model}",
                 f"Rank {row.rank} of {len(prediction.ranking)}; intervals are meant to cover "
-                f"{prediction.level:.0%} of the cells.",
+                f"{prediction.level:.0%} of the cells. The warning of unlike models told the quarter of held-out "
+                f"models with the largest errors with an AUC of {prediction.warning_auc:.2f} (.5 is chance).",
                 warnings=tuple(flags),
                 svg=picture(f"predicted_{number}_{slug}", draw_prediction(table, row)),
                 alt=f"predicted metrics of {model} with intervals",
             )
         )
     return sections
+
+
+def _ranked(name: str, board: Board, picture: Callable[[str, Any], bytes]) -> list[Section]:
+    """Every model's place with its interval, and who may be the best."""
+    return [
+        Section(
+            f"Ranks on other {name}",
+            f"{board.decided} of {board.pairs} pairs of models are decided; all intervals hold at once with "
+            f"probability {board.level:.0%}, on {QUESTIONS[board.question]}. "
+            f"May be the best: {', '.join(board.leaders)}.",
+            header=("model", "rank", "score", "Borda", "mean rank", "tasks"),
+            rows=tuple(
+                (
+                    place.model,
+                    f"{place.first} to {place.last}",
+                    f"{place.score:.3f}",
+                    f"{place.borda:.2f}",
+                    f"{place.mean_rank:.1f}",
+                    str(place.tasks),
+                )
+                for place in board.places
+            ),
+            svg=picture(f"ranks_{name}", draw_places(board)),
+            alt="lines: the ranks that each model may have",
+            note="Models whose lines overlap may be tied."
+            + (f" {board.apart} pairs share too few tasks to be compared." if board.apart else ""),
+        )
+    ]

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from eevee.tables.checking import Check
 
 
+QUESTIONS = {"tasks": "other tasks like these", "items": "other test items of these tasks"}
+
+
 def check_words(findings: Check) -> str:
     """A table's findings."""
     lines = [
@@ -130,10 +133,9 @@ def score_words(judged: Score) -> str:
 
 def board_words(board: Board) -> str:
     """A ranking with its ties."""
-    on = {"tasks": "other tasks like these", "items": "other test items of these tasks"}[board.question]
     width = max(5, *(len(row.model) for row in board.places))
     heads = f"{'model':<{width}}  {'rank':>9}  {'score':>7}  {'Borda':>5}  {'mean rank':>9}  {'strength':>22}  tasks"
-    holds = f"all intervals hold at once with probability {board.level:.0%}, on {on}"
+    holds = f"all intervals hold at once with probability {board.level:.0%}, on {QUESTIONS[board.question]}"
     lines = [f"{board.name}: {board.decided} of {board.pairs} pairs are decided; {holds}", heads]
     for row in board.places:
         ranks = str(row.first) if row.first == row.last else f"{row.first} to {row.last}"

@@ -5,11 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from eevee.errors import EeveeError
 from eevee.tables.reading import read_csv_text, read_text
 from eevee.tables.shipped import SHIPPED, load_shipped
 from eevee.tables.table import ResultTable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from eevee.tables.columns import Layout
 
 
@@ -43,6 +48,35 @@ def load_table(
     """
     table = _loaded(source, direction, about, models, layout)
     return table.with_bounds(bounds) if bounds else table
+
+
+def join_tables(tables: Sequence[ResultTable]) -> ResultTable:
+    """One table of several boards: all their models, and nothing where a model is not on a board."""
+    if len(tables) == 1:
+        return tables[0]
+    benchmarks = [key for table in tables for key in table.benchmark_ids]
+    if twice := sorted({key for key in benchmarks if benchmarks.count(key) > 1}):
+        raise EeveeError(f"{len(tables)} tables: {', '.join(twice)} are in more than one; expected each in one alone")
+    models = tuple(dict.fromkeys(model for table in tables for model in table.models))
+    shared = set(models).intersection(*(table.models for table in tables))
+    names = ", ".join(table.name for table in tables)
+    if not shared:
+        raise EeveeError(
+            f"{names}: no model is in all of these tables, so nothing compares the models of one with another's"
+        )
+    values = np.full((len(models), sum(len(table.metrics) for table in tables)), np.nan)
+    column = 0
+    for table in tables:
+        rows = [models.index(model) for model in table.models]
+        values[rows, column : column + len(table.metrics)] = table.values
+        column += len(table.metrics)
+    return ResultTable(
+        f"{names} ({len(shared)} of {len(models)} models in all of them)",
+        models,
+        tuple(metric for table in tables for metric in table.metrics),
+        tuple(benchmark for table in tables for benchmark in table.benchmarks),
+        values,
+    )
 
 
 def _loaded(
