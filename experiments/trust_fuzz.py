@@ -404,7 +404,7 @@ def eevee_outcomes() -> tuple[list[bytes], Read]:
 
 
 def eevee_journal() -> tuple[list[bytes], Read]:
-    from eevee.searching.journal import open_journal
+    from eevee.searching.evaluation import open_journal
 
     whole = json.dumps({"eevee": "journal", "key": "k"}) + "\n" + json.dumps([[[1, 2], 0.5, 0.1]]) + "\n"
     return [whole.encode()], in_file("j.jsonl", lambda path: open_journal(path, "k"))

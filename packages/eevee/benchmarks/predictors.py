@@ -32,7 +32,7 @@ from eevee import (
     standardise,
 )
 from eevee.answers.intervals import UNLIKE, intervals
-from eevee.answers.ranking import auc
+from eevee.answers.judging import auc
 from eevee.scorers.named import named_scorer
 from eevee.searching.evaluation import Evaluator
 from eevee.searching.search import search

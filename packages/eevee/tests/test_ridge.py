@@ -11,8 +11,7 @@ import torch
 
 from eevee import EeveeError, RidgeScorer, load_table
 from eevee.scorers.bordered import shared_bases
-from eevee.scorers.objectives import pairwise_errors, rank_errors
-from eevee.scorers.residuals import padded_columns
+from eevee.scorers.objectives import padded_columns, pairwise_errors, rank_errors
 from eevee.scorers.ridge import _masked, fit, held_out_residuals
 from eevee.tables.standard import standardise
 

@@ -294,7 +294,7 @@ def test_journal_of_another_search(tmp_path):
 HOLDER = """
 import sys
 from pathlib import Path
-from eevee.searching.journal import sole_search
+from eevee.searching.evaluation import sole_search
 with sole_search(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.readline()

@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from eevee.answers.choosing import Choice, choose_scaling, choose_scorer
     from eevee.answers.contribution import error_against_k, importance, predictiveness
     from eevee.answers.front import Front, pareto, tiers
+    from eevee.answers.judging import kendall, prediction_agreement, subset_mean_agreement
     from eevee.answers.leaderboard import Board, Place, rank_models, rank_outcomes
     from eevee.answers.nested import CurvePoint, Nested, learning_curve, nested_error
     from eevee.answers.predicting import Prediction, predict
-    from eevee.answers.ranking import kendall, prediction_agreement, subset_mean_agreement
     from eevee.answers.scoring import Score, score
     from eevee.answers.selecting import Selection, read_selection, select
     from eevee.errors import EeveeError, MissingExtraError
@@ -28,16 +28,15 @@ if TYPE_CHECKING:
     from eevee.scorers.mlp import MlpScorer
     from eevee.scorers.ridge import RidgeScorer
     from eevee.scorers.scorer import Scorer
-    from eevee.searching.executors import open_map
+    from eevee.searching.evaluation import open_map
     from eevee.searching.space import Constraints, Space
     from eevee.showing.reporting import Report, report
     from eevee.tables.checking import Check, check
     from eevee.tables.columns import Layout
-    from eevee.tables.loading import load_table
+    from eevee.tables.loading import load_gate, load_shipped, load_table
     from eevee.tables.published import Published, published
     from eevee.tables.reading import read_csv_text, read_scores
     from eevee.tables.record import read_result
-    from eevee.tables.shipped import load_gate, load_shipped
     from eevee.tables.standard import Standardised, overall_scores, standardise
     from eevee.tables.table import Benchmark, Metric, ResultTable
     from eevee.tables.twins import group_twins, model_distances
@@ -61,7 +60,7 @@ _LAZY = {
     "choose_scorer": "eevee.answers.choosing",
     "choose_scaling": "eevee.answers.choosing",
     "Layout": "eevee.tables.columns",
-    "load_shipped": "eevee.tables.shipped",
+    "load_shipped": "eevee.tables.loading",
     "AverageScorer": "eevee.scorers.average",
     "Benchmark": "eevee.tables.table",
     "Check": "eevee.tables.checking",
@@ -89,17 +88,17 @@ _LAZY = {
     "error_against_k": "eevee.answers.contribution",
     "group_twins": "eevee.tables.twins",
     "importance": "eevee.answers.contribution",
-    "kendall": "eevee.answers.ranking",
+    "kendall": "eevee.answers.judging",
     "learning_curve": "eevee.answers.nested",
-    "load_gate": "eevee.tables.shipped",
+    "load_gate": "eevee.tables.loading",
     "load_table": "eevee.tables.loading",
     "model_distances": "eevee.tables.twins",
     "nested_error": "eevee.answers.nested",
-    "open_map": "eevee.searching.executors",
+    "open_map": "eevee.searching.evaluation",
     "overall_scores": "eevee.tables.standard",
     "pareto": "eevee.answers.front",
     "predict": "eevee.answers.predicting",
-    "prediction_agreement": "eevee.answers.ranking",
+    "prediction_agreement": "eevee.answers.judging",
     "predictiveness": "eevee.answers.contribution",
     "published": "eevee.tables.published",
     "read_csv_text": "eevee.tables.reading",
@@ -110,7 +109,7 @@ _LAZY = {
     "score": "eevee.answers.scoring",
     "select": "eevee.answers.selecting",
     "standardise": "eevee.tables.standard",
-    "subset_mean_agreement": "eevee.answers.ranking",
+    "subset_mean_agreement": "eevee.answers.judging",
     "tiers": "eevee.answers.front",
 }
 

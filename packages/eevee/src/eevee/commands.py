@@ -125,7 +125,7 @@ def _check(options: argparse.Namespace, table: ResultTable) -> tuple[Recorded, s
 
 def _select(options: argparse.Namespace, table: ResultTable) -> tuple[Recorded, str]:
     from eevee.answers.selecting import select
-    from eevee.searching.executors import open_map
+    from eevee.searching.evaluation import open_map
     from eevee.showing.words import selection_words
 
     with open_map(options.executor) as map_function:

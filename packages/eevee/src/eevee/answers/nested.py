@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from eevee.answers.intervals import inside_fold, unlike_rows
-from eevee.answers.judging import HeldOut, held_out_errors, judge_held_out, unmeasured_error
-from eevee.answers.ranking import auc
+from eevee.answers.judging import HeldOut, auc, held_out_errors, judge_held_out, unmeasured_error
 from eevee.searching.evaluation import Evaluator
 from eevee.searching.search import search
 from eevee.tables.checking import FAR
@@ -169,7 +168,7 @@ def nested_error(
             the `frontier` what is better.
         randoms: random subsets to compare with, the same in every fold.
         generations: of an evolution.
-        map_function: spreads chunks of candidates, see `eevee.searching.executors`.
+        map_function: spreads chunks of candidates, see `eevee.searching.evaluation`.
         journal: file from which the folds continue; each has one of its own beside it.
         key: what the journal belongs to, see `eevee.searching.evaluation.Evaluator`.
         progress: called after each fold.

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from eevee.answers.choosing import resolve_scorer
 from eevee.answers.contribution import importance
-from eevee.answers.judging import unmeasured_error
-from eevee.answers.ranking import prediction_agreement, subset_mean_agreement
+from eevee.answers.judging import prediction_agreement, subset_mean_agreement, unmeasured_error
 from eevee.answers.selecting import Rival
 from eevee.errors import EeveeError
 from eevee.searching.evaluation import Evaluator

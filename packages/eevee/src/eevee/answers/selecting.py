@@ -15,8 +15,7 @@ from eevee.answers.nested import CurvePoint, LoudCell, Nested, learning_curve, n
 from eevee.errors import EeveeError
 from eevee.scorers.named import recorded_scorer
 from eevee.scorers.scorer import is_quick
-from eevee.searching.evaluation import Evaluator
-from eevee.searching.journal import journal_key, sole_search
+from eevee.searching.evaluation import Evaluator, journal_key, sole_search
 from eevee.searching.search import search
 from eevee.searching.space import Constraints, Space
 from eevee.tables.holdout import require_holdout
@@ -160,7 +159,7 @@ def select(
         nested_method: searcher inside the folds; by default the same where the scorer is quick on this table (greedy +
             swap in place of an exhaustive search), and plain greedy otherwise.
         folds: of the nested estimate, see `eevee.answers.nested.split_groups`.
-        map_function: spreads chunks of candidates, see `eevee.searching.executors`.
+        map_function: spreads chunks of candidates, see `eevee.searching.evaluation`.
         journal: file from which an interrupted search continues; the held-out searches keep theirs beside it.
         progress: called as the search and what follows it advance.
 

@@ -10,7 +10,7 @@ import torch
 
 from eevee.errors import EeveeError
 from eevee.scorers.gp import GpScorer
-from eevee.scorers.residuals import residual_errors
+from eevee.scorers.objectives import residual_errors
 from eevee.scorers.ridge import RidgeScorer
 from eevee.scorers.scorer import Scorer, held_out, held_out_spread, is_quick, spread
 

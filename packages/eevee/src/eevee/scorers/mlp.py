@@ -10,8 +10,7 @@ import numpy as np
 import torch
 
 from eevee.errors import EeveeError
-from eevee.scorers.objectives import Objective, pairwise_errors, rank_errors, require_objective
-from eevee.scorers.residuals import unselected
+from eevee.scorers.objectives import Objective, pairwise_errors, rank_errors, require_objective, unselected
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,8 +9,7 @@ import numpy as np
 import torch
 
 from eevee.errors import EeveeError
-from eevee.scorers.objectives import Objective, require_objective
-from eevee.scorers.residuals import residual_errors
+from eevee.scorers.objectives import Objective, require_objective, residual_errors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

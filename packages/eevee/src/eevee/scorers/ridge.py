@@ -13,8 +13,15 @@ import torch
 
 from eevee.errors import EeveeError
 from eevee.scorers.bordered import PART, Fits, extended_errors, in_threads, shared_bases, twins_of
-from eevee.scorers.objectives import Errors, Objective, errors_of_sums, require_objective
-from eevee.scorers.residuals import padded_columns, residual_errors, unselected
+from eevee.scorers.objectives import (
+    Errors,
+    Objective,
+    errors_of_sums,
+    padded_columns,
+    require_objective,
+    residual_errors,
+    unselected,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -81,7 +81,7 @@ class ResultTable:
             split. Each model is its own group by default.
         families: for each model the family that it comes from, "" where unknown; what `hold_out` holds out.
         dates: for each model when it came out, as YYYY-MM-DD or its beginning, "" where unknown.
-        scaling: how columns are brought to one scale, see `eevee.tables.scaling`.
+        scaling: how columns are brought to one scale, see `eevee.tables.standard`.
 
     Raises:
         EeveeError: ids that repeat, fewer than five models, a row or column without any value, an infinite value, a
@@ -253,7 +253,7 @@ class ResultTable:
         return replace(self, metrics=tuple(m if m.bounds else replace(m, bounds=bounds) for m in self.metrics))
 
     def with_scaling(self, scaling: str) -> ResultTable:
-        """The table with another scaling of its columns, see `eevee.tables.scaling`."""
+        """The table with another scaling of its columns, see `eevee.tables.standard`."""
         return replace(self, scaling=scaling)
 
 
