@@ -275,7 +275,7 @@ TASK_TYPES = (
         "gate_runner.tasks.zero_shot:run",
         side="recognition",
         class_prompts=True,
-        details=_TABLE_OF_CLASSES,
+        details="gate_runner.tasks.zero_shot:details",
         trains=False,
         **{**_OWN_CLASSES, "own_metrics": ("acc@1", "macro_f1")},
     ),
