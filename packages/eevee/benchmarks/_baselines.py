@@ -49,24 +49,24 @@ def soft_impute(data, candidate, rows, rounds=25):
     columns = data.metric_columns(candidate)
     new = np.full_like(rows, np.nan)
     new[:, columns] = rows[:, columns]
-    known = np.vstack([np.where(data.mask, data.values, np.nan), new])
+    table_and_new = np.vstack([np.where(data.mask, data.values, np.nan), new])
     generator = np.random.default_rng(0)
-    hidden = (generator.random(known.shape) < 0.1) & ~np.isnan(known)
+    hidden = (generator.random(table_and_new.shape) < 0.1) & ~np.isnan(table_and_new)
 
     def complete(x, threshold):
-        seen = ~np.isnan(x)
+        measured = ~np.isnan(x)
         z = np.nan_to_num(x)
         for _ in range(rounds):
             u, s, v = np.linalg.svd(z, full_matrices=False)
             low = (u * np.maximum(s - threshold, 0)) @ v
-            z = np.where(seen, x, low)
+            z = np.where(measured, x, low)
         return low
 
-    top = np.linalg.svd(np.nan_to_num(known), compute_uv=False)[0]
+    top = np.linalg.svd(np.nan_to_num(table_and_new), compute_uv=False)[0]
     grid = [top * f for f in (0.05, 0.1, 0.2)]
-    masked = np.where(hidden, np.nan, known)
-    off = [np.mean((complete(masked, t) - known)[hidden] ** 2) for t in grid]
-    return complete(known, grid[int(np.argmin(off))])[len(data.values) :]
+    masked = np.where(hidden, np.nan, table_and_new)
+    off = [np.mean((complete(masked, t) - table_and_new)[hidden] ** 2) for t in grid]
+    return complete(table_and_new, grid[int(np.argmin(off))])[len(data.values) :]
 
 
 def knn(data, candidate, rows):

@@ -12,8 +12,8 @@ ITEMS, MODELS = 5_000, 60
 def item_world(generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray, Irt]:
     """True slopes and difficulties of the items, and the parameters fitted on the outcomes of 60 models."""
     slope, difficulty = 2 * np.exp(generator.normal(0, 0.4, ITEMS)), generator.normal(0, 1.2, ITEMS)
-    seen = sigmoid(slope * (generator.normal(size=(MODELS, 1)) - difficulty))
-    return slope, difficulty, fit_irt((generator.random(seen.shape) < seen).astype(float))
+    chance = sigmoid(slope * (generator.normal(size=(MODELS, 1)) - difficulty))
+    return slope, difficulty, fit_irt((generator.random(chance.shape) < chance).astype(float))
 
 
 def rmse(errors) -> float:

@@ -84,7 +84,7 @@ def main() -> None:
                 chance = np.where(generator.random(ITEMS) < 0.5, chance, generator.permutation(chance))
             values = (generator.random(ITEMS) < chance).astype(float)
             models.append(values)
-            spreads.append(np.sqrt(chance * (1 - chance)))
+            spreads.append(np.maximum(np.sqrt(chance * (1 - chance)), 1e-6))
             test = AdaptiveTest(ITEMS, until=UNTIL, slope=irt.slope, offset=irt.offset, seed=number)
             holding = []
             while block := test.next_block():

@@ -62,17 +62,23 @@ def splits(table, randoms):
 
 def judge(table, train, held, k, holdout, searched):
     """Hits, widths (both per cell), errors and warnings (per held-out model)."""
-    rest = part(table, train)
-    data = standardise(rest)
+    learnt = part(table, train)
+    data = standardise(learnt)
     evaluate = Evaluator(RidgeScorer(objective="unselected"), data)
-    subset = search("greedy", evaluate, Space(rest, Constraints(k=k)), seed=0).best
-    scorer, _ = choose_scorer(rest, [subset])
+    subset = search("greedy", evaluate, Space(learnt, Constraints(k=k)), seed=0).best
+    scorer, _ = choose_scorer(learnt, [subset])
     rows = np.where(data.varies, data.encode(table.values[held]), np.nan)
-    found = intervals(rest, subset, scorer, rows, level=0.9, holdout=holdout, searched=searched)
-    seen = ~np.isnan(rows)
-    seen[:, data.metric_columns(subset)] = False
-    off = np.abs(np.where(seen, found.predicted - rows, 0.0))
-    return (off <= found.half)[seen], found.half[seen], (off**2).sum(1) / seen.sum(1), found.unlike, found.beyond
+    around = intervals(learnt, subset, scorer, rows, level=0.9, holdout=holdout, searched=searched)
+    measured = ~np.isnan(rows)
+    measured[:, data.metric_columns(subset)] = False
+    off = np.abs(np.where(measured, around.predicted - rows, 0.0))
+    return (
+        (off <= around.half)[measured],
+        around.half[measured],
+        (off**2).sum(1) / measured.sum(1),
+        around.unlike,
+        around.beyond,
+    )
 
 
 def main() -> None:

@@ -20,18 +20,18 @@ def coverage(table, k: int, level: float) -> float:
     space = Space(table, Constraints(k=k))
     inside = []
     for train, held in folds_of(table, "model", None, seed=0):
-        rest = replace(
+        learnt = replace(
             table,
             models=tuple(table.models[i] for i in train),
             values=table.values[train],
             groups=tuple(table.groups[i] for i in train),
         )
-        data = standardise(rest)
-        found = search("greedy-swap", Evaluator(RidgeScorer(), data), space, seed=0)
+        data = standardise(learnt)
+        best = search("greedy-swap", Evaluator(RidgeScorer(), data), space, seed=0)
         rows = data.encode(table.values[held])
-        middle, half, *_ = intervals(rest, found.best, RidgeScorer(), rows, level=level)
+        middle, half, *_ = intervals(learnt, best.best, RidgeScorer(), rows, level=level)
         counted = np.tile(data.varies, (len(held), 1))
-        counted[:, data.metric_columns(found.best)] = False
+        counted[:, data.metric_columns(best.best)] = False
         inside.append((np.abs(middle - rows) <= half)[counted])
     return float(np.concatenate(inside).mean())
 

@@ -20,21 +20,21 @@ def knowing(values, truth, slope, hard, count):
     """RMSE, in points, of the posterior mean score given the true parameters and `count` items chosen by them."""
     grid = np.linspace(-4, 4, 161)
     chance = sigmoid(slope * (grid[:, None] - hard)).clip(1e-12, 1 - 1e-12)
-    told = slope**2 * chance * (1 - chance)  # information about the ability, at each ability and item
+    information = slope**2 * chance * (1 - chance)  # information about the ability, at each ability and item
     steep = (slope * chance * (1 - chance)).mean(1) ** 2 * np.exp(-(grid**2) / 2)
-    known, places = np.ones(len(grid)), []
+    precision, places = np.ones(len(grid)), []
     for _ in range(count):  # the item that leaves the least expected variance of the score
-        gain = (steep / known**2) @ told
+        gain = (steep / precision**2) @ information
         gain[places] = -1
         places.append(int(gain.argmax()))
-        known += told[:, places[-1]]
-    rest = np.setdiff1d(np.arange(len(slope)), places)
-    asked = values[:, places]
-    log = asked @ np.log(chance[:, places]).T + (1 - asked) @ np.log1p(-chance[:, places]).T - grid**2 / 2
+        precision += information[:, places[-1]]
+    unasked = np.setdiff1d(np.arange(len(slope)), places)
+    outcomes = values[:, places]
+    log = outcomes @ np.log(chance[:, places]).T + (1 - outcomes) @ np.log1p(-chance[:, places]).T - grid**2 / 2
     weight = np.exp(log - log.max(1, keepdims=True))
     weight /= weight.sum(1, keepdims=True)
-    found = (asked.sum(1) + weight @ chance[:, rest].sum(1)) / len(slope)
-    return 100 * float(np.sqrt(((found - truth) ** 2).mean()))
+    score = (outcomes.sum(1) + weight @ chance[:, unasked].sum(1)) / len(slope)
+    return 100 * float(np.sqrt(((score - truth) ** 2).mean()))
 
 
 def main() -> None:
@@ -47,13 +47,13 @@ def main() -> None:
         values = (generator.random(chance.shape) < chance).astype(float)
         ids = tuple(map(str, range(items)))
         clock = time.process_time()
-        known = Outcomes("made up", tuple(f"m{i}" for i in range(models)), ids, values[:models])
-        chosen = choose_items({"made up": known}, share=0.05).benchmarks["made up"]
+        learnt = Outcomes("made up", tuple(f"m{i}" for i in range(models)), ids, values[:models])
+        chosen = choose_items({"made up": learnt}, share=0.05).benchmarks["made up"]
         seconds = time.process_time() - clock
         places = [int(key) for key in chosen.items]
         truth = values[models:].mean(1)
-        found = [estimate(chosen, {str(j): row[j] for j in places}) for row in values[models:]]
-        off = np.array([one.value for one in found]) - truth
+        estimates = [estimate(chosen, {str(j): row[j] for j in places}) for row in values[models:]]
+        off = np.array([guess.value for guess in estimates]) - truth
         result[f"{models} models, {items} items"] = {
             "chosen": len(chosen.items),
             "method": chosen.method,
@@ -63,7 +63,7 @@ def main() -> None:
             "of a plain mean of so many random items": round(
                 100 * float(np.sqrt((truth * (1 - truth)).mean() / len(places))), 2
             ),
-            "coverage of 90 %": float(np.mean([a.low <= t <= a.high for a, t in zip(found, truth, strict=True)])),
+            "coverage of 90 %": float(np.mean([a.low <= t <= a.high for a, t in zip(estimates, truth, strict=True)])),
             "processor_seconds": round(seconds, 1),
         }
         record("items", result)

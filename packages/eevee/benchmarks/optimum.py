@@ -16,26 +16,26 @@ def main() -> None:
     table = load_table("gate")
     data = standardise(table)
     space = Space(table, Constraints(k=8))
-    found, seconds = {}, {}
+    results, seconds = {}, {}
     for method in ("exhaustive", "evolution", "greedy-swap", "greedy", "random"):
         start, clock = time.perf_counter(), time.process_time()
-        found[method] = search(method, Evaluator(RidgeScorer(), data), space, seed=0)
+        results[method] = search(method, Evaluator(RidgeScorer(), data), space, seed=0)
         seconds[method] = (round(time.perf_counter() - start, 2), round(time.process_time() - clock, 2))
-        print(method, found[method].error, *seconds[method], flush=True)
-    best = found["exhaustive"].error
-    if any(other.error < best - 1e-12 for other in found.values()):
+        print(method, results[method].error, *seconds[method], flush=True)
+    best = results["exhaustive"].error
+    if any(result.error < best - 1e-12 for result in results.values()):
         stop("a searcher found a lower error than the exhaustive search")
     seeds = [search("evolution", Evaluator(RidgeScorer(), data), space, seed=s).error / best - 1 for s in range(5)]
     record(
         "optimum",
         {
             "k": 8,
-            "subsets": found["exhaustive"].asked,
+            "subsets": results["exhaustive"].asked,
             "optimum": best,
-            "benchmarks": [table.benchmark_ids[i] for i in found["exhaustive"].best],
-            "above_optimum": {method: round(other.error / best - 1, 5) for method, other in found.items()},
+            "benchmarks": [table.benchmark_ids[i] for i in results["exhaustive"].best],
+            "above_optimum": {method: round(result.error / best - 1, 5) for method, result in results.items()},
             "evolution_over_5_seeds": [round(gap, 5) for gap in seeds],
-            "asked": {method: other.asked for method, other in found.items()},
+            "asked": {method: result.asked for method, result in results.items()},
             "seconds_wall_and_processor": seconds,
         },
     )

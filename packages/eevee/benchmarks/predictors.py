@@ -35,6 +35,7 @@ from eevee.answers.intervals import UNLIKE, intervals
 from eevee.answers.judging import auc
 from eevee.scorers.named import named_scorer
 from eevee.searching.evaluation import Evaluator
+from eevee.searching.search import medoids as medoids_of
 from eevee.searching.search import search
 from eevee.tables.holdout import folds_of, held_together, with_families
 from eevee.tables.standard import overall_scores
@@ -95,18 +96,19 @@ class Split:
             self.table, candidate, scorer, data.encode(self.raw), level=level, holdout=holdout
         )
         low, high = data.decode(middle - half), data.decode(middle + half)
-        seen = ~np.isnan(self.raw)
-        seen[:, data.metric_columns(candidate)] = False
-        good = (low <= self.raw + 1e-12) & (self.raw <= high + 1e-12) & seen
+        measured = ~np.isnan(self.raw)
+        measured[:, data.metric_columns(candidate)] = False
+        good = (low <= self.raw + 1e-12) & (self.raw <= high + 1e-12) & measured
         ends = np.array([metric.bounds or (-np.inf, np.inf) for metric in self.table.metrics]).T
-        kept = bool((low >= ends[0] - 1e-9).all() and (high <= ends[1] + 1e-9).all())
-        return good.sum(1) / seen.sum(1), unlike, kept
+        bounded = bool((low >= ends[0] - 1e-9).all() and (high <= ends[1] + 1e-9).all())
+        return good.sum(1) / measured.sum(1), unlike, bounded
 
 
 def judge(split, k, holdout):
     ridge, gp = RidgeScorer(objective="unselected"), GpScorer(objective="unselected")
     today = split.greedy(split.plain, ridge, k)
     bounded = split.greedy(split.table, ridge, k)
+    central = medoids_of(Evaluator(ridge, standardise(split.table)), split.space[k]).best
     many = len(split.table.models) > MANY
     own = bounded if many else split.greedy(split.table, gp, k)
     auto, _ = choose_scorer(held_together(split.table, holdout), [bounded])
@@ -119,6 +121,9 @@ def judge(split, k, holdout):
         "ridge's subset, knn": split.errors(table, bounded, named_scorer("knn", {}).predict),
         "ridge's subset, mean": split.errors(table, bounded, named_scorer("mean", {}).predict),
         "ridge's subset, auto": split.errors(table, bounded, auto.predict),
+        "medoids, auto": split.errors(
+            table, central, choose_scorer(held_together(table, holdout), [central])[0].predict
+        ),
         "k-medoids anchors": split.errors(split.plain, medoids(split.plain, k), ridge.predict),
         "PPCA": split.errors(split.plain, today, ppca),
         "soft-impute": split.errors(split.plain, today, soft_impute),
@@ -167,13 +172,13 @@ def main() -> None:
             gathered = {k: ({}, [], [], []) for k in options.sizes}
             for number, (train, held) in enumerate(parts):
                 split = Split(with_gaps(table, train, number) if options.missing else table, train, held, options.sizes)
-                for k, (means, cover, told, worst) in gathered.items():
+                for k, (means, cover, unlike_all, worst) in gathered.items():
                     rows, covered, unlike, bounded = judge(split, k, holdout)
                     assert bounded, "an interval leaves its bounds"
                     for predictor, errors in rows.items():
                         means.setdefault(predictor, []).extend(errors.tolist())
                     cover += covered.tolist()
-                    told += unlike.tolist()
+                    unlike_all += unlike.tolist()
                     worst += rows["ridge's subset, gp"].tolist()
                 print(name, kind, len(held), flush=True)
             for k, collected in gathered.items():
@@ -181,10 +186,10 @@ def main() -> None:
             record("predictors", {key: row for key, row in result.items() if key != "setting"})
 
 
-def summary(means, cover, told, worst):
+def summary(means, cover, unlike, worst):
     """Errors beside today's ridge, coverage, and the warning as a detector."""
     base = np.mean(means["ridge today"])
-    warned, off = np.array(told) >= UNLIKE, np.array(worst)
+    warned, off = np.array(unlike) >= UNLIKE, np.array(worst)
     return {
         "error": {name: round(float(np.mean(errors)), 4) for name, errors in means.items()},
         "of ridge today": {name: round(float(np.mean(errors) / base), 3) for name, errors in means.items()},
@@ -193,7 +198,7 @@ def summary(means, cover, told, worst):
         },
         "coverage of 90 %": round(float(np.mean(cover)), 4),
         "warning": {
-            "AUC for the worst quarter of models": round(auc(told, off >= np.quantile(off, 0.75)), 3),
+            "AUC for the worst quarter of models": round(auc(unlike, off >= np.quantile(off, 0.75)), 3),
             "share warned": round(float(warned.mean()), 3),
             "error where warned": round(float(off[warned].mean()), 3) if warned.any() else None,
             "error elsewhere": round(float(off[~warned].mean()), 3),

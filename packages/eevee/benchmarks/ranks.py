@@ -126,9 +126,9 @@ def main() -> None:
     recorded = earlier(Path(__file__).stem) if options.first else {}
     boards = options.first + options.boards
 
-    def joined(what: str, digits: int, parts: dict[str, list[float]]) -> dict[str, float]:
+    def joined(figure: str, digits: int, parts: dict[str, list[float]]) -> dict[str, float]:
         """Means over these boards and those that were recorded."""
-        before = recorded.get(what, {})
+        before = recorded.get(figure, {})
         return {
             name: round((options.first * before.get(name, 0.0) + float(np.sum(values))) / boards, digits)
             for name, values in parts.items()

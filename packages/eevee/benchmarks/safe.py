@@ -33,8 +33,8 @@ def new_models(kind, count, slope, hard, generator):
     ability = generator.uniform(2.5, 3.5, (count, 1)) if kind == "frontier" else generator.normal(size=(count, 1))
     chance = sigmoid(slope * (ability - hard))
     if kind == "other strengths":
-        other = generator.permuted(chance, axis=1)
-        chance = np.where(generator.random(chance.shape) < 0.5, chance, other)
+        shuffled = generator.permuted(chance, axis=1)
+        chance = np.where(generator.random(chance.shape) < 0.5, chance, shuffled)
     return (generator.random(chance.shape) < chance).astype(float), chance
 
 
@@ -77,11 +77,11 @@ def main() -> None:
                 places = draw_items(ease, size, generator)
                 outcomes, chance = predicted(irt, values, places)
                 value, low, high = corrected_mean(outcomes, chance[:, places], chance.mean(1), ITEMS, 0.9)
-                rest = 1 / size - 1 / ITEMS
+                remainder = 1 / size - 1 / ITEMS
                 row = {
                     "AIPW": value - truth,
-                    "plain mean": np.sqrt(truth * (1 - truth) * rest),
-                    "least": np.sqrt((chances * (1 - chances)).mean(1) * rest),
+                    "plain mean": np.sqrt(truth * (1 - truth) * remainder),
+                    "least": np.sqrt((chances * (1 - chances)).mean(1) * remainder),
                     "covered": (low <= truth) & (truth <= high),
                     "half": (high - low) / 2,
                 }

@@ -46,8 +46,8 @@ def checked(table):
         command = "import sys, time; from pathlib import Path; from eevee.cli import main; main(sys.argv[1:]); "
         command += "print(time.process_time(), Path('/proc/self/status').read_text().split('VmHWM:')[1].split()[0])"
         words = [sys.executable, "-c", command, "check", "--table", str(path), "--direction", "higher"]
-        said = subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()[-1].split()
-    return {"processor_seconds": round(float(said[0]), 2), "peak_megabytes": round(int(said[1]) / 1024)}
+        figures = subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()[-1].split()
+    return {"processor_seconds": round(float(figures[0]), 2), "peak_megabytes": round(int(figures[1]) / 1024)}
 
 
 def selected(table):

@@ -38,7 +38,7 @@ def main() -> None:
     data = standardise(load_table("gate"))
     generator = random.Random(0)
     thousand = [tuple(sorted(generator.sample(range(30), 8))) for _ in range(1000)]
-    few, some = thousand[:4], thousand[: chosen.candidates]
+    few, sample = thousand[:4], thousand[: chosen.candidates]
     scorer = MlpScorer()
     splits, starts = shuffled_splits(data.groups, 10, 0.1, 0), draw_starts(30, 100, 10, 0)
     modules = reference()
@@ -57,14 +57,14 @@ def main() -> None:
     if not gap < 1e-6:
         stop(f"errors differ by {gap}")
     chunks = (2, 5, 10, 20)
-    runs = {"module": lambda: by_module(few), "automatic": lambda: scorer.score(data, some)}
-    runs |= {f"chunk {c}": (lambda c=c: MlpScorer(chunk=c).score(data, some)) for c in chunks}
+    runs = {"module": lambda: by_module(few), "automatic": lambda: scorer.score(data, sample)}
+    runs |= {f"chunk {c}": (lambda c=c: MlpScorer(chunk=c).score(data, sample)) for c in chunks}
     runs["ridge"] = lambda: RidgeScorer().score(data, thousand)
     times = alternate(runs, chosen.repeats)
     result = {"threads": chosen.threads, "largest_difference": gap, "automatic_chunk": scorer.automatic_chunk(8, 30)}
     for clock in ("wall", "cpu"):
         module = times["module"][clock] / len(few) * 1000
-        batched = times["automatic"][clock] / len(some) * 1000
+        batched = times["automatic"][clock] / len(sample) * 1000
         best = min(times[f"chunk {c}"][clock] for c in chunks)
         result[clock] = {
             "module_s_per_1000": round(module, 1),

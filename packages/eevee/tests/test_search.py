@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections import Counter
 
+import numpy as np
 import pytest
 
 from eevee import Constraints, EeveeError, RidgeScorer, Space, load_table, select
@@ -372,3 +373,18 @@ def test_what_to_measure_besides_what_is_given():
     assert cheap.cost <= 3.0
     with pytest.raises(EeveeError, match="expected 1 to 6, the number of benchmarks to choose from besides the 1"):
         select(table, 7, given=["b6"])
+
+
+def test_medoids_are_nearest_to_all_and_keep_the_constraints():
+    """Against every subset, by distances from NumPy's correlations; and no outcome of a fit has a say."""
+    table = made_up(benchmarks=8, models=30, per_benchmark=1)
+    distance = 1 - np.abs(np.corrcoef(table.values.T))
+    subsets = list(itertools.combinations(range(8), 3))
+    sums = {subset: distance[list(subset)].min(0).sum() for subset in subsets}
+    scorer = RidgeScorer()
+    chosen = search("medoids", Evaluator(scorer, standardise(table)), Space(table, Constraints(k=3)), seed=0)
+    assert sums[chosen.best] == pytest.approx(min(sums.values()))
+    assert chosen.error == pytest.approx(scorer.score(standardise(table), [chosen.best])[0, 0])
+    kept = select(table, 3, include=["b7"], exclude=["b0"], method="medoids", nested=False, randoms=5)
+    assert "b7" in kept.benchmarks
+    assert "b0" not in kept.benchmarks

@@ -11,7 +11,7 @@ from eevee.errors import EeveeError, plain
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-METHODS = ("evolution", "greedy", "greedy-swap", "random", "exhaustive")
+METHODS = ("evolution", "greedy", "greedy-swap", "random", "exhaustive", "medoids")
 HOLDOUTS = ("model", "family", "date", "frontier")
 OBJECTIVES = ("all", "unselected", "rank", "pairwise")
 

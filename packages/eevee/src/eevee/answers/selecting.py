@@ -146,7 +146,8 @@ def select(
         exclude: ids that must not.
         one_per_family: at most one of each family.
         cover: task types that must be present; ("all",) for every one.
-        method: `evolution` (the paper's), `greedy`, `greedy-swap`, `random` or `exhaustive`.
+        method: `evolution` (the paper's), `greedy`, `greedy-swap`, `random`, `exhaustive`, or `medoids`, which looks at
+            correlations alone.
         scorer: the meta-model, or its name; `RidgeScorer()` by default; `auto` compares ridge, the Gaussian process and
             their average by leave-one-out and says what it chose.
         objective: of a scorer that is given by name, see `eevee.scorers.objectives`.
