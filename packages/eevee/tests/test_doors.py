@@ -26,7 +26,7 @@ from eevee import (
     select,
 )
 from eevee.cli import main
-from eevee.searching.journal import sole_search
+from eevee.searching.evaluation import sole_search
 from eevee.tables.reading import read_csv_text
 from eevee.tables.record import read_result
 
