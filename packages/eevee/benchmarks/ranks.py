@@ -87,14 +87,16 @@ def scores_table(outcomes: dict[str, Outcomes]) -> ResultTable:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--boards", type=int, default=1000)
-    parser.add_argument("--first", type=int, default=0, help="board; those before are taken from what was recorded")
+    parser.add_argument("--first", type=int, default=0, help="board; what was recorded of others is kept")
+    parser.add_argument("--tied", action="store_true", help="boards of which all models are tied alone")
     options = parser.parse_args()
+    recorded = earlier(Path(__file__).stem) if options.first or options.tied else {}
     covered: dict[str, list[bool]] = {}
     width: dict[str, list[float]] = {}
     seconds = []
 
-    def note(name: str, ranks: dict[str, tuple[int, int]], means: np.ndarray) -> None:
-        covered.setdefault(name, []).append(holds(ranks, means))
+    def note(name: str, ranks: dict[str, tuple[int, int]], held: bool) -> None:
+        covered.setdefault(name, []).append(held)
         width.setdefault(name, []).append(float(np.mean([last - first for first, last in ranks.values()])))
 
     def ranks_of(ranked: Board) -> dict[str, tuple[int, int]]:
@@ -103,49 +105,39 @@ def main() -> None:
     for seed in range(options.first, options.first + options.boards):
         generator = np.random.default_rng(seed)
         means, equal = truth(generator), np.zeros(MODELS)
+        tied = rank_models(board(generator, equal), resamples=1000, seed=seed)
+        note("tasks, all models tied", ranks_of(tied), tied.decided == 0)
+        tied = rank_outcomes(item_board(generator, equal)[0], resamples=1000, seed=seed)
+        note("items, all models tied", ranks_of(tied), tied.decided == 0)
+        if options.tied:
+            continue
         table = board(generator, means)
         start = time.perf_counter()
-        ranked = rank_models(table, resamples=1000, seed=seed)
+        ranks = ranks_of(rank_models(table, resamples=1000, seed=seed))
         seconds.append(time.perf_counter() - start)
-        note("tasks", ranks_of(ranked), means)
-        tied = rank_models(board(generator, equal), resamples=1000, seed=seed)
-        note("tasks, all models tied", ranks_of(tied), equal)
-        note("tasks, percentile bootstrap of each model", by_tasks(table.values, generator, 0.05), means)
+        note("tasks", ranks, holds(ranks, means))
+        bootstrap = by_tasks(table.values, generator, 0.05)
+        note("tasks, percentile bootstrap of each model", bootstrap, holds(bootstrap, means))
         outcomes, share = item_board(generator, means)
-        note("items", ranks_of(rank_outcomes(outcomes, resamples=1000, seed=seed)), share)
-        tied_outcomes, _ = item_board(generator, equal)
-        tied = rank_outcomes(tied_outcomes, resamples=1000, seed=seed)
-        note("items, all models tied", ranks_of(tied), equal)
+        ranks = ranks_of(rank_outcomes(outcomes, resamples=1000, seed=seed))
+        note("items", ranks, holds(ranks, share))
         scores = scores_table(outcomes)
-        note("items' boards by tasks, simultaneous", ranks_of(rank_models(scores, resamples=1000, seed=seed)), share)
+        ranks = ranks_of(rank_models(scores, resamples=1000, seed=seed))
+        note("items' boards by tasks, simultaneous", ranks, holds(ranks, share))
         for name, alpha in (("of each model", 0.05), ("by Bonferroni", 0.05 / MODELS)):
             bootstrap = by_tasks(scores.values, generator, alpha)
-            note(f"items' boards by tasks, percentile bootstrap {name}", bootstrap, share)
-        if (seed + 1) % 100 == 0:
-            print(seed + 1, {name: float(np.mean(holding)) for name, holding in covered.items()}, flush=True)
-    recorded = earlier(Path(__file__).stem) if options.first else {}
-    boards = options.first + options.boards
-
-    def joined(figure: str, digits: int, parts: dict[str, list[float]]) -> dict[str, float]:
-        """Means over these boards and those that were recorded."""
-        before = recorded.get(figure, {})
-        return {
-            name: round((options.first * before.get(name, 0.0) + float(np.sum(values))) / boards, digits)
-            for name, values in parts.items()
-        }
-
-    coverage, places = "coverage", "places in an interval beyond one, mean"
-    record(
-        Path(__file__).stem,
-        {
-            "boards": boards,
-            "models": MODELS,
-            "tasks": TASKS,
-            coverage: joined(coverage, 4, covered),
-            places: joined(places, 3, width),
-            "median seconds of 20 x 31, 1,000 draws": round(float(np.median(seconds)), 3),
-        },
-    )
+            note(f"items' boards by tasks, percentile bootstrap {name}", bootstrap, holds(bootstrap, share))
+    boards, coverage, places = "boards", "coverage", "places in an interval beyond one, mean"
+    result = {key: recorded.get(key, {}) for key in (boards, coverage, places)}
+    for name, holding in covered.items():
+        before = result[boards].get(name, 0)
+        result[boards][name] = before + len(holding)
+        for figure, values in ((coverage, holding), (places, width[name])):
+            total = before * result[figure].get(name, 0.0) + float(np.sum(values))
+            result[figure][name] = round(total / result[boards][name], 4)
+    time_key = "median seconds of 20 x 31, 1,000 draws"
+    speed = round(float(np.median(seconds)), 3) if seconds else recorded.get(time_key)
+    record(Path(__file__).stem, {"models": MODELS, "tasks": TASKS, **result, time_key: speed})
 
 
 if __name__ == "__main__":

@@ -130,7 +130,7 @@ def adaptive(learnt: tuple[Path, list[Path]], tmp_path_factory: pytest.TempPathF
     folder = tmp_path_factory.mktemp("adaptive")
     bank = folder / "bank.json"
     eevee.choose_items(eevee.read_outcomes(runs), method="adaptive").to_json(bank)
-    return bank, scored(folder / "run", 5, items=bank, until=12)
+    return bank, scored(folder / "run", 5, items=bank, until=6)
 
 
 def test_samples_are_asked_until_the_score_is_known(
@@ -144,13 +144,13 @@ def test_samples_are_asked_until_the_score_is_known(
     kept, every = (np.load(path / "samples" / "faces.seed0.npz")["outcomes"] for path in (run.folder, learnt[1][5]))
     np.testing.assert_array_equal(kept, every[places])  # the very same answers
     items = eevee.read_items(bank).benchmarks["faces"]
-    test = eevee.adaptive_test(items, until=0.12 * items.unit)
+    test = eevee.adaptive_test(items, until=0.06 * items.unit)
     while block := test.next_block():
         test.tell(every[block])
     (score,) = result.scores
     low, value, high = (items.unit * part for part in (test.known().low, test.known().value, test.known().high))
     assert (score.low, score.value, score.high) == pytest.approx((low, value, high))
-    assert high - low <= 0.24 * items.unit
+    assert high - low <= 0.12 * items.unit
     assert low <= items.unit * every.mean() <= high
     assert "asked in" in result.note
     assert "holds at every look" in result.note
@@ -188,7 +188,7 @@ def test_runs_that_asked_for_other_samples_are_not_paired(
     adaptive: tuple[Path, gate_runner.Run], tmp_path: Path
 ) -> None:
     bank, run = adaptive
-    other = scored(tmp_path / "r", 2, items=bank, until=12)
+    other = scored(tmp_path / "r", 2, items=bank, until=6)
     assert next(iter(run)).data["test_items"] != next(iter(other)).data["test_items"]
     with pytest.raises(UsageError, match="faces cannot be compared: test samples is"):
         gate_runner.compare(run, other)
