@@ -25,7 +25,7 @@ FEWEST_TASKS = 3
 _PRIOR = 0.5
 """Wins that each model of a pair is given beforehand: one that wins every task has no finite strength otherwise."""
 _STRENGTH_RESAMPLES = 200
-_INDEPENDENT = 0.15
+_INDEPENDENT = 0.5
 """Share of independent models in the covariance of a board: of few tasks its own has the models too much alike."""
 
 
@@ -118,7 +118,7 @@ def rank_models(table: ResultTable, *, level: float = 0.95, resamples: int = 400
         EeveeError: `level` or `resamples` out of range, fewer than three benchmarks, or models of which no two share
             three.
 
-    Numerics: normal scores are assumed for c; 15 % of the covariance is that of independent models of equal variance,
+    Numerics: normal scores are assumed for c; half of the covariance is that of independent models of equal variance,
         since that of 31 tasks alone makes c too small (`benchmarks/ranks.py`).
 
     Example:
