@@ -159,12 +159,12 @@ def search(
                 at = start[token[i]] + k - 1
                 if at < start[token[i] + 1]:
                     floor = max(floor, post_impact[at] * weight[i])
-        for place in range(count):
-            if _most(bound, place, count, 0) < floor - 1e-9 * abs(floor):
+        for rank in range(count):
+            if _most(bound, rank, count, 0) < floor - 1e-9 * abs(floor):
                 break
-            later = _most(bound, place + 1, count, 1)
-            for posting in range(start[token[place]], start[token[place] + 1]):
-                if post_impact[posting] * weight[place] + later < floor - 1e-9 * abs(floor):
+            later = _most(bound, rank + 1, count, 1)
+            for posting in range(start[token[rank]], start[token[rank] + 1]):
+                if post_impact[posting] * weight[rank] + later < floor - 1e-9 * abs(floor):
                     break
                 head = 2 * np.int64(post_record[posting])
                 if head < 0 or head + 1 >= len(halves):  # files of strangers: compiled code reads whatever it is told

@@ -125,11 +125,11 @@ class ExactTable(NamedTuple):
         spelling = self.key[first] if composed == folded else hash64([composed])[0]
         form = 0 if composed == name else form_of(name)
         matches = []
-        for place in range(first, last):
-            if wanted is not None and not (self.language is not None and self.language[place] in wanted):
+        for number in range(first, last):
+            if wanted is not None and not (self.language is not None and self.language[number] in wanted):
                 continue
-            step = 2 * int(self.spelling[place] != spelling) + int(self.alias[place])
-            matches.append((step, step < 2 and int(self.form[place]) != form, place, int(self.row[place])))
+            step = 2 * int(self.spelling[number] != spelling) + int(self.alias[number])
+            matches.append((step, step < 2 and int(self.form[number]) != form, number, int(self.row[number])))
         rows: dict[int, int] = {}
         for step, _, _, row in sorted(matches):
             rows.setdefault(row, step)

@@ -189,12 +189,12 @@ class NameLinker:
         """Keys of the languages that count and which names of the engine do; what was asked for last is kept."""
         if languages is None:
             return None, None
-        given = tuple(languages)
-        if self._asked_languages is None or self._asked_languages[0] != given:
+        tags = tuple(languages)
+        if self._asked_languages is None or self._asked_languages[0] != tags:
             keys = wanted_languages(self.kb, languages)
             assert keys is not None
             allowed = np.isin(np.zeros(0, np.uint32) if self._name_language is None else self._name_language, keys)
-            self._asked_languages = given, (keys, allowed)
+            self._asked_languages = tags, (keys, allowed)
         return self._asked_languages[1]
 
     def _link_one(self, name: str, k: int, wanted: _Wanted) -> Links:
@@ -274,15 +274,15 @@ class NameLinker:
             hits = self.engine.search([self.tokenize(names[i]) for i in open_.tolist()], k, wanted.names)
             if wanted.exact_first and self.ngrams is not None:
                 weak = [place for place, i in enumerate(open_.tolist()) if self._asks_ngrams(names[i], hits, place)]
-                asked = open_[weak]
-                rows, scores = self.ngrams.entities([names[i] for i in asked.tolist()], k, wanted.keys)
-                _append(links, asked, rows, scores, np.full(rows.shape, _NGRAMS))
+                weak_queries = open_[weak]
+                rows, scores = self.ngrams.entities([names[i] for i in weak_queries.tolist()], k, wanted.keys)
+                _append(links, weak_queries, rows, scores, np.full(rows.shape, _NGRAMS))
             _append(links, open_, hits.rows, hits.scores, np.full(hits.rows.shape, _BM25))
         return links
 
-    def _asks_ngrams(self, name: str, hits: Hits, place: int) -> bool:
+    def _asks_ngrams(self, name: str, hits: Hits, number: int) -> bool:
         """Whether words alone may miss what is meant: one is in no name, or they are not English letters."""
-        return self.ngrams is not None and (hits.rows[place, 0] < 0 or hits.unknown[place] > 0 or not name.isascii())
+        return self.ngrams is not None and (hits.rows[number, 0] < 0 or hits.unknown[number] > 0 or not name.isascii())
 
     def _typos(self, names: Sequence[str], k: int, keys: Keys) -> tuple[Int, Float, Int]:
         """The k entities with the nearest names: rows, minus the edits, and steps, [q, k]."""
@@ -306,14 +306,14 @@ class NameLinker:
 
         A text that only splits or joins a name's words is one; "the boat" is none of "the boot" where boats are known.
         """
-        asked, meant = words(text), words(name)
-        while asked and meant and asked[0] == meant[0]:
-            del asked[0], meant[0]
-        while asked and meant and asked[-1] == meant[-1]:
-            del asked[-1], meant[-1]
-        if "".join(asked) == "".join(meant):
+        text_words, meant = words(text), words(name)
+        while text_words and meant and text_words[0] == meant[0]:
+            del text_words[0], meant[0]
+        while text_words and meant and text_words[-1] == meant[-1]:
+            del text_words[-1], meant[-1]
+        if "".join(text_words) == "".join(meant):
             return True
-        return bool(asked) and bool(meant) and not self.engine.document_frequency(asked).any()
+        return bool(text_words) and bool(meant) and not self.engine.document_frequency(text_words).any()
 
 
 def _add(answers: dict[int, tuple[int, float]], step: int, rows: Int, scores: Float) -> None:
@@ -332,10 +332,10 @@ def _append(
 ) -> None:
     """Put entities behind those of the steps before, each entity once."""
     new = (rows >= 0) & ~np.any(rows[:, :, None] == links.rows[queries][:, None, :], axis=2)
-    place = np.count_nonzero(links.rows[queries] >= 0, axis=1)[:, None] + np.cumsum(new, axis=1) - 1
-    new &= place < links.rows.shape[1]
+    rank = np.count_nonzero(links.rows[queries] >= 0, axis=1)[:, None] + np.cumsum(new, axis=1) - 1
+    new &= rank < links.rows.shape[1]
     at, column = np.nonzero(new)
-    target = (queries[at], place[at, column])
+    target = (queries[at], rank[at, column])
     links.rows[target], links.scores[target] = rows[at, column], scores[at, column]
     links.steps[target] = steps[at, column]
 
@@ -349,10 +349,10 @@ def _beside(
     query: npt.NDArray[np.int64], row: npt.NDArray[np.int64], step: npt.NDArray[np.int64], queries: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Ragged answers as a matrix, -1 where a query has fewer."""
-    place = np.arange(len(query)) - np.searchsorted(query, query)
-    shape = (queries, int(place.max(initial=-1)) + 1)
+    rank = np.arange(len(query)) - np.searchsorted(query, query)
+    shape = (queries, int(rank.max(initial=-1)) + 1)
     rows, steps = np.full(shape, -1, np.int64), np.full(shape, -1, np.int64)
-    rows[query, place], steps[query, place] = row, step
+    rows[query, rank], steps[query, rank] = row, step
     return rows, steps
 
 

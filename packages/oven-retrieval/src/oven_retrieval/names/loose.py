@@ -110,11 +110,11 @@ class Inflections:
 
     def has_form_of(self, folded: str) -> bool:
         """Whether some form of a folded text, beside itself, is a name or a form of one."""
-        others = forms(folded, self.exceptions)
-        if not others:
+        other_forms = forms(folded, self.exceptions)
+        if not other_forms:
             return False
         holds = compiled_loops().holds
-        return any(holds(self._loose.key, key) or holds(self._exact.key, key) for key in hash64(others))
+        return any(holds(self._loose.key, key) or holds(self._exact.key, key) for key in hash64(other_forms))
 
     def find(
         self,
@@ -128,13 +128,13 @@ class Inflections:
         """
         texts = [fold(name) for name in names] if folded is None else folded[0]
         own = hash64(texts) if folded is None else folded[1]
-        query, others, changes = list(range(len(texts))), [], [0] * len(texts)
+        query, other_forms, changes = list(range(len(texts))), [], [0] * len(texts)
         for number, text in enumerate(texts):
             for form, count in forms(text, self.exceptions).items():
                 query.append(number)
-                others.append(form)
+                other_forms.append(form)
                 changes.append(count)
-        keys = np.concatenate([own, hash64(others)])
+        keys = np.concatenate([own, hash64(other_forms)])
         cost, of = np.array(changes, np.int64), np.array(query, np.int64)
         exact, loose = self._exact, self._loose
         # The text itself has been looked for among the names as they are.
@@ -167,14 +167,14 @@ class _Found(NamedTuple):
     at: npt.NDArray[np.int64]
 
     @classmethod
-    def of(cls, table: npt.NDArray[np.uint64], keys: npt.NDArray[np.uint64], which: npt.NDArray[np.int64]) -> _Found:
-        first = table.searchsorted(keys[which])
-        there = np.flatnonzero(first < len(table))
-        there = there[table[first[there]] == keys[which[there]]]
-        size = table.searchsorted(keys[which[there]], "right") - first[there]
+    def of(cls, table: npt.NDArray[np.uint64], keys: npt.NDArray[np.uint64], chosen: npt.NDArray[np.int64]) -> _Found:
+        first = table.searchsorted(keys[chosen])
+        held = np.flatnonzero(first < len(table))
+        held = held[table[first[held]] == keys[chosen[held]]]
+        size = table.searchsorted(keys[chosen[held]], "right") - first[held]
         ends = np.cumsum(size)
-        at = np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(first[there] - (ends - size), size)
-        return cls(np.repeat(which[there], size), at)
+        at = np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(first[held] - (ends - size), size)
+        return cls(np.repeat(chosen[held], size), at)
 
 
 def build_loose(
@@ -215,17 +215,17 @@ def build_loose(
         if len(texts) > 1 << 16:
             flush()
     flush()
-    place = places.take(np.concatenate(owners))
+    form_places = places.take(np.concatenate(owners))
     table = LooseTable(
         np.concatenate(keys),
-        place.row.astype(np.int32),
-        place.alias,
-        place.shouted,
+        form_places.row.astype(np.int32),
+        form_places.alias,
+        form_places.shouted,
         np.concatenate(counts),
-        place.language,
+        form_places.language,
     )
     if base is not None:
-        both = [np.concatenate(pair) for pair in zip(table[:5], base[:5], strict=True)]
+        columns = [np.concatenate(pair) for pair in zip(table[:5], base[:5], strict=True)]
         language = joined_languages((table.language, len(table.key)), (base.language, len(base.key)))
-        table = LooseTable(both[0], both[1], both[2], both[3], both[4], language)
+        table = LooseTable(columns[0], columns[1], columns[2], columns[3], columns[4], language)
     return table.take(np.lexsort((table.alias, table.row, table.key)))

@@ -245,8 +245,8 @@ class NgramIndex:
         row = self.row_of(number)
         if tied < 0:
             return row
-        other, popularity, origin = self.row_of(tied), self._kb.popularity, self._columns.origin
-        ranks = [(bool(origin[i] < 0), -float(popularity[r]), r) for i, r in ((number, row), (tied, other))]
+        tied_row, popularity, origin = self.row_of(tied), self._kb.popularity, self._columns.origin
+        ranks = [(bool(origin[i] < 0), -float(popularity[r]), r) for i, r in ((number, row), (tied, tied_row))]
         return min(ranks)[2]
 
     def row_of(self, number: int) -> int:
@@ -261,29 +261,29 @@ class NgramIndex:
         4 e + 1 rarest is among them: those lists hold every such name. What shares enough of the others, too, is
         compared character by character. Equal to a look at every name (`tests/test_ngrams.py`).
         """
-        asked = plain(text)
-        most = allowed_edits(asked) if asked else 0
+        letters = plain(text)
+        most = allowed_edits(letters) if letters else 0
         none = np.zeros(0, np.int64)
         if not most or not len(self):
             return self._near(none, np.zeros(0))
         start, post, _, length, _ = self._columns
-        buckets = distinct_buckets(asked)
+        buckets = distinct_buckets(letters)
         lists = sorted((post[start[b] : start[b + 1]] for b in buckets.tolist()), key=len)
         rarest = _PER_EDIT * most + 1
         names, hits = np.unique(np.concatenate(lists[:rarest]), return_counts=True)
         if len(names) and not 0 <= names[0] <= names[-1] < len(length):
             raise FolderError(DAMAGED)
-        near = np.abs(length[names].astype(np.int64) - len(asked)) <= most
+        near = np.abs(length[names].astype(np.int64) - len(letters)) <= most
         names, missed = names[near], rarest - hits[near]
-        for other in lists[rarest:]:
-            at = np.minimum(np.searchsorted(other, names), max(len(other) - 1, 0))
-            missed = missed + (other[at] != names if len(other) else 1)
+        for names_of_bucket in lists[rarest:]:
+            at = np.minimum(np.searchsorted(names_of_bucket, names), max(len(names_of_bucket) - 1, 0))
+            missed = missed + (names_of_bucket[at] != names if len(names_of_bucket) else 1)
             names, missed = names[missed < rarest], missed[missed < rarest]
-        found = self._near(names, np.zeros(len(names)))
-        edits = np.array([edit_distance(asked, plain(name), most) for name in found.text], np.int64)
+        candidates = self._near(names, np.zeros(len(names)))
+        edits = np.array([edit_distance(letters, plain(name), most) for name in candidates.text], np.int64)
         order = np.argsort(edits, kind="stable")[: np.count_nonzero(edits <= most)]
-        texts = [found.text[i] for i in order.tolist()]
-        return NearNames(found.row[order], found.alias[order], -edits[order], texts, found.number[order])
+        texts = [candidates.text[i] for i in order.tolist()]
+        return NearNames(candidates.row[order], candidates.alias[order], -edits[order], texts, candidates.number[order])
 
     def _near(self, names: npt.NDArray[np.integer], score: npt.NDArray[np.float64]) -> NearNames:
         """Names in order, with their texts."""

@@ -122,8 +122,8 @@ class PrunedIndex:
         index = self._impacts
         distinct, times = np.unique(hashes, return_counts=True)
         token = np.minimum(index.token_hash.searchsorted(distinct), max(len(index.token_hash) - 1, 0))
-        known = index.token_hash[token] == distinct if len(index.token_hash) else np.zeros(len(token), np.bool_)
-        token, weight = token[known], times[known]
+        is_known = index.token_hash[token] == distinct if len(index.token_hash) else np.zeros(len(token), np.bool_)
+        token, weight = token[is_known], times[is_known]
         size = index.start[token + 1] - index.start[token]
         of = np.repeat(np.arange(len(token)), size)
         at = np.arange(len(of)) + np.repeat(index.start[token] - (np.cumsum(size) - size), size)

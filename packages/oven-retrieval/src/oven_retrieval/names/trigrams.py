@@ -29,8 +29,8 @@ def buckets_of(points, begin, end, buckets):
     """Write the distinct buckets of the trigrams of one text, rising; two blanks are thought at each end. How many."""
     first = second = np.uint64(0)
     count = 0
-    for place in range(begin, end + 2):
-        third = np.uint64(points[place]) if place < end else np.uint64(0)
+    for point in range(begin, end + 2):
+        third = np.uint64(points[point]) if point < end else np.uint64(0)
         key = first << np.uint64(42) | second << np.uint64(21) | third
         buckets[count] = np.int32(key * _MULTIPLIER >> _SHIFT)
         first, second = second, third
@@ -113,13 +113,13 @@ def _from(post, low, high, number):
 
 
 @_jit
-def _known_lists(buckets, count, start, idf, begins, ends, weights, rest):
+def _known_lists(buckets, count, start, idf, begins, ends, weights, behind):
     """Lists of a text's buckets, rarest first, and the weight of each and all behind; how many, the text's weight."""
-    lists, whole = 0, 0.0
+    lists, total = 0, 0.0
     for i in range(count):
         bucket = buckets[i]
         weight = idf[bucket]
-        whole += weight
+        total += weight
         if start[bucket + 1] == start[bucket]:
             continue
         j = lists
@@ -128,10 +128,10 @@ def _known_lists(buckets, count, start, idf, begins, ends, weights, rest):
             j -= 1
         begins[j], ends[j], weights[j] = start[bucket], start[bucket + 1], weight
         lists += 1
-    rest[lists] = 0.0
+    behind[lists] = 0.0
     for i in range(lists - 1, -1, -1):
-        rest[i] = rest[i + 1] + weights[i]
-    return lists, whole
+        behind[i] = behind[i + 1] + weights[i]
+    return lists, total
 
 
 @_jit
@@ -167,29 +167,29 @@ def most_alike(points, ends, start, post, weight, idf, k, least):
     buckets = np.empty(longest + 2, np.int32)
     begins, lasts = np.empty(longest + 2, np.int64), np.empty(longest + 2, np.int64)
     lows, highs = np.empty(longest + 2, np.int64), np.empty(longest + 2, np.int64)
-    weights, rest = np.empty(longest + 2), np.empty(longest + 3)
+    weights, behind = np.empty(longest + 2), np.empty(longest + 3)
     best = np.empty(k)
     block = min(_GREATEST_BLOCK, len(weight))
     shared, candidates = np.empty(0, np.float32), np.empty(0, np.int32)
     names, scores = np.empty(16 + len(ends) * k, np.int32), np.empty(16 + len(ends) * k)
-    found = np.empty(len(ends), np.int64)
+    last_of = np.empty(len(ends), np.int64)
     filled, begin = 0, 0
     for text in range(len(ends)):
         count = buckets_of(points, begin, ends[text], buckets)
         begin = ends[text]
         mine = filled
-        lists, whole = _known_lists(buckets, count, start, idf, begins, lasts, weights, rest)
-        known, of_best = rest[0], 0
+        lists, text_weight = _known_lists(buckets, count, start, idf, begins, lasts, weights, behind)
+        known_weight, of_best = behind[0], 0
         needed = least
-        if known >= least / (2 - least) * whole:
+        if known_weight >= least / (2 - least) * text_weight:
             if not len(shared):
                 shared, candidates = np.zeros(block, np.float32), np.empty(block, np.int32)
-            low = high = _from(weight, 0, len(weight), known)
+            low = high = _from(weight, 0, len(weight), known_weight)
             down = up = _FIRST_BLOCK
             while True:
                 # Of a weight below what is known of the text, a name shares at most its own; above it, what is known.
-                below = 2.0 * weight[low - 1] / (whole + weight[low - 1]) if low > 0 else -1.0
-                above = 2 * known / (whole + weight[high]) if high < len(weight) else -1.0
+                below = 2.0 * weight[low - 1] / (text_weight + weight[low - 1]) if low > 0 else -1.0
+                above = 2 * known_weight / (text_weight + weight[high]) if high < len(weight) else -1.0
                 if max(below, above) < needed - TIE:
                     break
                 if below >= above:
@@ -198,16 +198,16 @@ def most_alike(points, ends, start, post, weight, idf, k, least):
                 else:
                     first, last = high, min(len(weight), high + up)
                     high, up = last, min(2 * up, _GREATEST_BLOCK)
-                enough = (needed - TIE) / 2 * (whole + weight[first])
+                enough = (needed - TIE) / 2 * (text_weight + weight[first])
                 read = total = 0
-                while read < lists and rest[read] >= enough:
+                while read < lists and behind[read] >= enough:
                     lows[read] = _from(post, begins[read], lasts[read], first)
                     highs[read] = _from(post, lows[read], lasts[read], last)
-                    for place in range(lows[read], highs[read]):
-                        at = np.uintp(post[place] - first)
+                    for posting in range(lows[read], highs[read]):
+                        at = np.uintp(post[posting] - first)
                         if at >= last - first:  # files of strangers: compiled code writes wherever it is told
-                            found[0] = DAMAGE
-                            return names[:0], scores[:0], found
+                            last_of[0] = DAMAGE
+                            return names[:0], scores[:0], last_of
                         shared[at] += weights[read]
                     total += highs[read] - lows[read]
                     read += 1
@@ -217,17 +217,17 @@ def most_alike(points, ends, start, post, weight, idf, k, least):
                     high_place = _from(post, low_place, lasts[beyond], last)
                     if high_place - low_place > _LONGER * total:
                         break
-                    for place in range(low_place, high_place):
-                        at = np.uintp(post[place] - first)
+                    for posting in range(low_place, high_place):
+                        at = np.uintp(post[posting] - first)
                         if at >= last - first:
-                            found[0] = DAMAGE
-                            return names[:0], scores[:0], found
+                            last_of[0] = DAMAGE
+                            return names[:0], scores[:0], last_of
                         shared[at] += np.float32(weights[beyond]) if shared[at] > 0 else np.float32(0)
                     beyond += 1
-                chosen, floor = 0, np.float32(enough - rest[beyond] - TIE)
+                chosen, floor = 0, np.float32(enough - behind[beyond] - TIE)
                 for i in range(read):
-                    for place in range(lows[i], highs[i]):
-                        at = np.uintp(post[place] - first)
+                    for posting in range(lows[i], highs[i]):
+                        at = np.uintp(post[posting] - first)
                         have = shared[at]
                         if have > 0 and have >= floor:  # for the first time, of a name that may be enough
                             candidates[chosen] = at
@@ -241,31 +241,31 @@ def most_alike(points, ends, start, post, weight, idf, k, least):
                     low_place = _from(post, begins[i], lasts[i], first)
                     high_place = _from(post, low_place, lasts[i], last)
                     if high_place - low_place < _LOOK_UP * chosen:
-                        for place in range(low_place, high_place):
-                            at = np.uintp(post[place] - first)
+                        for posting in range(low_place, high_place):
+                            at = np.uintp(post[posting] - first)
                             if at < last - first and shared[at] < 0:
                                 shared[at] -= weights[i]
                     else:
                         for j in range(chosen):
                             at = candidates[j]
-                            place = _from(post, low_place, high_place, first + at)
-                            if place < high_place and post[place] == first + at:
+                            posting = _from(post, low_place, high_place, first + at)
+                            if posting < high_place and post[posting] == first + at:
                                 shared[at] -= weights[i]
-                    left = 0
+                    remaining = 0
                     for j in range(chosen):
                         at = candidates[j]
-                        have, both = -np.float64(shared[at]), whole + weight[first + at]
-                        if have + rest[i + 1] >= (needed - TIE) / 2 * both:
-                            candidates[left] = at
-                            left += 1
+                        have, weight_sum = -np.float64(shared[at]), text_weight + weight[first + at]
+                        if have + behind[i + 1] >= (needed - TIE) / 2 * weight_sum:
+                            candidates[remaining] = at
+                            remaining += 1
                             if k == 1:
-                                needed = max(needed, 2 * have / both)
+                                needed = max(needed, 2 * have / weight_sum)
                         else:
                             shared[at] = 0
-                    chosen = left
+                    chosen = remaining
                 for j in range(chosen):
                     at = candidates[j]
-                    score = -2 * np.float64(shared[at]) / (whole + weight[first + at])
+                    score = -2 * np.float64(shared[at]) / (text_weight + weight[first + at])
                     shared[at] = 0
                     if score < needed - TIE:
                         continue
@@ -277,11 +277,11 @@ def most_alike(points, ends, start, post, weight, idf, k, least):
                         scores = np.append(scores, np.empty(filled))
                     names[filled], scores[filled] = first + at, score
                     filled += 1
-        left = mine
+        remaining = mine
         for i in range(mine, filled):
             if scores[i] >= needed - TIE:
-                names[left], scores[left] = names[i], scores[i]
-                left += 1
-        filled = left
-        found[text] = filled
-    return names[:filled], scores[:filled], found
+                names[remaining], scores[remaining] = names[i], scores[i]
+                remaining += 1
+        filled = remaining
+        last_of[text] = filled
+    return names[:filled], scores[:filled], last_of
