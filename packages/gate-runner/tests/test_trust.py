@@ -555,3 +555,15 @@ def test_no_pipe_of_a_strangers_folder_is_waited_for(tmp_path: Path) -> None:
     ):  # fmt: skip
         with pytest.raises(ValueError, match="pipe"):
             read(pipe)
+
+
+def test_an_image_with_two_labels_is_not_scored_by_the_last(tmp_path: Path) -> None:
+    from gate_runner.heads.predicting import true_labels
+
+    for name in "ab":
+        Image.new("RGB", (8, 8)).save(tmp_path / f"{name}.png")
+    (tmp_path / "labels.csv").write_text("image,label\na.png,cat\nb.png,dog\na.png,cat\n")
+    assert [label for _, label in sorted(true_labels(tmp_path / "labels.csv").items())] == ["cat", "dog"]
+    (tmp_path / "labels.csv").write_text("image,label\na.png,cat\nb.png,dog\na.png,dog\n")
+    with pytest.raises(DataError, match="line 4: field 'label' is 'dog'"):
+        true_labels(tmp_path / "labels.csv")

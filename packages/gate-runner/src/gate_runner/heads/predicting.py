@@ -101,7 +101,12 @@ def true_labels(path: Path) -> dict[str, str]:
         return {file: name for name, files in files_of_classes(path).items() for file in files}
     own = OwnBenchmark.model_validate(guess(path).values).data
     root = path.parent / own.root
-    return {str(root / row.text(own.image)): row.text(own.target) for row in table(path, [own.image, own.target])}
+    labels: dict[str, str] = {}
+    for row in table(path, [own.image, own.target]):
+        label = row.text(own.target)
+        if labels.setdefault(str(root / row.text(own.image)), label) != label:
+            raise row.error(own.target, "one label for each image, and this one had another")
+    return labels
 
 
 def noted(predicted: Iterable[Prediction], predictions_made: list[Prediction]) -> Iterator[Prediction]:
