@@ -53,15 +53,15 @@ def each(*calls: Callable[[], object]) -> Callable[[], object]:
     """Each reader by itself, so that one which refuses does not keep the others from reading."""
 
     def read() -> object:
-        refused: Exception | None = None
+        refused = 0
         for call in calls:
             try:
                 call()
-            except (ValueError, FileNotFoundError) as error:
-                refused = error
-        if refused is not None:
-            raise refused
-        return None
+            except (ValueError, FileNotFoundError):
+                refused += 1
+        if refused == len(calls):
+            raise ValueError(f"{refused} refused")
+        return refused
 
     return read
 
@@ -263,7 +263,7 @@ def eqben_forms(place: Path) -> tuple[list[bytes], Read]:
     write_as(read_any(made), folder / "pictures", "imagefolder")
     votes = {"schema": SCHEMA, "source": "0f", "votes": {"a": {"vote": "reject", "note": "dark"}}}
     (folder / "votes.json").write_text(json.dumps(votes))
-    boundary = {"boundary_id": "v_0", "next_timestamp": 2.0, "pre_timestamp": 0.0, "timestamp": 1.0,
+    boundary = {"boundary_id": "v_0", "next_timestamp": 2.0, "prev_timestamp": 0.0, "timestamp": 1.0,
                 "status_before": "standing", "status_after": "sitting", "label": "A", "subject": "man"}  # fmt: skip
     (folder / "gebc.json").write_text(json.dumps({"v": [boundary]}))
     steps = [{"segment": [0, 9], "id": 0, "sentence": "cut the onion"}]
@@ -326,7 +326,7 @@ def oven_cards(place: Path) -> tuple[list[bytes], Read]:
     record = {"kind": SHARDS, "kb": "k", "firsts": [0, 3, 6], "hashes": ["a", "b"], "encoder": None}
     (folder / MANIFEST).write_text(json.dumps(record))
     (folder / "templates.json").write_text(json.dumps({"what": "What is {}?"}))
-    (folder / "sizes.json").write_text(json.dumps([{"entities": 100, "recall": 0.5}]))
+    (folder / "sizes.json").write_text(json.dumps([{"size": 100, "accuracy": [50, 40, 60]}]))
     (folder / "calibration.json").write_text(json.dumps({"kind": "names", "wanted": 0.9, "weights": [1, 2], "x": 1}))
 
     def shards() -> None:
