@@ -11,7 +11,7 @@ from rich.console import Console
 
 import gate_runner
 from gate_runner.reports import build_page
-from gate_runner.runs import untrained as table
+from gate_runner.runs import results as table
 from gate_runner.runs.display import PlainDisplay
 from gate_runner.runs.results import Result
 from gate_runner.runs.stored import read_run
