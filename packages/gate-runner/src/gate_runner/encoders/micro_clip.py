@@ -71,8 +71,8 @@ class MicroTokenizer:
         rows = [texts] if isinstance(texts, str) else list(texts)
         ids = torch.zeros(len(rows), self.context_length, dtype=torch.long)
         for row, text in zip(ids, rows, strict=True):
-            kept = self.split(text)[: self.context_length - 2]
-            tokens = [self.start_id, *(self._id.get(word, self.unknown_id) for word in kept), self.end_id]
+            words = self.split(text)[: self.context_length - 2]
+            tokens = [self.start_id, *(self._id.get(word, self.unknown_id) for word in words), self.end_id]
             row[: len(tokens)] = torch.tensor(tokens)
         return ids
 

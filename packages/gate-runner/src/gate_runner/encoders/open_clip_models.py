@@ -78,21 +78,21 @@ def from_clip(
     pad = getattr(getattr(model, "text", model), "pad_id", 0)
 
     def device() -> torch.device:
-        found: torch.device = next(model.parameters()).device
-        return found
+        device: torch.device = next(model.parameters()).device
+        return device
 
     def patches(images: Tensor) -> PatchFeatures:
-        found = model.forward_intermediates(
+        outputs = model.forward_intermediates(
             image=images, image_indices=1, intermediates_only=True, normalize_intermediates=True
         )
-        maps = found["image_intermediates"][-1]
+        maps = outputs["image_intermediates"][-1]
         return PatchFeatures(maps.flatten(2).transpose(1, 2), (maps.shape[2], maps.shape[3]))
 
     def backbone(images: Tensor) -> Tensor:
-        found = visual.forward_intermediates(
+        outputs = visual.forward_intermediates(
             images, indices=1, normalize_intermediates=True, intermediates_only=True, output_extra_tokens=True
         )
-        pooled: Tensor = found["image_intermediates_prefix"][-1][:, 0]
+        pooled: Tensor = outputs["image_intermediates_prefix"][-1][:, 0]
         return pooled
 
     def text(texts: Sequence[str]) -> Tensor:
@@ -101,10 +101,10 @@ def from_clip(
 
     def text_tokens(texts: Sequence[str]) -> TextTokens:
         ids = tokenize(list(texts)).to(device())
-        found = model.forward_intermediates(
+        outputs = model.forward_intermediates(
             text=ids, text_indices=1, intermediates_only=True, normalize_intermediates=True
         )
-        tokens = found["text_intermediates"][-1]
+        tokens = outputs["text_intermediates"][-1]
         return TextTokens(tokens, ids[:, : tokens.shape[1]] != pad)
 
     shows_places = hasattr(visual, "forward_intermediates")

@@ -23,68 +23,68 @@ def load(spec: EncoderSpec) -> Encoder:
     return adopt(made_by(spec.name, "encoder"), spec.text)
 
 
-def adopt(made: Any, spec: str) -> Encoder:
+def adopt(model: Any, spec: str) -> Encoder:
     """Wrap any object as an encoder.
 
     Args:
-        made: an `Encoder`; an object with ``encode_image(images) -> [n, d]`` and, if it has them,
+        model: an `Encoder`; an object with ``encode_image(images) -> [n, d]`` and, if it has them,
             ``encode_patches(images) -> (tokens, (rows, columns))``, ``encode_text(texts) -> [n, d]``,
             ``encode_text_tokens(texts) -> (tokens, mask)``, ``image_size``, ``mean``, ``std``; or a
             plain ``nn.Module`` from images to pooled features.
         spec: the string that the encoder goes by.
     """
-    if isinstance(made, Encoder):
-        return made
-    encode = getattr(made, "encode_image", made if isinstance(made, nn.Module) else None)
+    if isinstance(model, Encoder):
+        return model
+    encode = getattr(model, "encode_image", model if isinstance(model, nn.Module) else None)
     if encode is None:
         raise EncoderError(
-            f"encoder {spec!r} is a {type(made).__name__} without encode_image; expected an object with "
+            f"encoder {spec!r} is a {type(model).__name__} without encode_image; expected an object with "
             "encode_image(images) or an nn.Module"
         )
-    size = getattr(made, "image_size", 224)
+    size = getattr(model, "image_size", 224)
     if not isinstance(size, int):
         raise EncoderError(f"encoder {spec!r} has image_size = {size!r}; expected the side of a square in pixels")
-    patches = getattr(made, "encode_patches", None)
-    tokens = getattr(made, "encode_text_tokens", None)
+    patches = getattr(model, "encode_patches", None)
+    tokens = getattr(model, "encode_text_tokens", None)
 
     def places(images: Tensor) -> PatchFeatures:
-        given, grid = _two(spec, "encode_patches", patches, images, "(tokens [n, t, d], (rows, columns))")
+        tokens, grid = _two(spec, "encode_patches", patches, images, "(tokens [n, t, d], (rows, columns))")
         if not (isinstance(grid, tuple | list) and len(grid) == 2):
             raise EncoderError(f"encoder {spec!r}: encode_patches gave the grid {grid!r}; expected (rows, columns)")
-        return PatchFeatures(given, (int(grid[0]), int(grid[1])))
+        return PatchFeatures(tokens, (int(grid[0]), int(grid[1])))
 
     def words(texts: Sequence[str]) -> TextTokens:
-        given, mask = _two(spec, "encode_text_tokens", tokens, texts, "(tokens [n, l, e], mask [n, l])")
+        encoded, mask = _two(spec, "encode_text_tokens", tokens, texts, "(tokens [n, l, e], mask [n, l])")
         if not isinstance(mask, Tensor):
             raise EncoderError(f"encoder {spec!r}: encode_text_tokens gave a {type(mask).__name__} as its mask")
-        return TextTokens(given, mask.bool())  # tokenizers give whole numbers
+        return TextTokens(encoded, mask.bool())  # tokenizers give whole numbers
 
     return Encoder(
         spec=spec,
         image_size=size,
         image=encode,
         patches=places if patches is not None else None,
-        text=getattr(made, "encode_text", None),
+        text=getattr(model, "encode_text", None),
         text_tokens=words if tokens is not None else None,
-        blocks=by_hooks(made, encode) if isinstance(made, nn.Module) else None,
-        module=made if isinstance(made, nn.Module) else None,
-        mean=_channels(made, spec, "mean", CLIP_MEAN),
-        std=_channels(made, spec, "std", CLIP_STD),
+        blocks=by_hooks(model, encode) if isinstance(model, nn.Module) else None,
+        module=model if isinstance(model, nn.Module) else None,
+        mean=_channels(model, spec, "mean", CLIP_MEAN),
+        std=_channels(model, spec, "std", CLIP_STD),
     )
 
 
-def _channels(made: Any, spec: str, name: str, default: tuple[float, float, float]) -> tuple[float, float, float]:
-    given = getattr(made, name, default)
+def _channels(model: Any, spec: str, name: str, default: tuple[float, float, float]) -> tuple[float, float, float]:
+    values = getattr(model, name, default)
     try:
-        red, green, blue = map(float, given)
+        red, green, blue = map(float, values)
     except (TypeError, ValueError) as error:
-        raise EncoderError(f"encoder {spec!r} has {name} = {given!r}; expected a number for each channel") from error
+        raise EncoderError(f"encoder {spec!r} has {name} = {values!r}; expected a number for each channel") from error
     return red, green, blue
 
 
-def _two(spec: str, what: str, function: Any, inputs: Any, expected: str) -> tuple[Any, Any]:
+def _two(spec: str, name: str, function: Any, inputs: Any, expected: str) -> tuple[Any, Any]:
     """The two things that a function returns; a tensor of two rows is not two things."""
-    found = function(inputs)
-    if isinstance(found, tuple | list) and len(found) == 2:
-        return found[0], found[1]
-    raise EncoderError(f"encoder {spec!r}: {what} gave a {type(found).__name__}; expected {expected}")
+    outputs = function(inputs)
+    if isinstance(outputs, tuple | list) and len(outputs) == 2:
+        return outputs[0], outputs[1]
+    raise EncoderError(f"encoder {spec!r}: {name} gave a {type(outputs).__name__}; expected {expected}")

@@ -43,19 +43,19 @@ def phrases(classes: Sequence[str], captions: Mapping[str, Mapping[str, str]] | 
     Source:
         GLIP's ``create_queries_and_maps`` and ``clean_name``.
     """
-    found = []
+    listed = []
     for name in classes:
-        said = (captions or {}).get(name, {})
-        shown = "" if name == UNNAMED else said.get("name", _clean(name))
-        found.append(Phrase(shown, said.get("prefix", ""), said.get("suffix", "")) if shown else Phrase(""))
-    return found
+        caption = (captions or {}).get(name, {})
+        shown = "" if name == UNNAMED else caption.get("name", _clean(name))
+        listed.append(Phrase(shown, caption.get("prefix", ""), caption.get("suffix", "")) if shown else Phrase(""))
+    return listed
 
 
 def _clean(name: str) -> str:
-    kept, depth = "", 0
+    cleaned, depth = "", 0
     for sign in name:
         depth += sign == "("
         if not depth:
-            kept += sign
+            cleaned += sign
         depth -= sign == ")" and depth > 0
-    return kept.replace("_", " ").replace("  ", " ", 1).strip() or name.strip()
+    return cleaned.replace("_", " ").replace("  ", " ", 1).strip() or name.strip()

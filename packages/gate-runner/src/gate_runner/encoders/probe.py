@@ -59,24 +59,24 @@ def probe(encoder: Encoder) -> dict[str, Any]:
         "text": text,
         "text_tokens": None if words is None else words.tokens * words.mask.unsqueeze(-1),
     }
-    given = {name: kept(found) for name, found in outputs.items() if found is not None}
-    return {"device": encoder.device.type, **given}
+    values = {name: kept(output) for name, output in outputs.items() if output is not None}
+    return {"device": encoder.device.type, **values}
 
 
-def _check(encoder: Encoder, what: str, found: Tensor, expected: tuple[str, ...]) -> None:
-    fits = found.ndim == len(expected) and all(
-        not want.isdecimal() or have == int(want) for have, want in zip(found.shape, expected, strict=True)
+def _check(encoder: Encoder, name: str, output: Tensor, expected: tuple[str, ...]) -> None:
+    fits = output.ndim == len(expected) and all(
+        not want.isdecimal() or have == int(want) for have, want in zip(output.shape, expected, strict=True)
     )
     if not fits:
         raise EncoderError(
-            f"encoder {encoder.spec!r}: {what} of two inputs gave shape {tuple(found.shape)}, "
+            f"encoder {encoder.spec!r}: {name} of two inputs gave shape {tuple(output.shape)}, "
             f"expected ({', '.join(expected)})"
         )
-    if not bool(torch.isfinite(found).all()):
-        bad = int((~torch.isfinite(found)).sum())
+    if not bool(torch.isfinite(output).all()):
+        bad = int((~torch.isfinite(output)).sum())
         raise EncoderError(
-            f"encoder {encoder.spec!r}: {what} gave NaN or infinity in {bad} of {found.numel()} values, "
-            f"shape {tuple(found.shape)}"
+            f"encoder {encoder.spec!r}: {name} gave NaN or infinity in {bad} of {output.numel()} values, "
+            f"shape {tuple(output.shape)}"
         )
 
 

@@ -42,7 +42,7 @@ def of_steps(composed: Any, size: int) -> OwnTransform | None:
     """
     steps: list[Any] = list(composed.transforms)
     names = [getattr(step, "__name__", type(step).__name__) for step in steps]
-    tensor = next((place for place, name in enumerate(names) if "ToTensor" in name or "PILToTensor" in name), None)
+    tensor = next((at for at, name in enumerate(names) if "ToTensor" in name or "PILToTensor" in name), None)
     if tensor is None or any(name != "Normalize" for name in names[tensor + 1 :]):
         _refused(f"its steps are {', '.join(names)}")
         return None
@@ -53,8 +53,8 @@ def of_steps(composed: Any, size: int) -> OwnTransform | None:
             image = step(image)
         return image
 
-    said = [str(step) for step, name in zip(before, names, strict=False) if "convert_to_rgb" not in name]
-    return _tried(OwnTransform(" > ".join(said), function), size)
+    descriptions = [str(step) for step, name in zip(before, names, strict=False) if "convert_to_rgb" not in name]
+    return _tried(OwnTransform(" > ".join(descriptions), function), size)
 
 
 def of_processor(processor: Any, size: int) -> OwnTransform | None:
@@ -67,11 +67,11 @@ def of_processor(processor: Any, size: int) -> OwnTransform | None:
         return None
 
     def function(image: Image.Image) -> Any:
-        made = processor(images=image, do_rescale=False, do_normalize=False, return_tensors="np")["pixel_values"][0]
-        return np.rint(np.asarray(made)).clip(0, 255).transpose(1, 2, 0)
+        pixels = processor(images=image, do_rescale=False, do_normalize=False, return_tensors="np")["pixel_values"][0]
+        return np.rint(np.asarray(pixels)).clip(0, 255).transpose(1, 2, 0)
 
-    said = ", ".join(f"{name}={value}" for name, value in held.items() if value is not None)
-    return _tried(OwnTransform(f"{type(processor).__name__}({said})", function), size)
+    settings = ", ".join(f"{name}={value}" for name, value in held.items() if value is not None)
+    return _tried(OwnTransform(f"{type(processor).__name__}({settings})", function), size)
 
 
 def _tried(transform: OwnTransform, size: int) -> OwnTransform | None:

@@ -15,7 +15,7 @@ _ADAPTED = {"frozen": "LP", "full": "FT"}
 
 def all_tables(records: Sequence[Record]) -> list[Table]:
     """Every table for which there are cells, in the papers' order."""
-    made = [
+    tables = [
         averages(records),
         short_classes(records),
         per_set(records),
@@ -24,60 +24,64 @@ def all_tables(records: Sequence[Record]) -> list[Table]:
         efficiency(records),
         troubles(records),
     ]
-    return [one for one in made if one.rows]
+    return [table for table in tables if table.rows]
 
 
 def ok(records: Iterable[Record]) -> list[Record]:
     """Those with a value."""
-    return [one for one in records if one.status == "ok" and one.value is not None]
+    return [record for record in records if record.status == "ok" and record.value is not None]
 
 
 def mean_over_sets(
-    records: Sequence[Record], which: Callable[[Cell], bool], sets: Sequence[str] | None = None
+    records: Sequence[Record], counts: Callable[[Cell], bool], sets: Sequence[str] | None = None
 ) -> tuple[float, float | None, int] | None:
     """Mean over data sets of some cells, in percent, and its standard deviation over seeds.
 
     Args:
         records: of a grid.
-        which: the cells that count: at most one for each data set and seed.
+        counts: the cells that count: at most one for each data set and seed.
         sets: data sets that must all be there; by default those of which any counts.
     """
     values: dict[int, dict[str, float]] = {}
-    for one in ok(records):
-        if which(one.cell):
-            values.setdefault(one.cell.seed, {})[one.cell.dataset] = 100 * float(one.value or 0.0)
-    every = set(sets) if sets is not None else {name for found in values.values() for name in found}
-    whole = [found for _, found in sorted(values.items()) if every and every <= set(found)]
-    if not whole:
+    for record in ok(records):
+        if counts(record.cell):
+            values.setdefault(record.cell.seed, {})[record.cell.dataset] = 100 * float(record.value or 0.0)
+    every = set(sets) if sets is not None else {name for by_set in values.values() for name in by_set}
+    complete = [by_set for _, by_set in sorted(values.items()) if every and every <= set(by_set)]
+    if not complete:
         return None
-    means = [fmean(found[name] for name in every) for found in whole]
+    means = [fmean(by_set[name] for name in every) for by_set in complete]
     return fmean(means), (stdev(means) if len(means) > 1 else None), len(every)
 
 
-def said(found: tuple[float, float | None, int] | None) -> str:
+def mean_text(mean: tuple[float, float | None, int] | None) -> str:
     """A mean and its deviation.
 
     Example:
-        >>> said((65.354, 1.24, 20)), said(None)
+        >>> mean_text((65.354, 1.24, 20)), mean_text(None)
         ('65.35 ± 1.24', '–')
     """
-    if found is None:
+    if mean is None:
         return "–"
-    return f"{found[0]:.2f}" + ("" if found[1] is None else f" ± {found[1]:.2f}")
+    return f"{mean[0]:.2f}" + ("" if mean[1] is None else f" ± {mean[1]:.2f}")
+
+
+def _cells(records: Iterable[Record]) -> list[Cell]:
+    return [record.cell for record in records]
 
 
 def _sets(records: Sequence[Record]) -> list[str]:
-    return list(dict.fromkeys(one.cell.dataset for one in records))
+    return list(dict.fromkeys(cell.dataset for cell in _cells(records)))
 
 
 def _shots(records: Sequence[Record]) -> list[int]:
-    found = {one.cell.shots for one in records}
-    return [*sorted(shots for shots in found if shots != FULL), *([FULL] if FULL in found else [])]
+    numbers = {record.cell.shots for record in records}
+    return [*sorted(shots for shots in numbers if shots != FULL), *([FULL] if FULL in numbers else [])]
 
 
 def _starts(records: Sequence[Record]) -> list[tuple[str, str]]:
     return [(i, p) for i in ("random", "language") for p in ("1p", "2p")
-            if any(one.cell.init == i and one.cell.projection == p and one.cell.shots for one in records)]  # fmt: skip
+            if any((cell.init, cell.projection) == (i, p) and cell.shots for cell in _cells(records))]  # fmt: skip
 
 
 def averages(records: Sequence[Record]) -> Table:
@@ -85,11 +89,11 @@ def averages(records: Sequence[Record]) -> Table:
 
     Means are over the data sets that have a value in every cell of a row; deviations are over seeds.
     """
-    shots = [one for one in _shots(records) if one != 0]
+    shots = [number for number in _shots(records) if number != 0]
     rows = []
     zero = mean_over_sets(records, lambda c: c.shots == 0 and c.knowledge == "none")
     if zero is not None:
-        rows.append(("Zero-shot", "", said(zero), *[""] * len(shots), str(zero[2])))
+        rows.append(("Zero-shot", "", mean_text(zero), *[""] * len(shots), str(zero[2])))
     for tune in ("frozen", "full"):
         for init, projection in _starts(records):
 
@@ -101,7 +105,13 @@ def averages(records: Sequence[Record]) -> Table:
                 continue
             cells = [mean_over_sets(records, lambda c, n=n: mine(c) and c.shots == n, sets) for n in shots]  # type: ignore[misc]
             rows.append(
-                (_ADAPTED[tune], f"{init.capitalize()}-{projection.upper()}", "", *map(said, cells), str(len(sets)))
+                (
+                    _ADAPTED[tune],
+                    f"{init.capitalize()}-{projection.upper()}",
+                    "",
+                    *map(mean_text, cells),
+                    str(len(sets)),
+                )
             )
     return Table(
         "averages",
@@ -116,7 +126,7 @@ def averages(records: Sequence[Record]) -> Table:
 
 def short_classes(records: Sequence[Record]) -> Table:
     """The data sets in which some classes have fewer images than shots, of which all were taken."""
-    counted = {(one.cell.dataset, one.cell.shots): one.short for one in ok(records) if one.short}
+    counted = {(record.cell.dataset, record.cell.shots): record.short for record in ok(records) if record.short}
     return Table(
         "short-classes",
         "Classes with fewer images than shots",
@@ -126,37 +136,37 @@ def short_classes(records: Sequence[Record]) -> Table:
     )
 
 
-def _common(records: Sequence[Record], which: Callable[[Cell], bool], shots: Sequence[int]) -> list[str]:
+def _common(records: Sequence[Record], counts: Callable[[Cell], bool], shots: Sequence[int]) -> list[str]:
     """Data sets with a value at every number of shots at which any has one."""
-    there: dict[int, set[str]] = {}
-    for one in ok(records):
-        if which(one.cell):
-            there.setdefault(one.cell.shots, set()).add(one.cell.dataset)
-    return sorted(set.intersection(*there.values())) if there else []
+    sets_at: dict[int, set[str]] = {}
+    for record in ok(records):
+        if counts(record.cell):
+            sets_at.setdefault(record.cell.shots, set()).add(record.cell.dataset)
+    return sorted(set.intersection(*sets_at.values())) if sets_at else []
 
 
 def per_set(records: Sequence[Record]) -> Table:
     """ELEVATER's tables 12 and 13: every data set, without knowledge."""
     sets, rows = _sets(records), []
     combinations = dict.fromkeys(
-        (one.cell.shots, one.cell.tune, one.cell.init, one.cell.projection)
-        for one in records
-        if one.cell.knowledge == "none"
+        (record.cell.shots, record.cell.tune, record.cell.init, record.cell.projection)
+        for record in records
+        if record.cell.knowledge == "none"
     )
-    for key in sorted(combinations, key=lambda one: (one[1] == "full", one[0] % 10**6, one[2:])):
+    for key in sorted(combinations, key=lambda record: (record[1] == "full", record[0] % 10**6, record[2:])):
         shots, tune, init, projection = key
 
         def mine(c: Cell, k: tuple[int, str, str, str] = key) -> bool:
             return (c.shots, c.tune, c.init, c.projection) == k and c.knowledge == "none"
 
-        each = [mean_over_sets(records, lambda c, n=n: mine(c) and c.dataset == n, [n]) for n in sets]  # type: ignore[misc]
-        there = [one[0] for one in each if one is not None]
-        if not there:
+        means = [mean_over_sets(records, lambda c, n=n: mine(c) and c.dataset == n, [n]) for n in sets]  # type: ignore[misc]
+        values = [record[0] for record in means if record is not None]
+        if not values:
             continue
-        mean = said(mean_over_sets(records, mine, sets)) if len(there) == len(sets) else "–"
+        mean = mean_text(mean_over_sets(records, mine, sets)) if len(values) == len(sets) else "–"
         adapted = "Zero-shot" if shots == 0 else f"{_ADAPTED[tune]} {shots_in_words(shots)}"
         start = "" if shots == 0 else f"{init.capitalize()}-{projection.upper()}"
-        rows.append((adapted, start, mean, *("–" if one is None else f"{one[0]:.1f}" for one in each)))
+        rows.append((adapted, start, mean, *("–" if record is None else f"{record[0]:.1f}" for record in means)))
     return Table(
         "per-data-set",
         "Each data set, in percent, means over seeds (ELEVATER's tables 12 and 13)",
@@ -170,9 +180,9 @@ def per_set(records: Sequence[Record]) -> Table:
 def gains(records: Sequence[Record]) -> list[Table]:
     """ELEVATER's tables 16 and 17: what knowledge adds, chosen by validation, and source by source."""
     sets = _sets(records)
-    with_auto = [one for one in records if one.cell.knowledge == "auto" and one.status == "ok"]
-    columns = list(dict.fromkeys((one.cell.tune, one.cell.projection, one.cell.shots) for one in with_auto))
-    columns.sort(key=lambda one: (one[0] == "full", one[1], one[2] if one[2] != FULL else 10**9))
+    with_auto = [record for record in records if record.cell.knowledge == "auto" and record.status == "ok"]
+    columns = list(dict.fromkeys((record.cell.tune, record.cell.projection, record.cell.shots) for record in with_auto))
+    columns.sort(key=lambda record: (record[0] == "full", record[1], record[2] if record[2] != FULL else 10**9))
     lines: dict[str, list[str]] = {
         name: [] for name in ("Knowledge-free", "Chosen by validation", "Gain", "Win / tie / loss")
     }
@@ -183,8 +193,8 @@ def gains(records: Sequence[Record]) -> list[Table]:
 
         free = mean_over_sets(records, lambda c: mine(c) and c.knowledge == "none", sets)
         chosen = mean_over_sets(records, lambda c: mine(c) and c.knowledge == "auto", sets)
-        lines["Knowledge-free"].append(said(free))
-        lines["Chosen by validation"].append(said(chosen))
+        lines["Knowledge-free"].append(mean_text(free))
+        lines["Chosen by validation"].append(mean_text(chosen))
         lines["Gain"].append("–" if free is None or chosen is None else f"{chosen[0] - free[0]:+.2f}")
         lines["Win / tie / loss"].append(" / ".join(map(str, wins(records, mine, "auto"))))
     heads = tuple(f"{_ADAPTED[t]} {p.upper()} {shots_in_words(s)}" for t, p, s in columns)
@@ -196,23 +206,23 @@ def gains(records: Sequence[Record]) -> list[Table]:
         "Wins, ties and losses are data sets, by their means over seeds; a tie is a difference below .05 points.",
     )
     rows = []
-    known = [one for one in ("none", *SOURCES, "auto") if any(r.cell.knowledge == one for r in records)]
+    sources = [record for record in ("none", *SOURCES, "auto") if any(r.cell.knowledge == record for r in records)]
     combinations = dict.fromkeys(
         (r.cell.shots, r.cell.tune, r.cell.projection) for r in records if r.cell.init == "language"
     )
-    for shots, tune, projection in combinations if len(known) > 1 else ():
-        for knowledge in known:
+    for shots, tune, projection in combinations if len(sources) > 1 else ():
+        for knowledge in sources:
 
             def here(c: Cell, k: tuple[int, str, str, str] = (shots, tune, projection, knowledge)) -> bool:
                 return (c.shots, c.tune, c.projection, c.knowledge) == k and c.init == "language"
 
-            each = [mean_over_sets(records, lambda c, n=n: here(c) and c.dataset == n, [n]) for n in sets]  # type: ignore[misc]
-            if not any(each):
+            means = [mean_over_sets(records, lambda c, n=n: here(c) and c.dataset == n, [n]) for n in sets]  # type: ignore[misc]
+            if not any(means):
                 continue
             adapted = "Zero-shot" if shots == 0 else f"{_ADAPTED[tune]} {projection.upper()} {shots_in_words(shots)}"
             rows.append(
-                (adapted, knowledge, said(mean_over_sets(records, here, sets)),
-                 *("–" if one is None else f"{one[0]:.1f}" for one in each))
+                (adapted, knowledge, mean_text(mean_over_sets(records, here, sets)),
+                 *("–" if record is None else f"{record[0]:.1f}" for record in means))
             )  # fmt: skip
     second = Table(
         "knowledge-per-data-set",
@@ -225,18 +235,19 @@ def gains(records: Sequence[Record]) -> list[Table]:
     return [first, second]
 
 
-def wins(records: Sequence[Record], which: Callable[[Cell], bool], knowledge: str) -> tuple[int, int, int]:
+def wins(records: Sequence[Record], counts: Callable[[Cell], bool], knowledge: str) -> tuple[int, int, int]:
     """On how many data sets knowledge is better than none, equal, and worse."""
-    found = [0, 0, 0]
+    tally = [0, 0, 0]
     for name in _sets(records):
-        both = [
-            mean_over_sets(records, lambda c, n=name, k=one: which(c) and c.dataset == n and c.knowledge == k, [name])  # type: ignore[misc]
-            for one in (knowledge, "none")
-        ]
-        if both[0] is not None and both[1] is not None:
-            gap = both[0][0] - both[1][0]
-            found[1 if abs(gap) < 0.05 else 0 if gap > 0 else 2] += 1
-    return found[0], found[1], found[2]
+        mine = [record for record in records if record.cell.dataset == name]
+        chosen, none = (
+            mean_over_sets([record for record in mine if record.cell.knowledge == source], counts, [name])
+            for source in (knowledge, "none")
+        )
+        if chosen is not None and none is not None:
+            gap = chosen[0] - none[0]
+            tally[1 if abs(gap) < 0.05 else 0 if gap > 0 else 2] += 1
+    return tally[0], tally[1], tally[2]
 
 
 def controls(records: Sequence[Record]) -> Table:
@@ -246,7 +257,7 @@ def controls(records: Sequence[Record]) -> Table:
         name: next((k for k in ("gpt3", "wiktionary", "wordnet") if _knows(records, name, k)), None) for name in sets
     }
     combinations = dict.fromkeys(
-        (one.cell.shots, one.cell.tune, one.cell.projection) for one in ok(records) if one.cell.knowledge in CONTROLS
+        (cell.shots, cell.tune, cell.projection) for cell in _cells(ok(records)) if cell.knowledge in CONTROLS
     )
     for shots, tune, projection in combinations:
         for name in sets:
@@ -255,15 +266,15 @@ def controls(records: Sequence[Record]) -> Table:
                 continue
 
             def value(knowledge: str, k: tuple[int, str, str, str] = (shots, tune, projection, name)) -> float | None:
-                found = mean_over_sets(
+                mean = mean_over_sets(
                     records,
                     lambda c: (c.shots, c.tune, c.projection, c.dataset) == k
                     and c.init == "language" and c.knowledge == knowledge,
                     [k[3]],
                 )  # fmt: skip
-                return None if found is None else found[0]
+                return None if mean is None else mean[0]
 
-            values = [value(one) for one in ("none", real, *CONTROLS)]
+            values = [value(record) for record in ("none", real, *CONTROLS)]
             if values[2] is None and values[3] is None:
                 continue
             best = max((v for v in values[2:] if v is not None), default=math.inf)
@@ -281,7 +292,8 @@ def controls(records: Sequence[Record]) -> Table:
 
 
 def _knows(records: Sequence[Record], dataset: str, knowledge: str) -> bool:
-    return any(one.cell.dataset == dataset and one.cell.knowledge == knowledge and one.known for one in records)
+    mine = [record for record in records if (record.cell.dataset, record.cell.knowledge) == (dataset, knowledge)]
+    return any(record.known for record in mine)
 
 
 def efficiency(records: Sequence[Record]) -> Table:
@@ -290,23 +302,23 @@ def efficiency(records: Sequence[Record]) -> Table:
 
     rows = []
     combinations = dict.fromkeys(
-        (one.cell.shots, one.cell.tune, one.cell.init, one.cell.projection)
-        for one in ok(records)
-        if one.cell.knowledge == "none"
+        (record.cell.shots, record.cell.tune, record.cell.init, record.cell.projection)
+        for record in ok(records)
+        if record.cell.knowledge == "none"
     )
     sets = _sets(records)
     for key in combinations:
-        mine = [one for one in ok(records) if one.cell.knowledge == "none" and
-                (one.cell.shots, one.cell.tune, one.cell.init, one.cell.projection) == key]  # fmt: skip
-        found = mean_over_sets(mine, lambda c: True, sets)
-        if found is None:
+        mine = [record for record in ok(records) if record.cell.knowledge == "none" and
+                (record.cell.shots, record.cell.tune, record.cell.init, record.cell.projection) == key]  # fmt: skip
+        mean = mean_over_sets(mine, lambda c: True, sets)
+        if mean is None:
             continue
-        trained = sum({one.cell.dataset: one.trained for one in mine}.values())
+        trained = sum({record.cell.dataset: record.trained for record in mine}.values())
         shots, tune, init, projection = key
         adapted = "Zero-shot" if shots == 0 else f"{_ADAPTED[tune]} {shots_in_words(shots)}"
         start = "" if shots == 0 else f"{init.capitalize()}-{projection.upper()}"
-        pe = performance_efficiency(found[0] / 100, trained)
-        rows.append((adapted, start, f"{trained:,}", f"{found[0]:.2f}", f"{pe:.4f}"))
+        pe = performance_efficiency(mean[0] / 100, trained)
+        rows.append((adapted, start, f"{trained:,}", f"{mean[0]:.2f}", f"{pe:.4f}"))
     return Table(
         "efficiency",
         "Trained parameters and performance-efficiency",
@@ -321,12 +333,12 @@ def efficiency(records: Sequence[Record]) -> Table:
 def troubles(records: Sequence[Record]) -> Table:
     """Cells without a value, by their reason."""
     counted: dict[tuple[str, str, str], list[Record]] = {}
-    for one in records:
-        if one.status != "ok":
-            counted.setdefault((one.status, one.cell.dataset, one.reason), []).append(one)
+    for record in records:
+        if record.status != "ok":
+            counted.setdefault((record.status, record.cell.dataset, record.reason), []).append(record)
     rows = [
-        (status, name, str(len(found)), f"{found[0].cell.variant.name}, seed {found[0].cell.seed}", reason)
-        for (status, name, reason), found in sorted(counted.items())
+        (status, name, str(len(listed)), f"{listed[0].cell.variant.name}, seed {listed[0].cell.seed}", reason)
+        for (status, name, reason), listed in sorted(counted.items())
     ]
     return Table(
         "without-value",
