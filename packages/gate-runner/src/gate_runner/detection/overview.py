@@ -196,9 +196,9 @@ def _figures(cells: Sequence[Scored]) -> Iterator[str]:
     several = len({model for model, _ in rows}) > 1
     by_shots = []
     for row in rows:
-        found = [(float(at), _mean(_of(cells, row, number))) for at, number in enumerate(shots)]
+        means = [(float(at), _mean(_of(cells, row, number))) for at, number in enumerate(shots)]
         name = f"{row[1]} {row[0]}" if several else row[1]
-        by_shots.append(Line(name[:40], [(at, mean[0], mean[1]) for at, mean in found if mean is not None]))
+        by_shots.append(Line(name[:40], [(at, mean[0], mean[1]) for at, mean in means if mean is not None]))
     ticks = [(float(at), "all" if number == "full" else number) for at, number in enumerate(shots)]
     yield lines_chart(f"mAP by pictures of each class: {caption}", by_shots, ticks, "pictures of each class")
     by_size = []

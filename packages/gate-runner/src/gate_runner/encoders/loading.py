@@ -93,7 +93,7 @@ def _made(spec: EncoderSpec) -> Encoder:
     return own.adopt(point.load()(spec.name), spec.text)
 
 
-def device_for(asked: str) -> str:
+def device_for(device: str) -> str:
     """A torch device: ``"auto"`` is the first GPU where there is one.
 
     Example:
@@ -102,14 +102,14 @@ def device_for(asked: str) -> str:
     """
     import torch
 
-    if asked == "auto":
+    if device == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
-    device_in(asked)
-    if asked.startswith("cuda"):
-        there = torch.cuda.device_count()
-        if int(asked.partition(":")[2] or 0) >= there:
-            found = f"{there} GPU{'s' * (there > 1)}: cuda:0 to cuda:{there - 1}" if there else "no GPU"
+    device_in(device)
+    if device.startswith("cuda"):
+        count = torch.cuda.device_count()
+        if int(device.partition(":")[2] or 0) >= count:
+            available = f"{count} GPU{'s' * (count > 1)}: cuda:0 to cuda:{count - 1}" if count else "no GPU"
             raise UsageError(
-                f"--device {asked}: torch finds {found} on this machine; --device auto takes what is there"
+                f"--device {device}: torch finds {available} on this machine; --device auto takes what is there"
             )
-    return asked
+    return device

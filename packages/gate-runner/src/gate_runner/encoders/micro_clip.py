@@ -220,7 +220,7 @@ def load(spec: EncoderSpec) -> Encoder:
     if spec.weights is not None and seed is None:
         raise EncoderError(f"encoder {spec.text!r}: expected micro-clip, micro-clip/random or micro-clip/random:SEED")
     model, tokenizer = load_micro_clip(pretrained=seed is None, seed=seed or 0)
-    made = from_clip(model, tokenizer, spec.text)
+    encoder = from_clip(model, tokenizer, spec.text)
     data = "268,800 made-up pairs of the micro world" if seed is None else "none: random weights"
-    made.taxonomy = {"knowledge": "no", "pretraining_data": data, "track": "academic"}
-    return made
+    encoder.taxonomy = {"knowledge": "no", "pretraining_data": data, "track": "academic"}
+    return encoder

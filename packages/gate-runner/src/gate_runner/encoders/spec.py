@@ -114,33 +114,33 @@ def parse_spec(text: str) -> EncoderSpec:
         >>> parse_spec("mylab.models:tiny").source
         'module'
     """  # noqa: E501 - the doctest prints one line
-    head, colon, rest = text.partition(":")
+    head, colon, argument = text.partition(":")
     plugins = {point.name for point in entry_points(group=ENTRY_POINTS)}
     if text == "micro-clip" or text.startswith("micro-clip/"):
         _, _, weights = text.partition("/")
         return EncoderSpec(text, "micro-clip", "", weights or None)
     if head in ("open_clip", "timm", "lite"):
-        name, _, weights = rest.partition("/")
+        name, _, weights = argument.partition("/")
         name, at, pixels = name.partition("@") if head in ("timm", "open_clip") else (name, "", "")
         if not name:
             raise UsageError(f"encoder {text!r} names no model; expected {_FORMS[head][0]}")
         return EncoderSpec(text, head, name, weights or None, _pixels(text, pixels) if at else None)
     if head in ("hf", "hf-detector", "hf-text", "hf-audio", "tuned") or head in plugins:
-        if not rest:
+        if not argument:
             raise UsageError(f"encoder {text!r} names nothing behind the colon; expected {head}:…")
-        return EncoderSpec(text, head, rest, None)
-    if colon and head.replace(".", "").replace("/", "").isidentifier() and rest.isidentifier():
+        return EncoderSpec(text, head, argument, None)
+    if colon and head.replace(".", "").replace("/", "").isidentifier() and argument.isidentifier():
         return EncoderSpec(text, "module", text, None)
     if (Path(text).expanduser() / "card.json").is_file():
         return EncoderSpec(text, "tuned", text, None)
-    known = ["micro-clip", "lite:0", *(f"{name}:" for name in _FORMS if name not in ("micro-clip", "lite", "module"))]
-    raise unknown("encoder", text, [*known, "module:function", *sorted(plugins)])
+    forms = ["micro-clip", "lite:0", *(f"{name}:" for name in _FORMS if name not in ("micro-clip", "lite", "module"))]
+    raise unknown("encoder", text, [*forms, "module:function", *sorted(plugins)])
 
 
-def _pixels(text: str, said: str) -> int:
-    if not (said.isascii() and said.isdecimal() and len(said) <= 5 and _LEAST <= int(said) <= _MOST):
+def _pixels(text: str, number: str) -> int:
+    if not (number.isascii() and number.isdecimal() and len(number) <= 5 and _LEAST <= int(number) <= _MOST):
         raise UsageError(f"encoder {text!r}: expected a whole number of pixels from {_LEAST} to {_MOST} after '@'")
-    return int(said)
+    return int(number)
 
 
 SHOWN = 64
@@ -149,7 +149,7 @@ SAME_DEVICE, OTHER_DEVICE = 1e-3, 2e-2
 """Differences, as shares of the values' root mean square, that threads make, and that another kind of device makes."""
 
 
-def kept(found: Tensor) -> list[float]:
+def kept(output: Tensor) -> list[float]:
     """The values of an output that are kept, with six digits.
 
     Example:
@@ -157,17 +157,17 @@ def kept(found: Tensor) -> list[float]:
         >>> kept(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
         [1.0, 2.0, 3.0, 4.0]
     """
-    flat = found.detach().reshape(-1).float().cpu()
+    flat = output.detach().reshape(-1).float().cpu()
     step = max(1, math.ceil(len(flat) / SHOWN))
     return [float(f"{value:.6g}") for value in flat[::step].tolist()]
 
 
-def agree(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+def agree(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
     """Whether two encoders gave the same on the probes, but for what devices and threads make of a sum.
 
     Args:
-        one: ``"device"`` and, for each thing that the encoder offers, what `kept` kept.
-        other: likewise.
+        first: ``"device"`` and, for each thing that the encoder offers, what `kept` kept.
+        second: likewise.
 
     Example:
         >>> agree({"device": "cpu", "image": [1.0, 2.0]}, {"device": "cpu", "image": [1.0, 2.0001]})
@@ -175,14 +175,14 @@ def agree(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
         >>> agree({"device": "cpu", "image": [1.0, 2.0]}, {"device": "cpu", "image": [1.0, 2.1]})
         False
     """
-    if set(one) != set(other):
+    if set(first) != set(second):
         return False
-    share = SAME_DEVICE if one.get("device") == other.get("device") else OTHER_DEVICE
-    return all(_near(one[name], other[name], share) for name in one if name != "device")
+    share = SAME_DEVICE if first.get("device") == second.get("device") else OTHER_DEVICE
+    return all(_near(first[name], second[name], share) for name in first if name != "device")
 
 
-def _near(one: Sequence[float], other: Sequence[float], share: float) -> bool:
-    if len(one) != len(other):
+def _near(first: Sequence[float], second: Sequence[float], share: float) -> bool:
+    if len(first) != len(second):
         return False
-    size = math.sqrt(sum(value * value for value in one) / max(1, len(one)))
-    return all(abs(a - b) <= share * size for a, b in zip(one, other, strict=True))
+    size = math.sqrt(sum(value * value for value in first) / max(1, len(first)))
+    return all(abs(a - b) <= share * size for a, b in zip(first, second, strict=True))
