@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -334,9 +335,14 @@ def by_class_split(classes: Mapping[str, Sequence[Sample]], held: Mapping[str, S
     return Parts(lists["train"], lists["test"], lists["validation"], tuple(order))
 
 
-def as_samples(files: Mapping[str, Sequence[Source]], order: Sequence[str] | None = None) -> list[Sample]:
-    """Samples of folders of classes; a class's index is its place among those known, or its own place."""
-    number = {name: index for index, name in enumerate(order if order is not None else files)}
+def as_samples(
+    files: Mapping[str, Sequence[Source]], classes: Sequence[str] | None = None, *, known: Sequence[str] | None = None
+) -> list[Sample]:
+    """Samples of folders of classes; a class's index is its place among the classes, or its own place."""
+    if known is not None:
+        warnings.warn("as_samples(known=) is called classes= now, and goes in 0.4", DeprecationWarning, stacklevel=2)
+        classes = known
+    number = {name: index for index, name in enumerate(classes if classes is not None else files)}
     for name in files:
         if name not in number:
             raise DataError(f"class {name!r} has test pictures but none to train on")

@@ -43,7 +43,7 @@ def dicom_picture(file: File, held: bytes | None = None) -> Image.Image:
     name = described(file)
     try:
         import pydicom  # type: ignore[import-not-found, unused-ignore]
-        from pydicom.pixels import (  # type: ignore[import-not-found, unused-ignore]
+        from pydicom.pixels.processing import (  # type: ignore[import-not-found, unused-ignore]
             apply_modality_lut,
             apply_voi_lut,
             convert_color_space,

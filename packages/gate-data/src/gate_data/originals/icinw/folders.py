@@ -19,7 +19,7 @@ def _split(classes: int, train: str, test: str) -> Callable[[Path], Parts]:
     def own(folder: Path) -> Parts:
         fitted = files_of_classes(folder / train)
         _count(folder / train, len(fitted), classes)
-        return Parts(as_samples(fitted), as_samples(files_of_classes(folder / test), order=list(fitted)))
+        return Parts(as_samples(fitted), as_samples(files_of_classes(folder / test), list(fitted)))
 
     return own
 
