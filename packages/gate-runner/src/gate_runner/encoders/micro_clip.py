@@ -7,9 +7,6 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from gate_runner.encoders.encoder import Encoder
-from gate_runner.encoders.open_clip_models import from_clip
-from gate_runner.encoders.spec import EncoderSpec
 from gate_runner.errors import EncoderError
 
 if TYPE_CHECKING:
@@ -17,6 +14,9 @@ if TYPE_CHECKING:
 
     from jaxtyping import Bool, Float, Int
     from torch import Tensor, nn
+
+    from gate_runner.encoders.encoder import Encoder
+    from gate_runner.encoders.spec import EncoderSpec
 
 
 FILES = Path(__file__).with_name("micro_clip_files")
@@ -216,6 +216,8 @@ def load(spec: EncoderSpec) -> Encoder:
     Raises:
         EncoderError: something other than ``random`` or ``random:SEED`` stands behind the slash.
     """
+    from gate_runner.encoders.open_clip_models import from_clip
+
     seed = spec.random_seed
     if spec.weights is not None and seed is None:
         raise EncoderError(f"encoder {spec.text!r}: expected micro-clip, micro-clip/random or micro-clip/random:SEED")
