@@ -38,7 +38,8 @@ from vision_adapters.rows import sample_generator
 from vision_adapters.training import Kept, Scale, family_of, gate_recipe
 from vision_adapters.training.predictions import averaged
 from vision_adapters.training.wise_ft import mixed
-from vision_adapters.tuning import tune, tuning_data
+from vision_adapters.tuning import tuning_data
+from vision_adapters.tuning.anchored import tune_anchored
 
 IMAGES = torch.randint(0, 256, (2, 3, 16, 16), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
 
@@ -566,7 +567,8 @@ def test_a_solved_head_gives_the_probes_scores_and_never_a_class_without_images(
         with torch.inference_mode():
             features = encode(train.images).float()
         own = encoder if name == "backbone" else replace(encoder, backbone=None)
-        probes[name] = tune(tuning_data(features.clone(), data.train.targets, metric="acc@1", seed=0))
+        split = tuning_data(features.clone(), data.train.targets, metric="acc@1", seed=0)
+        probes[name] = tune_anchored(split, linear=True)
         found = solved_probe(replace(job, encoder=own))
         scale = Scale.of(features)
         scores = found.head(scale)(scale(features))
