@@ -81,21 +81,21 @@ class Described:
     responsible: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
 
 
-def write_croissant(folder: Path, said: Described) -> Path:
+def write_croissant(folder: Path, dataset: Described) -> Path:
     """Describe a folder's files, with their SHA-256 and their columns, as JSON-LD.
 
     Example:
         >>> import tempfile
         >>> folder = Path(tempfile.mkdtemp())
         >>> _ = (folder / "a.jsonl").write_text('{"id": 1}')
-        >>> said = Described("a", "One row.", "CC0-1.0", "1.0.0", {"a.jsonl": {"id": "a number"}})
-        >>> path = write_croissant(folder, said)
+        >>> dataset = Described("a", "One row.", "CC0-1.0", "1.0.0", {"a.jsonl": {"id": "a number"}})
+        >>> path = write_croissant(folder, dataset)
         >>> json.loads(path.read_text())["recordSet"][0]["field"][0]["@id"]
         'a/id'
     """
     files: list[dict[str, Any]] = []
     records: list[dict[str, Any]] = []
-    for path, columns in said.tables.items():
+    for path, columns in dataset.tables.items():
         content = (folder / path).read_bytes()
         stem = Path(path).stem
         files.append(
@@ -128,7 +128,7 @@ def write_croissant(folder: Path, said: Described) -> Path:
                 ],
             }
         )
-    for number, pattern in enumerate(said.pictures):
+    for number, pattern in enumerate(dataset.pictures):
         files.append(
             {
                 "@type": "cr:FileSet",
@@ -139,18 +139,20 @@ def write_croissant(folder: Path, said: Described) -> Path:
                 "includes": pattern,
             }
         )
-    described: dict[str, Any] = {
+    metadata: dict[str, Any] = {
         "@context": _CONTEXT,
         "@type": "sc:Dataset",
         "conformsTo": ["http://mlcommons.org/croissant/1.0", "http://mlcommons.org/croissant/RAI/1.0"],
-        "name": said.name,
-        "description": said.description,
-        "license": said.licence,
-        "version": said.version,
+        "name": dataset.name,
+        "description": dataset.description,
+        "license": dataset.licence,
+        "version": dataset.version,
         "distribution": files,
         "recordSet": records,
-        **{f"rai:{key}": value if isinstance(value, str) else list(value) for key, value in said.responsible.items()},
+        **{
+            f"rai:{key}": value if isinstance(value, str) else list(value) for key, value in dataset.responsible.items()
+        },
     }
     target = folder / NAME
-    target.write_text(json.dumps(described, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    target.write_text(json.dumps(metadata, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     return target

@@ -46,9 +46,13 @@ def name_overlap(label: str, names: Sequence[str]) -> float:
         >>> name_overlap("wild mandarin duck", ["Aix galericulata", "Mandarin duck"])
         0.8
     """
-    asked = set(words(label))
-    shares = [2 * len(asked & own) / (len(asked) + len(own)) for name in names if (own := set(words(name)))]
-    return max(shares, default=0.0) if asked else 0.0
+    label_words = set(words(label))
+    shares = [
+        2 * len(label_words & name_words) / (len(label_words) + len(name_words))
+        for name in names
+        if (name_words := set(words(name)))
+    ]
+    return max(shares, default=0.0) if label_words else 0.0
 
 
 def link_labels(
@@ -102,22 +106,22 @@ def link_labels(
     if ambiguous not in ("first", "drop"):
         raise ValueError(f"ambiguous: expected 'first' or 'drop', got {ambiguous!r}")
     kb = linker.kb
-    found = linker.exact.find([label for label, _ in labels])
-    bounds = np.searchsorted(found.query, np.arange(len(labels) + 1))
+    matches = linker.exact.find([label for label, _ in labels])
+    bounds = np.searchsorted(matches.query, np.arange(len(labels) + 1))
     links: list[LabelLink | None] = []
     for number, (_, category) in enumerate(labels):
         at = slice(bounds[number], bounds[number + 1])
-        links.append(_exact(kb, found.row[at], found.step[at], category, ambiguous))
+        links.append(_exact(kb, matches.row[at], matches.step[at], category, ambiguous))
     open_ = [number for number, link in enumerate(links) if link is None]
-    asked = [labels[number][0] for number in open_]
+    open_labels = [labels[number][0] for number in open_]
     if second is not None:
-        found_rows = second(asked) if asked else []
-        if len(found_rows) != len(asked):
-            raise ValueError(f"second: expected candidates for {len(asked)} labels, got {len(found_rows)}")
-        for number, rows in zip(open_, found_rows, strict=True):
+        candidate_rows = second(open_labels) if open_labels else []
+        if len(candidate_rows) != len(open_labels):
+            raise ValueError(f"second: expected candidates for {len(open_labels)} labels, got {len(candidate_rows)}")
+        for number, rows in zip(open_, candidate_rows, strict=True):
             links[number] = _first_page(kb, [(int(row), "second stage") for row in rows if row >= 0])
     else:
-        linked = linker.link(asked, 10)
+        linked = linker.link(open_labels, 10)
         for number, rows, steps in zip(open_, linked.rows, linked.steps, strict=True):
             label = labels[number][0]
             near = [
@@ -146,11 +150,13 @@ def _exact(
     ]
     if not pages:
         return None
-    wanted = fold(category)
-    fitting = [page for page in pages if wanted and fold(kb.categories[kb.category_codes[page[0]]]) == wanted]
+    folded_category = fold(category)
+    fitting = [
+        page for page in pages if folded_category and fold(kb.categories[kb.category_codes[page[0]]]) == folded_category
+    ]
     chosen = fitting or pages
     row, step = chosen[0]
-    rivals = sum(other == step for _, other in chosen[1:])
+    rivals = sum(rival_step == step for _, rival_step in chosen[1:])
     if rivals and ambiguous == "drop":
         return LabelLink(-1, STEPS[step], rivals, "ambiguous name")
     return LabelLink(row, STEPS[step], rivals, None)

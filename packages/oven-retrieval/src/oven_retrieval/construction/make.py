@@ -118,10 +118,10 @@ def make_benchmark(
     try:
         with (partial / "dropped.jsonl").open("w", encoding="utf-8") as file:
             drops = _Drops(file)
-            kept, read = _screened(labels, blocked or Blocklist(), drops)
-            (say or _silent)(f"{read:,} labelled images, {len(kept):,} after screening")
-            linked, links = _linked(kept, linker, second, least_overlap, ambiguous, drops)
-            items = _asked(linked, linker, blocked or Blocklist(), templates, least_examples, drops)
+            screened, read = _screened(labels, blocked or Blocklist(), drops)
+            (say or _silent)(f"{read:,} labelled images, {len(screened):,} after screening")
+            linked, links = _linked(screened, linker, second, least_overlap, ambiguous, drops)
+            items = _questions(linked, linker, blocked or Blocklist(), templates, least_examples, drops)
             (say or _silent)(f"{len(items):,} examples of {len({item.row for item in items}):,} entities are linked")
             counts = _write_splits(items, linker, partial, rules or SplitRules(), drops)
         _write_links(partial, links, linker)
@@ -148,33 +148,33 @@ def _silent(line: str) -> None:
 
 
 def _screened(labels: Iterable[LabelledImage], blocked: Blocklist, drops: _Drops) -> tuple[list[LabelledImage], int]:
-    kept, read = [], 0
+    passed, read = [], 0
     for item in labels:
         read += 1
         problem = screen(item, blocked)
         if problem is None:
-            kept.append(item)
+            passed.append(item)
         else:
             drops.add(item, problem)
-    return kept, read
+    return passed, read
 
 
 Links = dict[tuple[str, str], LabelLink]
 
 
 def _linked(
-    kept: list[LabelledImage],
+    screened: list[LabelledImage],
     linker: NameLinker,
     second: Candidates | None,
     least_overlap: float,
     ambiguous: str,
     drops: _Drops,
 ) -> tuple[list[tuple[LabelledImage, int]], Links]:
-    labels = list(dict.fromkeys((item.label, item.category) for item in kept))
-    found = link_labels(linker, labels, second=second, least_overlap=least_overlap, ambiguous=ambiguous)
-    links = dict(zip(labels, found, strict=True))
+    labels = list(dict.fromkeys((item.label, item.category) for item in screened))
+    label_links = link_labels(linker, labels, second=second, least_overlap=least_overlap, ambiguous=ambiguous)
+    links = dict(zip(labels, label_links, strict=True))
     linked = []
-    for item in kept:
+    for item in screened:
         link = links[item.label, item.category]
         if link.problem is not None:
             drops.add(item, link.problem)
@@ -183,7 +183,7 @@ def _linked(
     return linked, links
 
 
-def _asked(
+def _questions(
     linked: list[tuple[LabelledImage, int]],
     linker: NameLinker,
     blocked: Blocklist,

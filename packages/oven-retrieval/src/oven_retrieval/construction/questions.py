@@ -59,9 +59,9 @@ def make_question(category: str, templates: Mapping[str, str] = TEMPLATES) -> st
 
     Source: OVEN's appendix 10.1, whose one printed template is the first of the example.
     """
-    found = templates.get(fold(category))
-    if found is not None:
-        return found
+    template = templates.get(fold(category))
+    if template is not None:
+        return template
     return FALLBACK.format(category=fold(category)) if fold(category) else WITHOUT_CATEGORY
 
 
@@ -79,14 +79,14 @@ def read_templates(path: str | Path) -> dict[str, str]:
         'which bird is this?'
     """
     try:
-        given = read_json(path)
+        questions = read_json(path)
     except json.JSONDecodeError as error:
         raise ValueError(
             f"{path}:{error.lineno}: expected a JSON object of category -> question: {error.msg}"
         ) from None
-    if not isinstance(given, dict):
-        raise ValueError(f"{path}: expected a JSON object of category -> question, got {type(given).__name__}")
-    for category, question in given.items():
+    if not isinstance(questions, dict):
+        raise ValueError(f"{path}: expected a JSON object of category -> question, got {type(questions).__name__}")
+    for category, question in questions.items():
         if not isinstance(question, str) or not question.strip():
             raise ValueError(f"{path}: {category!r}: expected a question, got {question!r:.80}")
-    return TEMPLATES | {fold(category): question for category, question in given.items()}
+    return TEMPLATES | {fold(category): question for category, question in questions.items()}

@@ -110,23 +110,23 @@ def split_examples(examples: Sequence[Example], rules: SplitRules) -> list[str]:
     image_split: dict[str, str] = {}
     for example in examples:
         if example.entity_id in unseen:
-            wanted = "val" if example.entity_id in for_val else "test"
-            image_split[example.image_id] = max(wanted, image_split.get(example.image_id, wanted), key=SPLITS.index)
+            held_out = "val" if example.entity_id in for_val else "test"
+            image_split[example.image_id] = max(held_out, image_split.get(example.image_id, held_out), key=SPLITS.index)
     for example in examples:
         if example.image_id not in image_split:
-            place = _draw(rules.seed, "image", example.image_id) / 2**64
+            draw = _draw(rules.seed, "image", example.image_id) / 2**64
             image_split[example.image_id] = (
-                "test" if place < rules.test else "val" if place < rules.test + rules.val else "train"
+                "test" if draw < rules.test else "val" if draw < rules.test + rules.val else "train"
             )
     trained = {e.entity_id for e in examples if image_split[e.image_id] == "train"}
     in_test = {e.entity_id for e in examples if image_split[e.image_id] == "test" and e.entity_id not in for_val}
     result = []
     for example in examples:
         split = image_split[example.image_id]
-        seen = example.entity_id in trained
-        if not seen and example.entity_id in (in_test if split == "val" else for_val if split == "test" else ()):
+        is_seen = example.entity_id in trained
+        if not is_seen and example.entity_id in (in_test if split == "val" else for_val if split == "test" else ()):
             split = ""
         elif split != "train":
-            split += "_seen" if seen else "_unseen"
+            split += "_seen" if is_seen else "_unseen"
         result.append(split)
     return result

@@ -92,17 +92,17 @@ def accuracy_by_popularity(
         raise ValueError(f"edges: expected rising numbers, got {list(edges)}")
     if len(views) and not views.min() >= edges[0]:
         raise ValueError(f"popularity: expected at least {edges[0]}, got {views.min()}")
-    place = np.searchsorted(edges, views, side="right") - 1
+    bin_index = np.searchsorted(edges, views, side="right") - 1
     highs = [*edges[1:], float("inf")]
     return [
         Bin(
             float(low),
             float(high),
-            int((place == i).sum()),
-            wilson(int(right[place == i].sum()), int((place == i).sum())),
+            int((bin_index == i).sum()),
+            wilson(int(right[bin_index == i].sum()), int((bin_index == i).sum())),
         )
         for i, (low, high) in enumerate(zip(edges, highs, strict=True))
-        if np.any(place == i)
+        if np.any(bin_index == i)
     ]
 
 
@@ -154,15 +154,17 @@ def accuracy_by_size(
     """
     right = np.asarray(truth, dtype=np.int64)
     total, depth = len(vectors), min(check_k(depth), len(vectors))
-    asked = check_vectors(queries, vectors.dim, "queries")
-    if right.shape != (len(asked),) or not len(right) or right.min() < 0 or right.max() >= total:
-        raise ValueError(f"truth: expected {len(asked)} rows from 0 to {total - 1}, got {right.shape} with {right}")
+    query_vectors = check_vectors(queries, vectors.dim, "queries")
+    if right.shape != (len(query_vectors),) or not len(right) or right.min() < 0 or right.max() >= total:
+        raise ValueError(
+            f"truth: expected {len(query_vectors)} rows from 0 to {total - 1}, got {right.shape} with {right}"
+        )
     positives = np.unique(right)
     for size in sizes:
         if not len(positives) <= size <= total:
             raise ValueError(f"sizes: expected from {len(positives)} (the right entities) to {total}, got {size}")
-    found = exact_search(asked, vectors, depth).rows
-    is_truth = found == right[:, None]
+    nearest = exact_search(query_vectors, vectors, depth).rows
+    is_truth = nearest == right[:, None]
     reached = is_truth.any(axis=1)
     before = np.arange(depth) < np.where(reached, is_truth.argmax(axis=1), depth)[:, None]
     results: dict[int, list[float]] = {size: [] for size in sizes}
@@ -171,7 +173,7 @@ def accuracy_by_size(
         distractors = np.setdiff1d(np.arange(total), positives)
         entry = np.full(total, len(positives), dtype=np.int64)  # the size from which an entity is in the sample
         entry[rng.permutation(distractors)] = len(positives) + 1 + np.arange(len(distractors))
-        first_rival = np.where(before, entry[found], total + 1).min(axis=1)
+        first_rival = np.where(before, entry[nearest], total + 1).min(axis=1)
         for size in sizes:
             results[size].append(float(np.mean(reached & (first_rival > size))) * 100)
     return [

@@ -89,10 +89,10 @@ def _names(kb: KnowledgeBase, row: int) -> set[str]:
     return {fold(name) for name in (kb.names[row], *(kb.aliases[i] for i in kb.alias_rows(row)))}
 
 
-def _mentions(kb: KnowledgeBase, row: int, other: int) -> bool:
+def _mentions(kb: KnowledgeBase, row: int, mentioned: int) -> bool:
     """Whether the first sentence of an entity's description holds the other's name as words."""
     sentence = words(_SENTENCE.split(kb.descriptions[row], maxsplit=1)[0])
-    name = words(kb.names[other])
+    name = words(kb.names[mentioned])
     return bool(name) and any(sentence[i : i + len(name)] == name for i in range(len(sentence) - len(name) + 1))
 
 

@@ -75,24 +75,24 @@ def popularity_figure(bins: Sequence[Bin]) -> str:
     """
     if not bins:
         raise ValueError("bins: expected at least one, got none")
-    top = _top([one.accuracy.high for one in bins])
+    top = _top([bar.accuracy.high for bar in bins])
     space = (_WIDTH - _LEFT - _RIGHT) / len(bins)
     wide = min(space * 0.6, 64)
     body = []
-    for i, one in enumerate(bins):
+    for i, bar in enumerate(bins):
         x = _LEFT + space * (i + 0.5)
-        y = _y(one.accuracy.value, top)
+        y = _y(bar.accuracy.value, top)
         body.append(
             f'<rect class="bar" x="{x - wide / 2:.1f}" y="{y:.1f}" width="{wide:.1f}" '
             f'height="{_HEIGHT - _BOTTOM - y:.1f}"/>'
         )
-        body.append(_whisker(x, one.accuracy.low, one.accuracy.high, top))
-        upper = "" if math.isinf(one.high) else _number(one.high)
-        span = f"{_number(one.low)} to {upper}" if upper else f"{_number(one.low)} and more"
+        body.append(_whisker(x, bar.accuracy.low, bar.accuracy.high, top))
+        upper = "" if math.isinf(bar.high) else _number(bar.high)
+        span = f"{_number(bar.low)} to {upper}" if upper else f"{_number(bar.low)} and more"
         below = _HEIGHT - _BOTTOM
         body.append(f'<text x="{x:.1f}" y="{below + 16}" text-anchor="middle">{span}</text>')
         body.append(
-            f'<text class="small" x="{x:.1f}" y="{below + 30}" text-anchor="middle">n = {one.questions:,}</text>'
+            f'<text class="small" x="{x:.1f}" y="{below + 30}" text-anchor="middle">n = {bar.questions:,}</text>'
         )
     return _frame("Accuracy by popularity of the right entity", top, "popularity (monthly page views)", body)
 

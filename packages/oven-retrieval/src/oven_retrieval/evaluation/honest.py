@@ -40,8 +40,8 @@ class SplitScores:
 
     Example:
         >>> references = [Reference("a", "Q1", "val_seen"), Reference("b", "Q2", "val_unseen")]
-        >>> found = split_scores(outcomes(references, [Prediction("a", "Q1")]), resamples=100)
-        >>> found.seen.value, found.unseen.value, found.missing
+        >>> result = split_scores(outcomes(references, [Prediction("a", "Q1")]), resamples=100)
+        >>> result.seen.value, result.unseen.value, result.missing
         (100.0, 0.0, 1)
     """
 
@@ -111,17 +111,19 @@ def outcomes(references: Sequence[Reference], predictions: Sequence[Prediction])
     """
     by_id = unique_references(references)
     answers: dict[str, dict[str, None]] = {}
-    sure: dict[str, float] = {}
+    best_scores: dict[str, float] = {}
     unknown = duplicates = 0
     for prediction in predictions:
         if prediction.data_id not in by_id:
             unknown += 1
             continue
-        given = answers.setdefault(prediction.data_id, {})
-        duplicates += bool(given)
-        given[prediction.entity_id] = None
+        entity_ids = answers.setdefault(prediction.data_id, {})
+        duplicates += bool(entity_ids)
+        entity_ids[prediction.entity_id] = None
         if prediction.score is not None:
-            sure[prediction.data_id] = max(prediction.score, sure.get(prediction.data_id, prediction.score))
+            best_scores[prediction.data_id] = max(
+                prediction.score, best_scores.get(prediction.data_id, prediction.score)
+            )
     ordered = tuple(by_id.values())
     correct = np.array(
         [{reference.entity_id} == set(answers.get(reference.data_id, ())) for reference in ordered], dtype=np.bool_
@@ -133,7 +135,7 @@ def outcomes(references: Sequence[Reference], predictions: Sequence[Prediction])
         duplicates,
         unknown,
         tuple(tuple(answers.get(reference.data_id, ())) for reference in ordered),
-        np.array([sure.get(reference.data_id, np.nan) for reference in ordered], dtype=np.float64),
+        np.array([best_scores.get(reference.data_id, np.nan) for reference in ordered], dtype=np.float64),
     )
 
 
@@ -161,8 +163,8 @@ def _estimate(value: float, draws: npt.NDArray[np.float64], confidence: float) -
 
 
 def _groups(marked: Outcomes, label: str) -> list[Correct]:
-    seen = seen_mask(marked.references)
-    groups = [marked.correct[seen], marked.correct[~seen]]
+    is_seen = seen_mask(marked.references)
+    groups = [marked.correct[is_seen], marked.correct[~is_seen]]
     for kind, group in zip(("seen", "unseen"), groups, strict=True):
         if not len(group):
             raise ValueError(f"{label}: expected questions of {kind} entities, got none")
@@ -193,8 +195,8 @@ def split_scores(
 
     Example:
         >>> references = [Reference("a", "Q1", "val_seen"), Reference("b", "Q2", "val_unseen")]
-        >>> found = split_scores(outcomes(references, [Prediction("a", "Q1"), Prediction("b", "Q2")]), resamples=100)
-        >>> found.harmonic.value
+        >>> result = split_scores(outcomes(references, [Prediction("a", "Q1"), Prediction("b", "Q2")]), resamples=100)
+        >>> result.harmonic.value
         100.0
     """
     _check(confidence, resamples)

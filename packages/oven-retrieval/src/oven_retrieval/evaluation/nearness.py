@@ -44,9 +44,9 @@ def near_by_vectors(
     second = (first + rng.integers(1, len(live), pairs)) % len(live)
 
     def cosine(a: int, b: int) -> float:
-        one, other = (vectors.rows(row, row + 1)[0].astype(np.float64) for row in (a, b))
-        length = float(np.linalg.norm(one) * np.linalg.norm(other))
-        return float(one @ other) / length if length else 0.0
+        vector_a, vector_b = (vectors.rows(row, row + 1)[0].astype(np.float64) for row in (a, b))
+        length = float(np.linalg.norm(vector_a) * np.linalg.norm(vector_b))
+        return float(vector_a @ vector_b) / length if length else 0.0
 
     drawn = [cosine(int(live[a]), int(live[b])) for a, b in zip(first, second, strict=True)]
     threshold = float(np.quantile(drawn, 1 - share))

@@ -81,8 +81,8 @@ def official_split(references: Sequence[Reference], predictions: Sequence[Predic
             raise ValueError(f"data_id: {prediction.data_id!r} is predicted and not among the references")
         hits.setdefault(reference.data_split, []).append(int(reference.entity_id == prediction.entity_id))
     accuracy: dict[str, float] = {}
-    for split, found in hits.items():
-        percent = round(sum(found) / len(found) * 100, 2)
+    for split, marks in hits.items():
+        percent = round(sum(marks) / len(marks) * 100, 2)
         if "_seen" in split:
             accuracy["seen"] = percent
         elif "_unseen" in split:

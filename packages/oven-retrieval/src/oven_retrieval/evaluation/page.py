@@ -158,15 +158,15 @@ def _interval(estimate: Sequence[float]) -> str:
 def _headline(result: Mapping[str, Any], title: str) -> str:
     honest = result["honest"]
     if "final" in honest:
-        estimate, what = honest["final"], "harmonic mean of both splits"
+        estimate, measure = honest["final"], "harmonic mean of both splits"
     else:
         name = next(iter(honest))
-        estimate, what = honest[name]["harmonic"], f"harmonic mean of seen and unseen, {_NAMES[name].lower()}"
+        estimate, measure = honest[name]["harmonic"], f"harmonic mean of seen and unseen, {_NAMES[name].lower()}"
     value, low, high = Estimate(*estimate)
     interval = f"{100 * result['confidence']:g} % interval {_percent(low)} to {_percent(high)}"
     return (
         f"<header><h1>{escape(title)}</h1><p class='headline'><strong>{_percent(value)}</strong> % "
-        f"<span>{what}, {interval}</span></p></header>"
+        f"<span>{measure}, {interval}</span></p></header>"
     )
 
 
@@ -177,13 +177,13 @@ def _scores_table(result: Mapping[str, Any]) -> str:
         if name not in honest:
             continue
         split = honest[name]
-        theirs = official.get(name, {})
-        published = "".join(
-            f"<td>{theirs[kind]:.2f}</td>" if kind in theirs else "<td>–</td>" for kind in ("seen", "unseen")
+        published = official.get(name, {})
+        official_cells = "".join(
+            f"<td>{published[kind]:.2f}</td>" if kind in published else "<td>–</td>" for kind in ("seen", "unseen")
         )
         rows.append(
             f"<tr><th scope='row'>{name}</th><td><b>{_interval(split['harmonic'])}</b></td>"
-            f"<td>{_interval(split['seen'])}</td><td>{_interval(split['unseen'])}</td>{published}"
+            f"<td>{_interval(split['seen'])}</td><td>{_interval(split['unseen'])}</td>{official_cells}"
             f"<td>{split['questions']:,}</td><td>{split['missing']:,}</td><td>{split['duplicates']:,}</td></tr>"
         )
     refused = f"<p class='note'>Official numbers: {escape(official['refused'])}</p>" if "refused" in official else ""
@@ -198,13 +198,13 @@ def _scores_table(result: Mapping[str, Any]) -> str:
 
 def _kinds_section(name: str, kinds: list[str]) -> str:
     rows = []
-    for one in kind_shares(kinds):
-        paper = PAPER_KINDS.get(one.kind, "")
+    for kind_share in kind_shares(kinds):
+        paper = PAPER_KINDS.get(kind_share.kind, "")
         rows.append(
-            f"<tr><th scope='row'>{one.kind}<small>{KINDS[one.kind]}</small></th>"
-            f"<td class='meter'><i class='{'good' if one.kind == 'correct' else 'bad'}' "
-            f"style='width:{one.share.value:.2f}%'></i></td>"
-            f"<td>{_interval(one.share)}</td><td>{one.questions:,}</td><td>{paper}</td></tr>"
+            f"<tr><th scope='row'>{kind_share.kind}<small>{KINDS[kind_share.kind]}</small></th>"
+            f"<td class='meter'><i class='{'good' if kind_share.kind == 'correct' else 'bad'}' "
+            f"style='width:{kind_share.share.value:.2f}%'></i></td>"
+            f"<td>{_interval(kind_share.share)}</td><td>{kind_share.questions:,}</td><td>{paper}</td></tr>"
         )
     return (
         f"<section><h2>Kinds of answers: {_NAMES[name].lower()}</h2><div class='scroll'><table class='kinds'><thead>"
@@ -217,11 +217,11 @@ def _kinds_section(name: str, kinds: list[str]) -> str:
 
 def _popularity_section(name: str, marked: Outcomes, kb: KnowledgeBase) -> str:
     rows = kb.rows([reference.entity_id for reference in marked.references])
-    known = rows >= 0
-    popularity = kb.popularity[rows[known]]
-    if not known.any() or not np.any(popularity > 0) or popularity.min() < 0:
+    in_kb = rows >= 0
+    popularity = kb.popularity[rows[in_kb]]
+    if not in_kb.any() or not np.any(popularity > 0) or popularity.min() < 0:
         return ""
-    figure = popularity_figure(accuracy_by_popularity(marked.correct[known], popularity))
+    figure = popularity_figure(accuracy_by_popularity(marked.correct[in_kb], popularity))
     return (
         f"<section><h2>Head and tail: {_NAMES[name].lower()}</h2><figure>{figure}<figcaption>Bars are Wilson's 95 % "
         "intervals.</figcaption></figure></section>"
@@ -269,24 +269,26 @@ def _examples_section(name: str, marked: Outcomes, kinds: list[str], source: Pag
         )
     if not cards:
         return ""
-    sure = bool(np.isfinite(marked.scores).any())
-    how = (
-        "The surest wrong answers of each kind." if sure else "Wrong answers of each kind, drawn by a hash of their id."
+    has_scores = bool(np.isfinite(marked.scores).any())
+    note = (
+        "The surest wrong answers of each kind."
+        if has_scores
+        else "Wrong answers of each kind, drawn by a hash of their id."
     )
     return (
-        f"<section><h2>Wrong answers: {_NAMES[name].lower()}</h2><p class='note'>{how}</p>"
+        f"<section><h2>Wrong answers: {_NAMES[name].lower()}</h2><p class='note'>{note}</p>"
         f"<div class='cards'>{''.join(cards)}</div></section>"
     )
 
 
-def _picture(folder: Path | None, name: str, what: str) -> str:
+def _picture(folder: Path | None, name: str, subject: str) -> str:
     if folder is None:
         return ""
     file = find_picture(folder, name) if name else None
     data = None if file is None else picture_data(file)
     if data is None:
-        return f"<div class='picture none {what}'>{'no picture' if what == 'question' else ''}</div>"
-    return f"<img class='picture {what}' src='{data}' alt='picture of the {what}'>"
+        return f"<div class='picture none {subject}'>{'no picture' if subject == 'question' else ''}</div>"
+    return f"<img class='picture {subject}' src='{data}' alt='picture of the {subject}'>"
 
 
 def _entity(source: PageSource, entity_id: str, text: str) -> str:
@@ -323,11 +325,11 @@ def read_sizes(path: str | Path) -> list[SizePoint]:
         40.0
     """
     try:
-        given = read_json(path)
+        content = read_json(path)
     except json.JSONDecodeError as error:
         raise ValueError(f"{path}:{error.lineno}: expected a JSON list of sizes: {error.msg}") from None
     points = []
-    for number, entry in enumerate(given if isinstance(given, list) else [given]):
+    for number, entry in enumerate(content if isinstance(content, list) else [content]):
         try:
             value, low, high = (float(x) for x in entry["accuracy"])
             points.append(SizePoint(int(entry["size"]), Estimate(value, low, high)))

@@ -20,10 +20,10 @@ def find_picture(folder: Path, name: str) -> Path | None:
     A name that leads out of the folder (`../x`, `/x`) finds nothing.
     """
     inside = folder.resolve()
-    for place in (inside, *sorted(path for path in inside.iterdir() if path.is_dir())):
+    for directory in (inside, *sorted(path for path in inside.iterdir() if path.is_dir())):
         for ending in ENDINGS:
             try:
-                file = (place / f"{name}{ending}").resolve()
+                file = (directory / f"{name}{ending}").resolve()
                 if file.is_relative_to(inside) and file.is_file():
                     return file
             except (OSError, ValueError):  # names that no file system takes

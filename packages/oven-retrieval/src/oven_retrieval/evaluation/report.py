@@ -66,8 +66,8 @@ def read_splits(
         ...     print(error)
         query, entity: expected the files of at least one split, got none
     """
-    given = {"query": query, "entity": entity}
-    splits = {name: _read(files) for name, files in given.items() if files is not None}
+    split_files = {"query": query, "entity": entity}
+    splits = {name: _read(files) for name, files in split_files.items() if files is not None}
     if not splits:
         raise ValueError("query, entity: expected the files of at least one split, got none")
     return splits
@@ -96,8 +96,8 @@ def evaluate_splits(
     try:
         official = {name: official_split(*split)._asdict() for name, split in splits.items()}
         if len(splits) == 2:
-            whole = official_scores(*splits["query"], *splits["entity"])
-            official |= {name: getattr(whole, name) for name in ("query_score", "entity_score", "final_score")}
+            overall = official_scores(*splits["query"], *splits["entity"])
+            official |= {name: getattr(overall, name) for name in ("query_score", "entity_score", "final_score")}
     except ValueError as error:
         official = {"refused": str(error)}
     if len(splits) == 2:

@@ -66,10 +66,10 @@ class MilvusCollection:
         """Create it for vectors of this width, or check that it has them."""
         if self._ask("has_collection"):
             fields = {field["name"]: field for field in self._ask("describe_collection")["fields"]}
-            found = int(fields.get("vector", {}).get("params", {}).get("dim", 0))
-            if found != dim or not {"row", *Record._fields} <= fields.keys():
+            stored_dim = int(fields.get("vector", {}).get("params", {}).get("dim", 0))
+            if stored_dim != dim or not {"row", *Record._fields} <= fields.keys():
                 raise ExportError(
-                    f"{self.name}: is there with vectors of {found} and the fields {sorted(fields)}, "
+                    f"{self.name}: is there with vectors of {stored_dim} and the fields {sorted(fields)}, "
                     f"expected {dim} and {sorted({'vector', *Record._fields})}"
                 )
             self._ask("load_collection")
@@ -90,8 +90,8 @@ class MilvusCollection:
 
     def source(self, row: int) -> str | None:
         """`source` of what is stored under a row."""
-        found = self._ask("query", filter=f"row == {int(row)}", output_fields=["source"])
-        return None if not found else str(found[0]["source"])
+        records = self._ask("query", filter=f"row == {int(row)}", output_fields=["source"])
+        return None if not records else str(records[0]["source"])
 
     def write(self, records: Sequence[Record], vectors: Float32) -> None:
         """Store; texts that are too long for Milvus are cut."""
@@ -110,8 +110,8 @@ class MilvusCollection:
         rows = np.full((len(queries), k), -1, np.int64)
         scores = np.full((len(queries), k), -np.inf, np.float32)
         for number, hits in enumerate(self._ask("search", data=queries.tolist(), limit=k)):
-            for place, hit in enumerate(hits):
-                rows[number, place], scores[number, place] = int(hit["row"]), float(hit["distance"])
+            for rank, hit in enumerate(hits):
+                rows[number, rank], scores[number, rank] = int(hit["row"]), float(hit["distance"])
         return Neighbours(rows, scores)
 
     def close(self) -> None:

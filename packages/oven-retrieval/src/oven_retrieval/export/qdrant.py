@@ -52,10 +52,16 @@ class QdrantCollection:
                 self.name, vectors_config=self._models.VectorParams(size=dim, distance=self._models.Distance.DOT)
             )
             return
-        found = self._client.get_collection(self.name).config.params.vectors
+        vector_params = self._client.get_collection(self.name).config.params.vectors
         dot = self._models.Distance.DOT
-        if not isinstance(found, self._models.VectorParams) or found.size != dim or found.distance != dot:
-            raise ExportError(f"{self.name}: is there with {found}, expected vectors of {dim} under inner product")
+        if (
+            not isinstance(vector_params, self._models.VectorParams)
+            or vector_params.size != dim
+            or vector_params.distance != dot
+        ):
+            raise ExportError(
+                f"{self.name}: is there with {vector_params}, expected vectors of {dim} under inner product"
+            )
 
     def count(self) -> int:
         """How many vectors it holds."""
@@ -63,8 +69,8 @@ class QdrantCollection:
 
     def source(self, row: int) -> str | None:
         """`source` of what is stored under a row."""
-        found = self._client.retrieve(self.name, [row], with_payload=True)
-        return None if not found else str((found[0].payload or {}).get("source"))
+        points = self._client.retrieve(self.name, [row], with_payload=True)
+        return None if not points else str((points[0].payload or {}).get("source"))
 
     def write(self, records: Sequence[Record], vectors: Float32) -> None:
         """Store; the payload is the record."""
@@ -88,8 +94,8 @@ class QdrantCollection:
         rows = np.full((len(queries), k), -1, np.int64)
         scores = np.full((len(queries), k), -np.inf, np.float32)
         for number, response in enumerate(self._client.query_batch_points(self.name, requests=requests)):
-            for place, point in enumerate(response.points):
-                rows[number, place], scores[number, place] = int(point.id), point.score
+            for rank, point in enumerate(response.points):
+                rows[number, rank], scores[number, rank] = int(point.id), point.score
         return Neighbours(rows, scores)
 
     def close(self) -> None:

@@ -132,17 +132,17 @@ def _write_all(
 ) -> Exported:
     source = f"{kb.hash[:16]} {vectors.hash[:16]}"
     collection.prepare(vectors.dim)
-    there = collection.count()
-    if there:
-        found = collection.source(int(live[0]))
-        if found != source:
+    stored = collection.count()
+    if stored:
+        stored_source = collection.source(int(live[0]))
+        if stored_source != source:
             raise ExportError(
-                f"{collection.name}: holds {there:,} vectors of {found or 'something else'}, expected of {source} "
-                "(knowledge base and vectors); export into another collection"
+                f"{collection.name}: holds {stored:,} vectors of {stored_source or 'something else'}, expected of "
+                f"{source} (knowledge base and vectors); export into another collection"
             )
-        if there > len(live):
-            raise ExportError(f"{collection.name}: holds {there:,} vectors, expected at most {len(live):,}")
-    done = there - there % batch if there < len(live) else there
+        if stored > len(live):
+            raise ExportError(f"{collection.name}: holds {stored:,} vectors, expected at most {len(live):,}")
+    done = stored - stored % batch if stored < len(live) else stored
     written = 0
     while done < len(live):
         rows = live[done : done + batch]
@@ -196,10 +196,10 @@ def check_export(
     live = kb.live_rows()
     k = min(k, len(live))
     chosen = np.sort(np.random.default_rng(seed).choice(live, min(queries, len(live)), replace=False))
-    asked = np.asarray(vectors.array[chosen], dtype=np.float32)
-    found = collection.search(asked, k)
+    query_vectors = np.asarray(vectors.array[chosen], dtype=np.float32)
+    neighbours = collection.search(query_vectors, k)
     # Removed rows may be among the nearest of all rows: as many more are asked for, then left out.
-    exact = exact_search(asked, vectors, k + len(vectors) - len(live))
+    exact = exact_search(query_vectors, vectors, k + len(vectors) - len(live))
     removed = kb.removed
-    kept = np.stack([rows[~removed[rows]][:k] for rows in exact.rows])
-    return recall_at(found.rows, kept, k)
+    exact_rows = np.stack([rows[~removed[rows]][:k] for rows in exact.rows])
+    return recall_at(neighbours.rows, exact_rows, k)

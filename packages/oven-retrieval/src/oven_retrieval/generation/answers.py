@@ -53,19 +53,19 @@ def read_asked(path: str | Path, images: str | Path | None = None) -> list[Asked
         [Asked(data_id='d1', question='what is this?', image=None)]
     """
     if images is not None:
-        found, _ = read_questions(path, ImageFolder(images), answered=False)
-        return [Asked(one.data_id, one.text, one.image) for one in found]
-    asked: dict[str, Asked] = {}
+        questions, _ = read_questions(path, ImageFolder(images), answered=False)
+        return [Asked(question.data_id, question.text, question.image) for question in questions]
+    by_id: dict[str, Asked] = {}
     for line, record in json_objects(path):
         for field in ("data_id", "question"):
             if not isinstance(record.get(field), str) or not record[field].strip():
                 raise EntityFileError(path, line, f"{field}: expected a text, got {record.get(field)!r:.80}")
-        if record["data_id"] in asked:
+        if record["data_id"] in by_id:
             raise EntityFileError(path, line, f"data_id: {record['data_id']!r} occurs twice")
-        asked[record["data_id"]] = Asked(record["data_id"], record["question"])
-    if not asked:
+        by_id[record["data_id"]] = Asked(record["data_id"], record["question"])
+    if not by_id:
         raise EntityFileError(path, 1, "data_id: expected at least one question, got none")
-    return list(asked.values())
+    return list(by_id.values())
 
 
 def load_generator(
@@ -183,11 +183,11 @@ def write_answers(
     Example:
         >>> import tempfile, numpy as np
         >>> from types import SimpleNamespace
-        >>> found = Generated(np.array([[0]]), np.array([[-0.5]]), [["Duck"]])
+        >>> generated = Generated(np.array([[0]]), np.array([[-0.5]]), [["Duck"]])
         >>> linker = SimpleNamespace(kb=SimpleNamespace(ids=["Q1"], hash="k"))
         >>> model = SimpleNamespace(named_parameters=list)
         >>> options = {"batch": 1, "processor": None, "linker": linker, "aliases": False, "lead": "", "model": model}
-        >>> generator = SimpleNamespace(**options, constrained=lambda *given, beams: found)
+        >>> generator = SimpleNamespace(**options, constrained=lambda *arguments, beams: generated)
         >>> file = Path(tempfile.mkdtemp()) / "answers.jsonl"
         >>> write_answers(generator, [Asked("d1", "what?")], file), json.loads(file.read_text())["pred_entity_id"]
         (1, 'Q1')
@@ -212,9 +212,9 @@ def write_answers(
     else:
         replace_file(settings_file, json.dumps(settings, indent=1))
     with partial.open("a", encoding="utf-8") as file:
-        rest = iter(asked[done:])
+        remaining = iter(asked[done:])
         count = done
-        while block := list(islice(rest, generator.batch)):
+        while block := list(islice(remaining, generator.batch)):
             for question, record in zip(block, _records(generator, block, constrained, beams, template), strict=True):
                 file.write(json.dumps({"data_id": question.data_id, **record}, ensure_ascii=False) + "\n")
             file.flush()
@@ -252,17 +252,17 @@ def _check_settings(file: Path, partial: Path, settings: dict[str, Any]) -> None
         )
 
 
-def _resume(partial: Path, asked: Sequence[Asked]) -> int:
+def _resume(partial: Path, questions: Sequence[Asked]) -> int:
     """How many questions an earlier call has answered; a line that a kill has cut is taken off."""
     if not partial.is_file():
         return 0
     text = partial.read_bytes()
-    whole = text[: text.rfind(b"\n") + 1]
-    if len(whole) < len(text):
+    complete_lines = text[: text.rfind(b"\n") + 1]
+    if len(complete_lines) < len(text):
         with partial.open("r+b") as file:
-            file.truncate(len(whole))
+            file.truncate(len(complete_lines))
     ids = [record.get("data_id") for _, record in json_objects(partial)]
-    if ids != [question.data_id for question in asked[: len(ids)]]:
+    if ids != [question.data_id for question in questions[: len(ids)]]:
         raise ValueError(f"{partial}: holds answers to other questions; remove it to start anew")
     return len(ids)
 
@@ -276,11 +276,11 @@ def _records(
     questions = [question.question for question in block]
     prompts = make_prompts(generator.processor, questions, images=bool(files), template=template)
     images = [_open(file) for file in files] if files else None
-    found: Generated
+    generated: Generated
     if constrained:
-        found = generator.constrained(prompts, images, beams=beams)
+        generated = generator.constrained(prompts, images, beams=beams)
     else:
-        found = generator.free(prompts, images, beams=beams)
+        generated = generator.free(prompts, images, beams=beams)
     ids = generator.linker.kb.ids
     return [
         {
@@ -288,7 +288,9 @@ def _records(
             "score": round(float(score), 5) if row >= 0 else None,
             "text": texts[0] if texts else "",
         }
-        for row, score, texts in zip(found.rows[:, 0].tolist(), found.scores[:, 0], found.texts, strict=True)
+        for row, score, texts in zip(
+            generated.rows[:, 0].tolist(), generated.scores[:, 0], generated.texts, strict=True
+        )
     ]
 
 

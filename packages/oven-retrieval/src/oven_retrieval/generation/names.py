@@ -27,8 +27,8 @@ class Generated(NamedTuple):
     `texts` [q] lists of what was written for each row.
 
     Example:
-        >>> found = Generated(np.array([[3]]), np.array([[-0.5]]), [["Wood duck"]])
-        >>> round(float(np.exp(found.scores[0, 0])), 2)
+        >>> generated = Generated(np.array([[3]]), np.array([[-0.5]]), [["Wood duck"]])
+        >>> round(float(np.exp(generated.scores[0, 0])), 2)
         0.61
     """
 
@@ -145,12 +145,12 @@ class NameGenerator:
             count = len(written) // beams
             for i in range(count):
                 question = first + i
-                for tokens, score in sorted(written[i * beams : (i + 1) * beams], key=lambda one: -one[1]):
+                for tokens, score in sorted(written[i * beams : (i + 1) * beams], key=lambda sequence: -sequence[1]):
                     text = self.tokenizer.decode(list(tokens), skip_special_tokens=True).strip()
                     for row in self._entities(tokens):
-                        place = len(texts[question])
-                        if place < k and row not in rows[question, :place]:
-                            rows[question, place], scores[question, place] = row, score
+                        rank = len(texts[question])
+                        if rank < k and row not in rows[question, :rank]:
+                            rows[question, rank], scores[question, rank] = row, score
                             texts[question].append(text)
             if progress is not None:
                 progress("questions", first + count, len(prompts))
@@ -182,15 +182,15 @@ class NameGenerator:
             Entities in the linker's order; all of one question have the text's score.
         """
         self._check(prompts, images)
-        texts, sure = [], []
+        texts, sequence_scores = [], []
         for first, inputs in self._batches(prompts, images):
             for tokens, score in self._generate(inputs, num_beams=beams, max_new_tokens=max_new_tokens):
                 texts.append(self.tokenizer.decode(list(tokens), skip_special_tokens=True).strip())
-                sure.append(score)
+                sequence_scores.append(score)
             if progress is not None:
                 progress("questions", min(first + self.batch, len(prompts)), len(prompts))
         links = self.linker.link(texts, k, exact_first=exact_first)
-        scores = np.where(links.rows >= 0, np.array(sure, dtype=np.float64).reshape(-1, 1), np.nan)
+        scores = np.where(links.rows >= 0, np.array(sequence_scores, dtype=np.float64).reshape(-1, 1), np.nan)
         return Generated(links.rows, scores, [[text] * k for text in texts])
 
     def trie(self) -> NameTrie:
@@ -265,11 +265,11 @@ class NameGenerator:
                 eos_token_id=self._end,
                 pad_token_id=self.tokenizer.pad_token_id,
             )
-            each = self.model.compute_transition_scores(
+            token_scores = self.model.compute_transition_scores(
                 written.sequences, written.logits, getattr(written, "beam_indices", None), normalize_logits=True
             )
         result = []
-        for sequence, scores in zip(written.sequences.tolist(), each.double().tolist(), strict=True):
+        for sequence, scores in zip(written.sequences.tolist(), token_scores.double().tolist(), strict=True):
             new = sequence[len(sequence) - len(scores) :]
             stop = new.index(self._end) if self._end in new else len(new)
             result.append((tuple(new[:stop]), float(np.sum(scores[: stop + 1]))))

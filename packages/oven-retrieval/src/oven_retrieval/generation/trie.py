@@ -81,19 +81,19 @@ class NameTrie:
         begin = self._range(sequence)[0]
         return sorted(self._order[begin:low].tolist())
 
-    def _length(self, place: int) -> int:
-        return int(self._stop[place] - self._start[place])
+    def _length(self, position: int) -> int:
+        return int(self._stop[position] - self._start[position])
 
-    def _token(self, place: int, depth: int) -> int:
+    def _token(self, position: int, depth: int) -> int:
         """Token of a name at a depth; -1 where the name is over, which sorts first."""
-        at = int(self._start[place]) + depth
-        return int(self._tokens[at]) if at < self._stop[place] else -1
+        at = int(self._start[position]) + depth
+        return int(self._tokens[at]) if at < self._stop[position] else -1
 
     def _bisect(self, low: int, high: int, depth: int, token: int, after: bool) -> int:
         while low < high:
             middle = (low + high) // 2
-            found = self._token(middle, depth)
-            if found < token or (after and found == token):
+            middle_token = self._token(middle, depth)
+            if middle_token < token or (after and middle_token == token):
                 low = middle + 1
             else:
                 high = middle
@@ -106,12 +106,12 @@ class NameTrie:
         return low, high
 
     def _next(self, low: int, high: int, depth: int) -> list[int]:
-        found = []
+        tokens = []
         while low < high:
             token = self._token(low, depth)
-            found.append(self.end if token < 0 else token)
+            tokens.append(self.end if token < 0 else token)
             low = self._bisect(low, high, depth, token, True)
-        return found
+        return tokens
 
 
 def allowed_tokens_fn(trie: NameTrie, prompt_length: int | None = None) -> Callable[[int, HasTolist], list[int]]:

@@ -67,8 +67,8 @@ class ExactTable(NamedTuple):
     Example:
         >>> places = NamePlaces(np.array([0, 1, 2]), np.zeros(3, bool), np.array([False, True, False]))
         >>> table = build_exact(["Ball", "BALL", "Sphere"], places, popularity=np.zeros(3))
-        >>> found = table.find(["ball", "BALL", "cube"])
-        >>> found.query.tolist(), found.row.tolist(), found.step.tolist()
+        >>> matches = table.find(["ball", "BALL", "cube"])
+        >>> matches.query.tolist(), matches.row.tolist(), matches.step.tolist()
         ([0, 0, 1, 1], [0, 1, 1, 0], [2, 2, 0, 2])
     """
 
@@ -150,10 +150,10 @@ class ExactTable(NamedTuple):
 
 
 def is_wanted(
-    language: UInt32[np.ndarray, " n"] | None, at: Int64[np.ndarray, " m"], wanted: UInt32[np.ndarray, " w"]
+    language: UInt32[np.ndarray, " n"] | None, at: Int64[np.ndarray, " m"], keys: UInt32[np.ndarray, " w"]
 ) -> Bool[np.ndarray, " m"]:
-    """Whether the names in some places belong to one of the wanted languages."""
-    return np.zeros(len(at), np.bool_) if language is None else np.isin(language[at], wanted)
+    """Whether the names in some places belong to languages with one of these `language_key`s."""
+    return np.zeros(len(at), np.bool_) if language is None else np.isin(language[at], keys)
 
 
 def build_exact(

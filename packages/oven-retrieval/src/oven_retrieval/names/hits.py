@@ -124,14 +124,14 @@ def best_entities(
         ([6, 5], [3.0, 3.0])
     """
     if len(scores) > 4 * k:
-        for taken in (4 * k, 64 * k):
-            if taken < len(scores):
-                floor = np.partition(scores, len(scores) - taken)[len(scores) - taken]
+        for count in (4 * k, 64 * k):
+            if count < len(scores):
+                floor = np.partition(scores, len(scores) - count)[len(scores) - count]
                 near = np.flatnonzero(scores >= floor)
                 if len(np.unique(owners[near])) >= k:
                     scores, owners, preference = scores[near], owners[near], preference[near]
                     break
     order = np.lexsort((preference, -scores))
     _, first = np.unique(owners[order], return_index=True)
-    kept = order[np.sort(first)[:k]]
-    return owners[kept], scores[kept]
+    best = order[np.sort(first)[:k]]
+    return owners[best], scores[best]

@@ -155,8 +155,8 @@ def merge_statistics(parts: Sequence[Statistics]) -> Statistics:
     """The statistics of all names, from those of shards that share no name.
 
     Example:
-        >>> one = Statistics.of(count_tokens([["wood"]]))
-        >>> merge_statistics([one, one]).documents
+        >>> statistics = Statistics.of(count_tokens([["wood"]]))
+        >>> merge_statistics([statistics, statistics]).documents
         2
     """
     hashes = np.concatenate([part.token_hash for part in parts])
@@ -229,17 +229,17 @@ def score_occurrences(
     if not k1 >= 0 or not 0 <= b <= 1:
         raise ValueError(f"k1, b: expected k1 >= 0 and 0 <= b <= 1, got {k1!r}, {b!r}")
     count = len(names.length)
-    for label, given in (("owners", owners), ("preference", preference)):
-        if given is not None and len(given) != count:
-            raise ValueError(f"{label}: expected {count} values, one per name, got {len(given)}")
-    whole = statistics if statistics is not None else Statistics.of(names)
-    idf = okapi_idf(whole.document_frequency, whole.documents, epsilon)
+    for label, values in (("owners", owners), ("preference", preference)):
+        if values is not None and len(values) != count:
+            raise ValueError(f"{label}: expected {count} values, one per name, got {len(values)}")
+    totals = statistics if statistics is not None else Statistics.of(names)
+    idf = okapi_idf(totals.document_frequency, totals.documents, epsilon)
     if statistics is not None:
-        at = np.minimum(np.searchsorted(whole.token_hash, names.token_hash), max(len(whole.token_hash) - 1, 0))
-        if len(names.token_hash) and not np.array_equal(whole.token_hash[at], names.token_hash):
+        at = np.minimum(np.searchsorted(totals.token_hash, names.token_hash), max(len(totals.token_hash) - 1, 0))
+        if len(names.token_hash) and not np.array_equal(totals.token_hash[at], names.token_hash):
             raise ValueError("statistics: expected every token of the names in them; some are not")
         idf = idf[at]
-    mean_length = whole.length / whole.documents if whole.length else 1.0
+    mean_length = totals.length / totals.documents if totals.length else 1.0
     full_length = names.full_length()
     make: Scratch = scratch or (lambda _name, dtype, length: np.empty(length, dtype))
     if len(names.token) + count > np.iinfo(np.int32).max:
@@ -260,8 +260,8 @@ def score_occurrences(
         token = names.token[pairs]
         impact[pairs] = idf[token] * tf * (k1 + 1) / (tf + norm)
         records[heads[part]] = pack(np.arange(first, part.stop, dtype=np.int32), length)
-        place = np.arange(pairs.start, pairs.stop) + np.repeat(np.arange(first, part.stop), length) + 1
-        records[place] = pack(token, impact[pairs])
+        record_index = np.arange(pairs.start, pairs.stop) + np.repeat(np.arange(first, part.stop), length) + 1
+        records[record_index] = pack(token, impact[pairs])
     start = np.concatenate([[0], np.cumsum(names.document_frequency())]).astype(np.int64)
     post_record, post_impact, bound = _postings(names, impact, heads, start, make)
     rows = np.arange(count, dtype=np.int32)
@@ -294,9 +294,9 @@ def _postings(
         high = max(low + 1, int(np.searchsorted(start, most, side="right")) - 1)
         chosen = np.flatnonzero((names.token >= low) & (names.token < high))
         chosen = chosen[np.argsort(_falling_within_token(names.token[chosen], impact[chosen]), kind="stable")]
-        here = slice(int(start[low]), int(start[high]))
+        block = slice(int(start[low]), int(start[high]))
         name = name_of_pair[chosen]
-        post_record[here], post_impact[here] = heads[name], impact[chosen]
+        post_record[block], post_impact[block] = heads[name], impact[chosen]
         bound[low:high] = _bounds(impact[chosen], names.length[name], start[low : high + 1] - start[low])
         low = high
     return post_record, post_impact, bound

@@ -74,14 +74,14 @@ def singulars(word: str, exceptions: Exceptions | None = None) -> list[str]:
         >>> singulars("corpora", {"corpora": ("corpus",)})
         ['corpus', 'corporum', 'corporon']
     """
-    found = list((exceptions or {}).get(word, ()))
+    candidates = list((exceptions or {}).get(word, ()))
     if word not in _UNCHANGED and len(word) > 2:
         for ending, instead in _SUFFIXES:
             if word.endswith(ending):
                 stem = word[: -len(ending)]
-                found += [stem + new for new in instead if len(stem + new) > 1 and stem + new != word]
+                candidates += [stem + new for new in instead if len(stem + new) > 1 and stem + new != word]
                 break
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(candidates))
 
 
 def read_exceptions(folder: str | Path) -> dict[str, tuple[str, ...]]:
@@ -99,13 +99,13 @@ def read_exceptions(folder: str | Path) -> dict[str, tuple[str, ...]]:
         {'corpora': ('corpus',)}
     """
     file = Path(folder) / "noun.exc"
-    found: dict[str, tuple[str, ...]] = {}
+    exceptions: dict[str, tuple[str, ...]] = {}
     for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
         plural, *singular = line.replace("_", " ").split(" ") if "_" not in line else line.split()
         if not singular:
             raise ValueError(f"{file}:{number}: expected a plural and its singulars, got {line!r:.60}")
-        found[plural.replace("_", " ")] = tuple(word.replace("_", " ") for word in singular)
-    return found
+        exceptions[plural.replace("_", " ")] = tuple(word.replace("_", " ") for word in singular)
+    return exceptions
 
 
 def without_diacritics(text: str) -> str:
@@ -143,18 +143,18 @@ def forms(folded: str, exceptions: Exceptions | None = None) -> dict[str, int]:
         and (not exceptions or folded.rpartition(" ")[2] not in exceptions)
     ):
         return {}
-    found = {folded: 0}
+    changes_of = {folded: 0}
     for pattern, instead in ((_ARTICLE, ""), (_POSSESSIVE, ""), (_HYPHEN, " ")):
-        for text, changes in list(found.items()):
-            found.setdefault(pattern.sub(instead, text), changes + 1)
-    for text, changes in list(found.items()):
+        for text, changes in list(changes_of.items()):
+            changes_of.setdefault(pattern.sub(instead, text), changes + 1)
+    for text, changes in list(changes_of.items()):
         for singular in _of_head(text, exceptions):
-            found.setdefault(singular, changes + 1)
+            changes_of.setdefault(singular, changes + 1)
     if not folded.isascii():
-        for text, changes in list(found.items()):
-            found.setdefault(without_diacritics(text), changes + 1 + DIACRITICS)
-    del found[folded]
-    return {text: changes for text, changes in found.items() if text.strip()}
+        for text, changes in list(changes_of.items()):
+            changes_of.setdefault(without_diacritics(text), changes + 1 + DIACRITICS)
+    del changes_of[folded]
+    return {text: changes for text, changes in changes_of.items() if text.strip()}
 
 
 def _of_head(text: str, exceptions: Exceptions | None) -> Iterator[str]:
@@ -163,6 +163,6 @@ def _of_head(text: str, exceptions: Exceptions | None) -> Iterator[str]:
     start = max(text.rfind(" ", 0, end), text.rfind("-", 0, end)) + 1
     if _APOSTROPHE.search(text, start, end):
         return
-    for whole in dict.fromkeys((text[start:end], text[:end])):
-        for singular in singulars(whole, exceptions) if whole == text[start:end] else (exceptions or {}).get(whole, ()):
-            yield text[: end - len(whole)] + singular + text[end:]
+    for head in dict.fromkeys((text[start:end], text[:end])):
+        for singular in singulars(head, exceptions) if head == text[start:end] else (exceptions or {}).get(head, ()):
+            yield text[: end - len(head)] + singular + text[end:]

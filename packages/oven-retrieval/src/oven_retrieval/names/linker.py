@@ -57,7 +57,7 @@ class Links(NamedTuple):
     scores: Float64[np.ndarray, "q k"]
 
 
-class _Wanted(NamedTuple):
+class _Scope(NamedTuple):
     """Which names count, `keys` of their languages and `names` of the engine, None for all; which steps are taken."""
 
     keys: UInt32[np.ndarray, " w"] | None = None
@@ -66,7 +66,7 @@ class _Wanted(NamedTuple):
     guesses: bool = True
 
 
-_EVERY_NAME = _Wanted()
+_EVERY_NAME = _Scope()
 
 
 class NameLinker:
@@ -117,9 +117,9 @@ class NameLinker:
         name_language: UInt32[np.ndarray, " n"] | None = None,
     ) -> None:
         self._name_language = name_language
-        self._asked_languages: (
-            tuple[tuple[str, ...], tuple[UInt32[np.ndarray, " w"], Bool[np.ndarray, " n"]]] | None
-        ) = None
+        self._last_languages: tuple[tuple[str, ...], tuple[UInt32[np.ndarray, " w"], Bool[np.ndarray, " n"]]] | None = (
+            None
+        )
         self.kb, self.exact, self.engine, self.tokenizer, self.ngrams = kb, exact, engine, tokenizer, ngrams
         self.typos = False
         self.inflections = inflections
@@ -169,57 +169,57 @@ class NameLinker:
             raise ValueError("typos: this name index has no n-grams to find them by; build it with ngrams=True")
         if isinstance(names, str):
             raise TypeError(f"names: expected a list of texts, got one text {names[:40]!r}")
-        wanted = _EVERY_NAME
+        scope = _EVERY_NAME
         if languages is not None or not exact_first or not guesses:
-            wanted = _Wanted(*self._wanted(languages), exact_first, guesses)
+            scope = _Scope(*self._names_in(languages), exact_first, guesses)
         check_k(k)
         if len(names) == 1:
-            return self._link_one(names[0], k, wanted)
+            return self._link_one(names[0], k, scope)
         if len(names) <= _ONE_BY_ONE:
-            parts = [self._link_one(name, k, wanted) for name in names] or [_no_links(0, k)]
+            parts = [self._link_one(name, k, scope) for name in names] or [_no_links(0, k)]
         else:
-            parts = [self._link_block(names[i : i + _BLOCK], k, wanted) for i in range(0, len(names), _BLOCK)]
+            parts = [self._link_block(names[i : i + _BLOCK], k, scope) for i in range(0, len(names), _BLOCK)]
         return Links(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
     def candidates(self, name: str) -> Int64[np.ndarray, " c"]:
         """Rows of all entities that have this name or alias, exact or folded, in the order of the class."""
         return self.exact.find([name]).row
 
-    def _wanted(self, languages: Sequence[str] | None) -> tuple[Keys, Bool[np.ndarray, " n"] | None]:
+    def _names_in(self, languages: Sequence[str] | None) -> tuple[Keys, Bool[np.ndarray, " n"] | None]:
         """Keys of the languages that count and which names of the engine do; what was asked for last is kept."""
         if languages is None:
             return None, None
         tags = tuple(languages)
-        if self._asked_languages is None or self._asked_languages[0] != tags:
+        if self._last_languages is None or self._last_languages[0] != tags:
             keys = wanted_languages(self.kb, languages)
             assert keys is not None
             allowed = np.isin(np.zeros(0, np.uint32) if self._name_language is None else self._name_language, keys)
-            self._asked_languages = tags, (keys, allowed)
-        return self._asked_languages[1]
+            self._last_languages = tags, (keys, allowed)
+        return self._last_languages[1]
 
-    def _link_one(self, name: str, k: int, wanted: _Wanted) -> Links:
+    def _link_one(self, name: str, k: int, scope: _Scope) -> Links:
         """What `_link_block` answers, in less time: most names need one look or one search."""
         answers: dict[int, tuple[int, float]] = {}
         """Step and score of each row."""
-        if wanted.exact_first:
+        if scope.exact_first:
             folded = fold(name)
             keys = hash64((folded,))
             first, last, has_form = one_name().look_up(self.exact.key, self._form_keys, keys)
             if first < last:
-                for row, step in self.exact.between(first, last, name, folded, wanted.keys):
+                for row, step in self.exact.between(first, last, name, folded, scope.keys):
                     answers[row] = step, np.nan
             if len(answers) < k:
                 if has_form or self.typos or (self.inflections is not None and self.inflections.has_form_of(folded)):
-                    return self._link_block([name], k, wanted)
-                if self._is_simple and k == 1 and wanted.guesses and wanted.keys is None and folded.isascii():
+                    return self._link_block([name], k, scope)
+                if self._is_simple and k == 1 and scope.guesses and scope.keys is None and folded.isascii():
                     links = self._guess_one(name, folded)
                     if links is not None:
                         return links
-        if len(answers) < k and wanted.guesses:
-            hits = self.engine.search((self.tokenize(name),), k, wanted.names)
-            if wanted.exact_first and self._asks_ngrams(name, hits, 0):
+        if len(answers) < k and scope.guesses:
+            hits = self.engine.search((self.tokenize(name),), k, scope.names)
+            if scope.exact_first and self._asks_ngrams(name, hits, 0):
                 assert self.ngrams is not None
-                _add(answers, _NGRAMS, *self.ngrams.entities([name], k, wanted.keys))
+                _add(answers, _NGRAMS, *self.ngrams.entities([name], k, scope.keys))
             elif not answers and hits.rows[0, k - 1] >= 0:
                 return Links(hits.rows, np.array([[_BM25] * k]), hits.scores)
             _add(answers, _BM25, hits.rows, hits.scores)
@@ -248,12 +248,12 @@ class NameLinker:
         numbers = np.array([[row], [step]])
         return Links(numbers[:1], numbers[1:], np.array([[score if step >= 0 else np.nan]]))
 
-    def _link_block(self, names: Sequence[str], k: int, wanted: _Wanted) -> Links:
+    def _link_block(self, names: Sequence[str], k: int, scope: _Scope) -> Links:
         links = _no_links(len(names), k)
-        if wanted.exact_first:
+        if scope.exact_first:
             folded = [fold(name) for name in names]
             keys = hash64(folded)
-            exact = self.exact.find(names, wanted.keys, keys)
+            exact = self.exact.find(names, scope.keys, keys)
             rank = np.arange(len(exact.query)) - np.searchsorted(exact.query, exact.query)
             first = rank < k
             links.rows[exact.query[first], rank[first]] = exact.row[first]
@@ -262,20 +262,20 @@ class NameLinker:
             if self.inflections is not None and len(open_):
                 without = open_.tolist()
                 loose = self.inflections.find(
-                    [names[i] for i in without], wanted.keys, ([folded[i] for i in without], keys[open_])
+                    [names[i] for i in without], scope.keys, ([folded[i] for i in without], keys[open_])
                 )
                 rows, steps = _beside(loose.query, loose.row, loose.alias + _INFLECTED, len(open_))
                 _append(links, open_, rows, np.full(rows.shape, np.nan), steps)
-            if self.typos and wanted.guesses:
+            if self.typos and scope.guesses:
                 open_ = _open(links)
-                _append(links, open_, *self._typos([names[i] for i in open_.tolist()], k, wanted.keys))
+                _append(links, open_, *self._typos([names[i] for i in open_.tolist()], k, scope.keys))
         open_ = _open(links)
-        if len(open_) and wanted.guesses:
-            hits = self.engine.search([self.tokenize(names[i]) for i in open_.tolist()], k, wanted.names)
-            if wanted.exact_first and self.ngrams is not None:
-                weak = [place for place, i in enumerate(open_.tolist()) if self._asks_ngrams(names[i], hits, place)]
+        if len(open_) and scope.guesses:
+            hits = self.engine.search([self.tokenize(names[i]) for i in open_.tolist()], k, scope.names)
+            if scope.exact_first and self.ngrams is not None:
+                weak = [number for number, i in enumerate(open_.tolist()) if self._asks_ngrams(names[i], hits, number)]
                 weak_queries = open_[weak]
-                rows, scores = self.ngrams.entities([names[i] for i in weak_queries.tolist()], k, wanted.keys)
+                rows, scores = self.ngrams.entities([names[i] for i in weak_queries.tolist()], k, scope.keys)
                 _append(links, weak_queries, rows, scores, np.full(rows.shape, _NGRAMS))
             _append(links, open_, hits.rows, hits.scores, np.full(hits.rows.shape, _BM25))
         return links

@@ -138,36 +138,36 @@ class Inflections:
         cost, of = np.array(changes, np.int64), np.array(query, np.int64)
         exact, loose = self._exact, self._loose
         # The text itself has been looked for among the names as they are.
-        first = _Found.of(exact.key, keys, np.flatnonzero(cost > 0))
-        second = _Found.of(loose.key, keys, np.arange(len(keys)))
+        first = _Matches.of(exact.key, keys, np.flatnonzero(cost > 0))
+        second = _Matches.of(loose.key, keys, np.arange(len(keys)))
         if wanted is not None:
             first, second = (
-                _Found(*(column[is_wanted(table.language, found.at, wanted)] for column in found))
-                for found, table in ((first, exact), (second, loose))
+                _Matches(*(column[is_wanted(table.language, matches.at, wanted)] for column in matches))
+                for matches, table in ((first, exact), (second, loose))
             )
         more = np.concatenate([np.zeros(len(first.at), np.int64), loose.changes[second.at].astype(np.int64)])
-        asked = np.concatenate([first.asked, second.asked])
-        total = cost[asked] + more
+        key_index = np.concatenate([first.key_index, second.key_index])
+        total = cost[key_index] + more
         row = np.concatenate([exact.row[first.at], loose.row[second.at]]).astype(np.int64)
         alias = np.concatenate([exact.alias[first.at], loose.alias[second.at]])
         shouted = np.concatenate([exact.shouted[first.at], loose.shouted[second.at]])
-        order = np.lexsort((row, -self._popularity[row], shouted, total, alias, of[asked]))
+        order = np.lexsort((row, -self._popularity[row], shouted, total, alias, of[key_index]))
         if not self.diacritics:
             order = order[total[order] < DIACRITICS]
-        found_query, row, alias = of[asked][order], row[order], alias[order]
-        _, once = np.unique(found_query * (int(row.max(initial=0)) + 1) + row, return_index=True)
+        match_query, row, alias = of[key_index][order], row[order], alias[order]
+        _, once = np.unique(match_query * (int(row.max(initial=0)) + 1) + row, return_index=True)
         once.sort()
-        return LooseMatches(found_query[once], row[once], alias[once])
+        return LooseMatches(match_query[once], row[once], alias[once])
 
 
-class _Found(NamedTuple):
+class _Matches(NamedTuple):
     """Places of a sorted table that hold some of the keys."""
 
-    asked: npt.NDArray[np.int64]
+    key_index: npt.NDArray[np.int64]
     at: npt.NDArray[np.int64]
 
     @classmethod
-    def of(cls, table: npt.NDArray[np.uint64], keys: npt.NDArray[np.uint64], chosen: npt.NDArray[np.int64]) -> _Found:
+    def of(cls, table: npt.NDArray[np.uint64], keys: npt.NDArray[np.uint64], chosen: npt.NDArray[np.int64]) -> _Matches:
         first = table.searchsorted(keys[chosen])
         held = np.flatnonzero(first < len(table))
         held = held[table[first[held]] == keys[chosen[held]]]

@@ -158,12 +158,12 @@ def keep(all_names: Occurrences, names: Bool[np.ndarray, " N"]) -> Occurrences:
     held = np.zeros(len(all_names.token_hash), dtype=np.bool_)
     held[token] = True
     number = np.cumsum(held, dtype=np.int32) - np.int32(1)
-    place = np.cumsum(pairs) - 1
+    pair_index = np.cumsum(pairs) - 1
     repeated = pairs[all_names.repeated]
     return Occurrences(
         all_names.token_hash[held],
         number[token],
         all_names.length[names],
-        place[all_names.repeated[repeated]],
+        pair_index[all_names.repeated[repeated]],
         all_names.times[repeated],
     )

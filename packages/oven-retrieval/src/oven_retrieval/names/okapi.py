@@ -49,12 +49,12 @@ class RankBm25:
         """The k best entities for each query, given as tokens; only names that are `allowed`, or all."""
         hits = no_hits(len(queries), check_k(k))
         for i, query in enumerate(queries):
-            known = {token for token in query if token in self._bm25.idf}
-            hits.unknown[i] = sum(token not in known for token in query)
+            known_tokens = {token for token in query if token in self._bm25.idf}
+            hits.unknown[i] = sum(token not in known_tokens for token in query)
             sharing = [
                 n
                 for n, frequencies in enumerate(self._bm25.doc_freqs)
-                if not known.isdisjoint(frequencies) and (allowed is None or allowed[n])
+                if not known_tokens.isdisjoint(frequencies) and (allowed is None or allowed[n])
             ]
             if not sharing:
                 continue

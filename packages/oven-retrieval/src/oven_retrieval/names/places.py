@@ -47,9 +47,9 @@ class NamePlaces(NamedTuple):
 
     def preference(self, popularity: Float64[np.ndarray, " rows"]) -> Int64[np.ndarray, " n"]:
         """Place of each name in `order`: a permutation."""
-        place = np.empty(len(self.row), dtype=np.int64)
-        place[self.order(popularity)] = np.arange(len(self.row))
-        return place
+        rank = np.empty(len(self.row), dtype=np.int64)
+        rank[self.order(popularity)] = np.arange(len(self.row))
+        return rank
 
     def take(self, chosen: Bool[np.ndarray, " n"] | Int64[np.ndarray, " m"]) -> NamePlaces:
         """Some of the names."""
@@ -90,13 +90,13 @@ def wanted_languages(kb: KnowledgeBase, languages: Sequence[str] | None) -> UInt
         return None
     if isinstance(languages, str) or not languages:
         raise ValueError(f"languages: expected a list of tags such as 'en', got {languages!r}")
-    there = kb.languages
-    unknown = [tag for tag in languages if tag not in there]
+    kb_languages = kb.languages
+    unknown = [tag for tag in languages if tag not in kb_languages]
     if unknown:
-        shown = f"they have {', '.join(there[:20])}" if there else "they have no language at all"
+        shown = f"they have {', '.join(kb_languages[:20])}" if kb_languages else "they have no language at all"
         raise ValueError(f"languages: no name of {kb.path} belongs to {', '.join(unknown)}; {shown}")
-    wanted = {*languages, "mul"}
-    return np.array([language_key(tags) for tags in kb.language_sets if wanted & set(tags.split())], np.uint32)
+    accepted = {*languages, "mul"}
+    return np.array([language_key(tags) for tags in kb.language_sets if accepted & set(tags.split())], np.uint32)
 
 
 def spoken_in(
@@ -135,10 +135,10 @@ def name_texts(kb: KnowledgeBase, first: int = 0) -> Iterator[str]:
     live[:first] = False
     start = int(kb.alias_ends[first - 1]) if first else 0
     owners = np.repeat(np.arange(first, len(kb)), np.diff(kb.alias_ends[first:], prepend=start))
-    for texts, begin, kept in ((kb.names, first, live[first:]), (kb.aliases, start, live[owners])):
+    for texts, begin, is_live in ((kb.names, first, live[first:]), (kb.aliases, start, live[owners])):
         done = 0
         for block in texts.blocks(first=begin):
-            yield from compress(block, kept[done : done + len(block)].tolist())
+            yield from compress(block, is_live[done : done + len(block)].tolist())
             done += len(block)
 
 

@@ -22,7 +22,7 @@ _LATIN_OF = {
 _ARABIC = {"ى": "ي", "ة": "ه", "ٱ": "ا", "ی": "ي", "ک": "ك", "ؤ": "و", "ئ": "ي"}
 _SILENT = dict.fromkeys("ъьـءー", "")
 _KANA = {chr(code): chr(code - 0x60) for code in range(0x30A1, 0x30F7)} | {"・": " ", "゠": " ", "ヽ": "ゝ", "ヾ": "ゞ"}
-_ALPHABETS = {a: b for those, latin in _LATIN_OF.items() for a, b in zip(those, latin.split(), strict=True)}
+_ALPHABETS = {a: b for letters, latin in _LATIN_OF.items() for a, b in zip(letters, latin.split(), strict=True)}
 _LETTERS = str.maketrans(_ALPHABETS | _ARABIC | _SILENT | _KANA)
 _ARTICLE = re.compile(r"\bال(?=\w{3})")
 _KANA = {chr(code): chr(code - 0x60) for code in range(0x30A1, 0x30F7)} | {

@@ -71,24 +71,26 @@ def update_name_index(path: str | Path, kb: KnowledgeBase) -> NameLinker:
     impacts, exact = Impacts.read(folder), ExactTable.read(folder)
     tokenize = check_tokenizer(folder.meta["tokenizer"])
     owner = _moved(row_now, impacts.owner)
-    kept = owner >= 0
-    spoken = folder.array("name_language")[kept] if "name_language" in folder else None
-    stayed = NamePlaces(owner[kept], folder.array("name_alias")[kept], folder.array("name_shouted")[kept], spoken)
+    name_stays = owner >= 0
+    spoken = folder.array("name_language")[name_stays] if "name_language" in folder else None
+    stayed = NamePlaces(
+        owner[name_stays], folder.array("name_alias")[name_stays], folder.array("name_shouted")[name_stays], spoken
+    )
     new = name_places(kb, first_new)
     places = stayed.followed_by(new)
     old_names = occurrences_of(impacts, folder)
-    names = join(keep(old_names, kept), count_tokens(tokenize(name) for name in name_texts(kb, first_new)))
+    names = join(keep(old_names, name_stays), count_tokens(tokenize(name) for name in name_texts(kb, first_new)))
 
     exact_row = _moved(row_now, exact.row)
-    there = exact_row >= 0
+    entry_stays = exact_row >= 0
     base = ExactTable(
-        exact.key[there],
-        exact.spelling[there],
-        exact.form[there],
-        exact_row[there].astype(np.int32),
-        exact.alias[there],
-        exact.shouted[there],
-        None if exact.language is None else exact.language[there],
+        exact.key[entry_stays],
+        exact.spelling[entry_stays],
+        exact.form[entry_stays],
+        exact_row[entry_stays].astype(np.int32),
+        exact.alias[entry_stays],
+        exact.shouted[entry_stays],
+        None if exact.language is None else exact.language[entry_stays],
     )
     inflections = read_inflections(folder, exact, kb)
     with FolderWriter(path, KIND, overwrite=True) as writer:
@@ -130,8 +132,8 @@ def _moved_loose(loose: LooseTable | None, row_now: npt.NDArray[np.int64]) -> Lo
     if loose is None:
         return None
     row = _moved(row_now, loose.row)
-    there = row >= 0
-    return loose.take(there)._replace(row=row[there].astype(np.int32))
+    stays = row >= 0
+    return loose.take(stays)._replace(row=row[stays].astype(np.int32))
 
 
 def _moved(row_now: npt.NDArray[np.int64], rows: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:

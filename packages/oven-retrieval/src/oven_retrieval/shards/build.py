@@ -77,10 +77,10 @@ def build_shards(
             talk(f"shard {shard + 1} of {shards}: {len(part):,} entities")
         parts.append(KnowledgeBase(folder))
     if not all((plan.folder(shard) / "names" / MANIFEST).is_file() for shard in range(shards)):
-        whole = merge_statistics([name_statistics(part, tokenizer) for part in parts])
-        talk(f"{whole.documents:,} names, {len(whole.token_hash):,} tokens in all")
+        statistics = merge_statistics([name_statistics(part, tokenizer) for part in parts])
+        talk(f"{statistics.documents:,} names, {len(statistics.token_hash):,} tokens in all")
         for shard, part in enumerate(parts):
-            write_shard_names(part, plan.folder(shard) / "names", whole, tokenizer=tokenizer, k1=k1, b=b)
+            write_shard_names(part, plan.folder(shard) / "names", statistics, tokenizer=tokenizer, k1=k1, b=b)
             talk(f"shard {shard + 1} of {shards}: names indexed")
     if vectors is not None:
         for shard, part in enumerate(parts):

@@ -108,28 +108,30 @@ class ShardNames:
 
     def link(self, names: Sequence[str], k: int, *, exact_first: bool = True) -> ShardLinks:
         """The shard's k best entities for each name, with the rows of the whole."""
-        found = self.linker.link(names, k, exact_first=exact_first)
-        alias, shouted = np.zeros(found.rows.shape, np.bool_), np.zeros(found.rows.shape, np.bool_)
-        popularity, other_form = np.zeros(found.rows.shape), np.zeros(found.rows.shape, np.bool_)
-        there = found.rows >= 0
-        popularity[there] = self._kb.popularity[found.rows[there]]
-        exact = there & (found.steps < _BM25)
+        links = self.linker.link(names, k, exact_first=exact_first)
+        alias, shouted = np.zeros(links.rows.shape, np.bool_), np.zeros(links.rows.shape, np.bool_)
+        popularity, other_form = np.zeros(links.rows.shape), np.zeros(links.rows.shape, np.bool_)
+        is_linked = links.rows >= 0
+        popularity[is_linked] = self._kb.popularity[links.rows[is_linked]]
+        exact = is_linked & (links.steps < _BM25)
         for query, column in zip(*(part.tolist() for part in np.nonzero(exact)), strict=True):
-            step, row = int(found.steps[query, column]), int(found.rows[query, column])
+            step, row = int(links.steps[query, column]), int(links.rows[query, column])
             alias[query, column] = bool(step % 2)
             key = spelled if step < 2 else fold
-            own = [self._kb.aliases[i] for i in self._kb.alias_rows(row)] if step % 2 else [self._kb.names[row]]
-            wanted = key(names[query])
-            alike = [name for name in own if key(name) == wanted]
+            entity_names = (
+                [self._kb.aliases[i] for i in self._kb.alias_rows(row)] if step % 2 else [self._kb.names[row]]
+            )
+            query_key = key(names[query])
+            alike = [name for name in entity_names if key(name) == query_key]
             other_form[query, column] = step < 2 and names[query] not in alike
             shouted[query, column] = all(
                 is_shouted(name) for name in alike if other_form[query, column] or step > 1 or name == names[query]
             )
-        self._decide_bm25(names, found, alias, shouted)
+        self._decide_bm25(names, links, alias, shouted)
         return ShardLinks(
-            np.where(there, found.rows + self._first, -1),
-            found.steps,
-            found.scores,
+            np.where(is_linked, links.rows + self._first, -1),
+            links.steps,
+            links.scores,
             alias,
             other_form,
             shouted,
@@ -137,20 +139,20 @@ class ShardNames:
         )
 
     def _decide_bm25(
-        self, names: Sequence[str], found: Links, alias: npt.NDArray[np.bool_], shouted: npt.NDArray[np.bool_]
+        self, names: Sequence[str], links: Links, alias: npt.NDArray[np.bool_], shouted: npt.NDArray[np.bool_]
     ) -> None:
         """Which name of its entity made each of BM25's answers: of those with its score, the first in order."""
-        query, column = np.nonzero(found.steps == _BM25)
+        query, column = np.nonzero(links.steps == _BM25)
         if not len(query):
             return
-        row = found.rows[query, column]
+        row = links.rows[query, column]
         starts = np.where(row > 0, self._kb.alias_ends[np.maximum(row - 1, 0)], 0)
         count = self._kb.alias_ends[row] - starts
         hit = np.concatenate([np.arange(len(row)), np.repeat(np.arange(len(row)), count)])
         within = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
         name = np.concatenate([row, len(self._kb) + np.repeat(starts, count) + within])
         scores = self._name_scores(names, query[hit], name)
-        best = np.abs(scores - found.scores[query, column][hit]) <= 0
+        best = np.abs(scores - links.scores[query, column][hit]) <= 0
         is_alias = np.arange(len(hit)) >= len(row)
         texts = [
             self._kb.names[int(n)] if not a else self._kb.aliases[int(n) - len(self._kb)]
@@ -165,21 +167,21 @@ class ShardNames:
 
     def _name_scores(self, names: Sequence[str], query: Int, name: Int) -> npt.NDArray[np.float64]:
         """BM25 of pairs of a query and a name of the index, as the engine has it: sums of its impacts."""
-        asked, place = np.unique(query, return_inverse=True)
+        queries, query_index = np.unique(query, return_inverse=True)
         token_hash = self._impacts.token_hash
         vocabulary = max(1, len(token_hash))
-        tokens = [self._tokenize(names[i]) for i in asked.tolist()]
+        tokens = [self._tokenize(names[i]) for i in queries.tolist()]
         hashes = hash64([token for query in tokens for token in query])
         of = np.repeat(np.arange(len(tokens)), [len(query) for query in tokens])
         token = np.minimum(np.searchsorted(token_hash, hashes), vocabulary - 1)
-        there = token_hash[token] == hashes
-        known, weight = np.unique(of[there] * vocabulary + token[there], return_counts=True)
+        is_known = token_hash[token] == hashes
+        query_tokens, weight = np.unique(of[is_known] * vocabulary + token[is_known], return_counts=True)
         length = self._length[name]
         pair = np.repeat(np.arange(len(name)), length)
         cell = np.repeat(self._heads[name] + 1 - (np.cumsum(length) - length), length) + np.arange(len(pair))
         held, impact = unpack(np.ascontiguousarray(self._impacts.records[cell]))
-        wanted = place[pair] * vocabulary + held
-        at = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
-        right = known[at] == wanted
-        added = np.where(right, impact.view(np.float32).astype(np.float64) * weight[at], 0.0)
+        name_tokens = query_index[pair] * vocabulary + held
+        at = np.minimum(np.searchsorted(query_tokens, name_tokens), len(query_tokens) - 1)
+        is_shared = query_tokens[at] == name_tokens
+        added = np.where(is_shared, impact.view(np.float32).astype(np.float64) * weight[at], 0.0)
         return np.bincount(pair, weights=added, minlength=len(name)).astype(np.float64)

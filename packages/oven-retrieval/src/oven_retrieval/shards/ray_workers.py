@@ -45,11 +45,11 @@ class RayWorkers:
         ray = self._ray = _ray()
         if not ray.is_initialized():
             raise ShardError("ray: expected a connection; call ray.init first")
-        there = float(ray.cluster_resources().get("CPU", 0.0))
-        if there < cpus * len(layout):
+        cluster_cpus = float(ray.cluster_resources().get("CPU", 0.0))
+        if cluster_cpus < cpus * len(layout):
             raise ShardError(
                 f"ray: {len(layout)} shards of {cpus} processors each need {cpus * len(layout):g}, the cluster has "
-                f"{there:g}; expected fewer shards or a smaller share (cpus)"
+                f"{cluster_cpus:g}; expected fewer shards or a smaller share (cpus)"
             )
         if resources is not None and len(resources) != len(layout):
             raise ValueError(f"resources: expected {len(layout)}, one per shard, got {len(resources)}")

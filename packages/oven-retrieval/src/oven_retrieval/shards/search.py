@@ -58,8 +58,8 @@ class ShardWorker:
         """This shard's answers to vectors, with the rows of the whole."""
         if self._index is None:
             raise ShardError("vectors: expected shards that were built with vectors; these hold names alone")
-        found = self._index.search(queries, k)
-        return Neighbours(np.where(found.rows < 0, -1, found.rows + self._first), found.scores)
+        neighbours = self._index.search(queries, k)
+        return Neighbours(np.where(neighbours.rows < 0, -1, neighbours.rows + self._first), neighbours.scores)
 
     def process_id(self) -> int:
         """Of the process that serves this shard."""
@@ -151,19 +151,19 @@ class ShardedSearch:
 
         Exact where the shards are searched exactly. Else an answer is missed where its own shard misses it.
         """
-        asked = np.asarray(queries, dtype=np.float32)
-        found: list[Neighbours] = self._workers.ask("nearest", asked, check_k(k))
-        return reduce(lambda left, right: merge(left, right, k), found)
+        query_vectors = np.asarray(queries, dtype=np.float32)
+        shard_neighbours: list[Neighbours] = self._workers.ask("nearest", query_vectors, check_k(k))
+        return reduce(lambda merged, neighbours: merge(merged, neighbours, k), shard_neighbours)
 
     def records(self, rows: Int64[np.ndarray, "q k"]) -> dict[int, tuple[str, str]]:
         """Id and name of rows of the whole; -1 is passed over."""
-        wanted = np.unique(rows[rows >= 0])
-        shards = np.searchsorted(self.layout.firsts, wanted, side="right") - 1
-        found: dict[int, tuple[str, str]] = {}
+        unique_rows = np.unique(rows[rows >= 0])
+        shards = np.searchsorted(self.layout.firsts, unique_rows, side="right") - 1
+        records: dict[int, tuple[str, str]] = {}
         for shard in np.unique(shards).tolist():
-            own = wanted[shards == shard].tolist()
-            found.update(zip(own, self._workers.ask_one(shard, "records", own), strict=True))
-        return found
+            shard_rows = unique_rows[shards == shard].tolist()
+            records.update(zip(shard_rows, self._workers.ask_one(shard, "records", shard_rows), strict=True))
+        return records
 
     def close(self) -> None:
         """Give the workers back."""
