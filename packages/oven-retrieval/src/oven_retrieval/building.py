@@ -113,12 +113,12 @@ def add_entities(
         path = edit_path(kb.base, kb.edits, True)
         with FolderWriter(path, KIND) as folder:
             columns = _write(folder, rows, source, filters, progress)
-            there = kb.rows_of_hashes(columns.id_hashes())
-            taken = np.flatnonzero(there >= 0)
-            if len(taken):
-                line, name = columns.line(int(taken[0])), kb.ids[int(there[taken[0]])]
+            old_rows = kb.rows_of_hashes(columns.id_hashes())
+            repeated = np.flatnonzero(old_rows >= 0)
+            if len(repeated):
+                line, name = columns.line(int(repeated[0])), kb.ids[int(old_rows[repeated[0]])]
                 raise ValueError(
-                    f"{source}:{line}: id: {name!r} is in {kb.path} already; expected new ids ({len(taken)} are not)"
+                    f"{source}:{line}: id: {name!r} is in {kb.path} already; expected new ids ({len(repeated)} are not)"
                 )
         if not len(columns):
             clear_unlisted(kb.base, kb.edits)
@@ -296,8 +296,8 @@ class _Columns:
         self._alias_spoken.extend([0] * (self._alias_count - len(self._alias_spoken)))
         number = self._languages
         self._spoken.append(number.setdefault(entity.language, len(number)))
-        given = entity.alias_languages or ("",) * len(entity.aliases)
-        self._alias_spoken.extend([number.setdefault(tags, len(number)) for tags in given])
+        alias_tags = entity.alias_languages or ("",) * len(entity.aliases)
+        self._alias_spoken.extend([number.setdefault(tags, len(number)) for tags in alias_tags])
 
     def line(self, row: int) -> int:
         """Line of the source that an entity came from."""

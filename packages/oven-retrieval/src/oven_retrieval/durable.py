@@ -107,7 +107,7 @@ def _renameat2() -> Any:
     return getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
 
 
-def exchange(one: Path, other: Path) -> bool:
+def exchange(first: Path, second: Path) -> bool:
     """Exchange two names at once; False where the system or the file system does not offer it.
 
     Example:
@@ -122,9 +122,9 @@ def exchange(one: Path, other: Path) -> bool:
     rename = _renameat2()
     if rename is None:
         return False
-    if rename(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) == 0:
+    if rename(_HERE, os.fsencode(first), _HERE, os.fsencode(second), _EXCHANGE) == 0:
         return True
     number = ctypes.get_errno()
     if number in _NOT_OFFERED:
         return False
-    raise OSError(number, os.strerror(number), str(other))
+    raise OSError(number, os.strerror(number), str(second))

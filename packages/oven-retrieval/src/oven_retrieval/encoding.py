@@ -207,17 +207,17 @@ def _moved(
         talk(f"{int(new.sum()):,} new entities to encode with {name}")
 
     def encode(first: int, last: int) -> Float32:
-        made = np.zeros((last - first, store.dim), np.float32)
+        vectors = np.zeros((last - first, store.dim), np.float32)
         old = np.flatnonzero(former[first:last] >= 0)
-        made[old] = store.array[former[first:last][old]]
+        vectors[old] = store.array[former[first:last][old]]
         fresh = np.flatnonzero(new[first:last])
         for start in range(0, len(fresh), batch):
             part = fresh[start : start + batch]
             texts = [entity_text(kb, first + row, template) for row in part.tolist()]
-            made[part] = normalise(
+            vectors[part] = normalise(
                 as_array(encode_text(texts)), store.dim, f"features of entities from {first + int(part[0])} on"
             )
-        return made
+        return vectors
 
     return build_vectors(
         encode,
@@ -248,7 +248,7 @@ def search_features(index: VectorIndex, features: Any, k: int = 1) -> Neighbours
     return index.search(normalise(as_array(features), index.vectors.dim), k)
 
 
-def describe_neighbours(label: Label, queries: Sequence[str], found: Neighbours) -> list[dict[str, Any]]:
+def describe_neighbours(label: Label, queries: Sequence[str], neighbours: Neighbours) -> list[dict[str, Any]]:
     """One record per query: its own text and its entities with id, name and score."""
     return [
         {
@@ -259,5 +259,5 @@ def describe_neighbours(label: Label, queries: Sequence[str], found: Neighbours)
                 if row >= 0
             ],
         }
-        for query, rows, scores in zip(queries, found.rows, found.scores, strict=True)
+        for query, rows, scores in zip(queries, neighbours.rows, neighbours.scores, strict=True)
     ]

@@ -52,11 +52,11 @@ def name_features(linker: NameLinker, names: Sequence[str]) -> tuple[Links, Floa
     for number, (name, rows, steps, scores) in enumerate(
         zip(names, links.rows, links.steps, links.scores, strict=True)
     ):
-        found = int((rows >= 0).sum())
-        if found:
+        count = int((rows >= 0).sum())
+        if count:
             kind = max(0, int(steps[0]) - _TYPO + 1)
             features[number] = 0.0
-            features[number, kind] = evidence.of(name, rows[:found], steps[:found], scores[:found])
+            features[number, kind] = evidence.of(name, rows[:count], steps[:count], scores[:count])
     return links, features.reshape(len(names), -1)
 
 
@@ -66,8 +66,8 @@ def _links_with_rivals(linker: NameLinker, names: Sequence[str]) -> Links:
     links = linker.link(names, count, guesses=False)
     guessed = np.flatnonzero(links.rows[:, 0] < 0)
     if len(guessed):
-        found = linker.link([names[i] for i in guessed.tolist()], count)
-        for column, part in zip(links, found, strict=True):
+        guesses = linker.link([names[i] for i in guessed.tolist()], count)
+        for column, part in zip(links, guesses, strict=True):
             column[guessed] = part
     return links
 
@@ -99,10 +99,10 @@ class _Evidence:
         else:
             near = int((steps < _TYPO).sum())
         popularity = self._kb.popularity[rows[:near]] / self._usual
-        asked = list(dict.fromkeys(self._linker.tokenize(name)))
-        weight, known = self._idf(asked)
+        tokens = list(dict.fromkeys(self._linker.tokenize(name)))
+        weight, is_known = self._idf(tokens)
         alike, held = self._nearest_name(name, int(rows[0]))
-        shared = np.array([token in held for token in asked], np.bool_)
+        shared = np.array([token in held for token in tokens], np.bool_)
         common = float(weight[shared].sum())
         return [
             1.0,
@@ -116,10 +116,10 @@ class _Evidence:
             common / max(float(self._idf(list(held))[0].sum()), 1e-9),
             alike,
             float(weight[~shared].max(initial=0.0)),
-            float((~known).sum()),
+            float((~is_known).sum()),
             (score - second) / score if step >= _NGRAMS and score > 0 else 0.0,
             -score if step == _TYPO else 0.0,
-            math.log1p(len(asked)),
+            math.log1p(len(tokens)),
             math.log1p(len(name)),
         ]
 
@@ -131,8 +131,8 @@ class _Evidence:
     def _nearest_name(self, name: str, row: int) -> tuple[float, set[str]]:
         """Of the entity's names the one most like a text: how alike, and its tokens."""
         own = [self._kb.names[row], *(self._kb.aliases[i] for i in self._kb.alias_rows(row)[:_RIVALS])]
-        wanted = _trigrams(name)
-        alike = [_dice(wanted, _trigrams(text)) for text in own]
+        trigrams = _trigrams(name)
+        alike = [_dice(trigrams, _trigrams(text)) for text in own]
         best = max(range(len(own)), key=alike.__getitem__)
         return alike[best], set(self._linker.tokenize(own[best]))
 
@@ -142,9 +142,9 @@ def _trigrams(text: str) -> Counter[str]:
     return Counter(padded[i : i + 3] for i in range(len(padded) - 2))
 
 
-def _dice(one: Counter[str], other: Counter[str]) -> float:
+def _dice(left: Counter[str], right: Counter[str]) -> float:
     """Twice what both have, of what they have together."""
-    return 2 * (one & other).total() / max(one.total() + other.total(), 1)
+    return 2 * (left & right).total() / max(left.total() + right.total(), 1)
 
 
 def vector_features(found: Neighbours) -> Float64[np.ndarray, "q f"]:
@@ -152,13 +152,13 @@ def vector_features(found: Neighbours) -> Float64[np.ndarray, "q f"]:
 
     Example:
         >>> from oven_retrieval.vectors import Neighbours
-        >>> found = Neighbours(np.array([[4, 2, 9]]), np.array([[0.75, 0.5, 0.25]], np.float32))
-        >>> vector_features(found).tolist()
+        >>> neighbours = Neighbours(np.array([[4, 2, 9]]), np.array([[0.75, 0.5, 0.25]], np.float32))
+        >>> vector_features(neighbours).tolist()
         [[0.75, 0.25, 0.375]]
     """
     if found.scores.ndim != 2 or found.scores.shape[1] < 2:
         raise ValueError(f"found: expected the two nearest of each query at least, got {list(found.scores.shape)}")
     scores = np.where(found.rows < 0, np.nan, found.scores).astype(np.float64)
-    rest = np.nan_to_num(np.nanmean(np.where(np.isnan(scores), 0.0, scores)[:, 1:], axis=1))
+    mean_of_lower = np.nan_to_num(np.nanmean(np.where(np.isnan(scores), 0.0, scores)[:, 1:], axis=1))
     first, second = np.nan_to_num(scores[:, 0]), np.nan_to_num(scores[:, 1])
-    return np.stack([first, first - second, first - rest], axis=1)
+    return np.stack([first, first - second, first - mean_of_lower], axis=1)

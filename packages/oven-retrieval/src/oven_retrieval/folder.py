@@ -80,8 +80,8 @@ class JoinedTexts(Texts):
 class _Meta(dict[str, Any]):
     """What a manifest says of its folder; what it does not say is an error that names it."""
 
-    def __init__(self, manifest: Path, given: Mapping[str, Any]) -> None:
-        super().__init__(given)
+    def __init__(self, manifest: Path, entries: Mapping[str, Any]) -> None:
+        super().__init__(entries)
         self.manifest = manifest
 
     def __missing__(self, key: str) -> Any:
@@ -126,7 +126,7 @@ class Folder:
     def _read(self, kind: str, verify: bool) -> None:
         try:
             manifest = read_json(self.place / MANIFEST)
-            found = (manifest["format"], manifest["kind"])
+            stored = (manifest["format"], manifest["kind"])
             self.hash = str(manifest["hash"])
             self.meta: dict[str, Any] = _Meta(self.path / MANIFEST, manifest["meta"])
             self._columns: dict[str, dict[str, Any]] = dict(manifest["columns"])
@@ -134,9 +134,9 @@ class Folder:
             raise FolderError(f"{self.path}: expected a folder with {MANIFEST}; there is none") from None
         except (KeyError, TypeError, ValueError, RecursionError) as error:
             raise FolderError(f"{self.path / MANIFEST}: not a manifest: {error!r:.200}") from None
-        if found != (FORMAT, kind):
+        if stored != (FORMAT, kind):
             raise FolderError(
-                f"{self.path}: expected a {kind!r} folder of format {FORMAT}, got {found[1]!r} of {found[0]}"
+                f"{self.path}: expected a {kind!r} folder of format {FORMAT}, got {stored[1]!r} of {stored[0]}"
             )
         for name, entry in self._columns.items():
             self._check(name, entry, verify)
@@ -152,9 +152,11 @@ class Folder:
         if min(sides, default=-1) < 0 or dtype.kind not in "biuf":
             raise FolderError(f"{self.path / MANIFEST}: column {name!r} is {dtype} {sides}, expected numbers")
         size = math.prod(sides) * dtype.itemsize
-        found = file.stat().st_size if os.path.isfile(file) else -1  # noqa: PTH113 - a name that is too long is no file
-        if found != size:
-            raise FolderError(f"{file}: expected {size} bytes, found {found if found >= 0 else 'no file'}")
+        size_on_disk = file.stat().st_size if os.path.isfile(file) else -1  # noqa: PTH113 - a name that is too long is no file
+        if size_on_disk != size:
+            raise FolderError(
+                f"{file}: expected {size} bytes, found {size_on_disk if size_on_disk >= 0 else 'no file'}"
+            )
         if verify:
             with file.open("rb") as handle:
                 digest = hashlib.file_digest(handle, "sha256").hexdigest()

@@ -157,8 +157,8 @@ class FolderWriter:
         if not length:
             return np.empty(0, dtype)
         file = self._partial / f"{name}.scratch"
-        made = np.memmap(file, dtype=dtype, mode="w+", shape=(length,))
-        return cast(Array, made.view(np.ndarray))
+        mapped = np.memmap(file, dtype=dtype, mode="w+", shape=(length,))
+        return cast(Array, mapped.view(np.ndarray))
 
     def adopt(self, name: str, file: str | Path) -> None:
         """Take a finished file in as a column of bytes; it is hashed in pieces and removed from its old place."""

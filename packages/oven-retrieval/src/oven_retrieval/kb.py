@@ -306,18 +306,18 @@ class KnowledgeBase(Sequence[Entity]):
 
     def rows_of_hashes(self, hashes: UInt64[np.ndarray, " q"]) -> Int64[np.ndarray, " q"]:
         """As `rows`, for ids that were hashed with `hash64`."""
-        found = np.full(len(hashes), -1, dtype=np.int64)
+        rows = np.full(len(hashes), -1, dtype=np.int64)
         removed = self.removed if len(self._removed_rows) else None
         for part, first in zip(self._parts, self._firsts.tolist(), strict=False):
             sorted_hashes, row = part.array("id_hash"), part.array("id_row")
             if not len(row):
                 continue
             at = np.minimum(np.searchsorted(sorted_hashes, hashes), len(row) - 1)
-            here = np.where(sorted_hashes[at] == hashes, row[at] + first, -1)
+            matches = np.where(sorted_hashes[at] == hashes, row[at] + first, -1)
             if removed is not None:
-                here[(here >= 0) & removed[here]] = -1
-            found = np.where(here >= 0, here, found)
-        return found
+                matches[(matches >= 0) & removed[matches]] = -1
+            rows = np.where(matches >= 0, matches, rows)
+        return rows
 
     def has_image(self) -> Bool[np.ndarray, " rows"]:
         """Whether each entity has an image, shape [rows]."""
@@ -335,10 +335,10 @@ class KnowledgeBase(Sequence[Entity]):
             [rows] its row then, -1 for rows that are new since; new rows come after all others. None where that
             version is not known: a `compact` remembers the versions since the one before it.
         """
-        for known in self.edits.versions:
-            if known.hash == version:
+        for earlier in self.edits.versions:
+            if earlier.hash == version:
                 rows = np.arange(len(self))
-                return np.where(rows < known.rows, rows, -1)
+                return np.where(rows < earlier.rows, rows, -1)
         before = self.meta.get("former", {}).get(version)
         if before is None:
             return None

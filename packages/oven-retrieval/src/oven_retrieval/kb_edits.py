@@ -72,11 +72,11 @@ def read_edits(base: Folder, *, verify: bool = False) -> Edits:
         return Edits((), tuple(versions))
     try:
         listed = read_json(file)
-        found, names = listed["base"], [(str(edit["folder"]), str(edit["hash"])) for edit in listed["edits"]]
+        base_hash, names = listed["base"], [(str(edit["folder"]), str(edit["hash"])) for edit in listed["edits"]]
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise FolderError(f"{file}: not a list of edits: {error!r:.200}") from None
-    if found != base.hash:
-        raise FolderError(f"{file}: belongs to {found!r:.20}, expected the entities beside it, {base.hash[:12]}…")
+    if base_hash != base.hash:
+        raise FolderError(f"{file}: belongs to {base_hash!r:.20}, expected the entities beside it, {base.hash[:12]}…")
     folders = []
     for name, digest in names:
         is_added = name.startswith("added-")

@@ -69,11 +69,11 @@ def _decoded(path: Path) -> Image.Image:
         if image.mode == "CMYK" and (profile := image.info.get("icc_profile")):
             try:
                 own = ImageCms.ImageCmsProfile(io.BytesIO(profile))
-                made = ImageCms.profileToProfile(image, own, ImageCms.createProfile("sRGB"), outputMode="RGB")
+                converted = ImageCms.profileToProfile(image, own, ImageCms.createProfile("sRGB"), outputMode="RGB")
             except ImageCms.PyCMSError as error:
                 raise ValueError(f"a colour profile that does not fit: {error}") from error
-            assert made is not None
-            return made
+            assert converted is not None
+            return converted
         if image.mode not in ("RGB", "L", "1", "P", "CMYK", "YCbCr", "HSV"):
             raise ValueError(f"pixels of the kind {image.mode}, which have no known form in RGB")
         return image.convert("RGB")
@@ -89,8 +89,8 @@ def _scaled(values: np.ndarray[tuple[int, ...], Any]) -> Image.Image:
         raise ValueError(f"values from {low:g} to {high:g}, expected {expected}")
     if floats:
         return Image.fromarray(np.rint(values * (255.0 if high <= 1 else 1.0)).astype(np.uint8))
-    made = np.empty(values.shape, np.uint8)
+    pixels = np.empty(values.shape, np.uint8)
     rows = max(1, 500_000 // values.shape[1])  # what is worked on at once stays in the processor's cache
     for first in range(0, len(values), rows):
-        made[first : first + rows] = (values[first : first + rows].astype(np.uint32) + 128) // 257  # odd: no ties
-    return Image.fromarray(made)
+        pixels[first : first + rows] = (values[first : first + rows].astype(np.uint32) + 128) // 257  # odd: no ties
+    return Image.fromarray(pixels)

@@ -122,8 +122,8 @@ def _entity(record: Mapping[str, Any], names: Mapping[str, str]) -> Entity:
             popularity=_popularity(record.get(names["popularity"]), names["popularity"]),
         )
     except ValueError as error:
-        field, colon, rest = str(error).partition(":")
-        raise ValueError(f"{names.get(field, field)}{colon}{rest}") from None
+        field, colon, problem = str(error).partition(":")
+        raise ValueError(f"{names.get(field, field)}{colon}{problem}") from None
 
 
 def _rows(path: str | Path, records: Iterator[tuple[int, dict[str, Any]]], fields: Mapping[str, str]) -> Iterator[Row]:

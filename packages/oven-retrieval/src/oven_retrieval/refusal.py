@@ -89,10 +89,10 @@ class Calibration:
     def read(cls, path: str | Path) -> Calibration:
         """Read what `write` has written."""
         try:
-            given = read_json(path)
-            lists = {name: tuple(map(float, given[name])) for name in ("weights", "mean", "scale")}
-            lists["there"] = tuple(map(float, given.get("there", ())))
-            return cls(**lists, bias=float(given["bias"]), threshold=float(given["threshold"]))
+            record = read_json(path)
+            lists = {name: tuple(map(float, record[name])) for name in ("weights", "mean", "scale")}
+            lists["there"] = tuple(map(float, record.get("there", ())))
+            return cls(**lists, bias=float(record["bias"]), threshold=float(record["threshold"]))
         except (KeyError, TypeError, ValueError, RecursionError) as error:
             raise ValueError(f"{path}: not a calibration: {error!r:.200}") from None
 
@@ -132,8 +132,10 @@ def fit_calibration(
     scale[scale < 1e-9] = 1.0
     design = np.concatenate([(x - mean) / scale, np.ones((len(x), 1))], axis=1)
     w = _newton(design, y, penalty)
-    known = np.zeros(0) if there is None else np.asarray(there, np.float64)[linked]
-    present = _newton(design, known, penalty).tolist() if len(known) and known.min() < known.max() else []
+    is_inside = np.zeros(0) if there is None else np.asarray(there, np.float64)[linked]
+    present = (
+        _newton(design, is_inside, penalty).tolist() if len(is_inside) and is_inside.min() < is_inside.max() else []
+    )
     return Calibration(
         tuple(w[:-1].tolist()), float(w[-1]), tuple(mean.tolist()), tuple(scale.tolist()), there=tuple(present)
     )
@@ -268,10 +270,11 @@ def calibrate_names(
     if len(names) != len(ids):
         raise ValueError(f"ids: expected one per name, {len(names)}, got {len(ids)}")
     links, features = name_features(linker, names)
-    truth = linker.kb.rows([given or "" for given in ids])
+    truth = linker.kb.rows([entity_id or "" for entity_id in ids])
     right = (links.rows[:, 0] == truth) & (truth >= 0)
     entities = [
-        f"id {given}" if given is not None else f"name {fold(name)}" for name, given in zip(names, ids, strict=True)
+        f"id {entity_id}" if entity_id is not None else f"name {fold(name)}"
+        for name, entity_id in zip(names, ids, strict=True)
     ]
     return calibrate(features, right, truth >= 0, entities, is_spelled(links), precision, seed=seed)
 
@@ -324,17 +327,17 @@ def calibrate(
     model = fit_calibration(features[fit], right[fit], there[fit])
     threshold = threshold_for(model.probability(features[choose]), right[choose], precision)
     p = model.probability(features[judge])
-    both = bool(there[judge].any() and not there[judge].all())
+    has_both = bool(there[judge].any() and not there[judge].all())
     answered = _precision(right[judge][p >= threshold], len(p))
     surest = right[judge][np.argsort(-p, kind="stable")]
     report = CalibrationReport(
         answered.precision,
         answered.coverage,
-        auroc(model.presence(features[judge]), there[judge]) if model.there and both else float("nan"),
+        auroc(model.presence(features[judge]), there[judge]) if model.there and has_both else float("nan"),
         len(p),
         answered.low,
         answered.high,
-        auroc(trivial[judge], there[judge]) if both else float("nan"),
+        auroc(trivial[judge], there[judge]) if has_both else float("nan"),
         tuple(_precision(surest[: len(p) * tenth // 10], len(p)) for tenth in range(1, 11)),
     )
     return replace(model, threshold=threshold), report

@@ -68,10 +68,10 @@ def read_json(path: str | Path) -> Any:
 
 
 def _limit(variable: str, otherwise: int) -> int:
-    given = os.environ.get(variable, "")
-    if given and not (given.isdecimal() and int(given) > 0):
-        raise ValueError(f"{variable} is {given!r}, expected a positive whole number")
-    return int(given or otherwise)
+    setting = os.environ.get(variable, "")
+    if setting and not (setting.isdecimal() and int(setting) > 0):
+        raise ValueError(f"{variable} is {setting!r}, expected a positive whole number")
+    return int(setting or otherwise)
 
 
 class _Lines(io.TextIOWrapper):

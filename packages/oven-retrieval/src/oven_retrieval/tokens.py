@@ -82,10 +82,10 @@ def _by_run(text: str, cut: Callable[[str], list[str]]) -> list[str]:
     if text.isascii():
         return words(text)
     folded = fold(text)
-    found: list[str] = []
+    tokens: list[str] = []
     for match in _run_pattern().finditer(folded):
-        found += cut(match[0]) if match[1] else [match[0]]
-    return found or [c for c in folded if not c.isspace()]
+        tokens += cut(match[0]) if match[1] else [match[0]]
+    return tokens or [c for c in folded if not c.isspace()]
 
 
 def bigrams(text: str) -> list[str]:

@@ -106,9 +106,9 @@ class WikidataDump:
             return None
         name = labels[named[0]][0]
         aliases = _values(record, "aliases")
-        others = [(labels[tag][0], tag) for tag in named[1:]]
-        others += [(a, tag) for tag in dict.fromkeys((*self.languages, "mul")) for a in aliases.get(tag, [])]
-        language, texts, alias_languages = tagged(others, name, named[0])
+        other_names = [(labels[tag][0], tag) for tag in named[1:]]
+        other_names += [(a, tag) for tag in dict.fromkeys((*self.languages, "mul")) for a in aliases.get(tag, [])]
+        language, texts, alias_languages = tagged(other_names, name, named[0])
         descriptions = _values(record, "descriptions")
         links = record.get("sitelinks")
         return Entity(
@@ -125,17 +125,17 @@ class WikidataDump:
 
 def _values(record: dict[str, Any], field: str) -> dict[str, list[str]]:
     """Texts of a field by language; the dump writes an empty object as an empty list."""
-    given = record.get(field) or {}
-    if not isinstance(given, dict):
-        raise ValueError(f"{field}: expected an object by language, got {given!r:.60}")
-    found: dict[str, list[str]] = {}
-    for tag, entries in given.items():
+    value = record.get(field) or {}
+    if not isinstance(value, dict):
+        raise ValueError(f"{field}: expected an object by language, got {value!r:.60}")
+    by_language: dict[str, list[str]] = {}
+    for tag, entries in value.items():
         listed = entries if isinstance(entries, list) else [entries]
         texts = [entry.get("value") if isinstance(entry, dict) else None for entry in listed]
         if not all(isinstance(text, str) for text in texts):
             raise ValueError(f"{field}.{tag}: expected texts under `value`, got {entries!r:.60}")
-        found[tag] = [text for text in texts if isinstance(text, str) and text.strip()]
-    return found
+        by_language[tag] = [text for text in texts if isinstance(text, str) and text.strip()]
+    return by_language
 
 
 def _instance_of(record: dict[str, Any]) -> str:

@@ -29,17 +29,17 @@ def find_wordnet() -> Path:
 
     Example:
         >>> import tempfile
-        >>> place = Path(tempfile.mkdtemp())
-        >>> _ = (place / "data.noun").write_text("")
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> _ = (folder / "data.noun").write_text("")
         >>> before = os.environ.get("WNSEARCHDIR")
-        >>> os.environ["WNSEARCHDIR"] = str(place)
-        >>> find_wordnet() == place
+        >>> os.environ["WNSEARCHDIR"] = str(folder)
+        >>> find_wordnet() == folder
         True
         >>> _ = os.environ.pop("WNSEARCHDIR") if before is None else os.environ.update(WNSEARCHDIR=before)
     """
-    asked = os.environ.get("WNSEARCHDIR")
-    for place in ([asked] if asked else []) + list(PLACES):
-        folder = Path(place).expanduser()
+    configured = os.environ.get("WNSEARCHDIR")
+    for candidate in ([configured] if configured else []) + list(PLACES):
+        folder = Path(candidate).expanduser()
         if (folder / "data.noun").is_file():
             return folder
     raise FileNotFoundError(
@@ -105,10 +105,10 @@ def read_wordnet_nouns(folder: str | Path) -> Iterator[tuple[int, Entity, str]]:
 
 def _counts(file: Path) -> dict[str, int]:
     """How often each noun's sense occurs in tagged texts, by the start of its sense key."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     if file.is_file():
         for line in file.read_text(encoding="utf-8").splitlines():
-            key, _, rest = line.partition("::")
-            if "%1:" in key and len(rest.split()) == 2:
-                found[key] = int(rest.split()[1])
-    return found
+            key, _, numbers = line.partition("::")
+            if "%1:" in key and len(numbers.split()) == 2:
+                counts[key] = int(numbers.split()[1])
+    return counts

@@ -143,10 +143,10 @@ def update_workspace(folder: str | Path, *, rebuild: bool = False) -> NameLinker
 def _tokenizer(names: Path) -> str:
     """The tokenizer that a name index, however damaged, says that it has."""
     try:
-        found = str(read_json(names / MANIFEST)["meta"]["tokenizer"])
+        tokenizer = str(read_json(names / MANIFEST)["meta"]["tokenizer"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return "words"
-    return found if found in TOKENIZERS else "words"
+    return tokenizer if tokenizer in TOKENIZERS else "words"
 
 
 def _put_aside(index: Path) -> None:
@@ -245,14 +245,14 @@ def link_lines(
         raise ValueError(f"k: expected at most {linker.kb.entity_count:,}, the entities of {linker.kb.path}, got {k:,}")
     stream = iter(lines)
     while block := [line.rstrip("\r\n") for line in islice(stream, BLOCK)]:
-        asked = [line if len(line) <= LONGEST_NAME else "" for line in block]
+        names = [line if len(line) <= LONGEST_NAME else "" for line in block]
         sure, absent = None, None
         if calibration is not None:
-            features = name_features(linker, asked)[1]
+            features = name_features(linker, names)[1]
             sure = calibration.probability(features).tolist()
             absent = (1 - calibration.presence(features)).tolist() if calibration.there else None
-        links = linker.link(asked, k, exact_first=exact_first, languages=languages)
-        for number, (line, record) in enumerate(zip(block, describe_links(linker.kb.label, asked, links), strict=True)):
+        links = linker.link(names, k, exact_first=exact_first, languages=languages)
+        for number, (line, record) in enumerate(zip(block, describe_links(linker.kb.label, names, links), strict=True)):
             if sure is not None and calibration is not None and record["entities"]:
                 record["probability"] = round(sure[number], 4)
                 if sure[number] < calibration.threshold:

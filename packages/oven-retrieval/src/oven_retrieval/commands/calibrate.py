@@ -36,12 +36,12 @@ def calibrate(
         ids.append(entity)
     model, report = calibrate_names(open_workspace(kb), names, ids, precision, seed=seed)
     model.write(kb / CALIBRATION)
-    there = ""
+    auroc = ""
     if report.auroc == report.auroc:
-        there = f"; AUROC {report.auroc:.3f} for being in here, {report.trivial_auroc:.3f} by spelling alone"
+        auroc = f"; AUROC {report.auroc:.3f} for being in here, {report.trivial_auroc:.3f} by spelling alone"
     interval = f"{report.precision_low:.1%} to {report.precision_high:.1%}"
     answered = f"{report.coverage:.1%} answered, {report.precision:.1%} of these right ({interval})"
-    echo(f"on {report.queries:,} names of other entities: {answered}{there}")
+    echo(f"on {report.queries:,} names of other entities: {answered}{auroc}")
     echo("of the surest names    right    95 % interval")
     for point in report.curve:
         echo(f"{point.coverage:20.0%} {point.precision:8.1%}    {point.low:.1%} to {point.high:.1%}")

@@ -60,9 +60,9 @@ def load_own(spec: str, device: str) -> DualEncoder:
     module_name, _, function_name = spec.partition(":")
     if not module_name or not function_name:
         raise ValueError(f"encoder {spec!r}: expected MODULE:FUNCTION")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.append(here)  # last: a file that is called like a library must not take its place
+    working_folder = str(Path.cwd())
+    if working_folder not in sys.path:
+        sys.path.append(working_folder)  # last: a file that is called like a library must not take its place
     try:
         make = getattr(importlib.import_module(module_name), function_name)
     except (ImportError, AttributeError) as error:

@@ -92,10 +92,14 @@ def evaluate(
     kinds = None
     if entities is not None:
         kinds = {name: error_kinds(outcome, entities, near=alike) for name, outcome in marked.items()}
-        shares = {name: kind_shares(found) for name, found in kinds.items()}
-        result["kinds"] = {name: {one.kind: one.questions for one in found} for name, found in shares.items()}
-        for name, found in shares.items():
-            lines += [f"{name:7} {one.kind:20} {one.share.value:5.1f} %  {one.questions:,}" for one in found]
+        shares = {name: kind_shares(split_kinds) for name, split_kinds in kinds.items()}
+        result["kinds"] = {
+            name: {entry.kind: entry.questions for entry in split_shares} for name, split_shares in shares.items()
+        }
+        for name, split_shares in shares.items():
+            lines += [
+                f"{name:7} {entry.kind:20} {entry.share.value:5.1f} %  {entry.questions:,}" for entry in split_shares
+            ]
     if page is not None:
         source = PageSource(marked, result, entities, images, points, kinds)
         write_page(page, source, title=title, examples=examples)

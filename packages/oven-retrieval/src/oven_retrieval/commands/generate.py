@@ -29,11 +29,11 @@ def generate(
     from oven_retrieval.generation import load_generator, read_asked, write_answers
     from oven_retrieval.workspace import open_workspace
 
-    asked = read_asked(questions, images)
+    question_list = read_asked(questions, images)
     generator = load_generator(model, open_workspace(kb), device=device, aliases=aliases, batch=batch_size)
     write_answers(
         generator,
-        asked,
+        question_list,
         output,
         constrained=not free,
         beams=beams,
@@ -42,4 +42,4 @@ def generate(
     )
     if generator.unwritable:
         echo(f"{generator.unwritable:,} names hold characters that the model's tokenizer does not know", err=True)
-    echo(f"wrote {len(asked):,} predictions to {output}")
+    echo(f"wrote {len(question_list):,} predictions to {output}")

@@ -63,12 +63,12 @@ class ProgressLine:
         if now - self._shown < self._between:
             return
         self._shown = now
-        whole = self._whole(phase, done / max(total, 1))
+        overall = self._whole(phase, done / max(total, 1))
         spent = now - self._began
         took = now - self._phase_began
         rate = f", {done / took:,.0f} a second" if took > 0 else ""  # nothing is known of a phase's first step
-        left = "" if whole <= 0 else f", {_clock(spent * (1 - whole) / whole)} left"
-        line = f"{phase} {done:,} of {total:,}{rate}, {whole:.0%} of all{left}"
+        remaining = "" if overall <= 0 else f", {_clock(spent * (1 - overall) / overall)} left"
+        line = f"{phase} {done:,} of {total:,}{rate}, {overall:.0%} of all{remaining}"
         if not self._drawn_over:
             self._stream.write(line + "\n")
         else:
@@ -95,7 +95,7 @@ def _clock(seconds: float) -> str:
         >>> _clock(59.6), _clock(3700)
         ('1:00', '1:01:40')
     """
-    whole = round(seconds)
-    minutes, rest = divmod(whole, 60)
+    total = round(seconds)
+    minutes, odd = divmod(total, 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+    return f"{hours}:{minutes:02d}:{odd:02d}" if hours else f"{minutes}:{odd:02d}"

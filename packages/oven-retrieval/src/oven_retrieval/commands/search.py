@@ -78,12 +78,12 @@ def _ask(
             "search --model: expected --image, and one --text for all or one for each, "
             f"got {len(images)} and {len(texts)}"
         )
-    asked = texts * len(images) if len(texts) == 1 else texts
+    questions = texts * len(images) if len(texts) == 1 else texts
     opened, size = open_trained(encoders, model, kb, device, encoder)
     check_best(k, opened.kb.entity_count)
-    found = opened.search(encoders.read(images, size), asked, k)
-    labels = [f"{image}: {text}" for image, text in zip(images, asked, strict=True)]
-    return describe_neighbours(opened.kb.label, labels, found)
+    neighbours = opened.search(encoders.read(images, size), questions, k)
+    labels = [f"{image}: {text}" for image, text in zip(images, questions, strict=True)]
+    return describe_neighbours(opened.kb.label, labels, neighbours)
 
 
 def _nearest(

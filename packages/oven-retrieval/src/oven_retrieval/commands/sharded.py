@@ -61,8 +61,8 @@ def _workers(layout: ShardLayout, address: str) -> Any:
         ray.init(
             include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR, _node_ip_address="127.0.0.1"
         )
-        there = ray.cluster_resources().get("CPU", 1.0)  # type: ignore[no-untyped-call]  # ray leaves it without types
-        cpus = float(there) / len(layout)
+        cluster_cpus = ray.cluster_resources().get("CPU", 1.0)  # type: ignore[no-untyped-call]  # ray leaves it without types
+        cpus = float(cluster_cpus) / len(layout)
         return RayWorkers(layout, cpus=min(1.0, round(cpus - 0.005, 2)))
     ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     return RayWorkers(layout)
@@ -95,14 +95,14 @@ def _vectors(
     if encoder is None:
         raise ValueError("search --shards: expected --encoder with --image and --text")
     model = encoders.load(encoder, device)
-    wanted = f"{encoder_name(model)}; {template}"
-    if search.layout.encoder != wanted:
-        raise ValueError(f"search --shards: the vectors are of {search.layout.encoder!r}, expected {wanted!r}")
+    expected = f"{encoder_name(model)}; {template}"
+    if search.layout.encoder != expected:
+        raise ValueError(f"search --shards: the vectors are of {search.layout.encoder!r}, expected {expected!r}")
     records = []
     if images:
-        found = search.search(normalise(as_array(model.encode_image(encoders.read(images, model.image_size)))), k)
-        records += describe_neighbours(_labels(search, found.rows), [str(path) for path in images], found)
+        neighbours = search.search(normalise(as_array(model.encode_image(encoders.read(images, model.image_size)))), k)
+        records += describe_neighbours(_labels(search, neighbours.rows), [str(path) for path in images], neighbours)
     if texts:
-        found = search.search(normalise(as_array(model.encode_text(texts))), k)
-        records += describe_neighbours(_labels(search, found.rows), texts, found)
+        neighbours = search.search(normalise(as_array(model.encode_text(texts))), k)
+        records += describe_neighbours(_labels(search, neighbours.rows), texts, neighbours)
     return records

@@ -73,19 +73,22 @@ def train(
         warmup=warmup, validate_every=validate_every, patience=patience, seed=seed,
     )  # fmt: skip
     entities = KnowledgeBase(kb / "kb")
-    asked = read_file(questions, images, entities, skip_missing)
+    train_questions = read_file(questions, images, entities, skip_missing)
     if validation is None:
-        asked, checked = hold_out(asked, seed=seed)
+        train_questions, validation_questions = hold_out(train_questions, seed=seed)
     else:
-        checked = read_file(validation, images, entities, skip_missing)
+        validation_questions = read_file(validation, images, entities, skip_missing)
     encoders: Encoders = context.obj
     loaded = encoders.load(encoder, device)
     own = images_of_entities(entities, None if entity_images is None else ImageFolder(entity_images))
-    echo(f"{len(asked):,} questions to train on, {len(checked):,} to validate, {len(own):,} entities with an image")
+    echo(
+        f"{len(train_questions):,} questions to train on, {len(validation_questions):,} to validate, "
+        f"{len(own):,} entities with an image"
+    )
     train_model(
         entities,
-        asked,
-        checked,
+        train_questions,
+        validation_questions,
         output,
         encoders.towers(encoder, device),
         encoder_name=encoder_name(loaded),
@@ -160,10 +163,10 @@ def answer_file(
     """
     from oven_retrieval.models import ImageFolder, read_questions, write_predictions
 
-    asked, left_out = read_questions(questions, ImageFolder(images), answered=False, skip_missing=skip_missing)
+    question_list, left_out = read_questions(questions, ImageFolder(images), answered=False, skip_missing=skip_missing)
     opened, size = open_trained(encoders, model, kb, device, encoder)
-    write_predictions(opened, asked, output, lambda paths: encoders.read(paths, size), batch=batch)
-    return len(asked), left_out
+    write_predictions(opened, question_list, output, lambda paths: encoders.read(paths, size), batch=batch)
+    return len(question_list), left_out
 
 
 def open_trained(
@@ -188,13 +191,16 @@ def read_file(path: Path, images: Path, entities: object, skip_missing: bool) ->
     from oven_retrieval.models import ImageFolder, known_questions, read_questions
 
     assert isinstance(entities, KnowledgeBase)
-    found, left_out = read_questions(path, ImageFolder(images), skip_missing=skip_missing)
+    questions, left_out = read_questions(path, ImageFolder(images), skip_missing=skip_missing)
     if not skip_missing:
-        return found
-    known = known_questions(entities, found)
-    if left_out or len(known) < len(found):
-        echo(f"{path}: left out {left_out:,} questions without an image, {len(found) - len(known):,} without an entity")
-    return known
+        return questions
+    answerable = known_questions(entities, questions)
+    if left_out or len(answerable) < len(questions):
+        echo(
+            f"{path}: left out {left_out:,} questions without an image, "
+            f"{len(questions) - len(answerable):,} without an entity"
+        )
+    return answerable
 
 
 def _with(recipe: Recipe, **changes: float | None) -> Recipe:

@@ -55,16 +55,16 @@ def fit_patch_map(
     Example:
         >>> patches = torch.randn(200, 4, 3, generator=torch.Generator().manual_seed(0))
         >>> right = torch.tensor([[1.0, 0.0], [0.0, 2.0], [3.0, 0.0]])
-        >>> found = fit_patch_map(patches.mean(dim=1) @ right, patches, penalty=1e-6)
-        >>> bool(torch.allclose(found, right, atol=1e-3))
+        >>> mapping = fit_patch_map(patches.mean(dim=1) @ right, patches, penalty=1e-6)
+        >>> bool(torch.allclose(mapping, right, atol=1e-3))
         True
     """
-    there = patches.flatten(1).any(dim=1)
-    x, y = patches[there].double().mean(dim=1), pooled[there].double()
+    has_patches = patches.flatten(1).any(dim=1)
+    x, y = patches[has_patches].double().mean(dim=1), pooled[has_patches].double()
     gram = x.T @ x
     ridge = penalty * float(gram.diagonal().mean().clamp_min(1e-12)) * torch.eye(len(gram), dtype=gram.dtype)
-    found: Tensor = torch.linalg.solve(gram + ridge, x.T @ y)
-    return found.float()
+    solution: Tensor = torch.linalg.solve(gram + ridge, x.T @ y)
+    return solution.float()
 
 
 class PatchAttention(nn.Module):
@@ -147,27 +147,27 @@ class PatchAdaptor(Clip2ClipModule):
     def query(self, image: Tensor, text: Tensor) -> Float[Tensor, "q 2d"]:
         """The question's side of the inner product, weights included."""
         pooled, patches = self._unpack(image)
-        seen = F.normalize(pooled, dim=-1) + self.gates[0] * self.look_query(text, patches)
-        return super().query(seen, text)
+        refined = F.normalize(pooled, dim=-1) + self.gates[0] * self.look_query(text, patches)
+        return super().query(refined, text)
 
     def entity(self, image: Tensor, text: Tensor) -> Float[Tensor, "e 2d"]:
         """The entity's side: text and image."""
         pooled, patches = self._unpack(image)
-        told = F.normalize(text, dim=-1) + self.gates[1] * self.look_entity(text, patches)
-        return super().entity(pooled, told)
+        refined = F.normalize(text, dim=-1) + self.gates[1] * self.look_entity(text, patches)
+        return super().entity(pooled, refined)
 
     def loss(
         self, image: Tensor, text: Tensor, entity_image: Tensor, entity_text: Tensor, truth: Int[Tensor, " b"]
     ) -> Float[Tensor, ""]:
         """`contrastive_loss`, and beside each question's right entity its picture with another's text."""
-        scale, asked = self.log_scale.exp(), self.query(image, text)
-        logits = scale * self.similarity(asked, self.entity(entity_image, entity_text))
-        other = nearest_other(entity_text, truth)
-        made = scale * (asked * self.entity(entity_image, entity_text[other])).sum(dim=1)
+        scale, queries = self.log_scale.exp(), self.query(image, text)
+        logits = scale * self.similarity(queries, self.entity(entity_image, entity_text))
+        nearest = nearest_other(entity_text, truth)
+        negative = scale * (queries * self.entity(entity_image, entity_text[nearest])).sum(dim=1)
         # A batch of one entity alone has no other text: its negative would be the right answer.
-        made = made.masked_fill(truth[other] == truth, -torch.inf)
+        negative = negative.masked_fill(truth[nearest] == truth, -torch.inf)
         right = logits.diagonal()
-        return contrastive_loss(logits, truth) + F.softplus(made - right).mean()
+        return contrastive_loss(logits, truth) + F.softplus(negative - right).mean()
 
 
 def nearest_other(text: Float[Tensor, "b d"], truth: Int[Tensor, " b"]) -> Int[Tensor, " b"]:

@@ -139,8 +139,8 @@ class Clip2Clip:
     def entity_vectors(self, row: int) -> tuple[Float32, Float32]:
         """Text and image features of one entity; the black image's where it has none."""
         if self.has_image[row]:
-            both = self._both[int(np.searchsorted(self._both_rows, row))]
-            return both[: self.dim], both[self.dim :]
+            text_and_image = self._both[int(np.searchsorted(self._both_rows, row))]
+            return text_and_image[: self.dim], text_and_image[self.dim :]
         assert self.black is not None
         return self._texts[int(np.searchsorted(self._text_rows, row))], self.black
 
@@ -159,12 +159,12 @@ class Clip2Clip:
         q_t, q_p = self._query(image, text, weights)
         best = Neighbours(np.full((len(q_t), k), -1, np.int64), np.full((len(q_t), k), -np.inf, np.float32))
         if len(self._both):
-            found = exact_search(np.concatenate([q_t, q_p], axis=1), ArrayRows(self._both), k)
-            best = merge(best, _renumber(found, self._both_rows), k)
+            neighbours = exact_search(np.concatenate([q_t, q_p], axis=1), ArrayRows(self._both), k)
+            best = merge(best, _renumber(neighbours, self._both_rows), k)
         if len(self._texts):
             assert self.black is not None
-            found = exact_search(q_t, ArrayRows(self._texts), k)
-            shifted = Neighbours(found.rows, found.scores + (q_p @ self.black)[:, None])
+            neighbours = exact_search(q_t, ArrayRows(self._texts), k)
+            shifted = Neighbours(neighbours.rows, neighbours.scores + (q_p @ self.black)[:, None])
             best = merge(best, _renumber(shifted, self._text_rows), k)
         return best
 
@@ -187,8 +187,8 @@ class Clip2Clip:
         return query_vectors(images, texts, weights)
 
 
-def _renumber(found: Neighbours, rows: npt.NDArray[np.int64]) -> Neighbours:
-    return Neighbours(np.where(found.rows < 0, -1, rows[found.rows]), found.scores)
+def _renumber(neighbours: Neighbours, rows: npt.NDArray[np.int64]) -> Neighbours:
+    return Neighbours(np.where(neighbours.rows < 0, -1, rows[neighbours.rows]), neighbours.scores)
 
 
 class GridSearch(NamedTuple):
@@ -234,8 +234,8 @@ def grid_search(
         >>> rng = np.random.default_rng(0)
         >>> text = rng.normal(size=(6, 8))
         >>> model = Clip2Clip(text, text, has_image=[True] * 6)
-        >>> found = grid_search(model, text, text, np.arange(6), values=(0.0, 1.0))
-        >>> found.weights, found.accuracy, len(found.tried)
+        >>> best = grid_search(model, text, text, np.arange(6), values=(0.0, 1.0))
+        >>> best.weights, best.accuracy, len(best.tried)
         (Weights(image_text=1.0, text_image=0.0, image_image=0.0, text_text=0.0), 1.0, 8)
 
     Source: OVEN section 11.2 starts CLIP2CLIP from such a search, without naming the grid; this one is ours.
@@ -246,9 +246,9 @@ def grid_search(
         raise ValueError(f"truth: expected rows from 0 to {count - 1}, got {right}")
     parts = [model.scores(image, text, Weights(*unit)) for unit in np.eye(4).tolist()]
     tried: dict[Weights, float] = {}
-    for rest in product(values, repeat=3):
-        weights = Weights(1.0, *rest)
-        total = parts[0] + sum(np.float32(w) * part for w, part in zip(rest, parts[1:], strict=True))
+    for triple in product(values, repeat=3):
+        weights = Weights(1.0, *triple)
+        total = parts[0] + sum(np.float32(w) * part for w, part in zip(triple, parts[1:], strict=True))
         tried[weights] = float(np.mean(np.argmax(total, axis=1) == right))
     best = max(tried, key=lambda weights: tried[weights])
     return GridSearch(best, tried[best], tried)

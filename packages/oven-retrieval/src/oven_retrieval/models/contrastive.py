@@ -49,8 +49,8 @@ def contrastive_loss(logits: Float[Tensor, "b b"], truth: Int[Tensor, " b"]) -> 
     same: Bool[Tensor, "b b"] = truth[:, None] == truth[None, :]
     same.fill_diagonal_(False)
     masked = logits.masked_fill(same, -torch.inf)
-    place = torch.arange(len(truth), device=logits.device)
-    return (F.cross_entropy(masked, place) + F.cross_entropy(masked.T, place)) / 2
+    targets = torch.arange(len(truth), device=logits.device)
+    return (F.cross_entropy(masked, targets) + F.cross_entropy(masked.T, targets)) / 2
 
 
 @torch.no_grad()
@@ -65,11 +65,11 @@ def answers(model: nn.Module, questions: Questions, entities: Entities, block: i
     base = torch.cat(
         [dual.entity(part(entities.image, i), part(entities.text, i)) for i in range(0, entities.count, block)]
     )
-    found = [
+    best_rows = [
         dual.similarity(dual.query(part(questions.image, i), part(questions.text, i)), base).argmax(dim=1)
         for i in range(0, len(questions.truth), block)
     ]
-    return torch.cat(found).cpu()
+    return torch.cat(best_rows).cpu()
 
 
 def _to(inputs: Any, device: torch.device) -> Any:
@@ -85,8 +85,8 @@ def seen_unseen(
         >>> from oven_retrieval.models.dual import Clip2ClipModule
         >>> from oven_retrieval.models.clip2clip import Weights
         >>> unit = torch.eye(4)
-        >>> asked, entities = Questions(unit, unit, torch.arange(4)), Entities(unit, unit)
-        >>> seen_unseen(Clip2ClipModule(Weights()), asked, entities, torch.tensor([True, True, False, False]))
+        >>> questions, entities = Questions(unit, unit, torch.arange(4)), Entities(unit, unit)
+        >>> seen_unseen(Clip2ClipModule(Weights()), questions, entities, torch.tensor([True, True, False, False]))
         (100.0, 100.0)
     """
     right = (answers(model, questions, entities) == questions.truth).double() * 100
@@ -129,9 +129,9 @@ def train_dual(
         >>> from oven_retrieval.models.dual import Clip2ClipModule
         >>> from oven_retrieval.models.clip2clip import Weights
         >>> unit = torch.eye(4)
-        >>> asked, entities = Questions(unit, unit, torch.arange(4)), Entities(unit, unit)
+        >>> questions, entities = Questions(unit, unit, torch.arange(4)), Entities(unit, unit)
         >>> seen, recipe = torch.tensor([True, True, False, False]), Recipe(steps=2, batch_size=4, validate_every=1)
-        >>> train_dual(Clip2ClipModule(Weights()), asked, entities, asked, seen, recipe).harmonic
+        >>> train_dual(Clip2ClipModule(Weights()), questions, entities, questions, seen, recipe).harmonic
         100.0
 
     Source: OVEN section 11.2 and figure 4: accuracy on unseen entities falls within an epoch, hence the early stop.

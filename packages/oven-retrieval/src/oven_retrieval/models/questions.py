@@ -78,11 +78,11 @@ class ImageFolder:
         Raises:
             LookupError: none, or several (two are shown).
         """
-        found = self._files.get(name) or self._files.get(_stem(name), [])
-        if len(found) != 1:
-            several = f"; there are {len(found)}, such as {found[0]} and {found[1]}" if found else ""
+        files = self._files.get(name) or self._files.get(_stem(name), [])
+        if len(files) != 1:
+            several = f"; there are {len(files)}, such as {files[0]} and {files[1]}" if files else ""
             raise LookupError(f"{self.path}: expected one image file named {name!r}{several}")
-        return found[0]
+        return files[0]
 
 
 def read_questions(
@@ -164,8 +164,8 @@ def known_questions(kb: KnowledgeBase, questions: Sequence[Question]) -> list[Qu
         >>> import tempfile
         >>> from oven_retrieval import Entity, build_kb
         >>> kb = build_kb([Entity("Q1", "Wood duck")], Path(tempfile.mkdtemp()) / "kb")
-        >>> asked = [Question("a", Path("1.jpg"), "what?", "Q1"), Question("b", Path("2.jpg"), "what?", "Q9")]
-        >>> [question.data_id for question in known_questions(kb, asked)]
+        >>> questions = [Question("a", Path("1.jpg"), "what?", "Q1"), Question("b", Path("2.jpg"), "what?", "Q9")]
+        >>> [question.data_id for question in known_questions(kb, questions)]
         ['a']
     """
     rows = kb.rows([question.entity_id for question in questions])
@@ -190,8 +190,8 @@ def hold_out(questions: Sequence[Question], share: float = 0.1, seed: int = 0) -
         ValueError: fewer than four entities, or no question is left for one of the sides.
 
     Example:
-        >>> asked = [Question(f"d{e}{n}", Path("i.jpg"), "what?", f"Q{e}") for e in range(10) for n in range(3)]
-        >>> train, validation = hold_out(asked, share=0.2)
+        >>> questions = [Question(f"d{e}{n}", Path("i.jpg"), "what?", f"Q{e}") for e in range(10) for n in range(3)]
+        >>> train, validation = hold_out(questions, share=0.2)
         >>> len(train), [sum(question.seen is kind for question in validation) for kind in (True, False)]
         (19, [5, 6])
     """
@@ -202,23 +202,23 @@ def hold_out(questions: Sequence[Question], share: float = 0.1, seed: int = 0) -
         raise ValueError(f"questions: expected at least 4 entities to hold some out, got {len(entities)}")
     rng = np.random.default_rng(seed)
     unseen = {entities[i] for i in rng.permutation(len(entities))[: max(1, round(share * len(entities)))]}
-    left = _counts(question.entity_id for question in questions)
-    taken = np.zeros(len(questions), dtype=np.bool_)
-    rest = [i for i, question in enumerate(questions) if question.entity_id not in unseen]
-    wanted = max(1, round(share * len(rest)))
-    for i in rng.permutation(rest).tolist():
-        if wanted and left[questions[i].entity_id] > 1:
-            taken[i], wanted = True, wanted - 1
-            left[questions[i].entity_id] -= 1
+    remaining = _counts(question.entity_id for question in questions)
+    held_out = np.zeros(len(questions), dtype=np.bool_)
+    candidates = [i for i, question in enumerate(questions) if question.entity_id not in unseen]
+    quota = max(1, round(share * len(candidates)))
+    for i in rng.permutation(candidates).tolist():
+        if quota and remaining[questions[i].entity_id] > 1:
+            held_out[i], quota = True, quota - 1
+            remaining[questions[i].entity_id] -= 1
     validation = [
         Question(q.data_id, q.image, q.text, q.entity_id, q.entity_id not in unseen)
-        for q, held in zip(questions, taken.tolist(), strict=True)
+        for q, held in zip(questions, held_out.tolist(), strict=True)
         if held or q.entity_id in unseen
     ]
-    if not taken.any():
+    if not held_out.any():
         raise ValueError("questions: expected an entity with two questions at least, to hold one out; each has one")
     return [
-        q for q, held in zip(questions, taken.tolist(), strict=True) if not held and q.entity_id not in unseen
+        q for q, held in zip(questions, held_out.tolist(), strict=True) if not held and q.entity_id not in unseen
     ], validation
 
 
@@ -244,10 +244,10 @@ def entity_images(kb: KnowledgeBase, images: ImageFolder | None) -> dict[int, Pa
     """
     if images is None:
         return {}
-    found = {}
+    files = {}
     for row in kb.live_rows().tolist():
         for name in (kb.ids[row], PurePosixPath(kb.images[row]).name):
             if name and name in images:
-                found[row] = images.find(name)
+                files[row] = images.find(name)
                 break
-    return found
+    return files

@@ -136,12 +136,14 @@ def train_model(
         >>> from oven_retrieval import Entity, build_kb
         >>> folder, weights = Path(tempfile.mkdtemp()), torch.nn.Linear(1, 1)
         >>> kb = build_kb([Entity(f"Q{i}", f"thing {i}") for i in range(6)], folder / "kb")
-        >>> asked = [Question(f"d{i}-{n}", Path(f"{i}.png"), "?", f"Q{i}", i < 4) for i in range(6) for n in range(2)]
+        >>> questions = [
+        ...     Question(f"d{i}-{n}", Path(f"{i}.png"), "?", f"Q{i}", i < 4) for i in range(6) for n in range(2)
+        ... ]
         >>> def read(files): return torch.stack([torch.full((3, 1, 1), int(file.stem)) for file in files])
         >>> def see(pictures): return torch.eye(7)[pictures[:, 0, 0, 0].long()]
         >>> def say(texts): return torch.eye(7)[[int(text[6:] or 6) for text in texts]]
         >>> model = train_model(
-        ...     kb, asked[:8], asked, folder / "model", lambda: (Tower(weights, see), Tower(weights, say)),
+        ...     kb, questions[:8], questions, folder / "model", lambda: (Tower(weights, see), Tower(weights, say)),
         ...     encoder_name="toy@1", read=read, image_size=1,
         ...     options=TrainingOptions(recipe=Recipe(steps=2, batch_size=4, validate_every=1)),
         ... )
@@ -149,16 +151,16 @@ def train_model(
         [[3], [5]]
     """
     safetensors_torch()
-    given = options or TrainingOptions()
-    check_fine_tune(given.kind, given.fine_tune)
-    recipe = given.recipe or paper_recipe(given.kind, fine_tune=given.fine_tune is not None)
+    settings = options or TrainingOptions()
+    check_fine_tune(settings.kind, settings.fine_tune)
+    recipe = settings.recipe or paper_recipe(settings.kind, fine_tune=settings.fine_tune is not None)
     talk = say or (lambda line: None)
     target = Path(output)
     if target.exists():
         raise FileExistsError(f"{target} exists; expected a new folder")
-    data = _Data.of(kb, train, validation, pictures or {}, given, recipe.seed)
+    data = _Data.of(kb, train, validation, pictures or {}, settings, recipe.seed)
     identity = {
-        **asdict(given),
+        **asdict(settings),
         "recipe": asdict(recipe),
         "knowledge base": kb.hash,
         "encoder": encoder_name,
@@ -167,31 +169,40 @@ def train_model(
     }
     work = TrainingWork(target, identity, talk, progress)
     image, text = make_towers()
-    features = _encode(work, data, image, text, read, image_size, given)
+    features = _encode(work, data, image, text, read, image_size, settings)
     weights = Weights(1.0, 1.0, 1.0, 1.0)
-    if given.kind != "fusion":
+    if settings.kind != "fusion":
         weights = _start(data, features, talk)
-    shape = (given.width, given.heads, given.layers) if given.kind == "fusion" else (0, 0, 0)
+    shape = (settings.width, settings.heads, settings.layers) if settings.kind == "fusion" else (0, 0, 0)
     torch.manual_seed(recipe.seed)
     dual = EncodedDual(
         ModelConfig(
-            given.kind, kb.hash, encoder_name, given.template, given.fine_tune, features.dim, *shape, *features.places
+            settings.kind,
+            kb.hash,
+            encoder_name,
+            settings.template,
+            settings.fine_tune,
+            features.dim,
+            *shape,
+            *features.places,
         ),
         make_towers,
         weights,
-        features.patch_map() if given.kind == "adaptor" else None,
+        features.patch_map() if settings.kind == "adaptor" else None,
     )
     dual.module.to(device)
-    entities, asked, checked = _inputs(data, features, read, image_size, frozen=given.fine_tune is None)
-    seen = torch.tensor([bool(question.seen) for question in validation])
+    entities, train_inputs, validation_inputs = _inputs(
+        data, features, read, image_size, frozen=settings.fine_tune is None
+    )
+    is_seen = torch.tensor([bool(question.seen) for question in validation])
 
-    def log(step: int, one: float, other: float, mean: float) -> None:
-        talk(f"step {step:,} of {recipe.steps:,}: seen {one:.1f} %, unseen {other:.1f} %, harmonic mean {mean:.1f}")
+    def log(step: int, seen: float, unseen: float, mean: float) -> None:
+        talk(f"step {step:,} of {recipe.steps:,}: seen {seen:.1f} %, unseen {unseen:.1f} %, harmonic mean {mean:.1f}")
 
-    result = train_dual(dual.module, asked, entities, checked, seen, recipe, log, work.checkpoint)
+    result = train_dual(dual.module, train_inputs, entities, validation_inputs, is_seen, recipe, log, work.checkpoint)
     talk(f"kept step {result.step:,}: seen {result.seen:.1f} %, unseen {result.unseen:.1f} %")
-    store = work.encode_entities(dual, kb, pictures or {}, read, given.batch, image_size)
-    work.index(dual, store, validation, read, given.batch, given.memory_mb, given.recall)
+    store = work.encode_entities(dual, kb, pictures or {}, read, settings.batch, image_size)
+    work.index(dual, store, validation, read, settings.batch, settings.memory_mb, settings.recall)
     report: dict[str, Any] = {
         "training": asdict(result),
         "questions": len(train),
@@ -242,16 +253,16 @@ class _Data(NamedTuple):
             )
         answers, val_answers = answer_rows(kb, train), answer_rows(kb, validation)
         rng = np.random.default_rng(seed)
-        others = rng.permutation(len(kb))[: options.candidates]
-        rows = np.unique(np.concatenate([answers, val_answers, others]))
-        places = {row: place for place, row in enumerate(rows.tolist())}
+        candidates = rng.permutation(len(kb))[: options.candidates]
+        rows = np.unique(np.concatenate([answers, val_answers, candidates]))
+        index_of = {row: index for index, row in enumerate(rows.tolist())}
         return cls(
             train,
             validation,
             rows,
             np.searchsorted(rows, answers),
             np.searchsorted(rows, val_answers),
-            {places[row]: file for row, file in sorted(pictures.items()) if row in places},
+            {index_of[row]: file for row, file in sorted(pictures.items()) if row in index_of},
             [entity_text(kb, row, options.template) for row in rows.tolist()],
             np.sort(rng.permutation(len(train))[:_GRID_QUESTIONS]),
         )
@@ -279,8 +290,8 @@ class _Features(NamedTuple):
 
     def patch_map(self) -> Tensor:
         """Where the adaptor starts, from the pictures of the sampled questions and of the entities."""
-        asked = torch.from_numpy(np.asarray(self.question_images.array[self.sample], dtype=np.float32))
-        pictures = torch.cat([asked, self.entity_images])
+        question_images = torch.from_numpy(np.asarray(self.question_images.array[self.sample], dtype=np.float32))
+        pictures = torch.cat([question_images, self.entity_images])
         return fit_patch_map(pictures[:, : self.dim], unpacked(pictures, self.dim, self.places[0]))
 
 
@@ -305,7 +316,7 @@ def _encode(
     def look(pictures: Any) -> Tensor:
         return packed(image, pictures) if options.kind == "adaptor" else image(pictures)
 
-    asked = [*data.train, *data.validation] if frozen else [data.train[i] for i in data.sample.tolist()]
+    questions = [*data.train, *data.validation] if frozen else [data.train[i] for i in data.sample.tolist()]
     with torch.no_grad():
         black = look(blank).float().cpu()
     entity_images = black.repeat(len(data.rows), 1)
@@ -317,8 +328,10 @@ def _encode(
         entity_images[pictured] = torch.from_numpy(pictures.rows(0, len(pictured)).copy())
     texts = work.features("entity-texts", len(data.texts), lambda a, b: text(data.texts[a:b]), batch)
     return _Features(
-        work.features("question-images", len(asked), lambda a, b: look(read([q.image for q in asked[a:b]])), batch),
-        work.features("question-texts", len(asked), lambda a, b: text([q.text for q in asked[a:b]]), batch),
+        work.features(
+            "question-images", len(questions), lambda a, b: look(read([q.image for q in questions[a:b]])), batch
+        ),
+        work.features("question-texts", len(questions), lambda a, b: text([q.text for q in questions[a:b]]), batch),
         entity_images,
         torch.from_numpy(texts.rows(0, len(texts)).copy()),
         black[0],
@@ -336,15 +349,15 @@ def _start(data: _Data, features: _Features, say: Say) -> Weights:
         has_image,
         features.black[: features.dim].numpy(),
     )
-    found = grid_search(
+    best = grid_search(
         model,
         features.question_images.array[features.sample][:, : features.dim],
         features.question_texts.array[features.sample],
         data.truth[data.sample],
     )
-    weights = ", ".join(f"{name} {value:g}" for name, value in found.weights._asdict().items())
-    say(f"grid search on {len(data.sample):,} training questions: {weights}; {found.accuracy:.1%} right")
-    return found.weights
+    weights = ", ".join(f"{name} {value:g}" for name, value in best.weights._asdict().items())
+    say(f"grid search on {len(data.sample):,} training questions: {weights}; {best.accuracy:.1%} right")
+    return best.weights
 
 
 def _inputs(
@@ -354,17 +367,17 @@ def _inputs(
     answers = torch.from_numpy(data.truth), torch.from_numpy(data.val_truth)
     if frozen:
         split, end = len(data.train), len(data.train) + len(data.validation)
-        asked, checked = (
+        train_inputs, validation_inputs = (
             Questions(FeatureRows(features.question_images, *part), FeatureRows(features.question_texts, *part), truth)
             for part, truth in zip(((0, split), (split, end)), answers, strict=True)
         )
-        return Entities(features.entity_images, features.entity_texts), asked, checked
-    asked, checked = (
+        return Entities(features.entity_images, features.entity_texts), train_inputs, validation_inputs
+    train_inputs, validation_inputs = (
         Questions(PictureRows([q.image for q in part], len(part), read, size), TextRows([q.text for q in part]), truth)
         for part, truth in zip((data.train, data.validation), answers, strict=True)
     )
     pictures = PictureRows(data.files, len(data.rows), read, size)
-    return Entities(pictures, TextRows(data.texts), len(data.rows)), asked, checked
+    return Entities(pictures, TextRows(data.texts), len(data.rows)), train_inputs, validation_inputs
 
 
 def _digest(questions: Sequence[Question]) -> str:

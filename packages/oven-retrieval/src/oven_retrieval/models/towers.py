@@ -65,12 +65,12 @@ class PictureRows:
 
     def __getitem__(self, rows: Any, /) -> Tensor:
         numbers = _numbers(rows, self._count)
-        there = [i for i, row in enumerate(numbers) if row in self._files]
-        read = self._read([self._files[numbers[i]] for i in there]) if there else None
+        pictured = [i for i, row in enumerate(numbers) if row in self._files]
+        read = self._read([self._files[numbers[i]] for i in pictured]) if pictured else None
         shape = (3, self._size, self._size) if read is None else tuple(read.shape[1:])
         batch = torch.zeros(len(numbers), *shape, dtype=torch.uint8 if read is None else read.dtype)
         if read is not None:
-            batch[there] = read
+            batch[pictured] = read
         return batch
 
 
@@ -115,9 +115,9 @@ class Tower(nn.Module):
         """
         if self._patches is None:
             raise ValueError("model: an adaptor needs an encoder that shows patch features; this one does not")
-        there = batch.flatten(1).any(dim=1)
-        found = self._patches(batch)
-        return found * there.to(found.device)[:, None, None]
+        has_picture = batch.flatten(1).any(dim=1)
+        features = self._patches(batch)
+        return features * has_picture.to(features.device)[:, None, None]
 
 
 def train_only(model: nn.Module, towers: Sequence[Tower], pattern: str) -> int:
@@ -135,7 +135,7 @@ def train_only(model: nn.Module, towers: Sequence[Tower], pattern: str) -> int:
         ValueError: nothing matches (some names are shown), or the pattern is no regular expression.
     """
     try:
-        wanted = re.compile("" if pattern == "all" else pattern)
+        expression = re.compile("" if pattern == "all" else pattern)
     except re.error as error:
         raise ValueError(f"fine_tune: expected a regular expression, got {pattern!r}: {error}") from None
     model.requires_grad_(True)
@@ -143,7 +143,7 @@ def train_only(model: nn.Module, towers: Sequence[Tower], pattern: str) -> int:
     for module in {id(tower.module): tower.module for tower in towers}.values():
         for name, parameter in module.named_parameters():
             names[name] = None
-            parameter.requires_grad_(bool(wanted.search(name)) and parameter.is_floating_point())
+            parameter.requires_grad_(bool(expression.search(name)) and parameter.is_floating_point())
             chosen += parameter.numel() * parameter.requires_grad
     if not chosen:
         shown = list(names)[:: max(1, len(names) // 5)][:6]

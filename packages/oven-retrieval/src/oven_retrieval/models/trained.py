@@ -205,10 +205,10 @@ def read_config(folder: str | Path) -> tuple[ModelConfig, dict[str, Any]]:
     """
     file = Path(folder) / MODEL
     try:
-        found = read_json(file)
-        if found["kind"] != KIND:
+        description = read_json(file)
+        if description["kind"] != KIND:
             raise KeyError("kind")
-        return ModelConfig(**found["config"]), dict(found["report"])
+        return ModelConfig(**description["config"]), dict(description["report"])
     except FileNotFoundError:
         raise FolderError(f"{folder}: expected a folder of `train` with {MODEL}; there is none") from None
     except (KeyError, TypeError, json.JSONDecodeError) as error:
@@ -237,9 +237,9 @@ def open_model(folder: str | Path, kb: KnowledgeBase, make_towers: MakeTowers, *
         expected a folder of `train` with model.json; there is none
     """
     config, report = read_config(folder)
-    for label, expected, found in (("kb", kb.hash, config.kb), ("encoder", encoder_name, config.encoder)):
-        if expected != found:
-            raise FolderError(f"{folder}: {label} is {found!r}, expected {expected!r}; train again")
+    for label, expected, actual in (("kb", kb.hash, config.kb), ("encoder", encoder_name, config.encoder)):
+        if expected != actual:
+            raise FolderError(f"{folder}: {label} is {actual!r}, expected {expected!r}; train again")
     dual = EncodedDual(config, make_towers)
     stored = safetensors_torch().load_file(Path(folder) / WEIGHTS)
     expected_names = set(trained_parameters(dual.module))
@@ -273,8 +273,8 @@ def write_predictions(
         >>> kb = SimpleNamespace(ids=["Q1"], names=["Duck"])
         >>> model = SimpleNamespace(search=lambda pictures, texts: first, kb=kb)
         >>> file = Path(tempfile.mkdtemp()) / "answers.jsonl"
-        >>> asked = [Question("d1", Path("1.png"), "what?")]
-        >>> file = write_predictions(model, asked, file, lambda files: torch.zeros(1))
+        >>> questions = [Question("d1", Path("1.png"), "what?")]
+        >>> file = write_predictions(model, questions, file, lambda files: torch.zeros(1))
         >>> json.loads(file.read_text())["pred_entity_id"]
         'Q1'
     """
@@ -284,9 +284,9 @@ def write_predictions(
         with partial.open("w", encoding="utf-8") as file:
             for first in range(0, len(questions), batch):
                 part = questions[first : first + batch]
-                found = model.search(read([q.image for q in part]), [q.text for q in part])
+                neighbours = model.search(read([q.image for q in part]), [q.text for q in part])
                 for question, row, score in zip(
-                    part, found.rows[:, 0].tolist(), found.scores[:, 0].tolist(), strict=True
+                    part, neighbours.rows[:, 0].tolist(), neighbours.scores[:, 0].tolist(), strict=True
                 ):
                     record = {
                         "data_id": question.data_id,

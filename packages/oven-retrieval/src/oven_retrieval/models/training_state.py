@@ -47,7 +47,7 @@ class TrainingState:
         }
         self.step = self.waited = 0
         self.best = Trained(0, 0.0, 0.0, 0.0, 0)
-        self._kept: dict[str, Any] = {}
+        self._best_parameters: dict[str, Any] = {}
 
     def next_batch(self) -> Int[Tensor, " b"]:
         """Numbers of the next questions; each is taken once before any is taken again."""
@@ -60,7 +60,7 @@ class TrainingState:
     def first_look(self, accuracy: tuple[float, float]) -> None:
         """Keep the model as it came."""
         self.best = Trained(0, *accuracy, harmonic_mean(*accuracy), 0)
-        self._kept = copy.deepcopy(self._model.state_dict())
+        self._best_parameters = copy.deepcopy(self._model.state_dict())
 
     def look(self, accuracy: tuple[float, float], log: Log | None) -> None:
         """Keep the parameters if they are the best so far."""
@@ -69,7 +69,7 @@ class TrainingState:
             log(self.step, *accuracy, mean)
         if mean > self.best.harmonic:
             self.best, self.waited = Trained(self.step, *accuracy, mean, self.step), 0
-            self._kept = copy.deepcopy(self._model.state_dict())
+            self._best_parameters = copy.deepcopy(self._model.state_dict())
         else:
             self.waited += 1
 
@@ -81,7 +81,7 @@ class TrainingState:
             "waited": self.waited,
             "best": asdict(self.best),
             "model": self._model.state_dict(),
-            "kept": self._kept,
+            "kept": self._best_parameters,
             "optimiser": self._optimiser.state_dict(),
             "order": self._order.clone(),
             "generator": self._generator.get_state(),
@@ -106,14 +106,14 @@ class TrainingState:
             )
         self.step, self.waited, self.best = state["step"], state["waited"], Trained(**state["best"])
         self._model.load_state_dict(state["model"])
-        self._kept = state["kept"]
+        self._best_parameters = state["kept"]
         self._optimiser.load_state_dict(state["optimiser"])
         self._order = state["order"].cpu()
         self._generator.set_state(state["generator"].cpu())
 
     def finish(self) -> Trained:
         """Put the best parameters back."""
-        self._model.load_state_dict(self._kept)
+        self._model.load_state_dict(self._best_parameters)
         self._model.eval()
         best = self.best
         return Trained(best.step, best.seen, best.unseen, best.harmonic, self.step)

@@ -87,8 +87,8 @@ class TrainingWork:
 
     def _progress_of(self, phase: str) -> Progress | None:
         """Progress under the name of what is encoded."""
-        told = self._progress
-        return None if told is None else lambda _, done, total: told(phase, done, total)
+        progress = self._progress
+        return None if progress is None else lambda _, done, total: progress(phase, done, total)
 
     def encode_entities(
         self,
@@ -128,7 +128,7 @@ class TrainingWork:
         if (self.path / "index").is_dir():
             return
         chosen = list(questions[:: max(1, len(questions) // _TUNING_QUESTIONS)])
-        asked = torch.cat(
+        queries = torch.cat(
             [
                 torch.from_numpy(dual.queries(read([q.image for q in part]), [q.text for q in part]))
                 for part in (chosen[i : i + batch] for i in range(0, len(chosen), batch))
@@ -139,7 +139,7 @@ class TrainingWork:
             self.path / "index",
             memory_mb=memory_mb,
             recall=recall,
-            queries=asked.numpy(),
+            queries=queries.numpy(),
             say=self._say,
             progress=self._progress,
         )

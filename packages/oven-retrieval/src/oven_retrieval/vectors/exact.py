@@ -34,8 +34,8 @@ class Neighbours(NamedTuple):
     `rows` [q, k] int64, -1 beyond what there is; `scores` [q, k] float32, -inf there.
 
     Example:
-        >>> found = Neighbours(np.array([[4, 2]]), np.array([[0.9, 0.5]], np.float32))
-        >>> found.rows[:, 0].tolist()
+        >>> neighbours = Neighbours(np.array([[4, 2]]), np.array([[0.9, 0.5]], np.float32))
+        >>> neighbours.rows[:, 0].tolist()
         [4]
     """
 
@@ -165,18 +165,18 @@ def exact_search(queries: npt.ArrayLike, vectors: Rows, k: int, *, chunk: int | 
         >>> exact_search(np.array([[1.0, 0.0]]), ArrayRows(np.array([[0.0, 1.0], [2.0, 0.0]])), k=3).rows.tolist()
         [[1, 0, -1]]
     """
-    asked = check_vectors(queries, vectors.dim, "queries")
+    matrix = check_vectors(queries, vectors.dim, "queries")
     check_k(k)
-    size = chunk if chunk is not None else _chunk_rows(vectors, len(asked))
-    best = Neighbours(np.full((len(asked), k), -1, np.int64), np.full((len(asked), k), -np.inf, np.float32))
-    if not len(asked):
+    size = chunk if chunk is not None else _chunk_rows(vectors, len(matrix))
+    best = Neighbours(np.full((len(matrix), k), -1, np.int64), np.full((len(matrix), k), -np.inf, np.float32))
+    if not len(matrix):
         return best
     with blas_from(BLAS_QUERIES * vectors.dim):
         for first in range(0, len(vectors), size):
             block = np.ascontiguousarray(vectors.rows(first, min(first + size, len(vectors))))
             norm = vectors.greatest_norm if isinstance(vectors, ArrayRows) else _greatest_norm(block)
-            found = _best_of_block(asked, block, min(k, len(block)), norm)
-            best = merge(best, Neighbours(found.rows + first, found.scores), k)
+            candidates = _best_of_block(matrix, block, min(k, len(block)), norm)
+            best = merge(best, Neighbours(candidates.rows + first, candidates.scores), k)
     return best
 
 
@@ -194,22 +194,22 @@ def _best_of_block(queries: Float32, block: Float32, k: int, norm: float) -> Nei
     rows = np.full((len(queries), k), -1, np.int64)
     scores = np.full((len(queries), k), -np.inf, np.float32)
     bound = 2 * queries.shape[1] * _UNIT * np.linalg.norm(queries.astype(np.float64), axis=1) * norm
-    open_queries, taken = np.arange(len(queries)), min(k + _SPARE, len(block))
+    open_queries, candidate_count = np.arange(len(queries)), min(k + _SPARE, len(block))
     while len(open_queries):
-        rough, candidates = faiss.knn(queries[open_queries], block, taken, metric=faiss.METRIC_INNER_PRODUCT)
+        rough, candidates = faiss.knn(queries[open_queries], block, candidate_count, metric=faiss.METRIC_INNER_PRODUCT)
         exact = np.empty(rough.shape, np.float32)
-        step = max(1, _CHUNK_BYTES // (8 * taken * queries.shape[1]))
+        step = max(1, _CHUNK_BYTES // (8 * candidate_count * queries.shape[1]))
         for begin in range(0, len(open_queries), step):
-            some = slice(begin, begin + step)
-            pairs = block[candidates[some]].astype(np.float64)
-            exact[some] = np.einsum("qkd,qd->qk", pairs, queries[open_queries[some]].astype(np.float64))
+            batch = slice(begin, begin + step)
+            pairs = block[candidates[batch]].astype(np.float64)
+            exact[batch] = np.einsum("qkd,qd->qk", pairs, queries[open_queries[batch]].astype(np.float64))
         order = np.lexsort((candidates, -exact), axis=1)[:, :k]
         rows[open_queries] = np.take_along_axis(candidates, order, 1)
         scores[open_queries] = np.take_along_axis(exact, order, 1)
-        if taken == len(block):
+        if candidate_count == len(block):
             break
         open_queries = open_queries[rough[:, -1] >= scores[open_queries, -1] - bound[open_queries]]
-        taken = min(2 * taken, len(block))
+        candidate_count = min(2 * candidate_count, len(block))
     return Neighbours(rows, scores)
 
 
@@ -244,6 +244,6 @@ def recall_at(found: Int64[np.ndarray, "q k"], exact: Int64[np.ndarray, "q K"], 
     """
     if k > min(found.shape[1], exact.shape[1]):
         raise ValueError(f"k: expected at most {min(found.shape[1], exact.shape[1])}, the number of results, got {k}")
-    wanted = exact[:, :k]
-    hit = (wanted[:, :, None] == found[:, None, :k]).any(axis=2) & (wanted >= 0)
-    return float(hit.sum() / max(1, (wanted >= 0).sum()))
+    relevant = exact[:, :k]
+    hit = (relevant[:, :, None] == found[:, None, :k]).any(axis=2) & (relevant >= 0)
+    return float(hit.sum() / max(1, (relevant >= 0).sum()))

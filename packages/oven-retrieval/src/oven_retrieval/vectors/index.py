@@ -57,10 +57,10 @@ class IndexReport:
 
     def __str__(self) -> str:
         met = "" if self.recall_1 >= self.wanted else f", below the wanted {self.wanted}"
-        asked = "given queries" if self.cross_modal else "stored vectors as queries (other modalities find less)"
+        kind = "given queries" if self.cross_modal else "stored vectors as queries (other modalities find less)"
         return (
             f"recall@1 {self.recall_1:.3f}{met}, recall@10 {self.recall_10:.3f} "
-            f"against exact search on {self.queries} {asked}; {self.probes} probes, "
+            f"against exact search on {self.queries} {kind}; {self.probes} probes, "
             f"{self.milliseconds:.3f} ms per query (exact {self.exact_milliseconds:.3f}), {self.megabytes:.1f} MB"
         )
 
@@ -108,17 +108,17 @@ class VectorIndex:
         live = live_rows(self.vectors)
         if live is None:
             return exact_search(queries, self.vectors, k)
-        found = exact_search(queries, live, k)
+        neighbours = exact_search(queries, live, k)
         if not len(live):
-            return found
-        return Neighbours(np.where(found.rows < 0, -1, live.numbers[found.rows]), found.scores)
+            return neighbours
+        return Neighbours(np.where(neighbours.rows < 0, -1, live.numbers[neighbours.rows]), neighbours.scores)
 
     def search(self, queries: npt.ArrayLike, k: int = 1) -> Neighbours:
         """The k rows with the greatest inner product. Arguments and errors as in `exact_search`."""
         if self._index is None:
             return self.exact(queries, k)
-        asked = check_vectors(queries, self.vectors.dim, "queries")
-        scores, rows = self._index.search(asked, check_k(k))
+        matrix = check_vectors(queries, self.vectors.dim, "queries")
+        scores, rows = self._index.search(matrix, check_k(k))
         scores = np.where(rows < 0, -np.inf, scores).astype(np.float32)
         order = np.lexsort(
             (np.where(rows < 0, np.iinfo(np.int64).max, rows), -scores), axis=1
@@ -182,7 +182,7 @@ def build_index(
         parts = Path(path).with_name(Path(path).name + ".parts")
         if chosen.factory != "exact":
             built = VectorIndex(vectors, chosen, _build_parts(vectors, chosen, parts, part, seed, talk, progress))
-        built.report = measure(built, sample, wanted=recall, cross_modal=cross_modal)
+        built.report = measure(built, sample, recall=recall, cross_modal=cross_modal)
         talk(str(built.report))
         if chosen.factory != "exact":
             write_index(built._index, parts / "whole.faiss")
@@ -235,15 +235,17 @@ def stored_index(folder: Folder) -> Any:
     try:
         return faiss.read_index(str(folder.file("index")))
     except (RuntimeError, MemoryError) as error:  # FAISS's words for a file that is none of its own
-        said = (str(error).splitlines() or ["no memory"])[0]
-        raise FolderError(f"{folder.file('index')}: FAISS cannot read it ({said}); `oven update --rebuild`") from None
+        message = (str(error).splitlines() or ["no memory"])[0]
+        raise FolderError(
+            f"{folder.file('index')}: FAISS cannot read it ({message}); `oven update --rebuild`"
+        ) from None
 
 
-def measure(index: VectorIndex, queries: Float32, *, wanted: float, cross_modal: bool, least: int = 1) -> IndexReport:
+def measure(index: VectorIndex, queries: Float32, *, recall: float, cross_modal: bool, least: int = 1) -> IndexReport:
     """Visit `least` lists, twice as many … until the recall at 1 on these queries is reached, and report the cost."""
     if not len(queries):  # every entity was removed: nothing can be missed
         index.probes = least
-        return IndexReport(1.0, 1.0, wanted, index.probes, 0.0, 0.0, index.megabytes, 0, cross_modal)
+        return IndexReport(1.0, 1.0, recall, index.probes, 0.0, 0.0, index.megabytes, 0, cross_modal)
     k = min(10, len(index.vectors))
     start = time.process_time()
     exact = index.exact(queries, k)
@@ -252,16 +254,16 @@ def measure(index: VectorIndex, queries: Float32, *, wanted: float, cross_modal:
     while True:
         index.probes = probes
         start = time.process_time()
-        found = index.search(queries, k)
+        neighbours = index.search(queries, k)
         spent = (time.process_time() - start) / len(queries) * 1000
-        first = recall_at(found.rows, exact.rows, 1)
-        if index.plan.lists == 0 or first >= wanted or probes >= index.plan.lists:
+        first = recall_at(neighbours.rows, exact.rows, 1)
+        if index.plan.lists == 0 or first >= recall or probes >= index.plan.lists:
             break
         probes = min(2 * probes, index.plan.lists)
     return IndexReport(
         recall_1=first,
-        recall_10=recall_at(found.rows, exact.rows, k),
-        wanted=wanted,
+        recall_10=recall_at(neighbours.rows, exact.rows, k),
+        wanted=recall,
         probes=index.probes,
         milliseconds=spent,
         exact_milliseconds=exact_ms,
@@ -273,18 +275,18 @@ def measure(index: VectorIndex, queries: Float32, *, wanted: float, cross_modal:
 
 def _sample(vectors: VectorStore, queries: npt.ArrayLike | None, seed: int) -> tuple[Float32, bool]:
     if queries is not None:
-        given = check_vectors(queries, vectors.dim, "queries")
-        if not len(given):
+        sample = check_vectors(queries, vectors.dim, "queries")
+        if not len(sample):
             raise ValueError("queries: expected at least one, got none")
-        return given, True
+        return sample, True
     return stored_sample(vectors, seed), False
 
 
 def stored_sample(vectors: VectorStore, seed: int) -> Float32:
     """At most 1,000 stored vectors of entities that are there, as queries."""
     live = live_rows(vectors)
-    there = np.arange(len(vectors)) if live is None else live.numbers
-    rows = np.random.default_rng(seed).choice(there, min(1000, len(there)), replace=False)
+    live_numbers = np.arange(len(vectors)) if live is None else live.numbers
+    rows = np.random.default_rng(seed).choice(live_numbers, min(1000, len(live_numbers)), replace=False)
     return np.asarray(vectors.array[np.sort(rows)], dtype=np.float32)
 
 
@@ -319,17 +321,17 @@ def _build_parts(
         say(f"{last:,} of {len(vectors):,}")
         if progress is not None:
             progress("index", last, len(vectors))
-    whole = faiss.read_index(str(trained))
+    merged = faiss.read_index(str(trained))
     for file in files:
-        whole.merge_from(faiss.read_index(str(file)), 0)
-    return whole
+        merged.merge_from(faiss.read_index(str(file)), 0)
+    return merged
 
 
 def add_rows(index: Any, vectors: VectorStore, rows: Int64[np.ndarray, " r"]) -> None:
     """Add rows of entities that are there."""
-    there = rows if vectors.removed is None else rows[~vectors.removed[rows]]
-    if len(there):
-        index.add_with_ids(np.asarray(vectors.array[there], dtype=np.float32), there)
+    live = rows if vectors.removed is None else rows[~vectors.removed[rows]]
+    if len(live):
+        index.add_with_ids(np.asarray(vectors.array[live], dtype=np.float32), live)
 
 
 def write_index(index: Any, file: Path) -> None:

@@ -30,21 +30,21 @@ def rerank(found: Neighbours, score: Score, k: int | None = None) -> Neighbours:
         ValueError: another number of scores than rows, or NaN; the query is named.
 
     Example:
-        >>> found = Neighbours(np.array([[7, 3, -1]]), np.array([[0.9, 0.8, -np.inf]], np.float32))
-        >>> again = rerank(found, lambda query, rows: -rows.astype(float))
+        >>> neighbours = Neighbours(np.array([[7, 3, -1]]), np.array([[0.9, 0.8, -np.inf]], np.float32))
+        >>> again = rerank(neighbours, lambda query, rows: -rows.astype(float))
         >>> again.rows.tolist(), again.scores.tolist()
         ([[3, 7, -1]], [[-3.0, -7.0, -inf]])
     """
-    kept = found.rows.shape[1] if k is None else min(k, found.rows.shape[1])
-    rows = np.full((len(found.rows), kept), -1, dtype=np.int64)
-    scores = np.full((len(found.rows), kept), -np.inf, dtype=np.float32)
-    for query, given in enumerate(found.rows):
-        there = given[given >= 0]
-        if not len(there):
+    count = found.rows.shape[1] if k is None else min(k, found.rows.shape[1])
+    rows = np.full((len(found.rows), count), -1, dtype=np.int64)
+    scores = np.full((len(found.rows), count), -np.inf, dtype=np.float32)
+    for query, best_rows in enumerate(found.rows):
+        candidates = best_rows[best_rows >= 0]
+        if not len(candidates):
             continue
-        new = np.asarray(score(query, there), dtype=np.float64)
-        if new.shape != there.shape or np.isnan(new).any():
-            raise ValueError(f"score: query {query}: expected {len(there)} numbers, got {new!r:.120}")
-        order = np.argsort(-new, kind="stable")[:kept]
-        rows[query, : len(order)], scores[query, : len(order)] = there[order], new[order]
+        new = np.asarray(score(query, candidates), dtype=np.float64)
+        if new.shape != candidates.shape or np.isnan(new).any():
+            raise ValueError(f"score: query {query}: expected {len(candidates)} numbers, got {new!r:.120}")
+        order = np.argsort(-new, kind="stable")[:count]
+        rows[query, : len(order)], scores[query, : len(order)] = candidates[order], new[order]
     return Neighbours(rows, scores)

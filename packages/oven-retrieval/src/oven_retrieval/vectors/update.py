@@ -102,7 +102,7 @@ def update_index(
     talk(f"{dropped:,} rows taken out, {len(new):,} added, {index.ntotal:,} in all")
     built = VectorIndex(vectors, plan, index)
     built.report = measure(
-        built, stored_sample(vectors, 0), wanted=report.wanted, cross_modal=False, least=report.probes
+        built, stored_sample(vectors, 0), recall=report.wanted, cross_modal=False, least=report.probes
     )
     talk(str(built.report))
     file = folder.path.with_name(f"{folder.path.name}.updated.faiss")
