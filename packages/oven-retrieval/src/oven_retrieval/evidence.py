@@ -142,9 +142,9 @@ def _trigrams(text: str) -> Counter[str]:
     return Counter(padded[i : i + 3] for i in range(len(padded) - 2))
 
 
-def _dice(left: Counter[str], right: Counter[str]) -> float:
+def _dice(first: Counter[str], second: Counter[str]) -> float:
     """Twice what both have, of what they have together."""
-    return 2 * (left & right).total() / max(left.total() + right.total(), 1)
+    return 2 * (first & second).total() / max(first.total() + second.total(), 1)
 
 
 def vector_features(found: Neighbours) -> Float64[np.ndarray, "q f"]:

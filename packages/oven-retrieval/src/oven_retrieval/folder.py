@@ -96,20 +96,20 @@ class Folder:
         kind: what it must hold.
         verify: read every byte and compare it with the manifest's hashes.
 
-    `place` is where it lies: beside `path`, while two renames put another in its place.
+    `location` is where it lies: beside `path`, while two renames put another in its place.
 
     Raises:
         FolderError: names the folder, the column, and what differs from the manifest.
     """
 
     def __init__(self, path: str | Path, kind: str, *, verify: bool = False) -> None:
-        self.path = self.place = Path(path)
+        self.path = self.location = Path(path)
         self._mapped: dict[str, Array] = {}
         for attempt in range(_TRIES):
             # Where two renames replace a folder, the old one lies beside its place for a moment.
             old = replaced(self.path)
-            self.place = old if not self.path.exists() and old.is_dir() else self.path
-            self._identity = _identity(self.place)
+            self.location = old if not self.path.exists() and old.is_dir() else self.path
+            self._identity = _identity(self.location)
             try:
                 self._read(kind, verify)
             except (FolderError, FileNotFoundError):
@@ -121,11 +121,11 @@ class Folder:
 
     def is_current(self) -> bool:
         """Whether the folder that was opened still lies in its place."""
-        return self._identity == _identity(self.place)
+        return self._identity == _identity(self.location)
 
     def _read(self, kind: str, verify: bool) -> None:
         try:
-            manifest = read_json(self.place / MANIFEST)
+            manifest = read_json(self.location / MANIFEST)
             stored = (manifest["format"], manifest["kind"])
             self.hash = str(manifest["hash"])
             self.meta: dict[str, Any] = _Meta(self.path / MANIFEST, manifest["meta"])
@@ -144,7 +144,7 @@ class Folder:
     def _check(self, name: str, entry: dict[str, Any], verify: bool) -> None:
         if Path(name).name != name:
             raise FolderError(f"{self.path / MANIFEST}: column {name!r} is not a plain file name")
-        file = self.place / f"{name}.bin"
+        file = self.location / f"{name}.bin"
         try:
             sides, dtype = [int(side) for side in entry["shape"]], np.dtype(entry["dtype"])
         except (KeyError, TypeError, ValueError) as error:
@@ -185,7 +185,7 @@ class Folder:
         if 0 in shape:
             return np.zeros(shape, dtype)
         try:
-            mapped = np.memmap(self.place / f"{name}.bin", dtype=dtype, mode="r", shape=shape)
+            mapped = np.memmap(self.location / f"{name}.bin", dtype=dtype, mode="r", shape=shape)
         except (FileNotFoundError, ValueError):
             mapped = None
         if mapped is None or not self.is_current():
@@ -195,7 +195,7 @@ class Folder:
     def file(self, name: str) -> Path:
         """Where a column's bytes lie, for libraries that read files themselves."""
         self.array(name)
-        return self.place / f"{name}.bin"
+        return self.location / f"{name}.bin"
 
     def texts(self, name: str) -> Texts:
         """The memory-mapped column of texts."""

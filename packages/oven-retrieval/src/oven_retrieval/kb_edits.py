@@ -66,7 +66,7 @@ def next_version(before: Version, is_added: bool, folder: Folder) -> Version:
 
 def read_edits(base: Folder, *, verify: bool = False) -> Edits:
     """Open the edits of a knowledge base."""
-    file = base.place / EDITS
+    file = base.location / EDITS
     versions = [Version(base.hash, entities_in(base))]
     if not file.is_file():
         return Edits((), tuple(versions))
@@ -82,7 +82,7 @@ def read_edits(base: Folder, *, verify: bool = False) -> Edits:
         is_added = name.startswith("added-")
         if Path(name).name != name:
             raise FolderError(f"{file}: edit {name!r} is not a plain folder name")
-        folder = Folder(base.place / name, KIND if is_added else REMOVED_KIND, verify=verify)
+        folder = Folder(base.location / name, KIND if is_added else REMOVED_KIND, verify=verify)
         if folder.hash != digest:
             raise FolderError(f"{folder.path}: expected the edit {digest[:12]}…, found {folder.hash[:12]}…")
         folders.append((is_added, folder))

@@ -77,9 +77,9 @@ def update_index(
     folder = Folder(path, KIND, verify=True)
     if folder.meta["vectors"] == vectors.hash:
         if folder.meta["kb"] != vectors.meta["kb"]:  # other entities with the same vectors: the next edit starts there
-            manifest = read_json(folder.place / MANIFEST)
+            manifest = read_json(folder.location / MANIFEST)
             manifest["meta"]["kb"] = vectors.meta["kb"]
-            replace_file(folder.place / MANIFEST, json.dumps(manifest, indent=1))
+            replace_file(folder.location / MANIFEST, json.dumps(manifest, indent=1))
         return open_index(path, vectors, verify=False)
     plan, report = stored_plan(folder)
     before = former(folder.meta["kb"])
