@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from website.public import Module, documented_at, public_modules
+import sys
+
+from website.public import ROOT, Module, documented_at, public_modules
 
 
 def page_of(module: str) -> str:
@@ -53,6 +55,10 @@ def _page(module: Module) -> str:
 
 def _settings() -> list[str]:
     """Every setting of a run, which its record declares as data."""
+    for package in ("gate-data", "gate-runner"):  # neither is installed where the site is built
+        source = str(ROOT / "packages" / package / "src")
+        if source not in sys.path:
+            sys.path.append(source)
     from gate_runner.settings import DECLARED
 
     rows = [
