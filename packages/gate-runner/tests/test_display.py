@@ -65,6 +65,19 @@ def test_other_parts_cost_as_those_that_are_over_and_other_seeds_encode_nothing(
     assert pace.left() == pytest.approx((5.0 + 2 * 40.0 + 2 * 5.0) / 2)
 
 
+def test_nobody_knows_what_a_part_of_unknown_cost_takes_until_it_is_under_way() -> None:
+    """Of eight stand-ins, each said to take 20 s, a run that had two minutes left said ten."""
+    pace, clock = watched(Planned("maps", 0, None, False), Planned("digits", 0, None, False))
+    pace.start(("maps", 0))
+    pace.progress(("maps", 0), "train", 0, 100)
+    clock.now += 10.0
+    pace.progress(("maps", 0), "train", 20, 100)
+    assert pace.left() is None
+    assert pace.left_of(("maps", 0)) == pytest.approx(40.0)
+    pace.finish(("maps", 0), 50.0)
+    assert pace.left() is None
+
+
 def test_a_plan_that_measured_is_believed() -> None:
     pace, clock = watched(Planned("a", 0, 10.0, False, measured=True), Planned("b", 0, 30.0, False, measured=True))
     assert pace.left() == 40.0

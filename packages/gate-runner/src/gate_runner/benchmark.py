@@ -34,7 +34,7 @@ class Benchmark:
             ``gate_data.own``.
         training: arguments of ``vision_adapters.training.Recipe``, or of the few-shot episodes.
         original_training: what differs in them for the original files, which are many more than a stand-in's.
-        cost: seconds on two cores with micro-clip, for estimates before anything was measured.
+        cost: seconds on two cores with micro-clip, as against those of others; None where nobody measured them.
         licence: of the original data; what is made on the spot needs none.
         citation: of the original data.
     """
@@ -46,7 +46,7 @@ class Benchmark:
     sources: Mapping[str, str]
     training: Mapping[str, Any] = field(default_factory=dict)
     original_training: Mapping[str, Any] = field(default_factory=dict)
-    cost: float = 20.0
+    cost: float | None = None
     licence: str = "made on the spot: none needed"
     citation: str = ""
 

@@ -50,7 +50,7 @@ class PlainDisplay(Observer):
     def planned(self, parts: Sequence[Planned]) -> None:
         """Say how much is there already and how long the rest may take."""
         self.pace = Pace(parts, self.workers)
-        self.expected = {(part.name, part.seed): part.seconds for part in parts if part.measured}
+        self.expected = {(part.name, part.seed): part.seconds for part in parts if part.measured and part.seconds}
         self.count, self.over = len(parts), sum(part.done for part in parts)
         existing = f", {self.over} already there" if self.over else ""
         loaded = f"loaded in {clock(time.monotonic() - self.loading)}; "
@@ -64,7 +64,7 @@ class PlainDisplay(Observer):
         self.begun.add(key)
         self.pace.start(key)
         part = self.pace.parts.get(key)
-        if part is not None and part.seconds < 1.0 and not again:
+        if part is not None and part.seconds is not None and part.seconds < 1.0 and not again:
             return  # one of a sweep's many: its end is shown in a moment
         self._line(f"[{self.over + len(self.begun)}/{self.count}] {name} seed {seed} ...{again}")
 
@@ -72,7 +72,9 @@ class PlainDisplay(Observer):
         """Say every half minute how far a part is."""
         self.pace.progress((name, seed), phase, done, total)
         if time.monotonic() - self.spoken > _QUIET and phase != "images":
-            remaining = self._left()
+            remaining, own = self._left(), self.pace.left_of((name, seed))
+            if not remaining and own is not None:
+                remaining = f"about {clock(own)} of it"
             self._line(
                 f"    {name} seed {seed}: {phase} {done:,} of {total:,}{f', {remaining} left' if remaining else ''}"
             )

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 class Planned(NamedTuple):
     """A part of a run before it starts: expected seconds, whether its result is there, whether a plan measured them.
 
-    Where the encoder is ``trained`` and no plan measured it, its seconds are the frozen encoder's. ``steps`` says
-    whether its head is trained step by step, not solved.
+    The seconds are None where nobody knows them; where the encoder is ``trained`` and no plan measured it, they are the
+    frozen encoder's. ``steps`` says whether its head is trained step by step, not solved.
     """
 
     name: str
     seed: int
-    seconds: float
+    seconds: float | None
     done: bool
     measured: bool = False
     trained: bool = False

@@ -105,7 +105,7 @@ class Pace:
         part = self.parts.pop(key, None)
         self.under_way.pop(key, None)
         self.again[key[0]] = max(0.0, seconds - encoding)
-        if part is not None:
+        if part is not None and part.seconds is not None:
             self.planned += part.seconds
             self.taken += seconds
 
@@ -122,17 +122,18 @@ class Pace:
             if seconds is None:
                 return None
             ahead += seconds
-            if key in self.parts:
+            part = self.parts.get(key)
+            if part is not None and part.seconds is not None:
                 spent += now - self.under_way[key].since + seconds
-                planned += self.parts[key].seconds
+                planned += part.seconds
         for key, part in self.parts.items():
             if key in self.under_way:
                 continue
-            if part.measured:
+            if part.measured and part.seconds is not None:
                 ahead += part.seconds
             elif not part.trained and key[0] in self.again:
                 ahead += self.again[key[0]]
-            elif planned and not part.trained:
+            elif planned and part.seconds is not None and not part.trained:
                 ahead += part.seconds * spent / planned
             else:
                 return None
@@ -144,7 +145,7 @@ class Pace:
         now, phase = self.clock(), part.phase
         if phase is not None and phase.name.startswith("train") and phase.name != "train head" and phase.total > 8:
             return self._by_steps(phase, now)
-        if planned is not None and planned.measured:
+        if planned is not None and planned.measured and planned.seconds is not None:
             return max(0.0, planned.seconds - (now - part.since))
         if key[0] in self.again and planned is not None and not planned.trained:
             return max(0.0, self.again[key[0]] - (now - part.since))
