@@ -39,8 +39,8 @@ def cluster(features: npt.ArrayLike, k: int, *, seed: int = 0) -> Int[np.ndarray
         ValueError: fewer samples than clusters.
 
     Example:
-        >>> found = cluster([[0.0], [0.1], [5.0], [5.1]], 2)
-        >>> bool(found[0] == found[1] != found[2] == found[3])
+        >>> labels = cluster([[0.0], [0.1], [5.0], [5.1]], 2)
+        >>> bool(labels[0] == labels[1] != labels[2] == labels[3])
         True
     """
     from sklearn.cluster import KMeans, MiniBatchKMeans

@@ -23,8 +23,8 @@ class Codec(NamedTuple):
     channels are kept, `bytes` is what one row takes.
 
     Example:
-        >>> found = codec("int8", torch.tensor([[0.0, 1.0], [2.0, -1.0]]))
-        >>> found.bytes, found.restored(torch.tensor([[2.0, 1.0]])).tolist()
+        >>> codes = codec("int8", torch.tensor([[0.0, 1.0], [2.0, -1.0]]))
+        >>> codes.bytes, codes.restored(torch.tensor([[2.0, 1.0]])).tolist()
         (2, [[2.0, 1.0]])
     """
 

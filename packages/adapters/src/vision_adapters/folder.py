@@ -60,8 +60,8 @@ def list_images(source: Path, *, test_share: float = 0.2, seed: int = 0) -> List
         >>> for name in ("cat/1.png", "cat/2.png", "dog/1.png", "dog/2.png"):
         ...     (folder / name).parent.mkdir(exist_ok=True)
         ...     (folder / name).touch()
-        >>> found = list_images(folder, test_share=0.5)
-        >>> found.names, sorted(found.splits)
+        >>> listing = list_images(folder, test_share=0.5)
+        >>> listing.names, sorted(listing.splits)
         (['cat', 'dog'], ['test', 'test', 'train', 'train'])
     """
     if not 0 < test_share < 1:

@@ -156,10 +156,10 @@ def segmentation_loss(
     """
     objects = targets.masked_fill(targets == background, IGNORED)
 
-    def both(labels: Tensor) -> Tensor:
+    def label_loss(labels: Tensor) -> Tensor:
         return (focal_loss(logits, labels, gamma=gamma) + cross_entropy(logits, labels)) / 2
 
-    return both(objects) + background_weight * both(targets)
+    return label_loss(objects) + background_weight * label_loss(targets)
 
 
 def acdc_loss(

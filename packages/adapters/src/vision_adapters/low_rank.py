@@ -208,8 +208,8 @@ def _end(module: nn.Module, *, merge: bool) -> None:
             if updated is not None:
                 part.get_parameter(name).data.copy_(updated)
             own_parameters = part._parameters
-            for each in order:  # as they were, so that optimisers of later trainings number them alike
-                if each in own_parameters:
-                    own_parameters[each] = own_parameters.pop(each)
+            for key in order:  # as they were, so that optimisers of later trainings number them alike
+                if key in own_parameters:
+                    own_parameters[key] = own_parameters.pop(key)
     if ended:
         module.requires_grad_(False)

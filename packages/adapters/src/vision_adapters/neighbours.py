@@ -163,8 +163,8 @@ def rank_gallery(
         ValueError: widths or lengths that differ, or no query with something relevant.
 
     Example:
-        >>> found = rank_gallery(np.eye(2), [[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]], [0, 1], [0, 1, 1], ks=(1,))
-        >>> found.average_precision.tolist(), found.recall[:, 0].tolist()
+        >>> ranking = rank_gallery(np.eye(2), [[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]], [0, 1], [0, 1, 1], ks=(1,))
+        >>> ranking.average_precision.tolist(), ranking.recall[:, 0].tolist()
         ([1.0, 1.0], [1.0, 1.0])
 
     Source:

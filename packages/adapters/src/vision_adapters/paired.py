@@ -121,8 +121,8 @@ def paired_test(
     Example:
         >>> rng = np.random.default_rng(0)
         >>> weak, strong = [(rng.random(400) < share).astype(float) for share in (0.5, 0.7)]
-        >>> found = paired_test("acc@1", [weak], [strong])
-        >>> found.low > 0, found.p_permutation < 0.001
+        >>> test = paired_test("acc@1", [weak], [strong])
+        >>> test.low > 0, test.p_permutation < 0.001
         (True, True)
 
     Source:

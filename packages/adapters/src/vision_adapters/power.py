@@ -36,8 +36,8 @@ class Power:
         by_seed: the difference (of one model: the metric) with each seed.
 
     Example:
-        >>> one = Power("digits", "acc@1", 360, 1, 0.4, None, 0.76, 0.06, 12_559, None, True)
-        >>> one.samples_needed > one.samples
+        >>> row = Power("digits", "acc@1", 360, 1, 0.4, None, 0.76, 0.06, 12_559, None, True)
+        >>> row.samples_needed > row.samples
         True
     """
 
@@ -101,8 +101,8 @@ def power_of_outcomes(
 
     Example:
         >>> outcomes = np.random.default_rng(0).random(400) < 0.8
-        >>> found = power_of_outcomes("acc@1", [outcomes.astype(float)], difference=0.05)
-        >>> found.samples, found.samples_needed > found.samples
+        >>> power = power_of_outcomes("acc@1", [outcomes.astype(float)], difference=0.05)
+        >>> power.samples, power.samples_needed > power.samples
         (400, True)
     """
     _check(difference, alpha, power)

@@ -114,8 +114,8 @@ def overlaps(
     """Intersection over union; over the first box's own area where the other is a crowd.
 
     Example:
-        >>> one, other = np.array([0.0, 0.0, 2.0, 2.0]), np.array([1.0, 0.0, 2.0, 2.0])
-        >>> float(overlaps(one, other, np.array(True))), round(float(overlaps(one, other, np.array(False))), 3)
+        >>> box, shifted = np.array([0.0, 0.0, 2.0, 2.0]), np.array([1.0, 0.0, 2.0, 2.0])
+        >>> float(overlaps(box, shifted, np.array(True))), round(float(overlaps(box, shifted, np.array(False))), 3)
         (0.5, 0.333)
     """
     ends = np.minimum(box[..., :2] + box[..., 2:], rivals[..., :2] + rivals[..., 2:])

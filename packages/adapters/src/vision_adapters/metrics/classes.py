@@ -90,7 +90,7 @@ def by_class(
         F1's interval costs no pass over the samples.
 
     Example:
-        >>> [None if one.f1 is None else round(one.f1[0], 3) for one in by_class([0, 0, 1], [0, 1, 1], classes=3)]
+        >>> [None if row.f1 is None else round(row.f1[0], 3) for row in by_class([0, 0, 1], [0, 1, 1], classes=3)]
         [0.667, 0.667, None]
     """
     table = confusion(predictions, targets, classes)

@@ -36,8 +36,8 @@ class Score:
     Example:
         >>> import numpy as np
         >>> from vision_adapters.metrics import evaluate
-        >>> found = evaluate("accuracy", np.eye(4), np.array([0, 1, 2, 0]))
-        >>> found.value, found.low < 0.75 < found.high, found.outcomes.tolist()
+        >>> score = evaluate("accuracy", np.eye(4), np.array([0, 1, 2, 0]))
+        >>> score.value, score.low < 0.75 < score.high, score.outcomes.tolist()
         (0.75, True, [1.0, 1.0, 1.0, 0.0])
     """
 

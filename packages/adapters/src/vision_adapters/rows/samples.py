@@ -107,8 +107,8 @@ class SampleRows:
         >>> rows = SampleRows(noisy, 4)
         >>> rows[torch.tensor([3, 1])].tolist()
         [[3.0, 3.0], [1.0, 1.0]]
-        >>> one, two = (next(rows.stream([Draw(0, step, torch.tensor([3]))])) for step in (1, 2))
-        >>> torch.equal(one, two)
+        >>> first, second = (next(rows.stream([Draw(0, step, torch.tensor([3]))])) for step in (1, 2))
+        >>> torch.equal(first, second)
         False
     """
 

@@ -44,7 +44,7 @@ class EncoderWithHead(nn.Module):
     ) -> None:
         super().__init__()
         self.encoder, self.head, self.scale = encoder, head, scale
-        self.others = nn.ModuleList(nn.Identity() if each is None else each for each in scales)
+        self.others = nn.ModuleList(nn.Identity() if further is None else further for further in scales)
         self._embed, self._follows = embed, follows
 
     def train(self, mode: bool = True) -> EncoderWithHead:
@@ -63,10 +63,10 @@ class EncoderWithHead(nn.Module):
         scaled: Tensor = self.scale(features)
         return scaled
 
-    def forward(self, rows: Tensor, *others: Tensor) -> Tensor:
+    def forward(self, rows: Tensor, *further: Tensor) -> Tensor:
         """The head's outputs."""
-        rest = (scale(each) for scale, each in zip(self.others, others, strict=True))
-        outputs: Tensor = self.head(self.features(rows), *rest)
+        scaled = (scale(values) for scale, values in zip(self.others, further, strict=True))
+        outputs: Tensor = self.head(self.features(rows), *scaled)
         return outputs
 
 
@@ -93,12 +93,12 @@ class Backbone(Protocol):
         """The samples of a split: their features where the encoder is frozen, their images where it is trained."""
         ...
 
-    def attach(self, head: nn.Module, *others: Scale | None) -> EncoderWithHead:
+    def attach(self, head: nn.Module, *scales: Scale | None) -> EncoderWithHead:
         """A module from such rows, and a head's other inputs, to the head's outputs.
 
         Args:
-            head: called as ``head(features, *others)``.
-            others: the scale of each further input, or None for one that is left as it is.
+            head: called as ``head(features, *further)``.
+            scales: the scale of each further input, or None for one that is left as it is.
         """
         ...
 
@@ -130,9 +130,9 @@ class FrozenFeatures:
             self._rows[name] = self._make(name)
         return self._rows[name]
 
-    def attach(self, head: nn.Module, *others: Scale | None) -> EncoderWithHead:
+    def attach(self, head: nn.Module, *scales: Scale | None) -> EncoderWithHead:
         """The head on features of the training split's scale."""
-        return EncoderWithHead(head, self.scale, *others)
+        return EncoderWithHead(head, self.scale, *scales)
 
 
 class TrainedEncoder:
@@ -177,11 +177,11 @@ class TrainedEncoder:
         """Images of a split."""
         return self._make(name)
 
-    def attach(self, head: nn.Module, *others: Scale | None) -> EncoderWithHead:
+    def attach(self, head: nn.Module, *scales: Scale | None) -> EncoderWithHead:
         """Encoder, scale and head as one module."""
         if self._unfreeze is not None:
             self._unfreeze()
             self._unfreeze = None
         return EncoderWithHead(
-            head, self.scale, *others, encoder=self.encoder, embed=self._embed, follows=self._follows
+            head, self.scale, *scales, encoder=self.encoder, embed=self._embed, follows=self._follows
         )

@@ -28,9 +28,9 @@ def fingerprint(
     count = len(targets)
     rows = torch.linspace(0, count - 1, min(SAMPLED_ROWS, count)).long()
     digest, forms = hashlib.sha256(), []
-    for each in (*inputs, targets):
-        sampled = each[rows.to(each.device)] if isinstance(each, Tensor) else each[rows]
-        _note(digest, each if each is targets and isinstance(each, Tensor) else sampled)
+    for values in (*inputs, targets):
+        sampled = values[rows.to(values.device)] if isinstance(values, Tensor) else values[rows]
+        _note(digest, values if values is targets and isinstance(values, Tensor) else sampled)
         forms.append(f"{sampled.dtype} {(count, *sampled.shape[1:])}" if isinstance(sampled, Tensor) else f"{count}")
     shapes = ", ".join(f"{name} {tuple(value.shape)}" for name, value in module.state_dict().items())
     return {
@@ -55,8 +55,8 @@ def _note(digest: hashlib._Hash, value: Any) -> None:
             digest.update(str(name).encode())
             _note(digest, value[name])
     elif isinstance(value, list | tuple):
-        for each in value:
-            _note(digest, each)
+        for item in value:
+            _note(digest, item)
     else:
         digest.update(repr(value).encode())
 

@@ -131,7 +131,7 @@ def fit(
         a language-initialised head never worse on validation than zero-shot.
     """
     first = inputs[0] if inputs else None
-    place = torch.device(device or (first.device if isinstance(first, Tensor) else "cpu"))
+    device = torch.device(device or (first.device if isinstance(first, Tensor) else "cpu"))
     _check(inputs, targets, direction, seed)
     if keep < 1:
         raise ValueError(f"keep must be at least 1, got {keep}")
@@ -141,7 +141,7 @@ def fit(
         raise ValueError(f"stop must be a step that is validated, a multiple of {recipe.validate_every}, got {stop}")
     if last < recipe.steps and checkpoint is None:
         raise ValueError(f"to stop at step {stop} of {recipe.steps} and go on later takes a checkpoint, got None")
-    module.to(place)
+    module.to(device)
     first_of_all = group is None or group.rank() == 0
     optimiser = torch.optim.AdamW(
         parameter_groups(module, recipe.weight_decay, recipe.head_lr_scale),
@@ -150,39 +150,43 @@ def fit(
         eps=recipe.eps,
     )
     rate = Rate(recipe, optimiser)
-    precision = resolved_precision(recipe.precision, place)
+    precision = resolved_precision(recipe.precision, device)
     marks: dict[str, str] = {}
     if checkpoint is not None:
         marks = fingerprint(inputs, targets, recipe, seed, direction, module)
         marks |= {"keep": str(keep), "layers": str(layers), "precision": precision, **(belongs_to or {})}
         if likely is not None:
             marks["sample_weights"] = hashlib.sha256(likely.tobytes()).hexdigest()[:16]
-        for left in checkpoint.parent.glob(f"{checkpoint.name}.*.partial"):  # of a process that was killed as it wrote
-            left.unlink(missing_ok=True)
+        for partial in checkpoint.parent.glob(
+            f"{checkpoint.name}.*.partial"
+        ):  # of a process that was killed as it wrote
+            partial.unlink(missing_ok=True)
     history: list[Validation] = []
-    kept: list[Kept] = []
+    best: list[Kept] = []
     done, seconds = 0, 0.0
-    taken: list[Taken] = []
+    records: list[Taken] = []
     now = math.nan
 
     with ExitStack() as stack:
         stack.enter_context(global_seed(seed))
         state: dict[str, Any] | None = None
         if checkpoint is not None and first_of_all and checkpoint.exists():
-            state = load(checkpoint, marks, place if group is None else torch.device("cpu"))
+            state = load(checkpoint, marks, device if group is None else torch.device("cpu"))
         state = from_first(state, group)
-        share = None if group is None else Share(module, group, place, min(recipe.batch_size, len(targets)))
-        stepper = Stepper(module, optimiser, loss, recipe, place, precision, layers=layers, share=share, whole=whole)
+        share = None if group is None else Share(module, group, device, min(recipe.batch_size, len(targets)))
+        stepper = Stepper(
+            module, optimiser, loss, recipe, device, precision, layers=layers, share=share, never_cut=whole
+        )
         if state is not None:
             module.load_state_dict(state["module"], strict=False)
             optimiser.load_state_dict(state["optimiser"])
             rate.load(state["rate"])
             if group is None:
                 torch.set_rng_state(state["generator"].cpu())
-            if group is None and place.type == "cuda":
-                torch.cuda.set_rng_state(state["device_generator"].cpu(), place)
+            if group is None and device.type == "cuda":
+                torch.cuda.set_rng_state(state["device_generator"].cpu(), device)
             history = [Validation(int(row[0]), *row[1:]) for row in state["history"]]
-            kept = [Kept(*each) for each in state["kept"]]
+            best = [Kept(*row) for row in state["kept"]]
             done, seconds, stepper.micro_batches = state["step"], state["seconds"], state["micro_batches"]
         if share is not None:
             share.agree(seed, done)
@@ -200,17 +204,17 @@ def fit(
                 batch, (truth,) = next(batches), next(truths)
                 module.train()
                 now = rate.set(step)
-                taken.append(stepper.take(step, batch, truth, now))
-                rate.observe(taken[-1].loss)
+                records.append(stepper.take(step, batch, truth, now))
+                rate.observe(records[-1].loss)
             score: float | None = None
             if step % recipe.validate_every == 0 or step == recipe.steps:
                 if share is not None:
                     share.agree(seed, step)
                 score = from_first(_validated(module, validate, step) if first_of_all else None, group)
-                if len(kept) < keep or _better(score, kept[-1].score, direction):
-                    kept = best_first([*kept, Kept(step, score, changing_state(module))], direction)[:keep]
-                history.append(_validation(step, score, taken, now))
-                taken = []
+                if len(best) < keep or _better(score, best[-1].score, direction):
+                    best = best_first([*best, Kept(step, score, changing_state(module))], direction)[:keep]
+                history.append(_validation(step, score, records, now))
+                records = []
                 if watch is not None and first_of_all:
                     watch(history[-1])
                 if checkpoint is not None and first_of_all:
@@ -218,7 +222,7 @@ def fit(
                         "fingerprint": marks,
                         "step": step,
                         "module": changing_state(module),
-                        "kept": [tuple(each) for each in kept],
+                        "kept": [tuple(row) for row in best],
                         "optimiser": optimiser.state_dict(),
                         "rate": rate.state(),
                         "micro_batches": stepper.micro_batches,
@@ -226,16 +230,16 @@ def fit(
                         "history": [tuple(row) for row in history],
                         "seconds": seconds + time.perf_counter() - start,
                     }
-                    if place.type == "cuda":
-                        state["device_generator"] = torch.cuda.get_rng_state(place)
+                    if device.type == "cuda":
+                        state["device_generator"] = torch.cuda.get_rng_state(device)
                     save(checkpoint, state)
             if progress is not None:
                 progress("train", step, recipe.steps)
         seconds += time.perf_counter() - start
 
-    module.load_state_dict(kept[0].state, strict=False)
+    module.load_state_dict(best[0].state, strict=False)
     module.eval()
-    return Fit(kept[0].step, kept[0].score, history, seconds, kept, stepper.micro_batches, precision)
+    return Fit(best[0].step, best[0].score, history, seconds, best, stepper.micro_batches, precision)
 
 
 def _likely(weights: Tensor, samples: int) -> npt.NDArray[np.float64]:
@@ -262,16 +266,17 @@ def _better(score: float, than: float, direction: Direction) -> bool:
     return score > than if direction == "higher" else score < than
 
 
-def _validation(step: int, score: float, taken: list[Taken], rate: float) -> Validation:
+def _validation(step: int, score: float, records: list[Taken], rate: float) -> Validation:
     """A row of the history: means over the steps since the row before, NaN for none."""
 
     def mean(values: list[float]) -> float:
         return math.fsum(values) / len(values) if values else math.nan
 
-    first = taken[0] if taken else Taken(math.nan, math.nan, {}, {})
-    layers = {name: mean([each.layers[name] for each in taken if name in each.layers]) for name in first.layers}
-    terms = {name: mean([each.terms[name] for each in taken if name in each.terms]) for name in first.terms}
-    return Validation(step, score, mean([t.loss for t in taken]), mean([t.norm for t in taken]), rate, layers, terms)
+    first = records[0] if records else Taken(math.nan, math.nan, {}, {})
+    layers = {name: mean([row.layers[name] for row in records if name in row.layers]) for name in first.layers}
+    terms = {name: mean([row.terms[name] for row in records if name in row.terms]) for name in first.terms}
+    loss, norm = mean([row.loss for row in records]), mean([row.norm for row in records])
+    return Validation(step, score, loss, norm, rate, layers, terms)
 
 
 def _check(inputs: tuple[Rows, ...], targets: Rows, direction: str, seed: int) -> None:
@@ -280,14 +285,16 @@ def _check(inputs: tuple[Rows, ...], targets: Rows, direction: str, seed: int) -
         raise ValueError(
             f"expected at least one input and one sample, got {len(inputs)} inputs, {len(targets)} targets"
         )
-    for place, each in enumerate(inputs):
-        if len(each) != len(targets):
-            raise ValueError(f"input {place} has {len(each)} samples but there are {len(targets)} targets")
-        if isinstance(each, Tensor) and each.is_floating_point():
-            for first in range(0, len(each), 4096):  # in parts: no second copy of all features
-                rows = torch.isfinite(each[first : first + 4096]).flatten(1).all(1)
-                if not bool(rows.all()):
-                    raise ValueError(f"input {place}, sample {first + int((~rows).nonzero()[0])} holds NaN or infinity")
+    for number, rows in enumerate(inputs):
+        if len(rows) != len(targets):
+            raise ValueError(f"input {number} has {len(rows)} samples but there are {len(targets)} targets")
+        if isinstance(rows, Tensor) and rows.is_floating_point():
+            for first in range(0, len(rows), 4096):  # in parts: no second copy of all features
+                finite = torch.isfinite(rows[first : first + 4096]).flatten(1).all(1)
+                if not bool(finite.all()):
+                    raise ValueError(
+                        f"input {number}, sample {first + int((~finite).nonzero()[0])} holds NaN or infinity"
+                    )
     if direction not in ("higher", "lower"):
         raise ValueError(f"direction must be 'higher' or 'lower', got {direction!r}")
     if seed < 0:

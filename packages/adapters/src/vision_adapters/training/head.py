@@ -174,7 +174,7 @@ def fit_head(
         ...     recipe=Recipe(lr=0.1, steps=8, batch_size=4, validate_every=4), validate=accuracy, direction="higher",
         ...     seed=0, rates=(1.0, 0.1),
         ... )
-        >>> done.best_score, [(round(one.lr, 2), one.steps) for one in done.tried]
+        >>> done.best_score, [(round(rate.lr, 2), rate.steps) for rate in done.tried]
         (1.0, [(0.1, 8), (0.01, 4)])
     """
     if inputs is None:
@@ -191,7 +191,7 @@ def fit_head(
     in_micro_batches(module, min(micro_batches, recipe.batch_size))
     start, held, train = changing_state(module), inputs(backbone, "validation"), inputs(backbone, "train")
     recipes = [replace(recipe, lr=recipe.lr * factor) for factor in rates]
-    whole = work(recipe.steps, recipe.validate_every, len(recipes)).steps
+    total_steps = work(recipe.steps, recipe.validate_every, len(recipes)).steps
 
     def train_until(number: int, stop: int, ahead: int, path: Path | None) -> Fit:
         module.load_state_dict(start, strict=False)
@@ -205,7 +205,7 @@ def fit_head(
             direction=direction,
             seed=seed,
             checkpoint=path,
-            progress=None if progress is None else lambda phase, done, _: progress(phase, ahead + done, whole),
+            progress=None if progress is None else lambda phase, done, _: progress(phase, ahead + done, total_steps),
             device=device,
             keep=keep,
             layers=layers,
@@ -237,7 +237,9 @@ def fit_head(
                 scores = [row.score for row in done.history if row.step <= rung.stop]
                 tried[number] = (rung.stop, sign * max(sign * score for score in scores))
         (best,) = going
-        rows = [Tried(recipes[number].lr, *each) for number, each in sorted(tried.items())] if len(tried) > 1 else []
+        rows = (
+            [Tried(recipes[number].lr, *outcome) for number, outcome in sorted(tried.items())] if len(tried) > 1 else []
+        )
         return Trained(**vars(done), module=module, start=start, recipe=recipes[best], tried=rows)
 
     if checkpoint is not None or len(recipes) == 1:
@@ -259,14 +261,14 @@ def in_micro_batches(module: nn.Module, count: int) -> None:
     """
     if count == 1:
         return
-    whole = module.forward
-    again = recomputed(module, whole)
+    full_forward = module.forward
+    again = recomputed(module, full_forward)
 
     def forward(*inputs: Tensor) -> Tensor:
         if not torch.is_grad_enabled():
-            result: Tensor = whole(*inputs)
+            result: Tensor = full_forward(*inputs)
             return result
-        pieces = zip(*(each.chunk(count) for each in inputs), strict=True)
+        pieces = zip(*(rows.chunk(count) for rows in inputs), strict=True)
         return torch.cat([again(*piece) for piece in pieces])
 
     setattr(module, "forward", forward)  # noqa: B010 - an attribute of this one instance, which a type checker refuses

@@ -70,10 +70,10 @@ class Fit:
         >>> x, y = torch.eye(4).repeat(8, 1), torch.arange(4).repeat(8)
         >>> how = Recipe(lr=1e-2, steps=4, batch_size=8, validate_every=2)
         >>> loss = torch.nn.functional.cross_entropy
-        >>> found = fit(
+        >>> trained = fit(
         ...     LinearHead(4, 4), (x,), y, loss=loss, recipe=how, validate=lambda head: 0.5, direction="higher", seed=0
         ... )
-        >>> found.best_step, [one.step for one in found.history]
+        >>> trained.best_step, [row.step for row in trained.history]
         (0, [0, 2, 4])
     """
 
@@ -139,8 +139,8 @@ def ensemble_logits(module: nn.Module, kept: Sequence[Kept], forward: Callable[[
     module.eval()
     total: Tensor | None = None
     with torch.no_grad():
-        for each in kept:
-            module.load_state_dict(each.state, strict=False)
+        for checkpoint in kept:
+            module.load_state_dict(checkpoint.state, strict=False)
             scores = forward(module).float()
             total = scores if total is None else total + scores
     module.load_state_dict(before, strict=False)

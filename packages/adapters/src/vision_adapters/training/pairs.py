@@ -82,8 +82,8 @@ class DualEncoder(nn.Module):
         >>> side = nn.Linear(2, 2)
         >>> texts = lambda texts: side(torch.tensor([[len(text), 1.0] for text in texts]))
         >>> model = DualEncoder(side, side, texts)
-        >>> found = model(torch.ones(3, 1, 2), [("a",), ("b",), ("cc",)])
-        >>> found["image"].shape, found["text"].shape, round(float(found["scale"][0].detach()), 2)
+        >>> features = model(torch.ones(3, 1, 2), [("a",), ("b",), ("cc",)])
+        >>> features["image"].shape, features["text"].shape, round(float(features["scale"][0].detach()), 2)
         (torch.Size([3, 1, 2]), torch.Size([3, 1, 2]), 14.29)
     """
 
@@ -161,8 +161,8 @@ def features_of_batch(outputs: dict[str, Tensor]) -> dict[str, Any]:
 
     Example:
         >>> two = torch.eye(4).reshape(2, 2, 4)
-        >>> found = features_of_batch({"image": two, "text": two, "scale": torch.ones(2)})
-        >>> found["image_features"].shape, found["close_pairs"].tolist()
+        >>> batch = features_of_batch({"image": two, "text": two, "scale": torch.ones(2)})
+        >>> batch["image_features"].shape, batch["close_pairs"].tolist()
         (torch.Size([4, 4]), [[0, 1], [2, 3]])
     """
     samples, pictures = outputs["image"].shape[:2]

@@ -14,19 +14,19 @@ _MOST_AVERAGED = 5
 """Checkpoints in the largest ensemble, as in GATE."""
 
 
-def most_averaged(kept: Sequence[Kept]) -> Sequence[Kept]:
+def most_averaged(checkpoints: Sequence[Kept]) -> Sequence[Kept]:
     """The checkpoints of the largest ensemble."""
-    return kept[:_MOST_AVERAGED]
+    return checkpoints[:_MOST_AVERAGED]
 
 
-def averaged_sizes(kept: int) -> list[int]:
+def averaged_sizes(count: int) -> list[int]:
     """Of how many of the best checkpoints outputs are averaged, of those that were kept."""
-    return sorted({min(size, kept) for size in (1, 3, _MOST_AVERAGED)})
+    return sorted({min(size, count) for size in (1, 3, _MOST_AVERAGED)})
 
 
 def averaged(
     module: nn.Module,
-    kept: Sequence[Kept],
+    checkpoints: Sequence[Kept],
     inputs: tuple[Rows, ...],
     read: Callable[[Tensor], Tensor],
     batch_size: int,
@@ -39,28 +39,28 @@ def averaged(
 
     Args:
         module: from inputs to outputs.
-        kept: checkpoints, the best first.
+        checkpoints: the best first.
         inputs: of the split.
         read: outputs to predictions.
         batch_size: samples per call.
         side_by_side: outputs are vectors whose products are scores: put side by side, their products are the mean of
             the scores, which the product of mean vectors is not.
     """
-    device, sizes = next(module.parameters()).device, averaged_sizes(len(kept))
+    device, sizes = next(module.parameters()).device, averaged_sizes(len(checkpoints))
     for start in range(0, len(inputs[0]), batch_size):
         batch = [rows[start : start + batch_size].to(device) for rows in inputs]
         with torch.inference_mode():
             outputs = module(*batch)
             predicted = {1: read(outputs).cpu()}
-            if len(kept) > 1:
+            if len(checkpoints) > 1:
                 total = outputs.float()
-                for number, checkpoint in enumerate(kept[1:], start=2):
+                for number, checkpoint in enumerate(checkpoints[1:], start=2):
                     module.load_state_dict(checkpoint.state, strict=False)
                     more = module(*batch).float()
                     total = torch.cat([total, more], dim=-1) if side_by_side else total + more
                     if number in sizes:
                         predicted[number] = read(total / (number**0.5 if side_by_side else number)).cpu()
-                module.load_state_dict(kept[0].state, strict=False)
+                module.load_state_dict(checkpoints[0].state, strict=False)
         yield predicted
 
 

@@ -29,7 +29,7 @@ def rungs(steps: int, validate_every: int, rates: int) -> list[Rung]:
     stops = [min(steps, validate_every * math.ceil(share * steps / validate_every)) for share in _COMPARED]
     going = (rates, math.ceil(rates / 2), 1)
     ends = zip((0, *stops), (*stops, steps), going, strict=True)
-    return [Rung(*each) for each in ends if each[1] > each[0] or each[2] == 1]
+    return [Rung(start, stop, trainings) for start, stop, trainings in ends if stop > start or trainings == 1]
 
 
 class Work(NamedTuple):
@@ -41,9 +41,9 @@ class Work(NamedTuple):
 
 def work(steps: int, validate_every: int, rates: int) -> Work:
     """What it takes to try so many rates and to end with the best."""
-    found = rungs(steps, validate_every, rates)
+    ladder = rungs(steps, validate_every, rates)
     return Work(
-        sum(each.trainings * (each.stop - each.start) for each in found),
-        found[0].trainings  # before the first step
-        + sum(each.trainings * math.ceil((each.stop - each.start) / validate_every) for each in found),
+        sum(rung.trainings * (rung.stop - rung.start) for rung in ladder),
+        ladder[0].trainings  # before the first step
+        + sum(rung.trainings * math.ceil((rung.stop - rung.start) / validate_every) for rung in ladder),
     )

@@ -38,20 +38,20 @@ def parameter_groups(module: nn.Module, weight_decay: float, head_lr_scale: floa
         >>> [len(group["params"]) for group in parameter_groups(nn.Sequential(nn.Linear(2, 3), nn.LayerNorm(3)), 0.1)]
         [1, 3]
     """
-    found: dict[tuple[float, float], list[Tensor]] = {}
-    seen: set[int] = set()
+    groups: dict[tuple[float, float], list[Tensor]] = {}
+    seen_ids: set[int] = set()
     for path, part in module.named_modules():
         in_head = path == "head" or path.startswith("head.")
         for name, parameter in part.named_parameters(recurse=False):
-            if not parameter.requires_grad or id(parameter) in seen:
+            if not parameter.requires_grad or id(parameter) in seen_ids:
                 continue
-            seen.add(id(parameter))
+            seen_ids.add(id(parameter))
             without = isinstance(part, NORMS) or parameter.ndim < 2 or name.endswith("bias")
             key = (head_lr_scale if in_head else 1.0, 0.0 if without else weight_decay)
-            found.setdefault(key, []).append(parameter)
-    if not found:
+            groups.setdefault(key, []).append(parameter)
+    if not groups:
         raise ValueError(f"{type(module).__name__} has no trainable parameter")
-    ordered = sorted(found.items(), key=lambda item: (item[0][0], -item[0][1]))
+    ordered = sorted(groups.items(), key=lambda item: (item[0][0], -item[0][1]))
     return [{"params": params, "weight_decay": decay, "lr_scale": scale} for (scale, decay), params in ordered]
 
 

@@ -25,22 +25,22 @@ class Share:
     parts up.
     """
 
-    def __init__(self, module: nn.Module, group: dist.ProcessGroup, place: torch.device, batch: int) -> None:
+    def __init__(self, module: nn.Module, group: dist.ProcessGroup, device: torch.device, batch: int) -> None:
         self.group, self.rank, self.world = group, group.rank(), group.size()
         if batch < self.world:
             raise ValueError(f"a batch of {batch} cannot be shared by {self.world} processes")
-        places = [place] if place.type == "cuda" else None
-        self.parallel = DistributedDataParallel(module, device_ids=places, process_group=group)
+        device_ids = [device] if device.type == "cuda" else None
+        self.parallel = DistributedDataParallel(module, device_ids=device_ids, process_group=group)
 
-    def rows(self, whole: Int[Tensor, " b"]) -> Int[Tensor, " s"]:
+    def rows(self, batch_rows: Int[Tensor, " b"]) -> Int[Tensor, " s"]:
         """This process's share of a batch's row numbers."""
-        return whole.tensor_split(self.world)[self.rank]
+        return batch_rows.tensor_split(self.world)[self.rank]
 
     def pieces(self, count: int, micro_batches: int) -> list[list[Int[Tensor, " p"]]]:
         """The places in a batch of ``count`` that each process has in each of its micro-batches."""
         shares = torch.arange(count).tensor_split(self.world)
         cut = min(micro_batches, len(shares[-1]))
-        return [list(each) for each in zip(*(share.tensor_split(cut) for share in shares), strict=True)]
+        return [list(parts) for parts in zip(*(share.tensor_split(cut) for share in shares), strict=True)]
 
     def adding_up(self, *, last: bool) -> AbstractContextManager[Any]:
         """Around a backward pass: gradients are exchanged in the last one of a step."""
@@ -60,11 +60,11 @@ class Share:
         if isinstance(output, Tensor):
             return self._joined(output, sizes)
         if isinstance(output, dict):
-            return {name: self.gathered(each, sizes) for name, each in output.items()}
+            return {name: self.gathered(element, sizes) for name, element in output.items()}
         if isinstance(output, tuple) and hasattr(output, "_fields"):
-            return type(output)(*(self.gathered(each, sizes) for each in output))
+            return type(output)(*(self.gathered(element, sizes) for element in output))
         if isinstance(output, tuple | list):
-            return type(output)(self.gathered(each, sizes) for each in output)
+            return type(output)(self.gathered(element, sizes) for element in output)
         raise ValueError(f"outputs of several processes are joined as tensors, got a {type(output).__name__}")
 
     def _joined(self, output: Tensor, sizes: Sequence[int]) -> Tensor:
@@ -75,9 +75,9 @@ class Share:
             )
         padded = output.new_zeros(max(sizes), *output.shape[1:])
         padded[: len(output)] = output.detach()
-        found = [torch.empty_like(padded) for _ in sizes]
-        dist.all_gather(found, padded, group=self.group)
-        parts = [each[:size] for each, size in zip(found, sizes, strict=True)]
+        padded_parts = [torch.empty_like(padded) for _ in sizes]
+        dist.all_gather(padded_parts, padded, group=self.group)
+        parts = [part[:size] for part, size in zip(padded_parts, sizes, strict=True)]
         parts[self.rank] = output
         return torch.cat(parts)
 

@@ -49,9 +49,9 @@ def batch_indices(
     if weights is not None:
         draws = np.random.default_rng([seed, step])
         return torch.from_numpy(draws.choice(samples, size, p=weights))
-    epoch, place = divmod(step - 1, samples // size)
+    epoch, position = divmod(step - 1, samples // size)
     order = epoch_order(samples, epoch, seed)
-    return torch.from_numpy(order[place * size : (place + 1) * size].copy())
+    return torch.from_numpy(order[position * size : (position + 1) * size].copy())
 
 
 def resolved_precision(precision: Precision, device: torch.device) -> Literal["float32", "bfloat16"]:
@@ -82,15 +82,15 @@ class Stepper:
     """Takes steps; its state is the number of micro-batches that a batch is cut into.
 
     Args:
-        module: on `place`.
+        module: on `device`.
         optimiser: of its parameters.
         loss: of the module's output and the targets: a scalar, or terms by name that are added up.
         recipe: micro-batches, clipping.
-        place: where batches go.
+        device: where batches go.
         precision: of the forward passes.
         layers: whether to measure the gradient of each layer.
         share: of a training in several processes; a step is then given the inputs of its share, and all targets.
-        whole: never cut a batch where memory runs out: the loss is none of parts.
+        never_cut: do not cut a batch where memory runs out: the loss is none of parts.
     """
 
     def __init__(
@@ -99,17 +99,17 @@ class Stepper:
         optimiser: torch.optim.Optimizer,
         loss: Loss,
         recipe: Recipe,
-        place: torch.device,
+        device: torch.device,
         precision: Literal["float32", "bfloat16"],
         *,
         layers: bool,
         share: Share | None = None,
-        whole: bool = False,
+        never_cut: bool = False,
     ) -> None:
-        self.share, self.whole = share, whole
+        self.share, self.never_cut = share, never_cut
         self.terms: dict[str, float] = {}
         self.module, self.optimiser, self.loss = module, optimiser, loss
-        self.recipe, self.place, self.layers = recipe, place, layers
+        self.recipe, self.device, self.layers = recipe, device, layers
         self.narrow = precision == "bfloat16"
         self.micro_batches = recipe.micro_batches
 
@@ -121,12 +121,12 @@ class Stepper:
                 total = self._gradient(inputs, targets)
                 break
             except torch.cuda.OutOfMemoryError:
-                if self.whole or self.share is not None or self.micro_batches >= len(targets):
+                if self.never_cut or self.share is not None or self.micro_batches >= len(targets):
                     raise
                 self.micro_batches = min(2 * self.micro_batches, len(targets))
             self.optimiser.zero_grad(set_to_none=True)  # outside the handler, whose traceback holds the activations
             torch.set_rng_state(state)
-            if self.place.type == "cuda":
+            if self.device.type == "cuda":
                 torch.cuda.empty_cache()
         layers = self._layer_norms() if self.layers else {}
         trained = [parameter for parameter in self.module.parameters() if parameter.grad is not None]
@@ -148,10 +148,10 @@ class Stepper:
         total = 0.0
         for part in torch.arange(len(targets)).chunk(self.micro_batches):
             piece = slice(int(part[0]), int(part[-1]) + 1)
-            batch = [moved(each[piece], self.place) for each in inputs]
-            with torch.autocast(self.place.type, torch.bfloat16, enabled=self.narrow):
+            batch = [moved(values[piece], self.device) for values in inputs]
+            with torch.autocast(self.device.type, torch.bfloat16, enabled=self.narrow):
                 output = self.module(*batch)
-            truth = moved(targets[piece], self.place)
+            truth = moved(targets[piece], self.device)
             value = self._loss(output, truth, len(part) / len(targets))
             torch.autograd.backward(value)
             total += float(value.detach())
@@ -163,13 +163,13 @@ class Stepper:
         offset = int(pieces[0][share.rank][0])
         for number, parts in enumerate(pieces, start=1):
             own, rows = parts[share.rank] - offset, torch.cat(parts)
-            batch = [moved(each[int(own[0]) : int(own[-1]) + 1], self.place) for each in inputs]
-            truth = moved(targets[rows] if isinstance(targets, Tensor) else [targets[n] for n in rows], self.place)
+            batch = [moved(values[int(own[0]) : int(own[-1]) + 1], self.device) for values in inputs]
+            truth = moved(targets[rows] if isinstance(targets, Tensor) else [targets[n] for n in rows], self.device)
             with share.adding_up(last=number == len(pieces)):
-                with torch.autocast(self.place.type, torch.bfloat16, enabled=self.narrow):
+                with torch.autocast(self.device.type, torch.bfloat16, enabled=self.narrow):
                     output = share.parallel(*batch)
-                whole = share.gathered(output, [len(part) for part in parts])
-                value = self._loss(whole, truth, len(rows) / len(targets))
+                joined = share.gathered(output, [len(part) for part in parts])
+                value = self._loss(joined, truth, len(rows) / len(targets))
                 torch.autograd.backward(value * share.world)  # of which the mean over processes is taken
             total += float(value.detach())
         return total
@@ -185,15 +185,15 @@ class Stepper:
 
     def _layer_norms(self) -> dict[str, float]:
         """The norm of the gradient of each module that holds parameters of its own, before clipping."""
-        found = {}
+        norms = {}
         for name, part in self.module.named_modules():
             own = [p.grad.float().norm() for p in part.parameters(recurse=False) if p.grad is not None]
             if own:
-                found[name or type(part).__name__] = float(torch.stack(own).norm())
-        return found
+                norms[name or type(part).__name__] = float(torch.stack(own).norm())
+        return norms
 
 
-def moved(value: Any, place: torch.device) -> Any:
+def moved(value: Any, device: torch.device) -> Any:
     """A tensor on another device; lists and mappings of tensors (targets that are ragged) with all that they hold.
 
     Example:
@@ -201,11 +201,11 @@ def moved(value: Any, place: torch.device) -> Any:
         [tensor([0.]), 'left']
     """
     if isinstance(value, Tensor):
-        return value.to(place)
+        return value.to(device)
     if isinstance(value, dict):
-        return {name: moved(each, place) for name, each in value.items()}
+        return {name: moved(element, device) for name, element in value.items()}
     if isinstance(value, list):
-        return [moved(each, place) for each in value]
+        return [moved(element, device) for element in value]
     return value
 
 
@@ -219,9 +219,9 @@ def widened(output: Any) -> Any:
     if isinstance(output, Tensor):
         return output.float() if output.is_floating_point() else output
     if isinstance(output, dict):
-        return {name: widened(each) for name, each in output.items()}
+        return {name: widened(element) for name, element in output.items()}
     if isinstance(output, tuple) and hasattr(output, "_fields"):
-        return type(output)(*(widened(each) for each in output))
+        return type(output)(*(widened(element) for element in output))
     if isinstance(output, tuple | list):
-        return type(output)(widened(each) for each in output)
+        return type(output)(widened(element) for element in output)
     return output

@@ -68,37 +68,37 @@ def wise_ft(
         Wortsman et al., Robust fine-tuning of zero-shot models (2022), equation 1.
     """
     curve = []
-    for each in _shares(share):
-        module.load_state_dict(mixed(start, kept[0].state, each, whole=whole), strict=False)
+    for candidate in _shares(share):
+        module.load_state_dict(mixed(start, kept[0].state, candidate, whole=whole), strict=False)
         module.eval()
         with torch.no_grad():
-            curve.append(Mix(each, float(validate(module))))
-        look(each)
+            curve.append(Mix(candidate, float(validate(module))))
+        look(candidate)
     if share == "best":
         sign = 1.0 if direction == "higher" else -1.0
         chosen = max(curve, key=lambda mix: (sign * mix.validation, -mix.share)).share
     else:
         chosen = 1.0 if share is None else float(share)
-    states = [each._replace(state=mixed(start, each.state, chosen, whole=whole)) for each in kept]
+    states = [checkpoint._replace(state=mixed(start, checkpoint.state, chosen, whole=whole)) for checkpoint in kept]
     module.load_state_dict(states[0].state, strict=False)
     return Mixed(chosen, curve, states)
 
 
-def _shares(asked: float | str | None) -> list[float]:
-    if asked is None:
+def _shares(share: float | str | None) -> list[float]:
+    if share is None:
         return [0.0, 1.0]
-    return list(_TENTHS) if asked == "best" else sorted({*_QUARTERS, float(asked)})
+    return list(_TENTHS) if share == "best" else sorted({*_QUARTERS, float(share)})
 
 
 def mixed(start: Mapping[str, Tensor], tuned: Mapping[str, Tensor], share: float, *, whole: bool) -> dict[str, Tensor]:
     """Weights between a start and a trained module; see `wise_ft`."""
     fixed = {name for name in tuned if ".lora_A" in name or (name.startswith("head.") and not whole)}
-    both = interpolate(
+    interpolated = interpolate(
         {name: value for name, value in start.items() if name not in fixed},
         {name: value for name, value in tuned.items() if name not in fixed},
         share,
     )
-    return {name: tuned[name] if name in fixed else both[name] for name in tuned}
+    return {name: tuned[name] if name in fixed else interpolated[name] for name in tuned}
 
 
 def interpolate(start: Mapping[str, Tensor], tuned: Mapping[str, Tensor], weight: float) -> dict[str, Any]:

@@ -47,8 +47,8 @@ class Knowledge(NamedTuple):
         >>> from vision_adapters.tuning import select_knowledge
         >>> features, labels = torch.eye(2).repeat(8, 1), torch.arange(2).repeat(8)
         >>> names = {"right": torch.eye(2), "swapped": torch.eye(2).flip(0)}
-        >>> found = select_knowledge(tuning_data(features, labels), names)
-        >>> found.name
+        >>> chosen = select_knowledge(tuning_data(features, labels), names)
+        >>> chosen.name
         'right'
     """
 
