@@ -216,11 +216,11 @@ def shard(path: Path, captions: list[str | None]) -> Path:
 
 def test_shards_and_every_form_of_pairs_are_read(pairs: Path, tmp_path: Path) -> None:
     found = read_captioned(str(shard(tmp_path / "a.tar", [f"caption {number}" for number in range(20)])))
-    assert (len(found.train), len(found.validation), found.train.each) == (18, 2, 1)
+    assert (len(found.train), len(found.validation), found.train.pictures_each) == (18, 2, 1)
     for form in ("webdataset", "parquet", "imagefolder"):
         write_as(read_any(pairs), tmp_path / form, form)
         read = read_captioned(str(tmp_path / form)).train
-        assert read.each == 2, form
+        assert read.pictures_each == 2, form
         assert sorted(read.captions) == sorted(read_captioned(str(pairs)).train.captions), form
 
 

@@ -175,8 +175,8 @@ def plan(
 
     Example:
         >>> import tempfile
-        >>> found = plan("digits", encoder="micro-clip/random", output=tempfile.mkdtemp(), limit=40, isolate="none")
-        >>> [part.name for part in found.parts]
+        >>> planned = plan("digits", encoder="micro-clip/random", output=tempfile.mkdtemp(), limit=40, isolate="none")
+        >>> [part.name for part in planned.parts]
         ['digits']
     """
     from gate_runner.planning import plan as make

@@ -34,8 +34,8 @@ def environment() -> dict[str, Any]:
     it is installed, to ask for GPUs. No paths, host names or users are in it.
 
     Example:
-        >>> found = environment()
-        >>> list(found["packages"])[0], sorted(found)
+        >>> description = environment()
+        >>> list(description["packages"])[0], sorted(description)
         ('gate-runner', ['extras', 'hardware', 'packages', 'plug-ins', 'programs', 'requirements', 'system'])
     """
     packages = {name: _version(name) for name in PACKAGES}

@@ -131,8 +131,8 @@ def held(path: Path, *, wait: float = 0.0) -> Iterator[None]:
 
     Example:
         >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as place, held(Path(place, "one.lock")):
-        ...     sorted(json.loads(Path(place, "one.lock").read_text()))
+        >>> with tempfile.TemporaryDirectory() as folder, held(Path(folder, "one.lock")):
+        ...     sorted(json.loads(Path(folder, "one.lock").read_text()))
         ['host', 'pid']
     """
     end = time.monotonic() + wait

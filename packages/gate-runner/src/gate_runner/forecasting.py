@@ -77,8 +77,8 @@ class Forecast:
         warnings: what limits the prediction; never empty for a run.
 
     Example:
-        >>> found = forecast_scores({"cifar100": 75.0, "ade20k": 40.0, "mini": 93.0, "acdc": 50.0})
-        >>> found.low < found.mean < found.high
+        >>> forecast = forecast_scores({"cifar100": 75.0, "ade20k": 40.0, "mini": 93.0, "acdc": 50.0})
+        >>> forecast.low < forecast.mean < forecast.high
         True
     """
 
@@ -110,8 +110,8 @@ def forecast_scores(
         warnings: to be passed on with the result.
 
     Example:
-        >>> found = forecast_scores({"cifar100": 75.0, "ade20k": 40.0, "mini": 93.0})
-        >>> found.low < found.mean < found.high, len(found.benchmarks)
+        >>> forecast = forecast_scores({"cifar100": 75.0, "ade20k": 40.0, "mini": 93.0})
+        >>> forecast.low < forecast.mean < forecast.high, len(forecast.benchmarks)
         (True, 30)
 
     Source:

@@ -30,7 +30,7 @@ class Near(NamedTuple):
         split: of the first.
         picture: its place.
         other_split: of the second.
-        other: its place.
+        other_picture: its place.
         bits: in which their 64-bit hashes differ.
 
     Example:
@@ -41,11 +41,11 @@ class Near(NamedTuple):
     split: str
     picture: str
     other_split: str
-    other: str
+    other_picture: str
     bits: int
 
     def __str__(self) -> str:
-        pair = f"{self.picture} of {self.split} is nearly {self.other} of {self.other_split}"
+        pair = f"{self.picture} of {self.split} is nearly {self.other_picture} of {self.other_split}"
         return f"{pair} ({self.bits} of 64 bits differ)"
 
 

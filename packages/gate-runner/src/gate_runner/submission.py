@@ -107,7 +107,7 @@ def write_submission(entries: Sequence[Entry], path: Path) -> None:
         >>> entry = Entry("mnist", "a model", 0, (0,), np.full((1, 2, 10), 0.1))
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     write_submission([entry], Path(folder, "all.zip"))
-        ...     [one.dataset for one in read_submission(Path(folder, "all.zip"), whole=False)]
+        ...     [entry.dataset for entry in read_submission(Path(folder, "all.zip"), whole=False)]
         ['mnist']
     """
     for entry in entries:

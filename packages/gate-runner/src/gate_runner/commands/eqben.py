@@ -47,7 +47,7 @@ class Cropping:
         squares = [middle_square(image) for image in images]
         if len({square.shape for square in squares}) > 1:
             side = (self.encoder.image_size,) * 2
-            squares = [np.array(Image.fromarray(one).resize(side, Image.Resampling.BICUBIC)) for one in squares]
+            squares = [np.array(Image.fromarray(square).resize(side, Image.Resampling.BICUBIC)) for square in squares]
         pixels = torch.from_numpy(np.stack(squares)).permute(0, 3, 1, 2)
         features: NDArray[np.float32] = self.encoder.encode_image(pixels).cpu().numpy()
         return features

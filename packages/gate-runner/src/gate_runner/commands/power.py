@@ -38,18 +38,18 @@ def power(
 
 def _lines(report: PowerReport) -> list[str]:
     """A block of three lines per benchmark: readable at any width."""
-    points, wanted = 100 * report.difference, f"{report.wanted:.0%}"
+    points, probability = 100 * report.difference, f"{report.wanted:.0%}"
     size = f"{points:g} point{'s' * (points != 1)}"
     lines = []
     for row in report.benchmarks:
         has = f"{row.samples} samples, {row.seeds} seed{'s' * (row.seeds > 1)}"
         lines += [
             f"{row.name} ({row.metric}; {has}{'' if row.paired else '; against an unrelated model'})",
-            f"  now: {row.power:.0%} to see {size}; {wanted} to see {100 * row.smallest:.2g}",
-            f"  {size} with {wanted}: {row.samples_needed} samples{_seeds(row.seeds_needed)}",
+            f"  now: {row.power:.0%} to see {size}; {probability} to see {100 * row.smallest:.2g}",
+            f"  {size} with {probability}: {row.samples_needed} samples{_seeds(row.seeds_needed)}",
         ]
     if report.benchmarks_needed is not None:
-        lines.append(f"mean over benchmarks, {size} with {wanted}: {report.benchmarks_needed} benchmarks")
+        lines.append(f"mean over benchmarks, {size} with {probability}: {report.benchmarks_needed} benchmarks")
     return lines + [f"left out: {reason}" for reason in report.left_out]
 
 

@@ -52,15 +52,15 @@ def compare_runs(
 
     Example:
         >>> from gate_runner.runs.stored import read_runs
-        >>> found = compare_runs(read_runs([Path("runs/a"), Path("runs/b")]))  # doctest: +SKIP
-        >>> found.sentences[0]  # doctest: +SKIP
+        >>> comparison = compare_runs(read_runs([Path("runs/a"), Path("runs/b")]))  # doctest: +SKIP
+        >>> comparison.sentences[0]  # doctest: +SKIP
         'b is better on 3 of 5 (…) than a.'
     """
     if len(runs) < 2:
         raise UsageError(f"{len(runs)} run given; expected at least two to compare")
     if not 0 < alpha < 1:
         raise UsageError(f"--alpha must be between 0 and 1, not {alpha}")
-    pairs = list(itertools.combinations(runs, 2)) if all_pairs else [(runs[0], other) for other in runs[1:]]
+    pairs = list(itertools.combinations(runs, 2)) if all_pairs else [(runs[0], run) for run in runs[1:]]
     names = _names(runs, only)
     left_out: dict[tuple[str, str, str], None] = {}
     able = []

@@ -83,7 +83,7 @@ def power_of(
         if reason:
             left_out.append(f"{name}: {reason}")
             continue
-        result = next(one for one in first.named(name) if one.scores)
+        result = next(result for result in first.named(name) if result.scores)
         metric = result.scores[0].metric
         statistic = known_task_type(result.task).statistic(metric)
         options = {"name": name, "difference": difference, "alpha": alpha, "power": wanted, "seed": seed}

@@ -93,8 +93,8 @@ def trade_between(
 
     Example:
         >>> from gate_runner.runs.stored import read_runs
-        >>> found = trade_between(*read_runs([Path("runs/old"), Path("runs/new")]))  # doctest: +SKIP
-        >>> found.sentence  # doctest: +SKIP
+        >>> trade = trade_between(*read_runs([Path("runs/old"), Path("runs/new")]))  # doctest: +SKIP
+        >>> trade.sentence  # doctest: +SKIP
         'new gained +0.041 (0.022 to 0.060) in composition and lost …'
     """
     compared = compare_runs([before, after], resamples=resamples, permutations=permutations)

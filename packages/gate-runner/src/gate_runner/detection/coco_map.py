@@ -69,8 +69,8 @@ def coco_metrics(truth: Objects, detections: Ragged, classes: Sequence[str]) -> 
 
     Example:
         >>> truth = Objects.of([{"box": [(0, 0, 40, 40)], "label": [0]}], [(80, 80)])
-        >>> found = Ragged.of([{"box": np.array([[0.0, 0, 40, 30]]), "label": np.array([0]), "score": np.array([0.9])}])
-        >>> metrics = coco_metrics(truth, found, ["cat", "dog"])
+        >>> boxes = Ragged.of([{"box": np.array([[0.0, 0, 40, 30]]), "label": np.array([0]), "score": np.array([0.9])}])
+        >>> metrics = coco_metrics(truth, boxes, ["cat", "dog"])
         >>> round(metrics.values["map"], 3), metrics.without_truth
         (0.6, ('dog',))
     """

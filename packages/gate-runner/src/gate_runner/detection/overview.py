@@ -24,7 +24,7 @@ class Scored:
     Args:
         dataset: its name, without shots and split.
         model: the encoder's spec, and what else tells detectors apart.
-        way: what was trained.
+        mode: what was trained.
         shots: ``"0"``, a number or ``"full"``.
         seed: of draw and training.
         value: mean average precision in percent.
@@ -35,7 +35,7 @@ class Scored:
 
     dataset: str
     model: str
-    way: str
+    mode: str
     shots: str
     seed: int
     value: float
@@ -74,9 +74,9 @@ def _cells(run: ScoredRun) -> Iterator[Scored]:
         training = result.training
         shots, split, kind = str(training.get("shots", "full")), str(training.get("split", "test")), _prompts(training)
         model = run.encoder + (f", {kind}" if kind else "") + (" (valid)" if split == "valid" else "")
-        way = _way(training, str(result.settings.get("tune", "frozen")))
+        mode = _mode(training, str(result.settings.get("tune", "frozen")))
         yield Scored(
-            result.name.partition("@")[0], model, way, shots, result.seed,
+            result.name.partition("@")[0], model, mode, shots, result.seed,
             100 * result.scores[0].value, int(training.get("trained_parameters", training.get("head_parameters", 0))),
             str(training.get("odinw", "")), split,
         )  # fmt: skip
@@ -87,7 +87,7 @@ def _prompts(training: Mapping[str, Any]) -> str:
     return "" if kind in ("", "overrides") or not training["prompts"].get("read") else f"prompts {kind}"
 
 
-def _way(training: Mapping[str, Any], tune: str) -> str:
+def _mode(training: Mapping[str, Any], tune: str) -> str:
     if "head" in training:
         return f"{training['head']} head" + ("" if tune == "frozen" else f", {tune}")
     return "zero-shot" if tune == "frozen" or str(training.get("shots")) == "0" else tune
@@ -98,16 +98,16 @@ def _shots(cells: Sequence[Scored]) -> list[str]:
 
 
 def _rows(cells: Sequence[Scored]) -> list[Row]:
-    """Ways of each model; zero-shot has a row of its own only where nothing of the model was trained."""
-    rows = list(dict.fromkeys((cell.model, cell.way) for cell in cells))
-    trained = {model for model, way in rows if way != "zero-shot"}
-    return [(model, way) for model, way in rows if way != "zero-shot" or model not in trained]
+    """Modes of each model; zero-shot has a row of its own only where nothing of the model was trained."""
+    rows = list(dict.fromkeys((cell.model, cell.mode) for cell in cells))
+    trained = {model for model, mode in rows if mode != "zero-shot"}
+    return [(model, mode) for model, mode in rows if mode != "zero-shot" or model not in trained]
 
 
 def _of(cells: Sequence[Scored], row: Row, shots: str) -> list[Scored]:
-    """What counts in a row: its way, and at 0 shots the same model's zero-shot."""
+    """What counts in a row: its mode, and at 0 shots the same model's zero-shot."""
     modes = (row[1], "zero-shot") if shots == "0" else (row[1],)
-    return [cell for cell in cells if cell.model == row[0] and cell.way in modes and cell.shots == shots]
+    return [cell for cell in cells if cell.model == row[0] and cell.mode in modes and cell.shots == shots]
 
 
 def _mean(cells: Sequence[Scored]) -> Mean | None:
@@ -128,7 +128,7 @@ def _by_shots(cells: Sequence[Scored]) -> Table:
     sets, shots, rows = {cell.dataset for cell in cells}, _shots(cells), []
     for row in _rows(cells):
         mine = [_mean(_of(cells, row, number)) for number in shots]
-        trained = {cell.trained for cell in cells if (cell.model, cell.way) == row}
+        trained = {cell.trained for cell in cells if (cell.model, cell.mode) == row}
         learned = f"{min(trained):,}" + (f" to {max(trained):,}" if len(trained) > 1 else "")
         rows.append((row[0], row[1], learned, *(_said(mean, len(sets)) for mean in mine)))
     numbers = {cell.odinw for cell in cells if cell.odinw}
@@ -203,7 +203,7 @@ def _figures(cells: Sequence[Scored]) -> Iterator[str]:
     yield lines_chart(f"mAP by pictures of each class: {caption}", by_shots, ticks, "pictures of each class")
     by_size = []
     models = list(dict.fromkeys(model for model, _ in rows))
-    for number, model in itertools.product(shots, models):  # one model's ways of tuning: a line of trade-offs
+    for number, model in itertools.product(shots, models):  # one model's modes of tuning: a line of trade-offs
         points: list[tuple[float, float, float]] = []
         for row in (row for row in rows if row[0] == model):
             mine = [cell for cell in _of(cells, row, number) if cell.trained]

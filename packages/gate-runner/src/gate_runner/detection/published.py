@@ -13,8 +13,8 @@ def details(training: Mapping[str, Any], encoder: str) -> Details:
     """Average precision of each class, and published scores of the same set, marked where split or prompts differ.
 
     Example:
-        >>> said = {"odinw": "raccoon", "split": "test", "coco": {"map": 0.5}, "classes": {"raccoon": 0.5}}
-        >>> details(said, "micro-clip").rows[1][:3]
+        >>> training = {"odinw": "raccoon", "split": "test", "coco": {"map": 0.5}, "classes": {"raccoon": 0.5}}
+        >>> details(training, "micro-clip").rows[1][:3]
         ['GLIP-T (A)', '7.5', 'valid (other)']
     """
     split = str(training.get("split", "test"))

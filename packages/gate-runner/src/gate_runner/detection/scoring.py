@@ -38,8 +38,8 @@ def match(truth: Objects, detections: Ragged) -> Ragged:
 
     Example:
         >>> truth = Objects.of([{"box": [(0, 0, 4, 4)], "label": [0]}], [(8, 8)])
-        >>> found = Ragged.of([{"box": np.array([[0.0, 0, 4, 3]]), "label": np.array([0]), "score": np.array([0.9])}])
-        >>> mean_average_precision(match(truth, found), np.ones((1, 1))).round(3).tolist()
+        >>> boxes = Ragged.of([{"box": np.array([[0.0, 0, 4, 3]]), "label": np.array([0]), "score": np.array([0.9])}])
+        >>> mean_average_precision(match(truth, boxes), np.ones((1, 1))).round(3).tolist()
         [0.6]
     """
     matches = match_detections(truth.rows, detections)

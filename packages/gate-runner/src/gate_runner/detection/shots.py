@@ -69,8 +69,8 @@ def draw_shots(objects: Objects, shots: int, seed: int, classes: Sequence[str]) 
     """Pictures until each class has as many as asked for, by ELEVATER's rule in a seeded order.
 
     Example:
-        >>> one = {"box": [(0, 0, 1, 1)], "label": [0]}
-        >>> len(draw_shots(Objects.of([one] * 4, [(2, 2)] * 4), 2, 3, ["cat"]))
+        >>> picture = {"box": [(0, 0, 1, 1)], "label": [0]}
+        >>> len(draw_shots(Objects.of([picture] * 4, [(2, 2)] * 4), 2, 3, ["cat"]))
         2
 
     Source:

@@ -157,14 +157,14 @@ class _Tuning:
         trained: list[str],
         copies: int,
     ) -> None:
-        self.job, self.detector, self.asked, self.recipe, self.trained = job, detector, phrases, recipe, trained
+        self.job, self.detector, self.phrases, self.recipe, self.trained = job, detector, phrases, recipe, trained
         self.truth = job.data.train.targets.padded()
         self.steps = max(1, math.ceil(copies * len(job.data.train) / recipe.batch_size))
         self.optimiser = torch.optim.AdamW(_groups(detector.model, recipe))
         self.rates = [float(group["lr"]) for group in self.optimiser.param_groups]
         self.epoch, self.waited, self.since_best, self.scale = 0, 0, 0, 1.0
         self.best, self.best_epoch = self._validated(), 0
-        self.kept = changing_state(detector.model)
+        self.best_state = changing_state(detector.model)
         self.history = [[0, self.best, math.nan]]
         self.marks = {
             "recipe": repr(recipe),
@@ -184,7 +184,7 @@ class _Tuning:
             score = self._validated()
             self.history.append([self.epoch, score, loss])
             if score > self.best:
-                self.best, self.best_epoch, self.kept = score, self.epoch, changing_state(self.detector.model)
+                self.best, self.best_epoch, self.best_state = score, self.epoch, changing_state(self.detector.model)
                 self.waited = self.since_best = 0
             else:
                 self.waited, self.since_best = self.waited + 1, self.since_best + 1
@@ -192,7 +192,7 @@ class _Tuning:
                 self.scale, self.waited = max(0.1 * self.scale, recipe.floor / recipe.lr), 0
             if path is not None:
                 save(path, self._state())
-        self.detector.model.load_state_dict(self.kept, strict=False)
+        self.detector.model.load_state_dict(self.best_state, strict=False)
         self.detector.model.eval()
         return {
             "steps": self.epoch * self.steps,
@@ -217,7 +217,7 @@ class _Tuning:
             steady(model)
             pictures = [whole_picture(self.job.data.train.images, row) for row in rows]
             truths = [self.truth[row][self.truth[row, :, 0] >= 0] for row in rows]
-            loss = batch_loss(self.detector, pictures, truths, self.asked)
+            loss = batch_loss(self.detector, pictures, truths, self.phrases)
             if not bool(torch.isfinite(loss.detach())):
                 raise FloatingPointError(f"step {number}: the loss is {float(loss.detach())}, expected a finite number")
             self.optimiser.zero_grad(set_to_none=True)
@@ -230,7 +230,7 @@ class _Tuning:
 
     def _validated(self) -> float:
         part = self.job.data.validation
-        detections = detect(self.detector, part.images, part.targets.sizes, self.asked, lambda done, total: None)
+        detections = detect(self.detector, part.images, part.targets.sizes, self.phrases, lambda done, total: None)
         value = mean_average_precision(match(part.targets, detections), np.ones((1, len(part))))[0]
         return 0.0 if np.isnan(value) else float(value)
 
@@ -238,7 +238,7 @@ class _Tuning:
         return {
             "fingerprint": self.marks,
             "module": changing_state(self.detector.model),
-            "kept": self.kept,
+            "kept": self.best_state,
             "optimiser": self.optimiser.state_dict(),
             "numbers": [self.epoch, self.waited, self.since_best, self.scale, self.best, self.best_epoch],
             "history": self.history,
@@ -247,7 +247,7 @@ class _Tuning:
     def _load(self, state: dict[str, Any]) -> None:
         self.detector.model.load_state_dict(state["module"], strict=False)
         self.optimiser.load_state_dict(state["optimiser"])
-        self.kept, self.history = state["kept"], state["history"]
+        self.best_state, self.history = state["kept"], state["history"]
         self.epoch, self.waited, self.since_best, self.scale, self.best, self.best_epoch = state["numbers"]
 
 

@@ -101,8 +101,8 @@ def by_hooks(module: nn.Module, image: Callable[[Tensor], Tensor]) -> GiveBlocks
 
     Example:
         >>> layers = nn.Sequential(*(nn.Conv2d(3, 3, 3, padding=1) for _ in range(3)))
-        >>> given = by_hooks(layers, lambda images: layers(images).mean(dim=(2, 3)))(torch.zeros(2, 3, 8, 8))
-        >>> len(given.blocks), given.blocks[0].grid
+        >>> output = by_hooks(layers, lambda images: layers(images).mean(dim=(2, 3)))(torch.zeros(2, 3, 8, 8))
+        >>> len(output.blocks), output.blocks[0].grid
         (3, (8, 8))
     """
     lists = [part for part in module.modules() if isinstance(part, nn.ModuleList | nn.Sequential) and _alike(part)]

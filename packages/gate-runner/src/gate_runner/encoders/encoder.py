@@ -264,5 +264,5 @@ class Encoder:
             "provides": self.provides(),
             "parameters": self.parameters(),
             "fingerprint": self.fingerprint(),
-            **({} if self.transform is None else {"transform": self.transform.said}),
+            **({} if self.transform is None else {"transform": self.transform.description}),
         }

@@ -37,7 +37,7 @@ def phrases(classes: Sequence[str], captions: Mapping[str, Mapping[str, str]] | 
         captions: by name, ``prefix``, ``name`` and ``suffix`` to read instead.
 
     Example:
-        >>> [one.text for one in phrases(["small_fish", "penguin"], {"penguin": {"suffix": " , black and white"}})]
+        >>> [entry.text for entry in phrases(["small_fish", "penguin"], {"penguin": {"suffix": " , black and white"}})]
         ['small fish', 'penguin , black and white']
 
     Source:

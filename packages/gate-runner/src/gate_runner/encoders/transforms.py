@@ -21,11 +21,11 @@ class OwnTransform:
     """A library's steps up to eight-bit pixels; what is left, to floats and normalised, is `Encoder.prepare`'s.
 
     Args:
-        said: the steps in words, by which features and results tell it from another.
+        description: the steps in words, by which features and results tell it from another.
         function: from a picture in RGB to its pixels, rows first, channels last.
     """
 
-    said: str
+    description: str
     function: Callable[[Image.Image], Any]
 
     def __call__(self, image: Image.Image) -> UInt8[np.ndarray, "3 s s"]:

@@ -88,10 +88,10 @@ class RaplCounter:
 
     def __init__(self, root: Path = POWERCAP) -> None:
         zones = sorted(root.glob("intel-rapl:*")) if root.is_dir() else []
-        wanted = [zone for zone in zones if _name(zone).startswith(("package", "dram"))]
-        if not wanted:
+        counted = [zone for zone in zones if _name(zone).startswith(("package", "dram"))]
+        if not counted:
             raise OSError(f"no counters under {root}")
-        self.zones = [_Zone(zone / "energy_uj", _whole(zone / "max_energy_range_uj")) for zone in wanted]
+        self.zones = [_Zone(zone / "energy_uj", _whole(zone / "max_energy_range_uj")) for zone in counted]
         self.latest = [_whole(zone.counter) for zone in self.zones]
         self.microjoules = 0
 

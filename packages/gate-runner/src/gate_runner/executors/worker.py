@@ -59,7 +59,7 @@ class Worker:
         self.out = out
         self.encoder: Encoder | None = None
         self.description: dict[str, Any] = {}
-        self.phase, self.said = "", 0.0
+        self.phase, self.reported_at = "", 0.0
 
     def serve(self, orders: Iterable[Mapping[str, Any]]) -> None:
         """Answer one order after another."""
@@ -116,7 +116,7 @@ class Worker:
     def progress(self, phase: str, done: int, total: int) -> None:
         """Pass on how far the part is, not too often."""
         now = time.monotonic()
-        if phase == self.phase and done < total and now - self.said < _EVERY:
+        if phase == self.phase and done < total and now - self.reported_at < _EVERY:
             return
-        self.phase, self.said = phase, now
+        self.phase, self.reported_at = phase, now
         self.say({"event": "progress", "phase": phase, "done": done, "total": total})

@@ -99,7 +99,7 @@ class _Files:
         self.pictures, self.function, self.transform = pictures, function, transform
         self.pin = encoder.device.type == "cuda"
         self.spent = {"read": 0.0, "decode": 0.0}
-        self.about = how_read(pictures, "" if transform is None else f" {transform.said}")
+        self.about = how_read(pictures, "" if transform is None else f" {transform.description}")
 
     def __len__(self) -> int:
         return len(self.pictures)

@@ -96,20 +96,20 @@ class Numbered:
     """
 
     def __init__(self, digests: Digests, function: Encode) -> None:
-        self.known, self.function = digests, function
+        self._digests, self.function = digests, function
         self.spent: dict[str, float] = {}
 
     def __len__(self) -> int:
-        return len(self.known)
+        return len(self._digests)
 
     def digests(self) -> Digests:
         """All of them."""
-        return self.known
+        return self._digests
 
     @property
     def mark(self) -> bytes:
         """Never asked for."""
-        return self.known.tobytes()
+        return self._digests.tobytes()
 
     def read(
         self, numbers: Sequence[int], is_missing: Callable[[bytes], bool], ahead: int
@@ -117,7 +117,7 @@ class Numbered:
         """The numbers."""
         del ahead
         for number in numbers:
-            digest = bytes(self.known[number])
+            digest = bytes(self._digests[number])
             yield digest, number if is_missing(digest) else None
 
     def encode(self, inputs: Sequence[int]) -> Tensor:

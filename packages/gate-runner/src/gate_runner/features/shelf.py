@@ -22,14 +22,14 @@ class FoundRows:
     """Rows that lie in several files: the segment and the place in it of each."""
 
     def __init__(self, segments: Mapping[int, StoredRows], segment: Tensor, offset: Tensor) -> None:
-        self.segments, self.segment, self.place = segments, segment, offset
+        self.segments, self.segment, self.offset = segments, segment, offset
 
     def __len__(self) -> int:
         return len(self.segment)
 
     def __getitem__(self, rows: Any, /) -> Tensor:
         chosen = rows.cpu() if isinstance(rows, Tensor) else rows
-        segment, offset = self.segment[chosen], self.place[chosen]
+        segment, offset = self.segment[chosen], self.offset[chosen]
         gathered: Tensor | None = None
         for number in set(segment.tolist()):
             inside = segment == number
@@ -49,7 +49,7 @@ class FoundRows:
         """The file itself, where it holds these rows in this order and no others."""
         stored = self.segments[int(self.segment[0])]
         same = bool((self.segment == self.segment[0]).all()) and len(stored) == len(self)
-        return stored if same and torch.equal(self.place, torch.arange(len(self))) else self
+        return stored if same and torch.equal(self.offset, torch.arange(len(self))) else self
 
 
 def make_room(root: Path, most: int) -> bool:
@@ -98,7 +98,7 @@ class Shelf:
         lengths = [len(digests) for digests in listed]
         self.digests = np.concatenate(listed) if listed else np.empty(0, f"S{WIDTH}")
         self.segment = np.repeat(np.arange(len(listed)), lengths)
-        self.place = np.concatenate([np.arange(length) for length in lengths]) if listed else np.empty(0, int)
+        self.offset = np.concatenate([np.arange(length) for length in lengths]) if listed else np.empty(0, int)
         self.sorted = np.argsort(self.digests, kind="stable")
 
     @classmethod
@@ -165,7 +165,7 @@ class Shelf:
         for number in used:
             with contextlib.suppress(FileNotFoundError):  # another process made room; the rows are open, and stay
                 os.utime(self.files[number])
-        segment, offset = torch.from_numpy(self.segment[numbers]), torch.from_numpy(self.place[numbers])
+        segment, offset = torch.from_numpy(self.segment[numbers]), torch.from_numpy(self.offset[numbers])
         return FoundRows(self.segments, segment, offset)
 
     def finish(self, segment: str, digests: Digests) -> None:

@@ -45,7 +45,7 @@ class CaptionedSplit:
         return len(self.captions)
 
     @property
-    def each(self) -> int:
+    def pictures_each(self) -> int:
         """Pictures of a sample, ``u``."""
         return len(self.captions[0][0])
 
@@ -100,8 +100,8 @@ def read_captioned(
         DataError: no captions, one caption for all pictures, an empty one, too few samples.
 
     Example:
-        >>> found = read_captioned("micro/flickr30k", limit=3)
-        >>> len(found.train), len(found.train.captions[0])
+        >>> captioned = read_captioned("micro/flickr30k", limit=3)
+        >>> len(captioned.train), len(captioned.train.captions[0])
         (3, 5)
     """
     path = Path(name)
@@ -310,13 +310,12 @@ def _checked(captioned: Captioned, name: str) -> Captioned:
     for split, split_name in ((captioned.train, "train"), (captioned.validation, "validation")):
         if len(split) == 0:
             raise DataError(f"{name}: the {split_name} split is empty")
-    if captioned.train.each != captioned.validation.each:
-        raise DataError(
-            f"{name}: samples of {captioned.train.each} pictures to train on, of {captioned.validation.each} held"
-        )
+    trained, held = captioned.train.pictures_each, captioned.validation.pictures_each
+    if trained != held:
+        raise DataError(f"{name}: samples of {trained} pictures to train on, of {held} held")
     notes = list(captioned.notes)
     counts = Counter(caption for _, caption in _distinct(captioned.train))
-    pictures = len(captioned.train) * captioned.train.each
+    pictures = len(captioned.train) * captioned.train.pictures_each
     (most, times) = counts.most_common(1)[0]
     if len(counts) == 1 and pictures > 1:
         raise DataError(

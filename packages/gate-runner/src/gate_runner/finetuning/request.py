@@ -49,8 +49,8 @@ class FinetuneRequest:
         UsageError: what no training can have.
 
     Example:
-        >>> asked = FinetuneRequest(pairs="mine.csv", encoder="micro-clip", output=Path("out"), add=("keep=1",))
-        >>> asked.terms.settings.keep_weight
+        >>> request = FinetuneRequest(pairs="mine.csv", encoder="micro-clip", output=Path("out"), add=("keep=1",))
+        >>> request.terms.settings.keep_weight
         1.0
     """
 

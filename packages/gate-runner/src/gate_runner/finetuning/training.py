@@ -71,7 +71,7 @@ class PictureRows:
             transform = self.transform if pictures.fit == "crop" else None
             looked = [sample.pixels for sample in pictures.stream(numbers, transform=transform)]
             read = torch.from_numpy(np.stack([pixels for pixels in looked if pixels is not None]))
-        return read.reshape(len(numbers), self.split.each, *read.shape[-3:])
+        return read.reshape(len(numbers), self.split.pictures_each, *read.shape[-3:])
 
     def stream(self, draws: Iterable[Draw]) -> Generator[Tensor]:
         """One batch per draw."""
@@ -129,7 +129,11 @@ def finetune(request: FinetuneRequest, say: Say = lambda line: None) -> Path:
         "training": {
             "recipe": asdict(training.recipe),
             "terms": {"loss": request.loss, "add": list(request.add)},
-            "samples": {"train": len(data.train), "validation": len(data.validation), "pictures_each": data.train.each},
+            "samples": {
+                "train": len(data.train),
+                "validation": len(data.validation),
+                "pictures_each": data.train.pictures_each,
+            },
             "notes": list(data.notes),
             "trained_parameters": training.trained,
             "chosen_step": done.best_step,
@@ -178,7 +182,7 @@ def _done(request: FinetuneRequest, say: Say) -> bool:
 def _refuse_terms(loss: ClipEqSimLoss, data: Captioned) -> None:
     """Terms that need what the data do not have."""
     settings = loss.settings
-    if settings.needs_known_pairs and data.train.each == 1:
+    if settings.needs_known_pairs and data.train.pictures_each == 1:
         name = "eqsim:relative" if settings.mode == "relative" else "pair"
         raise UsageError(
             f"--add {name} runs over known pairs of pictures, and there are none: give pairs of eqben build, or a "

@@ -40,8 +40,8 @@ class Head:
 
     Example:
         >>> head = load_head("head/")  # doctest: +SKIP
-        >>> for one in head.predict(["new/1.jpg", "new/2.jpg"], top=2):  # doctest: +SKIP
-        ...     print(one.file, one.classes, one.probabilities)
+        >>> for prediction in head.predict(["new/1.jpg", "new/2.jpg"], top=2):  # doctest: +SKIP
+        ...     print(prediction.file, prediction.classes, prediction.probabilities)
     """
 
     encoder: Encoder
@@ -89,11 +89,11 @@ class Head:
         return predictions(self.scores, self.classes, read, listed, top, batch_size, progress)
 
 
-def save_head(kept: KeptHead, encoder: Encoder, folder: Path, about: Mapping[str, Any], *, start: str | None) -> None:
+def save_head(head: KeptHead, encoder: Encoder, folder: Path, about: Mapping[str, Any], *, start: str | None) -> None:
     """Write a head that a task gave back.
 
     Args:
-        kept: the head.
+        head: with the names of its features and prompts.
         encoder: whose features it takes.
         folder: to be made; one that holds a head already is written anew.
         about: what the card says besides: method, classes, scores, numbers of images, details.
@@ -103,21 +103,21 @@ def save_head(kept: KeptHead, encoder: Encoder, folder: Path, about: Mapping[str
 
     check_folder(folder)
     try:
-        form = head_form(kept.module)
+        form = head_form(head.module)
     except ValueError as error:
         raise DataError(str(error)) from error
-    files = {"head.safetensors": tensor_bytes(kept.module.state_dict())}
-    if kept.encoder is not None:
-        files["encoder.safetensors"] = tensor_bytes(kept.encoder)
+    files = {"head.safetensors": tensor_bytes(head.module.state_dict())}
+    if head.encoder is not None:
+        files["encoder.safetensors"] = tensor_bytes(head.encoder)
     described = {**encoder.describe(), "fingerprint": start, "mean": list(encoder.mean), "std": list(encoder.std)}
     card = {
         "schema": SCHEMA,
         "gate_runner": __version__,
         "encoder": described,
-        "features": kept.features,
-        "part": kept.part,
+        "features": head.features,
+        "part": head.part,
         "head": form,
-        "prompts": list(kept.prompts),
+        "prompts": list(head.prompts),
         **json.loads(json.dumps(dict(about), default=str)),
         "files": {name: hashlib.sha256(content).hexdigest() for name, content in files.items()},
     }
@@ -185,7 +185,7 @@ def load_head(folder: Path | str, *, encoder: Encoder | nn.Module | str | None =
         for name, now in (("image_size", loaded.image_size), ("mean", list(loaded.mean)), ("std", list(loaded.std)))
         if card["encoder"].get(name, now) != now
     ]
-    now = "" if loaded.transform is None else loaded.transform.said
+    now = "" if loaded.transform is None else loaded.transform.description
     if card.get("transform") and card["transform"] != now:
         differing.append(f"the transform {card['transform']}, not {now or 'squares'}")
     if differing:

@@ -26,7 +26,7 @@ def _few_shot(name: str, request: DataRequest, kinds: list[Kind], offset: int, d
     order = generator_at(_KINDS_SEED, offset).permutation(len(kinds)).tolist()
     dealt: dict[SplitName, list[Kind]] = {}
     for part, count in _CLASSES.items():
-        dealt[part], order = [kinds[place] for place in order[:count]], order[count:]
+        dealt[part], order = [kinds[position] for position in order[:count]], order[count:]
 
     def make(part: SplitName) -> Callable[[np.random.Generator, int], Made]:
         return lambda rng, index: draw(rng, dealt[part][index // _PER_CLASS])._replace(target=index // _PER_CLASS)

@@ -46,8 +46,8 @@ def data_of(
 
     def split(part: SplitName, count: int) -> Split:
         seed = split_seed(name, part)
-        one: Make = make(part) if by_split else make  # type: ignore[call-arg, arg-type, assignment]  # by_split says which it is
-        samples = [one(generator_at(seed, index), index) for index in range(request.cap(count))]
+        make_sample: Make = make(part) if by_split else make  # type: ignore[call-arg, arg-type, assignment]  # by_split says which it is
+        samples = [make_sample(generator_at(seed, index), index) for index in range(request.cap(count))]
         texts = tuple(text for sample in samples for text in sample.texts)
         return Split(
             _pixels([sample.look for sample in samples], seed, noise),

@@ -39,17 +39,17 @@ def clevr(request: DataRequest) -> Data:
 
 def _asked(rng: np.random.Generator, kind: str, items: tuple[Item, ...]) -> tuple[str, str]:
     """A question of one type about one of the objects, and its answer."""
-    one = items[int(rng.integers(len(items)))]
+    subject = items[int(rng.integers(len(items)))]
     if kind == "count":
         size = str(rng.choice(("small", "large")))
         return f"how many {size} objects are there ?", NUMBERS[sum(item.size == size for item in items)]
     if kind == "yes/no":
-        shape = one.shape if rng.random() < 0.5 else str(rng.choice(SHAPES))
+        shape = subject.shape if rng.random() < 0.5 else str(rng.choice(SHAPES))
         return f"are there {PLURALS[shape]} ?", "yes" if any(item.shape == shape for item in items) else "no"
     if kind == "shape":
-        return f"the {one.colour} object is a ?", one.shape
+        return f"the {subject.colour} object is a ?", subject.shape
     if kind == "colour":
-        return f"the {one.shape} is ?", one.colour
+        return f"the {subject.shape} is ?", subject.colour
     if kind == "size":
-        return f"the {one.shape} is small or large ?", one.size
-    return f"the {one.shape} is plain or striped ?", one.material
+        return f"the {subject.shape} is small or large ?", subject.size
+    return f"the {subject.shape} is plain or striped ?", subject.material

@@ -96,7 +96,7 @@ class Monitor:
         >>> monitor = Monitor("digits", every=2, output=tempfile.mkdtemp(), limit=40, budget=None)
         >>> for step in range(3):  # the loop trains here
         ...     reading = monitor(model, step)
-        >>> [one.step for one in monitor.readings]
+        >>> [reading.step for reading in monitor.readings]
         [0, 2]
     """
 
@@ -257,7 +257,7 @@ class Monitor:
         shown = shown.reshape(len(shown), -1, *shown.shape[-3:])[:, 0]
         change = Augmented(shown)
         views = torch.stack([change(int(row), sample_generator(part.seed, 1, int(row))) for row in rows])
-        features, second = (_encoded(encoder, each, part.settings.batch_size) for each in (shown, views))
+        features, second = (_encoded(encoder, pictures, part.settings.batch_size) for pictures in (shown, views))
         return {
             "rank": effective_rank(features),
             "alignment": alignment(features, second),

@@ -229,7 +229,7 @@ def _keep_head(part: Part, job: Job, fingerprint: str | None, outcome: Outcome, 
     assert head is not None  # requests keep heads of tasks that have some
     about = {
         "method": outcome.training.get("chosen", {}).get("method") or part.settings.tune,
-        "transform": "" if job.transform is None else job.transform.said,
+        "transform": "" if job.transform is None else job.transform.description,
         "classes": list(head.classes or data.classes),
         "scores": {name: getattr(score, name) for name in ("metric", "value", "low", "high")},
         "images": {"train": len(data.train), "test": len(data.test), "shared": shared},

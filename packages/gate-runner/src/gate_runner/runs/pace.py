@@ -72,7 +72,7 @@ class Pace:
         self.workers, self.clock = workers, clock
         self.under_way: dict[Key, _UnderWay] = {}
         self.again: dict[str, float] = {}
-        self.taken = self.planned = 0.0
+        self.spent = self.planned = 0.0
 
     def start(self, key: Key) -> None:
         """A part begins, perhaps again."""
@@ -107,7 +107,7 @@ class Pace:
         self.again[key[0]] = max(0.0, seconds - encoding)
         if part is not None and part.seconds is not None:
             self.planned += part.seconds
-            self.taken += seconds
+            self.spent += seconds
 
     def stop(self, key: Key) -> None:
         """Another process computes it."""
@@ -116,7 +116,7 @@ class Pace:
     def left(self) -> float | None:
         """Seconds until the end; None where nobody knows."""
         now, ahead = self.clock(), 0.0
-        spent, planned = self.taken, self.planned
+        spent, planned = self.spent, self.planned
         for key in self.under_way:
             seconds = self.left_of(key)
             if seconds is None:

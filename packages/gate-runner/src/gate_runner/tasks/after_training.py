@@ -115,7 +115,7 @@ def after_training(
     validate: Callable[[nn.Module], float],
     direction: Direction,
     *,
-    whole: bool,
+    mix_head: bool,
 ) -> Fitted:
     """Mix a trained encoder with its start, and score what was forgotten, as the settings ask.
 
@@ -124,7 +124,7 @@ def after_training(
         done: how it went; its module is left with the weights to be tested.
         validate: scores the module.
         direction: "higher" or "lower" scores are better.
-        whole: whether the head started at something, and is mixed, too.
+        mix_head: whether the head started at something, and is mixed, too.
     """
     settings = job.settings
     more: dict[str, Any] = {
@@ -145,10 +145,10 @@ def after_training(
             outcomes[share] = [benchmark.outcomes(job) for benchmark in sets]
 
     share: Any = settings.wise_ft
-    mix = wise_ft(done.module, done.start, done.kept, share, validate, direction, whole=whole, look=look)
+    mix = wise_ft(done.module, done.start, done.kept, share, validate, direction, whole=mix_head, look=look)
     if settings.wise_ft is not None:
         curve = [_row(row, sets[:own], outcomes[row.share]) for row in mix.curve]
-        more["wise_ft"] = {"share": mix.share, "head": "mixed" if whole else "as trained", "curve": curve}
+        more["wise_ft"] = {"share": mix.share, "head": "mixed" if mix_head else "as trained", "curve": curve}
     if sets:
         more["zero_shot"] = [
             _forgotten(benchmark, before, after, job.seed)

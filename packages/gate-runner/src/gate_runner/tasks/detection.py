@@ -65,14 +65,14 @@ def _with_head(job: Job, shown: Shown) -> Outcome:
     head = seeded(partial(_head, job.settings.head, backbone.width, classes, backbone.grid, _most_objects(data.train)),
                   job.seed)  # fmt: skip
 
-    def found(module: nn.Module, rows: Inputs, name: SplitName) -> Ragged:
+    def boxes_of(module: nn.Module, rows: Inputs, name: SplitName) -> Ragged:
         packed = predict(module, rows, lambda output: _packed(head.detections(output, most=_MOST)), job.predict_size)
         output = packed.numpy()
         return in_pixels(output[..., :4], output[..., 4], output[..., 5], getattr(data, name).targets.sizes)
 
     def validate(module: nn.Module, held: Inputs) -> float:
         truth = data.validation.targets
-        value = mean_average_precision(match(truth, found(module, held, "validation")), np.ones((1, len(truth))))[0]
+        value = mean_average_precision(match(truth, boxes_of(module, held, "validation")), np.ones((1, len(truth))))[0]
         return 0.0 if np.isnan(value) else float(value)
 
     boxes = data.train.targets.padded()
@@ -81,7 +81,7 @@ def _with_head(job: Job, shown: Shown) -> Outcome:
         truth = data.test.targets
         judged = judge(
             truth,
-            found(fitted.module, (backbone.rows("test"),), "test"),
+            boxes_of(fitted.module, (backbone.rows("test"),), "test"),
             guessed(data.train.targets, truth, classes),
             data.classes,
             job.benchmark.metrics,

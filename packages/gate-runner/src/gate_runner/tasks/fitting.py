@@ -143,7 +143,7 @@ def fit_head(
     with job.timed("train"):
         held = inputs(backbone, "validation") if inputs else (backbone.rows("validation"),)
         starts_solved = init is not None or isinstance(head, InitializedHead)
-        return after_training(job, done, lambda module: validate(done.module, held), direction, whole=starts_solved)
+        return after_training(job, done, lambda module: validate(done.module, held), direction, mix_head=starts_solved)
 
 
 def _fit_module(job: Job, module: EncoderWithHead, inputs: Any, targets: Rows, loss: Loss, *older: Any) -> Fitted:

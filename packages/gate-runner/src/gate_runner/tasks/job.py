@@ -152,8 +152,8 @@ class Outcome:
 
     Example:
         >>> import numpy as np
-        >>> found = Outcome((Score("acc@1", "higher", 0.5, 0.1, 0.9, 0.1),), np.array([0.0, 1.0]), {"steps": 0})
-        >>> float(found.samples.mean()), found.scores[0].value
+        >>> outcome = Outcome((Score("acc@1", "higher", 0.5, 0.1, 0.9, 0.1),), np.array([0.0, 1.0]), {"steps": 0})
+        >>> float(outcome.samples.mean()), outcome.scores[0].value
         (0.5, 0.5)
     """
 

@@ -74,8 +74,8 @@ def a_class(data: Data[Any], predicted: np.ndarray, index: int) -> str:
     Example:
         >>> import torch
         >>> from gate_data.data import Data, Split
-        >>> one = Split(torch.zeros(1, 3, 8, 8, dtype=torch.uint8), torch.tensor([0]))
-        >>> a_class(Data(one, one, one, ("cat", "dog")), np.array(1), 0)
+        >>> split = Split(torch.zeros(1, 3, 8, 8, dtype=torch.uint8), torch.tensor([0]))
+        >>> a_class(Data(split, split, split, ("cat", "dog")), np.array(1), 0)
         'dog'
     """
     return data.classes[int(predicted)]
@@ -115,8 +115,8 @@ def an_episode(data: Data[Any], predicted: np.ndarray, index: int) -> str:
     """Which of an episode's classes its queries were taken for, numbered from 1: the three most frequent mistakes.
 
     Example:
-        >>> said = np.array([[0, 0, 0], [2, 2, 1], [2, 2, -1]])  # a row per class; -1 where no query is
-        >>> an_episode(None, said, 0)
+        >>> predictions = np.array([[0, 0, 0], [2, 2, 1], [2, 2, -1]])  # a row per class; -1 where no query is
+        >>> an_episode(None, predictions, 0)
         '6 of 8 queries right; class 2 taken for class 3 (twice)'
     """
     own = np.arange(len(predicted))[:, None]
@@ -202,8 +202,8 @@ def details(training: Mapping[str, Any], encoder: str) -> Details:
     Example:
         >>> rows = [{"class": "cat", "support": 2, "predicted": 1, "precision": [1, 0.2, 1], "recall": [0.5, 0, 0.9],
         ...          "f1": [0.667, 0.2, 1]}]
-        >>> found = details({"by_class": {"rows": rows, "confused": [["cat", "dog", 1]], "scores": {}}}, "micro-clip")
-        >>> found.notes, found.rows[0][:2]
+        >>> table = details({"by_class": {"rows": rows, "confused": [["cat", "dog", 1]], "scores": {}}}, "micro-clip")
+        >>> table.notes, table.rows[0][:2]
         (['Confused most: cat taken for dog 1.'], ['cat', '2'])
     """
     by_class = training.get("by_class")

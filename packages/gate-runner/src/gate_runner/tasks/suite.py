@@ -134,8 +134,8 @@ def as_mapping(table: SuiteTable) -> dict[str, Any]:
         >>> data = micro_suite(pairs=1, size=32)
         >>> ones = [np.ones((len(row.captions), len(row.images))) for row in data.rows]
         >>> own = [np.ones((3, 3)) if row.shape == "paraphrases" else None for row in data.rows]
-        >>> found = as_mapping(suite_table(data, Similarities(ones, own), resamples=10))
-        >>> found["lines"][0]["name"], found["lines"][0]["ties"] > 0
+        >>> table = as_mapping(suite_table(data, Similarities(ones, own), resamples=10))
+        >>> table["lines"][0]["name"], table["lines"][0]["ties"] > 0
         ('all questions', True)
     """
     listed = [(table.overall, "all"), *((average, "average") for average in table.averages)]

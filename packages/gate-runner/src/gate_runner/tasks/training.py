@@ -122,7 +122,7 @@ def train_and_test(
         **rows,
     }
     scores = tuple(_score(estimates[name], chance[name].value) for name in metrics)
-    answers += judged.kept
+    answers += judged.beside_rows
     return Outcome(scores, outcomes, training, np.concatenate(answers) if answers else None)
 
 
@@ -148,7 +148,7 @@ class _Judge:
         self.running, self.targets, self.split, self.gather = RunningScores(metrics), targets, split, gather
         self.beside = beside
         self.parts: list[Tensor] = []
-        self.kept: list[np.ndarray] = []
+        self.beside_rows: list[np.ndarray] = []
 
     def add(self, predictions: Tensor) -> None:
         """Score the next samples, or keep them where units are gathered of several."""
@@ -168,7 +168,7 @@ class _Judge:
     def _update(self, predictions: Tensor, truth: Tensor) -> None:
         self.running.update(predictions, truth)
         if self.beside is not None:
-            self.kept.append(self.beside(predictions, truth))
+            self.beside_rows.append(self.beside(predictions, truth))
 
 
 def ensemble_rows(metric: str, by_size: Mapping[int, Estimate | Score]) -> list[dict[str, Any]]:

@@ -93,10 +93,16 @@ def _over_templates(
         return {}
     metric, step = job.benchmark.metrics[0], -(-len(features) // MOST_IMAGES)
     images, targets = features[::step], job.data.test.targets[:][::step]
-    each = {}
+    by_template = {}
     for template, texts in prompts.items():
         weights = torch.from_numpy(class_embeddings(encode, texts).weights).float()
-        each[template] = evaluate(metric, images @ weights.T, targets, resamples=0).value
-    scores = np.array(list(each.values()))
+        by_template[template] = evaluate(metric, images @ weights.T, targets, resamples=0).value
+    scores = np.array(list(by_template.values()))
     mean, half = scores.mean(), stats.t.ppf(0.975, len(scores) - 1) * scores.std(ddof=1) / len(scores) ** 0.5
-    return {"metric": metric, "each": each, "mean": float(mean), "low": float(mean - half), "high": float(mean + half)}
+    return {
+        "metric": metric,
+        "each": by_template,
+        "mean": float(mean),
+        "low": float(mean - half),
+        "high": float(mean + half),
+    }

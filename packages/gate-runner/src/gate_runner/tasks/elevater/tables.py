@@ -213,15 +213,15 @@ def gains(records: Sequence[Record]) -> list[Table]:
     for shots, tune, projection in combinations if len(sources) > 1 else ():
         for knowledge in sources:
 
-            def here(c: Cell, k: tuple[int, str, str, str] = (shots, tune, projection, knowledge)) -> bool:
+            def in_row(c: Cell, k: tuple[int, str, str, str] = (shots, tune, projection, knowledge)) -> bool:
                 return (c.shots, c.tune, c.projection, c.knowledge) == k and c.init == "language"
 
-            means = [mean_over_sets(records, lambda c, n=n: here(c) and c.dataset == n, [n]) for n in sets]  # type: ignore[misc]
+            means = [mean_over_sets(records, lambda c, n=n: in_row(c) and c.dataset == n, [n]) for n in sets]  # type: ignore[misc]
             if not any(means):
                 continue
             adapted = "Zero-shot" if shots == 0 else f"{_ADAPTED[tune]} {projection.upper()} {shots_in_words(shots)}"
             rows.append(
-                (adapted, knowledge, mean_text(mean_over_sets(records, here, sets)),
+                (adapted, knowledge, mean_text(mean_over_sets(records, in_row, sets)),
                  *("–" if record is None else f"{record[0]:.1f}" for record in means))
             )  # fmt: skip
     second = Table(

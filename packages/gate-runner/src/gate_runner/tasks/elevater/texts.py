@@ -180,7 +180,11 @@ def _real(dataset: str, prompts: ClassPrompts, folder: Path | None) -> dict[str,
         return "no folder of knowledge was given (--knowledge-folder)"
     stored = {source.name: source for source in stored_sources(folder, dataset)}
     by_source: dict[str, list[KnowledgeSource]] = {
-        ours: [stored[one] for one in theirs if one in stored and any(stored[one].items(c) for c in prompts.classes)]
+        ours: [
+            stored[source_name]
+            for source_name in theirs
+            if source_name in stored and any(stored[source_name].items(c) for c in prompts.classes)
+        ]
         for ours, theirs in _FILES.items()
     }
     return {ours: sources for ours, sources in by_source.items() if sources}

@@ -82,8 +82,8 @@ def variant(benchmark: Benchmark, text: str) -> Benchmark:
 
     Example:
         >>> from gate_runner.benchmarks import BENCHMARKS
-        >>> found = variant(BENCHMARKS["digits"], "5-shot.frozen.language-2p.none")
-        >>> found.id, found.task, found.metrics
+        >>> benchmark = variant(BENCHMARKS["digits"], "5-shot.frozen.language-2p.none")
+        >>> benchmark.id, benchmark.task, benchmark.metrics
         ('digits@5-shot.frozen.language-2p.none', 'elevater', ('acc@1',))
         >>> variant(BENCHMARKS["digits"], "clustering").metrics
         ('ami', 'v_measure')
