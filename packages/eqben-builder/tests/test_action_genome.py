@@ -107,9 +107,9 @@ def plain_rule(track):
         for j in range(i + 1, len(track)):
             fits = different_relations(track[i], track[j]) >= 2
             for a, b in chosen:
-                if a == i and track[j].place - track[b].place <= 2:
+                if a == i and track[j].position - track[b].position <= 2:
                     fits = False
-                if a != i and track[i].place - track[a].place <= 2:
+                if a != i and track[i].position - track[a].position <= 2:
                     fits = False
             if fits:
                 chosen.append((i, j))

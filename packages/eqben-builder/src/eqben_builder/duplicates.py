@@ -66,9 +66,9 @@ class PairHashes:
         ValueError: `bits` out of range.
 
     Example:
-        >>> kept = PairHashes(4)
-        >>> kept.add(0b1111, 1 << 40)
-        >>> kept.alike((1 << 40) + 1, 0b1101)
+        >>> hashes = PairHashes(4)
+        >>> hashes.add(0b1111, 1 << 40)
+        >>> hashes.alike((1 << 40) + 1, 0b1101)
         0
     """
 

@@ -36,12 +36,12 @@ def most(name: str) -> int:
     return int(value)
 
 
-def within(size: int, name: str, what: str) -> None:
+def within(size: int, name: str, subject: str) -> None:
     """Refuse what is larger than its limit."""
     limit = most(name)
     if size > limit:
         unit = name.replace("_", " ").split()[-1]
-        raise ValueError(f"{what} has {size:,} {unit}, more than {limit:,}; {variable_of(name)} sets another limit")
+        raise ValueError(f"{subject} has {size:,} {unit}, more than {limit:,}; {variable_of(name)} sets another limit")
 
 
 def variable_of(name: str) -> str:

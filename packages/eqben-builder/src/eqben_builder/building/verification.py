@@ -105,7 +105,7 @@ class Failure:
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     _ = build(MicroBuilder(aspects=["count"], size=32), folder, pairs=1)
         ...     Path(folder, "images", "000", "000000_1.png").unlink()
-        ...     [(one.where, one.check, one.found) for one in verify(folder).failures][0]
+        ...     [(failure.where, failure.check, failure.found) for failure in verify(folder).failures][0]
         ('images/000/000000_1.png', 'files', 'is missing')
     """
 
@@ -174,8 +174,8 @@ def verify(
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     _ = build(MicroBuilder(aspects=["count"], size=32), folder, pairs=2)
         ...     _ = Path(folder, "notes.txt").write_text("left here")
-        ...     found = verify(folder, render=2)
-        >>> found.certified, [failure.found for failure in found.failures]
+        ...     verification = verify(folder, render=2)
+        >>> verification.certified, [failure.found for failure in verification.failures]
         (2, ['is not in the manifest'])
     """
     root = Path(folder)

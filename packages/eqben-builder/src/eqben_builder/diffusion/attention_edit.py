@@ -136,7 +136,7 @@ def reweight_words(tokenizer: Any, target: str, weights: Mapping[str, float], ed
     for word, factor in weights.items():
         if word not in words:
             raise ValueError(f"word {word!r} is not in the prompt {target!r}")
-        for place, span in zip(words, _spans(word_tokens(tokenizer, target)), strict=True):
-            if place == word:
+        for target_word, span in zip(words, _spans(word_tokens(tokenizer, target)), strict=True):
+            if target_word == word:
                 scale[span.start : span.stop] = factor
     return MapEdit(edit.source * scale, edit.target * scale)

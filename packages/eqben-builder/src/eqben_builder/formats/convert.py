@@ -41,8 +41,8 @@ class Source(NamedTuple):
         >>> from eqben_builder.micro.builder import MicroBuilder
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     _ = build(MicroBuilder(aspects=["count"], size=32), f"{folder}/pairs", pairs=2)
-        ...     found = detect(f"{folder}/pairs")
-        >>> found.form, found.paths[0].name, found.content
+        ...     detected = detect(f"{folder}/pairs")
+        >>> detected.form, detected.paths[0].name, detected.content
         ('folder', 'pairs.jsonl', None)
     """
 
@@ -196,8 +196,8 @@ def write_as(rows: Iterable[PairRow], output: str | os.PathLike[str], form: str,
         >>> from eqben_builder.micro.builder import MicroBuilder
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     _ = build(MicroBuilder(aspects=["count"], size=32), f"{folder}/pairs", pairs=2)
-        ...     place = write_as(read_any(f"{folder}/pairs"), f"{folder}/flat", "eqben-flat")
-        ...     sorted(path.name for path in place.iterdir())
+        ...     written = write_as(read_any(f"{folder}/pairs"), f"{folder}/flat", "eqben-flat")
+        ...     sorted(path.name for path in written.iterdir())
         ['images', 'pairs.json']
     """
     if form not in WRITERS:

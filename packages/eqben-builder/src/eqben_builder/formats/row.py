@@ -162,9 +162,9 @@ def _cropped(picture: NDArray[np.uint8], box: tuple[int, int, int, int], name: s
     part = np.zeros((height, width, 3), np.uint8)
     rows = slice(max(0, top), max(0, top + height))
     columns = slice(max(0, left), max(0, left + width))
-    seen = picture[rows, columns]
+    overlap = picture[rows, columns]
     down, right = rows.start - top, columns.start - left
-    part[down : down + seen.shape[0], right : right + seen.shape[1]] = seen
+    part[down : down + overlap.shape[0], right : right + overlap.shape[1]] = overlap
     return part
 
 
@@ -263,12 +263,12 @@ def row_from(
 
 def picture_at(root: Path, name: object, where: str, field_name: str) -> Picture:
     """The picture that a row of a file names, if it lies in the folder and is there."""
-    place = text(name, where, field_name)
+    relative = text(name, where, field_name)
     inside = _resolved(str(root), str(Path.cwd()))
-    path = os.path.realpath(os.path.join(inside, place.replace("\0", "")))  # noqa: PTH118 - a third of the time of a Path's
+    path = os.path.realpath(os.path.join(inside, relative.replace("\0", "")))  # noqa: PTH118 - a third of the time of a Path's
     if path != inside and not path.startswith(inside.rstrip(os.sep) + os.sep):
         raise ValueError(f"{where}: field {field_name!r} leads out of {root}: {name!r}")
-    if "\0" in place or not os.path.isfile(path):  # noqa: PTH113 - a name that is too long is no file, too
+    if "\0" in relative or not os.path.isfile(path):  # noqa: PTH113 - a name that is too long is no file, too
         raise FileNotFoundError(f"{where}: field {field_name!r} names no picture in {root}: {name!r}")
     return Picture(Path(path))
 

@@ -300,8 +300,8 @@ def _count(scene: Scene, rng: np.random.Generator) -> Count:
 
 def _single_out(scene: Scene, rng: np.random.Generator) -> tuple[str, str] | None:
     item = scene.items[int(rng.random() * len(scene.items))]
-    asked = list(FIELDS)[int(rng.random() * len(FIELDS))]
-    phrase = Phrase.of(item, [field for field in _fields(rng) if field != asked])
-    if sum(phrase.matches(other) for other in scene.items) != 1:
+    asked_field = list(FIELDS)[int(rng.random() * len(FIELDS))]
+    phrase = Phrase.of(item, [field for field in _fields(rng) if field != asked_field])
+    if sum(phrase.matches(candidate) for candidate in scene.items) != 1:
         return None
-    return f"what {asked} is {phrase.with_article('the')} ?", getattr(item, asked)
+    return f"what {asked_field} is {phrase.with_article('the')} ?", getattr(item, asked_field)

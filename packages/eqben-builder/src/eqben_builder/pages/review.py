@@ -144,8 +144,8 @@ def read_votes(path: str | os.PathLike[str]) -> Votes:
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     path = Path(folder) / "votes.json"
-        ...     given = {"schema": SCHEMA, "source": "0f", "votes": {"a": {"vote": "reject", "note": "dark"}}}
-        ...     _ = path.write_text(json.dumps(given))
+        ...     votes = {"schema": SCHEMA, "source": "0f", "votes": {"a": {"vote": "reject", "note": "dark"}}}
+        ...     _ = path.write_text(json.dumps(votes))
         ...     read_votes(path).votes
         {'a': 'reject'}
     """
@@ -207,8 +207,8 @@ def apply_votes(
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     _ = build(MicroBuilder(aspects=["count"], size=32), f"{folder}/pairs", pairs=3)
         ...     shown = source_of((row.id, row.caption0, row.caption1) for row in read_any(f"{folder}/pairs"))
-        ...     given = {"schema": SCHEMA, "source": shown, "votes": {"micro-000001": {"vote": "reject"}}}
-        ...     _ = Path(folder, "votes.json").write_text(json.dumps(given))
+        ...     votes = {"schema": SCHEMA, "source": shown, "votes": {"micro-000001": {"vote": "reject"}}}
+        ...     _ = Path(folder, "votes.json").write_text(json.dumps(votes))
         ...     review = apply_votes(f"{folder}/pairs", [f"{folder}/votes.json"], f"{folder}/kept")
         ...     [row.id for row in read_any(review.output)]
         ['micro-000000', 'micro-000002']

@@ -46,8 +46,8 @@ class BlindScores(NamedTuple):
 
     Example:
         >>> pairs = [("a cat", "a very small cat"), ("a dog", "a dog")]
-        >>> found = blind_scores(pairs, lambda captions: [-len(caption) for caption in captions])
-        >>> found.likelier.value, found.ties, found.learnt, found.outcomes.tolist()
+        >>> scores = blind_scores(pairs, lambda captions: [-len(caption) for caption in captions])
+        >>> scores.likelier.value, scores.ties, scores.learnt, scores.outcomes.tolist()
         (0.75, 1, None, [1.0, 0.5])
     """
 
@@ -124,8 +124,8 @@ def held_out_likelihoods(
             inside = fold_of == k
             v, u = first[inside], second[inside]
             plain = (w[u] + 1) / (w.sum() + np.count_nonzero(w) + 1)
-            seen = np.maximum(b[v], 1)
-            smooth = np.maximum(c[pair[inside]] - discount, 0) / seen + discount * followers[v] / seen * plain
+            divisor = np.maximum(b[v], 1)
+            smooth = np.maximum(c[pair[inside]] - discount, 0) / divisor + discount * followers[v] / divisor * plain
             chances = np.log(np.where(b[v] > 0, smooth, plain))
             logs[model] += np.bincount(owner[inside], chances, minlength=len(texts))
     return logs, lengths

@@ -66,8 +66,8 @@ class CaptionOrder(NamedTuple):
     Example:
         >>> picture = np.zeros((2, 2, 3), np.uint8)
         >>> pairs = [(picture, picture, "a cat", "a dog")]
-        >>> found = caption_order_scores(pairs, lambda images, prompt: "both show a cat")
-        >>> found.unparsed, found.answers, found.outcomes.tolist()
+        >>> scores = caption_order_scores(pairs, lambda images, prompt: "both show a cat")
+        >>> scores.unparsed, scores.answers, scores.outcomes.tolist()
         (2, (('both show a cat', 'both show a cat'),), [[False, False]])
     """
 
@@ -168,8 +168,8 @@ def caption_order_scores(
 
     Example:
         >>> picture = np.zeros((2, 2, 3), np.uint8)
-        >>> found = caption_order_scores([(picture, picture, "a cat", "a dog")], lambda images, prompt: "1;2")
-        >>> found.first.value, found.swapped.value, found.follows_order
+        >>> scores = caption_order_scores([(picture, picture, "a cat", "a dog")], lambda images, prompt: "1;2")
+        >>> scores.first.value, scores.swapped.value, scores.follows_order
         (1.0, 0.0, 1.0)
 
     Source:

@@ -45,8 +45,8 @@ class Distribution(NamedTuple):
     density: float64 [bins]; its integral is the share of pairs within the edges.
 
     Example:
-        >>> found = equivariance_distribution([[[0.9, 0.2], [0.2, 0.9]], [[0.9, 0.2], [0.4, 0.5]]], bins=2)
-        >>> round(found.mean, 2), [round(value, 2) for value in found.quantiles], found.edges.shape, found.density.shape
+        >>> curve = equivariance_distribution([[[0.9, 0.2], [0.2, 0.9]], [[0.9, 0.2], [0.4, 0.5]]], bins=2)
+        >>> round(curve.mean, 2), [round(value, 2) for value in curve.quantiles], curve.edges.shape, curve.density.shape
         (0.4, [0.04, 0.2, 0.4, 0.6, 0.76], (3,), (2,))
     """
 
@@ -153,8 +153,8 @@ def equivariance_distribution(
         than 20,000 pairs the mean's interval is the normal one, from which the bootstrap differs no more.
 
     Example:
-        >>> found = equivariance_distribution([[[0.9, 0.2], [0.2, 0.9]]] * 3, bins=2)
-        >>> found.mean, found.quantiles[2], found.density.tolist()
+        >>> curve = equivariance_distribution([[[0.9, 0.2], [0.2, 0.9]]] * 3, bins=2)
+        >>> curve.mean, curve.quantiles[2], curve.density.tolist()
         (0.0, 0.0, [2.0, 0.0])
     """
     if bins < 1 or not 0.0 < level < 1.0 or resamples < 1:

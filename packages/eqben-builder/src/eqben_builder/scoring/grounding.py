@@ -24,8 +24,8 @@ class Grounding(NamedTuple):
     scores: float64 [frames - 1], one for each gap between frames.
 
     Example:
-        >>> found = ground_boundary([[0.9, 0.9, 0.1, 0.1], [0.2, 0.2, 0.8, 0.8]], [0.0, 1.0, 2.0, 3.0])
-        >>> found.time, found.frame, len(found.scores)
+        >>> boundary = ground_boundary([[0.9, 0.9, 0.1, 0.1], [0.2, 0.2, 0.8, 0.8]], [0.0, 1.0, 2.0, 3.0])
+        >>> boundary.time, boundary.frame, len(boundary.scores)
         (1.5, 1, 3)
     """
 

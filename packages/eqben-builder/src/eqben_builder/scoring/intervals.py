@@ -44,8 +44,8 @@ def share_of(value: float, draws: Float64[np.ndarray, " r"], chance: float, tria
         tail: Share of the draws beyond each end, in (0, 1/2).
 
     Example:
-        >>> found = share_of(1.0, np.ones(10), 0.5, 6, 0.025)
-        >>> round(found.low, 2), found.high
+        >>> share = share_of(1.0, np.ones(10), 0.5, 6, 0.025)
+        >>> round(share.low, 2), share.high
         (0.61, 1.0)
 
     Source:

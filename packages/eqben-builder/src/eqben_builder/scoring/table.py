@@ -29,8 +29,8 @@ class WinogroundScores(NamedTuple):
     outcomes: bool [n, 3], one row a pair: text, image, group.
 
     Example:
-        >>> found = winoground_scores([[[0.9, 0.1], [0.2, 0.8]], [[0.9, 0.3], [0.2, 0.1]]])
-        >>> found.text.value, found.ties, found.outcomes.tolist()
+        >>> scores = winoground_scores([[[0.9, 0.1], [0.2, 0.8]], [[0.9, 0.3], [0.2, 0.1]]])
+        >>> scores.text.value, scores.ties, scores.outcomes.tolist()
         (0.5, 0, [[True, True, True], [False, False, False]])
     """
 

@@ -30,8 +30,8 @@ class ValseScores(NamedTuple):
     outcomes: bool [n, 3], one row a pair: caption beats foil, caption accepted, foil rejected.
 
     Example:
-        >>> found = valse_scores([[0.9, 0.2], [0.8, 0.6]], scale="probability")
-        >>> found.pairwise.value, found.caption.value, found.foil.value, found.thresholds
+        >>> scores = valse_scores([[0.9, 0.2], [0.8, 0.6]], scale="probability")
+        >>> scores.pairwise.value, scores.caption.value, scores.foil.value, scores.thresholds
         (1.0, 1.0, 0.5, (0.5,))
     """
 

@@ -62,7 +62,7 @@ def blind_outcomes(
         >>> from eqben_builder.suites import SuiteRow
         >>> rows = [SuiteRow(f"{k}", "s", "captions", (Picture(content=b""),), ("a cup", "a cup and a hat"), f"{k}")
         ...     for k in range(10)]
-        >>> {name: float(one.right.mean()) for name, one in blind_outcomes(rows).items()}
+        >>> {name: float(outcome.right.mean()) for name, outcome in blind_outcomes(rows).items()}
         {'shorter': 1.0, 'bigram': 1.0}
 
     Source:
@@ -140,8 +140,8 @@ def paired_difference(
         ValueError: Lengths that differ, or no questions.
 
     Example:
-        >>> found = paired_difference(np.ones(8), np.zeros(8), list("abcdefgh"))
-        >>> found.value, found.p < 0.05
+        >>> difference = paired_difference(np.ones(8), np.zeros(8), list("abcdefgh"))
+        >>> difference.value, difference.p < 0.05
         (1.0, True)
     """
     if not len(first) == len(second) == len(clusters) or not len(first):

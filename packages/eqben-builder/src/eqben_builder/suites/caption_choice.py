@@ -220,7 +220,7 @@ def countbench(files: Files) -> Iterator[SuiteRow]:
         word = re.compile(rf"\b{NUMBERS[count - 2]}\b", re.IGNORECASE)
         if not word.search(caption):
             raise ValueError(f"{where}: field 'text' does not hold the word {NUMBERS[count - 2]!r}: {caption!r}")
-        wrong = [_renumbered(caption, word, other) for other in NUMBERS]
+        wrong = [_renumbered(caption, word, replacement) for replacement in NUMBERS]
         captions = [caption, *(text for k, text in enumerate(wrong) if k != count - 2)]
         link = text_of(row, "image_url", where)
         named = [f"images/{number}{ending}" for ending in (".jpg", ".png", ".webp")]

@@ -108,8 +108,8 @@ def encoded(
     if batch < 1:
         raise ValueError(f"batch = {batch!r}, expected at least 1")
     kinds: tuple[tuple[str, Sequence[Any], Callable[[Any], ArrayLike]], ...] = (
-        ("pictures", pictures, lambda some: encoder.encode_image([picture.load() for picture in some])),
-        ("captions", captions, lambda some: encoder.encode_text(list(some))),
+        ("pictures", pictures, lambda chunk: encoder.encode_image([picture.load() for picture in chunk])),
+        ("captions", captions, lambda chunk: encoder.encode_text(list(chunk))),
     )
     for kind, values, encode in kinds:
         parts = []
@@ -144,8 +144,8 @@ def similarities(rows: Sequence[SuiteRow], features: Features) -> Similarities:
         ...         return [[1.0, 0.0] for _ in images]
         ...     def encode_text(self, captions):
         ...         return [[2.0, 0.0] for _ in captions]
-        >>> found = similarities(rows, encode_rows(rows, Same()))
-        >>> rows[1].shape, found.values[1].tolist()
+        >>> cosines = similarities(rows, encode_rows(rows, Same()))
+        >>> rows[1].shape, cosines.values[1].tolist()
         ('pairs', [[1.0, 1.0], [1.0, 1.0]])
     """
     values: list[NDArray[np.float32]] = [np.empty((0, 0), np.float32)] * len(rows)

@@ -99,7 +99,7 @@ class Files:
                 return self.own / name
         raise FileNotFoundError(f"{self.own} holds none of {', '.join(names)}")
 
-    def there(self, *names: str) -> bool:
+    def has(self, *names: str) -> bool:
         """Whether one of these files is there."""
         return any((self.own / name).is_file() for name in names)
 

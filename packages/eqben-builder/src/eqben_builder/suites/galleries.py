@@ -127,7 +127,7 @@ def read_gallery(root: str | Path, name: str, *, pixels: Pixels = "official") ->
 def _folds(files: Files, owners: Sequence[int], ids: tuple[list[int], list[int]] | None) -> tuple[tuple[int, ...], ...]:
     """Places of COCO's pictures, 1,000 a fold; none where there are fewer than two folds."""
     order = list(dict.fromkeys(owners))
-    if files.there("coco_test_ids.npy") and ids is not None:
+    if files.has("coco_test_ids.npy") and ids is not None:
         path = files.find("coco_test_ids.npy")
         try:
             listed = [int(caption) for caption in np.load(path, allow_pickle=False).ravel().tolist()]
@@ -155,9 +155,9 @@ def _entries(
 ) -> tuple[list[tuple[str, list[str]]], tuple[list[int], list[int]] | None]:
     """(picture, its first `most` captions) of the test split, and COCO's ids of both where the file has them."""
     file_name = f"dataset_{name}.json"
-    if files.there(file_name):
+    if files.has(file_name):
         return _karpathy(files.find(file_name), most)
-    if name == "flickr30k" and not files.there("flickr30k_test.json"):
+    if name == "flickr30k" and not files.has("flickr30k_test.json"):
         path = files.find("flickr30k_test_karpathy.txt", "flickr30k_test.json")
         grouped: dict[str, list[str]] = {}
         for number, line in enumerate(path.read_text("utf-8").splitlines()[1:], 2):
@@ -199,7 +199,7 @@ def _extended(files: Files, ids: tuple[list[int], list[int]] | None) -> dict[str
     positives = {}
     for name in ("eccv", "cxc"):
         files_of_matches = [f"{name}_image_to_caption.json", f"{name}_caption_to_image.json"]
-        if not all(files.there(table) for table in files_of_matches):
+        if not all(files.has(table) for table in files_of_matches):
             continue
         if ids is None:
             files.notes.append(f"{name}: needs dataset_coco.json, which holds the ids")

@@ -101,10 +101,10 @@ def draw_orders(root: str | Path, name: str, tag: Tagger, *, seed: int = 1) -> P
         ('coco_order.json', 5)
     """
     rows: list[dict[str, object]] = []
-    for place, captions in karpathy_entries(Path(root), name):
+    for image, captions in karpathy_entries(Path(root), name):
         for caption in captions:
             rng = np.random.default_rng([seed, len(rows)])
-            rows.append({"image": place, "captions": order_captions(tag(caption), rng)})
+            rows.append({"image": image, "captions": order_captions(tag(caption), rng)})
     path = Path(root) / "aro" / f"{name}_order.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(rows, ensure_ascii=False), encoding="utf-8")
@@ -113,7 +113,7 @@ def draw_orders(root: str | Path, name: str, tag: Tagger, *, seed: int = 1) -> P
 
 def read_order(files: Files, subset: str) -> Iterator[SuiteRow]:
     """A stored draw, `[{"image": "val2014/…jpg", "captions": [true, four shuffled ones]}]`, or MTEB's parquet files."""
-    if files.there(f"{subset}.json", f"data/{subset}.json"):
+    if files.has(f"{subset}.json", f"data/{subset}.json"):
         yield from _stored(files, subset)
         return
     for folder in FROZEN[subset]:

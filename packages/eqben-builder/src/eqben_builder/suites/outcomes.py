@@ -39,8 +39,8 @@ class Outcome(NamedTuple):
     chance: What independent scores would get, for each question.
 
     Example:
-        >>> one = Outcome(np.arange(2), np.array([1.0, 0.0]), np.array([False, True]), np.array([0.5, 0.5]))
-        >>> float(one.right.mean())
+        >>> outcome = Outcome(np.arange(2), np.array([1.0, 0.0]), np.array([False, True]), np.array([0.5, 0.5]))
+        >>> float(outcome.right.mean())
         0.5
     """
 

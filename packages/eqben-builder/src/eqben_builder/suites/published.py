@@ -36,7 +36,7 @@ def published_table() -> tuple[Published, ...]:
     """All of them.
 
     Example:
-        >>> {one.model for one in published_table() if one.suite == "mmvp"} >= {"ViT-L-14/openai"}
+        >>> {row.model for row in published_table() if row.suite == "mmvp"} >= {"ViT-L-14/openai"}
         True
     """
     text = resources.files("eqben_builder.suites").joinpath("published.csv").read_text("utf-8")

@@ -81,8 +81,8 @@ def retrieval_scores(
 
     Example:
         >>> images, texts = np.eye(2), np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
-        >>> found = retrieval_scores(images, texts, {0: [0, 1], 1: [2]}, ks=(1,))
-        >>> found.recall[1].value, found.r_precision.value
+        >>> scores = retrieval_scores(images, texts, {0: [0, 1], 1: [2]}, ks=(1,))
+        >>> scores.recall[1].value, scores.r_precision.value
         (0.5, 0.25)
 
     Source:
@@ -132,14 +132,14 @@ def fold_scores(
     if not folds:
         raise ValueError("no folds to search")
     parts = []
-    for asked, held in folds:
+    for fold_queries, held in folds:
         position = {answer: k for k, answer in enumerate(held)}
         own = {
             k: [position[answer] for answer in right.get(query, ()) if answer in position]
-            for k, query in enumerate(asked)
+            for k, query in enumerate(fold_queries)
         }
         own = {k: answered for k, answered in own.items() if answered}
-        parts.append(_values(np.asarray(queries)[list(asked)], np.asarray(answers)[list(held)], own, ks))
+        parts.append(_values(np.asarray(queries)[list(fold_queries)], np.asarray(answers)[list(held)], own, ks))
     weights = np.array([len(values) for values, _ in parts], dtype=np.float64)
     chance = np.average([chance for _, chance in parts], axis=0, weights=weights).tolist()
     return _resampled(np.concatenate([values for values, _ in parts]), chance, ks, level, resamples, seed)
@@ -291,7 +291,7 @@ def encode_gallery(
         ...         return [[1.0, image.mean()] for image in images]
         ...     def encode_text(self, captions):
         ...         return [[1.0, len(caption)] for caption in captions]
-        >>> [one.shape for one in encode_gallery(micro_gallery(images=3, captions=2, size=32), Two())]
+        >>> [features.shape for features in encode_gallery(micro_gallery(images=3, captions=2, size=32), Two())]
         [(3, 2), (6, 2)]
     """
     images, texts = (part for part, _, _ in encoded(gallery.images, gallery.captions, encoder, batch, progress))

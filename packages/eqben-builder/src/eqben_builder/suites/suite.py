@@ -72,7 +72,7 @@ class Suite:
 
     Example:
         >>> from eqben_builder.suites import SUITES
-        >>> SUITES["sugarcrepe"].counts["swap_obj"], [one.name for one in SUITES["sugarcrepe"].averages]
+        >>> SUITES["sugarcrepe"].counts["swap_obj"], [average.name for average in SUITES["sugarcrepe"].averages]
         (245, ['mean of 7', 'pooled', 'vl_compo'])
     """
 

@@ -34,9 +34,9 @@ _log = logging.getLogger(__name__)
 
 
 class Seen(NamedTuple):
-    """An object in one annotated frame: the frame's place among those of the video, its name, and three relations."""
+    """An object in one annotated frame: the frame's position in its video, its name, and three relations."""
 
-    place: int
+    position: int
     frame: str
     attention: tuple[str, ...]
     spatial: tuple[str, ...]
@@ -79,15 +79,15 @@ def sparse_pairs(track: Sequence[Seen]) -> list[tuple[int, int]]:
     chosen = []
     first_from = 0
     for i, first in enumerate(track):
-        if first.place < first_from:
+        if first.position < first_from:
             continue
         second_from = 0
         for j in range(i + 1, len(track)):
-            if track[j].place >= second_from and different_relations(first, track[j]) >= MIN_DIFFERENT:
+            if track[j].position >= second_from and different_relations(first, track[j]) >= MIN_DIFFERENT:
                 chosen.append((i, j))
-                second_from = track[j].place + SKIPPED + 1
+                second_from = track[j].position + SKIPPED + 1
         if second_from:
-            first_from = first.place + SKIPPED + 1
+            first_from = first.position + SKIPPED + 1
     return chosen
 
 
@@ -168,10 +168,10 @@ class ActionGenomeBuilder(VideoBuilder[list[tuple[str, Seen, Seen]]]):
     Example:
         >>> import pickle, tempfile
         >>> person, objects = {}, {}
-        >>> for number, (looks, place) in enumerate([("looking_at", "in_front_of"), ("not_looking_at", "behind")], 1):
+        >>> for number, (looks, spatial) in enumerate([("looking_at", "in_front_of"), ("not_looking_at", "behind")], 1):
         ...     frame = f"001YG.mp4/{number:06d}.png"
         ...     person[frame] = {"bbox": np.array([[1.0, 2.0, 3.0, 4.0]])}
-        ...     relations = {"attention": looks, "spatial": place, "contacting": "sitting_on"}
+        ...     relations = {"attention": looks, "spatial": spatial, "contacting": "sitting_on"}
         ...     labels = {f"{name}_relationship": [label] for name, label in relations.items()}
         ...     objects[frame] = [{"class": "bed", "visible": True, "bbox": (1.0, 2.0, 3.0, 4.0), **labels}]
         >>> with tempfile.TemporaryDirectory() as folder:

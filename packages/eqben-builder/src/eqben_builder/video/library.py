@@ -123,8 +123,8 @@ def shrunk(image: UInt8[np.ndarray, "h w 3"], size: int | None) -> UInt8[np.ndar
     if size is None or min(height, width) <= size:
         return image
     scale = size / min(height, width)
-    place = (round(width * scale), round(height * scale))
-    return np.array(Image.fromarray(image).resize(place, Image.Resampling.LANCZOS))
+    new_size = (round(width * scale), round(height * scale))
+    return np.array(Image.fromarray(image).resize(new_size, Image.Resampling.LANCZOS))
 
 
 def evidence(

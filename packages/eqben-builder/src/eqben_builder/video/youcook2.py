@@ -89,8 +89,8 @@ class YouCook2Builder(VideoBuilder[list[Step]]):
 
     Example:
         >>> import json, tempfile
-        >>> said = ([1, 9], "cut the onion"), ([9, 20], "fry it")
-        >>> steps = [{"id": k, "segment": when, "sentence": text} for k, (when, text) in enumerate(said)]
+        >>> sentences = ([1, 9], "cut the onion"), ([9, 20], "fry it")
+        >>> steps = [{"id": k, "segment": when, "sentence": text} for k, (when, text) in enumerate(sentences)]
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     path = Path(folder, "annotations.json")
         ...     _ = path.write_text(json.dumps({"database": {"abcdefghijk": {"annotations": steps}}}))
