@@ -71,7 +71,7 @@ def check_data(
     Example:
         >>> import tempfile
         >>> from gate_data.originals.cifar100 import ORIGINALS
-        >>> [found.state for found in check_data({"cifar100": ORIGINALS}, Path(tempfile.mkdtemp()))]
+        >>> [check.state for check in check_data({"cifar100": ORIGINALS}, Path(tempfile.mkdtemp()))]
         ['missing']
     """
     if not root.is_dir():

@@ -87,7 +87,7 @@ class Split(Generic[Kind]):
         texts = self.texts
         if texts:
             per_sample = len(texts) // len(self)
-            texts = tuple(texts[per_sample * at + place] for at in index.tolist() for place in range(per_sample))
+            texts = tuple(texts[per_sample * at + offset] for at in index.tolist() for offset in range(per_sample))
         return Split(
             self.images.take(index.tolist()) if isinstance(self.images, Pictures) else self.images[index],
             _taken(self.targets, index),

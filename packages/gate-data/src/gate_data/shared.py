@@ -54,16 +54,16 @@ def shared_pictures(data: Data[Any], *, folded: bool = False) -> Shared:
     """
     if folded:
         return _repeated(data.test)
-    seen: dict[bytes, str] = {}
+    names: dict[bytes, str] = {}
     for name, split in (("train", data.train), ("validation", data.validation)):
         for key, at in _keys(split):
-            seen.setdefault(key, _name(split, name, at))
-    if not seen:  # nothing is trained
+            names.setdefault(key, _name(split, name, at))
+    if not names:  # nothing is trained
         return Shared(0)
     count, first = 0, Shared(0)
     for key, at in _keys(data.test):
-        if key in seen:
-            first = first if count else Shared(0, _name(data.test, "test", at), seen[key])
+        if key in names:
+            first = first if count else Shared(0, _name(data.test, "test", at), names[key])
             count += 1
     return first._replace(number=count)
 

@@ -103,7 +103,7 @@ def read_coco(
                 "crowd": is_crowd(row),
             }
         )
-    pictures = [{name: [one[name] for one in objects[image]] for name in ("box", "label", "area", "crowd")}
+    pictures = [{name: [row[name] for row in objects[image]] for name in ("box", "label", "area", "crowd")}
                 for image in images]  # fmt: skip
     files = _found(path, folder or path.parent, [row.path("file_name") for row in images.values()])
     return Listed(files, Objects.of(pictures, [sizes[image] for image in images]), classes, clipped, dropped)

@@ -44,8 +44,8 @@ class Objects:
         DataError: a column that is missing or of another shape, sizes that are not positive, or a box without an area.
 
     Example:
-        >>> found = Objects.of([{"box": [(2, 3, 4, 5)], "label": [1]}, {"box": [], "label": []}], [(10, 10), (8, 6)])
-        >>> len(found), found.rows[0]["area"].tolist(), found.boxes_in_shares().tolist()
+        >>> objects = Objects.of([{"box": [(2, 3, 4, 5)], "label": [1]}, {"box": [], "label": []}], [(10, 10), (8, 6)])
+        >>> len(objects), objects.rows[0]["area"].tolist(), objects.boxes_in_shares().tolist()
         (2, [20.0], [[0.4, 0.55, 0.4, 0.5]])
     """
 

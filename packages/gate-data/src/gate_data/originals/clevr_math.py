@@ -29,14 +29,14 @@ class Place(NamedTuple):
 
 def find(root: Path) -> Place:
     """The questions' folder, that of ``train`` and ``val``, and that in which the test's ``test`` lies."""
-    for place in (root / "clevr-math", root / "clevr_math", root):
-        if all((place / f"clevr-math-{split}.json").is_file() for split in ("train", "val", "test")):
-            images = [folder / "CLEVR_v1.0" / "images" for folder in (place, root)]
-            own = [folder / "clevr-math-test-images" / "CLEVR_v1.0" / "images" for folder in (place, root)]
+    for questions in (root / "clevr-math", root / "clevr_math", root):
+        if all((questions / f"clevr-math-{split}.json").is_file() for split in ("train", "val", "test")):
+            images = [folder / "CLEVR_v1.0" / "images" for folder in (questions, root)]
+            own = [folder / "clevr-math-test-images" / "CLEVR_v1.0" / "images" for folder in (questions, root)]
             trained = next((folder for folder in images if (folder / "train").is_dir()), None)
             tested = next((folder for folder in (*own, *images) if (folder / "test").is_dir()), None)
             if trained is not None and tested is not None:
-                return Place(place, trained, tested)
+                return Place(questions, trained, tested)
     raise DataError(f"{root} does not hold its files ({_EXPECTED})")
 
 

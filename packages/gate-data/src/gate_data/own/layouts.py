@@ -165,16 +165,16 @@ def _voc(folder: Path, inner: Sequence[Path], about: dict[str, Any]) -> Guess | 
         return _of_voc({"root": ".", "annotations": "{}/*.xml"}, by_split, about)
     if _holds(folder, (".xml",)) and _holds(folder, PICTURES):
         return _of_voc({"root": ".", "annotations": "*.xml"}, {}, about)
-    for place in inner:
-        pictures = [entry for entry in (*inner, folder) if entry != place and _in_either(entry)]
+    for labelled in inner:
+        pictures = [entry for entry in (*inner, folder) if entry != labelled and _in_either(entry)]
         if not pictures:
             continue
         root = str(pictures[0].relative_to(folder))
-        if _holds(place, (".xml",)):
-            return _of_voc({"root": root, "annotations": f"{place.name}/*.xml"}, {}, about)
-        splits = splits_in([entry.name for entry in sorted(place.iterdir()) if _holds(entry, (".xml",))])
+        if _holds(labelled, (".xml",)):
+            return _of_voc({"root": root, "annotations": f"{labelled.name}/*.xml"}, {}, about)
+        splits = splits_in([entry.name for entry in sorted(labelled.iterdir()) if _holds(entry, (".xml",))])
         if splits and all(_holds(pictures[0] / name, PICTURES) for name in splits.values()):
-            return _of_voc({"root": root, "annotations": f"{place.name}/{{}}/*.xml"}, splits, about)
+            return _of_voc({"root": root, "annotations": f"{labelled.name}/{{}}/*.xml"}, splits, about)
     return None
 
 

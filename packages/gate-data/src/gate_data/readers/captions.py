@@ -37,8 +37,8 @@ def coco_captions(path: Path) -> Iterator[tuple[str, Row]]:
     Example:
         >>> import json, tempfile
         >>> path = Path(tempfile.mkdtemp()) / "captions.json"
-        >>> said = {"image_id": 5, "caption": "A cat."}
-        >>> _ = path.write_text(json.dumps({"images": [{"id": 5, "file_name": "a.jpg"}], "annotations": [said]}))
+        >>> annotation = {"image_id": 5, "caption": "A cat."}
+        >>> _ = path.write_text(json.dumps({"images": [{"id": 5, "file_name": "a.jpg"}], "annotations": [annotation]}))
         >>> [(file, row.text("caption")) for file, row in coco_captions(path)]
         [('a.jpg', 'A cat.')]
     """

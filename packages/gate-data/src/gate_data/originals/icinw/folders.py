@@ -30,11 +30,11 @@ def _drawn(
     """So many of each class to train on, and so many others (None: all) to test; folders in the order of `rank`."""
 
     def own(folder: Path) -> Parts:
-        found = files_of_classes(folder)
-        _count(folder, len(found), classes)
+        by_class = files_of_classes(folder)
+        _count(folder, len(by_class), classes)
         lists: tuple[list[Sample], list[Sample]] = ([], [])
-        for label, name in enumerate(sorted(found, key=rank)):
-            files = shuffled(found[name])
+        for label, name in enumerate(sorted(by_class, key=rank)):
+            files = shuffled(by_class[name])
             if len(files) <= train:
                 raise DataError(f"{folder / name} holds {len(files)} pictures, expected more than {train}")
             end = None if test is None else train + test
