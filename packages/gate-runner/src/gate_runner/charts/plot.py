@@ -81,7 +81,9 @@ def plot(
         y = at(first_x, value)[1]
         body.append(element("line", x1=margin, y1=y, x2=width - right, y2=y, class_="ring"))
         body.append(label(text, margin - 5, y + 4, text_anchor="end", class_="axis"))
-    body += [label(text, at(value, low)[0], bottom + 14, text_anchor="middle", class_="axis") for value, text in across]
+    for value, text in across:
+        x = min(at(value, low)[0], width - 4.0 * len(text))  # words of the right end stay inside
+        body.append(label(text, x, bottom + 14, text_anchor="middle", class_="axis"))
     body.append(label(below, (margin + width - right) / 2, height - 4, text_anchor="middle", class_="axis faint"))
     if level is not None:
         y = at(first_x, level)[1]
