@@ -28,7 +28,8 @@ def over_depth(contents: Contents) -> str:
         return ""
     explained = (
         "How well each block does on training and validation samples, each left out once; the large point was chosen, "
-        "the dashed line is the last output. Lines: class token, mean of places, both. Test labels choose nothing."
+        "the dashed line is the last output. Lines: class token, mean of places, both. Test labels choose nothing. "
+        "The gain on the last output is of the samples that chose, and so a little too good."
     )
     return joined([note(explained), piece("panels", panels), *tables])
 
