@@ -41,6 +41,8 @@ STRENGTHS = np.logspace(-6, 2, 15)
 
 def encoded(spec: str, pictures: Path | None, limit: int) -> dict[str, dict[str, Any]]:
     """Features of each kind and labels of each data set's samples, and how many belong to which split."""
+    from solved_probe import of_folder
+
     from gate_runner.benchmarks import BENCHMARKS, DataRequest
     from gate_runner.encoders import load_encoder
     from gate_runner.features import FeatureCache
@@ -50,7 +52,7 @@ def encoded(spec: str, pictures: Path | None, limit: int) -> dict[str, dict[str,
     encoder, sets = load_encoder(spec), {}
     for name in ("digits", "faces") if pictures is None else ("digits", "faces", "pictures"):
         if name == "pictures":
-            data = of_folder(pictures, encoder.image_size)
+            data = of_folder(pictures, encoder.image_size, None)
         else:
             data = BENCHMARKS[name].load("built-in", DataRequest(limit=limit, size=encoder.image_size))
         store = FeatureCache(Path(tempfile.mkdtemp()) / "encoder")
@@ -68,27 +70,6 @@ def encoded(spec: str, pictures: Path | None, limit: int) -> dict[str, dict[str,
             }
         sets[name] = {"features": features, "labels": [split.targets for split in splits]}
     return sets
-
-
-def of_folder(folder: Path, size: int) -> Any:
-    """``train/CLASS/`` and ``test/CLASS/``; of each training class, a fifth validates, by a fixed seed."""
-    from gate_data.data import Data, Split
-    from gate_data.pictures import Pictures
-
-    rng, names = np.random.default_rng(0), sorted(path.name for path in (folder / "train").iterdir())
-    parts: dict[str, list[tuple[Path, int]]] = {split: [] for split in SPLITS}
-    for label, name in enumerate(names):
-        files = sorted((folder / "train" / name).iterdir())
-        order = [files[index] for index in rng.permutation(len(files))]
-        held = max(1, len(order) // 5)
-        parts["train"] += [(file, label) for file in order[held:]]
-        parts["validation"] += [(file, label) for file in order[:held]]
-        parts["test"] += [(file, label) for file in sorted((folder / "test" / name).iterdir())]
-    splits = [
-        Split(Pictures.of([file for file, _ in rows], side=size)[:], torch.tensor([label for _, label in rows]))
-        for rows in parts.values()
-    ]
-    return Data(*splits, tuple(names))
 
 
 def redrawn(labels: list[torch.Tensor], seed: int) -> Draw:

@@ -1,4 +1,8 @@
-"""The default tuner: ridge logistic regressions blended with zero-shot or fitted around it, chosen on validation."""
+"""The default tuner: ridge logistic regressions blended with zero-shot or fitted around it, chosen on validation.
+
+One file of more than 400 lines: what is tried, how it is judged and how the chosen one is fitted again have to agree
+line by line.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What a tuner may see, and what it may not: labelled features with their validation folds, and held-out test data."""
+"""What a tuner may see, and what it may not: labelled features with their validation folds, and held-out test data.
+
+One file of more than 400 lines: the checks at the door are most of it, and are read beside what they protect.
+"""
 
 from __future__ import annotations
 
