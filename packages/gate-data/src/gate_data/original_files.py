@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from gate_data.readers import ClassMap, Clip, Source, Stored, dealt, described, 
 from gate_data.readers.arrays import stored_array
 from gate_data.readers.clips import undecodable
 from gate_data.readers.decode import Fit
+from gate_data.renamed import renamed_keywords
 from gate_data.request import DataRequest
 
 if TYPE_CHECKING:  # they import torch, which whoever only lists files does without
@@ -163,6 +163,7 @@ def from_lists(
     return Originals(expected, find, check, load, listed, checked_form.read_map, checked_form)
 
 
+@renamed_keywords(place="where")
 def to_data(parts: Parts, form: Form, request: DataRequest, where: str) -> Data:
     """Lists of samples as three splits, within the request's limit."""
     from gate_data.data import Data
@@ -335,13 +336,9 @@ def by_class_split(classes: Mapping[str, Sequence[Sample]], held: Mapping[str, S
     return Parts(lists["train"], lists["test"], lists["validation"], tuple(order))
 
 
-def as_samples(
-    files: Mapping[str, Sequence[Source]], classes: Sequence[str] | None = None, *, known: Sequence[str] | None = None
-) -> list[Sample]:
+@renamed_keywords(known="classes", order="classes")
+def as_samples(files: Mapping[str, Sequence[Source]], classes: Sequence[str] | None = None) -> list[Sample]:
     """Samples of folders of classes; a class's index is its place among the classes, or its own place."""
-    if known is not None:
-        warnings.warn("as_samples(known=) is called classes= now, and goes in 0.4", DeprecationWarning, stacklevel=2)
-        classes = known
     number = {name: index for index, name in enumerate(classes if classes is not None else files)}
     for name in files:
         if name not in number:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from eqben_builder.renamed import renamed_keywords
 from eqben_builder.scoring.blind import held_out_likelihoods
 from eqben_builder.suites.outcomes import Outcome, folds_of
 
@@ -117,6 +118,7 @@ def _right(row: SuiteRow) -> NDArray[np.bool_]:
     return np.arange(count) < (count - 1 if row.shape == "paraphrases" else 1)
 
 
+@renamed_keywords(one="first", other="second")
 def paired_difference(
     first: NDArray[np.float64],
     second: NDArray[np.float64],

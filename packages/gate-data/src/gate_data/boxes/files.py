@@ -18,6 +18,7 @@ from gate_data.readers.decode import open_picture
 from gate_data.readers.folders import PICTURES
 from gate_data.readers.source import read_text
 from gate_data.readers.tables import by_id, read_json
+from gate_data.renamed import renamed_keywords
 
 UNNAMED = "(unlabelled)"
 """What a class with a blank name is called."""
@@ -59,6 +60,7 @@ class Listed:
         return ", ".join(remarks)
 
 
+@renamed_keywords(known="order")
 def read_coco(
     path: Path, folder: Path | None = None, order: Sequence[str] | None = None, *, sort_ids: bool = False
 ) -> Listed:
@@ -109,6 +111,7 @@ def read_coco(
     return Listed(files, Objects.of(pictures, [sizes[image] for image in images]), classes, clipped, dropped)
 
 
+@renamed_keywords(known="order")
 def read_voc(folder: Path, order: Sequence[str] | None = None) -> Listed:
     """Pictures and objects of a folder in which each picture has a Pascal VOC file of its name.
 
