@@ -12,7 +12,7 @@ import gate_runner
 from gate_data.imports import named
 from gate_data.ragged import Ragged
 from gate_runner.benchmarks import all_benchmarks, find_benchmark
-from gate_runner.errors import UsageError
+from gate_runner.errors import DataError, UsageError
 from gate_runner.runs.folder import RunFolder
 from gate_runner.runs.stored import read_run
 from gate_runner.tasks import TaskType, find_task_type, task_types
@@ -181,3 +181,42 @@ def test_results_stay_readable_without_their_plug_in() -> None:
 def test_a_benchmark_of_the_plug_in_uses_its_task() -> None:
     assert "squares" in all_benchmarks()
     assert find_benchmark("squares").task == "quarters"
+
+
+NEAREST_MEAN = """
+from gate_runner.tasks import TaskType
+made = TaskType("nearest-mean", "cosines with class means", "nearest_mean:run", trains=False, own_metrics=("acc@1",))
+
+def run(job):
+    import torch
+    import torch.nn.functional as F
+    from gate_runner.tasks.features import pooled
+    from gate_runner.tasks.job import Outcome
+    from gate_runner.tasks.training import frequencies, score
+    train, test = (F.normalize(pooled(job, getattr(job.data, name), name)) for name in ("train", "test"))
+    labels, classes = job.data.train.targets, len(job.data.classes)
+    means = torch.stack([train[labels == label].mean(0) for label in range(classes)])
+    blind = frequencies(labels, classes).expand(len(test), -1)
+    ((scored, measured),) = score(job, test @ F.normalize(means).T, job.data.test.targets, blind)
+    return Outcome((scored,), measured.outcomes, {"steps": 0})
+"""
+
+
+def test_a_task_of_a_plug_in_takes_samples_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from .test_own_data import folders
+
+    (tmp_path / "nearest_mean.py").write_text(NEAREST_MEAN)
+    install(tmp_path, {"gate_runner.tasks": {"mine": "nearest_mean:made"}}, "nearest-mean")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    file = folders(tmp_path / "paint") / "benchmark.toml"
+    lines = '[benchmark]\nid = "paint-pots"\ntask = "nearest-mean"\n{}[data]\nkind = "folders"\n'
+    file.write_text(lines.format('samples = "image-classification"\n'))
+    (result,) = gate_runner.run(str(file), output=tmp_path / "run", show=False)
+    assert (result.task, result.scores[0].metric) == ("nearest-mean", "acc@1")
+    assert result.scores[0].low > result.scores[0].chance
+    file.write_text(lines.format(""))
+    with pytest.raises(DataError, match=r"line 3: field 'benchmark.task' is 'nearest-mean': no such task"):
+        gate_runner.run(str(file), output=tmp_path / "other", show=False)
+    file.write_text(lines.format('samples = "knn"\n').replace("nearest-mean", "nearest-man"))
+    with pytest.raises(DataError, match=r"benchmark.toml, line 3: unknown task type 'nearest-man'; nearest: nearest-"):
+        gate_runner.run(str(file), output=tmp_path / "other", show=False)

@@ -48,8 +48,8 @@ _EXTRAS = {".heic": "heic", ".heif": "heic", ".dcm": "medical", ".dicom": "medic
 def doubts(own: OwnBenchmark, parts: Parts) -> list[str]:
     """What a user should look at before anything is computed, a sentence each."""
     samples = [*parts.train, *(parts.validation or ()), *parts.test]
-    if own.benchmark.task not in ("image-classification", "zero-shot", "video-classification"):
-        return _rare_tags(parts) if own.benchmark.task == "multi-label" else []
+    if own.samples not in ("image-classification", "zero-shot", "video-classification"):
+        return _rare_tags(parts) if own.samples == "multi-label" else []
     counts = Counter(sample.target for sample in samples)
     single = [parts.classes[label] for label, count in counts.items() if count == 1]
     sentences = []
@@ -71,7 +71,7 @@ def left_out(own: OwnBenchmark, folder: Path) -> str:
     if own.data.kind not in ("folders", "voc", "yolo", "maps"):
         return ""
     endings: Counter[str] = Counter()
-    read = VIDEOS if own.benchmark.task.startswith("video") else PICTURES
+    read = VIDEOS if own.samples.startswith("video") else PICTURES
     places = {
         root_of(own, folder, split) / ("" if part.endswith(".txt") else part)
         for split, part in own.splits.named.items()

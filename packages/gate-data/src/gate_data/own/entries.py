@@ -42,7 +42,7 @@ def entries_of(own: OwnBenchmark, folder: Path) -> tuple[list[Entry], str]:
 
 
 def _from_folders(own: OwnBenchmark, folder: Path) -> list[Entry]:
-    clips = own.benchmark.task.startswith("video")
+    clips = own.samples.startswith("video")
     entries = []
     for split, inside in own.splits.named.items() or [("", "")]:
         root = root_of(own, folder, split)
@@ -106,19 +106,19 @@ def _from_datasets(own: OwnBenchmark, folder: Path) -> list[Entry]:
 def _needed(own: OwnBenchmark) -> list[str]:
     data = own.data
     columns = [data.image]
-    if own.benchmark.task == "pair-scoring":
+    if own.samples == "pair-scoring":
         columns += [data.image2, data.text, data.text2]
-    elif own.benchmark.task == "image-text":
+    elif own.samples == "image-text":
         columns.append(data.text)
-    elif own.benchmark.task == "image-retrieval":
+    elif own.samples == "image-retrieval":
         pass  # pairs or labels, whichever column there is
     else:
-        columns += [*(data.labels or [data.target]), *([data.text] if own.benchmark.task == "relational" else [])]
+        columns += [*(data.labels or [data.target]), *([data.text] if own.samples == "relational" else [])]
     return columns + [column for column in (own.splits.column, own.splits.group) if column]
 
 
 def _of_row(own: OwnBenchmark, root: Path, row: Row, split: str) -> Entry:
-    data, task = own.data, own.benchmark.task
+    data, task = own.data, own.samples
     first = _inside(root, row, data.image)
     source: Source | tuple[Source, ...] = first
     text: str | tuple[str, ...] = ""
@@ -156,9 +156,9 @@ def _tags(own: OwnBenchmark, row: Row) -> str:
 
 def _gathered(own: OwnBenchmark, entries: list[Entry]) -> tuple[list[Entry], str]:
     """Of image-text, a sample for each picture with all its captions, equally many; what was left out for that."""
-    if own.benchmark.task == "image-retrieval" and any(type(entry.source) is tuple for entry in entries):
+    if own.samples == "image-retrieval" and any(type(entry.source) is tuple for entry in entries):
         return _things(entries), ""
-    if own.benchmark.task != "image-text":
+    if own.samples != "image-text":
         return entries, ""
     by_picture: dict[str, list[Entry]] = {}
     for entry in entries:
@@ -219,7 +219,7 @@ def _split_of(own: OwnBenchmark, row: Row) -> str:
 def _from_coco(own: OwnBenchmark, folder: Path) -> list[Entry]:
     """COCO's captions by picture, or its boxes, cut out."""
     data = own.data
-    if own.benchmark.task != "image-text":
+    if own.samples != "image-text":
         return _cut_out(own, folder)
     files = own.splits.named or {"": data.table}
     if not all(files.values()):

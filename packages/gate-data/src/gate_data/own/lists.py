@@ -52,7 +52,7 @@ def parts_of(own: OwnBenchmark, folder: Path, *, skip_missing: bool = False) -> 
     names = _class_names(own, folder, entries)
     samples = _numbered(own, entries, names)
     train, validation, test = _split(own, entries, samples)
-    if own.benchmark.task in _NAMED:
+    if own.samples in _NAMED:
         _refuse_unseen(own, train, test, names)
     return Parts(train, test, validation, shown_names(own, folder, names), note)
 
@@ -81,7 +81,7 @@ def _told_missing(missing: Mapping[str, str], count: int) -> str:
 
 def _class_names(own: OwnBenchmark, folder: Path, entries: Sequence[Entry]) -> tuple[str, ...]:
     """Names in the order of their indices: given, or sorted."""
-    if own.benchmark.task not in _NAMED:
+    if own.samples not in _NAMED:
         return own.classes.names
     labels = sorted({name for entry in entries for name in _names_in(own, entry)})
     by_case: dict[str, str] = {}
@@ -97,7 +97,7 @@ def _class_names(own: OwnBenchmark, folder: Path, entries: Sequence[Entry]) -> t
     if unknown:
         raise DataError(f"classes that the list of names lacks: {', '.join(unknown[:8])}")
     names = listed or tuple(labels)
-    if len(names) < (1 if own.benchmark.task == "multi-label" else 2):
+    if len(names) < (1 if own.samples == "multi-label" else 2):
         raise DataError(f"one class only ({', '.join(names)}): there is nothing to tell apart")
     return names
 
@@ -108,17 +108,17 @@ def _as_seen(name: str) -> str:
 
 
 def _names_in(own: OwnBenchmark, entry: Entry) -> list[str]:
-    if own.benchmark.task != "multi-label":
+    if own.samples != "multi-label":
         return [str(entry.target)]
     return [name.strip() for name in str(entry.target).split(own.data.separator) if name.strip()]
 
 
 def _numbered(own: OwnBenchmark, entries: Sequence[Entry], names: Sequence[str]) -> list[Sample]:
     number = {name: index for index, name in enumerate(names)}
-    named = own.benchmark.task in _NAMED
+    named = own.samples in _NAMED
 
     def target(entry: Entry) -> object:
-        if own.benchmark.task == "multi-label":
+        if own.samples == "multi-label":
             mine = set(_names_in(own, entry))
             return tuple(int(name in mine) for name in names)
         return number[str(entry.target)] if named else entry.target
@@ -133,7 +133,7 @@ def _split(
     rows: dict[str, list[int]] = {"train": [], "validation": [], "test": [], "": []}
     for row, entry in enumerate(entries):
         rows[entry.split].append(row)
-    trained = own.benchmark.task not in ("zero-shot", "pair-scoring")
+    trained = own.samples not in ("zero-shot", "pair-scoring")
     if not trained:
         chosen = rows["test"] or rows[""] or rows["train"]
         return [], [], [samples[row] for row in chosen]
@@ -153,12 +153,12 @@ def _drawn(
 ) -> tuple[list[int], list[int]]:
     """Rows that stay, and rows that are taken from them."""
     seed = own.splits.seed
-    pairs = own.benchmark.task == "image-retrieval"  # a thing is its own class, and cannot be on both sides
+    pairs = own.samples == "image-retrieval"  # a thing is its own class, and cannot be on both sides
     targets: list[Any] = [0 if pairs and samples[row].group else samples[row].target for row in rows]
     classes = [target if isinstance(target, int) else 0 for target in targets]
     if any(samples[row].group for row in rows):
         stay, held = dealt([samples[row].group for row in rows], [1 - share], classes, seed=seed)
-    elif targets and type(targets[0]) is tuple and own.benchmark.task == "multi-label":
+    elif targets and type(targets[0]) is tuple and own.samples == "multi-label":
         stay, held = held_out_by_label(targets, share, seed=seed)
     else:
         stay, held = held_out(classes, share, seed=seed)
@@ -173,7 +173,7 @@ def _refuse_torn(groups: dict[str, list[str]]) -> None:
 
 
 def _refuse_unseen(own: OwnBenchmark, train: Iterable[Sample], test: Iterable[Sample], names: Sequence[str]) -> None:
-    if own.benchmark.task in _UNTRAINED:
+    if own.samples in _UNTRAINED:
         return
     unseen = sorted({sample.target for sample in test} - {sample.target for sample in train})
     if unseen:

@@ -72,7 +72,7 @@ def originals_from(own: OwnBenchmark, path: Path, *, skip_missing: bool = False)
         >>> own = OwnBenchmark.model_validate(values)  # doctest: +SKIP
         >>> originals_from(own, Path("birds/benchmark.toml")).find(Path())  # doctest: +SKIP
     """
-    task = own.benchmark.task
+    task = own.samples
     if task == "detection":
         from gate_data.own.boxes import boxed
 

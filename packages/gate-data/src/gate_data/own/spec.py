@@ -6,11 +6,13 @@ made from it.
 
 from __future__ import annotations
 
+import difflib
 import warnings
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic_core import PydanticCustomError
 
 Kind = Literal["folders", "table", "coco", "voc", "yolo", "maps", "datasets"]
 Task = Literal[
@@ -65,12 +67,28 @@ class About(_Part):
         str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$", description="Name in results: a-z, 0-9, '.', '_', '-'.")
     ]
     title: Annotated[str, Field(description="What a reader should see.")] = ""
-    task: Annotated[Task, Field(description="Task type, see 'gate-runner ls tasks'.")] = "image-classification"
+    samples: Annotated[Task | None, Field(description="Of a plug-in's task type: the task whose samples it takes.")] = (
+        None
+    )
+    task: Annotated[str, Field(description="Task type, see 'gate-runner ls tasks'.", examples=list(get_args(Task)))] = (
+        "image-classification"
+    )
     metrics: Annotated[
         tuple[str, ...], Field(strict=False, description="Metrics; the first selects. The task's own by default.")
     ] = ()
     licence: Annotated[str, Field(description="Of the data, e.g. 'CC BY 4.0'.")] = "not stated"
     citation: Annotated[str, Field(description="Whom to cite.")] = ""
+
+    @field_validator("task")
+    @classmethod
+    def _has_samples(cls, task: str, info: ValidationInfo) -> str:
+        tasks = get_args(Task)
+        if task not in tasks and not info.data.get("samples"):
+            near = difflib.get_close_matches(task, tasks, n=1, cutoff=0.5)
+            hint = f"nearest: {near[0]}" if near else f"there are: {', '.join(tasks)}"
+            message = "no such task; {hint}; where it is a plug-in's, 'samples' names the task whose samples it takes"
+            raise PydanticCustomError("unknown_task", message, {"hint": hint})
+        return task
 
 
 class Files(_Part):
@@ -215,3 +233,8 @@ class OwnBenchmark(_Part):
             "frozen encoder's classes are told apart by a head that is solved, unless steps are named."
         ),
     ] = {}
+
+    @property
+    def samples(self) -> str:
+        """The task whose samples these are: the benchmark's own, or the one that a plug-in's takes them from."""
+        return self.benchmark.samples or self.benchmark.task

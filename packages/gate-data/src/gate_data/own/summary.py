@@ -40,7 +40,7 @@ def summary(own: OwnBenchmark, folder: Path) -> list[str]:
     parts = originals.parts(folder)
     lists = parts.splits(own.splits.validation_share, grouped=bool(own.splits.group))
     sentences = [", ".join(f"{name} {len(samples):,}" for name, samples in lists.items() if samples)]
-    if own.benchmark.task == "detection":
+    if own.samples == "detection":
         from gate_data.own.boxes import objects_of  # it imports torch
 
         sentences.append(_counted(objects_of(own, folder), parts.classes, "objects of"))

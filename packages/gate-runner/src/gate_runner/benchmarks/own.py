@@ -28,6 +28,10 @@ def own_benchmark(path: Path) -> Benchmark:
             f"{'my-' + own.benchmark.id!r}"
         )
     about = own.benchmark
+    try:
+        task = find_task_type(about.task)
+    except UsageError as error:
+        raise DataError(_at(path, ["benchmark", "task"], str(error))) from error
     for metric in about.metrics:
         if metric not in metrics_of(about.task):
             raise DataError(_at(path, ["benchmark", "metrics"], str(unknown_metric(about.task, metric))))
@@ -38,7 +42,6 @@ def own_benchmark(path: Path) -> Benchmark:
             checked(own.training)
         except UsageError as error:
             raise DataError(_at(path, ["training"], str(error))) from error
-    task = find_task_type(about.task)
     training: dict[str, Any] = {**task.own_training, **own.training}
     if task.class_prompts:
         where, named = path.absolute().parent, own.classes.prompts

@@ -82,8 +82,9 @@ def page() -> str:
 
 
 def _type(shape: dict[str, Any]) -> str:
-    if "enum" in shape:
-        return ", ".join(f"`{value}`" for value in shape["enum"])
+    shape = shape.get("anyOf", [shape])[0]
+    if values := shape.get("enum") or shape.get("examples"):
+        return ", ".join(f"`{value}`" for value in values)
     if shape["type"] == "array":
         return f"list of {shape['items']['type']}s"
     return {"object": "table", "number": "number", "integer": "whole number"}.get(shape["type"], str(shape["type"]))

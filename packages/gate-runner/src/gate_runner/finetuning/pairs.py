@@ -231,7 +231,7 @@ def _of_benchmark(
             guessed = guess(path, table=table_of)
             own, notes = Own.model_validate(guessed.values), guessed.remarks
             folder = path.parent if path.is_file() else path
-        task = own.benchmark.task
+        task = own.samples
         load: Callable[[], Any] = lambda: originals_from(own, folder / path.name).load(folder, request)  # noqa: E731
     else:
         (benchmark, *further) = resolve([name])

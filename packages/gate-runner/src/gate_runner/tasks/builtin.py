@@ -57,6 +57,7 @@ TASK_TYPES = (
         keeps_heads=True,
         short="classification",
         details=_TABLE_OF_CLASSES,
+        same_samples=("knn", "image-retrieval", "clustering"),
         weighs=True,
         readouts=_LINEAR,
         **{**_OWN_CLASSES, **_SWEPT, "own_metrics": ("acc@1", "macro_f1")},

@@ -126,6 +126,7 @@ class TaskType:
             every seed comes with its own, one pair for each.
         weighs: whether ``class_weight``, ``folds`` and attentive read-outs apply.
         sweeps: whether its variants take ``--init``, ``--projection``, ``--knowledge`` and several ``--tune``.
+        same_samples: task types that score the same samples under ``ID@TASK``.
         variant: from a benchmark and what stands behind ``@`` in a name to that variant, whose id is ``ID@VARIANT``.
         readouts: how much a read-out of the encoder is worth to it, from features and targets of samples that are not
             tested to a number: with it ``--readout`` can choose where pooled features are read; empty for none.
@@ -169,6 +170,7 @@ class TaskType:
     cells: Cells | str = ""
     weighs: bool = False
     sweeps: bool = False
+    same_samples: Sequence[str] = ()
     variant: Variant | str = ""
     readouts: str = ""
     side: str = ""

@@ -10,6 +10,7 @@ from gate_data.cards.icinw import ICINW
 from gate_runner.axes import Variant
 from gate_runner.class_words import WORDS
 from gate_runner.errors import DataError, UsageError
+from gate_runner.tasks.registry import find_task_type
 
 if TYPE_CHECKING:
     from gate_runner.benchmark import Benchmark
@@ -46,7 +47,6 @@ def zero_shot(benchmark: Benchmark) -> Benchmark:
         ('elevater', 'few-shot')
     """
     from gate_runner.settings import Settings
-    from gate_runner.tasks.registry import find_task_type
 
     task = find_task_type(benchmark.task)
     return task.varied(benchmark, cells(Settings(shots=("0",)))[0][0]) if task.sweeps else benchmark
@@ -61,14 +61,6 @@ def _check(settings: Settings) -> None:
     folder = settings.knowledge_folder
     if folder is not None and not any((folder / name).is_dir() for name in ("external", "gpt3")):
         raise DataError(f"--knowledge-folder {folder} holds neither external/ nor gpt3/")
-
-
-_WITHOUT_PROBE = {
-    "knn": (),
-    "image-retrieval": ("map", "recall@1", "recall@5", "recall@10"),
-    "clustering": ("ami", "v_measure"),
-}
-"""Task types that train nothing on the same pictures, and their metrics where those are not the benchmark's."""
 
 
 def variant(benchmark: Benchmark, text: str) -> Benchmark:
@@ -88,9 +80,9 @@ def variant(benchmark: Benchmark, text: str) -> Benchmark:
         >>> variant(BENCHMARKS["digits"], "clustering").metrics
         ('ami', 'v_measure')
     """
-    if text in _WITHOUT_PROBE and benchmark.task == "image-classification":
-        title = f"{benchmark.title}, {text}"
-        metrics = _WITHOUT_PROBE[text] or benchmark.metrics
+    if text in find_task_type(benchmark.task).same_samples:
+        title, task = f"{benchmark.title}, {text}", find_task_type(text)
+        metrics = benchmark.metrics if "acc@1" in task.own_metrics else tuple(task.own_metrics)
         return replace(benchmark, id=f"{benchmark.id}@{text}", title=title, task=text, metrics=metrics, training={})
     name, _, candidates = text.partition(":")
     point = Variant.parse(name)
