@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -157,3 +158,59 @@ def test_help_imports_nothing_heavy():
 def test_without_typer_the_extra_is_named(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "typer", None)
     assert call(capsys, "--help") == (2, "", "eqben: the command line needs typer: pip install 'eqben-builder[cli]'\n")
+
+
+#: Clears a screen, colours what follows, writes over a line, turns the direction of what follows, ends a line.
+ODD = "\x1b[2J\x9b31m\rfine\u202egnorw\u2066\u2028 \x07"
+OBEYED = set(ODD) - set("[2J31mfinegnorw ")
+
+
+def test_a_terminal_obeys_no_caption_id_or_subset(here, capsys):
+    call(capsys, "build", "micro", "pairs", "--pairs", 5, "--aspect", "count", "--size", 32, "--workers", 1)
+    call(capsys, "convert", "pairs", "flat", "--format", "eqben-flat")
+    flat = here / "flat" / "pairs.json"
+    rows = json.loads(flat.read_text())
+    odd = [row | {"id": f"{ODD}{k}", "subset": ODD, "aspect": ODD} for k, row in enumerate(rows)]
+    flat.write_text(json.dumps([row | {"caption0": f"{row['caption0']} {ODD}"} for row in odd]))
+    lines = (here / "pairs" / "pairs.jsonl").read_text().splitlines()
+    record = json.loads(lines[0])
+    (here / "pairs" / "pairs.jsonl").write_text(json.dumps(record | {"id": ODD, "caption0": ODD}) + "\n")
+    encoder = ["--encoder", "own_eqben_models:load"]
+    (here / "sugarcrepe").mkdir()
+    for name in ("replace_obj", "replace_att", "replace_rel", "swap_obj", "swap_att", "add_obj", "add_att"):
+        asked = {"filename": "1.jpg", "caption": ODD, "negative_caption": "a hat"}
+        (here / "sugarcrepe" / f"{name}.json").write_text(
+            json.dumps({"0": asked, "1": asked | {"filename": f"{ODD[:-1]}.jpg"}})
+        )
+    Image.new("RGB", (4, 4)).save(here / "sugarcrepe" / "1.jpg")
+    printed = []
+    for arguments, shown in (
+        (["score", "flat", *encoder, "--blind", "--page", "results.html"], "fine\\u202egnorw"),
+        (["review", "flat", "review.html"], "5 pairs in review.html"),
+        (["verify", "pairs"], "\\x1b[2J"),
+        (["score", "sugarcrepe", *encoder, "--data-root", "."], "pictures are missing (val2017/\\x1b[2J"),
+        (["convert", "flat", f"{ODD[:4]}out"], "parquet in \\x1b[2Jout"),
+        (["convert", f"{ODD}nowhere", "out"], "\\x1b[2J"),
+        (["score", f"{ODD}", *encoder], "\\x1b[2J"),
+    ):
+        _, out, err = call(capsys, *arguments)
+        assert shown in out + err, arguments
+        printed.append(out + err)
+    pages = [path.read_text(encoding="utf-8") for path in here.glob("*.html")]
+    assert len(pages) == 2
+    for text in (*printed, *pages):
+        assert not OBEYED & set(text)
+
+
+def test_commands_print_by_the_way_that_escapes():
+    import eqben_builder.commands as commands
+
+    sources = {path.name: path.read_text("utf-8") for path in Path(commands.__path__[0]).glob("*.py")}
+    echoes = [
+        (name, line.strip())
+        for name, text in sources.items()
+        for line in text.splitlines()
+        if "echo(" in line or "print(" in line
+    ]
+    assert echoes
+    assert all(name == "printing.py" or '"\\r' in line for name, line in echoes), echoes

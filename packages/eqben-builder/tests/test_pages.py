@@ -37,6 +37,34 @@ def nasty_row(name=NASTY):
     return PairRow(name, "micro", NASTY, black, white, f"one {NASTY}", f"two {NASTY}")
 
 
+ODD = "\x1b[2J\x9b31m\u202egod\u2066\u2028\x07"
+
+
+def test_no_page_holds_what_a_browser_obeys(tmp_path):
+    """Every writer of a page: names, captions, notes and titles of strangers turn no line round."""
+    import eqben_builder.pages as pages
+    from eqben_builder.suites import GalleryLine, GalleryTable, SuiteLine, SuiteTable
+
+    share = Share(0.5, 0.25, 0.75, 0.5)
+    black, white = (Picture(content=encode_png(np.full((8, 8, 3), level, np.uint8))) for level in (0, 255))
+    row = PairRow(ODD, ODD, ODD, black, white, f"one {ODD}", f"two {ODD}")
+    line = SuiteLine(ODD, ODD, 1, 0, share, None, {ODD: share}, None, {ODD: 0.5})
+    table = SuiteTable(ODD, line, (line,), (line,), (ODD,), {})
+    gallery = GalleryTable(ODD, 1, 1, (GalleryLine(ODD, ODD, ODD, share, 1, {ODD: 0.5}),), (ODD,))
+    writers = {
+        "write_results_page": lambda path: write_results_page([row], {ODD: np.eye(2)[None]}, path, title=ODD),
+        "write_review_page": lambda path: write_review_page([row], path, title=ODD),
+        "write_suites_page": lambda path: pages.write_suites_page(
+            {ODD: [table]}, path, galleries={ODD: [gallery]}, title=ODD
+        ),
+    }
+    assert set(writers) == {name for name in pages.__all__ if name.startswith("write_")}
+    for name, write in writers.items():
+        text = write(tmp_path / f"{name}.html").read_text(encoding="utf-8")
+        assert "\\x1b[2J\\x9b31m\\u202egod" in text, name
+        assert not set(ODD) - set("[2J31mgod") & set(text), name
+
+
 def drawn(kind, chart):
     return str(getattr(templates().get_template("charts.html").module, kind)(chart))
 

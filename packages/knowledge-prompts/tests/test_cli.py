@@ -6,12 +6,25 @@ import json
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 pytest.importorskip("typer")
 
 from typer.testing import CliRunner
 
+import knowledge_prompts
+from knowledge_prompts import (
+    BuiltKnowledge,
+    ClassPrompts,
+    StoredKnowledge,
+    build_prompts,
+    concept_map,
+    coverage,
+    draw_map,
+    show_prompts,
+    truncation_report,
+)
 from knowledge_prompts.cli import console, make_app
 
 
@@ -103,13 +116,42 @@ def test_errors_are_one_line(arguments, message, capsys):
     assert error.count("\n") == 1
 
 
+ODD = "\x1b]0;title\x07\x9b31m\u202ekcud\u2066\u2028 \r"
+OBEYED = set(ODD) - set("]0;title31mkcud ")
+
+
+def test_no_report_holds_what_a_terminal_obeys(tmp_path):
+    """Every list of lines for people, and the table: classes, sources, prompts and reasons of strangers."""
+    classes = ClassPrompts(ODD, ["a photo of a {}."], [f"duck{ODD}", "hen"])
+    source = StoredKnowledge({f"duck{ODD}": [f"a bird {ODD}"], ODD: ["unused"]}, name=f"own{ODD}")
+    counted = coverage(classes.classes, [source])
+    prompts = build_prompts(classes, [source])
+    report = truncation_report(prompts, lambda texts: [[1, *map(len, text.split()), 2] for text in texts], 3)
+    built = BuiltKnowledge((tmp_path / ODD,), counted, {ODD: ODD}, 2)
+    figure = draw_map(concept_map({ODD: np.eye(3, dtype=np.float32)}))
+    texts = {
+        "show_prompts": show_prompts(f"duck{ODD}", class_prompts=classes, sources=[source]),
+        "Coverage.lines": counted.lines(),
+        "Coverage.table": counted.table().split("\n"),
+        "TruncationReport.lines": report.lines(),
+        "BuiltKnowledge.lines": built.lines(),
+        "draw_map": [figure.axes[0].get_title()],
+    }
+    for name, lines in texts.items():
+        assert any("\\u202e" in line for line in lines), name
+        assert not OBEYED & set("".join(lines)), name
+    public = {name: getattr(knowledge_prompts, name) for name in knowledge_prompts.__all__}
+    tested = {name.partition(".")[0] for name in texts}
+    assert {name for name, value in public.items() if hasattr(value, "lines")} <= tested
+
+
 def test_a_terminal_obeys_no_class_of_a_file(tiny_wordnet, tmp_path, capsys):
     classes = tmp_path / "classes.txt"
-    classes.write_text("\x1b]0;title\x07duck\n")
+    classes.write_text("\x1b]0;title\x07\u202educk\n")
     own = tmp_path / "own"
     assert run("build", str(classes), "--output", str(own), "--wordnet-folder", str(tiny_wordnet)).exit_code == 0
     counted = run("coverage", str(classes), "--knowledge", str(own), "--no-wordnet")
-    assert "without knowledge: \\u001b]0;title\\u0007duck" in counted.output
+    assert "without knowledge: \\x1b]0;title\\x07\\u202educk" in counted.output
     classes = tmp_path / "\x1b[2J.txt"
     classes.write_bytes(b"\xff")
     with pytest.raises(SystemExit):

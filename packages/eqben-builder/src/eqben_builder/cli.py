@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from eqben_builder.commands.models import Models
+from eqben_builder.untrusted import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,8 +59,7 @@ def main(arguments: Sequence[str] | None = None, models: Models | None = None) -
         if os.environ.get("EQBEN_DEBUG"):
             raise
         line = " ".join(str(error).split()) or type(error).__name__
-        line = "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in line)
-        sys.stderr.write(f"eqben: {line}\n")
+        sys.stderr.write(f"eqben: {printable(line)}\n")
         raise SystemExit(2) from None
     except KeyboardInterrupt:
         sys.stderr.write("eqben: interrupted; the same command continues\n")

@@ -1,4 +1,4 @@
-"""Files of strangers: limits of what they unpack to, JSON and zip archives, with the file named in every error."""
+"""Files of strangers: limits of what they unpack to, JSON and zip with the file named in every error, and texts."""
 
 from __future__ import annotations
 
@@ -91,6 +91,16 @@ def object_of(value: Any, where: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError(f"{where}: expected an object, found {type(value).__name__}")
     return value
+
+
+#: Wide and unbreakable spaces, and what joins letters of Persian, Hindi and emoji: no printing characters to Python.
+_HARMLESS = "\u00a0\u200c\u200d\u202f\u3000"
+
+
+def printable(text: str, keep: str = "") -> str:
+    """What a terminal or a browser would obey (escapes, line ends, turns of the writing's direction) as escapes."""
+    allowed = keep + _HARMLESS
+    return "".join(letter if letter.isprintable() or letter in allowed else repr(letter)[1:-1] for letter in text)
 
 
 @contextmanager

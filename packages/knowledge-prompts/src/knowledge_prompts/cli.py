@@ -13,6 +13,8 @@ try:
 except ImportError:
     raise ModuleNotFoundError("the command line needs typer: pip install 'knowledge-prompts[cli]'") from None
 
+from knowledge_prompts.printed import printable
+
 if TYPE_CHECKING:
     from knowledge_prompts import LanguageModel, WordNet
 
@@ -140,7 +142,7 @@ def coverage(
         _echo(line)
     if table is not None:
         write_text(table, counted.table())
-        typer.echo(f"wrote {table}")
+        _echo(f"wrote {table}")
 
 
 def diversity(classes: list[str], encode_text: Callable[[list[str]], Any], output: Path | None = None) -> None:
@@ -161,7 +163,7 @@ def diversity(classes: list[str], encode_text: Callable[[list[str]], Any], outpu
         figure = draw_map(concepts)
         output.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(output)
-        typer.echo(f"wrote {output}")
+        _echo(f"wrote {output}")
 
 
 def text_encoder(name: str, device: str) -> Callable[[list[str]], Any]:
@@ -243,12 +245,9 @@ def console(arguments: Sequence[str] | None = None) -> None:
         raise SystemExit(130) from None
 
 
-_CONTROLS = {code: f"\\u{code:04x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\t\n"}
-
-
 def _echo(line: str, *, err: bool = False) -> None:
     """Print a line; a terminal obeys no class and no prompt of a file."""
-    typer.echo(line.translate(_CONTROLS), err=err)
+    typer.echo(printable(line), err=err)
 
 
 def _wordnet(folder: Path | None, without: bool) -> WordNet | None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from knowledge_prompts.printed import printable
 from knowledge_prompts.prompts.class_prompts import check_class_names
 from knowledge_prompts.sources.knowledge import KnowledgeSource, check_sources
 from knowledge_prompts.sources.stored import StoredKnowledge
@@ -63,16 +63,14 @@ class Coverage:
         lines += [
             f"{name} stores, for no class: {_some(names, max_names)}" for name, names in self.unused.items() if names
         ]
-        return lines
+        return [printable(line) for line in lines]
 
     def table(self) -> str:
         """The whole table as tab-separated text, one line per class under a line of headings."""
-        out = io.StringIO()
-        out.write("\t".join(("class", *self.sources)) + "\n")
-        for name, row in zip(self.classes, self.items, strict=True):
-            cells = (" ".join(name.split()), *(str(count) for count in row))
-            out.write("\t".join(cells) + "\n")
-        return out.getvalue()
+        names = (printable(" ".join(name.split())) for name in self.classes)
+        rows = [["class", *(printable(" ".join(name.split())) for name in self.sources)]]
+        rows += [[name, *map(str, counts)] for name, counts in zip(names, self.items, strict=True)]
+        return "".join("\t".join(row) + "\n" for row in rows)
 
 
 def coverage(classes: Sequence[str], sources: Sequence[KnowledgeSource], *, repeated: Sequence[str] = ()) -> Coverage:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from knowledge_prompts.coverage_table import Coverage, coverage
+from knowledge_prompts.printed import printable
 from knowledge_prompts.progress import Progress
 from knowledge_prompts.prompts.class_prompts import ClassPrompts
 from knowledge_prompts.sources.elevater_files import ExternalRecord, write_external, write_gpt3
@@ -89,7 +90,7 @@ class BuiltKnowledge:
         if self.calls:
             lines.append(f"the language model was called {self.calls} times")
         lines += [f"not answered in full: {name}: {reason}" for name, reason in self.failed.items()]
-        return lines
+        return [printable(line) for line in lines]
 
 
 def build_files(

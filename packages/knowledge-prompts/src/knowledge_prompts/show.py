@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from knowledge_prompts.printed import printable
 from knowledge_prompts.prompts.class_prompts import ClassPrompts, load_class_prompts
 from knowledge_prompts.prompts.prompt_set import Style, build_prompts
 from knowledge_prompts.sources.wordnet import WordNet, WordNetDefinition, WordNetPath
@@ -36,7 +37,8 @@ def show_prompts(
         max_prompts: Show so many prompts per source; the rest is counted.
 
     Returns:
-        Lines of text. Where WordNet is not installed and no folder was given, one of them says what to install.
+        Lines of text, control characters as escapes. Where WordNet is not installed and no folder was given, one of
+        them says what to install.
 
     Raises:
         ValueError: An empty class name, ``max_prompts`` below 1, or an unknown template set; shows it.
@@ -77,7 +79,7 @@ def show_prompts(
             lines.append(f"  {source.name} (0): knows nothing about {class_name!r}")
     if missing:
         lines.append(f"  with knowledge: {missing}")
-    return lines
+    return [printable(line) for line in lines]
 
 
 def _section(title: str, texts: Sequence[str], max_prompts: int) -> list[str]:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from eqben_builder.commands.printing import say
+
 if TYPE_CHECKING:
     from eqben_builder.building import Builder, BuildStatus
 
@@ -69,11 +71,11 @@ def build(
     processes = workers or (1 if subset == "sd" else os.cpu_count() or 1)
     manifest = run(builder, output, pairs=count, workers=processes, observe=_reporter())
     counts = ", ".join(f"{number} {name}" for name, number in manifest["counts"].items())
-    typer.echo(f"{manifest['pairs']} pairs in {output} ({counts}), {_size(manifest['bytes'])}")
+    say(f"{manifest['pairs']} pairs in {output} ({counts}), {_size(manifest['bytes'])}")
     for reason, number in manifest["dropped"].items():
-        typer.echo(f"dropped {number}: {reason}")
-    typer.echo(f"hash {manifest['hash']}")
-    typer.echo(f"wrote {write_croissant(output, manifest)}")
+        say(f"dropped {number}: {reason}")
+    say(f"hash {manifest['hash']}")
+    say(f"wrote {write_croissant(output, manifest)}")
 
 
 def verify(
@@ -86,10 +88,10 @@ def verify(
 
     verification = check(folder, render=render, seed=seed)
     for failure in verification.failures[:_SHOWN]:
-        typer.echo(f"{failure.where}: {failure.check}: {failure.found}")
+        say(f"{failure.where}: {failure.check}: {failure.found}")
     if len(verification.failures) > _SHOWN:
-        typer.echo(f"and {len(verification.failures) - _SHOWN} more")
-    typer.echo(
+        say(f"and {len(verification.failures) - _SHOWN} more")
+    say(
         f"{verification.pairs} pairs, {verification.certified} certified again from their sources, "
         f"{len(verification.failures)} failures"
     )
@@ -125,7 +127,7 @@ def _reporter() -> Callable[[BuildStatus], None]:
             return
         if not shown["estimate"]:
             shown["estimate"] = True
-            typer.echo(
+            say(
                 f"{now.total - now.done} to go: about {_duration(now.seconds_left)}, "
                 f"and {_size(now.bytes_total)} in all",
                 err=True,
@@ -172,7 +174,7 @@ def convert(
     if form not in WRITERS:
         raise unknown("format", form, WRITERS)
     rows = read_any(source, images=images)
-    typer.echo(f"{form} in {write_as(rows, output, form, validation=validation)}")
+    say(f"{form} in {write_as(rows, output, form, validation=validation)}")
 
 
 def review(
@@ -194,7 +196,7 @@ def review(
     if sample is not None and sample < len(rows):
         chosen = sorted(np.random.default_rng(seed).permutation(len(rows))[:sample].tolist())
         rows = [rows[k] for k in chosen]
-    typer.echo(f"{len(rows)} pairs in {write_review_page(rows, page, title=title, embed=not link)}")
+    say(f"{len(rows)} pairs in {write_review_page(rows, page, title=title, embed=not link)}")
 
 
 def apply_votes(
@@ -220,7 +222,7 @@ def apply_votes(
         source, votes, output, form=form, rule="any" if rule == "any" else "majority",
         undecided="drop" if drop_undecided else "keep", partial=part, images=images,
     )  # fmt: skip
-    typer.echo(
+    say(
         f"{review.kept} pairs in {review.output}; {review.rejected} rejected, {review.undecided} undecided, "
         f"{review.disputed} disputed; errata in {review.errata}"
     )

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from eqben_builder.commands.printing import say
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -107,7 +109,7 @@ def score_with(models: Models) -> Callable[..., None]:
 
             np.savez(save, scores=next(iter(similarities.values())), ids=np.array([row.id for row in rows]))
         for name, s in similarities.items():
-            typer.echo(name)
+            say(name)
             if foils:
                 _show_foils(s, scale, seed)
             else:
@@ -119,7 +121,7 @@ def score_with(models: Models) -> Callable[..., None]:
         if page is not None:
             from eqben_builder.pages import write_results_page
 
-            typer.echo(
+            say(
                 f"page {write_results_page(rows, similarities, page, title=f'Minimal pairs: {source.name}', seed=seed)}"
             )
 
@@ -155,13 +157,13 @@ def _show_answers(rows: list[PairRow], spec: str, models: Models, seed: int) -> 
         raise ValueError("--ask needs pairs of two pictures")
     shown = ((row.image0.load(), row.image1.load(), row.caption0, row.caption1) for row in rows if row.image1)
     orders = caption_order_scores(shown, models.model(spec), seed=seed)
-    typer.echo(f"{spec}, asked which caption is whose in both orders of the captions")
+    say(f"{spec}, asked which caption is whose in both orders of the captions")
     for name, share in (
         ("right, own caption first", orders.first), ("right, own caption second", orders.swapped),
         ("right in both orders", orders.both), ("same answer in both orders", orders.consistent),
     ):  # fmt: skip
-        typer.echo(f"{name:<28}{_said(share):<22}chance {share.chance:.3f}")
-    typer.echo(f"{orders.unparsed} of {2 * len(rows)} answers could not be read; {orders.follows_order:.3f} say 1;2")
+        say(f"{name:<28}{_said(share):<22}chance {share.chance:.3f}")
+    say(f"{orders.unparsed} of {2 * len(rows)} answers could not be read; {orders.follows_order:.3f} say 1;2")
 
 
 def _show_pairs(s: NDArray[np.float64], rows: list[PairRow], seed: int) -> None:
@@ -172,20 +174,18 @@ def _show_pairs(s: NDArray[np.float64], rows: list[PairRow], seed: int) -> None:
 
     subsets, aspects = [row.subset for row in rows], [row.aspect for row in rows]
     table = score_table(s, subsets, aspects, clusters=videos_of(rows), seed=seed)
-    typer.echo(f"{'':<22}{'pairs':>8}  {'text':<22}{'image':<22}{'group':<22}ties")
+    say(f"{'':<22}{'pairs':>8}  {'text':<22}{'image':<22}{'group':<22}ties")
     for row in table.rows:
         name = f"  {row.name.split('/', 1)[1]}" if row.kind == "aspect" else row.name
         shares = "".join(f"{_said(share):<22}" for share in (row.text, row.image, row.group))
-        typer.echo(f"{name:<22}{row.pairs:>8}  {shares}{row.ties}")
+        say(f"{name:<22}{row.pairs:>8}  {shares}{row.ties}")
     chance = "".join(f"{share.chance:<22.3f}" for share in _macro(table))
-    typer.echo(f"{'chance':<32}{chance}")
-    typer.echo(f"average of all columns {_said(table.average)}, chance {table.average.chance:.3f}")
+    say(f"{'chance':<32}{chance}")
+    say(f"average of all columns {_said(table.average)}, chance {table.average.chance:.3f}")
     if np.ptp(s) > 0:
         relative = np.median(equivariance_scores(s, scale="spread"))
         absolute = np.median(equivariance_scores(s))
-        typer.echo(
-            f"median equivariance score {absolute:.4g}, in units of the scores' spread {relative:.4g} (0 is best)"
-        )
+        say(f"median equivariance score {absolute:.4g}, in units of the scores' spread {relative:.4g} (0 is best)")
 
 
 def _macro(table: ScoreTable) -> tuple[Share, Share, Share]:
@@ -206,15 +206,15 @@ def _show_foils(s: NDArray[np.float64], scale: str | None, seed: int) -> None:
             ("pairwise", measures.pairwise), ("accuracy", measures.accuracy), ("caption p_c", measures.caption),
             ("foil p_f", measures.foil),
         ):  # fmt: skip
-            typer.echo(f"{name:<14}{_said(share):<22}chance {share.chance:.3f}")
+            say(f"{name:<14}{_said(share):<22}chance {share.chance:.3f}")
         cuts = ", ".join(f"{cut:.4g}" for cut in measures.thresholds)
-        typer.echo(f"min(p_c, p_f) {measures.smaller:.3f}; thresholds {cuts}; {len(s)} rows, {measures.ties} ties")
+        say(f"min(p_c, p_f) {measures.smaller:.3f}; thresholds {cuts}; {len(s)} rows, {measures.ties} ties")
         return
     right = s[:, 0] > s[:, 1]
     draws = np.random.default_rng(seed).binomial(len(s), right.mean(), 1000) / len(s)
     low, high = np.quantile(draws, (0.025, 0.975))
-    typer.echo(f"{'pairwise':<14}{right.mean():.3f} ({low:.3f}, {high:.3f})  chance 0.500; {len(s)} rows")
-    typer.echo("accuracy and min(p_c, p_f) need a threshold: give --scale probability or --scale calibrated")
+    say(f"{'pairwise':<14}{right.mean():.3f} ({low:.3f}, {high:.3f})  chance 0.500; {len(s)} rows")
+    say("accuracy and min(p_c, p_f) need a threshold: give --scale probability or --scale calibrated")
 
 
 def _show_blind(rows: list[PairRow], seed: int) -> None:
@@ -222,7 +222,7 @@ def _show_blind(rows: list[PairRow], seed: int) -> None:
 
     control = blind_scores([(row.caption0, row.caption1) for row in rows], seed=seed)
     learnt = f", told apart {_said(control.learnt)}" if control.learnt is not None else ""
-    typer.echo(f"blind: caption 0 likelier {_said(control.likelier)}{learnt}; chance 0.500, leak {control.leak:.3f}")
+    say(f"blind: caption 0 likelier {_said(control.likelier)}{learnt}; chance 0.500, leak {control.leak:.3f}")
 
 
 def _said(share: Share) -> str:

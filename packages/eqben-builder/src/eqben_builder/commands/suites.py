@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from eqben_builder.commands.printing import say
+
 if TYPE_CHECKING:
     from eqben_builder.commands.models import Models
     from eqben_builder.progress import Progress
@@ -61,7 +63,7 @@ def score_suites(
             searched.setdefault(spec, []).append(searched_now)
             _show_gallery(searched_now, spec)
     if page is not None:
-        typer.echo(f"page {write_suites_page(tables, page, galleries=searched)}")
+        say(f"page {write_suites_page(tables, page, galleries=searched)}")
 
 
 def _read(name: str, root: Path | None, limit: int | None) -> list[SuiteData]:
@@ -80,7 +82,7 @@ def _read(name: str, root: Path | None, limit: int | None) -> list[SuiteData]:
     if not present:
         raise ValueError(f"{root} holds no folder of a suite: {', '.join(absent)}")
     if absent:
-        typer.echo(f"not in {root}, and not scored: {', '.join(absent)}", err=True)
+        say(f"not in {root}, and not scored: {', '.join(absent)}", err=True)
     return [read_suite(suite, root, limit=limit) for suite in present]
 
 
@@ -138,13 +140,13 @@ def _progress(title: str) -> Progress:
 
 
 def _show(table: SuiteTable, spec: str, title: str) -> None:
-    typer.echo(f"{title}, {spec}")
+    say(f"{title}, {spec}")
     for note in table.notes:
-        typer.echo(f"  note: {note}")
+        say(f"  note: {note}")
     head = f"  {'':<34}{'measure':<11}{'n':>7}  {'score':<22}{'chance':>7}  {'blind':<18}{'better, p':<17}published"
-    typer.echo(head)
+    say(head)
     for line in (table.overall, *table.averages, *table.lines):
-        typer.echo(f"  {_said(line, spec)}".rstrip())
+        say(f"  {_said(line, spec)}".rstrip())
 
 
 def _said(line: SuiteLine, spec: str) -> str:
@@ -166,13 +168,13 @@ def _said(line: SuiteLine, spec: str) -> str:
 def _show_gallery(table: GalleryTable, spec: str) -> None:
     from eqben_builder.suites.published import published_of
 
-    typer.echo(f"{table.gallery}, {spec}: {table.images:,} pictures, {table.captions:,} captions")
+    say(f"{table.gallery}, {spec}: {table.images:,} pictures, {table.captions:,} captions")
     for note in table.notes:
-        typer.echo(f"  note: {note}")
+        say(f"  note: {note}")
     for line in table.lines:
         share = line.score
         match = published_of(line.published, spec)
         match_text = "" if match is None else f"  {100 * match[1]:.1f} {match[0]}"
         score = f"{100 * share.value:.1f} ({100 * share.low:.1f}, {100 * share.high:.1f})"
         head = f"  {line.judgements:<16}{line.direction:<15}{line.measure:<12}{score:<22}"
-        typer.echo(f"{head}chance {100 * share.chance:.1f}{match_text}".rstrip())
+        say(f"{head}chance {100 * share.chance:.1f}{match_text}".rstrip())

@@ -15,9 +15,13 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from PIL import Image
 
+from eqben_builder.untrusted import printable
+
 if TYPE_CHECKING:
     from eqben_builder.formats import Picture
 
+#: To a browser all of these are a space.
+WHITE = "\t\n\r"
 COLOURS = ("var(--one)", "var(--two)", "var(--three)", "var(--four)")
 
 
@@ -39,11 +43,17 @@ def templates() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
         undefined=StrictUndefined,
+        finalize=_shown,
     )
-    templates.policies["json.dumps_kwargs"] = {"ensure_ascii": False}
+    templates.policies["json.dumps_kwargs"] = {"ensure_ascii": True}  # a page's data hold no turn of direction either
     templates.filters |= {"percent": lambda share: f"{100 * share:.1f}", "embedded": embedded}
     templates.globals |= {"asset": _asset, "colour": _colour}
     return templates
+
+
+def _shown(value: Any) -> Any:
+    """Texts without what a browser would obey; our own markup, which the autoescape leaves alone too, as it is."""
+    return printable(value, WHITE) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _colour(number: int) -> str:

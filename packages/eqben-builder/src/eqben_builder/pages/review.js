@@ -83,7 +83,7 @@ function show() {
     image.alt = `picture ${k}`;
     caption(at("caption" + k), pair.captions[k], pair.captions[1 - k]);
   }
-  at("name").textContent = [pair.id, pair.subset, pair.aspect].filter(Boolean).join(", ");
+  at("name").textContent = pair.name;
   at("accept").setAttribute("aria-pressed", String(vote.vote === "accept"));
   at("reject").setAttribute("aria-pressed", String(vote.vote === "reject"));
   at("note").value = vote.note || "";

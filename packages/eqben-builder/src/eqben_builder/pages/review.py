@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from eqben_builder.formats import WRITERS, detect, keep_pairs, read_any
 from eqben_builder.formats.folder import add_file
-from eqben_builder.pages.rendering import embedded, relative, write_page
-from eqben_builder.untrusted import load_json
+from eqben_builder.pages.rendering import WHITE, embedded, relative, write_page
+from eqben_builder.untrusted import load_json, printable
 from eqben_builder.writing import new_folder
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ def write_review_page(
     target = Path(path)
     pairs: list[dict[str, object]] = []
     names: set[str] = set()
+    hashed: list[tuple[str, str, str]] = []
     size = 0
     for row in rows:
         if row.id in names:
@@ -82,11 +83,13 @@ def write_review_page(
                 )
         else:
             images = [relative(picture, target.parent) for picture in row.pictures()]
-        captions = [row.caption0, row.caption1]
-        pairs.append({"id": row.id, "subset": row.subset, "aspect": row.aspect, "captions": captions, "images": images})
+        captions = [printable(text, WHITE) for text in (row.caption0, row.caption1)]
+        name = printable(", ".join(filter(None, (row.id, row.subset, row.aspect))))
+        pairs.append({"id": row.id, "name": name, "captions": captions, "images": images})
+        hashed.append((row.id, row.caption0, row.caption1))
     if not pairs:
         raise ValueError("there are no pairs to review")
-    source = source_of((str(pair["id"]), *pair["captions"]) for pair in pairs)  # type: ignore[misc]  # a list of texts
+    source = source_of(hashed)
     return write_page(target, "review.html", title=title, source=source, pairs=pairs)
 
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from knowledge_prompts.printed import printable
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -156,7 +158,9 @@ def draw_map(concepts: ConceptMap, *, side: float = 3.2, radius: float = 2.0) ->
         axes.scatter(points[:, 0], points[:, 1], s=(2 * radius) ** 2, color="#1f5fa8", alpha=0.5, linewidths=0)
         axes.set(xlim=(-limit, limit), ylim=(-limit, limit), xticks=[], yticks=[], aspect="equal")
         axes.set_title(
-            f"{name}: {len(points)} concepts, spread {concepts.spread[name]:.3f}", fontsize=9, parse_math=False
+            f"{printable(name)}: {len(points)} concepts, spread {concepts.spread[name]:.3f}",
+            fontsize=9,
+            parse_math=False,
         )
     figure.supxlabel(f"shares of variance {concepts.explained[0]:.1%} and {concepts.explained[1]:.1%}", fontsize=9)
     return figure

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from knowledge_prompts.encoding.tokens import TokenRules, token_rules
+from knowledge_prompts.printed import printable
 from knowledge_prompts.prompts.prompt_set import PromptSet
 
 _CHUNK = 1024
@@ -75,7 +76,7 @@ class TruncationReport:
             lines.append(f"  {name}: {len(own)}, the longest of {longest} tokens, from {', '.join(sources)}")
         if len(names) > max_classes:
             lines.append(f"  ... and {len(names) - max_classes} more classes")
-        return lines
+        return [printable(line) for line in lines]
 
 
 def truncation_report(prompts: PromptSet, tokenize: Any, context_length: int | None = None) -> TruncationReport:
