@@ -287,6 +287,26 @@ def test_prediction_flags():
     assert far.cells["vgg/acc1"].high - far.cells["vgg/acc1"].low > width
 
 
+def test_the_mean_has_the_interval_that_the_tables_models_would_have_needed():
+    subset, scores = ["ade20k", "acdc", "mini"], {"ade20k": 33.0, "acdc": 48.0, "mini": 90.0}
+    row = predict(GATE, subset, {"new": scores}, scorer="ridge", level=0.8, mean=True).models["new"]
+    errors = []
+    for held in range(len(GATE.models)):
+        others = [index for index in range(len(GATE.models)) if index != held]
+        table = replace(
+            GATE, values=GATE.values[others], models=tuple(np.array(GATE.models)[others]),
+            groups=tuple(np.array(GATE.groups)[others]), families=(), dates=(),
+        )  # fmt: skip
+        measured = {f"{key}": float(GATE.values[held, GATE.columns[key][0]]) for key in subset}
+        cells = predict(table, subset, {"held": measured}, scorer="ridge").models["held"].cells
+        errors.append(abs(np.mean([cell.value for cell in cells.values()]) - GATE.values[held].mean()))
+    assert row.mean.value == pytest.approx(np.mean([cell.value for cell in row.cells.values()]))
+    assert row.mean.high - row.mean.value == pytest.approx(sorted(errors)[18 - 1])  # .8 of 22 models, upwards
+    assert predict(GATE, subset, {"new": scores}).models["new"].mean is None
+    with pytest.raises(EeveeError, match="at most 21/22 with 21 models"):
+        predict(GATE, subset, {"new": scores}, level=0.99, mean=True)
+
+
 def test_prediction_ranks_the_new_among_the_old():
     best = {"ade20k": 47.0, "acdc": 63.0, "mini": 99.0}
     worst = {"ade20k": 0.4, "acdc": 17.0, "mini": 34.0}

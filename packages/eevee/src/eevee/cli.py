@@ -112,6 +112,7 @@ def parser(prog: str = "eevee") -> argparse.ArgumentParser:
         "--scores", required=True, metavar="FILE", help="CSV with model and a column for each subset metric"
     )
     predict.add_argument("--level", type=float, default=0.9, help="of the intervals (default: 0.9)")
+    predict.add_argument("--mean", action="store_true", help="the plain mean of all metrics, too, with its interval")
     predict.add_argument("--scorer", default="auto", help="as for select (default: auto)")
     predict.add_argument("--alpha", type=float, default=1.0, help="ridge penalty (default: 1)")
     predict.add_argument(

@@ -175,6 +175,7 @@ def _predict(options: argparse.Namespace, table: ResultTable) -> tuple[Recorded,
         scorer=AUTO if options.scorer == AUTO else named_scorer(options.scorer, {"alpha": options.alpha}),
         holdout=options.holdout,
         searched=options.nested,
+        mean=options.mean,
     )
     return prediction, prediction_words(prediction)
 

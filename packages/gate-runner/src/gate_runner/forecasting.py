@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -96,11 +96,7 @@ class Forecast:
 def forecast_scores(
     scores: Mapping[str, float], *, model: str = "new", level: float = 0.9, warnings: Iterable[str] = ()
 ) -> Forecast:
-    """Expected scores on all 30 benchmarks of the paper's table, from those on some of them.
-
-    Each benchmark's value and interval are ``eevee.predict``'s. The interval of the mean is conformal: each of the
-    table's models is left out in turn, its mean is predicted from the same benchmarks, and the half-width is the
-    ceil(level (n + 1))-th smallest of the n absolute errors.
+    """Expected scores on all 30 benchmarks of the paper's table by ``eevee.predict``, from those on some of them.
 
     Args:
         scores: in the table's unit (percent; iWildCam as 100 (1 - MAE / 3)), by metric id (``cifar100/acc1``) or
@@ -115,8 +111,8 @@ def forecast_scores(
         (True, 30)
 
     Source:
-        EEVEE/GATE, table 2 (21 fine-tuned models). The paper predicts all metrics from a subset with an MLP; ridge
-        regression ranks as well there and gives intervals. The interval of the mean is ours.
+        EEVEE/GATE, table 2 (21 fine-tuned models). The paper predicts all metrics from a subset with an MLP, without
+        intervals.
     """
     import eevee
 
@@ -128,11 +124,8 @@ def forecast_scores(
     chosen = list(dict.fromkeys(owners[name] for name in scores))
     if model in table.models:
         model = f"{model} (new)"
-    prediction = eevee.predict(table, chosen, {model: dict(scores)}, level=level).models[model]
-    single = {metric.benchmark: metric.id for metric in table.metrics}
-    benchmarks = {single[owners[name]] for name in scores}
-    half = _half_width(table, chosen, benchmarks, level)
-    mean = math.fsum(cell.value for cell in prediction.cells.values()) / len(prediction.cells)
+    prediction = eevee.predict(table, chosen, {model: dict(scores)}, level=level, mean=True).models[model]
+    assert prediction.mean is not None
     cautions = list(warnings)
     if prediction.outside:
         cautions.append(f"outside of what the table's models reach: {', '.join(prediction.outside)}")
@@ -144,9 +137,9 @@ def forecast_scores(
         )
     return Forecast(
         model=model,
-        mean=mean,
-        low=mean - half,
-        high=mean + half,
+        mean=prediction.mean.value,
+        low=prediction.mean.low,
+        high=prediction.mean.high,
         level=level,
         rank=prediction.rank,
         of=len(table.models) + 1,
@@ -285,27 +278,3 @@ def _check(scores: Mapping[str, float], table: ResultTable, level: float) -> Non
             raise UsageError(f"{name} is {value}; expected a score in percent, 0 to 100, higher being better")
     if len(scores) > 1 and all(value <= 1 for value in scores.values()):
         raise UsageError(f"all scores are at most 1 ({dict(scores)}): the table is in percent, not in shares")
-
-
-def _half_width(table: ResultTable, chosen: list[str], measured: set[str], level: float) -> float:
-    """The conformal half-width of the mean: each model of the table left out in turn."""
-    import eevee
-
-    errors = []
-    for row, model in enumerate(table.models):
-        rows = [index for index in range(len(table.models)) if index != row]
-        table_without = replace(
-            table,
-            models=tuple(table.models[index] for index in rows),
-            groups=tuple(table.groups[index] for index in rows),
-            values=table.values[rows],
-        )
-        own = {
-            metric.id: float(table.values[row, column])
-            for column, metric in enumerate(table.metrics)
-            if metric.id in measured
-        }
-        cells = eevee.predict(table_without, chosen, {model: own}, level=0.9).models[model].cells
-        predicted = math.fsum(cell.value for cell in cells.values()) / len(cells)
-        errors.append(abs(predicted - float(table.values[row].mean())))
-    return sorted(errors)[math.ceil(level * (len(errors) + 1)) - 1]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -47,6 +48,7 @@ class ModelPrediction:
         beyond: `above` where the measured part is better on average than any model's of the table, `below` where it is
             worse than any, else empty; the intervals are then those of such models, where these are wider.
         missing: subset metrics that were not given.
+        mean: of all metrics, given or predicted, in the table's unit, where it was asked for.
     """
 
     cells: dict[str, Cell]
@@ -57,6 +59,7 @@ class ModelPrediction:
     extrapolates: bool
     beyond: str
     missing: tuple[str, ...]
+    mean: Cell | None = None
 
 
 @dataclass(frozen=True)
@@ -108,6 +111,7 @@ def predict(
     scorer: Scorer | str = AUTO,
     holdout: str = "model",
     searched: bool = False,
+    mean: bool = False,
 ) -> Prediction:
     """Predict every metric of new models from their scores on a subset, by what the table's models teach.
 
@@ -122,6 +126,9 @@ def predict(
             than all (`date`) or better than all (`frontier`); see `eevee.answers.intervals`.
         searched: take intervals of searches without the models that they are measured on, in place of leave-one-out's
             on the given subset: wider, since they count that the search saw these models and learn from fewer.
+        mean: also give the plain mean of all metrics, for a table of one unit, with a conformal interval: each of the
+            table's models is left out in turn, its mean is predicted from the same metrics, and the half-width is the
+            ceil(level (n + 1))-th smallest of the n absolute errors.
 
     Raises:
         EeveeError: an unknown metric, an infinite value (NaN counts as missing), a model without any score or with a
@@ -136,6 +143,11 @@ def predict(
     """
     if not 0 < level < 1:
         raise EeveeError(f"level is {level}; expected a number between 0 and 1, exclusive")
+    count = len(table.models)
+    if mean and level > count / (count + 1):
+        raise EeveeError(
+            f"level is {level}; an interval of the mean holds for at most {count}/{count + 1} with {count} models"
+        )
     chosen = table.positions(benchmarks)
     if not scores:
         raise EeveeError("no model to predict; expected scores of at least one")
@@ -175,6 +187,7 @@ def predict(
             extrapolates=bool(unlike[i] >= UNLIKE or beyond[i]),
             beyond={1: "above", -1: "below"}.get(int(beyond[i]), ""),
             missing=tuple(ids[j] for j in columns if not measured[i, j]),
+            mean=_mean(table, chosen, middle[i], measured[i], level, scorer) if mean else None,
         )
     return Prediction(
         table=table.name,
@@ -188,6 +201,48 @@ def predict(
         notes=_notes(table, holdout, searched),
         models=models,
         ranking=tuple(names[i] for i in order),
+    )
+
+
+def _mean(
+    table: ResultTable,
+    chosen: Sequence[int],
+    row: np.ndarray,
+    measured: np.ndarray,
+    level: float,
+    scorer: Scorer | str,
+) -> Cell:
+    """The mean of a row with the half-width that the table's own models, each left out, would have needed."""
+    benchmarks = [table.benchmark_ids[position] for position in chosen]
+    errors = []
+    for held, (model, values) in enumerate(zip(table.models, table.values, strict=True)):
+        known = ~np.isnan(values)
+        given = {table.metric_ids[column]: float(values[column]) for column in np.flatnonzero(measured & known)}
+        if not given:
+            continue
+        cells = predict(_without(table, held), benchmarks, {model: given}, scorer=scorer).models[model].cells
+        predicted = np.array([cells[name].value for name in table.metric_ids])
+        errors.append(abs(float(np.mean((predicted - values)[known]))))
+    if level > len(errors) / (len(errors) + 1):
+        raise EeveeError(f"only {len(errors)} models of the table have any given metric: no interval of the mean")
+    half = sorted(errors)[math.ceil(level * (len(errors) + 1)) - 1]
+    mean = float(row.mean())
+    return Cell(mean, mean - half, mean + half, bool(measured.all()))
+
+
+def _without(table: ResultTable, held: int) -> ResultTable:
+    """The table without a model."""
+
+    def others(values: tuple[str, ...]) -> tuple[str, ...]:
+        return values[:held] + values[held + 1 :]
+
+    return replace(
+        table,
+        models=others(table.models),
+        groups=others(table.groups),
+        families=others(table.families),
+        dates=others(table.dates),
+        values=np.delete(table.values, held, axis=0),
     )
 
 

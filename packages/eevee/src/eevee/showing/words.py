@@ -164,6 +164,8 @@ def prediction_words(prediction: Prediction) -> str:
     lines = []
     for model, row in prediction.models.items():
         lines.append(f"{model}: rank {row.rank} of {len(prediction.ranking)}, overall {row.overall:+.2f} sd")
+        if row.mean is not None:
+            lines.append(f"  mean of all {row.mean.value:.4g}  {row.mean.low:.4g} to {row.mean.high:.4g}")
         for metric, cell in row.cells.items():
             span = "given" if cell.given else f"{cell.low:.4g} to {cell.high:.4g}"
             lines.append(f"  {metric:<32} {cell.value:>9.4g}  {span}")
