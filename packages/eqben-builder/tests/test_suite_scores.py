@@ -350,6 +350,17 @@ def test_bad_numbers_are_refused():
     rows = [question(0)]
     with pytest.raises(ValueError, match="level = 1"):
         suite_table(data_of("sugarcrepe", rows), Similarities([column(1, 0)], [None]), level=1)
+    places = {k: [k] for k in range(12)}
+    gallery = Gallery("pets", (None,) * 12, ("",) * 12, {"original": Positives(places, places)})
+    ones = np.ones((1, 1), bool)
+    for score in (
+        lambda **numbers: gallery_table(gallery, np.eye(12), np.eye(12), **numbers),
+        lambda **numbers: object_table(ObjectGallery("o", (None,), ("a",), ones, ones), ones, ones, **numbers),
+        lambda **numbers: paired_difference(np.ones(2), np.ones(2), ["a", "b"], **numbers),
+    ):
+        for numbers, message in (({"level": 1.0}, "level = 1.0"), ({"resamples": 0}, "resamples = 0")):
+            with pytest.raises(ValueError, match=message):
+                score(**numbers)
     with pytest.raises(ValueError, match="0 similarities for 1 questions"):
         outcomes_of(rows, Similarities([], []))
     with pytest.raises(KeyError, match="no line 'x'"):

@@ -33,15 +33,6 @@ def perceptual_hash(picture: UInt8[np.ndarray, "h w 3"]) -> int:
 
     The picture becomes grey, 32 x 32; of its cosine transform the 8 x 8 lowest frequencies are kept; each bit says
     whether one of them lies above their median.
-
-    Args:
-        picture: uint8 [height, width, 3].
-
-    Example:
-        >>> import numpy as np
-        >>> flat = np.full((40, 60, 3), 7, np.uint8)
-        >>> perceptual_hash(flat) == perceptual_hash(flat + np.uint8(50))
-        True
     """
     if picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[2] != 3:
         raise ValueError(f"expected a uint8 picture [height, width, 3], found {picture.dtype} {list(picture.shape)}")
@@ -58,18 +49,6 @@ class PairHashes:
 
     Two pairs are near-duplicates when each picture of one lies within `bits` of a different picture of the other, in
     either order. The two pictures of one pair are never compared: they are alike on purpose.
-
-    Args:
-        bits: Largest distance that counts as the same, 0 to 63. Unrelated rendered scenes lie 18 to 36 bits apart.
-
-    Raises:
-        ValueError: `bits` out of range.
-
-    Example:
-        >>> hashes = PairHashes(4)
-        >>> hashes.add(0b1111, 1 << 40)
-        >>> hashes.alike((1 << 40) + 1, 0b1101)
-        0
     """
 
     def __init__(self, bits: int) -> None:
@@ -98,12 +77,7 @@ class PairHashes:
 
 
 def bits_apart(first: NDArray[np.uint64], second: NDArray[np.uint64] | np.uint64) -> NDArray[np.uint8]:
-    """In how many bits hashes differ.
-
-    Example:
-        >>> bits_apart(np.array([0b1111, 0], np.uint64), np.uint64(0b0101)).tolist()
-        [2, 2]
-    """
+    """In how many bits hashes differ."""
     differing = first ^ second
     if hasattr(np, "bitwise_count"):  # since NumPy 2.0
         counts: NDArray[np.uint8] = np.bitwise_count(differing)
@@ -116,12 +90,7 @@ _BITS_OF_16: NDArray[np.uint8] = np.array([n.bit_count() for n in range(1 << 16)
 
 
 def near_duplicates(hashes: Sequence[tuple[int, int]], bits: int) -> list[tuple[int, int]]:
-    """Pairs that nearly repeat an earlier one, as (earlier, later) indices.
-
-    Example:
-        >>> near_duplicates([(0, 255), (1 << 63, 1 << 20), (254, 0)], 2)
-        [(0, 2)]
-    """
+    """Pairs that nearly repeat an earlier one, as (earlier, later) indices."""
     hashed, repeats = PairHashes(bits), []
     for index, (first, second) in enumerate(hashes):
         earlier = hashed.alike(first, second)

@@ -21,12 +21,7 @@ LIMITS: dict[str, int] = {
 
 
 def most(name: str) -> int:
-    """The limit in force.
-
-    Example:
-        >>> most("pixels")
-        89478485
-    """
+    """The limit in force."""
     variable = variable_of(name)
     value = os.environ.get(variable, "")
     if not value:

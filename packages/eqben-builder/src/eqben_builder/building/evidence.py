@@ -46,14 +46,6 @@ def colour_distance(
 ) -> Float64[np.ndarray, "h w"]:
     """How far apart two pictures look, pixel by pixel: the distance in CIE L*a*b* (1976), of which about 2 is seen.
 
-    Returns:
-        float64 [height, width], at least 0; black and white are 100 apart.
-
-    Example:
-        >>> black, white = (np.full((1, 1, 3), value, np.uint8) for value in (0, 255))
-        >>> round(float(colour_distance(black, white)[0, 0]), 3)
-        100.0
-
     Source:
         IEC 61966-2-1 (sRGB, D65) and CIE 15 (L*a*b*).
     """

@@ -46,11 +46,6 @@ def edited_map(
 
     Formula:
         P' = P_source A + P_target B
-
-    Example:
-        >>> keep = MapEdit(torch.eye(2), torch.zeros(2, 2))
-        >>> edited_map(keep, torch.ones(1, 3, 2), torch.zeros(1, 3, 2)).sum().item()
-        6.0
     """
     return source @ edit.source + target @ edit.target
 

@@ -109,17 +109,7 @@ def on_the_floor(mesh: Mesh) -> Mesh:
 
 
 def lathe(profile: Sequence[tuple[float, float]], *, segments: int = _SEGMENTS) -> Mesh:
-    """Turn a profile about the vertical.
-
-    Args:
-        profile: (radius, height) from the bottom of the outside to its end; a radius of 0 closes the surface. Where it
-            bends by more than 35 degrees, the surface has an edge.
-        segments: Around the axis, at least 3.
-
-    Example:
-        >>> lathe([(0, 0), (1, 0), (0, 1)], segments=4).faces.shape
-        (8, 3)
-    """
+    """Turn a profile of (radius, height), bottom first, about the vertical; bends of over 35 degrees are edges."""
     points = np.asarray(profile, dtype=np.float64)
     steps = np.diff(points, axis=0)
     heading = np.arctan2(steps[:, 1], steps[:, 0])
@@ -154,17 +144,7 @@ def lathe(profile: Sequence[tuple[float, float]], *, segments: int = _SEGMENTS) 
 
 
 def extrude(outline: Sequence[tuple[float, float]], depth: float, middle: tuple[float, float] = (0.0, 0.0)) -> Mesh:
-    """Stand a flat shape up and give it a depth.
-
-    Args:
-        outline: (across, up) corners, counter-clockwise, all of them seen from `middle`.
-        depth: From front to back.
-        middle: A point inside from which the whole outline can be seen.
-
-    Example:
-        >>> extrude([(0, 0), (1, 0), (0, 1)], 0.5, (0.2, 0.2)).faces.shape
-        (12, 3)
-    """
+    """Stand a flat shape up and give it a depth: (across, up) corners, counter-clockwise, all seen from `middle`."""
     n = len(outline)
     front = [(x, -depth / 2, z) for x, z in outline]
     back = [(x, depth / 2, z) for x, z in outline]

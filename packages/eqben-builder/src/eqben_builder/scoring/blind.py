@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
-from eqben_builder.scoring.intervals import Share, share_of
+from eqben_builder.scoring.intervals import Share, check_sampling, share_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -172,13 +172,12 @@ def blind_scores(
         SugarCrepe's question (do foils read unlike captions?), put to built pairs. Fitting on other folds is ours.
     """
     n = len(captions)
-    if not n or resamples < 1 or not 0.0 < level < 1.0:
-        raise ValueError(
-            f"{n} pairs, level = {level!r}, resamples = {resamples!r}: expected some, within (0, 1), at least 1"
-        )
+    if not n:
+        raise ValueError("0 pairs: expected some")
+    check_sampling(level, resamples)
     rng = np.random.default_rng(seed)
     if scorer is not None:
-        values = np.stack([_scored(scorer, [pair[side] for pair in captions]) for side in (0, 1)], axis=1)
+        values = np.stack([scored_by(scorer, [pair[side] for pair in captions]) for side in (0, 1)], axis=1)
         learnt = None
     else:
         if not 2 <= folds <= n:
@@ -202,10 +201,11 @@ def _cross_fitted(
     return total, first - second
 
 
-def _scored(scorer: TextScorer, captions: list[str]) -> NDArray[np.float64]:
+def scored_by(scorer: TextScorer, captions: list[str], name: str = "the scorer") -> NDArray[np.float64]:
+    """One finite score a caption, or an error with the scorer's name."""
     scores = np.asarray(scorer(captions), dtype=np.float64)
     if scores.shape != (len(captions),) or not np.isfinite(scores).all():
-        raise ValueError(f"the scorer gave {scores.shape} scores for {len(captions)} captions, or one is not finite")
+        raise ValueError(f"{name} gave {scores.shape} scores for {len(captions)} captions, or one is not finite")
     return scores
 
 

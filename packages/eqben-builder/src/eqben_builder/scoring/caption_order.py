@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
-from eqben_builder.scoring.intervals import Share, share_of
+from eqben_builder.scoring.intervals import Share, check_sampling, share_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -179,8 +179,7 @@ def caption_order_scores(
     """
     if any(field not in prompt for field in ("{caption1}", "{caption2}")):
         raise ValueError(f"the prompt lacks {{caption1}} or {{caption2}}: {prompt!r}")
-    if not 0.0 < level < 1.0 or resamples < 1:
-        raise ValueError(f"level = {level!r} and resamples = {resamples!r}: expected within (0, 1) and at least 1")
+    check_sampling(level, resamples)
     answers: list[tuple[str, str]] = []
     for k, (image0, image1, caption0, caption1) in enumerate(pairs):
         shown = [side_by_side(image0, image1)] if joined else [image0, image1]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
+from eqben_builder.scoring.intervals import check_sampling
 from eqben_builder.scoring.table import checked_scores
 
 if TYPE_CHECKING:
@@ -157,10 +158,7 @@ def equivariance_distribution(
         >>> curve.mean, curve.quantiles[2], curve.density.tolist()
         (0.0, 0.0, [2.0, 0.0])
     """
-    if bins < 1 or not 0.0 < level < 1.0 or resamples < 1:
-        raise ValueError(
-            f"bins = {bins!r}, level = {level!r}, resamples = {resamples!r}: expected at least 1, in (0, 1), at least 1"
-        )
+    check_sampling(level, resamples, bins=bins)
     errors = equivariance_scores(scores, scale=scale)
     top = float(np.quantile(errors, 0.99)) or 1.0
     edges = np.linspace(0.0, top, bins + 1)

@@ -30,23 +30,19 @@ class Share(NamedTuple):
     chance: float
 
 
+def check_sampling(level: float, resamples: int, **least_one: int) -> None:
+    """Refuse an interval's level outside (0, 1), and numbers below 1."""
+    numbers = {**least_one, "resamples": resamples}
+    if not 0.0 < level < 1.0 or min(numbers.values()) < 1:
+        given = ", ".join(f"{name} = {value!r}" for name, value in {"level": level, **numbers}.items())
+        raise ValueError(f"{given}: expected a level within (0, 1), and at least 1")
+
+
 def share_of(value: float, draws: Float64[np.ndarray, " r"], chance: float, trials: float, tail: float) -> Share:
     """A share with the quantiles of its resampled values, or with Wilson's interval where few were right, or wrong.
 
     (p + z^2/2n -+ z sqrt(p(1-p)/n + z^2/4n^2)) / (1 + z^2/n) where n p < 10 or n (1 - p) < 10. At p = 0 and 1, where
     resampling has nothing to vary, it is [0, w] and [1 - w, 1] with w = z^2/n / (1 + z^2/n).
-
-    Args:
-        value: The share itself.
-        draws: Resampled values.
-        chance: What chance gives.
-        trials: How many independent things were sampled, at least 1; need not be whole.
-        tail: Share of the draws beyond each end, in (0, 1/2).
-
-    Example:
-        >>> share = share_of(1.0, np.ones(10), 0.5, 6, 0.025)
-        >>> round(share.low, 2), share.high
-        (0.61, 1.0)
 
     Source:
         Wilson (1927); Brown, Cai and DasGupta (2001) on its coverage.
@@ -64,10 +60,5 @@ def share_of(value: float, draws: Float64[np.ndarray, " r"], chance: float, tria
 
 
 def effective(weights: Float64[np.ndarray, " c"], trials: list[float]) -> float:
-    """How many equal trials a weighted mean of cells varies as much as: 1 / sum of w^2 / n.
-
-    Example:
-        >>> effective(np.array([0.5, 0.5]), [10, 30])
-        30.0
-    """
+    """How many equal trials a weighted mean of cells varies as much as: 1 / sum of w^2 / n."""
     return float(1 / sum(w * w / n for w, n in zip(weights.tolist(), trials, strict=True)))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from eqben_builder.scoring.intervals import Share, effective, share_of
+from eqben_builder.scoring.intervals import Share, check_sampling, effective, share_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,8 +74,7 @@ def winoground_scores(
         EqBen section 4 (text, image and group scores as in Winoground); chance as derived from four independent scores.
     """
     s = checked_scores(scores)
-    if not 0.0 < level < 1.0 or resamples < 1:
-        raise ValueError(f"level = {level!r} and resamples = {resamples!r}: expected within (0, 1) and at least 1")
+    check_sampling(level, resamples)
     outcomes, tied = comparisons(s)
     ties = int(tied.any(axis=1).sum())
     rng = np.random.default_rng(seed)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from eqben_builder.scoring.intervals import Share, share_of
+from eqben_builder.scoring.intervals import Share, check_sampling, share_of
 
 if TYPE_CHECKING:
     from jaxtyping import Bool
@@ -119,8 +119,7 @@ def valse_scores(
         Cross-fitted thresholds are ours: a model that ranks every pair rightly by cosine would get acc 0.5 and min 0.
     """
     s = _checked(scores)
-    if not 0.0 < level < 1.0 or resamples < 1:
-        raise ValueError(f"level = {level!r} and resamples = {resamples!r}: expected within (0, 1) and at least 1")
+    check_sampling(level, resamples)
     thresholds, folds = _thresholds(s, scale, calibration, seed)
     cut = np.asarray(thresholds)[folds]
     accepted, rejected = s[:, 0] > cut, s[:, 1] <= cut

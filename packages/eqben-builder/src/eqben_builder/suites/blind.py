@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from eqben_builder.renamed import renamed_keywords
-from eqben_builder.scoring.blind import held_out_likelihoods
+from eqben_builder.scoring.blind import held_out_likelihoods, scored_by
+from eqben_builder.scoring.intervals import check_sampling
 from eqben_builder.suites.outcomes import Outcome, folds_of
 
 if TYPE_CHECKING:
@@ -80,10 +81,7 @@ def blind_outcomes(
         lines["shorter"] = np.array([-float(len(text)) for text in texts])
     lines["bigram"] = _bigram([rows[k] for k in chosen], texts, at, seed)
     for name, scorer in (scorers or {}).items():
-        scores = np.asarray(scorer(texts), dtype=np.float64)
-        if scores.shape != (len(texts),) or not np.isfinite(scores).all():
-            raise ValueError(f"{name} gave {scores.shape} scores for {len(texts)} captions, or one is not finite")
-        lines[name] = scores
+        lines[name] = scored_by(scorer, texts, name)
     outcomes = {}
     for name, scores in lines.items():
         entries = []
@@ -139,7 +137,7 @@ def paired_difference(
         seed: Of both.
 
     Raises:
-        ValueError: Lengths that differ, or no questions.
+        ValueError: Lengths that differ, or no questions; numbers out of range.
 
     Example:
         >>> difference = paired_difference(np.ones(8), np.zeros(8), list("abcdefgh"))
@@ -148,6 +146,7 @@ def paired_difference(
     """
     if not len(first) == len(second) == len(clusters) or not len(first):
         raise ValueError(f"{len(first)}, {len(second)} outcomes, {len(clusters)} clusters: expected as many, and some")
+    check_sampling(level, resamples)
     names, at = np.unique(np.asarray(clusters), return_inverse=True)
     sums = np.bincount(at, np.asarray(first) - np.asarray(second), minlength=len(names))
     sizes = np.bincount(at, minlength=len(names)).astype(np.float64)

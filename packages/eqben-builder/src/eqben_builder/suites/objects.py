@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from eqben_builder.scoring.intervals import share_of
+from eqben_builder.scoring.intervals import check_sampling, share_of
 from eqben_builder.scoring.similarity import unit_rows
 from eqben_builder.suites.files import Files, Pixels
 from eqben_builder.suites.retrieval import GalleryLine, GalleryTable
@@ -154,6 +154,7 @@ def object_table(
         >>> object_table(gallery, np.eye(2), np.eye(2)).lines[0].score.value
         1.0
     """
+    check_sampling(level, resamples)
     if (len(images), len(texts)) != gallery.fits.shape:
         raise ValueError(f"{len(images)} and {len(texts)} features for {gallery.fits.shape} pictures and classes")
     unit = [unit_rows(rows, len(rows), kind, None) for rows, kind in ((images, "pictures"), (texts, "classes"))]
@@ -173,12 +174,7 @@ def object_table(
 
 
 def average_precision(scores: Float[np.ndarray, " n"], right: Bool[np.ndarray, " n"]) -> float:
-    """Area under precision and recall as a sum of steps; equal scores are one step.
-
-    Example:
-        >>> average_precision(np.array([3.0, 2.0, 2.0]), np.array([False, True, False]))
-        0.3333333333333333
-    """
+    """Area under precision and recall as a sum of steps; equal scores are one step."""
     order = np.argsort(-scores, kind="stable")
     hits: Float64[NDArray[np.float64], " n"] = np.cumsum(right[order], dtype=np.float64)
     last = np.append(np.flatnonzero(np.diff(scores[order])), len(scores) - 1)

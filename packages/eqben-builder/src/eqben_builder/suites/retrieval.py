@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from eqben_builder.scoring.intervals import Share, share_of
+from eqben_builder.scoring.intervals import Share, check_sampling, share_of
 from eqben_builder.scoring.similarity import unit_rows
 from eqben_builder.suites.features import encoded
 from eqben_builder.suites.published import published_scores
@@ -176,6 +176,7 @@ def _values(
 def _resampled(
     values: NDArray[np.float64], chance: Sequence[float], ks: Sequence[int], level: float, resamples: int, seed: int
 ) -> RetrievalScores:
+    check_sampling(level, resamples)
     count = len(values)
     drawn = np.random.default_rng(seed).multinomial(count, np.full(count, 1 / count), resamples)
     draws = drawn @ values / count

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from eqben_builder.renamed import renamed_keywords
-from eqben_builder.scoring.intervals import Share, effective, share_of
+from eqben_builder.scoring.intervals import Share, check_sampling, effective, share_of
 from eqben_builder.suites.blind import Difference, blind_outcomes, paired_difference
 from eqben_builder.suites.outcomes import Outcome, main_outcome, outcomes_of
 from eqben_builder.suites.published import published_scores
@@ -141,8 +141,7 @@ def suite_table(
         >>> table.overall.questions, table.overall.score.value
         (20, 0.75)
     """
-    if not 0.0 < level < 1.0 or resamples < 1:
-        raise ValueError(f"level = {level!r} and resamples = {resamples!r}: expected within (0, 1) and at least 1")
+    check_sampling(level, resamples)
     rows, suite = data.rows, data.suite
     outcomes = outcomes_of(rows, similar, seed=seed)
     outcomes |= _sets(rows, outcomes.get("accuracy"))

@@ -137,11 +137,6 @@ def shorten(text: str, rules: TokenRules) -> str:
     """Drop words from the end until a text fits; punctuation that is left hanging goes too.
 
     A first word that is too long by itself stays, and is then cut between tokens.
-
-    Example:
-        >>> rules = token_rules(lambda texts: [[1, *map(len, text.split()), 2] for text in texts], context_length=6)
-        >>> shorten("a wren ; small, brown bird of Europe", rules)
-        'a wren ; small'
     """
     words = text.split()
     cuts: Sequence[int] = range(1, len(words) + 1)

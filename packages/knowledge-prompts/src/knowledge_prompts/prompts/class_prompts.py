@@ -77,11 +77,7 @@ def fill(template: str, class_name: str) -> str:
 
 
 def check_templates(templates: Sequence[str]) -> None:
-    """Refuse an empty list, and a template without exactly one ``{}``.
-
-    Raises:
-        ValueError: Names the first template that is wrong and what it should have.
-    """
+    """Refuse an empty list, and a template without exactly one ``{}``."""
     if isinstance(templates, str):
         raise ValueError(f"templates is one text, {templates!r}; expected a list of texts")
     if not templates:
@@ -93,11 +89,7 @@ def check_templates(templates: Sequence[str]) -> None:
 
 
 def check_class_names(classes: Sequence[str], *, repeated: Sequence[str] = ()) -> None:
-    """Refuse an empty list, a name that is empty, and a name that comes twice but is not in ``repeated``.
-
-    Raises:
-        ValueError: Shows the name and its positions, counted from 0.
-    """
+    """Refuse an empty list, a name that is empty, and a name that comes twice but is not in ``repeated``."""
     if isinstance(classes, str):
         raise ValueError(f"classes is one text, {classes!r}; expected a list of class names")
     if not classes:

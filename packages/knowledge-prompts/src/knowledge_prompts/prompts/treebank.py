@@ -30,10 +30,6 @@ _SENTENCE_END = _RULES[2][0]
 def treebank_words(text: str) -> list[str]:
     r"""Split a text into words and punctuation marks.
 
-    Example:
-        >>> treebank_words('A dog\'s "tail", 1,000 hairs (or so).')
-        ['A', 'dog', "'s", '``', 'tail', "''", ',', '1,000', 'hairs', '(', 'or', 'so', ')', '.']
-
     Source: the Penn Treebank's tokenisation; the toolkit calls NLTK for it. A full stop before a capital letter counts
         as the end of a sentence here, whereas NLTK uses a trained model: the two agree where no abbreviation is
         followed by a capital. CLIP's tokeniser ignores where the spaces are.

@@ -191,15 +191,7 @@ class GeneratedKnowledge:
 
 
 def check_answer(text: str, class_name: str) -> str:
-    r"""The first line of an answer, if it is an explanation at all.
-
-    Raises:
-        LanguageModelError: Empty, without a letter, the class name alone, or longer than 600 characters; shows it.
-
-    Example:
-        >>> check_answer(" A large mass of ice. \n===", "snowberg")
-        'A large mass of ice.'
-    """
+    r"""The first line of an answer, if it is an explanation at all."""
     lines = text.strip().splitlines()
     answer = " ".join(lines[0].split()) if lines else ""
     answer = answer.removeprefix("A:").strip()

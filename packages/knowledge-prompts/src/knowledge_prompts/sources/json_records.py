@@ -41,12 +41,7 @@ def complaint(path: str | Path, line: int, text: str) -> KnowledgeFileError:
 
 
 def read_text(path: str | Path) -> str:
-    """The file's text.
-
-    Raises:
-        KnowledgeFileError: It is not UTF-8; names the line.
-        FileNotFoundError: There is no such file.
-    """
+    """The file's text."""
     raw = Path(path).read_bytes()
     try:
         return raw.decode("utf-8-sig")
@@ -75,20 +70,12 @@ def write_text(path: str | Path, text: str) -> None:
 
 
 def list_records(path: str | Path) -> list[Record]:
-    """The elements of a file that holds one JSON list; every key is empty.
-
-    Raises:
-        KnowledgeFileError: The file is not one JSON list; names the line.
-    """
+    """The elements of a file that holds one JSON list; every key is empty."""
     return list(_Reader(path, "[", "]").records())
 
 
 def object_records(path: str | Path) -> list[Record]:
-    """The entries of a file that holds one JSON object.
-
-    Raises:
-        KnowledgeFileError: The file is not one JSON object, or has a key twice; names the line.
-    """
+    """The entries of a file that holds one JSON object."""
     records = list(_Reader(path, "{", "}").records())
     first: dict[str, int] = {}
     for record in records:

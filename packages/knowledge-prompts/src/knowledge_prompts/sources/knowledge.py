@@ -42,11 +42,7 @@ class KnowledgeSource(Protocol):
 
 
 def check_sources(sources: Sequence[KnowledgeSource]) -> None:
-    """Refuse two sources of one name, since tables and prompts tell sources apart by it.
-
-    Raises:
-        ValueError: Shows the name.
-    """
+    """Refuse two sources of one name, since tables and prompts tell sources apart by it."""
     names: set[str] = set()
     for source in sources:
         if source.name in names:

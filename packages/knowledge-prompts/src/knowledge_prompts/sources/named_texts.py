@@ -98,14 +98,7 @@ def visual_descriptors(
 
 
 def descriptor_sentence(class_name: str, descriptor: str) -> str:
-    """A class and one descriptor, joined by the words that its beginning asks for.
-
-    Example:
-        >>> descriptor_sentence("hen", "two legs"), descriptor_sentence("hen", "a small bird")
-        ('hen, which has two legs', 'hen, which is a small bird')
-        >>> descriptor_sentence("hen", "often seen on farms")
-        'hen, which often seen on farms'
-    """
+    """A class and one descriptor, joined by the words that its beginning asks for."""
     first = descriptor.split(maxsplit=1)[0].lower() if descriptor.split() else ""
     if first in ("a", "an", "used"):
         verb = "is "

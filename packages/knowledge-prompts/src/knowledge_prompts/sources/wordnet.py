@@ -198,11 +198,7 @@ class WordNetPath:
 
 
 def check_max_nodes(max_nodes: int | None) -> None:
-    """Refuse a path of no nodes.
-
-    Raises:
-        ValueError: Shows the number.
-    """
+    """Refuse a path of no nodes."""
     if max_nodes is not None and max_nodes < 1:
         raise ValueError(f"max_nodes is {max_nodes}; expected at least 1, or None for the whole path")
 
