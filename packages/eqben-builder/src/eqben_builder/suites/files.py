@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from eqben_builder.formats import Picture
-from eqben_builder.untrusted import load_json, opened_zip, parse_json, within
+from eqben_builder.untrusted import load_json, opened_zip, within
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -102,6 +102,14 @@ class Files:
     def has(self, *names: str) -> bool:
         """Whether one of these files is there."""
         return any((self.own / name).is_file() for name in names)
+
+    def refuse_missing(self, count: int, name: str) -> None:
+        """An error where pictures of a gallery are not there."""
+        if self.missing:
+            raise FileNotFoundError(
+                f"{len(self.missing)} of {count} pictures of {name} are missing, such as "
+                f"{next(iter(self.missing))}: a smaller gallery is an easier one"
+            )
 
     def json(self, *names: str, kind: type[list[Any]] | type[dict[str, Any]]) -> Iterator[tuple[str, Any, Any]]:
         """The entries of a JSON list or object, each with the place that errors name and its index or key."""
@@ -206,14 +214,6 @@ def whole_number(value: Any, where: object) -> int:
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 20:
         return int(value)
     raise ValueError(f"{where}: {str(value)[:60]!r} is no whole number")
-
-
-def lines_of(path: Path) -> Iterator[tuple[str, Any]]:
-    """JSON lines with their places."""
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            if line.strip():
-                yield f"{path}, line {number}", parse_json(line, f"{path}, line {number}")
 
 
 def _box(box: Sequence[float], where: str) -> tuple[int, int, int, int]:

@@ -108,11 +108,7 @@ def read_gallery(root: str | Path, name: str, *, pixels: Pixels = "official") ->
         images.append(picture)
         captions += texts
         owners += [len(images) - 1] * len(texts)
-    if files.missing:
-        raise FileNotFoundError(
-            f"{len(files.missing)} of {len(entries)} pictures of {name} are missing, such as "
-            f"{next(iter(files.missing))}: a smaller gallery is an easier one"
-        )
+    files.refuse_missing(len(entries), name)
     own: dict[int, list[int]] = {}
     for caption, image in enumerate(owners):
         own.setdefault(image, []).append(caption)

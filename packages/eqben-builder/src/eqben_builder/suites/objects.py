@@ -98,11 +98,7 @@ def read_objects(root: str | Path, name: str, *, pixels: Pixels = "official") ->
             continue
         images.append(picture)
         marks.append((fits, hard))
-    if files.missing:
-        raise FileNotFoundError(
-            f"{len(files.missing)} of {len(data)} pictures of Cola's single objects ({name}) are missing, such as "
-            f"{next(iter(files.missing))}: a smaller gallery is an easier one"
-        )
+    files.refuse_missing(len(data), f"Cola's single objects ({name})")
     if not images:
         raise ValueError(f"{path} holds no picture")
     fit, counted = (np.array([pair[k] for pair in marks], dtype=bool) for k in (0, 1))

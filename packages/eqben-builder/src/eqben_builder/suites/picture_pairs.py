@@ -7,7 +7,8 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from eqben_builder import formats
-from eqben_builder.suites.files import Files, column_picture, field_of, lines_of, tables_of, text_of
+from eqben_builder.suites.files import Files, column_picture, field_of, tables_of, text_of
+from eqben_builder.untrusted import json_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -187,7 +188,7 @@ def vsr(files: Files) -> Iterator[SuiteRow]:
     """VSR's `data/splits/SPLIT/test.jsonl`: a picture, a caption, and whether it is true; the folder is the link's."""
     for split in VSR:
         path = files.find(f"data/splits/{split}/test.jsonl", f"splits/{split}/test.jsonl", f"{split}/test.jsonl")
-        for number, (where, row) in enumerate(lines_of(path)):
+        for number, (where, row) in enumerate(json_lines(path)):
             name, caption = text_of(row, "image", where), text_of(row, "caption", where)
             label = field_of(row, "label", where)
             if label not in (0, 1):
