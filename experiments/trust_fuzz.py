@@ -206,14 +206,15 @@ def runner_parquet() -> tuple[list[bytes], Read]:
 
 
 def runner_boxes() -> tuple[list[bytes], Read]:
-    from gate_data.readers.boxes import coco
+    from gate_data.boxes.files import read_coco
 
+    (PLACE / "a.jpg").write_bytes(picture("JPEG", "RGB"))
     whole = {
         "images": [{"id": 1, "file_name": "a.jpg", "width": 9, "height": 7}],
         "categories": [{"id": 3, "name": "cat"}],
         "annotations": [{"id": 1, "image_id": 1, "category_id": 3, "bbox": [1, 2, 3, 4], "iscrowd": 0, "area": 12}],
     }
-    return [json.dumps(whole).encode()], in_file("a.json", coco)
+    return [json.dumps(whole).encode()], in_file("a.json", read_coco)
 
 
 def runner_voc() -> tuple[list[bytes], Read]:
@@ -497,14 +498,6 @@ def runner_nifti() -> tuple[list[bytes], Read]:
     return [whole, gzip.compress(whole)], parse
 
 
-def runner_odinw() -> tuple[list[bytes], Read]:
-    from gate_data.boxes.files import read_coco
-
-    (PLACE / "a.jpg").write_bytes(picture("JPEG", "RGB"))
-    whole, _ = runner_boxes()
-    return whole, in_file("a.json", read_coco)
-
-
 def runner_captions() -> tuple[list[bytes], Read]:
     from gate_data.readers.captions import coco_captions
 
@@ -627,7 +620,6 @@ def runner_submissions() -> tuple[list[bytes], Read]:
 READERS: dict[str, tuple[Made, float]] = {
     "gate-runner: HDF5": (runner_hdf5, 10),
     "gate-runner: NIfTI": (runner_nifti, 10),
-    "gate-runner: ODinW": (runner_odinw, 20),
     "gate-runner: COCO captions": (runner_captions, 20),
     "gate-runner: run folders": (runner_folders, 10),
     "gate-runner: heads' cards": (runner_heads, 15),
