@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -69,3 +70,8 @@ def test_what_was_changed_or_is_no_head_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="'weight' holds NaN or infinity"):
         load_head(tmp_path)
     assert json.loads(card.read_text())["schema"] == "vision-adapters/head/1"
+    for pipe in (tensors, card):
+        pipe.unlink()
+        os.mkfifo(pipe)
+        with pytest.raises(ValueError, match="is no file"):
+            load_head(tmp_path)

@@ -24,6 +24,8 @@ from gate_runner.encoders import load_encoder
 from gate_runner.errors import UsageError
 from gate_runner.finetuning import FinetuneRequest, finetune, read_captioned
 from gate_runner.finetuning import training as module
+from gate_runner.tasks.augmentation import change_of, varied
+from vision_adapters.rows import Draw
 
 WORDS = (
     "red circle",
@@ -144,7 +146,7 @@ def test_the_loss_is_the_sum_of_its_terms_in_float64(pairs: Path, tmp_path: Path
 
 def test_an_interrupted_training_goes_on_to_the_same_bits(tmp_path: Path) -> None:
     data = made(tmp_path / "mine", negative=lambda number: f"no {WORDS[number % 8]}|an empty frame")
-    how = {"add": ("keep=1", "hard=0.5", "eqsim:hybrid=1"), "steps": 6, "tune": "lora"}
+    how = {"add": ("keep=1", "hard=0.5", "eqsim:hybrid=1"), "steps": 6, "tune": "lora", "augment": "crop"}
     whole = finetune(asked(data, tmp_path / "whole", **how))
 
     def stop(line: str) -> None:
@@ -166,7 +168,7 @@ def test_an_interrupted_training_goes_on_to_the_same_bits(tmp_path: Path) -> Non
 @pytest.mark.parametrize("loss", ["clip", "siglip"])
 def test_two_processes_are_one_with_uneven_shares(loss: str, tmp_path: Path) -> None:
     data = made(tmp_path / "mine", 12, negative=lambda number: "" if number % 3 else f"no {WORDS[number % 8]}")
-    how = {"add": ("keep=1", "eqsim:v1=1"), "batch_size": 5, "steps": 2, "loss": loss, "lr": 1e-5}
+    how = {"add": ("keep=1", "eqsim:v1=1"), "batch_size": 5, "steps": 2, "loss": loss, "lr": 1e-5, "augment": "flip"}
     alone = finetune(asked(data, tmp_path / "one", **how))
     both = finetune(asked(data, tmp_path / "two", num_processes=2, **how))
     for left, right in zip(history(alone)[1:], history(both)[1:], strict=True):
@@ -264,6 +266,13 @@ BAD: dict[str, tuple[Any, dict[str, Any], str]] = {
     "teacher of nothing": (made, {"teacher": "micro-clip"}, "--teacher goes with --add keep"),
     "classes": (lambda folder: "digits", {}, "there are no captions"),
     "processes": (made, {"num_processes": 9}, "a batch of 8 cannot be shared by 9"),
+    "endless": (made, {"epochs": float("inf")}, "--epochs above 0: 0.05, inf"),
+    "epochs that are none": (made, {"epochs": float("nan")}, "--epochs above 0: 0.05, nan"),
+    "seed": (made, {"seed": 2**63}, "expected 0 to 2"),
+    "a share in words": (made, {"wise_ft": "half"}, "--wise-ft half: expected 'best', or a share"),
+    "augmentation": (made, {"augment": "crops"}, "augmentation 'crops'"),
+    "a policy that is none": (made, {"augment": "rand-os"}, "augmentation 'rand-os'"),
+    "a root of own data": (made, {"data_root": Path("nowhere")}, "--data-root goes with a benchmark's name"),
 }
 
 
@@ -275,6 +284,39 @@ def test_bad_input_is_one_line_before_the_encoder(case: str, tmp_path: Path, mon
     with pytest.raises((UsageError, ValueError), match=message) as caught:
         finetune(asked(data, tmp_path / "out", **fields))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"lr": 0.0}, "lr must be positive"),
+        ({"validate_every": 0}, "validate_every must be at least 1"),
+        ({"weight_decay": float("nan")}, "weight_decay must be at least 0 and finite, got nan"),
+        ({"lr": 1e30}, "step 1: the validation score is nan"),
+    ],
+)
+def test_numbers_that_no_training_can_have_are_one_line(fields: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=message):
+        finetune(asked(made(tmp_path / "mine"), tmp_path / "out", **fields))
+
+
+@pytest.mark.parametrize("augment", ["crop-flip", "randaugment", "rand-m9-n4"])
+def test_pictures_vary_with_step_and_sample_and_with_nothing_else(augment: str, pairs: Path) -> None:
+    encoder, split = load_encoder("micro-clip/random"), read_captioned(str(pairs)).train.at_size(64)
+    plain, rows = module.PictureRows(split, encoder), module.PictureRows(split, encoder, augment)
+    draws = [Draw(0, step, torch.tensor(chosen)) for step, chosen in ((1, [3, 5]), (1, [5]), (2, [5]))]
+    first, alone, later = rows.stream(draws)
+    assert torch.equal(first[1], alone[0])
+    assert not torch.equal(alone, later)
+    assert not torch.equal(alone, plain[[5]])
+    assert torch.equal(rows[[5]], plain[[5]])
+
+
+def test_known_pairs_are_changed_alike() -> None:
+    image = torch.randint(0, 256, (1, 3, 16, 16), dtype=torch.uint8).expand(2, -1, -1, -1)
+    first, second = varied(image, change_of("crop", 16), torch.Generator().manual_seed(0))
+    assert torch.equal(first, second)
+    assert not torch.equal(first, image[0])
 
 
 def test_a_teacher_of_another_width_is_kept_by_its_scores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

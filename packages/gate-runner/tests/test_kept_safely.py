@@ -26,7 +26,7 @@ from gate_runner.heads.predicting import Prediction, write_csv
 from gate_runner.runs.request import make_request, parts_of
 from gate_runner.runs.stored import read_run
 from gate_runner.settings import Settings
-from gate_runner.tasks.recipes import augments, checked
+from gate_runner.tasks.recipes import augmentation_of, checked
 from vision_adapters.saved import card_digest
 
 from ._folders import write_run
@@ -178,7 +178,7 @@ def test_a_recipe_is_known_by_what_it_says(tmp_path: Path) -> None:
     path.write_text('base = "gate"\nsteps = 2\nlr = 1e-4\nhead_start = "probe"\naugment = false\n')
     first = Settings(tune="bias", recipe=str(path), recipe_fields={"steps": "3"})
     assert first.recipe == "gate"
-    assert not augments(first)
+    assert augmentation_of(first) == "none"
     path.write_text('base = "gate"\nsteps = 2\nlr = 0.3\n')
     second = Settings(tune="bias", recipe=str(path))
     assert first.identity() != second.identity()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -105,6 +106,39 @@ def test_a_trained_encoders_card(spec: str, place: Path) -> None:
     said = call("run", "digits", "--limit", 20, "--encoder", "tuned:tuned", "--output", "run")
     assert "card.json" in said
     assert not (place / "PWNED").exists()
+
+
+def test_a_training_that_began_at_a_share_is_an_encoder_by_its_folder(place: Path) -> None:
+    trained(place / "first", "micro-clip")
+    trained(place / "second", "tuned:first@0.5")
+    assert load_encoder("tuned:second").spec == "tuned:second"
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("".join(f"tuned:a{number}=" for number in range(3000)) + "micro-clip", "over 20 deep"),
+        ("tuned:odd@0.5", "was trained from itself"),
+        ("micro-clip/random:" + "9" * 25, "must be a whole number below"),
+        ("micro-clip/random:\u0663", "must be a whole number below"),
+    ],
+)
+def test_specs_of_cards_that_cannot_be(spec: str, message: str, place: Path) -> None:
+    trained(place / "odd", spec)
+    with pytest.raises(EncoderError, match=message):
+        load_encoder("tuned:odd")
+
+
+def test_cards_and_weights_of_other_kinds_are_one_line(place: Path) -> None:
+    trained(place / "odd", "micro-clip")
+    edited(place / "odd/card.json", lambda card: card["encoder"].update(start=1))
+    with pytest.raises(EncoderError, match="start and fingerprint are no texts"):
+        load_encoder("tuned:odd")
+    trained(place / "piped", "micro-clip")
+    (place / "piped/encoder.safetensors").unlink()
+    os.mkfifo(place / "piped/encoder.safetensors")
+    with pytest.raises(ValueError, match="no file that holds data, but a pipe"):
+        load_encoder("tuned:piped")
 
 
 def test_a_model_of_entities(spec: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

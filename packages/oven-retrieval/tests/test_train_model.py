@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from dataclasses import replace
 
@@ -108,6 +109,25 @@ def run(world, output, *, say=None, towers=make_towers, **changes):
     )  # fmt: skip
 
 
+def refuse_weights_of_strangers(folder, kb):
+    from safetensors.torch import load_file, save_file
+
+    weights = folder / "model.safetensors"
+    sound = load_file(weights)
+    name = min(sound)
+    for stored in ({**sound, name: sound[name] * float("nan")}, {**sound, name: sound[name][None]}, {}):
+        save_file(stored, weights)
+        with pytest.raises(FolderError, match="does not fit the model; they differ in"):
+            open_model(folder, kb, make_towers, encoder_name="toy@1")
+    weights.write_bytes(b"x" * 20)
+    with pytest.raises(FolderError, match=r"model\.safetensors cannot be read: .*; train again"):
+        open_model(folder, kb, make_towers, encoder_name="toy@1")
+    weights.unlink()
+    os.mkfifo(weights)
+    with pytest.raises(FolderError, match="is no file"):
+        open_model(folder, kb, make_towers, encoder_name="toy@1")
+
+
 @pytest.mark.parametrize(
     ("kind", "fine_tune"), [("clip2clip", None), ("clip2clip", "weight"), ("fusion", None), ("adaptor", None)]
 )
@@ -144,6 +164,7 @@ def test_a_trained_folder_answers(world, tmp_path, kind, fine_tune):
         open_model(tmp_path / "model", kb, make_towers, encoder_name="other")
     with pytest.raises(ValueError, match="expected one of each per question, got 96, 1"):
         model.search(pictures, ["what?"])
+    refuse_weights_of_strangers(tmp_path / "model", kb)
     with pytest.raises(FileExistsError, match="model exists; expected a new folder"):
         run(world, tmp_path / "model")
 

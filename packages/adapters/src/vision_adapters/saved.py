@@ -100,6 +100,8 @@ def load_head(folder: str | Path) -> SavedHead:
         ValueError: nowhere... cannot be read: ...
     """
     path = Path(folder) / CARD
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path} is no file")  # a pipe is waited for without end
     try:
         card: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         schema, digest = card["schema"], card["digest"]
@@ -171,6 +173,8 @@ def read_tensors(path: Path, sha256: str) -> dict[str, Tensor]:
     from safetensors import SafetensorError
     from safetensors.torch import load
 
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path} is no file")
     try:
         content = path.read_bytes()
         tensors: dict[str, Tensor] = load(content)

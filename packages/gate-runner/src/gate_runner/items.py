@@ -102,4 +102,4 @@ def place_of(key: str) -> int | None:
         (12, None)
     """
     split, slash, number = key.partition("/")
-    return int(number) if split == "test" and slash and number.isdecimal() else None
+    return int(number) if split == "test" and slash and number.isascii() and number.isdecimal() else None

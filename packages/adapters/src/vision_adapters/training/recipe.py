@@ -74,10 +74,9 @@ class Recipe:
                 raise ValueError(f"{name} must be positive and finite, got {getattr(self, name)}")
         if not 0 < self.factor < 1:
             raise ValueError(f"factor must lie between 0 and 1, got {self.factor}")
-        if self.weight_decay < 0 or self.threshold < 0:
-            raise ValueError(
-                f"weight_decay and threshold must be at least 0, got {self.weight_decay}, {self.threshold}"
-            )
+        for name in ("weight_decay", "threshold"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ValueError(f"{name} must be at least 0 and finite, got {getattr(self, name)}")
         if self.schedule not in get_args(Schedule):
             raise ValueError(f"schedule must be one of {get_args(Schedule)}, got {self.schedule!r}")
         if self.precision not in get_args(Precision):

@@ -44,6 +44,9 @@ def finetune(
     ] = None,
     warmup: Annotated[float, typer.Option(help="Share of the steps in which the rate rises.")] = 0.05,
     weight_decay: Annotated[float, typer.Option(min=0, help="Of matrices.")] = 0.1,
+    augment: Annotated[
+        str, typer.Option(help="How pictures vary: none, crop, flip, crop-flip, randaugment, or timm's rand-m9-n2.")
+    ] = "none",
     precision: Annotated[str, typer.Option(help="Of forward passes: auto, float32 or bfloat16.")] = "auto",
     checkpoint_blocks: Annotated[
         bool, typer.Option("--checkpoint-blocks", help="Less memory: compute blocks again in the backward pass.")
@@ -72,7 +75,7 @@ def finetune(
     request = FinetuneRequest(
         pairs=pairs, encoder=encoder, output=folder, loss=loss, add=tuple(add or ()), teacher=teacher, tune=tune,
         wise_ft=_share(wise_ft), epochs=epochs, steps=steps, lr=lr, batch_size=batch_size,
-        validate_every=validate_every, warmup=warmup, weight_decay=weight_decay, precision=precision,
+        validate_every=validate_every, warmup=warmup, weight_decay=weight_decay, augment=augment, precision=precision,
         checkpoint_blocks=checkpoint_blocks, num_processes=num_processes, seed=seed, device=device, table=table,
         data_root=data_root, limit=limit, skip_unreadable=skip_unreadable,
     )  # fmt: skip

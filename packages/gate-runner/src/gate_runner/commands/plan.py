@@ -58,7 +58,7 @@ def plan(
 def show(total: Plan, request: RunRequest) -> None:
     """Print a plan as lines."""
     from gate_runner.runs.display import clock
-    from gate_runner.tasks.recipes import augments, in_words, start_in_words
+    from gate_runner.tasks.recipes import augmentation_of, in_words, start_in_words
 
     width = max(len(part.name) for part in total.parts)
     typer.echo(f"{'benchmark':<{width}}  seed       time  memory  longest phase")
@@ -81,7 +81,7 @@ def show(total: Plan, request: RunRequest) -> None:
     for part in total.parts:
         if part.recipe:
             words = in_words(
-                part.recipe, augmented=augments(settings), start=start_in_words(settings, tasks[part.benchmark])
+                part.recipe, augment=augmentation_of(settings), start=start_in_words(settings, tasks[part.benchmark])
             )
             recipes.setdefault(words, []).append(part.name)
     for recipe, names in recipes.items():

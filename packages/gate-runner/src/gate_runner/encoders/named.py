@@ -13,6 +13,7 @@ from gate_runner.errors import DataError, EncoderError, UsageError
 CARD_SCHEMA = "gate-runner/encoder/1"
 """Of a trained encoder's card; changes whenever one of its fields does."""
 _BUILT_IN = ("micro-clip", "lite")
+_DEEPEST = 20
 _FOLDERS = ("hf", "hf-detector", "hf-text", "hf-audio")
 
 
@@ -52,9 +53,12 @@ def spec_of_file(named: object, file: Path, *, say: str = "--encoder {}") -> str
             )
         if spec.source != "tuned":
             break
-        folder, _, start = spec.name.partition("=")
+        named_folder, _, start = spec.name.partition("=")
+        folder, _ = share_of(named_folder)
         if folder in folders:
             raise EncoderError(f"{file}: tuned:{folder} was trained from itself, says its card")
+        if len(folders) == _DEEPEST:
+            raise EncoderError(f"{file}: trained encoders from trained encoders, over {_DEEPEST} deep")
         folders.add(folder)
         if not start:
             start = str(read_card(Path(folder).expanduser())["encoder"]["spec"])
@@ -67,6 +71,25 @@ def spec_of_file(named: object, file: Path, *, say: str = "--encoder {}") -> str
     return str(named)
 
 
+def share_of(folder: str) -> tuple[str, float]:
+    """Split ``FOLDER@SHARE``; a folder without a share has all of the trained weights.
+
+    Example:
+        >>> share_of("runs/tuned/encoders/digits.seed0@0.5")
+        ('runs/tuned/encoders/digits.seed0', 0.5)
+    """
+    path, at, number = folder.rpartition("@")
+    try:
+        share = float(number)
+    except ValueError:
+        return folder, 1.0
+    if not at:
+        return folder, 1.0
+    if not 0 <= share <= 1:
+        raise EncoderError(f"tuned:{folder}: a share of the trained weights lies between 0 and 1, not at {number}")
+    return path, share
+
+
 def read_card(folder: Path) -> dict[str, Any]:
     """What is known of a trained encoder."""
     path = folder / "card.json"
@@ -76,7 +99,9 @@ def read_card(folder: Path) -> dict[str, Any]:
         about = card["encoder"]
         if card["schema"] != CARD_SCHEMA:
             raise DataError(f"{path}: schema is {card['schema']!r}, expected {CARD_SCHEMA!r}")
-        _ = [str(about[name]) for name in ("spec", "start", "fingerprint")]
+        if not all(isinstance(about[name], str) for name in ("start", "fingerprint")):
+            raise DataError(f"{path}: start and fingerprint are no texts")
+        _ = about["spec"]
     except OSError as error:
         raise EncoderError(f"{folder} holds no trained encoder: {path}: {error.strerror or error}") from error
     except DataError as error:

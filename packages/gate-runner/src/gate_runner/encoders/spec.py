@@ -75,8 +75,11 @@ class EncoderSpec:
         if self.weights is None or not (self.weights == "random" or self.weights.startswith("random:")):
             return None
         seed = self.weights.removeprefix("random").removeprefix(":") or "0"
-        if not seed.isdecimal():
-            raise EncoderError(f"encoder {self.text!r}: the seed after 'random:' must be a whole number, not {seed!r}")
+        if not (seed.isascii() and seed.isdecimal() and int(seed[:20]) < 2**63):
+            raise EncoderError(
+                f"encoder {self.text!r:.80}: the seed after 'random:' must be a whole number below 2**63, "
+                f"not {seed!r:.30}"
+            )
         return int(seed)
 
 

@@ -10,9 +10,10 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
+from gate_data.readers.limits import refuse_special
 from gate_runner.__about__ import __version__
 from gate_runner.encoders.encoder import Encoder, fingerprint_of
-from gate_runner.encoders.named import CARD_SCHEMA, read_card, spec_of_file
+from gate_runner.encoders.named import CARD_SCHEMA, read_card, share_of, spec_of_file
 from gate_runner.encoders.own import adopt
 from gate_runner.encoders.spec import EncoderSpec, parse_spec
 from gate_runner.errors import EncoderError, UsageError
@@ -127,6 +128,7 @@ def load_tuned(folder: Path | str, base: Any, *, spec: str | None = None, share:
             )
     path = trained / (_WHOLE if (trained / _WHOLE).is_file() else _CHANGED)
     start = {name: value.clone() for name, value in encoder.module.state_dict().items()} if share != 1 else {}
+    refuse_special(path)
     try:
         encoder.module.load_state_dict({**encoder.module.state_dict(), **load_file(path)}, strict=True)
     except (OSError, SafetensorError, ValueError, RuntimeError) as error:
@@ -167,22 +169,3 @@ def load(spec: EncoderSpec, make: Callable[[str], Encoder]) -> Encoder:
         card = Path(folder) / "card.json"
         start = spec_of_file(named, card, say=f"tuned:{folder}={{}}")
     return load_tuned(Path(folder).expanduser(), make(start), spec=spec.text, share=share)
-
-
-def share_of(folder: str) -> tuple[str, float]:
-    """Split ``FOLDER@SHARE``; a folder without a share has all of the trained weights.
-
-    Example:
-        >>> share_of("runs/tuned/encoders/digits.seed0@0.5")
-        ('runs/tuned/encoders/digits.seed0', 0.5)
-    """
-    path, at, number = folder.rpartition("@")
-    try:
-        share = float(number)
-    except ValueError:
-        return folder, 1.0
-    if not at:
-        return folder, 1.0
-    if not 0 <= share <= 1:
-        raise EncoderError(f"tuned:{folder}: a share of the trained weights lies between 0 and 1, not at {number}")
-    return path, share

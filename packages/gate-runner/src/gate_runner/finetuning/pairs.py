@@ -97,6 +97,7 @@ def read_captioned(
         seed: of what is drawn for validation, where no split is given.
 
     Raises:
+        UsageError: a place of original files beside one's own.
         DataError: no captions, one caption for all pictures, an empty one, too few samples.
 
     Example:
@@ -106,6 +107,8 @@ def read_captioned(
     """
     path = Path(name)
     shards = _shards(path)
+    if data_root is not None and path.exists():
+        raise UsageError(f"--data-root goes with a benchmark's name; the pictures of {name} lie where it says")
     if shards and not _holds_pairs(shards[0]):
         captioned = _drawn(*_of_shards(shards), seed)
     elif (pairs := _pairs(path)) is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from eqsim import ClipEqSimLoss, build_loss
 from gate_runner.errors import UsageError
 from gate_runner.finetuning.pairs import Captioned, read_captioned
+from gate_runner.tasks.recipes import checked_augmentation
 
 RATES = {"full": 1e-5, "last-block": 1e-5, "lora": 1e-4, "bias": 1e-4, "norm": 1e-4}
 """Learning rates of what `--tune` trains."""
@@ -35,6 +37,8 @@ class FinetuneRequest:
         validate_every: steps between validations, which are also checkpoints; a tenth of the steps by default.
         warmup: share of the steps in which the rate rises.
         weight_decay: of matrices.
+        augment: how pictures are varied whenever they are seen, see `gate_runner.tasks.recipes.AUGMENTATIONS`; the two
+            of a known pair alike. A flip exchanges left and right, and a caption that says either is then false.
         precision: of the forward passes, see `vision_adapters.training.Recipe`.
         checkpoint_blocks: compute blocks again in the backward pass.
         num_processes: that share every batch.
@@ -69,6 +73,7 @@ class FinetuneRequest:
     validate_every: int | None = None
     warmup: float = 0.05
     weight_decay: float = 0.1
+    augment: str = "none"
     precision: str = "auto"
     checkpoint_blocks: bool = False
     num_processes: int = 1
@@ -81,12 +86,15 @@ class FinetuneRequest:
 
     def __post_init__(self) -> None:
         """Refuse what no training can have."""
+        checked_augmentation(self.augment)
         if self.tune not in TUNES:
             raise UsageError(f"--tune {self.tune}: expected one of {', '.join(TUNES)}")
-        if self.wise_ft is not None and self.wise_ft != "best" and not 0 <= float(self.wise_ft) <= 1:
+        if self.wise_ft not in (None, "best") and (isinstance(self.wise_ft, str) or not 0 <= self.wise_ft <= 1):
             raise UsageError(f"--wise-ft {self.wise_ft}: expected 'best', or a share from 0 to 1")
-        if not 0 <= self.warmup < 1 or self.epochs <= 0:
+        if not 0 <= self.warmup < 1 or not 0 < self.epochs < math.inf:
             raise UsageError(f"expected --warmup from 0 to below 1 and --epochs above 0: {self.warmup}, {self.epochs}")
+        if not 0 <= self.seed < 2**63:
+            raise UsageError(f"--seed {self.seed}: expected 0 to 2**63 - 1")
         if self.num_processes < 1 or self.batch_size < max(2, self.num_processes):
             raise UsageError(f"a batch of {self.batch_size} cannot be shared by {self.num_processes} processes")
         if self.teacher is not None and not self.terms.settings.keep_weight:

@@ -22,8 +22,10 @@ from gate_runner.errors import EncoderError, UsageError
 from gate_runner.finetuning.pairs import Captioned, CaptionedSplit
 from gate_runner.finetuning.request import RATES, FinetuneRequest
 from gate_runner.runs.ranks import training_processes
+from gate_runner.tasks.augmentation import Change, change_of, varied
+from gate_runner.tasks.recipes import checked_augmentation
 from vision_adapters.finetune import choose_weights, recompute_blocks
-from vision_adapters.rows.source import Draw
+from vision_adapters.rows import Draw, sample_generator
 from vision_adapters.training import (
     ChosenRows,
     DualEncoder,
@@ -53,10 +55,12 @@ class PictureRows:
     Args:
         split: whose pictures.
         encoder: whose own transform is taken for pictures in files.
+        augment: see `change_of`; of batches that are drawn, not of rows that are asked for.
     """
 
-    def __init__(self, split: CaptionedSplit, encoder: Encoder) -> None:
+    def __init__(self, split: CaptionedSplit, encoder: Encoder, augment: str = "none") -> None:
         self.split, self.transform = split, encoder.transform
+        self.change = None if augment == "none" else change_of(augment, encoder.image_size)
 
     def __len__(self) -> int:
         return len(self.split)
@@ -80,9 +84,15 @@ class PictureRows:
             ahead = next(order, None)
             reading = None if ahead is None else thread.submit(self.__getitem__, ahead.rows)
             while reading is not None:
-                batch, ahead = reading.result(), next(order, None)
+                batch, draw, ahead = reading.result(), ahead, next(order, None)
                 reading = None if ahead is None else thread.submit(self.__getitem__, ahead.rows)
-                yield batch
+                yield batch if draw is None or self.change is None else self._varied(batch, draw, self.change)
+
+    def _varied(self, batch: Tensor, draw: Draw, change: Change) -> Tensor:
+        """Not in the thread: changes draw from the global generators, which the training does, too."""
+        rows = draw.rows.tolist()
+        generators = (sample_generator(draw.seed, draw.step, row) for row in rows)
+        return torch.stack([varied(image, change, made) for image, made in zip(batch, generators, strict=True)])
 
 
 def finetune(request: FinetuneRequest, say: Say = lambda line: None) -> Path:
@@ -222,10 +232,15 @@ class _Training:
         steps = request.steps if request.steps is not None else max(1, round(request.epochs * (count // batch)))
         try:
             return Recipe(
-                lr=request.lr or RATES[request.tune], steps=steps, batch_size=batch, schedule="cosine",
-                validate_every=request.validate_every or max(1, steps // 10), warmup=round(request.warmup * steps),
-                weight_decay=request.weight_decay, precision=request.precision,  # type: ignore[arg-type]  # it checks
-            )  # fmt: skip
+                lr=RATES[request.tune] if request.lr is None else request.lr,
+                steps=steps,
+                batch_size=batch,
+                schedule="cosine",
+                validate_every=max(1, steps // 10) if request.validate_every is None else request.validate_every,
+                warmup=round(request.warmup * steps),
+                weight_decay=request.weight_decay,
+                precision=request.precision,  # type: ignore[arg-type]  # it checks
+            )
         except ValueError as error:
             raise UsageError(str(error)) from error
 
@@ -313,7 +328,10 @@ class _Training:
     def run(self, group: ProcessGroup | None, say: Say) -> Fit:
         """Train, or go on with a training."""
         train, request = self.train, self.request
-        inputs: list[Any] = [PictureRows(train, self.encoder), ChosenRows(train.captions)]
+        inputs: list[Any] = [
+            PictureRows(train, self.encoder, checked_augmentation(request.augment)),
+            ChosenRows(train.captions),
+        ]
         if self.most or self.teacher:
             inputs.append(ChosenRows([[texts] for texts in train.negatives] or [[()]] * len(train)))
         request.output.parent.mkdir(parents=True, exist_ok=True)
@@ -339,7 +357,7 @@ class _Training:
                 whole=True,
                 watch=watch,
             )
-        except ValueError as error:
+        except (ValueError, FloatingPointError) as error:
             raise UsageError(str(error)) from error
 
     def _loss(self, outputs: dict[str, Tensor], targets: Tensor) -> dict[str, Tensor]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 GATE = "rand-m9-n3-mstd0.5-inc1"
 """GATE's RandAugment in timm's words."""
+Change = Callable[[Any], Any]
 
 
 @contextmanager
@@ -44,35 +45,58 @@ def _posterized(image: Any, bits: int, **_: Any) -> Any:
     return image if bits >= 8 else ImageOps.posterize(image, max(1, bits))
 
 
+def change_of(name: str, side: int) -> Change:
+    """What changes a picture of Pillow's, by draws from the global generators.
+
+    Args:
+        name: of `recipes.AUGMENTATIONS`, but "none"; or a policy of RandAugment in timm's words, as "rand-m9-n2".
+        side: of the pictures, in pixels.
+
+    Source: Cubuk et al. (2020), through timm, with GATE's policy; open_clip's crops, of .9 to 1 of the area.
+    """
+    if name in ("crop", "flip", "crop-flip"):
+        from torchvision.transforms import v2
+
+        crop = [v2.RandomResizedCrop(side, scale=(0.9, 1.0), interpolation=v2.InterpolationMode.BICUBIC)]
+        steps: Change = v2.Compose(
+            (crop if "crop" in name else []) + ([v2.RandomHorizontalFlip()] if "flip" in name else [])
+        )
+        return steps
+    from timm.data.auto_augment import rand_augment_transform
+
+    change = rand_augment_transform(GATE if name == "randaugment" else name, {"translate_const": int(0.45 * side)})
+    for operation in change.ops:
+        if operation.name.startswith("Posterize"):
+            operation.aug_fn = _posterized
+    return change  # type: ignore[no-any-return]
+
+
+def varied(
+    image: UInt8[Tensor, "*frames 3 s s"], change: Change, generator: torch.Generator
+) -> UInt8[Tensor, "*frames 3 s s"]:
+    """An image, or frames that are all changed alike."""
+    from PIL import Image
+
+    seed, changed = int(torch.randint(2**31, (1,), generator=generator)), []
+    for frame in image.reshape(-1, *image.shape[-3:]):
+        with globals_from(torch.Generator().manual_seed(seed)):
+            shown = change(Image.fromarray(frame.permute(1, 2, 0).numpy()))
+        changed.append(torch.from_numpy(np.asarray(shown).copy()).permute(2, 0, 1))
+    return torch.stack(changed).reshape(image.shape)
+
+
 class Augmented:
     """Makes one sample: its image, or frames, augmented where a generator is given.
 
     Args:
         images: in memory or in files.
-        policy: of timm's RandAugment.
-
-    Source: Cubuk et al. (2020), through timm; GATE's code for the policy. All frames of a clip are changed alike.
+        name: see `change_of`.
     """
 
-    def __init__(self, images: Tensor | Pictures, policy: str = GATE) -> None:
-        from timm.data.auto_augment import rand_augment_transform
-
-        self.images = images
-        self.change: Any = rand_augment_transform(policy, {"translate_const": int(0.45 * images.shape[-1])})
-        for operation in self.change.ops:
-            if operation.name.startswith("Posterize"):
-                operation.aug_fn = _posterized
+    def __init__(self, images: Tensor | Pictures, name: str = "randaugment") -> None:
+        self.images, self.change = images, change_of(name, images.shape[-1])
 
     def __call__(self, index: int, generator: torch.Generator | None) -> UInt8[Tensor, "*frames 3 s s"]:
         """The sample of a number."""
         image = images_at(self.images, torch.tensor([index]))[0]
-        if generator is None:
-            return image
-        from PIL import Image
-
-        seed, changed = int(torch.randint(2**31, (1,), generator=generator)), []
-        for frame in image.reshape(-1, *image.shape[-3:]):
-            with globals_from(torch.Generator().manual_seed(seed)):
-                shown = self.change(Image.fromarray(frame.permute(1, 2, 0).numpy()))
-            changed.append(torch.from_numpy(np.asarray(shown).copy()).permute(2, 0, 1))
-        return torch.stack(changed).reshape(image.shape)
+        return image if generator is None else varied(image, self.change, generator)

@@ -15,7 +15,7 @@ from gate_runner.features import EncodedRows, Kind, images_at
 from gate_runner.tasks import places
 from gate_runner.tasks.augmentation import Augmented
 from gate_runner.tasks.features import rows_of
-from gate_runner.tasks.recipes import augments
+from gate_runner.tasks.recipes import augmentation_of
 from gate_runner.tasks.started import head_first
 from vision_adapters import finetune
 from vision_adapters.rows import Rows, SampleRows
@@ -77,8 +77,11 @@ def make_backbone(job: Job, kind: Kind) -> Backbone:
     def rows(name: SplitName) -> Rows:
         """Images; those of the training split augmented where the recipe says so."""
         images = getattr(job.data, name).images
-        if name == "train" and augments(job.settings):
-            return SampleRows(Augmented(images), len(images), workers=job.settings.decode_workers)
+        augment = augmentation_of(job.settings)
+        if name == "train" and augment != "none":
+            if kind == "patches" and augment != "randaugment":
+                raise UsageError(f"augment={augment} moves pictures, and not what their places are labelled with")
+            return SampleRows(Augmented(images, augment), len(images), workers=job.settings.decode_workers)
         return images if isinstance(images, Tensor) else EncodedRows(lambda at: images_at(images, at), len(images), 64)
 
     return Learning(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
@@ -26,7 +27,9 @@ _QUICK = {"steps": 450, "batch_size": 32, "validate_every": 50, "schedule": "cos
 ImageNet .385 at the start, .450 after 150 steps, .473 after 400; of ADE20K .317, .366, .408; of CUB's episodes .873,
 and .992 after 150. All are in the figures of ``experiments/tuning_table.py``."""
 _STARTS = ("probe", "random")
+AUGMENTATIONS = ("none", "randaugment", "crop", "flip", "crop-flip")
 _YES, _NO = ("true", "1", "yes"), ("false", "0", "no")
+_POLICY = re.compile(r"rand(-(m|n|mstd|mmax|p|inc|w)\d{1,3}(\.\d{1,3})?)*")
 _MOST = 10**9
 """Of steps and samples: more is a slip."""
 _SOLVED_TASK, _SOLVED_RATE = "image-classification", 1e-4
@@ -70,20 +73,21 @@ def recipe_of_family(settings: Settings, family: Family | None, task: str) -> Re
         raise UsageError(f"recipe: {error}") from error
 
 
-def in_words(recipe: Mapping[str, Any], *, augmented: bool, start: str = "", rate: str = "") -> str:
+def in_words(recipe: Mapping[str, Any], *, augment: str = "none", start: str = "", rate: str = "") -> str:
     """A recipe in one line.
 
     Example:
         >>> from dataclasses import asdict
         >>> from vision_adapters.training import Recipe
         >>> recipe = asdict(Recipe(lr=1e-4, steps=2000, batch_size=8, validate_every=500))
-        >>> in_words(recipe, augmented=False, start="heads start at the probe")
+        >>> in_words(recipe, start="heads start at the probe")
         'AdamW at 0.0001, plateau; 2,000 steps of 8, validated every 500; float32; heads start at the probe'
     """
     head = f", head x {recipe['head_lr_scale']:g}" if recipe["head_lr_scale"] != 1 else ""
+    varied = "" if augment == "none" else augment.replace("randa", "RandA") + ", "
     return (
         f"AdamW at {rate or format(recipe['lr'], 'g')}{head}, {recipe['schedule']}; {recipe['steps']:,} steps of "
-        f"{recipe['batch_size']}, validated every {recipe['validate_every']}; {'RandAugment, ' if augmented else ''}"
+        f"{recipe['batch_size']}, validated every {recipe['validate_every']}; {varied}"
         f"{recipe['precision'].replace('auto', 'bfloat16 where the GPU has it')}"
         f"{'; ' if start else ''}{start}"
     )
@@ -96,7 +100,7 @@ def announced(settings: Settings, task: str) -> str:
     single = len(set(rates.values())) == 1
     by_kind = "" if single else ", ".join(f"{rate:g} ({words})" for words, rate in rates.items())
     recipe = asdict(recipe_of_family(settings, "vit", task))
-    return in_words(recipe, augmented=augments(settings), start=start_in_words(settings, task), rate=by_kind)
+    return in_words(recipe, augment=augmentation_of(settings), start=start_in_words(settings, task), rate=by_kind)
 
 
 def start_in_words(settings: Settings, task: str) -> str:
@@ -115,12 +119,23 @@ def start_in_words(settings: Settings, task: str) -> str:
     return f"heads start {probe}" if probe else ""
 
 
-def augments(settings: Settings) -> bool:
-    """Whether training images are augmented: as GATE does, and in no quick recipe unless it says so."""
-    augment = str(settings.recipe_fields.get("augment", settings.recipe == "gate")).lower()
-    if augment not in _YES + _NO:
-        raise unknown("value of augment", augment, _YES + _NO)
-    return augment in _YES
+def augmentation_of(settings: Settings) -> str:
+    """How training images are varied: as GATE does, and in quick recipes not at all, unless a recipe says otherwise."""
+    return checked_augmentation(settings.recipe_fields.get("augment", settings.recipe == "gate"))
+
+
+def checked_augmentation(name: object) -> str:
+    """The name of an augmentation, "none" for "no"; anything else is refused.
+
+    Example:
+        >>> checked_augmentation("crop-flip"), checked_augmentation(False), checked_augmentation("yes")
+        ('crop-flip', 'none', 'randaugment')
+    """
+    text = str(name).lower()
+    text = "randaugment" if text in _YES else "none" if text in _NO else text
+    if text in AUGMENTATIONS or _POLICY.fullmatch(text):
+        return text
+    raise unknown("augmentation", str(name), AUGMENTATIONS)
 
 
 def starts_at_probe(settings: Settings) -> bool:
@@ -145,8 +160,8 @@ def checked(values: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in values.items():
         if name == "head_start" and value not in _STARTS:
             raise unknown("value of head_start", str(value), _STARTS)
-        if name == "augment" and str(value).lower() not in _YES + _NO:
-            raise unknown("value of augment", str(value), _YES + _NO)
+        if name == "augment":
+            checked_augmentation(value)
         if name in ("augment", "base", "head_start"):
             continue
         if name not in known_fields:

@@ -189,6 +189,13 @@ def trained_parameters(module: nn.Module) -> dict[str, Tensor]:
     return {name: value.detach().cpu().contiguous() for name, value in module.named_parameters() if value.requires_grad}
 
 
+def _fits(stored: Tensor | None, expected: Tensor | None) -> bool:
+    """Whether stored numbers can take the place of others."""
+    if stored is None or expected is None or (stored.shape, stored.dtype) != (expected.shape, expected.dtype):
+        return False
+    return bool(stored.isfinite().all())
+
+
 def read_config(folder: str | Path) -> tuple[ModelConfig, dict[str, Any]]:
     """What a model folder says of itself: its making, and what training found.
 
@@ -241,11 +248,18 @@ def open_model(folder: str | Path, kb: KnowledgeBase, make_towers: MakeTowers, *
         if expected != actual:
             raise FolderError(f"{folder}: {label} is {actual!r}, expected {expected!r}; train again")
     dual = EncodedDual(config, make_towers)
-    stored = safetensors_torch().load_file(Path(folder) / WEIGHTS)
-    expected_names = set(trained_parameters(dual.module))
-    if set(stored) != expected_names:
-        differing = sorted(set(stored) ^ expected_names)[:3]
-        raise FolderError(f"{folder}: {WEIGHTS} does not fit the model; they differ in {differing}")
+    weights = Path(folder) / WEIGHTS
+    if not weights.is_file():  # a pipe is waited for without end
+        raise FolderError(f"{weights} is no file; train again")
+    load_file = safetensors_torch().load_file
+    try:
+        stored = load_file(weights)
+    except (OSError, ValueError, import_module("safetensors").SafetensorError) as error:
+        raise FolderError(f"{weights} cannot be read: {error}; train again") from None
+    expected = trained_parameters(dual.module)
+    differing = [name for name in sorted({*stored, *expected}) if not _fits(stored.get(name), expected.get(name))]
+    if differing:
+        raise FolderError(f"{folder}: {WEIGHTS} does not fit the model; they differ in {differing[:3]}")
     dual.module.load_state_dict(stored, strict=False)
     dual.module.eval()
     store = VectorStore(Path(folder) / "entities", kb=kb.hash)
