@@ -81,6 +81,20 @@ def pictures() -> list[bytes]:
     return [picture(*kind.split()) for kind in kinds.split(", ")]
 
 
+def packed_pictures() -> tuple[list[bytes], Read]:
+    """Formats whose libraries are the youngest: AVIF, HEIC, and TIFF in strips of JPEG and of LZW."""
+    from gate_data.readers.decode import FORMATS, decode, open_picture
+
+    wholes = [picture("TIFF", "RGB", (70, 50))]
+    for packing in ("jpeg", "tiff_lzw", "tiff_deflate"):
+        file = io.BytesIO()
+        Image.open(io.BytesIO(wholes[0])).save(file, "TIFF", compression=packing)
+        wholes.append(file.getvalue())
+    open_picture("", wholes[0])  # by which Pillow can write HEIC, too
+    wholes += [picture(form, "RGB", (70, 50)) for form in ("AVIF", "HEIF") if form in FORMATS]
+    return wholes, in_file("a.packed", lambda path: decode(str(path), 8))
+
+
 def pickled() -> list[bytes]:
     held = {
         "data": np.arange(96, dtype=np.uint8).reshape(2, 48),
@@ -629,6 +643,7 @@ READERS: dict[str, tuple[Made, float]] = {
     "gate-runner: pickles": (runner_pickles, 150),
     "eqben-builder: pickles": (eqben_pickles, 150),
     "gate-runner: pictures": (runner_pictures, 60),
+    "gate-runner: AVIF, HEIC, packed TIFF": (packed_pictures, 10),
     "eqben-builder: pictures": (eqben_pictures, 60),
     "vision-adapters: pictures": (adapter_pictures, 30),
     "oven-retrieval: pictures": (oven_pictures, 30),

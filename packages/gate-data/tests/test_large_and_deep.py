@@ -12,7 +12,7 @@ from PIL import Image
 
 from gate_data.errors import DataError, MissingExtraError
 from gate_data.readers import Cut
-from gate_data.readers.decode import decode
+from gate_data.readers.decode import FORMATS, decode
 
 
 def photograph(wide: int, high: int) -> np.ndarray:
@@ -218,3 +218,19 @@ def test_dicom_that_unpacks_when_it_is_opened_or_has_no_range_is_refused(tmp_pat
     dicom(path, VALUES, RescaleSlope="1e308", RescaleIntercept="1e308")
     with pytest.raises(DataError, match=r"a\.dcm has values from 1e\+308 to inf"):
         decode(str(path))
+
+
+@pytest.mark.parametrize("form", ["AVIF", "HEIF"])
+def test_sizes_that_avif_and_heic_claim_are_refused_before_they_are_decoded(form: str, tmp_path: Path) -> None:
+    if form not in FORMATS:
+        pytest.skip(f"nothing here reads {form}")
+    path = tmp_path / "a.picture"
+    Image.new("RGB", (2, 2)).save(path, "PNG")
+    decode(str(path))  # by which Pillow can write HEIC
+    Image.new("RGB", (100, 80)).save(path, form)
+    content = path.read_bytes()
+    extent = content.index(b"ispe") + 8
+    for side in (16_384, 2**31 - 1):
+        path.write_bytes(content[:extent] + struct.pack(">II", side, side) + content[extent + 8 :])
+        with pytest.raises(DataError, match=r"GATE_RUNNER_MAX_PIXELS|it is none of"):
+            decode(str(path))

@@ -106,6 +106,11 @@ def test_what_cannot_be_chosen_from_is_one_line(tmp_path: Path) -> None:
         choose("digits", ("timm:resnet18/a.pth", "timm:resnet18/b.pth"), tmp_path / "o", Settings(limit=40))
 
 
+def test_a_price_has_an_end(tmp_path: Path) -> None:
+    words = ["choose", str(tmp_path), "--encoders", "micro-clip,lite:0", "--price", "inf"]
+    assert "--price above 0, not 0.05 and inf" in str(CliRunner().invoke(app, words).exception)
+
+
 def test_features_that_agree_are_twins_whatever_their_names() -> None:
     rows = torch.randn(4, 8, generator=torch.Generator().manual_seed(0))
     features = {"a": rows, "b": rows[:, :6], "c": rows * (1 + 1e-6), "d": rows + 0.01, "e": rows[:, :6].clone()}

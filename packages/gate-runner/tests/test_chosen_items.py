@@ -14,7 +14,7 @@ from torch import nn
 import eevee
 import gate_runner
 from gate_runner.errors import DataError, UsageError
-from gate_runner.items import items_in
+from gate_runner.items import items_in, place_of
 from gate_runner.runs.request import make_request
 from gate_runner.settings import Settings
 
@@ -116,6 +116,10 @@ def test_what_does_not_fit_is_refused(learnt: tuple[Path, list[Path]], tmp_path:
     (tmp_path / "y.json").write_text(json.dumps(raw))
     with pytest.raises(UsageError, match="faces has item 'img0'; expected test/0"):
         Settings(items=tmp_path / "y.json")  # type: ignore[arg-type]
+
+
+def test_positions_are_in_plain_digits() -> None:
+    assert (place_of("test/3"), place_of("test/\u0663"), place_of("test/")) == (3, None, None)
 
 
 def test_the_default_folder_names_the_items(learnt: tuple[Path, list[Path]]) -> None:

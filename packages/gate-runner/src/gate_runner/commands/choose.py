@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -54,7 +55,7 @@ def choose(
     from gate_runner.runs.stored import read_runs
     from gate_runner.settings import Settings
 
-    if not 0 < alpha < 1 or (price is not None and not price > 0):
+    if not 0 < alpha < 1 or (price is not None and not 0 < price < inf):
         raise UsageError(f"expected --alpha between 0 and 1 and --price above 0, not {alpha} and {price}")
     specs = encoders_in(encoders)
     name = own_folder(Path(pictures)) if Path(pictures).is_dir() else pictures
