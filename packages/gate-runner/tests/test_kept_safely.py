@@ -199,7 +199,7 @@ def test_recipes_that_cannot_be_read(tmp_path: Path, text: str) -> None:
     [
         {"steps": "inf"}, {"steps": "1e400"}, {"steps": [1]}, {"betas": 3}, {"betas": "3"}, {"betas": ".9,1"},
         {"lr": True},
-        {"lr": "nan"},
+        {"lr": "nan"}, {"lr": "\u0663"}, {"steps": "1_0"},
         {"augment": "perhaps"}, {"batch_size": "1e19"}, {"validate_every": "1e30"},
     ],
 )  # fmt: skip

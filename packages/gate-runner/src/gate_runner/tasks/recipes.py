@@ -168,8 +168,8 @@ def checked(values: Mapping[str, Any]) -> dict[str, Any]:
             raise unknown("field of a recipe", name, [*known_fields, "augment", "head_start"])
         kind = str(known_fields[name].type)
         try:
-            if isinstance(value, bool):
-                raise ValueError(value)
+            if isinstance(value, bool) or (isinstance(value, str) and not (value.isascii() and "_" not in value)):
+                raise ValueError(value)  # of texts, Python reads "1_0" and other scripts' digits, too
             if isinstance(value, str) and kind.startswith(("float", "int")):
                 value = None if value == "none" and known_fields[name].default is None else float(value)
             if kind == "int" and value is not None:
