@@ -10,6 +10,7 @@ import importlib.util
 import json
 import shutil
 import sys
+import tarfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -402,6 +403,29 @@ def runner_weights(place: Path) -> tuple[list[bytes], Read]:
     return of_files(folder, lambda: load_head(folder, encoder=encoder).classes, {".safetensors"})
 
 
+def runner_captioned(place: Path) -> tuple[list[bytes], Read]:
+    """Pictures with captions to fine-tune on: a table with false captions, and a shard."""
+    from gate_runner.finetuning import read_captioned
+
+    folder = fresh(place, "captioned")
+    rows = [f"{name}.png,a {name} of {name * 3},no {name}|an {name}" for name in "abcdefghij"]
+    (folder / "own").mkdir()
+    (folder / "own/captions.csv").write_text("\n".join(["image,caption,negative", *rows]) + "\n")
+    for name in "abcdefghij":
+        Image.new("RGB", (9, 7)).save(folder / "own" / f"{name}.png")
+    with tarfile.open(folder / "shard.tar", "w") as archive:
+        for name in "ab":
+            archive.add(folder / "own" / f"{name}.png", f"{name}.png")
+            (folder / "about.json").write_text(json.dumps({"caption": f"a {name}", "negatives": [f"no {name}"]}))
+            archive.add(folder / "about.json", f"{name}.json")
+        (folder / "about.json").unlink()
+    return of_files(
+        folder,
+        each(lambda: read_captioned(str(folder / "own")), lambda: read_captioned(str(folder / "shard.tar"))),
+        {".csv", ".tar"},
+    )
+
+
 def runner_own_folders(place: Path) -> tuple[list[bytes], Read]:
     """A folder of one's own: its TOML, table, COCO file, words of classes; guessed, and read."""
     from gate_data.own import guess, originals_from
@@ -531,8 +555,9 @@ FOLDERS: dict[str, tuple[Made, float]] = {
     "oven-retrieval: arrays of an index": (oven_index, 20),
     "oven-retrieval: cards of models, shards, calibrations": (oven_cards, 10),
     "eevee: selections and items": (eevee_files, 10),
-    "gate-runner: configurations": (runner_configurations, 5),
-    "gate-runner: heads' tensors": (runner_weights, 10),
+    "gate-runner: captions to fine-tune on": (runner_captioned, 3),
+    "gate-runner: configurations": (runner_configurations, 2),
+    "gate-runner: heads' tensors": (runner_weights, 3),
     "knowledge-prompts: prompts, answers, GLIP, Wiktextract": (knowledge_files, 3),
 }
 """Reader -> how its folder is made below a place, and its share of the inputs."""
