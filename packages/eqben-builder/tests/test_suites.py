@@ -86,6 +86,63 @@ def test_a_broken_row_has_its_file_row_and_field(tmp_path, change, message):
         read(tmp_path, "sugarcrepe")
 
 
+def places_in(value, place=()):
+    """Where something stands in a JSON value: of a list the first entry alone."""
+    yield place
+    members = value.items() if isinstance(value, dict) else enumerate(value[:1]) if isinstance(value, list) else ()
+    for key, member in members:
+        yield from places_in(member, (*place, key))
+
+
+def with_another(value, place, other):
+    if not place:
+        return other
+    copy = dict(value) if isinstance(value, dict) else list(value)
+    copy[place[0]] = with_another(value[place[0]], place[1:], other)
+    return copy
+
+
+@pytest.mark.parametrize("other", [None, -1, 1.5, "x", "\ud800", True, [], [1], {}, {"a": 1}, 10**30])
+def test_whatever_a_file_holds_the_error_is_one_line_with_its_name(tmp_path, other):
+    """Any value of any type in any place of a suite's or gallery's JSON: read, or refused by file and row."""
+    write_sugarcrepe(tmp_path)
+    write_aro(tmp_path)
+    write_valse(tmp_path)
+    write_coco(tmp_path)
+    options = ["A cup left of a chair", "A cup on a chair"]
+    for name in ("controlled_images_dataset", "controlled_clevr_dataset"):
+        dump(tmp_path, f"whatsup/{name}.json", [{"image_path": "a/b/cup_on_chair.jpg", "caption_options": options}])
+    for name in ("coco_qa_one_obj", "coco_qa_two_obj", "vg_qa_one_obj", "vg_qa_two_obj"):
+        dump(tmp_path, f"whatsup/{name}.json", [[139, *options]])
+    image(tmp_path, "whatsup/b/cup_on_chair.jpg")
+    reads = {
+        "sugarcrepe/data/add_obj.json": lambda: read(tmp_path, "sugarcrepe"),
+        "aro/visual_genome_attribution.json": lambda: read(tmp_path, "aro"),
+        "aro/coco_order.json": lambda: read(tmp_path, "aro"),
+        "valse/data/plurals.json": lambda: read(tmp_path, "valse"),
+        "whatsup/controlled_images_dataset.json": lambda: read(tmp_path, "whatsup"),
+        "whatsup/coco_qa_two_obj.json": lambda: read(tmp_path, "whatsup"),
+        "coco/dataset_coco.json": lambda: read_gallery(tmp_path, "coco"),
+    }
+    refusals = []
+    for name, read_again in reads.items():
+        content = json.loads((tmp_path / name).read_text())
+        read_again()
+        for place in places_in(content):
+            dump(tmp_path, name, with_another(content, place, other))
+            try:
+                read_again()
+            except FileNotFoundError:
+                pass  # a picture of another name
+            except ValueError as error:
+                refusals.append((name.rpartition("/")[2], place, str(error)))
+        dump(tmp_path, name, content)
+    assert len(refusals) > 20
+    for name, place, message in refusals:
+        assert name in message, place
+        assert "\n" not in message
+
+
 def test_questions_that_cannot_be_won_and_other_kinds_of_file_are_said(tmp_path):
     write_sugarcrepe(tmp_path)
     same = {"filename": "000000000139.jpg", "caption": "A cup.", "negative_caption": "A cup."}

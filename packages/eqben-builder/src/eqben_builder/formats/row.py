@@ -241,7 +241,7 @@ def texts_of(row: PairRow) -> dict[str, str]:
 def row_from(
     texts: Mapping[str, Any], pictures: Mapping[str, Picture | None], where: str, name: str, fields: Sequence[str] = ()
 ) -> PairRow:
-    """The pair of a table's row; `others` are columns that it keeps as they are, beside those of `texts_of`."""
+    """The pair of a table's row; `fields` are columns that it keeps as they are, beside those of `texts_of`."""
     captions = [text(texts.get(field), where, field) for field in ("caption_0", "caption_1")]
     extra = {key: texts[key] for key in fields}
     if isinstance(texts.get("extra"), str) and texts["extra"]:
@@ -263,7 +263,7 @@ def row_from(
 
 def picture_at(root: Path, name: object, where: str, field_name: str) -> Picture:
     """The picture that a row of a file names, if it lies in the folder and is there."""
-    relative = text(name, where, field_name)
+    relative = text(name, where, field_name).encode("utf-8", "replace").decode()  # half a letter is in no file's name
     inside = _resolved(str(root), str(Path.cwd()))
     path = os.path.realpath(os.path.join(inside, relative.replace("\0", "")))  # noqa: PTH118 - a third of the time of a Path's
     if path != inside and not path.startswith(inside.rstrip(os.sep) + os.sep):

@@ -9,7 +9,7 @@ from importlib import resources
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from eqben_builder.suites.files import Files, field_of, text_of
+from eqben_builder.suites.files import Files, field_of, text_of, whole_number
 from eqben_builder.suites.orders import read_order
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def _crepe_row(
     if missing:
         raise ValueError(f"{where}: no column {missing[0]!r}; there are {', '.join(row)}")
     name = f"{row['image_id']}.jpg"
-    box = [float(row[key]) for key in ("x", "y", "width", "height")]
+    box = [row[key] for key in ("x", "y", "width", "height")]
     picture = files.picture(*(form.format(name) for form in _GENOME), box=box)
     captions = [row["caption"], *_listed(row[column], f"{where}, column {column!r}")]
     yield from files.row(f"{subset}/{number}", subset, "captions", [picture], captions, name)
@@ -135,8 +135,9 @@ def valse(files: Files) -> Iterator[SuiteRow]:
     for stem, subset in VALSE.items():
         refused = 0
         for where, key, row in files.json(f"data/{stem}.json", f"{stem}.json", kind=dict):
-            votes = (row.get("mturk") or {}).get("caption", VALSE_VOTES) if isinstance(row, dict) else 0
-            if votes < VALSE_VOTES:
+            annotated = row.get("mturk") or {} if isinstance(row, dict) else {}
+            votes = annotated.get("caption", VALSE_VOTES) if isinstance(annotated, dict) else annotated
+            if whole_number(votes, f"{where}, field 'mturk'") < VALSE_VOTES:
                 refused += 1
                 continue
             name = text_of(row, "image_file", where)
@@ -191,7 +192,8 @@ def whatsup(files: Files) -> Iterator[SuiteRow]:
             else:
                 if not isinstance(row, list) or len(row) != 3:
                     raise ValueError(f"{where}: expected [id, right caption, wrong caption], found {str(row)[:60]}")
-                path = f"val2017/{int(row[0]):012d}.jpg" if subset.startswith("coco") else f"vg_images/{row[0]}.jpg"
+                coco = subset.startswith("coco")
+                path = f"val2017/{whole_number(row[0], where):012d}.jpg" if coco else f"vg_images/{row[0]}.jpg"
                 captions, sets = row[1:], {}
             picture = files.picture(path, f"data/{path}")
             yield from files.row(f"{subset}/{number}", subset, "captions", [picture], captions, path, sets=sets)

@@ -91,6 +91,7 @@ class Files:
         self.missing: Counter[str] = Counter()
         self.left_out: Counter[str] = Counter()
         self.notes: list[str] = []
+        self._at = ""  # the entry that is read, for errors about its pictures and captions
 
     def find(self, *names: str) -> Path:
         """The first of these annotation files that is there."""
@@ -119,7 +120,9 @@ class Files:
             raise ValueError(f"{path}: expected a JSON {kind.__name__}, found a {type(content).__name__}")
         entries = content.items() if isinstance(content, dict) else enumerate(content)
         for key, entry in entries:
-            yield f"{path}, row {key!r}", key, entry
+            self._at = f"{path}, row {key!r}: "
+            yield self._at.removesuffix(": "), key, entry
+        self._at = ""
 
     def tables(self, pattern: str) -> Iterator[tuple[str, list[dict[str, str]]]]:
         """CSV files of this pattern, in the folder or in zip files of it, by name."""
@@ -136,17 +139,22 @@ class Files:
                 rows = list(csv.DictReader(io.StringIO(content.decode("utf-8-sig"), newline="")))
             except (UnicodeDecodeError, csv.Error) as error:
                 raise ValueError(f"{name} is no table: {error}") from error
+            self._at = f"{name}: "
             yield name, rows
+        self._at = ""
 
     def picture(self, *places: str, box: Sequence[float] | None = None) -> Picture | str:
-        """The first of these that is there, or the first one's name."""
-        for name in places:
-            _inner(name)
+        """The first of these that is there, or the first one's name; a box is left, top, width and height."""
+        try:
+            for name in places:
+                _inner(name)
+            pixels = None if box is None else _box(box, places[0])
+        except ValueError as error:
+            raise ValueError(f"{self._at}{error}") from None
         for base in self.bases:
             for name in places:
-                path = base / name
-                if _is_there(path):
-                    return Picture(path, box=None if box is None else _box(box, name), plain=self.plain)
+                if _is_there(base / name):
+                    return Picture(base / name, box=pixels, plain=self.plain)
         return places[0]
 
     def decoded(self, picture: Picture) -> Picture:
@@ -167,13 +175,19 @@ class Files:
         label: bool | None = None,
     ) -> Iterator[SuiteRow]:
         """The question, or none where a picture of it is missing, which is counted."""
+        if not isinstance(captions, list | tuple) or not all(isinstance(text, str) for text in captions):
+            raise ValueError(f"{self._at}captions should be a list of texts, found {str(captions)[:60]}")
         absent = [image for image in images if isinstance(image, str)]
         self.missing.update(absent)
         if absent:
             self.left_out[subset] += 1
             return
         pictures = tuple(self.decoded(image) for image in images if isinstance(image, Picture))
-        yield SuiteRow(name, subset, shape, pictures, tuple(captions), cluster, group, dict(sets or {}), label)
+        try:
+            row = SuiteRow(name, subset, shape, pictures, tuple(captions), cluster, group, dict(sets or {}), label)
+        except ValueError as error:
+            raise ValueError(f"{self._at}{error}") from None
+        yield row
 
 
 def _inner(path: str) -> str:
@@ -207,6 +221,13 @@ def text_of(row: Any, name: str, where: str) -> str:
     return value
 
 
+def list_of(value: Any, where: str) -> list[Any]:
+    """A field's value that is a list."""
+    if not isinstance(value, list):
+        raise ValueError(f"{where} should be a list, found {str(value)[:60]}")
+    return value
+
+
 def whole_number(value: Any, where: object) -> int:
     """An id as a number: a whole one, or its digits as text."""
     if isinstance(value, int) and not isinstance(value, bool):
@@ -218,8 +239,12 @@ def whole_number(value: Any, where: object) -> int:
 
 def _box(box: Sequence[float], where: str) -> tuple[int, int, int, int]:
     """Left, top, width and height in whole pixels: the four edges are rounded, as Pillow rounds them."""
-    x, y, width, height = (float(value) for value in box)
-    if not all(abs(value) < 1e9 for value in (x, y, width, height)):
+    try:
+        x, y, width, height = (float(value) for value in box)
+        whole = all(abs(value) < 1e9 for value in (x, y, width, height))
+    except (TypeError, ValueError, OverflowError):
+        whole = False
+    if not whole:
         raise ValueError(f"the box {tuple(box)} of {where} is no box")
     left, top, right, bottom = round(x), round(y), round(x + width), round(y + height)
     if right <= left or bottom <= top:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from eqben_builder.suites.files import Files, Pixels, field_of, text_of, whole_number
+from eqben_builder.suites.files import Files, Pixels, field_of, list_of, text_of, whole_number
 from eqben_builder.untrusted import load_json
 
 if TYPE_CHECKING:
@@ -174,11 +174,11 @@ def _entries(
 def _karpathy(path: Path, most: int | None) -> tuple[list[tuple[str, list[str]]], tuple[list[int], list[int]] | None]:
     content = load_json(path)
     entries, image_ids, caption_ids = [], [], []
-    for number, row in enumerate(field_of(content, "images", str(path))):
+    for number, row in enumerate(list_of(field_of(content, "images", str(path)), f"{path}, field 'images'")):
         where = f"{path}, image {number}"
         if field_of(row, "split", where) != "test":
             continue
-        sentences = field_of(row, "sentences", where)[:most]
+        sentences = list_of(field_of(row, "sentences", where), f"{where}, field 'sentences'")[:most]
         folder = row.get("filepath")
         name = text_of(row, "filename", where)
         entries.append(
