@@ -143,7 +143,7 @@ class Files:
             yield name, rows
         self._at = ""
 
-    def picture(self, *places: str, box: Sequence[float] | None = None) -> Picture | str:
+    def picture(self, *places: str, box: Sequence[float | str] | None = None) -> Picture | str:
         """The first of these that is there, or the first one's name; a box is left, top, width and height."""
         try:
             for name in places:
@@ -237,7 +237,7 @@ def whole_number(value: Any, where: object) -> int:
     raise ValueError(f"{where}: {str(value)[:60]!r} is no whole number")
 
 
-def _box(box: Sequence[float], where: str) -> tuple[int, int, int, int]:
+def _box(box: Sequence[float | str], where: str) -> tuple[int, int, int, int]:
     """Left, top, width and height in whole pixels: the four edges are rounded, as Pillow rounds them."""
     try:
         x, y, width, height = (float(value) for value in box)
