@@ -159,6 +159,10 @@ def test_one_step_beyond_the_end_does_not_cost_the_others(tmp_path):
         ({"database": {"v": {"annotations": [{"segment": [1]}]}}}, r"step 0: field 'segment' .* \[1\]"),
         ({"database": {"v": {"annotations": [{"segment": [1, "2"]}]}}}, "field 'segment' should be seconds .* '2'"),
         ({"database": {"v": recipe(((0, 1), 5), ((2, 3), "b"))}}, "field 'sentence' should be a text, found 5"),
+        (
+            {"database": {"v": {"annotations": [{"segment": [0, 1], "sentence": "a", "id": None}]}}},
+            r"step 0: field 'id' should be a whole number, found None",
+        ),
         ({"database": {"v": recipe(((0, 1), "a"))}}, "none of 1 videos has two steps"),
     ],
 )

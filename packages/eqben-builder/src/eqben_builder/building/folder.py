@@ -64,7 +64,7 @@ def file_digest(path: Path) -> str:
 
 def final_hash(files: dict[str, str]) -> str:
     """One hash over all pairs and pictures: SHA-256 of the lines "hash  path", in the order of the paths."""
-    return digest("".join(f"{files[path]}  {path}\n" for path in sorted(files)).encode())
+    return digest("".join(f"{files[path]}  {path}\n" for path in sorted(files)).encode("utf-8", "replace"))
 
 
 def read_manifest(folder: Path) -> dict[str, Any] | None:

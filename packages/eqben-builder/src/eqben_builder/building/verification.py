@@ -53,7 +53,7 @@ def maker_of(manifest: dict[str, Any]) -> Builder:
         raise ValueError(f"pairs of the subset {subset!r} are not made from parameters alone")
     try:
         builder: Builder = kind.from_parameters(manifest.get("parameters"))
-    except (TypeError, KeyError, AttributeError) as error:
+    except (TypeError, KeyError, AttributeError, ValueError) as error:
         raise ValueError(f"the manifest's parameters are not those of {subset!r}: {error}") from error
     return builder
 
@@ -71,7 +71,8 @@ def differences(
                 "parameters",
                 f"{name} is {written.get(name)!r}, the builder's is {meant.get(name)!r}",
             )
-    versions = {name: manifest.get("versions", {}).get(name) for name in builder.versions()}
+    stated = manifest.get("versions")
+    versions = {name: stated.get(name) if isinstance(stated, dict) else None for name in builder.versions()}
     tolerance = 0.0 if versions == builder.versions() else TOLERANCE
     drawn = np.random.default_rng(seed).permutation(len(records))[:count]
     for record in (records[k] for k in sorted(drawn.tolist())):
@@ -312,7 +313,7 @@ def _pair_failures(
     else:
         try:
             again = json.loads(json.dumps(certify(record, first, second, mask)))
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             yield Failure(record.id, "certificate", str(error) or type(error).__name__)
             return
     written = record.certificate

@@ -202,7 +202,7 @@ class DiffusionBuilder:
         unknown = [name for name in aspects or () if name not in ASPECTS]
         if unknown:
             raise ValueError(f"aspect {unknown[0]!r} is not one of {', '.join(ASPECTS)}")
-        if seed < 0 or steps < 1 or (size is not None and size % 8):
+        if not isinstance(seed, int) or seed < 0 or steps < 1 or (size is not None and size % 8):
             raise ValueError(f"seed = {seed!r}, steps = {steps!r}, size = {size!r}: expected 0, 1, a multiple of 8")
         if not (0 <= cross <= 1 and 0 <= self_share <= 1):
             raise ValueError(f"cross = {cross!r}, self_share = {self_share!r}: expected shares in [0, 1]")

@@ -108,7 +108,7 @@ class KubricBuilder:
         unknown = [name for name in aspects or () if name not in ASPECTS]
         if unknown:
             raise ValueError(f"aspect {unknown[0]!r} is not one of {', '.join(ASPECTS)}")
-        if seed < 0 or not 64 <= size <= 2048:
+        if not isinstance(seed, int) or seed < 0 or not 64 <= size <= 2048:
             raise ValueError(f"seed = {seed!r}, size = {size!r}: expected at least 0, and 64 to 2048")
         self.aspects = tuple(name for name in ASPECTS if name in (aspects or ASPECTS))
         self.seed, self.size, self.duplicate_bits = seed, size, duplicate_bits

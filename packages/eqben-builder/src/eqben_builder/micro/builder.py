@@ -48,7 +48,7 @@ class MicroBuilder:
         unknown = [name for name in aspects or () if name not in KINDS]
         if unknown:
             raise ValueError(f"aspect {unknown[0]!r} is not one of {', '.join(KINDS)}")
-        if seed < 0 or not 8 <= size <= 4096:
+        if not isinstance(seed, int) or seed < 0 or not 8 <= size <= 4096:
             raise ValueError(f"seed = {seed!r}, size = {size!r}: expected at least 0, and 8 to 4096")
         self.kinds: tuple[Kind, ...] = tuple(kind for kind in KINDS if kind in (aspects or KINDS))
         self.aspects: tuple[str, ...] = self.kinds

@@ -66,7 +66,10 @@ def read_youcook2(path: Path) -> tuple[dict[str, list[Step]], str]:
                 continue
             if not isinstance(sentence, str):
                 raise ValueError(f"{where}: field 'sentence' should be a text, found {sentence!r}")
-            steps.append(Step(int(row.get("id", k)), begin, end, " ".join(sentence.split())))
+            number = row.get("id", k)
+            if not isinstance(number, int):
+                raise ValueError(f"{where}: field 'id' should be a whole number, found {number!r}")
+            steps.append(Step(number, begin, end, " ".join(sentence.split())))
         steps_of[video] = steps
     return steps_of, digest
 
