@@ -389,3 +389,77 @@ def test_folds_of_videos_are_torchvisions(
         ours = {str(sample.source[0].source): key(read.classes[sample.target]) for sample in samples}  # type: ignore[index,union-attr]
         assert ours == {clips[row]: key(Path(clips[row]).parent.name) for row in chosen}
         assert ours
+
+
+def test_captions_of_flickr_are_torchvisions(tmp_path: Path) -> None:
+    write.flickr30k(tmp_path, karpathy=False)
+    data = load("flickr30k", tmp_path)
+    folder = tmp_path / "flickr30k"
+    theirs = official.Flickr30k(str(folder / "flickr30k-images"), str(folder / "results_20130124.token"))
+    ours = {}
+    for split in (data.train, data.validation, data.test):
+        names = [Path(str(files[0])).name for files in split.images.files]  # type: ignore[union-attr]
+        each = len(split.texts or ()) // len(names)
+        ours |= {name: list((split.texts or ())[row * each : (row + 1) * each]) for row, name in enumerate(names)}
+    assert ours == dict(theirs.annotations)
+
+
+def test_lists_of_pascal_are_torchvisions(tmp_path: Path) -> None:
+    write.pascal(tmp_path)
+    data = load("pascal", tmp_path)
+    seen = [*data.train.images.files, *data.validation.images.files]  # type: ignore[union-attr]
+    for files, image_set in ((seen, "train"), (data.test.images.files, "val")):  # type: ignore[union-attr]
+        theirs = official.VOCDetection(str(tmp_path), year="2010", image_set=image_set)
+        assert sorted(str(pictures[0]) for pictures in files) == sorted(theirs.images)
+
+
+def test_characters_of_omniglot_are_torchvisions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "omniglot-py"
+    for part, alphabets in (("background", ("Greek", "Tagalog")), ("evaluation", ("Oriya",))):
+        for alphabet in alphabets:
+            for number in range(1, 7):
+                for drawing in range(2):
+                    path = folder / f"images_{part}" / alphabet / f"character{number:02}" / f"{number:04}_{drawing}.png"
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    Image.new("1", (105, 105), (number + drawing) % 2).save(path)
+        shutil.make_archive(str(folder / f"images_{part}"), "zip", folder, f"images_{part}")
+    folder.rename(tmp_path / "omniglot")
+    data = load("omniglot", tmp_path)
+    monkeypatch.setattr(official.Omniglot, "folder", "omniglot")
+    monkeypatch.setattr(official.Omniglot, "_check_integrity", lambda self: True)
+    names: list[str] = []
+    for split, part, first in (
+        (data.train, "background", "Greek"), (data.validation, "background", "Tagalog"), (data.test, "evaluation", "")
+    ):  # fmt: skip
+        theirs = official.Omniglot(str(tmp_path), background=part == "background")  # in no fixed order
+        own = sorted(name for name in theirs._characters if name.startswith(first))
+        expected = sorted(
+            (own.index(theirs._characters[label]), np.asarray(theirs[row][0]).tobytes())
+            for row, (_, label) in enumerate(theirs._flat_character_images)
+            if theirs._characters[label] in own
+        )
+        shown = 255 - split.images[:, 0].numpy()
+        assert sorted(zip(split.targets.tolist(), [row.tobytes() for row in shown], strict=True)) == expected
+        names += own
+    assert list(data.classes) == names
+
+
+def test_archives_of_imagenet_are_torchvisions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from . import test_imagenet_tars as archives
+
+    folder = archives.write(tmp_path)
+    data = archives.load(tmp_path)
+    reader = importlib.import_module("torchvision.datasets.imagenet")
+    monkeypatch.setattr(reader, "_verify_archive", lambda root, file, md5: None)
+    monkeypatch.setattr(reader, "check_integrity", lambda path, md5=None: Path(path).exists())
+    shutil.make_archive(str(folder / "ILSVRC2012_devkit_t12"), "gztar", folder, "ILSVRC2012_devkit_t12")
+    for split, samples in (("train", (data.train, data.validation)), ("val", (data.test,))):
+        theirs = official.ImageNet(str(folder), split=split)
+        assert tuple(theirs.wnids) == data.classes
+        expected = sorted((round(float(np.asarray(image).mean()) / 100), label) for image, label in theirs)
+        ours = sorted(
+            (round(float(image.float().mean()) / 100), int(label))
+            for part in samples
+            for image, label in zip(part.images[:], part.targets, strict=True)
+        )
+        assert ours == expected

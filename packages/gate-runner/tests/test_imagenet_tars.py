@@ -56,7 +56,8 @@ def write(root: Path) -> Path:
     data.mkdir(parents=True)
     (data / "ILSVRC2012_validation_ground_truth.txt").write_text("".join(f"{KIT[WNIDS[label]]}\n" for label in order))
     synsets = np.array(
-        [(number, wnid) for wnid, number in KIT.items()], dtype=[("ILSVRC2012_ID", object), ("WNID", object)]
+        [(number, wnid, f"{wnid}, a thing", "", 0) for wnid, number in KIT.items()],
+        dtype=[(name, object) for name in ("ILSVRC2012_ID", "WNID", "words", "gloss", "num_children")],
     )
     scipy_io.savemat(data / "meta.mat", {"synsets": synsets})
     return folder
