@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import struct
 from pathlib import Path
 
@@ -58,6 +59,25 @@ def test_a_jpeg_has_a_limit_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("GATE_RUNNER_MAX_PIXELS", "7000")
     with pytest.raises(DataError, match=r"a\.jpg has 480,000 pixels, more than 448,000; GATE_RUNNER_MAX_PIXELS"):
         decode(str(tmp_path / "a.jpg"))
+
+
+@pytest.mark.parametrize(("ending", "kind"), [("png", "PNG"), ("webp", "WEBP"), ("heic", "HEIF"), ("gif", "GIF")])
+@pytest.mark.usefixtures("small_limit")
+def test_what_is_only_decoded_whole_says_what_to_do(
+    ending: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if ending == "heic":
+        pytest.importorskip("pillow_heif").register_heif_opener()
+    path = tmp_path / f"a.{ending}"
+    Image.fromarray(photograph(800, 600)).save(path)
+    with pytest.raises(DataError) as refused:
+        decode(str(path))
+    assert f"a.{ending} has 480,000 pixels, more than 60,000, and {kind} is only decoded whole: save it" in str(
+        refused.value
+    )
+    (way_on,) = re.findall(r"GATE_RUNNER_MAX_PIXELS=(\d+)", str(refused.value))
+    monkeypatch.setenv("GATE_RUNNER_MAX_PIXELS", way_on)
+    assert decode(str(path)).size == (800, 600)
 
 
 @pytest.mark.usefixtures("small_limit")

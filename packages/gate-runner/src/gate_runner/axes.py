@@ -19,6 +19,8 @@ CONTROLS = ("random-words", "other-classes")
 KNOWLEDGE = ("none", *SOURCES, *CONTROLS, "auto")
 PROBES = ("anchored", "logistic", "elevater", "gda", "lp++", "clap", "tip_adapter", "prolip", "lda")
 """How heads on fixed features are fitted: names of ``vision_adapters.tuning.METHODS``."""
+PROBES_WITHOUT_TEXTS = ("anchored", "logistic", "elevater", "lda")
+"""Those that need no class texts; a random start is fitted by the first where another was asked for."""
 SHORT_CLASSES = ("take", "skip")
 """Where a class has fewer images than shots: all of them are taken, as ELEVATER's toolkit does, or the unit skipped."""
 _NAME = re.compile(r"(full|\d+)-shot\.([a-z]+)\.([a-z]+)-(1p|2p)\.([a-z0-9-]+)")

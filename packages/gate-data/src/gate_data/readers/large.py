@@ -17,6 +17,8 @@ from gate_data.readers.source import File, described
 _LOG = logging.getLogger(__name__)
 REDUCED = 64
 """Times the limit of pixels that a picture may have where it is never decoded whole: an eighth of both its sides."""
+_DECODED = 8
+"""Bytes of a pixel while a picture is decoded: four of Pillow's, and a copy."""
 _REDUCED_PAGE, _OVERVIEWS = 254, 16
 """TIFF's tag of a page that is a smaller copy of another, and how many pages are looked at for one."""
 
@@ -46,7 +48,11 @@ def fitting(opened: Image.Image, file: File, held: bytes | None, side: int | Non
         _say(file, pixels, factor)
         return opened
     if opened.format != "TIFF":
-        within(pixels, "pixels", described(file))
+        raise DataError(
+            f"{described(file)} has {pixels:,} pixels, more than {limit:,}, and {opened.format} is only decoded whole: "
+            f"save it smaller, or as JPEG or TIFF, which are read reduced, or set {variable('pixels')}={pixels} "
+            f"(about {_DECODED * pixels / 1e9:.1f} GB of memory)"
+        )
     factor = max(asked_factor, _factor(pixels, limit))
     smaller = _overview(opened, factor, limit) or _tiles(file, held, factor, limit)
     _say(file, pixels, round(width / smaller.width))

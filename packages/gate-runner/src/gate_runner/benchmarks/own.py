@@ -12,6 +12,9 @@ from gate_runner.class_words import built_in_knowledge
 from gate_runner.errors import DataError, UsageError, unknown
 from gate_runner.tasks.registry import find_task_type
 
+TEXT_TASKS = ("zero-shot", "image-text", "pair-scoring")
+"""Tasks of people's own data that compare pictures with texts."""
+
 
 def own_benchmark(path: Path) -> Benchmark:
     """The record of a benchmark's file.

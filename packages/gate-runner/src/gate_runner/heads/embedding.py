@@ -25,7 +25,7 @@ def embed(
     images: str | PathLike[str],
     output: str | PathLike[str],
     *,
-    encoder: str | Encoder = "micro-clip",
+    encoder: str | Encoder | None = None,
     device: str = "auto",
     batch_size: int = 64,
     progress: Callable[[int, int], None] = lambda done, total: None,
@@ -36,7 +36,7 @@ def embed(
         images: a folder, table or benchmark's file, as `gate_runner.adapt` takes them; or a folder of pictures alone.
         output: a ``.npz`` with arrays ``features`` ``[n, d]`` (float32), ``files``, ``splits`` and ``labels`` ``[n]``,
             or a ``.parquet`` with a row for each picture. Labels are names of classes, or numbers, where there are any.
-        encoder: spec, or an encoder.
+        encoder: spec, or an encoder; by default ``lite:0`` where it is installed, else ``micro-clip``.
         device: a torch device; ``"auto"`` takes the first GPU where there is one.
         batch_size: images at a time.
         progress: told how many are done.
@@ -55,19 +55,21 @@ def embed(
         >>> folder = Path(tempfile.mkdtemp())
         >>> for name in ("a.png", "b.png"):
         ...     Image.new("RGB", (32, 32)).save(folder / name)
-        >>> embed(folder, folder / "features.npz")
+        >>> embed(folder, folder / "features.npz", encoder="micro-clip")
         2
         >>> np.load(folder / "features.npz")["features"].shape
         (2, 128)
     """
     from gate_runner.encoders import load_encoder
     from gate_runner.encoders.loading import device_for
+    from gate_runner.encoders.spec import usual_encoder
     from gate_runner.features import FeatureCache, encode_pictures
 
     path = Path(output)
     if path.suffix not in FORMS:
         raise UsageError(f"--output {path} must end in .npz or .parquet")
     files, splits, labels = _listed(Path(images))
+    encoder = usual_encoder()[0] if encoder is None else encoder
     loaded = load_encoder(encoder, device=device_for(device)) if isinstance(encoder, str) else encoder
     pictures = Pictures.of(files, loaded.image_size)
     cache = FeatureCache.of(loaded, loaded.fingerprint())

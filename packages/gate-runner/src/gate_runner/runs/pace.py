@@ -12,7 +12,8 @@ _FITTED = 0.002
 """Seconds that a solved head takes for each picture, about: a small share where encoding takes long."""
 _ENOUGH_SECONDS, _ENOUGH_SHARE = 1.0, 0.02
 """Of a phase, watched, before its rate is believed."""
-_SPLITS = ("train", "validation", "test")
+_FEW_STEPS = 8
+"""Steps of a training that are solved heads, each after a pass of its own over the images."""
 
 Key = tuple[str, int]
 
@@ -39,6 +40,8 @@ class _UnderWay:
     watched: int = 0
     encoding: float = 0.0
     encoded_at: float | None = None
+    fits: list[float] = field(default_factory=list)
+    heads: int = 0
 
 
 class Pace:
@@ -88,15 +91,17 @@ class Pace:
         before = part.phase
         if before is None or before.name != phase:
             part.phase = before = _Phase(phase, now, done, done, total)
-        split = phase.removeprefix("encode ")
-        if split in _SPLITS:
-            new = max(0, done - part.encoded.get(split, before.first))
-            part.encoded[split] = max(done, part.encoded.get(split, 0))
+        if _encodes(phase):
+            new = max(0, done - part.encoded.get(phase, before.first))
+            part.encoded[phase] = max(done, part.encoded.get(phase, 0))
             if part.encoded_at is not None:
                 part.encoding += now - part.encoded_at
                 part.watched += new
             part.encoded_at = now
         else:
+            if part.encoded_at is not None and phase == "train" and total <= _FEW_STEPS:
+                part.fits.append(now - part.encoded_at)
+                part.heads = total
             part.encoded_at = None
         before.done, before.total = done, total
 
@@ -143,7 +148,12 @@ class Pace:
         """Seconds until a part under way is over; None where nobody knows."""
         part, planned = self.under_way[key], self.parts.get(key)
         now, phase = self.clock(), part.phase
-        if phase is not None and phase.name.startswith("train") and phase.name != "train head" and phase.total > 8:
+        if (
+            phase is not None
+            and phase.name.startswith("train")
+            and phase.name != "train head"
+            and phase.total > _FEW_STEPS
+        ):
             return self._by_steps(phase, now)
         if planned is not None and planned.measured and planned.seconds is not None:
             return max(0.0, planned.seconds - (now - part.since))
@@ -154,10 +164,12 @@ class Pace:
         if not part.images or part.encoding < _ENOUGH_SECONDS or part.watched < _ENOUGH_SHARE * part.images:
             return None
         to_encode = max(0, part.images - sum(part.encoded.values()))
-        fitted = _FITTED * part.images
-        if to_encode == 0 and phase is not None and phase.name.removeprefix("encode ") not in _SPLITS:
-            fitted = max(0.0, fitted - (now - phase.since))
-        return to_encode * part.encoding / part.watched + fitted
+        fitting = _FITTED * part.images
+        if part.fits:
+            fitting = sum(part.fits) / len(part.fits) * (part.heads - len(part.fits))
+        if to_encode == 0 and part.encoded_at is not None:
+            fitting = max(0.0, fitting - (now - part.encoded_at))
+        return to_encode * part.encoding / part.watched + fitting
 
     @staticmethod
     def _by_steps(phase: _Phase, now: float) -> float | None:
@@ -174,3 +186,8 @@ class Pace:
         if seconds is not None:
             return passed / (passed + seconds) if passed + seconds else 0.0
         return 0.5 * min(1.0, sum(part.encoded.values()) / part.images) if part.images else 0.0
+
+
+def _encodes(phase: str) -> bool:
+    """Whether a phase is pictures of a split through the encoder, of whatever kind of features."""
+    return phase.startswith("encode ") and not phase.endswith(("texts", "captions"))

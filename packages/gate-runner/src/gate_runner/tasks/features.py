@@ -68,7 +68,11 @@ def kinds_to_probe(job: Job) -> dict[str, Kind]:
     if "readout" in job.training:
         return {str(job.training["readout"]): "pooled"}
     kinds: dict[str, Kind] = {"projected": "pooled"}
-    return kinds if job.encoder.backbone is None else {**kinds, "backbone": "backbone"}
+    if job.encoder.backbone is not None:
+        kinds["backbone"] = "backbone"
+        data = job.data  # a pass over the images for each: who says how long it takes must know
+        job.progress("images", 0, len(kinds) * (len(data.train) + len(data.validation) + len(data.test)))
+    return kinds
 
 
 def embedded(job: Job, texts: Sequence[str]) -> Float[Tensor, "n d"]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
-from gate_runner.axes import Variant
+from gate_runner.axes import PROBES_WITHOUT_TEXTS, Variant
 from gate_runner.class_words import told_apart, words_in
 from gate_runner.errors import NotApplicableError
 from gate_runner.tasks.elevater.features import Features, features_of, projection_of
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 Kept = TypeVar("Kept")
-ALONE = ("anchored", "logistic", "elevater", "lda")
-"""Probes that need no class texts; a random start is fitted by the first where another was asked for."""
 
 
 def run(job: Job) -> Outcome:
@@ -120,7 +118,7 @@ def _fitted(job: Job, variant: Variant, features: Features, texts: ClassTexts) -
         fitted = fit_whole(job, variant, features, weights, metric)
     else:
         probe = job.settings.probe
-        alone = probe if weights is not None or probe in ALONE else ALONE[0]
+        alone = probe if weights is not None or probe in PROBES_WITHOUT_TEXTS else PROBES_WITHOUT_TEXTS[0]
         fitted = fit_frozen(job, variant, features, weights, metric, alone)
     score = fitted.score
     several = features.test_labels.ndim == 2
