@@ -37,6 +37,29 @@ def watched(*parts: Planned, workers: int = 1) -> tuple[Pace, Clock]:
     return Pace(parts, workers, clock), clock
 
 
+def test_each_pass_over_the_images_counts_and_its_head_is_timed() -> None:
+    """A dual encoder's images go through it twice, and a head is solved after each pass."""
+    pace, clock = watched(Planned("digits", 0, 20.0, False))
+    pace.start(("digits", 0))
+    pace.progress(("digits", 0), "images", 0, 1000)
+    pace.progress(("digits", 0), "encode train", 0, 1)
+    pace.progress(("digits", 0), "images", 0, 2000)
+    clock.now += 3.0  # the encoder warms up
+    for done in (100, 200, 400):
+        pace.progress(("digits", 0), "encode train-projected", done, 400)
+        clock.now += 2.0
+    assert pace.left() == pytest.approx(1600 * 4.0 / 300 + 0.002 * 2000)
+    for done in (100, 600):
+        pace.progress(("digits", 0), "encode test-projected", done, 600)
+        clock.now += 5.0
+    pace.progress(("digits", 0), "train", 1, 2)
+    assert pace.left() == pytest.approx(1000 * 9.0 / 800 + 5.0)
+    for done in (100, 1000):
+        pace.progress(("digits", 0), "encode train-backbone", done, 1000)
+        clock.now += 1.0
+    assert pace.left() == pytest.approx(4.0)  # of the second head, one second is over
+
+
 def test_encoding_is_timed_by_its_own_rate_and_all_its_images() -> None:
     """20 images a second, 1,000 of them, of which 200 were there before anybody looked."""
     pace, clock = watched(Planned("own", 0, 20.0, False))

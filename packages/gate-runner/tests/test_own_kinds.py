@@ -14,6 +14,7 @@ from PIL import Image
 import gate_runner
 from gate_data.own import guess, originals_of, read_benchmark, summary, write_benchmark
 from gate_runner.benchmarks.own import own_benchmark
+from gate_runner.class_words import ClassWords
 from gate_runner.cli import main
 from gate_runner.errors import DataError
 from gate_runner.runs.results import Result
@@ -232,3 +233,30 @@ def test_features_in_a_file_and_predictions_scored_by_a_table(
     (mine / "labels.csv").write_text("image,label\nimg/dark0.png,zebra\nimg/light0.png,dark\n")
     assert command(*predict) == 2
     assert "labels that the head does not know: zebra" in capsys.readouterr().err
+
+
+def test_folders_in_folders_are_groups_of_classes_and_groups_are_scored(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mine = tmp_path / "mine"
+    for name, level in (("dark/black", 20), ("dark/grey", 60), ("light/pale", 190), ("light/white", 240)):
+        for number in range(12):
+            shade(mine / name / f"{number}.png", level, number)
+    assert new(mine) == 0
+    assert "4 folders of classes, 48 pictures" in capsys.readouterr().out
+    (result,) = gate_runner.run(str(mine / "benchmark.toml"), output=tmp_path / "run", show=False)
+    about = result.training["by_class"]
+    assert {row["class"] for row in about["rows"]} == {"dark/black", "dark/grey", "light/pale", "light/white"}
+    (level,) = about["levels"]
+    assert level["groups"] == ["dark", "light"]
+    confused = sum(count for true, guess, count in about["confused"] if true.split("/")[0] != guess.split("/")[0])
+    assert level["accuracy"][0] == pytest.approx(1 - confused / result.data["test"])
+    assert level["accuracy"][0] >= result.scores[0].value
+    assert "The group of level 1 (dark, light) is right: " in gate_runner.report(tmp_path / "run")
+    assert ClassWords().named(["dark/black_cat", "light/white"]) == ("black cat", "white")
+    assert ClassWords().named(["a/x", "b/x"]) == ("a/x", "b/x")
+    (mine / "dark" / "test").mkdir()
+    (mine / "benchmark.toml").unlink()
+    shade(mine / "dark" / "test" / "0.png", 20)
+    assert new(mine) == 2
+    assert "dark holds no .jpg" in capsys.readouterr().err

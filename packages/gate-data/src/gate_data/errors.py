@@ -5,6 +5,10 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 from pathlib import Path
+from unicodedata import category
+
+_JOINERS = "\u200c\u200d"
+"""Between letters of some scripts, and the parts of an emoji."""
 
 
 class UsageError(ValueError):
@@ -37,14 +41,26 @@ class DataError(UsageError):
         super().__init__(" ".join(message.splitlines()))
 
 
-def printable(text: str) -> str:
+def printable(text: str, keep: str = "") -> str:
     r"""A text with its control characters as escapes: what a terminal obeys, a file's name or a class must not say.
+
+    Signs that turn the direction of what follows are among them; spaces and joiners of any script are not.
+
+    Args:
+        text: of anybody.
+        keep: control characters that stay, ``"\n"`` say.
 
     Example:
         >>> print(printable("\x1b[2Jred\u00e9"))
         \x1b[2Jredé
     """
-    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
+    if text.isprintable():
+        return text
+    return "".join(
+        letter if letter.isprintable() or letter in keep or letter in _JOINERS or category(letter) == "Zs"
+        else repr(letter)[1:-1]
+        for letter in text
+    )  # fmt: skip
 
 
 def unknown(kind: str, name: str, existing: Iterable[str]) -> UsageError:

@@ -83,14 +83,19 @@ class ClassWords:
         }
 
     def named(self, classes: Sequence[str]) -> tuple[str, ...]:
-        """What classes are called before any prompt set is asked: by the file of names, WordNet, or as they are."""
+        """What classes are called before any prompt set is asked: by the file of names, WordNet, or as they are.
+
+        Of ``GROUP/CLASS`` it is the class alone, where no two groups have one of the same name.
+        """
         if self.names:
             return names_from_file(Path(self.names), classes)
         if all(_ID.fullmatch(name) for name in classes):
             words = _from_wordnet(classes)
             if words is not None:
                 return words
-        return tuple(name.replace("_", " ") for name in classes)
+        inner = [name.rpartition("/")[2] for name in classes]
+        alone = all("/" in name for name in classes) and len(set(inner)) == len(inner)
+        return tuple(name.replace("_", " ") for name in (inner if alone else classes))
 
     def _prompts(self, classes: Sequence[str]) -> ClassPrompts:
         from knowledge_prompts import ClassPrompts, load_class_prompts

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
 import platform
@@ -9,13 +11,13 @@ import shutil
 import tempfile
 import time
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gate_data.readers.limits import refuse_special, within
-from gate_runner.errors import StorageError, UsageError
+from gate_runner.errors import StorageError, UsageError, printable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -108,13 +110,28 @@ def write(path: Path, content: bytes) -> None:
 
 
 def inert(text: str) -> str:
-    """A cell that no spreadsheet runs: what begins like a formula gets a quote in front.
+    """A cell that no spreadsheet runs and no terminal obeys: what begins like a formula gets a quote in front.
 
     Example:
         >>> inert("=1+1"), inert("-"), inert("clip")
         ("'=1+1", '-', 'clip')
     """
-    return f"'{text}" if text[:1] in ("=", "+", "@", "\t", "\r") or (text[:1] == "-" and len(text) > 1) else text
+    text = printable(text, "\n")
+    return f"'{text}" if text[:1] in ("=", "+", "@") or (text[:1] == "-" and len(text) > 1) else text
+
+
+def csv_text(heads: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
+    r"""Rows under a line of heads, whose texts are `inert`.
+
+    Example:
+        >>> csv_text(["class", "samples"], [["=cat", 3]])
+        "class,samples\n'=cat,3\n"
+    """
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(heads)
+    writer.writerows([inert(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
+    return buffer.getvalue()
 
 
 class BusyError(UsageError):

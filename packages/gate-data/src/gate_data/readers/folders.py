@@ -118,7 +118,9 @@ def classes_in(folder: Path) -> list[str]:
 
 
 def files_of_classes(folder: Path, endings: Sequence[str] = PICTURES) -> dict[str, list[str]]:
-    """Class to its files, both sorted, for a folder with a folder for each class.
+    """Class to its files, both sorted, for a folder with a folder for each class, or for groups of classes.
+
+    A folder without files but with folders is a group: the classes in it are called ``GROUP/CLASS``, at any depth.
 
     A large listing is kept under the user's cache folder; each class folder's part is used again until it changes.
 
@@ -140,14 +142,19 @@ def files_of_classes(folder: Path, endings: Sequence[str] = PICTURES) -> dict[st
         >>> [(name, len(files)) for name, files in files_of_classes(folder).items()]
         [('cat', 1)]
     """
-    names = classes_in(folder)
     listing = _Kept(folder, endings)
     by_class = {}
-    for name in names:
+    below = classes_in(folder)
+    while below:
+        name = below.pop(0)
         files = listing.files(name)
-        if not files:
-            raise DataError(f"{folder / name} holds no {' '.join(endings)} file")
-        start = f"{folder}{os.sep}{name}{os.sep}"
+        if not files:  # a group of classes, or none
+            inner = [entry.name for entry in os.scandir(folder / name) if entry.is_dir() and entry.name[0] != "."]
+            if not inner or any(word.casefold() in SPLIT_WORDS for word in inner):
+                raise DataError(f"{folder / name} holds no {' '.join(endings)} file")
+            below[:0] = [f"{name}/{deeper}" for deeper in sorted(inner)]
+            continue
+        start = f"{folder}{os.sep}{name.replace('/', os.sep)}{os.sep}"
         by_class[name] = [start + file for file in files]
     listing.keep(sum(map(len, by_class.values())))
     return by_class

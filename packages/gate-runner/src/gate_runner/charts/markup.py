@@ -9,6 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from gate_runner.__about__ import __version__
+from gate_runner.errors import printable
 
 _TEMPLATES = Environment(
     loader=PackageLoader("gate_runner.charts"),
@@ -43,18 +44,17 @@ def document(
     findings: Sequence[str] = (),
 ) -> str:
     """A whole page: no script, nothing loaded, in the reader's light or dark setting; ``body`` is markup."""
-    return str(
-        rendered(
-            "base.html",
-            title=title,
-            lede=lede,
-            body=Markup(body),  # noqa: S704 - from pieces, which escape
-            sections=[section for section in sections if section.markup],
-            banner=banner,
-            findings=findings,
-            version=__version__,
-        )
+    page = rendered(
+        "base.html",
+        title=title,
+        lede=lede,
+        body=Markup(body),  # noqa: S704 - from pieces, which escape
+        sections=[section for section in sections if section.markup],
+        banner=banner,
+        findings=findings,
+        version=__version__,
     )
+    return printable(str(page), "\n\t")
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, words: Sequence[int] = ()) -> Markup:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from dataclasses import dataclass
 
-from gate_runner.files import inert
+from gate_runner.files import csv_text
 
 _LATEX = str.maketrans({"&": r"\&", "%": r"\%", "_": r"\_", "#": r"\#", "±": r"$\pm$", "–": "--", "×": r"$\times$"})
 
@@ -40,11 +38,7 @@ class Table:
 
     def as_csv(self) -> str:
         """Its rows under one line of heads."""
-        buffer = io.StringIO()
-        writer = csv.writer(buffer, lineterminator="\n")
-        writer.writerow(["table", *self.heads])
-        writer.writerows([self.id, *map(inert, row)] for row in self.rows)
-        return buffer.getvalue()
+        return csv_text(["table", *self.heads], ([self.id, *row] for row in self.rows))
 
     def as_latex(self) -> str:
         """A ``tabular`` with booktabs' rules."""

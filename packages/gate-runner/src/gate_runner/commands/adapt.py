@@ -9,6 +9,7 @@ import typer
 
 from gate_runner.commands.options import RunFolder
 from gate_runner.signatures import with_options
+from gate_runner.terminal import echo
 
 if TYPE_CHECKING:
     from gate_runner.runs.results import Result
@@ -78,17 +79,16 @@ def _adaptation(method: Literal["zeroshot", "probe", "finetune"], text: str, *se
         save: Save = None,
         **options: Any,
     ) -> None:
-        from rich.console import Console
-
         from gate_runner import api
         from gate_runner.adapting import asks_for_texts
         from gate_runner.runs.display import watching
         from gate_runner.settings import Settings
+        from gate_runner.terminal import Terminal
 
         if encoder is None:
             worded = bool(template or prompt_set or class_names or class_knowledge)
             encoder = _usual(texts=worded or asks_for_texts(method, Settings().changed(**options)))
-        with watching(Console(highlight=False, soft_wrap=True)) as display:
+        with watching(Terminal(highlight=False, soft_wrap=True)) as display:
             done = api.adapt(
                 images,
                 method,
@@ -104,13 +104,13 @@ def _adaptation(method: Literal["zeroshot", "probe", "finetune"], text: str, *se
                 **options,
             )
         (result,) = done.results
-        typer.echo(headline(method, result))
+        echo(headline(method, result))
         if "named" in result.training:
             names, texts, described = (result.training[key] for key in ("named", "prompts_encoded", "known"))
             behind = f", {described} of {result.data['classes']} with knowledge" if described else ""
-            typer.echo(f"classes are called {', '.join(names)} in {texts} texts{behind}")
+            echo(f"classes are called {', '.join(names)} in {texts} texts{behind}")
         head = save or done.heads[0]
-        typer.echo(f"kept in {head}: gate-runner adapt predict {head} IMAGES…")
+        echo(f"kept in {head}: gate-runner adapt predict {head} IMAGES…")
 
     app.command(method, help=text)(command)
 
@@ -182,11 +182,11 @@ def predict(
                 lines = output.suffix.lower() == ".jsonl"
                 failed = write_json_lines(predicted, file) if lines else write_csv(predicted, top, file)
     if output is not None:
-        typer.echo(f"wrote {output}, {len(files)} images")
+        echo(f"wrote {output}, {len(files)} images")
     if true:
-        typer.echo(scored(predictions, true, loaded.classes), err=output is None)
+        echo(scored(predictions, true, loaded.classes), err=output is None)
     if failed:
-        typer.echo(f"{failed} of {len(files)} images could not be read; their rows say why", err=True)
+        echo(f"{failed} of {len(files)} images could not be read; their rows say why", err=True)
         raise typer.Exit(1)
 
 
@@ -211,7 +211,7 @@ def embed(
             batch_size=batch_size,
             progress=lambda done, total: progress("encode", done, total),
         )
-    typer.echo(f"wrote {output}, {count} images")
+    echo(f"wrote {output}, {count} images")
 
 
 @app.command()
@@ -225,7 +225,7 @@ def export(
     from gate_runner.heads.onnx import export_onnx
 
     worst = export_onnx(load_head(head, encoder=encoder, device="cpu"), output)
-    typer.echo(f"wrote {output}: pixels [n, 3, s, s] in 0 to 1 to probabilities, within {worst:.1g} of torch")
+    echo(f"wrote {output}: pixels [n, 3, s, s] in 0 to 1 to probabilities, within {worst:.1g} of torch")
 
 
 def _usual(*, texts: bool = False) -> str:
@@ -233,7 +233,7 @@ def _usual(*, texts: bool = False) -> str:
     from gate_runner.encoders.spec import usual_encoder
 
     encoder, reason = usual_encoder(texts=texts)
-    typer.echo(reason)
+    echo(reason)
     return encoder
 
 

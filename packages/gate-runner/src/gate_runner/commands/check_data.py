@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from gate_runner.commands.options import AsJson
+from gate_runner.terminal import echo
 
 
 def check_data(
@@ -54,19 +55,19 @@ def check_data(
         import json as standard
         from dataclasses import asdict
 
-        typer.echo(standard.dumps([asdict(report) for report in reports], indent=2))
+        echo(standard.dumps([asdict(report) for report in reports], indent=2))
     else:
         for line in lines:
-            typer.echo(line)
+            echo(line)
         for report in reports:
             counts = " ".join(f"{count:,}" for count in report.counts) if report.counts else "-"
             problems = "; ".join(report.problems[:3])
-            typer.echo(f"{report.benchmark:<12}  {report.state:<10}  {counts:<18}  {problems}".rstrip())
+            echo(f"{report.benchmark:<12}  {report.state:<10}  {counts:<18}  {problems}".rstrip())
             if report.near:
-                typer.echo(f"{'':<12}  {len(report.near)} near-duplicates across splits: {'; '.join(report.near[:3])}")
+                echo(f"{'':<12}  {len(report.near)} near-duplicates across splits: {'; '.join(report.near[:3])}")
             elif near is not None and report.counts:
-                typer.echo(f"{'':<12}  no near-duplicates across splits")
+                echo(f"{'':<12}  no near-duplicates across splits")
             if report.state == "incomplete" and report.expected:
-                typer.echo(f"{'':<12}  {'expected':<10}  {' '.join(f'{count:,}' for count in report.expected)}")
+                echo(f"{'':<12}  {'expected':<10}  {' '.join(f'{count:,}' for count in report.expected)}")
     if any(report.state == "wrong" for report in reports):
         raise typer.Exit(1)

@@ -10,6 +10,7 @@ import typer
 
 from gate_runner.commands.options import AsJson
 from gate_runner.signatures import with_options
+from gate_runner.terminal import echo
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -40,7 +41,6 @@ def choose(
 
     Where there are many encoders, few pictures come first, and those that a paired test calls worse are left out.
     """
-    from rich.console import Console
     from rich.markup import escape
 
     from gate_runner.choosing import choose as chosen_of
@@ -54,6 +54,7 @@ def choose(
     from gate_runner.runs.display import watching
     from gate_runner.runs.stored import read_runs
     from gate_runner.settings import Settings
+    from gate_runner.terminal import Terminal
 
     if not 0 < alpha < 1 or (price is not None and not 0 < price < inf):
         raise UsageError(f"expected --alpha between 0 and 1 and --price above 0, not {alpha} and {price}")
@@ -69,7 +70,7 @@ def choose(
     benchmark = find_task_type(plain.task).varied(plain, task) if task else plain
     settings = Settings().changed(readout=readout, **options)
     folder = output or Path("runs") / f"choose-{plain.id}{f'-{task}' if task else ''}"
-    console = Console(highlight=False, soft_wrap=True, stderr=True)
+    console = Terminal(highlight=False, soft_wrap=True, stderr=True)
     with watching(console) as display:
         choice = chosen_of(benchmark, specs, folder, settings, first=first, alpha=alpha, price=price, observer=display)
     page = folder / "choice.html"
@@ -82,11 +83,11 @@ def choose(
         from dataclasses import asdict
 
         shown = {**asdict(choice), "runs": [str(path) for path in choice.runs], "pareto": choice.pareto()}
-        typer.echo(standard.dumps(shown, indent=2))
+        echo(standard.dumps(shown, indent=2))
         return
-    out = Console(highlight=False, soft_wrap=True)
+    out = Terminal(highlight=False, soft_wrap=True)
     table = choice_table(choice)
-    out.width = max(out.width, Console(width=10_000).measure(table).maximum)
+    out.width = max(out.width, Terminal(width=10_000).measure(table).maximum)
     out.print(table)
     for code in choice.codes:
         out.print(f"{code['code']}: {code['bytes']} bytes, {choice.metric} {code['value']:.3f}")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gate_runner.commands.options import AsJson, Runs
+from gate_runner.terminal import echo
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -40,12 +41,13 @@ def compare(
         import json as standard
         from dataclasses import asdict
 
-        typer.echo(standard.dumps(asdict(comparison), indent=2, allow_nan=False))
+        echo(standard.dumps(asdict(comparison), indent=2, allow_nan=False))
         return
-    from rich.console import Console
     from rich.markup import escape
 
-    console = Console(highlight=False)
+    from gate_runner.terminal import Terminal
+
+    console = Terminal(highlight=False)
     table, needed = fitted(comparison, console.width if console.is_terminal else None)
     console.width = max(console.width, needed)
     console.print(table)
@@ -67,9 +69,9 @@ def fitted(comparison: Comparison, width: int | None) -> tuple[Table, int]:
         comparison: of runs.
         width: of the terminal, or None for a file or a pipe, which has none.
     """
-    from rich.console import Console
+    from gate_runner.terminal import Terminal
 
-    unbounded = Console(width=10_000)
+    unbounded = Terminal(width=10_000)
     for count in range(len(_DISPENSABLE) + 1):
         table = comparison_table(comparison, without=_DISPENSABLE[:count])
         needed = unbounded.measure(table).maximum

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from gate_runner.terminal import echo
+
 
 def env(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -15,4 +17,4 @@ def env(
     from gate_runner.environment import described, environment
 
     entries = environment()
-    typer.echo(json.dumps(entries, indent=1) if as_json else "\n".join(described(entries)))
+    echo(json.dumps(entries, indent=1) if as_json else "\n".join(described(entries)))

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from gate_runner.terminal import echo
+
 
 def export(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
@@ -22,6 +24,6 @@ def export(
     folder = output or run / "export" / to
     paths = write(read_run(run), to, folder, model=model, organization=organization)
     for path in paths.files:
-        typer.echo(path)
+        echo(path)
     for sentence in paths.left_out:
-        typer.echo(sentence, err=True)
+        echo(sentence, err=True)

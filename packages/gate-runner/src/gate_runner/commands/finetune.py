@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from gate_runner.terminal import echo
+
 
 def finetune(
     pairs: Annotated[
@@ -79,8 +81,8 @@ def finetune(
         checkpoint_blocks=checkpoint_blocks, num_processes=num_processes, seed=seed, device=device, table=table,
         data_root=data_root, limit=limit, skip_unreadable=skip_unreadable,
     )  # fmt: skip
-    train(request, lambda line: typer.echo(line, err=True))
-    typer.echo(f"kept in {folder}: gate-runner trade {encoder} tuned:{folder} --share .25 --share .5 --share .75")
+    train(request, lambda line: echo(line, err=True))
+    echo(f"kept in {folder}: gate-runner trade {encoder} tuned:{folder} --share .25 --share .5 --share .75")
 
 
 def _share(text: str | None) -> float | str | None:

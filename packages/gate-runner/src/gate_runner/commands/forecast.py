@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gate_runner.commands.options import AsJson
+from gate_runner.terminal import echo
 
 if TYPE_CHECKING:
     from gate_runner.forecasting import Forecast
@@ -36,11 +37,11 @@ def forecast(
         import json as standard
         from dataclasses import asdict
 
-        typer.echo(standard.dumps([asdict(entry) for entry in forecasts], indent=2, allow_nan=False))
+        echo(standard.dumps([asdict(entry) for entry in forecasts], indent=2, allow_nan=False))
         return
     for entry in forecasts:
         for line in lines(entry):
-            typer.echo(line)
+            echo(line)
 
 
 def lines(forecast: Forecast) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from gate_runner.commands.options import AsJson
+from gate_runner.terminal import echo
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -104,8 +105,8 @@ def _show(json: bool, rows: list[dict[str, str]]) -> None:
     if json:
         import json as standard
 
-        typer.echo(standard.dumps(rows, indent=2))
+        echo(standard.dumps(rows, indent=2))
         return
     widths = {key: max(len(key), *(len(row[key]) for row in rows)) for key in rows[0]}
     for row in [{key: key for key in rows[0]}, *rows]:
-        typer.echo("  ".join(row[key].ljust(width) for key, width in widths.items()).rstrip())
+        echo("  ".join(row[key].ljust(width) for key, width in widths.items()).rstrip())

@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from gate_runner.errors import UsageError, printable
+from gate_runner.errors import UsageError
+from gate_runner.terminal import echo
 
 
 def new(
@@ -24,7 +25,7 @@ def new(
     if schema:
         from gate_runner.benchmarks.own_page import schema as make
 
-        typer.echo(json.dumps(make(), indent=2))
+        echo(json.dumps(make(), indent=2))
         return
     if folder is None:
         raise UsageError("name a folder of your own data (or ask for --schema)")
@@ -35,12 +36,12 @@ def new(
     path = output or (folder if folder.is_dir() else folder.parent) / "benchmark.toml"
     values, sentences = looked_at(folder, path, table)
     for sentence in sentences:
-        typer.echo(printable(sentence))
+        echo(sentence)
     if dry_run:
-        typer.echo(f"\n{benchmark_text(values)}\nnothing was written; without --dry-run this goes into {path}")
+        echo(f"\n{benchmark_text(values)}\nnothing was written; without --dry-run this goes into {path}")
         return
     write_own(values, path)
-    typer.echo(f"wrote {path}")
+    echo(f"wrote {path}")
     encoder, reason = usual_encoder(texts=values["benchmark"]["task"] in TEXT_TASKS)
-    typer.echo(f"run it with: gate-runner run {path} --encoder {encoder}")
-    typer.echo(reason)
+    echo(f"run it with: gate-runner run {path} --encoder {encoder}")
+    echo(reason)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gate_runner.terminal import echo
+
 if TYPE_CHECKING:
     from gate_runner.runs.request import RunRequest
 
@@ -76,5 +78,5 @@ def requested(
         request = make_request(listed, held.encoder or encoder, output=output or held.output, settings=changed)
     for name in options:
         if name in given_options and not DECLARED[name].common:
-            typer.echo(f"{flag_of(name)} is --setting {name}=… now, and goes in 0.4", err=True)
+            echo(f"{flag_of(name)} is --setting {name}=… now, and goes in 0.4", err=True)
     return request

@@ -11,6 +11,7 @@ from gate_runner.commands.options import AsJson, Config, EncoderSpec, RunFolder,
 from gate_runner.errors import UsageError
 from gate_runner.setting_values import seconds_in
 from gate_runner.signatures import as_command
+from gate_runner.terminal import echo
 
 if TYPE_CHECKING:
     from gate_runner.planning import Plan
@@ -48,11 +49,11 @@ def plan(
         import json as standard
 
         cost = {} if price is None else {"dollars": total.seconds / 3600 * price}
-        typer.echo(standard.dumps({**total.to_mapping(), **cost}, indent=2))
+        echo(standard.dumps({**total.to_mapping(), **cost}, indent=2))
         return
     show(total, request)
     if price is not None:
-        typer.echo(f"about ${total.seconds / 3600 * price:.2f} at ${price:g} an hour")
+        echo(f"about ${total.seconds / 3600 * price:.2f} at ${price:g} an hour")
 
 
 def show(total: Plan, request: RunRequest) -> None:
@@ -61,18 +62,18 @@ def show(total: Plan, request: RunRequest) -> None:
     from gate_runner.tasks.recipes import augmentation_of, in_words, start_in_words
 
     width = max(len(part.name) for part in total.parts)
-    typer.echo(f"{'benchmark':<{width}}  seed       time  memory  longest phase")
+    echo(f"{'benchmark':<{width}}  seed       time  memory  longest phase")
     for part in total.parts:
         start = f"{part.name:<{width}}  {part.seed:>4}"
         if part.reason:
-            typer.echo(f"{start}  would fail: {part.reason}")
+            echo(f"{start}  would fail: {part.reason}")
             continue
         phase = max(part.phases, key=lambda name: part.phases[name])
         when = "done" if part.done else clock(part.seconds)
         where = "" if part.features == "memory" else f"; {part.feature_bytes / 1e9:.1f} GB of features: {part.features}"
         where += f"; {part.note}" if part.note else ""
-        typer.echo(f"{start}  {when:>9}  {part.peak_bytes / 1e9:.1f} GB  {phase} {clock(part.phases[phase])}{where}")
-    typer.echo(
+        echo(f"{start}  {when:>9}  {part.peak_bytes / 1e9:.1f} GB  {phase} {clock(part.phases[phase])}{where}")
+    echo(
         f"about {clock(total.seconds)} in all with {total.workers} at a time, {clock(total.startup_seconds)} of it to "
         f"start; measured in {clock(total.probe_seconds)}, kept in {request.output / 'plan.json'}"
     )
@@ -85,17 +86,17 @@ def show(total: Plan, request: RunRequest) -> None:
             )
             recipes.setdefault(words, []).append(part.name)
     for recipe, names in recipes.items():
-        typer.echo(f"{', '.join(dict.fromkeys(names))}: {recipe}")
+        echo(f"{', '.join(dict.fromkeys(names))}: {recipe}")
     short = [part.name for part in total.parts if part.needs]
     if short:
-        typer.echo(f"more memory than there is, without {' '.join(total.parts[0].needs)}: {', '.join(short)}")
+        echo(f"more memory than there is, without {' '.join(total.parts[0].needs)}: {', '.join(short)}")
     choice = total.choice
     if choice is not None and choice.left_out:
-        typer.echo(f"left out for the budget: {', '.join(choice.left_out)}")
-        typer.echo(
+        echo(f"left out for the budget: {', '.join(choice.left_out)}")
+        echo(
             f"run: gate-runner run {' '.join(choice.benchmarks)} --output {request.output} (and the options given here)"
         )
-        typer.echo(
+        echo(
             f"the chosen predict GATE's table with an error of {choice.error:.3f}; random subsets that fit, with "
             f"{choice.random_error:.3f}"
         )

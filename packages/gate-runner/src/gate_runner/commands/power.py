@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gate_runner.terminal import echo
+
 if TYPE_CHECKING:
     from gate_runner.comparison import PowerReport
 
@@ -30,10 +32,10 @@ def power(
         import json as standard
         from dataclasses import asdict
 
-        typer.echo(standard.dumps(asdict(report), indent=2, allow_nan=False))
+        echo(standard.dumps(asdict(report), indent=2, allow_nan=False))
         return
     for line in _lines(report):
-        typer.echo(line)
+        echo(line)
 
 
 def _lines(report: PowerReport) -> list[str]:

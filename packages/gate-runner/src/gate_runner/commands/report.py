@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from gate_runner.commands.options import Runs
+from gate_runner.terminal import echo
 
 _FORMATS = ("html", "md", "csv", "latex", "classes", "confusions")
 
@@ -45,9 +46,9 @@ def report(
 
 def _write(text: str, output: Path | None) -> None:
     if output is None:
-        typer.echo(text, nl=False)
+        echo(text, nl=False)
         return
     from gate_runner.files import write
 
     write(output, text.encode())
-    typer.echo(f"wrote {output} ({len(text.encode()) / 1e6:.2f} MB)")
+    echo(f"wrote {output} ({len(text.encode()) / 1e6:.2f} MB)")

@@ -13,6 +13,7 @@ import typer
 from gate_runner.commands.options import AsJson, Config, EncoderSpec, RunFolder, Setting, SomeNames, requested
 from gate_runner.errors import UsageError
 from gate_runner.signatures import as_command
+from gate_runner.terminal import echo
 
 if TYPE_CHECKING:
     from gate_runner.runs.results import Result
@@ -58,13 +59,13 @@ def run(
     from gate_runner.trackers import make_trackers
 
     trackers = make_trackers(tracker or [])
-    from rich.console import Console
     from rich.markup import escape
 
     from gate_runner.executors import run as execute
     from gate_runner.runs.display import watching
+    from gate_runner.terminal import Terminal
 
-    console = Console(highlight=False, soft_wrap=True, stderr=json)
+    console = Terminal(highlight=False, soft_wrap=True, stderr=json)
     settings = request.settings
     if settings.tune not in ("frozen", "linear", "prompt") and settings.axes() is None:  # a detector's says itself
         from gate_runner.tasks.recipes import announced
@@ -77,13 +78,13 @@ def run(
     with watching(console, settings.workers) as display:
         results = execute(request, display, trackers)
     if json:
-        typer.echo(as_json(request.output, results))
+        echo(as_json(request.output, results))
     else:
         if any("variant" in result.training for result in results):
             from gate_runner.tasks.elevater.record import records_of
             from gate_runner.tasks.elevater.tables import averages
 
-            typer.echo(averages(records_of(results)).as_markdown(), nl=False)
+            echo(averages(records_of(results)).as_markdown(), nl=False)
         for line in next_steps(request.output, results):
             console.print(escape(line))
     if any(result.status == "failed" for result in results):
@@ -98,9 +99,9 @@ def own_folder(folder: Path) -> str:
     if not path.is_file():
         values, sentences = looked_at(folder, path)
         for sentence in sentences:
-            typer.echo(sentence, err=True)
+            echo(sentence, err=True)
         write_own(values, path)
-        typer.echo(f"wrote {path}", err=True)
+        echo(f"wrote {path}", err=True)
     return str(path)
 
 

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from gate_runner.terminal import echo
+
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 Zip = Annotated[Path, typer.Argument(metavar="ZIP", help="A zip with all_predictions.json, or one data set's .json.")]
@@ -30,7 +32,7 @@ def write_zip(
         run, model=model, shots=shots_in(shots), tune=tune, init=init, projection=projection, knowledge=knowledge
     )
     write_submission(entries, path)
-    typer.echo(f"wrote {path}: {len(entries)} data sets")
+    echo(f"wrote {path}: {len(entries)} data sets")
 
 
 @app.command()
@@ -43,7 +45,7 @@ def check(
 
     for entry in read_submission(path, whole=whole):
         seeds, images, classes = entry.predictions.shape
-        typer.echo(f"{entry.dataset}: {seeds} seeds, {images:,} images, {classes} classes")
+        echo(f"{entry.dataset}: {seeds} seeds, {images:,} images, {classes} classes")
 
 
 @app.command()
@@ -61,7 +63,7 @@ def score(
         data = BENCHMARKS[entry.dataset].load_undivided("local", DataRequest(data_root, None, 8))
         scored = score_entry(entry, data.test.targets.numpy(), data.classes)
         means.append(scored)
-        typer.echo(f"{scored.dataset}: {scored.metric} {100 * scored.mean:.2f} over {len(scored.values)} seeds")
+        echo(f"{scored.dataset}: {scored.metric} {100 * scored.mean:.2f} over {len(scored.values)} seeds")
         if scored.warning:
-            typer.echo(f"  {scored.warning}", err=True)
-    typer.echo(f"mean of {len(means)}: {100 * sum(scored_set.mean for scored_set in means) / len(means):.2f}")
+            echo(f"  {scored.warning}", err=True)
+    echo(f"mean of {len(means)}: {100 * sum(scored_set.mean for scored_set in means) / len(means):.2f}")

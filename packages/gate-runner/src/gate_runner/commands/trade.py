@@ -10,6 +10,7 @@ import typer
 
 from gate_runner.commands.options import AsJson
 from gate_runner.signatures import as_command
+from gate_runner.terminal import echo
 
 if TYPE_CHECKING:
     from gate_runner.settings import Settings
@@ -61,10 +62,10 @@ def trade(
         import json as standard
         from dataclasses import asdict
 
-        typer.echo(standard.dumps(asdict(change), indent=2, allow_nan=False))
+        echo(standard.dumps(asdict(change), indent=2, allow_nan=False))
         return
-    typer.echo(change.sentence)
-    typer.echo(f"wrote {page}")
+    echo(change.sentence)
+    echo(f"wrote {page}")
 
 
 def _mixed(after: str, share: float) -> str:
@@ -81,17 +82,16 @@ def _run_of(name: str, names: Sequence[str], runs: Path, settings: Settings) -> 
     """A run folder as it is, or that of an encoder, which is run."""
     if (Path(name) / "manifest.json").is_file():
         return Path(name)
-    from rich.console import Console
-
     from gate_runner.benchmarks.resolving import resolve
     from gate_runner.executors import run as execute
     from gate_runner.runs.display import watching
     from gate_runner.runs.request import make_request
     from gate_runner.tasks.elevater.variants import zero_shot
+    from gate_runner.terminal import Terminal
 
     benchmarks = [benchmark if settings.shots else zero_shot(benchmark) for benchmark in resolve(names)]
     named = make_request(benchmarks, name, output=None, settings=settings).output.name
     request = make_request(benchmarks, name, output=runs / named, settings=settings)
-    with watching(Console(highlight=False, soft_wrap=True, stderr=True), settings.workers) as display:
+    with watching(Terminal(highlight=False, soft_wrap=True, stderr=True), settings.workers) as display:
         execute(request, display, [])
     return request.output

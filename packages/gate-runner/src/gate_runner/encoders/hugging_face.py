@@ -31,7 +31,7 @@ def load(spec: EncoderSpec) -> Encoder:
         import transformers
     except ImportError as error:
         raise EncoderError("hf: encoders need transformers: pip install 'gate-runner[hf]'") from error
-    looks_local = spec.name.startswith((".", "/", "~")) or spec.name.count("/") > 1
+    looks_local = spec.name.startswith((".", "/", "~")) or spec.name.endswith("/") or spec.name.count("/") > 1
     path = Path(spec.name).expanduser()
     if looks_local and not path.is_dir():
         raise EncoderError(f"encoder {spec.text!r}: no directory {path}")
@@ -40,7 +40,8 @@ def load(spec: EncoderSpec) -> Encoder:
         model = transformers.AutoModel.from_pretrained(source, use_safetensors=True, trust_remote_code=False)
     except Exception as error:
         reason = next(iter(str(error).splitlines()), "")
-        raise EncoderError(f"encoder {spec.text!r} does not load: {type(error).__name__}: {reason}") from error
+        absent = "" if path.is_dir() else f" (and there is no folder {spec.name} here)"
+        raise EncoderError(f"encoder {spec.text!r} does not load{absent}: {type(error).__name__}: {reason}") from error
     dual = hasattr(model, "get_image_features")
     vision_config = getattr(model.config, "vision_config", model.config)
     size = getattr(vision_config, "image_size", 224)

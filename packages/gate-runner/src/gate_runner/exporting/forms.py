@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from gate_runner.errors import DataError, UsageError, unknown
+from gate_runner.errors import DataError, UsageError, printable, unknown
 from gate_runner.exporting import every_eval_ever, model_card, mteb, tables
 from gate_runner.exporting.files import Exported, Files
 from gate_runner.exporting.model import ModelName, model_name
@@ -74,7 +74,7 @@ def export(
     written = []
     with held(output / ".export.lock"):
         for path, text in files.contents.items():
-            write(output / path, text.encode())
+            write(output / path, printable(text, "\n\t").encode())
             written.append(output / path)
     left_out = [*files.left_out, *([f"without a score, since they failed: {', '.join(failed)}"] if failed else [])]
     return Exported(tuple(written), tuple(left_out))

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import io
-
 from gate_runner.exporting.files import Files
 from gate_runner.exporting.means import published
 from gate_runner.exporting.model import ModelName
-from gate_runner.files import inert
+from gate_runner.files import csv_text
 from gate_runner.reports.overviews import overviews
 from gate_runner.runs.stored import StoredRun
 
@@ -25,26 +22,16 @@ def files(run: StoredRun, model: ModelName, organization: str) -> Files:
     ``suites.csv`` has every line of suites' tables; ``detection-by-shots.csv`` and ``detection-sets.csv`` are those of
     detection.
     """
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(COLUMNS)
+    rows: list[list[object]] = []
     for result in run.results:
         about = [model.id, run.encoder, published(result.name, result.source), result.task, result.source, result.seed]
-        circumstances = [
-            result.data.get("test"),
-            result.settings.get("limit"),
-            result.note,
-            result.status,
-            result.reason,
-        ]
+        circumstances = [result.data.get("test"), result.settings.get("limit")]
+        circumstances += [result.note, result.status, result.reason]
         scores = [[s.metric, s.direction, s.value, s.low, s.high, s.chance] for s in result.scores] or [[None] * 6]
-        for score in scores:
-            writer.writerow(
-                [inert(value) if isinstance(value, str) else value for value in (*about, *score, *circumstances)]
-            )
+        rows += [[*about, *score, *circumstances] for score in scores]
     suites = _suites(run, model)
     over = {f"{result.id}.csv": result.as_csv() for overview in overviews([run]) for result in overview.tables}
-    return Files({"results.csv": buffer.getvalue(), **({"suites.csv": suites} if suites else {}), **over})
+    return Files({"results.csv": csv_text(COLUMNS, rows), **({"suites.csv": suites} if suites else {}), **over})
 
 
 def _suites(run: StoredRun, model: ModelName) -> str:
@@ -61,9 +48,4 @@ def _suites(run: StoredRun, model: ModelName) -> str:
                 | {f"better_{name}": better[name] for name in ("low", "high", "p")}
                 | {"best_blind": blind[0], "best_blind_value": blind[1]["value"]}
             )
-    buffer = io.StringIO()
-    if rows:
-        writer = csv.DictWriter(buffer, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows({name: inert(v) if isinstance(v, str) else v for name, v in row.items()} for row in rows)
-    return buffer.getvalue()
+    return csv_text(list(rows[0]), (row.values() for row in rows)) if rows else ""

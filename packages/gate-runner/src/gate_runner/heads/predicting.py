@@ -12,7 +12,7 @@ import torch
 
 from gate_data.pictures import Pictures, Transform
 from gate_data.readers.folders import PICTURES
-from gate_runner.errors import DataError, printable
+from gate_runner.errors import DataError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -93,12 +93,17 @@ def image_files(paths: Iterable[Path]) -> list[str]:
 
 
 def true_labels(path: Path) -> dict[str, str]:
-    """The label of each file, of a table with columns that `gate_data.own.guess` knows, or of folders of classes."""
+    """The label of each file, of a table with columns that `gate_data.own.guess` knows, or of folders of classes.
+
+    Folders of splits may stand around these.
+    """
     from gate_data.own import OwnBenchmark, guess
-    from gate_data.readers import files_of_classes, table
+    from gate_data.readers import classes_in, files_of_classes, table
+    from gate_data.readers.folders import SPLIT_WORDS
 
     if path.is_dir():
-        return {file: name for name, files in files_of_classes(path).items() for file in files}
+        folders = [path / name for name in classes_in(path) if name.casefold() in SPLIT_WORDS] or [path]
+        return {file: name for folder in folders for name, files in files_of_classes(folder).items() for file in files}
     own = OwnBenchmark.model_validate(guess(path).values).data
     root = path.parent / own.root
     labels: dict[str, str] = {}
@@ -157,14 +162,13 @@ def write_csv(predicted: Iterable[Prediction], top: int, file: TextIO) -> int:
     from gate_runner.files import inert
 
     writer = csv.writer(file, lineterminator="\n")
-    safe = (lambda text: printable(inert(text))) if file.isatty() else inert
     numbers = range(1, top + 1)
     writer.writerow(["file", *(name for n in numbers for name in (f"class{n}", f"probability{n}")), "error"])
     failed = 0
     for prediction in predicted:
         pairs = [value for pair in zip(prediction.classes, prediction.probabilities, strict=True) for value in pair]
-        shown = [safe(value) if isinstance(value, str) else f"{value:.6f}" for value in pairs]
-        writer.writerow([safe(prediction.file), *shown, *([""] * (2 * top - len(shown))), safe(prediction.error)])
+        shown = [inert(value) if isinstance(value, str) else f"{value:.6f}" for value in pairs]
+        writer.writerow([inert(prediction.file), *shown, *([""] * (2 * top - len(shown))), inert(prediction.error)])
         failed += bool(prediction.error)
     return failed
 

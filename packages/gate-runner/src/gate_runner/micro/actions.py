@@ -1,4 +1,4 @@
-"""Three kinds of actions: one thing that moves, things that move in a scene of their own, and one that meets a tool."""
+"""Actions: a thing that changes, things that move in a scene of their own, and one that meets a tool."""
 
 from __future__ import annotations
 
@@ -26,12 +26,16 @@ _MOVES: dict[str, Track] = {
     "bouncing": lambda t: np.stack([0.5 * (t - 0.5), 0.2 - 0.4 * np.abs(np.sin(2 * np.pi * t))], axis=1),
     "circling": lambda t: 0.22 * np.stack([np.cos(2 * np.pi * t), np.sin(2 * np.pi * t)], axis=1),
     "shaking": lambda t: np.stack([0.12 * np.sign(np.sin(7 * np.pi * t + 0.1)), 0 * t], axis=1),
-    "still": lambda t: np.zeros((len(t), 2)),
 }
-_SIZES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "growing": lambda t: 0.07 + 0.14 * t,
-    "shrinking": lambda t: 0.21 - 0.14 * t,
+_CHANGES = {
+    "opening": ("circle", "star"),
+    "closing": ("star", "circle"),
+    "bending": ("square", "triangle"),
+    "straightening": ("triangle", "square"),
+    "breaking": ("heart", "cross"),
+    "mending": ("cross", "heart"),
 }
+"""What a thing looks like before and after."""
 _MEETINGS: dict[str, tuple[Track, Track]] = {
     "approaching": (
         lambda t: np.stack([-0.33 + 0.22 * t, 0 * t], axis=1),
@@ -64,15 +68,16 @@ def _ground(rng: np.random.Generator) -> tuple[float, float, float]:
 
 
 def hmdb51(request: DataRequest) -> Data:
-    """One thing of any look moves in one of eight ways, grows or shrinks."""
-    names = (*_MOVES, *_SIZES)
+    """A thing of any colour, which moves in any way, turns into another: what it is before and after is the action."""
+    names = tuple(_CHANGES)
 
     def make(rng: np.random.Generator, index: int) -> Made:
-        name = names[index % len(names)]
-        centre = rng.uniform(0.42, 0.58, 2)
-        path = centre + _MOVES.get(name, _MOVES["still"])(_TIME)
-        sizes = _SIZES[name](_TIME) if name in _SIZES else np.full(FRAMES, rng.uniform(0.09, 0.14))
-        return Made(_clip([_thing(rng, path, sizes)], _ground(rng)), index % len(names))
+        before, after = _CHANGES[names[index % len(names)]]
+        path = rng.uniform(0.42, 0.58, 2) + 0.5 * list(_MOVES.values())[int(rng.integers(len(_MOVES)))](_TIME)
+        turn = int(rng.integers(3, 6))
+        thing = _thing(rng, path, np.full(FRAMES, rng.uniform(0.16, 0.2)))
+        changed = [replace(item, shape=before if frame < turn else after) for frame, item in enumerate(thing)]
+        return Made(_clip([changed], _ground(rng)), index % len(names))
 
     return data_of("hmdb51", request, (300, 60, 150), make, names, noise=0.05)
 
@@ -83,9 +88,9 @@ def ucf(request: DataRequest) -> Data:
 
     def make(rng: np.random.Generator, index: int) -> Made:
         shape, move = kinds[index % len(kinds)]
-        path = rng.uniform(0.42, 0.58, 2) + _MOVES[move](_TIME)
-        moving = [replace(item, shape=shape) for item in _thing(rng, path, np.full(FRAMES, 0.12))]
-        still = [_thing(rng, np.tile(rng.uniform(0.1, 0.9, 2), (FRAMES, 1)), np.full(FRAMES, 0.07)) for _ in range(2)]
+        path = rng.uniform(0.45, 0.55, 2) + 0.8 * _MOVES[move](_TIME)
+        moving = [replace(item, shape=shape) for item in _thing(rng, path, np.full(FRAMES, 0.18))]
+        still = [_thing(rng, np.tile(rng.uniform(0.1, 0.9, 2), (FRAMES, 1)), np.full(FRAMES, 0.06)) for _ in range(2)]
         return Made(_clip([*still, moving], _ground(rng)), index % len(kinds))
 
     names = tuple(f"{shape} {move}" for shape, move in kinds)

@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 from PIL import Image, ImageDraw
 
-from eqben_builder.micro import COLOURS, MATERIALS, Item, Scene, generator_at
+from eqben_builder.micro import COLOURS, MATERIALS, SHAPES, Item, Scene, generator_at
 from gate_data.data import Data
 from gate_data.request import DataRequest, SplitName
 from gate_runner.micro.making import SIDE, Made, as_pixels, coordinates, data_of
@@ -122,29 +122,20 @@ def omniglot(request: DataRequest) -> Data:
 
 
 def vgg(request: DataRequest) -> Data:
-    """Flowers that differ in the number, shape and colour of petals and in the colour of the middle."""
+    """Flowers that differ in the number, shape and marks of their petals; their colours say nothing."""
 
     def draw(rng: np.random.Generator, kind: Kind) -> Made:
-        petals, shape, colour, middle = int(str(kind[0])), str(kind[1]), str(kind[2]), str(kind[3])
-        x, y = rng.uniform(0.44, 0.56, 2)
-        reach, turn = rng.uniform(0.19, 0.24), rng.uniform(0, 2 * np.pi)
+        petals, shape, marks = int(str(kind[0])), str(kind[1]), str(kind[2])
+        x, y = rng.uniform(0.45, 0.55, 2)
+        reach, turn = rng.uniform(0.24, 0.28), rng.uniform(0, 2 * np.pi)
+        colour, middle = (str(name) for name in rng.choice(COLOURS, 2, replace=False))
         leaves = [
-            Item(
-                shape,
-                colour,
-                "small",
-                "plain",
-                float(x + reach * np.cos(a)),
-                float(y + reach * np.sin(a)),
-                0.1,
-                float(a),
-            )
+            Item(shape, colour, "small", marks, float(x + reach * np.cos(a)), float(y + reach * np.sin(a)), 0.13)
             for a in turn + 2 * np.pi * np.arange(petals) / petals
         ]
         green = tuple(float(value) for value in rng.uniform((0.05, 0.2, 0.05), (0.15, 0.35, 0.15)))
         heart = Item("circle", middle, "small", "plain", float(x), float(y), 0.09)
         return Made(Scene((*leaves, heart), (green[0], green[1], green[2])), 0)
 
-    petals = ((4, 5, 6, 8), ("circle", "diamond", "heart"), COLOURS, ("yellow", "brown", "white"))
-    kinds: list[Kind] = [kind for kind in product(*petals) if kind[2] != kind[3]]
+    kinds: list[Kind] = list(product((3, 4, 6), SHAPES, MATERIALS))
     return _few_shot("vgg", request, kinds, 4, draw, 0.06)

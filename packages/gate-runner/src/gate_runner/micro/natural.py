@@ -1,4 +1,4 @@
-"""Dishes, whales and places: classifications that need counting of ingredients, marks, and arrangement."""
+"""Dishes, whales and places: classifications that need seeing ingredients, marks, and kinds of things."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from gate_runner.micro.making import Made, data_of
 
 _DISHES = tuple(combinations([colour for colour in COLOURS if colour != "white"], 2))
 _WHALES = tuple(product(SHAPES[:5], COLOURS[:4], MATERIALS[1:3]))
-_ARRANGED = ("line", "column", "ring", "corners", "pile", "two heaps", "diagonal", "scattered")
+_TOGETHER = tuple(combinations(SHAPES, 2))
+_ARRANGED = ("line", "column", "ring", "corners", "diagonal")
 _HUES = ((0.35, 0.2, 0.15), (0.15, 0.3, 0.15), (0.12, 0.2, 0.4), (0.4, 0.38, 0.3))
 
 
@@ -52,34 +53,31 @@ def happy(request: DataRequest) -> Data:
 
 
 def places365(request: DataRequest) -> Data:
-    """What things are does not matter: how six of them are arranged, and the light, make 32 places."""
+    """Which two kinds of things stand together makes the place; their colours, the light and the arrangement do not."""
 
     def make(rng: np.random.Generator, index: int) -> Made:
-        label = index % (len(_ARRANGED) * len(_HUES))
-        spots = _spots(rng, _ARRANGED[label // len(_HUES)])
+        label = index % len(_TOGETHER)
+        spots = _spots(rng, str(rng.choice(_ARRANGED)))
         items = [
-            Item(str(rng.choice(SHAPES)), str(rng.choice(COLOURS)), "small", "plain", float(x), float(y), 0.075)
-            for x, y in spots
+            Item(_TOGETHER[label][number % 2], str(rng.choice(COLOURS)), "small", "plain", float(x), float(y), 0.13)
+            for number, (x, y) in enumerate(spots)
         ]
-        hue = np.array(_HUES[label % len(_HUES)]) + rng.uniform(-0.04, 0.04, 3)
+        hue = np.array(_HUES[int(rng.integers(len(_HUES)))]) + rng.uniform(-0.04, 0.04, 3)
         return Made(Scene(tuple(items), (float(hue[0]), float(hue[1]), float(hue[2]))), label)
 
-    names = tuple(f"{name}, light {hue}" for name in _ARRANGED for hue in range(len(_HUES)))
+    names = tuple(f"{first} and {second}" for first, second in _TOGETHER)
     return data_of("places365", request, (960, 160, 480), make, names, noise=0.06)
 
 
 def _spots(rng: np.random.Generator, arranged: str) -> np.ndarray:
-    steps = np.linspace(0.15, 0.85, 6)
-    turn = np.linspace(0, 2 * np.pi, 7)[:6] + rng.uniform(0, 1)
+    steps = np.linspace(0.17, 0.83, 4)
+    turn = np.linspace(0, 2 * np.pi, 5)[:4] + rng.uniform(0, 1)
     level = rng.uniform(0.3, 0.7)
     spots = {
-        "line": np.stack([steps, np.full(6, level)], axis=1),
-        "column": np.stack([np.full(6, level), steps], axis=1),
-        "ring": 0.5 + 0.32 * np.stack([np.cos(turn), np.sin(turn)], axis=1),
-        "corners": np.array([(0.14, 0.14), (0.86, 0.14), (0.14, 0.86), (0.86, 0.86), (0.14, 0.3), (0.86, 0.7)]),
-        "pile": rng.uniform(0.35, 0.65, 2) + rng.uniform(-0.12, 0.12, (6, 2)),
-        "two heaps": np.repeat([(0.25, level), (0.75, level)], 3, axis=0) + rng.uniform(-0.1, 0.1, (6, 2)),
+        "line": np.stack([steps, np.full(4, level)], axis=1),
+        "column": np.stack([np.full(4, level), steps], axis=1),
+        "ring": 0.5 + 0.3 * np.stack([np.cos(turn), np.sin(turn)], axis=1),
+        "corners": np.array([(0.17, 0.17), (0.83, 0.17), (0.17, 0.83), (0.83, 0.83)]),
         "diagonal": np.stack([steps, steps], axis=1),
-        "scattered": rng.uniform(0.1, 0.9, (6, 2)),
     }[arranged]
-    return np.clip(spots + rng.uniform(-0.03, 0.03, (6, 2)), 0.08, 0.92)
+    return np.clip(spots + rng.uniform(-0.03, 0.03, (4, 2)), 0.14, 0.86)

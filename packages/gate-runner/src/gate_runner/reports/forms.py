@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from gate_runner.errors import UsageError
+from gate_runner.errors import UsageError, printable
 from gate_runner.reports.contents import gather
 from gate_runner.reports.looks import looks
 from gate_runner.reports.page import build_page
@@ -68,7 +68,7 @@ def report_text(
         return build_page(runs, pictures=count, data_root=data_root, tests=tests, after=after)
     contents = gather(runs, tests=tests)
     text = _TABLES[form](contents)
-    return f"{text}\n{hardest_as_markdown(contents, pictures, data_root)}" if pictures else text
+    return printable(f"{text}\n{hardest_as_markdown(contents, pictures, data_root)}" if pictures else text, "\n\t")
 
 
 def check_form(form: str, pictures: int | None) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import csv
-import io
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from gate_runner.files import inert
+from gate_runner.files import csv_text
 from gate_runner.reports.contents import Cell, Contents, Row, chance_of
 from gate_runner.reports.overviews import overviews
 from gate_runner.reports.pictures import made_again
 from gate_runner.reports.scores import number, shown_metric
+from gate_runner.runs.results import Result
+from gate_runner.runs.stored import StoredRun
 
 _MARKDOWN = frozenset("\\`*_[]()~|!")
 _LATEX = {
@@ -110,21 +112,20 @@ def as_csv(contents: Contents) -> str:
     """
     if contents.swept and not contents.rows:
         return "\n".join(table.as_csv() for overview in overviews(contents.runs) for table in overview.tables)
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(
-        ["run", "benchmark", "task", "source", "note", "metric", "direction", "value", "low", "high", "chance",
-         "rank", "near_best", "seeds", "samples", "seconds", "joules", "failed"]
+    heads = (
+        "run", "benchmark", "task", "source", "note", "metric", "direction", "value", "low", "high", "chance",
+        "rank", "near_best", "seeds", "samples", "seconds", "joules", "failed",
     )  # fmt: skip
-    for row in contents.rows:
-        for name, cell in row.cells.items():
-            values = [
-                name, row.name, row.task, row.source, row.note, row.metric, row.direction, cell.value, cell.low,
-                cell.high, cell.chance, cell.rank, int(cell.near_best), len(cell.by_seed), row.samples,
-                cell.seconds.get("total"), cell.joules, cell.reason,
-            ]  # fmt: skip
-            writer.writerow([inert(value) if isinstance(value, str) else value for value in values])
-    return buffer.getvalue()
+    rows = [
+        [
+            name, row.name, row.task, row.source, row.note, row.metric, row.direction, cell.value, cell.low,
+            cell.high, cell.chance, cell.rank, int(cell.near_best), len(cell.by_seed), row.samples,
+            cell.seconds.get("total"), cell.joules, cell.reason,
+        ]
+        for row in contents.rows
+        for name, cell in row.cells.items()
+    ]  # fmt: skip
+    return csv_text(heads, rows)
 
 
 def classes_as_csv(contents: Contents) -> str:
@@ -140,17 +141,17 @@ def classes_as_csv(contents: Contents) -> str:
         >>> classes_as_csv(Contents((), (), {}, {})).split(",")[:4]
         ['run', 'benchmark', 'seed', 'class']
     """
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    figures = [f"{name}{end}" for name in ("precision", "recall", "f1") for end in ("", "_low", "_high")]
-    writer.writerow(["run", "benchmark", "seed", "class", "support", "predicted", *figures])
-    for run in contents.runs:
-        for result in run.results:
-            for row in result.training.get("by_class", {}).get("rows", ()):
-                scores = [end for name in ("precision", "recall", "f1") for end in row[name] or ("", "", "")]
-                about = [inert(run.label), inert(result.name), result.seed, inert(row["class"])]
-                writer.writerow([*about, row["support"], row["predicted"], *scores])
-    return buffer.getvalue()
+    names = ("precision", "recall", "f1")
+    rows = [
+        [
+            *(run.label, result.name, result.seed, row["class"], row["support"], row["predicted"]),
+            *(end for name in names for end in row[name] or ("", "", "")),
+        ]
+        for run, result, classes in _by_class(contents)
+        for row in classes.get("rows", ())
+    ]
+    figures = [f"{name}{end}" for name in names for end in ("", "_low", "_high")]
+    return csv_text(["run", "benchmark", "seed", "class", "support", "predicted", *figures], rows)
 
 
 def confusions_as_csv(contents: Contents) -> str:
@@ -166,16 +167,18 @@ def confusions_as_csv(contents: Contents) -> str:
         >>> confusions_as_csv(Contents((), (), {}, {}))
         'run,benchmark,seed,class,taken_for,samples\n'
     """
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(["run", "benchmark", "seed", "class", "taken_for", "samples"])
-    for run in contents.runs:
-        for result in run.results:
-            for true, guessed, count in result.training.get("by_class", {}).get("confused", ()):
-                writer.writerow(
-                    [*map(inert, (run.label, result.name)), result.seed, inert(true), inert(guessed), count]
-                )
-    return buffer.getvalue()
+    rows = [
+        [run.label, result.name, result.seed, *confused]
+        for run, result, classes in _by_class(contents)
+        for confused in classes.get("confused", ())
+    ]
+    return csv_text(["run", "benchmark", "seed", "class", "taken_for", "samples"], rows)
+
+
+def _by_class(contents: Contents) -> list[tuple[StoredRun, Result, Mapping[str, Any]]]:
+    """Every result that has classes, with what is known of them."""
+    results = [(run, result) for run in contents.runs for result in run.results]
+    return [(run, result, classes) for run, result in results if (classes := result.training.get("by_class"))]
 
 
 def as_latex(contents: Contents) -> str:

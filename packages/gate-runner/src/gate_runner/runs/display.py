@@ -16,6 +16,7 @@ from rich.text import Text
 from gate_runner.runs.observers import Observer, Planned
 from gate_runner.runs.pace import Key, Pace
 from gate_runner.runs.results import Result, said_of, untrained
+from gate_runner.terminal import Terminal
 
 _QUIET = 30.0
 """Seconds, at most, without a word in a pipe while a part is under way."""
@@ -32,7 +33,7 @@ class PlainDisplay(Observer):
     """
 
     def __init__(self, console: Console | None = None, workers: int = 1) -> None:
-        self.console = console or Console(highlight=False, soft_wrap=True)
+        self.console = console or Terminal(highlight=False, soft_wrap=True)
         self.workers = workers
         self.pace = Pace()
         self.expected: dict[Key, float] = {}

@@ -91,10 +91,12 @@ class Pace:
         before = part.phase
         if before is None or before.name != phase:
             part.phase = before = _Phase(phase, now, done, done, total)
-        if _encodes(phase):
+            new = 0  # what the first batch took began in another phase, or it was in a cache
+        else:
             new = max(0, done - part.encoded.get(phase, before.first))
+        if _encodes(phase):
             part.encoded[phase] = max(done, part.encoded.get(phase, 0))
-            if part.encoded_at is not None:
+            if new and part.encoded_at is not None:
                 part.encoding += now - part.encoded_at
                 part.watched += new
             part.encoded_at = now

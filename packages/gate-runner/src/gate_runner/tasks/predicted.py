@@ -6,7 +6,7 @@ A task type's ``say`` is one of these functions, from data, what was predicted o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -188,7 +188,24 @@ def with_classes(job: Job, outcome: Outcome) -> Outcome:
         ],
         "confused": [[classes[row], classes[column], int(table[row, column])] for row, column in order[:_CELLS]],
     }  # fmt: skip
+    if levels := _levels(guessed, true, classes, job.seed):
+        by_class_row["levels"] = levels
     return replace(outcome, training={**outcome.training, "by_class": by_class_row})
+
+
+def _levels(guessed: np.ndarray, true: np.ndarray, classes: Sequence[str], seed: int) -> list[dict[str, Any]]:
+    """How often the group is right where classes are called ``GROUP/CLASS``, for each level above the classes."""
+    from vision_adapters.metrics import evaluate
+
+    paths = [name.split("/") for name in classes]
+    rows = []
+    for level in range(1, min(map(len, paths))):
+        groups = ["/".join(path[:level]) for path in paths]
+        names = sorted(set(groups))
+        number = np.array([names.index(group) for group in groups])
+        estimate = evaluate("accuracy", number[guessed], number[true], seed=seed)
+        rows.append({"groups": names, "accuracy": [estimate.value, estimate.low, estimate.high]})
+    return rows
 
 
 def _plain(interval: tuple[float, float, float] | None) -> list[float] | None:
@@ -213,6 +230,9 @@ def details(training: Mapping[str, Any], encoder: str) -> Details:
     f1s = [f"{name.replace('_f1', ' F1')} {estimate['value']:.3f} ({estimate['low']:.3f} to {estimate['high']:.3f})"
            for name, estimate in by_class["scores"].items()]  # fmt: skip
     notes = [", ".join(f1s) + "."] if f1s else []
+    for level, row in enumerate(by_class.get("levels", ()), start=1):
+        shown = ", ".join(row["groups"][:_NOTED]) + (" …" if len(row["groups"]) > _NOTED else "")
+        notes.append(f"The group of level {level} ({shown}) is right: {_interval(row['accuracy'])}.")
     if by_class["confused"]:
         pairs = ", ".join(f"{true} taken for {guess} {count}" for true, guess, count in by_class["confused"][:_NOTED])
         notes.append(f"Confused most: {pairs}.")
