@@ -59,20 +59,7 @@ def adaptation(
     words: ClassWords | None = None,
     settings: Settings | None = None,
 ) -> Adaptation:
-    """The run that adapts an encoder to one's own images and keeps the head.
-
-    Args:
-        source: a benchmark's TOML file; a folder with a ``benchmark.toml``; a folder that one can be guessed for, which
-            is then written into the run folder; or a table of files and labels.
-        method: ``"zeroshot"``, the class texts alone; ``"probe"``, a head on the frozen encoder; ``"finetune"``, the
-            encoder, too.
-        encoder: as in `gate_runner.run`.
-        name: as in `gate_runner.run`.
-        output: the run folder; by default one below ``runs/`` whose name has a digest of all that is asked for.
-        metric: of ``vision_adapters.metrics``; the benchmark's own by default.
-        words: how class names become texts.
-        settings: of the run.
-    """
+    """The run that adapts an encoder to one's own images and keeps the head."""
     from gate_runner.encoders import load_encoder
     from gate_runner.encoders.loading import device_for
     from gate_runner.tasks.recipes import checked

@@ -51,12 +51,6 @@ class Configuration:
 def read_configuration(path: Path, *, encoder: str | None = None) -> Configuration:
     r"""Read a configuration.
 
-    Args:
-        path: of a TOML file with ``names``, ``encoder``, ``output`` and fields of `Settings`, these also below their
-            groups (``[data]``, ``[features]``, ``[training]``, ``[sweep]``, ``[machine]``); or of a run folder or its
-            ``manifest.json``, whose last run is taken, without its folder.
-        encoder: the spec that was said besides, which goes before the file's.
-
     Example:
         >>> import tempfile
         >>> path = Path(tempfile.mkdtemp()) / "run.toml"

@@ -98,13 +98,6 @@ def forecast_scores(
 ) -> Forecast:
     """Expected scores on all 30 benchmarks of the paper's table by ``eevee.predict``, from those on some of them.
 
-    Args:
-        scores: in the table's unit (percent; iWildCam as 100 (1 - MAE / 3)), by metric id (``cifar100/acc1``) or
-            benchmark id (``cifar100``).
-        model: what to call the model.
-        level: in (0, 1); with 21 models at most 21 / 22.
-        warnings: to be passed on with the result.
-
     Example:
         >>> forecast = forecast_scores({"cifar100": 75.0, "ade20k": 40.0, "mini": 93.0})
         >>> forecast.low < forecast.mean < forecast.high, len(forecast.benchmarks)
@@ -155,14 +148,7 @@ def forecast_scores(
 
 
 def forecast_run(run: StoredRun, *, accept_stand_ins: bool = False, level: float = 0.9) -> Forecast:
-    """Expected scores on all benchmarks of the paper's table, from a finished run.
-
-    Args:
-        run: with results on real data of benchmarks that the table has; several seeds are averaged.
-        accept_stand_ins: predict from synthetic stand-ins all the same; the first warning then says that it does not
-            carry over.
-        level: of the intervals.
-    """
+    """Expected scores on all benchmarks of the paper's table, from a finished run."""
     import eevee
 
     metrics = set(eevee.load_table("gate").metric_ids)
@@ -238,13 +224,7 @@ def _beside(benchmark: str) -> str:
 
 
 def forecast_file(path: Path, *, level: float = 0.9) -> list[Forecast]:
-    """Expected scores of every model of a CSV file.
-
-    Args:
-        path: a column ``model`` and a column for each benchmark of the paper's table that was measured, in percent;
-            empty cells are left out.
-        level: of the intervals.
-    """
+    """Expected scores of every model of a CSV file."""
     import eevee
 
     try:

@@ -64,12 +64,7 @@ class ChosenItems:
 
 
 def items_in(value: str | PathLike[str] | Mapping[str, Any] | ChosenItems | None) -> ChosenItems | None:
-    """Chosen items from their file.
-
-    Args:
-        value: the path of a file that `eevee items --json` wrote; "adaptive"; what `ChosenItems` became on its way as
-            JSON; or None.
-    """
+    """Chosen items from their file."""
     if value is None or isinstance(value, ChosenItems):
         return value
     if isinstance(value, Mapping):

@@ -56,10 +56,6 @@ def near_duplicates(sides: Mapping[str, Sequence[Source]], bits: int) -> list[Ne
     that cannot be decoded, which `check_data` names. Of a clip its middle frame counts. Of several pictures
     that a picture is near, the nearest is named.
 
-    Args:
-        sides: the pictures of each split, training first.
-        bits: largest distance that counts, 0 to 32. Up to 4 is a copy, scaled or recompressed; beyond 10 chance begins.
-
     Example:
         >>> import tempfile, pathlib
         >>> from PIL import Image

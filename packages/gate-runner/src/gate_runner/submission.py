@@ -197,15 +197,7 @@ def _whole(key: str, value: object) -> int:
 
 
 def check(entry: Entry, where: str) -> None:
-    """Refuse what ELEVATER's validator refuses, and what it lets pass and cannot score.
-
-    Args:
-        entry: of one data set.
-        where: what an error calls the file.
-
-    Raises:
-        DataError: the message names data set, seed, image and value.
-    """
+    """Refuse what ELEVATER's validator refuses, and what it lets pass and cannot score."""
     name, predictions = entry.dataset, entry.predictions
     sheet = ICINW.get(name)
     if sheet is None:

@@ -22,13 +22,7 @@ def root_of(own: OwnBenchmark, folder: Path, split: str = "") -> Path:
 
 
 def annotated(own: OwnBenchmark, folder: Path, *, needed: bool) -> dict[str, list[tuple[Path, Path | None]]]:
-    """Each split's pictures with their annotations; all under ``""`` where the file names no split.
-
-    Args:
-        own: what the file says.
-        folder: in which it lies.
-        needed: whether a picture without an annotation is an error, and not one without objects.
-    """
+    """Each split's pictures with their annotations; all under ``""`` where the file names no split."""
     parts = own.splits.named or {"": ""}
     pairs: dict[str, list[tuple[Path, Path | None]]] = {}
     for split, part in parts.items():

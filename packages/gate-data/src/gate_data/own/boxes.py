@@ -21,12 +21,7 @@ from gate_data.request import DataRequest
 
 
 def boxed(own: OwnBenchmark, path: Path) -> Originals[Path]:
-    """How a benchmark of boxes is read.
-
-    Args:
-        own: what its file says; of COCO, ``data.table`` is one file for all pictures, or ``splits`` name one each.
-        path: of the benchmark's file.
-    """
+    """How a benchmark of boxes is read."""
     if own.data.kind not in ("coco", "voc", "yolo"):
         raise DataError(f'{path}: detection needs kind = "coco", "voc" or "yolo" under [data], not {own.data.kind!r}')
     if own.splits.group or own.splits.column:

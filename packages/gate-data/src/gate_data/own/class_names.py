@@ -17,13 +17,7 @@ _LISTS = ("classes.txt", "codes.txt", "labels.txt", "class_names.txt", "label_na
 
 
 def names_from_file(path: Path, classes: Sequence[str]) -> tuple[str, ...]:
-    """Words for classes from a file.
-
-    Args:
-        path: ``.json`` from the data's name to words; lines of the data's name and words, as ImageNet's
-            ``LOC_synset_mapping.txt``; or a line per class in the data's order.
-        classes: names in the data.
-    """
+    """Words for classes from a file."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:

@@ -62,12 +62,7 @@ def doubts(own: OwnBenchmark, parts: Parts) -> list[str]:
 
 
 def left_out(own: OwnBenchmark, folder: Path) -> str:
-    """Files that are no pictures by their endings, with their number; empty for none.
-
-    Args:
-        own: what the file says; of a table, nothing is left out that it names.
-        folder: in which the file lies.
-    """
+    """Files that are no pictures by their endings, with their number; empty for none."""
     if own.data.kind not in ("folders", "voc", "yolo", "maps"):
         return ""
     endings: Counter[str] = Counter()

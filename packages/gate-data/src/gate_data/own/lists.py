@@ -33,13 +33,7 @@ _SHOWN_PATHS = 5
 
 
 def parts_of(own: OwnBenchmark, folder: Path, *, skip_missing: bool = False) -> Parts:
-    """All samples that a benchmark's file names, in their splits.
-
-    Args:
-        own: what the file says.
-        folder: in which it lies; its paths are relative to this.
-        skip_missing: whether samples whose files are not there are left out and counted, and not an error.
-    """
+    """All samples that a benchmark's file names, in their splits."""
     entries, note = entries_of(own, folder)
     missing, count = _missing(entries)
     if missing and not skip_missing:

@@ -50,23 +50,7 @@ def plot(
     keyed: bool = False,
     style: str = "curve",
 ) -> Markup:
-    """A chart whose axes end where its ticks do.
-
-    Args:
-        title: of the chart.
-        description: its figures, for those who cannot see it.
-        lines: drawn in their order.
-        dots: drawn above them.
-        across: places on the horizontal axis and what stands there; at least two ends.
-        up: likewise on the vertical one, with a rule through each.
-        below: what the horizontal axis is.
-        width: of the whole.
-        height: of the whole, its axis and words included.
-        right: room for words on the right.
-        level: where a dashed rule goes through.
-        keyed: whether the lines' names stand in the room on the right.
-        style: class of the whole.
-    """
+    """A chart whose axes end where its ticks do."""
     margin, top, bottom = 42.0, 12.0, height - 32.0
     (first_x, last_x), (low, high) = ((min(ends), max(ends)) for ends in ([x for x, _ in across], [y for y, _ in up]))
 

@@ -63,12 +63,7 @@ _DISPENSABLE = ("effect", "p", "metric", "first", "95 % CI")
 
 
 def fitted(comparison: Comparison, width: int | None) -> tuple[Table, int]:
-    """A comparison for so many characters in a line.
-
-    Args:
-        comparison: of runs.
-        width: of the terminal, or None for a file or a pipe, which has none.
-    """
+    """A comparison for so many characters in a line."""
     from gate_runner.terminal import Terminal
 
     unbounded = Terminal(width=10_000)

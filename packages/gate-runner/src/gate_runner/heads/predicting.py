@@ -51,17 +51,7 @@ def predictions(
     batch_size: int,
     progress: Progress | None,
 ) -> Iterator[Prediction]:
-    """Classes and probabilities of image files, see `gate_runner.heads.Head.predict`.
-
-    Args:
-        score: images ``[n, 3, s, s]`` to scores ``[n, k]``.
-        classes: their k names.
-        read: files to their pixels by place, and why the others have none.
-        files: to look at.
-        top: classes to give for each.
-        batch_size: images at a time.
-        progress: told how many are done.
-    """
+    """Classes and probabilities of image files, see `gate_runner.heads.Head.predict`."""
     starts = range(0, len(files), batch_size)
     with ThreadPoolExecutor(1) as reader:
         batches = [files[start : start + batch_size] for start in starts]
@@ -123,11 +113,6 @@ def noted(predicted: Iterable[Prediction], predictions_made: list[Prediction]) -
 
 def scored(predicted: Sequence[Prediction], labels: Mapping[str, str], classes: Sequence[str]) -> str:
     """Accuracy and macro F1 of predictions with true labels, in words.
-
-    Args:
-        predicted: with the best class first; those that could not be read count nowhere.
-        labels: the true label of each file.
-        classes: of the head.
 
     Example:
         >>> scored([Prediction("a.png", ("cat",), (0.9,))], {"a.png": "cat"}, ["cat", "dog"])

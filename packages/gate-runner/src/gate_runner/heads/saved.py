@@ -90,15 +90,7 @@ class Head:
 
 
 def save_head(head: KeptHead, encoder: Encoder, folder: Path, about: Mapping[str, Any], *, start: str | None) -> None:
-    """Write a head that a task gave back.
-
-    Args:
-        head: with the names of its features and prompts.
-        encoder: whose features it takes.
-        folder: to be made; one that holds a head already is written anew.
-        about: what the card says besides: method, classes, scores, numbers of images, details.
-        start: fingerprint of the encoder before any training.
-    """
+    """Write a head that a task gave back."""
     from vision_adapters.saved import card_digest, head_form, tensor_bytes
 
     check_folder(folder)

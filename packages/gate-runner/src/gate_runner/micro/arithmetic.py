@@ -18,13 +18,6 @@ ANSWERS = NUMBERS[:7]
 def question(rng: np.random.Generator, scene: Scene) -> tuple[str, int]:
     """Ask one of four kinds of question.
 
-    Args:
-        rng: chooses kind and object.
-        scene: what is asked about; at most five items.
-
-    Returns:
-        The question and its answer, 0 to 6.
-
     Example:
         >>> scene = Scene((Item("star", "red", "small", "plain", 0.5, 0.5),))
         >>> text, answer = question(np.random.default_rng(1), scene)

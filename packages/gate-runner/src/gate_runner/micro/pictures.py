@@ -25,15 +25,7 @@ class Pictures(NamedTuple):
 def draw(
     scenes: Sequence[Scene], seed: int, *, size: int = 64, noise: float = 0.0, numbers: Sequence[int] | None = None
 ) -> Pictures:
-    """Render scenes and add sensor noise.
-
-    Args:
-        scenes: what to draw.
-        seed: of the noise; image i has its own generator, so that the bytes do not depend on the number of images.
-        size: side in pixels.
-        noise: standard deviation of Gaussian noise on a 0 to 1 scale, and half of it as a change of brightness.
-        numbers: which image of the seed each scene is; 0, 1, … by default.
-    """
+    """Render scenes and add sensor noise."""
     images = torch.empty(len(scenes), 3, size, size, dtype=torch.uint8)
     visible = torch.empty(len(scenes), size, size, dtype=torch.int8)
     numbers = range(len(scenes)) if numbers is None else numbers

@@ -157,18 +157,7 @@ class Clock:
 
 
 def probe(part: Part, encoder: Encoder) -> Estimate:
-    """Time a benchmark in small.
-
-    Args:
-        part: what will be run.
-        encoder: on its device.
-
-    Returns:
-        What the whole of it will take.
-
-    Raises:
-        UsageError: the encoder lacks what the task needs, or the data are too few or missing: the run would fail too.
-    """
+    """Time a benchmark in small."""
     task = find_task_type(part.benchmark.task)
     few = max(task.probe_samples, min(256, int(part.benchmark.training.get("batch_size", 0))))
     short = shortened(part, _STEPS)

@@ -34,15 +34,6 @@ def looks(
     """Sections of a report that look at the features of a run's encoder, for each benchmark of classes.
 
     Pictures are encoded again, or taken from the feature cache.
-
-    Args:
-        run: whose benchmarks are looked at.
-        encoder: of the run; loaded from its spec by default.
-        pictures: hardest test samples of each benchmark, and their neighbours in training.
-        data_root: folder of original files, for benchmarks that read them.
-
-    Returns:
-        One section, or none where no benchmark has one class for each picture.
     """
     from gate_runner.encoders import load_encoder
 

@@ -221,10 +221,6 @@ def results_table(results: Sequence[Result], expected: Mapping[Key, float] | Non
     """Score, metric, chance, interval, seconds and source of every result, and below it why what failed did.
 
     Where the untrained encoder's score is known for the same data, it stands beside chance.
-
-    Args:
-        results: in the order of the rows.
-        expected: seconds by name and seed from a plan, shown beside those that it really took.
     """
     table = Table(box=None, pad_edge=False, padding=(0, 1), collapse_padding=True, header_style="bold")
     table.add_column("benchmark", no_wrap=True)

@@ -106,15 +106,7 @@ class RunFolder:
         predicted: np.ndarray | None = None,
         probabilities: np.ndarray | None = None,
     ) -> Result:
-        """Write a result, and its per-sample outcomes first, so that a result is never without them.
-
-        Args:
-            result: of a benchmark and seed; where it is ``"failed"``, a training under way keeps its state.
-            samples: per-sample outcomes of the headline metric, or None.
-            traceback: of what made it fail, if anything was raised.
-            predicted: what was predicted of each sample, if anything that words can say.
-            probabilities: of each sample and class, if they are to be kept.
-        """
+        """Write a result, and its per-sample outcomes first, so that a result is never without them."""
         if samples is not None:
             result = replace(result, samples_sha256=samples_digest(samples))
             if predicted is not None:
@@ -157,12 +149,7 @@ class RunFolder:
                 path.unlink(missing_ok=True)
 
     def claim(self, identity: Mapping[str, Any], circumstances: Mapping[str, Any]) -> None:
-        """Make the folder this run's, or check that it already is.
-
-        Args:
-            identity: what must not differ between runs that share a folder: encoder, schema, `Settings.identity`.
-            circumstances: what may: machine, versions, time, the command.
-        """
+        """Make the folder this run's, or check that it already is."""
         with held(self.path / ".manifest.lock", wait=30):
             self.check(identity)
             theirs, runs = self._manifest()
@@ -240,11 +227,7 @@ class _Manifest(BaseModel):
 
 
 def read_manifest(path: Path) -> dict[str, Any]:
-    """What a manifest holds.
-
-    Raises:
-        DataError: it cannot be read, or a field has another type than a run gives it; the message names both.
-    """
+    """What a manifest holds."""
     refuse_special(path)
     try:
         content = json.loads(path.read_text())

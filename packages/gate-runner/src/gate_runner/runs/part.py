@@ -147,12 +147,7 @@ class Part:
 
 
 def halved(part: Part, phase: str) -> Part | None:
-    """The same with half the encoder's batch, or a training batch in twice as many parts; kept in the folder.
-
-    Args:
-        part: what ran out of memory.
-        phase: where: ``"train"`` and ``"test"`` cut training batches, all others halve the encoder's.
-    """
+    """The same with half the encoder's batch, or a training batch in twice as many parts; kept in the folder."""
     settings = part.settings
     if phase in ("train", "test"):
         most, now = _batch_size(part), settings.micro_batches

@@ -53,15 +53,7 @@ def training_together(part: Part, device: torch.device) -> Iterator[ProcessGroup
 def training_processes(
     world: int, arguments: Mapping[str, Any], call: str, device: torch.device
 ) -> Iterator[ProcessGroup | None]:
-    """The same for any training.
-
-    Args:
-        world: processes in all; one needs no group.
-        arguments: JSON-ready values for the others.
-        call: ``module:function``, called in each of the others with the values (its ``"device"`` among them) and what
-            makes the group, as `follow` is.
-        device: of this process.
-    """
+    """The same for any training."""
     if world == 1:
         yield None
         return

@@ -73,13 +73,6 @@ def make_request(
 
     What is misspelt is found before torch is imported.
 
-    Args:
-        names: packs or benchmarks, by name or as they are.
-        encoder: a spec string, or any object that `gate_runner.run` takes.
-        name: what to call an encoder that is an object; its class's name by default.
-        output: the run folder; ``runs/`` and the encoder's name by default.
-        settings: how to run; the defaults where there are none.
-
     Example:
         >>> make_request(["digits", "mini"], settings=Settings(limit=100)).output.as_posix()
         'runs/micro-clip-limit100'
@@ -222,11 +215,6 @@ def _check_items(parts: Sequence[Part], settings: Settings) -> None:
 
 def folder_name(encoder: str, limit: int | None, items: str | None = None) -> str:
     """A folder's name from a spec.
-
-    Args:
-        encoder: the spec string.
-        limit: the cap on samples, which becomes part of the name.
-        items: digest of the chosen items, whose first digits become part of it, too; None where all are scored.
 
     Example:
         >>> folder_name("open_clip:ViT-B-32/laion2b", 100)

@@ -91,11 +91,7 @@ def read_run(path: Path, label: str | None = None) -> StoredRun:
 
 
 def read_runs(paths: Sequence[Path]) -> list[StoredRun]:
-    """Read several runs, with labels that tell them apart.
-
-    Args:
-        paths: run folders. Two with one encoder are told apart by their folders' names.
-    """
+    """Read several runs, with labels that tell them apart."""
     resolved = [path.resolve() for path in paths]
     for index, path in enumerate(resolved):
         if path in resolved[:index]:
