@@ -26,7 +26,7 @@ from icinw_few_shot import interval
 
 from eqben_builder.micro import COLOURS, MATERIALS, SHAPES, Item, Scene, sample_scene
 from gate_runner.encoders import load_encoder
-from gate_runner.micro.pictures import draw, scenes_of
+from gate_runner.micro.making import draw, scenes_of
 from knowledge_prompts import ClassPrompts, build_prompts, class_embeddings
 from vision_adapters.fewshot import elevater_indices
 from vision_adapters.tuning import HeldOut, tune, tuning_data

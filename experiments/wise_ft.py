@@ -29,7 +29,7 @@ from gate_data.data import Data, Split
 from gate_data.request import DataRequest
 from gate_runner.api import run
 from gate_runner.benchmarks import BENCHMARKS
-from gate_runner.micro.classification import cifar100
+from gate_runner.micro.natural import cifar100
 
 RESULTS = Path(__file__).parent / "results"
 KEPT = ("cifar100", "imagenet1k")

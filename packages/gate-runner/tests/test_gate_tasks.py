@@ -20,7 +20,7 @@ from gate_runner.benchmarks.paper import paper_row
 from gate_runner.benchmarks.stand_ins import STAND_INS
 from gate_runner.encoders import load_encoder
 from gate_runner.errors import DataError, UsageError
-from gate_runner.micro.seeds import SEEDS
+from gate_runner.micro.making import SEEDS
 from gate_runner.runs.request import make_request, parts_of
 from gate_runner.settings import Settings
 from gate_runner.tasks import Job, run_task

@@ -10,8 +10,8 @@ import torch
 
 from eqben_builder.micro import COLOURS, SHAPES, Scene, generator_at, sample_scene
 from gate_runner.benchmarks import BENCHMARKS, PACKS, DataRequest
-from gate_runner.micro import SEEDS, actions, arithmetic, cardiac, video
-from gate_runner.micro.pictures import draw, scenes_of
+from gate_runner.micro import SEEDS, actions, medical, questions
+from gate_runner.micro.making import draw, scenes_of
 
 SMALL = PACKS["small"]
 
@@ -77,7 +77,7 @@ def test_segmentation_maps_show_the_shape_that_is_nearest() -> None:
 def test_the_heart_shrinks_towards_the_apex_and_brightness_says_nothing_of_a_chamber() -> None:
     brightness = []
     for index in range(20):
-        heart = cardiac.volume(generator_at(1, index))
+        heart = medical.volume(generator_at(1, index))
         left = (heart.labels == 3).sum(axis=(1, 2))
         assert left[0] > left[-1] > 0
         assert (heart.labels[0] == 1).sum() > 0
@@ -96,7 +96,7 @@ def test_actions_with_a_tool_differ_in_the_tool_or_in_the_way() -> None:
 
 def answer(text: str, scene: Scene) -> int:
     """Another way to the answer: read the question word by word."""
-    numbers = {word: value for value, word in enumerate(arithmetic.ANSWERS)}
+    numbers = {word: value for value, word in enumerate(questions.ANSWERS)}
     words = text.replace(".", " ").replace("?", " ").split()
 
     def count(phrase: list[str]) -> int:
@@ -120,7 +120,7 @@ def test_answers_are_right() -> None:
     for index in range(400):
         rng = generator_at(77, index)
         scene = sample_scene(rng, (1, 5))
-        text, found = arithmetic.question(rng, scene)
+        text, found = questions.question(rng, scene)
         assert found == answer(text, scene), (text, scene)
         kinds.add(" ".join(text.split()[:1]) + text.split()[-2])
     assert len(kinds) >= 3
@@ -135,7 +135,7 @@ def test_every_answer_occurs_and_none_dominates() -> None:
 
 def test_only_animals_move() -> None:
     for index in range(30):
-        scenes, animals = video.clip(generator_at(3, index))
+        scenes, animals = actions.clip(generator_at(3, index))
         first, last = scenes[0].items, scenes[-1].items
         moved = sum((a.x, a.y) != (b.x, b.y) for a, b in zip(first, last, strict=True))
         assert moved == animals

@@ -19,7 +19,7 @@ from gate_runner.cli import main
 from gate_runner.encoders import load_encoder
 from gate_runner.errors import DataError, UsageError
 from gate_runner.executors import run
-from gate_runner.micro.icinw_texts import TEXTS
+from gate_runner.micro.icinw import TEXTS
 from gate_runner.runs.observers import Observer
 from gate_runner.runs.request import make_request, parts_of
 from gate_runner.runs.results import Result

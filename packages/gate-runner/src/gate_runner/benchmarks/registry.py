@@ -125,7 +125,7 @@ _ALL = (
         title="EqBen: pairs that differ in one thing",
         task="pair-scoring",
         metrics=("group", "text", "image"),
-        sources={"micro": "gate_runner.micro.pairs:pairs"},
+        sources={"micro": "gate_runner.micro.matching:pairs"},
     ),
     *SUITES,
     Benchmark(
@@ -141,7 +141,7 @@ _ALL = (
         title="Zero-shot colour and shape, on the stand-in of ImageNet-1k",
         task="zero-shot",
         metrics=("acc@1", "acc@5"),
-        sources={"micro": "gate_runner.micro.classification:imagenet1k"},
+        sources={"micro": "gate_runner.micro.natural:imagenet1k"},
         training={"templates": ("a {}", "a photo of a {}", "a picture of a {}")},
     ),
     Benchmark(

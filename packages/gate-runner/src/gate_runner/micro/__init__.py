@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from gate_runner.micro.seeds import SEEDS, split_seed
+from gate_runner.micro.making import SEEDS, split_seed
 
 __all__ = ["SEEDS", "split_seed"]

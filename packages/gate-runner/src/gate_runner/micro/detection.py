@@ -12,9 +12,7 @@ from eqben_builder.micro import Item, Scene, generator_at, render, sample_scene
 from gate_data.boxes.objects import Objects
 from gate_data.data import Data, Split
 from gate_data.request import DataRequest
-from gate_runner.micro.making import SIDE, SPLITS, coordinates
-from gate_runner.micro.pictures import with_noise
-from gate_runner.micro.seeds import NOTE, split_seed
+from gate_runner.micro.making import NOTE, SIDE, SPLITS, coordinates, split_seed, with_noise
 
 _SHAPES = ("circle", "square", "triangle", "star", "heart")
 _COLOURS = ("red", "green", "blue", "yellow")

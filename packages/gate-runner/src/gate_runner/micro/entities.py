@@ -10,8 +10,7 @@ import numpy as np
 from eqben_builder.micro import COLOURS, MATERIALS, SHAPES, Item, Scene, generator_at
 from gate_data.data import Data, Split, as_targets
 from gate_data.request import DataRequest, SplitName
-from gate_runner.micro.pictures import draw, scenes_of
-from gate_runner.micro.seeds import NOTE, split_seed
+from gate_runner.micro.making import NOTE, draw, scenes_of, split_seed
 
 ENTITIES = tuple(product(COLOURS, MATERIALS, SHAPES))
 _SEEN_COLOURS = frozenset(COLOURS[::2])

@@ -1,4 +1,4 @@
-"""What the newer stand-ins share: three splits from a recipe for one sample."""
+"""What stand-ins share: their seeds, noisy pictures of scenes, and three splits from a recipe for one sample."""
 
 from __future__ import annotations
 
@@ -7,14 +7,118 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import UInt8
+from jaxtyping import Float, Int8, UInt8
 from torch import Tensor
 
-from eqben_builder.micro import Scene, generator_at
+from eqben_builder.micro import Scene, generator_at, render
 from gate_data.data import Data, Split
 from gate_data.request import DataRequest, SplitName
-from gate_runner.micro.pictures import draw, with_noise
-from gate_runner.micro.seeds import NOTE, split_seed
+
+SEEDS = {
+    "acdc": 1000,
+    "ade20k": 2000,
+    "cifar100": 3000,
+    "clevr-math": 4000,
+    "cubirds": 5000,
+    "imagenet1k": 6000,
+    "iwildcam": 7000,
+    "mini": 8000,
+    "pairs": 10_000,
+    "oven": 11_000,
+    "food101": 12_000,
+    "happy": 13_000,
+    "places365": 14_000,
+    "aircraft": 15_000,
+    "dtextures": 16_000,
+    "fungi": 17_000,
+    "omniglot": 18_000,
+    "vgg": 19_000,
+    "cityscapes": 20_000,
+    "coco-10k": 21_000,
+    "coco-164k": 22_000,
+    "nyu": 23_000,
+    "pascal": 24_000,
+    "chexpert": 25_000,
+    "diabetic": 26_000,
+    "ham10k": 27_000,
+    "clevr": 28_000,
+    "flickr30k": 29_000,
+    "nycc": 30_000,
+    "winoground": 31_000,
+    "hmdb51": 32_000,
+    "kinetics": 33_000,
+    "ucf": 34_000,
+    "compositional": 35_000,
+    "odinw-shapes": 60_000,
+    "odinw-colours": 61_000,
+    "odinw-lot": 62_000,
+    "odinw-stars": 63_000,
+    "icinw-makers": 50_000,
+    "icinw-things": 51_000,
+    "icinw-textures": 52_000,
+    "icinw-counting": 53_000,
+    "icinw-colours": 54_000,
+    "icinw-shapes": 55_000,
+}
+"""First seed of each stand-in; its three splits use this one and the next two."""
+
+NOTE = "synthetic stand-in"
+
+
+def split_seed(benchmark: str, split: SplitName) -> int:
+    """The seed of one split of one stand-in.
+
+    Example:
+        >>> split_seed("mini", "test")
+        8002
+    """
+    return SEEDS[benchmark] + ("train", "validation", "test").index(split)
+
+
+_CHUNK = 256
+
+
+class Pictures(NamedTuple):
+    """Images, and for each pixel which item is the visible one (0 is background, i + 1 is item i)."""
+
+    images: UInt8[Tensor, "n 3 s s"]
+    visible: Int8[Tensor, "n s s"]
+
+
+def draw(
+    scenes: Sequence[Scene], seed: int, *, size: int = 64, noise: float = 0.0, numbers: Sequence[int] | None = None
+) -> Pictures:
+    """Render scenes and add sensor noise."""
+    images = torch.empty(len(scenes), 3, size, size, dtype=torch.uint8)
+    visible = torch.empty(len(scenes), size, size, dtype=torch.int8)
+    numbers = range(len(scenes)) if numbers is None else numbers
+    for start in range(0, len(scenes), _CHUNK):
+        part = scenes[start : start + _CHUNK]
+        drawn = render(part, size)
+        pixels = drawn.images
+        if noise > 0:
+            pixels = np.stack(
+                [with_noise(image, noise, generator_at(seed, numbers[start + i])) for i, image in enumerate(pixels)]
+            )
+        images[start : start + len(part)] = torch.from_numpy(pixels).permute(0, 3, 1, 2)
+        visible[start : start + len(part)] = torch.from_numpy(drawn.visible)
+    return Pictures(images, visible)
+
+
+def with_noise(
+    image: UInt8[np.ndarray, "*n s s 3"], noise: float, rng: np.random.Generator
+) -> UInt8[np.ndarray, "*n s s 3"]:
+    """Gaussian noise on every channel, and one change of brightness for the image (or clip)."""
+    grain: Float[np.ndarray, ...] = rng.standard_normal(image.shape, dtype=np.float32)
+    shift = 0.5 * noise * float(rng.standard_normal())
+    noisy = image.astype(np.float32) + 255 * (noise * grain + shift)
+    return np.clip(np.rint(noisy), 0, 255).astype(np.uint8)
+
+
+def scenes_of(seed: int, count: int, make: Callable[[np.random.Generator, int], Scene]) -> list[Scene]:
+    """Scene i from a generator of its own, so that a list of 10 begins like a list of 1,000."""
+    return [make(generator_at(seed, index), index) for index in range(count)]
+
 
 SPLITS: tuple[SplitName, ...] = ("train", "validation", "test")
 SIDE = 64

@@ -11,7 +11,7 @@ from gate_data.data import Data, Split
 from gate_data.original_files import Originals
 from gate_data.request import DataRequest
 from gate_runner.errors import DataError
-from gate_runner.micro.seeds import NOTE, split_seed
+from gate_runner.micro.making import NOTE, split_seed
 from gate_runner.suites.pictures import QuestionPictures
 from gate_runner.suites.questions import Questions
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from gate_runner.axes import CONTROLS, SOURCES
 from gate_runner.class_words import ClassWords
 from gate_runner.errors import DataError
-from gate_runner.micro.icinw_texts import TEXTS
+from gate_runner.micro.icinw import TEXTS
 
 if TYPE_CHECKING:
     from knowledge_prompts import ClassPrompts, KnowledgeSource, PromptSet
