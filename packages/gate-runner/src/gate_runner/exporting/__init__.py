@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from gate_runner.exporting.files import Exported
 from gate_runner.exporting.forms import FORMS, export
-from gate_runner.exporting.model import ModelName, model_name
+from gate_runner.exporting.model import Exported, ModelName, model_name
 
 __all__ = ["FORMS", "Exported", "ModelName", "export", "model_name"]

@@ -12,9 +12,7 @@ import numpy as np
 
 from gate_data.ragged import Outcomes, Ragged
 from gate_runner.__about__ import __version__
-from gate_runner.exporting.files import Files
-from gate_runner.exporting.means import published
-from gate_runner.exporting.model import ModelName
+from gate_runner.exporting.model import Files, ModelName, published
 from gate_runner.runs.results import Result
 from gate_runner.runs.stored import StoredRun
 from gate_runner.tasks import Score

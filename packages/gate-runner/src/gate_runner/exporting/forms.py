@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from gate_runner.errors import DataError, UsageError, printable, unknown
 from gate_runner.exporting import every_eval_ever, model_card, mteb, tables
-from gate_runner.exporting.files import Exported, Files
-from gate_runner.exporting.model import ModelName, model_name
+from gate_runner.exporting.model import Exported, Files, ModelName, model_name
 from gate_runner.files import held, write
 from gate_runner.runs.stored import StoredRun
 

@@ -1,12 +1,122 @@
-"""What other tools call the encoder of a run: an organisation and a name."""
+"""What an export is made of: the model's name, scores averaged over seeds, and texts by path."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 from gate_runner.errors import UsageError
 from gate_runner.runs.stored import StoredRun
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A benchmark's metric, the mean over seeds.
+
+    Args:
+        benchmark: its id.
+        name: its name; stand-ins begin with ``micro/``.
+        task: its task type.
+        metric: the metric's name.
+        direction: ``"higher"`` or ``"lower"`` is better.
+        value: the mean.
+        low: the mean of the lower ends of the 95 % intervals over test samples.
+        high: of the upper ends.
+        chance: of the chance levels.
+        seeds: how many.
+        note: what a reader must know.
+        source: of the data; ``"file"`` are one's own.
+    """
+
+    benchmark: str
+    name: str
+    task: str
+    metric: str
+    direction: str
+    value: float
+    low: float
+    high: float
+    chance: float
+    seeds: int
+    note: str
+    source: str
+
+    @property
+    def published(self) -> str:
+        """The name outside of the run's folder: one's own data never carry a data set's name alone."""
+        return published(self.name, self.source)
+
+
+def published(name: str, source: str) -> str:
+    """A benchmark's name where others read it.
+
+    Example:
+        >>> published("birds", "file"), published("cifar100", "local")
+        ('own/birds', 'cifar100')
+    """
+    return f"own/{name}" if source == "file" else name
+
+
+def means(run: StoredRun) -> list[Mean]:
+    """One row per benchmark and metric, in order; failed results have none.
+
+    An interval is the mean of the seeds' intervals: it holds the variation of test samples, not of heads.
+
+    Example:
+        >>> from pathlib import Path
+        >>> means(StoredRun(Path("r"), "", (), {}))
+        []
+    """
+    rows = []
+    for name in dict.fromkeys(result.name for result in run.results):
+        done = [result for result in run.named(name) if result.status == "ok"]
+        if not done:
+            continue
+        for rank, score in enumerate(done[0].scores):
+            seeds = [result.scores[rank] for result in done]
+            value, low, high, chance = (
+                sum(getattr(seed, field) for seed in seeds) / len(seeds) for field in ("value", "low", "high", "chance")
+            )
+            first = done[0]
+            note = "; ".join(filter(None, ["own data" if first.source == "file" else "", first.note]))
+            rows.append(
+                Mean(first.benchmark, name, first.task, score.metric, score.direction, value, low, high, chance,
+                     len(seeds), note, first.source)
+            )  # fmt: skip
+    return rows
+
+
+@dataclass(frozen=True)
+class Files:
+    """What a form makes of a run.
+
+    Args:
+        contents: texts by path below the output folder.
+        left_out: what the form has no room for, a sentence each.
+    """
+
+    contents: Mapping[str, str]
+    left_out: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What an export wrote.
+
+    Args:
+        files: paths, in order.
+        left_out: what the form has no room for, a sentence each.
+
+    Example:
+        >>> Exported((Path("card.md"),), ("intervals of seeds: the form has no room for them",)).files[0].name
+        'card.md'
+    """
+
+    files: tuple[Path, ...]
+    left_out: tuple[str, ...]
 
 
 class ModelName(NamedTuple):

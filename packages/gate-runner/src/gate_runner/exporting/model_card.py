@@ -6,9 +6,7 @@ import re
 
 from gate_runner.__about__ import __version__
 from gate_runner.errors import UsageError
-from gate_runner.exporting.files import Files
-from gate_runner.exporting.means import Mean, means
-from gate_runner.exporting.model import ModelName
+from gate_runner.exporting.model import Files, Mean, ModelName, means
 from gate_runner.reports.scores import number
 from gate_runner.runs.stored import StoredRun
 

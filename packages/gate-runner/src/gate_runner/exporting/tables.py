@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from gate_runner.exporting.files import Files
-from gate_runner.exporting.means import published
-from gate_runner.exporting.model import ModelName
+from gate_runner.exporting.model import Files, ModelName, published
 from gate_runner.files import csv_text
 from gate_runner.reports.overviews import overviews
 from gate_runner.runs.stored import StoredRun

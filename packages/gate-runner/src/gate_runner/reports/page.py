@@ -12,8 +12,7 @@ from gate_runner.reports.costs import costs
 from gate_runner.reports.curves import curves
 from gate_runner.reports.depth import over_depth
 from gate_runner.reports.findings import banner, findings, title
-from gate_runner.reports.radar import task_types
-from gate_runner.reports.ranks import ranks
+from gate_runner.reports.ranks import ranks, task_types
 from gate_runner.reports.scores import scores_table
 from gate_runner.reports.sections import details, examples, failures, over_sets
 from gate_runner.reports.trade import gain_and_loss
