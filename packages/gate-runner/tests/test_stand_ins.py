@@ -133,13 +133,17 @@ def test_every_answer_occurs_and_none_dominates() -> None:
     assert float(shares.max()) < 0.3
 
 
-def test_only_animals_move() -> None:
+def test_animals_are_told_by_their_outline_alone() -> None:
+    counts = set()
     for index in range(30):
         scenes, animals = actions.clip(generator_at(3, index))
         first, last = scenes[0].items, scenes[-1].items
-        moved = sum((a.x, a.y) != (b.x, b.y) for a, b in zip(first, last, strict=True))
-        assert moved == animals
+        assert sum(item.shape in actions.ANIMALS for item in first) == animals
+        assert len(first) == actions.MOST
+        assert all((before.x, before.y) != (after.x, after.y) for before, after in zip(first, last, strict=True))
         assert all(0 <= item.x <= 1 and 0 <= item.y <= 1 for scene in scenes for item in scene.items)
+        counts.add(animals)
+    assert counts == set(range(actions.MOST + 1))
 
 
 def test_every_question_is_in_the_default_encoders_vocabulary() -> None:

@@ -14,22 +14,20 @@ from gate_data.request import DataRequest, SplitName
 from gate_runner.micro.making import NOTE, SIDE, Made, data_of, split_seed, with_noise
 
 FRAMES = 8
-MOST = 6
+MOST = 5
+ANIMALS, LEAVES = ("heart", "star", "cross"), ("circle", "square", "triangle", "diamond")
+"""What counts, and what the wind moves: in any colour."""
 
 
 def clip(rng: np.random.Generator) -> tuple[list[Scene], int]:
-    """Zero to six animals that walk through the picture, and zero to two stones that do not."""
-    animals, stones = int(rng.integers(MOST + 1)), int(rng.integers(3))
+    """Five things that move through the picture, of which some are animals."""
+    animals = int(rng.integers(MOST + 1))
     level = rng.uniform(0.1, 0.3, 3)
-    looks = [(str(rng.choice(SHAPES)), str(rng.choice(COLOURS)), float(rng.uniform(0.06, 0.1))) for _ in range(animals)]
-    start = rng.uniform(0.1, 0.9, (animals, 2))
-    heading = rng.uniform(0, 2 * np.pi, animals)
-    speed = rng.uniform(0.03, 0.07, animals)
-    step = np.stack([np.cos(heading), np.sin(heading)], axis=-1) * speed[:, None]
-    ground = [
-        Item("square", "brown", "small", "dotted", float(x), float(y), float(radius))
-        for x, y, radius in rng.uniform((0.1, 0.1, 0.06), (0.9, 0.9, 0.1), (stones, 3))
-    ]
+    shapes = [str(rng.choice(ANIMALS if number < animals else LEAVES)) for number in rng.permutation(MOST).tolist()]
+    looks = [(shape, str(rng.choice(COLOURS)), float(rng.uniform(0.1, 0.13))) for shape in shapes]
+    start = rng.uniform(0.12, 0.88, (MOST, 2))
+    heading = rng.uniform(0, 2 * np.pi, MOST)
+    step = np.stack([np.cos(heading), np.sin(heading)], axis=-1) * rng.uniform(0.03, 0.07, MOST)[:, None]
     scenes = []
     for frame in range(FRAMES):
         places = _reflected(start + frame * step)
@@ -37,12 +35,12 @@ def clip(rng: np.random.Generator) -> tuple[list[Scene], int]:
             Item(shape, colour, "small", "plain", float(x), float(y), radius)
             for (shape, colour, radius), (x, y) in zip(looks, places, strict=True)
         ]
-        scenes.append(Scene((*ground, *walking), (float(level[0]), float(level[1]), float(level[2]))))
+        scenes.append(Scene(tuple(walking), (float(level[0]), float(level[1]), float(level[2]))))
     return scenes, animals
 
 
 def iwildcam(request: DataRequest) -> Data:
-    """How many animals move in a clip."""
+    """How many of the things that move in a clip are animals."""
 
     def split(name: SplitName, count: int) -> Split:
         seed = split_seed("iwildcam", name)
@@ -142,17 +140,17 @@ def hmdb51(request: DataRequest) -> Data:
 
 
 def ucf(request: DataRequest) -> Data:
-    """What moves tells half, how it moves the other half: four shapes times three ways, among things that lie still."""
-    kinds = [(shape, move) for shape in SHAPES[:4] for move in ("to the right", "bouncing", "circling")]
+    """What moves tells the action, however it moves: one of eight outlines, among two small things that lie still."""
 
     def make(rng: np.random.Generator, index: int) -> Made:
-        shape, move = kinds[index % len(kinds)]
-        path = rng.uniform(0.45, 0.55, 2) + 0.8 * _MOVES[move](_TIME)
+        move = list(_MOVES.values())[int(rng.integers(len(_MOVES)))]
+        path = rng.uniform(0.45, 0.55, 2) + 0.8 * move(_TIME)
+        shape = SHAPES[index % len(SHAPES)]
         moving = [replace(item, shape=shape) for item in _thing(rng, path, np.full(FRAMES, 0.18))]
         still = [_thing(rng, np.tile(rng.uniform(0.1, 0.9, 2), (FRAMES, 1)), np.full(FRAMES, 0.06)) for _ in range(2)]
-        return Made(_clip([*still, moving], _ground(rng)), index % len(kinds))
+        return Made(_clip([*still, moving], _ground(rng)), index % len(SHAPES))
 
-    names = tuple(f"{shape} {move}" for shape, move in kinds)
+    names = tuple(f"a {shape} on its way" for shape in SHAPES)
     return data_of("ucf", request, (300, 60, 144), make, names, noise=0.05)
 
 
