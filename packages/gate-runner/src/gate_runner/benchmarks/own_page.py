@@ -37,10 +37,11 @@ group = "camera"      # no camera on both sides
 n01530575 = "brambling"
 ```
 
-Folders in folders are groups of classes: `animals/cat` and `animals/dog` are classes of the group `animals`, and a report says how often the group is
-right, too. Grades and counts, whose order means something, are numbers: `task = "regression"`. A head for orders was measured and is not in
-([`ordinal.py`](code:packages/gate-runner/benchmarks/ordinal.py), two tables and two encoders, mean absolute error on test): ridge regression, rounded, has
-0.427, 0.243, 1.085 and 0.685, a cumulative link 0.407, 0.253, 1.110 and 0.725, classification 0.540, 0.330, 1.225 and 0.860.
+Folders in folders are groups of classes: `animals/cat` and `animals/dog` are classes of the group `animals`, and a
+report says how often the group is right, too. Grades and counts, whose order means something, are numbers: `task =
+"regression"`. A head for orders was measured and is not in (`packages/gate-runner/benchmarks/ordinal.py`, two tables
+and two encoders, mean absolute error on test): ridge regression, rounded, has 0.427, 0.243, 1.085 and 0.685, a
+cumulative link 0.407, 0.253, 1.110 and 0.725, classification 0.540, 0.330, 1.225 and 0.860.
 
 Paths are relative to the file. What no split gives is drawn: validation from training, test where there is none; by
 class, or by whole groups, from the seed. Nothing else is guessed when it runs, and every path is looked at before

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -173,7 +173,7 @@ def make_trackers(names: Iterable[str]) -> list[Observer]:
     for name in dict.fromkeys(names):
         if name not in TRACKERS:
             raise unknown("tracker", name, TRACKERS)
-        if find_spec(name) is None:
+        if importlib.util.find_spec(name) is None:
             raise UsageError(f"--tracker {name} needs the extra: pip install 'gate-runner[{name}]'")
         trackers.append(TRACKERS[name]())
     return trackers
