@@ -35,7 +35,7 @@ LAYERS = (
     {"setting_groups"},
     {"setting_values", "axes", "items", "readouts"},
     {"plugins", "charts"},
-    {"files", "machine"},
+    {"files", "machine", "terminal"},
     {"errors"},
     {"__about__"},
 )
