@@ -31,17 +31,6 @@ _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 """A folder of a stranger must not name another file as its lock, which is written."""
 
 
-def cache_home() -> Path:
-    """Where things lie that can be made again: below ``GATE_RUNNER_CACHE``, else ``XDG_CACHE_HOME``, else ``~/.cache``.
-
-    Example:
-        >>> cache_home().name
-        'gate-runner'
-    """
-    home = os.environ.get("GATE_RUNNER_CACHE") or os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(home) / "gate-runner"
-
-
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
     """The arrays of an ``.npz`` file, if they are no larger than a stranger's may be and hold no objects."""
     import numpy as np

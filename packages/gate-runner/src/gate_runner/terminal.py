@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
+from dataclasses import asdict
+from typing import Any
 
 import typer
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -25,3 +28,8 @@ class Terminal(Console):
 def echo(text: object, *, err: bool = False, nl: bool = True) -> None:
     """Print lines as `printable`."""
     typer.echo(printable(str(text), _LAYOUT), err=err, nl=nl)
+
+
+def echo_json(value: Any) -> None:
+    """Print a value, a record or a list of records as JSON."""
+    typer.echo(json.dumps(value, indent=2, allow_nan=False, default=asdict))

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from gate_runner.commands.options import AsJson
-from gate_runner.terminal import echo
+from gate_runner.terminal import echo, echo_json
 
 
 def check_data(
@@ -52,10 +52,7 @@ def check_data(
     if file.is_file() and reports[0].counts:
         lines = summary(own, root)
     if json:
-        import json as standard
-        from dataclasses import asdict
-
-        echo(standard.dumps([asdict(report) for report in reports], indent=2))
+        echo_json(reports)
     else:
         for line in lines:
             echo(line)

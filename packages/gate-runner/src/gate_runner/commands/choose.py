@@ -10,7 +10,7 @@ import typer
 
 from gate_runner.commands.options import AsJson
 from gate_runner.signatures import with_options
-from gate_runner.terminal import echo
+from gate_runner.terminal import echo_json
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -79,11 +79,8 @@ def choose(
     text = build_page(runs, data_root=settings.data_root, first=[choice_section(choice)], after=sections)
     write(page, text.encode())
     if json:
-        import json as standard
-        from dataclasses import asdict
-
-        shown = {**asdict(choice), "runs": [str(path) for path in choice.runs], "pareto": choice.pareto()}
-        echo(standard.dumps(shown, indent=2))
+        shown = {**vars(choice), "runs": [str(path) for path in choice.runs], "pareto": choice.pareto()}
+        echo_json(shown)
         return
     out = Terminal(highlight=False, soft_wrap=True)
     table = choice_table(choice)

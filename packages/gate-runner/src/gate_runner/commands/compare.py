@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gate_runner.commands.options import AsJson, Runs
-from gate_runner.terminal import echo
+from gate_runner.terminal import echo_json
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -38,10 +38,7 @@ def compare(
         permutations=permutations,
     )
     if json:
-        import json as standard
-        from dataclasses import asdict
-
-        echo(standard.dumps(asdict(comparison), indent=2, allow_nan=False))
+        echo_json(comparison)
         return
     from rich.markup import escape
 

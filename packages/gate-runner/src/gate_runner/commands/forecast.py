@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gate_runner.commands.options import AsJson
-from gate_runner.terminal import echo
+from gate_runner.terminal import echo, echo_json
 
 if TYPE_CHECKING:
     from gate_runner.forecasting import Forecast
@@ -34,10 +34,7 @@ def forecast(
         else forecast_file(source, level=level)
     )
     if json:
-        import json as standard
-        from dataclasses import asdict
-
-        echo(standard.dumps([asdict(entry) for entry in forecasts], indent=2, allow_nan=False))
+        echo_json(forecasts)
         return
     for entry in forecasts:
         for line in lines(entry):

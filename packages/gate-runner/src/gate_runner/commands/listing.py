@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from gate_runner.commands.options import AsJson
-from gate_runner.terminal import echo
+from gate_runner.terminal import echo, echo_json
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -103,9 +103,7 @@ def settings(json: AsJson = False) -> None:
 
 def _show(json: bool, rows: list[dict[str, str]]) -> None:
     if json:
-        import json as standard
-
-        echo(standard.dumps(rows, indent=2))
+        echo_json(rows)
         return
     widths = {key: max(len(key), *(len(row[key]) for row in rows)) for key in rows[0]}
     for row in [{key: key for key in rows[0]}, *rows]:

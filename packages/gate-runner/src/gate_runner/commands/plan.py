@@ -11,7 +11,7 @@ from gate_runner.commands.options import AsJson, Config, EncoderSpec, RunFolder,
 from gate_runner.errors import UsageError
 from gate_runner.setting_values import seconds_in
 from gate_runner.signatures import as_command
-from gate_runner.terminal import echo
+from gate_runner.terminal import echo, echo_json
 
 if TYPE_CHECKING:
     from gate_runner.planning import Plan
@@ -46,10 +46,8 @@ def plan(
 
     total = make(request, budget=seconds)
     if json:
-        import json as standard
-
         cost = {} if price is None else {"dollars": total.seconds / 3600 * price}
-        echo(standard.dumps({**total.to_mapping(), **cost}, indent=2))
+        echo_json({**total.to_mapping(), **cost})
         return
     show(total, request)
     if price is not None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gate_runner.terminal import echo
+from gate_runner.terminal import echo, echo_json
 
 if TYPE_CHECKING:
     from gate_runner.comparison import PowerReport
@@ -29,10 +29,7 @@ def power(
         raise UsageError(f"{len(runs)} runs given; expected one, or two")
     report = power_of(*read_runs(runs), difference=difference / 100, alpha=alpha, wanted=wanted)
     if json:
-        import json as standard
-        from dataclasses import asdict
-
-        echo(standard.dumps(asdict(report), indent=2, allow_nan=False))
+        echo_json(report)
         return
     for line in _lines(report):
         echo(line)

@@ -10,7 +10,7 @@ import typer
 
 from gate_runner.commands.options import AsJson
 from gate_runner.signatures import as_command
-from gate_runner.terminal import echo
+from gate_runner.terminal import echo, echo_json
 
 if TYPE_CHECKING:
     from gate_runner.settings import Settings
@@ -59,10 +59,7 @@ def trade(
     change = trade_between(first, second, mixed)
     write(page, trade_page(change).encode())
     if json:
-        import json as standard
-        from dataclasses import asdict
-
-        echo(standard.dumps(asdict(change), indent=2, allow_nan=False))
+        echo_json(change)
         return
     echo(change.sentence)
     echo(f"wrote {page}")

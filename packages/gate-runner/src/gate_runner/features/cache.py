@@ -31,11 +31,12 @@ import torch
 from filelock import FileLock
 from torch import Tensor
 
+from gate_data.readers.folders import cache_home
 from gate_runner.encoders.spec import agree
 from gate_runner.errors import DataError
 from gate_runner.features.inputs import WIDTH, Digests, Encode, Inputs, Numbered, digest_of
 from gate_runner.features.shelf import Shelf, make_room
-from gate_runner.files import cache_home, write
+from gate_runner.files import write
 from vision_adapters.rows import DiskFullError, Rows, RowWriter
 
 if TYPE_CHECKING:

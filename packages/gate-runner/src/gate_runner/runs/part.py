@@ -10,9 +10,10 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gate_data.readers.folders import cache_home
 from gate_runner.benchmarks import Benchmark, DataRequest
 from gate_runner.errors import UsageError
-from gate_runner.files import cache_home, write
+from gate_runner.files import write
 from gate_runner.runs.folder import RunFolder
 from gate_runner.runs.results import Result
 from gate_runner.settings import Settings
