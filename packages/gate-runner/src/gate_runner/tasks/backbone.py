@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from gate_data.request import SplitName
-from gate_runner.errors import EncoderError
+from gate_runner.errors import EncoderError, UsageError
 from gate_runner.features import EncodedRows, Kind, images_at
 from gate_runner.tasks import places
 from gate_runner.tasks.augmentation import Augmented
