@@ -17,6 +17,7 @@ from gate_data.data import Data
 from gate_data.errors import DataError
 from gate_data.own import OwnBenchmark, guess, read_benchmark, summary, values_at, write_benchmark
 from gate_data.own.originals import originals_of
+from gate_data.readers import captions as reader
 from gate_data.request import DataRequest
 
 
@@ -96,6 +97,16 @@ def test_cocos_captions_beside_its_boxes_are_taken_by_name(tmp_path: Path) -> No
     assert data.test.texts is not None
     assert data.test.texts[:2] == ("picture 0, said 0", "picture 0, said 1")
     assert names(data)[2] == {f"val2017{at:012d}.jpg" for at in range(4)}
+
+
+def test_pictures_of_coco_without_a_caption_are_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "captions.json"
+    coco_captions(path, ["a.jpg", "b.jpg", "c.jpg"])
+    content = json.loads(path.read_text())
+    content["annotations"] = content["annotations"][:10]
+    path.write_text(json.dumps(content))
+    assert {file for file, _ in reader.coco_captions(path)} == {"a.jpg", "b.jpg"}
+    assert "1 of 3 pictures have no caption and are left out: c.jpg" in caplog.text
 
 
 def voc(path: Path, name: str, boxes: list[tuple[str, int, int, int, int]]) -> None:

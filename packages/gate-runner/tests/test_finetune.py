@@ -201,14 +201,16 @@ def test_open_clip_loads_what_was_trained_from_its_models(tmp_path: Path, monkey
     assert torch.allclose(ours.encode_text(["a red circle"]), texts, atol=1e-5)
 
 
-def shard(path: Path, captions: list[str | None]) -> Path:
+def shard(path: Path, captions: list[str | dict[str, Any] | None]) -> Path:
     with tarfile.open(path, "w") as archive:
         for number, caption in enumerate(captions):
             picture = io.BytesIO()
             Image.new("RGB", (32, 32), (number * 9, 0, 0)).save(picture, "PNG")
             members = {"png": picture.getvalue()}
-            if caption is not None:
-                members["txt"] = caption.encode()
+            if isinstance(caption, dict):
+                members["json"] = json.dumps(caption).encode()
+            elif caption is not None:
+                members["txt"] = caption.encode("utf-8", "surrogateescape")
             for ending, content in members.items():
                 member = tarfile.TarInfo(f"{number:05}.{ending}")
                 member.size = len(content)
@@ -250,7 +252,7 @@ def _of_one_caption(folder: Path) -> Path:
     return _rewritten(made(folder), lambda text: "image,caption\n" + rows)
 
 
-def _shard(*captions: str | None) -> Any:
+def _shard(*captions: str | dict[str, Any] | None) -> Any:
     return lambda folder: shard(folder.with_suffix(".tar"), list(captions))
 
 
@@ -259,6 +261,12 @@ BAD: dict[str, tuple[Any, dict[str, Any], str]] = {
     "one caption": (_of_one_caption, {}, "all 17 pictures have the one caption 'a photo'"),
     "no text in a shard": (_shard("a", None, "b"), {}, "'00001': its caption is missing"),
     "empty in a shard": (_shard("a", " ", "b"), {}, "'00001': its caption is empty"),
+    "other bytes in a shard": (_shard("a", "\udcff", "b"), {}, "'00001': 00001.txt is not UTF-8"),
+    "negatives that are none": (
+        _shard("a", {"caption": "b", "negatives": {"c": 1}}),
+        {},
+        "expected false captions, none of them empty, found {",
+    ),
     "no such term": (made, {"add": ("eqsim:v5=1",)}, "'eqsim:v5' is not known; the nearest is eqsim:v"),
     "weight": (made, {"add": ("keep=-1",)}, "a number above 0"),
     "pairs needed": (made, {"add": ("pair=1",)}, "runs over known pairs of pictures, and there are none"),

@@ -363,6 +363,12 @@ def test_every_strength_of_augmentation_gives_an_image() -> None:
         assert make(0, sample_generator(0, step, 0)).shape == (3, 16, 16)
 
 
+def test_pictures_are_not_moved_away_from_what_their_places_are(tmp_path: Path) -> None:
+    result = tuned("ade20k", tmp_path, tune="full", recipe_fields={**FIELDS, "augment": "crop"})
+    assert "augment=crop moves pictures, and not what their places are labelled with" in result.reason
+    assert tuned("iwildcam", tmp_path, tune="full", recipe_fields={**FIELDS, "augment": "crop"}).status == "ok"
+
+
 def test_augmentation_depends_on_its_generator_alone() -> None:
     make = Augmented(IMAGES)
     first, again, other = (make(1, sample_generator(0, step, 1)) for step in (3, 3, 4))

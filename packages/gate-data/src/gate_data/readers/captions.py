@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from gate_data.errors import DataError
 from gate_data.readers.tables import Row, by_id, lines, records
+
+_LOG = logging.getLogger(__name__)
 
 
 class Captioned(NamedTuple):
@@ -43,11 +46,15 @@ def coco_captions(path: Path) -> Iterator[tuple[str, Row]]:
         [('a.jpg', 'A cat.')]
     """
     files = {identity: row.path("file_name") for identity, row in by_id(records(path, "images")).items()}
+    captioned: set[int] = set()
     for row in records(path, "annotations"):
         if row.integer("image_id") not in files:
             raise row.error("image_id", "the id of an image of this file")
         row.text("caption")
+        captioned.add(row.integer("image_id"))
         yield files[row.integer("image_id")], row
+    if bare := [file for identity, file in files.items() if identity not in captioned]:
+        _LOG.warning("%s: %d of %d pictures have no caption and are left out: %s", path, len(bare), len(files), bare[0])
 
 
 def numbered(path: Path) -> Iterator[Captioned]:

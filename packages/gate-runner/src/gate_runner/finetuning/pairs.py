@@ -172,7 +172,10 @@ def _said_in(shard: Path, key: str, parts: dict[str, str]) -> tuple[str, Texts]:
         except (ValueError, RecursionError) as error:
             raise DataError(f"{shard}, sample {key!r}: {parts['json']} is no JSON: {error}") from error
         about = about if isinstance(about, dict) else {}
-    caption = read(shard, parts["txt"]).decode("utf-8", "replace") if "txt" in parts else about.get("caption")
+    try:
+        caption = read(shard, parts["txt"]).decode() if "txt" in parts else about.get("caption")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{shard}, sample {key!r}: {parts['txt']} is not UTF-8: {error.reason}") from error
     if not isinstance(caption, str) or not caption.strip():
         wrong = "is empty" if isinstance(caption, str) else "is missing: neither .txt nor a text 'caption' in .json"
         raise DataError(f"{shard}, sample {key!r}: its caption {wrong}")
@@ -292,8 +295,8 @@ def _texts(value: Any, where: str) -> Texts:
     """Texts in a field: one, several with | between, or a list."""
     if value is None or value == "":
         return ()
-    texts = value if isinstance(value, list) else str(value).split("|")
-    if not all(isinstance(text, str) and text.strip() for text in texts):
+    texts = value.split("|") if isinstance(value, str) else value
+    if not isinstance(texts, list) or not all(isinstance(text, str) and text.strip() for text in texts):
         raise DataError(f"{where}: expected false captions, none of them empty, found {value!r:.80}")
     return tuple(text.strip() for text in texts)
 
