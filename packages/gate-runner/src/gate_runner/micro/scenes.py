@@ -42,9 +42,10 @@ def ade20k(request: DataRequest) -> Data:
     ).limited(request.limit)
 
 
-_STREET = ("sky", "building", "road", "car", "bus", "bicycle", "person", "rider", "sign", "light")
-_OUTLINES = ("square", "diamond", "ring", "circle", "heart", "triangle", "star")
-"""Of what is on the street, from car to light."""
+_STREET = ("sky", "building", "vegetation", "sidewalk", "road", "car", "person", "sign")
+_TINTS = np.array(
+    [(0.5, 0.65, 0.85), (0.45, 0.4, 0.38), (0.2, 0.4, 0.18), (0.55, 0.5, 0.5), (0.25, 0.25, 0.27)], dtype=np.float64
+)
 _STUFF = ("grass", "water", "sand", "cloud")
 _ROOM = ("ceiling", "wall", "floor", "box", "ball", "lamp", "rug")
 
@@ -78,20 +79,27 @@ def _painted(
 
 
 def cityscapes(request: DataRequest) -> Data:
-    """A street under any light: sky, houses and road in bands, and seven kinds of things on it, told by outline."""
-    rows, _ = coordinates()
+    """A street from the driver's seat: sky, houses or trees, sidewalk, road, and cars, persons and signs on it."""
+    rows, columns = coordinates()
 
     def paint(rng: np.random.Generator) -> Painted:
-        horizon, kerb = rng.uniform(0.2, 0.3), rng.uniform(0.4, 0.5)
-        truth = (rows > horizon).astype(np.int64) + (rows > kerb)
+        horizon, kerb = rng.uniform(0.25, 0.4), rng.uniform(0.5, 0.62)
+        truth = np.zeros((SIDE, SIDE), dtype=np.int64)
+        trees = np.sin(2 * np.pi * (columns * rng.uniform(1, 2) + rng.random())) > rng.uniform(-0.3, 0.6)
+        truth[(rows > horizon) & (rows <= kerb)] = 1
+        truth[(rows > horizon) & (rows <= kerb) & trees] = 2
+        vanish = rng.uniform(0.35, 0.65)
+        road = np.abs(columns - vanish) < (rows - kerb) * rng.uniform(0.9, 1.5)
+        truth[rows > kerb] = 3
+        truth[(rows > kerb) & road] = 4
         items, kinds = [], []
-        for y in np.sort(rng.uniform(0.3, 0.85, int(rng.integers(3, 7)))):  # what is near hides what is far
-            kind = int(rng.integers(len(_OUTLINES)))
-            x, radius = float(rng.uniform(0.1, 0.9)), float(0.07 + 0.12 * (y - 0.3))
-            items.append(Item(_OUTLINES[kind], str(rng.choice(COLOURS)), "small", "plain", x, float(y), radius))
-            kinds.append(3 + kind)
-        tints = rng.uniform(0.2, 0.6, (3, 3))
-        return Scene(tuple(items)), tints[truth], truth, np.array(kinds, dtype=np.int64)
+        for shape, label, low, high in (("square", 5, 0.62, 0.9), ("circle", 6, 0.55, 0.8), ("triangle", 7, 0.35, 0.5)):
+            for _ in range(int(rng.integers(0, 3))):
+                x, y = rng.uniform(0.08, 0.92), rng.uniform(low, high)
+                colour, radius = str(rng.choice(COLOURS)), float(0.04 + 0.12 * max(0.1, y - 0.4))
+                items.append(Item(shape, colour, "small", "plain", float(x), float(y), radius))
+                kinds.append(label)
+        return Scene(tuple(items)), _TINTS[truth], truth, np.array(kinds, dtype=np.int64)
 
     return _painted("cityscapes", request, (280, 40, 120), paint, _STREET)
 
