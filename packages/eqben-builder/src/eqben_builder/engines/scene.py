@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, NamedTuple
 
-from eqben_builder.micro.minimal import Difference, Relation, between_all, count_difference, dominant
+from eqben_builder.micro.minimal import (
+    Difference,
+    Relation,
+    between_all,
+    check_relations,
+    count_difference,
+    dominant,
+    read_fields,
+    read_items,
+)
 
 COLOURS: dict[str, tuple[float, float, float]] = {
     "red": (0.62, 0.03, 0.03),
@@ -163,29 +172,15 @@ class FloorScene:
         Raises:
             ValueError: The field that is missing, unknown or wrong.
         """
-        if not isinstance(graph, dict) or not isinstance(graph.get("things"), list):
-            raise ValueError("scene graph: field 'things' should be a list")
-        things = []
-        for index, row in enumerate(graph["things"]):
-            things.append(_read(Thing, row, f"things[{index}]"))
-        stage = _read(Stage, graph.get("stage"), "stage")
-        scene = cls(tuple(things), Stage(**asdict(stage) | {"tone": tuple(stage.tone)}))
-        listed = graph.get("relations")
-        if listed is not None and listed != [relation._asdict() for relation in scene.relations()]:
-            raise ValueError("scene graph: field 'relations' is not what follows from the things' places")
+        graph, things = read_items(graph, "things", Thing)
+        stage = read_fields(Stage, graph.get("stage"), "stage")
+        try:
+            red, green, blue = stage.tone
+        except (TypeError, ValueError):
+            raise ValueError(f"scene graph: stage: tone = {stage.tone!r} is not three numbers") from None
+        scene = cls(things, replace(stage, tone=(red, green, blue)))
+        check_relations(graph, scene)
         return scene
-
-
-def _read(kind: Any, row: object, where: str) -> Any:
-    if not isinstance(row, dict):
-        raise ValueError(f"scene graph: {where} should be an object, found {row!r}")
-    names = {field.name for field in fields(kind)}
-    if set(row) != names:
-        raise ValueError(f"scene graph: {where} has the fields {sorted(row)}, expected {sorted(names)}")
-    try:
-        return kind(**row)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"scene graph: {where}: {error}") from error
 
 
 def _relation(a: Thing, b: Thing) -> str | None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import permutations
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
 NUMBERS: tuple[str, ...] = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _TRIES = 200
@@ -141,6 +141,44 @@ def between_all(items: Sequence[S], relation: Callable[[S, S], str | None]) -> l
     """The relations between ordered pairs of items."""
     named = ((i, relation(a, b), j) for i, a in enumerate(items) for j, b in enumerate(items) if i != j)
     return [Relation(i, name, j) for i, name, j in named if name is not None]
+
+
+def read_fields(kind: Callable[..., S], row: object, where: str, optional: Collection[str] = ()) -> S:
+    """A record of a scene graph from JSON; a `ValueError` names what is missing, unknown or wrong."""
+    if not isinstance(row, dict):
+        raise ValueError(f"scene graph: {where} should be an object, found {row!r}")
+    names = {field.name for field in fields(kind)}  # type: ignore[arg-type]  # a class of data
+    missing, unknown = sorted(names - {*optional, *row}), sorted(set(row) - names)
+    if missing or unknown:
+        raise ValueError(f"scene graph: {where}: missing fields {missing}, unknown fields {unknown}")
+    try:
+        return kind(**row)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"scene graph: {where}: {error}") from error
+
+
+def read_items(
+    graph: object, name: str, kind: Callable[..., S], optional: Collection[str] = ()
+) -> tuple[dict[str, Any], tuple[S, ...]]:
+    """A scene graph as an object, and the items in it."""
+    if not isinstance(graph, dict) or not isinstance(graph.get(name), list):
+        raise ValueError(f"scene graph: field {name!r} should be a list")
+    items = (read_fields(kind, row, f"{name}[{index}]", optional) for index, row in enumerate(graph[name]))
+    return graph, tuple(items)
+
+
+def check_relations(graph: dict[str, Any], scene: Graph) -> None:
+    """Refuse relations that are not those that follow from where the items are; a graph may come without any."""
+    if graph.get("relations") is None:
+        return
+    follow = {tuple(relation) for relation in scene.relations()}
+    try:
+        wrong = follow ^ {(row["subject"], row["relation"], row["object"]) for row in graph["relations"]}
+    except (TypeError, KeyError):
+        raise ValueError("scene graph: field 'relations' should list subjects, relations and objects") from None
+    if wrong:
+        named = min(map(str, wrong))
+        raise ValueError(f"scene graph: field 'relations' is not what follows from the places: {named}")
 
 
 def count_difference(kind: str, first: Sequence[object], second: Sequence[object], nouns: str) -> Difference:

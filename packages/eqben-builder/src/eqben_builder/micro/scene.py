@@ -7,14 +7,14 @@ which is all that anti-aliasing needs; far from a corner's outside it may be sma
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eqben_builder.micro.attributes import FIELDS, SIZE_SCALE, SPATIAL
-from eqben_builder.micro.minimal import Relation, between_all, dominant
+from eqben_builder.micro.minimal import Relation, between_all, check_relations, dominant, read_items
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -221,35 +221,19 @@ class Scene:
         }
 
     @classmethod
-    def from_dict(cls, graph: dict[str, Any]) -> Scene:
+    def from_dict(cls, graph: object) -> Scene:
         """Read what `to_dict` wrote; relations, where given, must be those that follow from the items.
 
         Raises:
             ValueError: Names the item and the field that is missing, unknown or wrong.
         """
-        names = {field.name for field in fields(Item)}
-        items = []
-        for index, row in enumerate(_required(graph, "items", "scene")):
-            unknown, missing = set(row) - names, names - {"scale", "angle"} - set(row)
-            if unknown or missing:
-                raise ValueError(f"items[{index}]: missing fields {sorted(missing)}, unknown fields {sorted(unknown)}")
-            try:
-                items.append(Item(**row))
-            except (TypeError, ValueError) as error:
-                raise ValueError(f"items[{index}]: {error}") from error
-        scene = cls(tuple(items), tuple(_required(graph, "background", "scene")))
-        if "relations" in graph:
-            listed = {(row["subject"], row["relation"], row["object"]) for row in graph["relations"]}
-            wrong = listed ^ {tuple(relation) for relation in scene.relations()}
-            if wrong:
-                raise ValueError(f"relations: {sorted(wrong)[0]} disagrees with the items' places")
+        graph, items = read_items(graph, "items", Item, ("scale", "angle"))
+        tone = graph.get("background")
+        if not isinstance(tone, list) or not all(isinstance(value, int | float) for value in tone):
+            raise ValueError(f"scene graph: field 'background' should be three numbers, found {tone!r}")
+        scene = cls(items, tuple(tone))
+        check_relations(graph, scene)
         return scene
-
-
-def _required(graph: dict[str, Any], field: str, where: str) -> Any:
-    if field not in graph:
-        raise ValueError(f"{where}: field {field!r} is missing")
-    return graph[field]
 
 
 def spatial_relation(a: Item, b: Item) -> str | None:

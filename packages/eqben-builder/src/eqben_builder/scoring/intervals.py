@@ -34,8 +34,8 @@ def check_sampling(level: float, resamples: int, **least_one: int) -> None:
     """Refuse an interval's level outside (0, 1), and numbers below 1."""
     numbers = {**least_one, "resamples": resamples}
     if not 0.0 < level < 1.0 or min(numbers.values()) < 1:
-        given = ", ".join(f"{name} = {value!r}" for name, value in {"level": level, **numbers}.items())
-        raise ValueError(f"{given}: expected a level within (0, 1), and at least 1")
+        stated = ", ".join(f"{name} = {value!r}" for name, value in {"level": level, **numbers}.items())
+        raise ValueError(f"{stated}: expected a level within (0, 1), and at least 1")
 
 
 def share_of(value: float, draws: Float64[np.ndarray, " r"], chance: float, trials: float, tail: float) -> Share:

@@ -241,10 +241,10 @@ def _box(box: Sequence[float | str], where: str) -> tuple[int, int, int, int]:
     """Left, top, width and height in whole pixels: the four edges are rounded, as Pillow rounds them."""
     try:
         x, y, width, height = (float(value) for value in box)
-        whole = all(abs(value) < 1e9 for value in (x, y, width, height))
+        finite = all(abs(value) < 1e9 for value in (x, y, width, height))
     except (TypeError, ValueError, OverflowError):
-        whole = False
-    if not whole:
+        finite = False
+    if not finite:
         raise ValueError(f"the box {tuple(box)} of {where} is no box")
     left, top, right, bottom = round(x), round(y), round(x + width), round(y + height)
     if right <= left or bottom <= top:
