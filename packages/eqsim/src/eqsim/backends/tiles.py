@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 
 from eqsim.backends.pair_scores import operator
+from eqsim.residuals import RESIDUALS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,6 +71,16 @@ class Plan(NamedTuple):
     def terms(self) -> bool:
         """Whether any sum of squared residuals is asked for."""
         return self.v1 or self.text or self.image
+
+    @property
+    def summed(self) -> list[tuple[int, str, float]]:
+        """Place, name and margin of each residual whose squares are summed; see `eqsim.residuals.RESIDUALS`."""
+        margins = (
+            ("v1", self.v1, self.margin_v1),
+            ("text", self.text, self.margin),
+            ("image", self.image, self.margin),
+        )
+        return [(place, name, margin) for place, (name, summed, margin) in enumerate(margins) if summed]
 
     @property
     def share(self) -> tuple[int, int, int]:
@@ -178,12 +189,8 @@ def _square_sum(residual: Tensor, margin: float) -> Tensor:
 
 
 def _add_sums(sums: Tensor, a: Tensor, d: Tensor | None, plan: Plan, weight: int) -> None:
-    if plan.v1:
-        sums[0] += weight * _square_sum(a, plan.margin_v1)
-    if d is not None and plan.text:
-        sums[1] += weight * _square_sum(d - a, plan.margin)
-    if d is not None and plan.image:
-        sums[2] += weight * _square_sum(d + a, plan.margin)
+    for place, name, margin in plan.summed:
+        sums[place] += weight * _square_sum(RESIDUALS[name](a if d is None else d, a), margin)
 
 
 def _softplus_sum(values: Tensor) -> Tensor:
@@ -288,18 +295,13 @@ def tile_softmax_sums(
         s_x, s_y = _softmax_tile(tile, row_lse)
         a, d = s_x - s_y, _differences(matching, tile, plan)
         _add_sums(sums, a, d, plan, tile.weight())
-        for term, summed in enumerate((plan.v1, plan.text, plan.image)):
-            if not summed:
-                continue
-            if term == 0 or d is None:
-                slope = _active(a, plan.margin_v1)
-            else:
-                sign = 1 if term == 2 else -1
-                residual = _active(torch.add(d, a, alpha=sign), plan.margin)
+        for term, name, margin in plan.summed:
+            residual = _active(RESIDUALS[name](a if d is None else d, a), margin)
+            if name != "v1":
                 diagonal[term, tile.b] += 4 * residual.sum(1)
                 if not tile.on_diagonal:
                     diagonal[term, tile.c] -= 4 * residual.sum(0)
-                slope = residual if sign == 1 else -residual
+            slope = -residual if name == "text" else residual
             rho[term, tile.b] += 4 * torch.linalg.vecdot(s_x, slope)
             if not tile.on_diagonal:
                 rho[term, tile.c] -= 4 * (s_y * slope).sum(0)
@@ -315,10 +317,10 @@ def _slopes(a: Tensor, d: Tensor | None, weights: Tensor, plan: Plan) -> tuple[T
     slope = None if slope is None else slope * (4 * weights[0])
     pull = torch.zeros_like(d)
     slope = torch.zeros_like(d) if slope is None else slope
-    for summed, sign, weight in ((plan.text, -1, weights[1]), (plan.image, 1, weights[2])):
-        if summed:
-            residual = _active(torch.add(d, a, alpha=sign), plan.margin) * (4 * weight)
-            slope = torch.add(slope, residual, alpha=sign)
+    for place, name, margin in plan.summed:
+        if name != "v1":
+            residual = _active(RESIDUALS[name](d, a), margin) * (4 * weights[place])
+            slope = slope - residual if name == "text" else slope + residual
             pull += residual
     return slope, pull
 
