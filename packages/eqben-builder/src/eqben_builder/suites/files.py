@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
-from eqben_builder.formats import Picture
+from eqben_builder.formats.row import Picture, text
 from eqben_builder.untrusted import load_json, opened_zip, within
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ class Files:
         label: bool | None = None,
     ) -> Iterator[SuiteRow]:
         """The question, or none where a picture of it is missing, which is counted."""
-        if not isinstance(captions, list | tuple) or not all(isinstance(text, str) for text in captions):
+        if not isinstance(captions, list | tuple) or not all(isinstance(caption, str) for caption in captions):
             raise ValueError(f"{self._at}captions should be a list of texts, found {str(captions)[:60]}")
         absent = [image for image in images if isinstance(image, str)]
         self.missing.update(absent)
@@ -215,10 +215,7 @@ def field_of(row: Any, name: str, where: str) -> Any:
 
 def text_of(row: Any, name: str, where: str) -> str:
     """A field that is a text."""
-    value = field_of(row, name, where)
-    if not isinstance(value, str) or not value.strip():
-        raise ValueError(f"{where}: field {name!r} should be a text, found {value!r}")
-    return value
+    return text(field_of(row, name, where), where, name)
 
 
 def list_of(value: Any, where: str) -> list[Any]:
