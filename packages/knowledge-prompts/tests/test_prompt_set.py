@@ -11,7 +11,7 @@ from knowledge_prompts import (
     load_class_prompts,
     show_prompts,
 )
-from knowledge_prompts.prompts.treebank import treebank_words
+from knowledge_prompts.prompts.prompt_set import treebank_words
 
 PRIMROSE = " A plant of the genus Primula, having a pink flower."
 

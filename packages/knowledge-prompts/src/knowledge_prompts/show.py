@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from knowledge_prompts.printed import printable
 from knowledge_prompts.prompts.class_prompts import ClassPrompts, load_class_prompts
 from knowledge_prompts.prompts.prompt_set import Style, build_prompts
+from knowledge_prompts.sources.knowledge import check_least_one
 from knowledge_prompts.sources.wordnet import WordNet, WordNetDefinition, WordNetPath
 from knowledge_prompts.sources.wordnet_files import WordNetMissingError
 
@@ -56,8 +57,7 @@ def show_prompts(
     """
     if not class_name.strip():
         raise ValueError("the class name is empty; expected a name such as 'sunflower'")
-    if max_prompts < 1:
-        raise ValueError(f"max_prompts is {max_prompts}; expected at least 1")
+    check_least_one(max_prompts=max_prompts)
     chosen = load_class_prompts(class_prompts) if isinstance(class_prompts, str) else class_prompts
     missing = ""
     if sources is None:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from knowledge_prompts.encoding.tokens import TokenRules, token_rules
 from knowledge_prompts.encoding.truncation import TruncationReport, report_of, shorten
 from knowledge_prompts.prompts.prompt_set import PromptSet
+from knowledge_prompts.sources.knowledge import check_least_one
 
 Overlong = Literal["cut", "shorten", "error"]
 Padding = Literal["auto", "longest", "context"]
@@ -105,8 +106,7 @@ def class_embeddings(
 
     Source: ELEVATER, section 4.2, and the zero-shot ensemble of Radford et al. 2021, section 3.1.4.
     """
-    if batch_size < 1:
-        raise ValueError(f"batch_size is {batch_size}; expected at least 1")
+    check_least_one(batch_size=batch_size)
     if overlong not in ("cut", "shorten", "error"):
         raise ValueError(f"overlong is {overlong!r}; expected 'cut', 'shorten' or 'error'")
     if padding not in ("auto", "longest", "context"):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from knowledge_prompts.prompts.class_prompts import ClassPrompts, check_class_names
-from knowledge_prompts.prompts.treebank import treebank_words
 from knowledge_prompts.sources.knowledge import KnowledgeSource, check_sources
 
 if TYPE_CHECKING:
@@ -195,3 +195,42 @@ def build_prompts(
             group = [Prompt(base, index, name, PLAIN, base, "") for base in plain] + group
         groups.append(tuple(group))
     return PromptSet(names, tuple(groups), tuple(source.name for source in sources))
+
+
+_RULES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(pattern, re.IGNORECASE), replacement)
+    for pattern, replacement in (
+        # Quotation marks that open, then all others: they become `` and ''.
+        (r'^"', "`` "),
+        (r'([\s(\[{<])"', r"\1 `` "),
+        # A full stop ends a word only at the end of a sentence; commas and colons stay inside numbers.
+        (r"\.(?=[\"')\]}>]*(?:\s+[\"'(\[{<]*[A-Z]|\s*$))(?<!\.\.)", " . "),
+        (r"([:,])(?=\D|$)", r" \1 "),
+        (r"\.\.\.", " ... "),
+        (r"([;@#$%&?!])", r" \1 "),
+        (r"([\[\](){}<>])", r" \1 "),
+        (r"--", " -- "),
+        (r'"', " '' "),
+        # Contractions and possessives.
+        (r"([^'\s])('(?:s|m|d|ll|re|ve)?)(?=\s|$)", r"\1 \2"),
+        (r"([^'\s])(n't)\b", r"\1 \2"),
+        (r"\b(can)(not)\b", r"\1 \2"),
+    )
+)
+_SENTENCE_END = _RULES[2][0]
+
+
+def treebank_words(text: str) -> list[str]:
+    r"""Split a text into words and punctuation marks.
+
+    Source: the Penn Treebank's tokenisation; the toolkit calls NLTK for it. A full stop before a capital letter counts
+        as the end of a sentence here, whereas NLTK uses a trained model: the two agree where no abbreviation is
+        followed by a capital. CLIP's tokeniser ignores where the spaces are.
+    """
+    for pattern, replacement in _RULES:
+        if pattern is _SENTENCE_END:
+            # A capital letter must be one: this rule alone is sensitive to case.
+            text = re.sub(pattern.pattern, replacement, text)
+        else:
+            text = pattern.sub(replacement, text)
+    return text.split()

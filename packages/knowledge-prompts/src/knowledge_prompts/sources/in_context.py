@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
-import random
 from collections.abc import Mapping, Sequence
+
+from knowledge_prompts.sources.knowledge import check_least_one, generator_for
 
 INSTRUCTION = "Please explain the concept according to the context."
 
@@ -61,14 +61,11 @@ def sample_contexts(
         >>> [len(pairs) for pairs in sample_contexts("hen", known, count=2, shots=2)]
         [2, 2]
     """
-    for name, value in (("count", count), ("shots", shots)):
-        if value < 1:
-            raise ValueError(f"{name} is {value}; expected at least 1")
+    check_least_one(count=count, shots=shots)
     candidates = sorted((name, text) for name, text in definitions.items() if name != class_name and text.strip())
     if not candidates:
         raise ValueError(f"no definition of a class other than {class_name!r}; expected at least one as an example")
-    digest = hashlib.sha256(f"{seed}\n{class_name}".encode()).digest()
-    generator = random.Random(int.from_bytes(digest, "big"))
+    generator = generator_for(class_name, seed)
     return [generator.sample(candidates, min(shots, len(candidates))) for _ in range(count)]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import random
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
@@ -39,6 +41,19 @@ class KnowledgeSource(Protocol):
     def items(self, class_name: str) -> Sequence[str]:
         """The texts about a class, best first; empty where the source knows nothing about it."""
         ...
+
+
+def check_least_one(**numbers: int) -> None:
+    """Refuse a number below 1, by its name."""
+    for name, value in numbers.items():
+        if value < 1:
+            raise ValueError(f"{name} is {value}; expected at least 1")
+
+
+def generator_for(class_name: str, seed: int) -> random.Random:
+    """Draws that depend on seed and class name alone: a class that is added changes no other's."""
+    digest = hashlib.sha256(f"{seed}\n{class_name}".encode()).digest()
+    return random.Random(int.from_bytes(digest, "big"))
 
 
 def check_sources(sources: Sequence[KnowledgeSource]) -> None:

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 from urllib.parse import urlsplit
 
+from knowledge_prompts.sources.knowledge import check_least_one
+
 MOST_BYTES = 1 << 20
 _OK = 200
 _TRY_AGAIN = (408, 409, 425, 429)
@@ -117,8 +119,7 @@ class Endpoint:
             )
         if kind not in ("chat", "completion"):
             raise ValueError(f"kind is {kind!r}; expected 'chat' or 'completion'")
-        if max_tokens < 1:
-            raise ValueError(f"max_tokens is {max_tokens}; expected at least 1")
+        check_least_one(max_tokens=max_tokens)
         if not timeout > 0:
             raise ValueError(f"timeout is {timeout}; expected more than 0 seconds")
         if importlib.util.find_spec("httpx") is None:
@@ -222,8 +223,7 @@ class LocalModel:
     """
 
     def __init__(self, model: Any, tokenizer: Any, *, name: str, max_tokens: int = 50) -> None:
-        if max_tokens < 1:
-            raise ValueError(f"max_tokens is {max_tokens}; expected at least 1")
+        check_least_one(max_tokens=max_tokens)
         self.model, self.tokenizer, self.name, self.max_tokens = model, tokenizer, name, max_tokens
 
     @classmethod

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import random
 import string
 from collections.abc import Iterable, Sequence
 
-from knowledge_prompts.sources.knowledge import KnowledgeSource
+from knowledge_prompts.sources.knowledge import KnowledgeSource, check_least_one, generator_for
 
 
 class RandomWords:
@@ -47,9 +46,7 @@ class RandomWords:
         seed: int = 0,
         name: str = "random-words",
     ) -> None:
-        for key, value in (("count", count), ("words", words)):
-            if value < 1:
-                raise ValueError(f"{key} is {value}; expected at least 1")
+        check_least_one(count=count, words=words)
         if vocabulary is not None and not any(word.strip() for word in vocabulary):
             raise ValueError("vocabulary has no words; expected at least one, or None for random letters")
         self.count, self.words, self.like, self.seed, self.name = count, words, like, seed, name
@@ -61,8 +58,7 @@ class RandomWords:
             lengths = [self.words] * self.count
         else:
             lengths = [len(item.split()) for item in self.like.items(class_name)]
-        digest = hashlib.sha256(f"{self.seed}\n{class_name}".encode()).digest()
-        generator = random.Random(int.from_bytes(digest, "big"))
+        generator = generator_for(class_name, self.seed)
         return [" ".join(self._word(generator) for _ in range(length)) for length in lengths]
 
     def _word(self, generator: random.Random) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from knowledge_prompts.sources.json_records import complaint
+from knowledge_prompts.sources.knowledge import check_least_one
 
 # The first pass over a line: a dump has millions, and parsing each would take hours.
 _WORD = re.compile(r'"word"\s*:\s*("(?:[^"\\]|\\.)*")')
@@ -64,8 +65,7 @@ class Wiktextract:
         head_words: bool = False,
         name: str = "wiktionary",
     ) -> None:
-        if max_items < 1:
-            raise ValueError(f"max_items is {max_items}; expected at least 1")
+        check_least_one(max_items=max_items)
         self.name, self.max_items, self.head_words = name, max_items, head_words
         keys = {key for class_name in class_names for key in self._keys(class_name)}
         self._definitions = _scan(path, keys, language)
