@@ -88,9 +88,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--boards", type=int, default=1000)
     parser.add_argument("--first", type=int, default=0, help="board; what was recorded of others is kept")
-    parser.add_argument("--tied", action="store_true", help="boards of which all models are tied alone")
+    parser.add_argument("--only", choices=("tied", "mixed"), help="boards of which all models are tied, or the others")
     options = parser.parse_args()
-    recorded = earlier(Path(__file__).stem) if options.first or options.tied else {}
+    recorded = earlier(Path(__file__).stem) if options.first or options.only else {}
     covered: dict[str, list[bool]] = {}
     width: dict[str, list[float]] = {}
     seconds = []
@@ -105,11 +105,13 @@ def main() -> None:
     for seed in range(options.first, options.first + options.boards):
         generator = np.random.default_rng(seed)
         means, equal = truth(generator), np.zeros(MODELS)
-        tied = rank_models(board(generator, equal), resamples=1000, seed=seed)
-        note("tasks, all models tied", ranks_of(tied), tied.decided == 0)
-        tied = rank_outcomes(item_board(generator, equal)[0], resamples=1000, seed=seed)
-        note("items, all models tied", ranks_of(tied), tied.decided == 0)
-        if options.tied:
+        level, level_items = board(generator, equal), item_board(generator, equal)[0]
+        if options.only != "mixed":
+            tied = rank_models(level, resamples=1000, seed=seed)
+            note("tasks, all models tied", ranks_of(tied), tied.decided == 0)
+            tied = rank_outcomes(level_items, resamples=1000, seed=seed)
+            note("items, all models tied", ranks_of(tied), tied.decided == 0)
+        if options.only == "tied":
             continue
         table = board(generator, means)
         start = time.perf_counter()

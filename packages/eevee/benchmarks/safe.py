@@ -20,9 +20,8 @@ import numpy as np
 from _item_world import ITEMS, item_world, rmse
 from _setting import earlier, record
 
-from eevee.items.anchors import choose_anchors
-from eevee.items.drawing import corrected_mean, draw_items
-from eevee.items.irt import fit_abilities, sigmoid
+from eevee.items.drawing import choose_anchors, corrected_mean, draw_items
+from eevee.items.irt import fit_abilities, information, sigmoid
 
 TOGETHER = 10
 KINDS = ("like these", "frontier", "other strengths")
@@ -39,15 +38,16 @@ def new_models(kind, count, slope, hard, generator):
 
 
 def predicted(irt, values, places):
-    """Outcomes on some items, and what the two-parameter model says of all items from them."""
+    """Outcomes on some items, what the two-parameter model says of all items from them, and of whom it says so."""
     outcomes = values[:, places]
-    ability = fit_abilities(outcomes, np.ones_like(outcomes), irt.slope[places], irt.offset[places])
-    return outcomes, irt.probability(ability)
+    slope, offset, everything = irt.slope[places], irt.offset[places], np.ones_like(outcomes)
+    ability = fit_abilities(outcomes, everything, slope, offset)
+    return outcomes, irt.probability(ability), (ability, information(ability, everything, slope, offset))
 
 
 def by_anchors(irt, values, anchors, weights):
     """The anchors' weighted mean, the model's prediction, and the mean of both."""
-    outcomes, chance = predicted(irt, values, anchors)
+    outcomes, chance, _ = predicted(irt, values, anchors)
     model = (outcomes.sum(1) + np.delete(chance, anchors, axis=1).sum(1)) / ITEMS
     return {"anchors": outcomes @ weights, "model": model, "gp-IRT": (outcomes @ weights + model) / 2}
 
@@ -75,8 +75,8 @@ def main() -> None:
             for share in SHARES:
                 size = int(share * ITEMS)
                 places = draw_items(ease, size, generator)
-                outcomes, chance = predicted(irt, values, places)
-                value, low, high = corrected_mean(outcomes, chance[:, places], chance.mean(1), ITEMS, 0.9)
+                outcomes, chance, known = predicted(irt, values, places)
+                value, low, high = corrected_mean(outcomes, chance[:, places], chance.mean(1), ITEMS, 0.9, known)
                 remainder = 1 / size - 1 / ITEMS
                 row = {
                     "AIPW": value - truth,

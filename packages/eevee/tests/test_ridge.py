@@ -11,8 +11,8 @@ import torch
 
 from eevee import EeveeError, RidgeScorer, load_table
 from eevee.scorers.bordered import shared_bases
-from eevee.scorers.objectives import padded_columns, pairwise_errors, rank_errors
 from eevee.scorers.ridge import _masked, fit, held_out_residuals
+from eevee.scorers.scorer import padded_columns, pairwise_errors, rank_errors
 from eevee.tables.standard import standardise
 
 from ._reference import pairwise, ridge_residuals, spearman

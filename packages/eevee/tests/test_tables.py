@@ -28,8 +28,8 @@ from eevee import (
     read_scores,
 )
 from eevee.tables.columns import Layout
+from eevee.tables.holdout import near_pairs
 from eevee.tables.reading import number
-from eevee.tables.twins import near_pairs
 
 from ._tables import made_up
 

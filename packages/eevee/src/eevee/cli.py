@@ -181,12 +181,7 @@ def parser(prog: str = "eevee") -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None, prog: str = "eevee") -> int:
-    """Run a command.
-
-    Args:
-        argv: arguments without the program's name; those of the process by default.
-        prog: the command's name in its help and errors.
-    """
+    """Run a command."""
     try:
         options = parser(prog).parse_args(argv)
         from eevee import commands

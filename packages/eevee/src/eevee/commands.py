@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from eevee.errors import EeveeError, plain
 from eevee.tables.columns import Layout
+from eevee.tables.holdout import group_twins
 from eevee.tables.loading import join_tables, load_table
-from eevee.tables.twins import group_twins
 
 if TYPE_CHECKING:
     import argparse
@@ -68,7 +68,7 @@ def _finish(options: argparse.Namespace, result: Recorded, words: str) -> int:
 
 def subset_ids(text: str, table: ResultTable) -> tuple[str, ...]:
     """Ids from a comma-separated list, a tier of the paper, or the JSON of a result (whose table must be this one)."""
-    from eevee.tables.published import published
+    from eevee.tables.loading import published
     from eevee.tables.record import read_result
 
     if Path(text).is_file():

@@ -17,10 +17,4 @@ class Progress(Protocol):
     """
 
     def __call__(self, phase: str, done: int, total: int) -> None:
-        """Take a report.
-
-        Args:
-            phase: what is being done, in a word or a few.
-            done: steps done so far.
-            total: steps in all; 0 where nobody knows beforehand.
-        """
+        """Take a report."""

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from eevee.errors import EeveeError
-from eevee.scorers.average import AverageScorer
 from eevee.scorers.gp import MOST_MODELS, GpScorer
-from eevee.scorers.named import named_scorer
+from eevee.scorers.named import AverageScorer, named_scorer
 from eevee.scorers.ridge import RidgeScorer
 from eevee.scorers.scorer import held_out
 from eevee.searching.evaluation import Evaluator
@@ -76,10 +75,7 @@ def choose_scorer(table: ResultTable, candidates: Sequence[Candidate], objective
         pool += [gp, AverageScorer(ridge, gp)]
     errors = {scorer.name: 0.0 for scorer in pool}
     for candidate in candidates:
-        counted = data.mask & data.varies
-        outside = counted.copy()
-        outside[:, data.metric_columns(candidate)] = False
-        cells = outside if outside.any() else counted
+        cells = data.outside(candidate)
         for scorer in pool:
             residual = held_out(scorer, data, [candidate])[0]
             errors[scorer.name] += float((residual[cells] ** 2).mean()) / len(candidates)
@@ -143,9 +139,7 @@ def choose_scaling(table: ResultTable, space: Space, seed: int = 0) -> tuple[Res
         parts = []
         for off_candidate, candidate in zip(residual, candidates, strict=True):
             off = np.abs(data.decode(data.values + off_candidate) - table.values) / np.where(unit > 0, unit, 1.0)
-            outside = usable.copy()
-            outside[:, data.metric_columns(candidate)] = False
-            parts.append(float(off[outside if outside.any() else usable].mean()))
+            parts.append(float(off[data.outside(candidate, usable)].mean()))
         errors[scaling] = float(np.mean(parts))
     best = min(errors, key=lambda key: errors[key])
     if errors[best] > (1 - WORTH) * errors["plain"]:

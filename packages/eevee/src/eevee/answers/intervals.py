@@ -34,14 +34,7 @@ SEARCH_CELLS = 20_000
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """What the held-out residuals of a subset say about the next model's.
-
-    Args:
-        scale: root mean square of each metric's residuals over how unlike their models are.
-        quantile: of the absolute residuals over that and scale, of models that took no part in either.
-        unlike: the models that were held out, sorted by how unlike the others they are.
-        auc: how well that tells the quarter of them with the largest errors: 1 always, .5 not at all.
-    """
+    """What the held-out residuals of a subset say about the next model's."""
 
     scale: Float[np.ndarray, " metrics"]
     quantile: float
@@ -54,15 +47,7 @@ class Calibration:
 
 
 class Intervals(NamedTuple):
-    """Of new rows.
-
-    Args:
-        predicted: whole rows.
-        half: half-widths of their intervals.
-        unlike: share of the table's models that are more like the others than the row.
-        beyond: 1 where what was measured is better than any model's of the table, -1 where it is worse, else 0.
-        auc: how well `unlike` tells the worst quarter of the models that were held out.
-    """
+    """Of new rows."""
 
     predicted: Float[np.ndarray, "m metrics"]
     half: Float[np.ndarray, "m metrics"]
@@ -97,18 +82,6 @@ def calibrate(
     new row is $q\, s_t u$, with q the upper $\frac{n+1}{n}$ `level` quantile of $|r_{it}| / (s_t u_i)$ over held-out
     models and metrics outside the subset, and n the number of what is held out as a whole: of groups, or of families.
 
-    Args:
-        table: the models to learn from.
-        candidate: benchmark positions of the subset.
-        scorer: what predicts.
-        level: in (0, 1).
-        holdout: what is held out as a whole: `model` for a new model of families like those of the table, `family` for
-            one of a new family, `date` for one that is newer, `frontier` for one that is better than all.
-        searched: the subset was found by these models' results: then q is of folds each of which searches a subset of
-            its own, fits u and s without its held-out models, and meets them afterwards. On tables of up to 20,000
-            cells.
-        falling: see `eevee.tables.holdout.folds_of`.
-
     Numerics: one quantile for all metrics, since twenty models are too few for one each; so coverage holds on average
     over metrics and not for each. What it is on real tables, `benchmarks/coverage.py` measures.
 
@@ -129,7 +102,7 @@ def calibrate(
             rows = np.where(older.varies, older.encode(together.values[held]), np.nan)
             measured = ~np.isnan(rows)
             residual = np.where(measured, scorer.predict(older, subset, rows) - rows, 0.0)
-            fold = Fold(residual, unlike_rows(scorer, older, subset, rows), _outside(older, measured, subset))
+            fold = Fold(residual, unlike_rows(scorer, older, subset, rows), older.outside(subset, measured))
             folds.append(fold)
             ratios.append(_ratios(fold, _scale(inside_fold(scorer, older, subset))))
     n = len(set(together.groups)) if holdout not in ORDERED else sum(len(fold.unlike) for fold in folds)
@@ -158,16 +131,6 @@ def intervals(
 
     A row whose measured part is better (or worse) than any model's of the table has the intervals of better (worse)
     models that were held out from the others, where these are wider.
-
-    Args:
-        table: the models to learn from.
-        candidate: benchmark positions of the subset.
-        scorer: what predicts.
-        rows: on the scale of `standardise(table)`, NaN where not measured. A row that lacks a benchmark of the subset
-            gets the intervals of the subset without it.
-        level: of the intervals, in (0, 1).
-        holdout: see `calibrate`.
-        searched: see `calibrate`.
     """
     data = standardise(table)
     own = np.where(data.mask, data.values, np.nan)
@@ -204,7 +167,7 @@ def inside_fold(scorer: Scorer, data: Standardised, candidate: Sequence[int]) ->
     if parts:
         off = held_out(RidgeScorer(), data, parts)
         unlike = unlike * _surprise(data, candidate, off, data.mask)[0]
-    return Fold(held_out(scorer, data, [candidate])[0], unlike, _outside(data, data.mask, candidate))
+    return Fold(held_out(scorer, data, [candidate])[0], unlike, data.outside(candidate))
 
 
 def unlike_rows(
@@ -243,14 +206,6 @@ def _surprise(
     square = total / np.maximum(count, 1)
     usual = float(np.sqrt(square.mean())) if usual is None else usual
     return (1 + square / max(usual, 1e-12) ** 2) ** 0.25, usual
-
-
-def _outside(data: Standardised, measured: np.ndarray, candidate: Sequence[int]) -> Bool[np.ndarray, "n metrics"]:
-    """The measured cells outside the subset; all of them where there are none."""
-    counted = measured & data.varies
-    outside = counted.copy()
-    outside[:, data.metric_columns(candidate)] = False
-    return np.asarray(outside if outside.any() else counted)
 
 
 def _scale(fold: Fold) -> Float[np.ndarray, " metrics"]:

@@ -6,9 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import stats
 
+from eevee.errors import EeveeError
 from eevee.scorers.ridge import RidgeScorer
 from eevee.scorers.scorer import held_out
+from eevee.searching.evaluation import Evaluator
+from eevee.searching.search import search
+from eevee.searching.space import Constraints, Space
 from eevee.tables.standard import overall_scores, standardise
 
 if TYPE_CHECKING:
@@ -32,20 +37,11 @@ def kendall(a: Sequence[float] | np.ndarray, b: Sequence[float] | np.ndarray) ->
         >>> kendall([1, 2, 3], [1, 3, 2]), kendall([1, 2], [2, 1])
         (0.3333333333333333, -1.0)
     """
-    x, y = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
-    upper = np.triu_indices(len(x), 1)
-    dx, dy = np.sign(x[:, None] - x[None])[upper], np.sign(y[:, None] - y[None])[upper]
-    pairs = np.sqrt(float((dx**2).sum()) * float((dy**2).sum()))
-    return float((dx * dy).sum() / pairs) if pairs else float("nan")
+    return float(stats.kendalltau(a, b).statistic)
 
 
 def auc(scores: Sequence[float] | np.ndarray, positive: Sequence[bool] | np.ndarray) -> float:
-    """Area under the ROC curve: how often a positive has the higher score; ties count half.
-
-    Example:
-        >>> auc([1, 2, 3, 4], [False, False, True, True]), auc([1, 1], [True, False])
-        (1.0, 0.5)
-    """
+    """Area under the ROC curve: how often a positive has the higher score; ties count half."""
     values, mask = np.asarray(scores, dtype=np.float64), np.asarray(positive, dtype=bool)
     yes, no = values[mask], values[~mask]
     if not len(yes) or not len(no):
@@ -90,14 +86,7 @@ def prediction_agreement(table: ResultTable, benchmarks: Sequence[str], scorer: 
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """What held-out models say of one subset.
-
-    Args:
-        squares: squared errors, zero where nothing was measured or the metric does not vary.
-        seen: which cells count.
-        outside: which of them lie outside the subset.
-        rows: the held-out models' standardised rows, NaN where missing.
-    """
+    """What held-out models say of one subset."""
 
     squares: Float[np.ndarray, "held metrics"]
     seen: Bool[np.ndarray, "held metrics"]
@@ -154,3 +143,75 @@ def unmeasured_error(scorer: Scorer, data: Standardised, candidate: Candidate) -
     n = int(cells.any(axis=1).sum())
     off = squares.sum(axis=1) - error * cells.sum(axis=1)
     return error, float(np.sqrt((off**2).sum() * n / max(n - 1, 1)) / cells.sum())
+
+
+def importance(table: ResultTable, benchmarks: Sequence[str], *, scorer: Scorer | None = None) -> dict[str, float]:
+    """Rise of the error when each member is left out and the meta-model fitted again; most important first.
+
+    Args:
+        table: the results.
+        benchmarks: ids of the subset. A single member is compared with predicting the mean of the other models.
+        scorer: the meta-model, ridge by default.
+
+    Example:
+        >>> from eevee import load_table
+        >>> list(importance(load_table("gate"), ["acdc", "coco-164k"]))
+        ['coco-164k', 'acdc']
+
+    Source: figure 4 of the EEVEE paper.
+    """
+    meta = scorer or RidgeScorer()
+    data = standardise(table)
+    chosen = table.positions(benchmarks)
+    without = [tuple(i for i in chosen if i != out) for out in chosen]
+    full = float(meta.score(data, [chosen])[0, 0])
+    errors = [float(error) for error in meta.score(data, without)[:, 0]]
+    rises = {table.benchmark_ids[out]: error - full for out, error in zip(chosen, errors, strict=True)}
+    return dict(sorted(rises.items(), key=lambda item: -item[1]))
+
+
+def predictiveness(table: ResultTable, *, scorer: Scorer | None = None) -> dict[str, float]:
+    """Error of each benchmark alone, the most predictive first.
+
+    Example:
+        >>> from eevee import load_table
+        >>> list(predictiveness(load_table("gate")))[-1]
+        'winoground'
+
+    Source: figure 3 of the EEVEE paper.
+    """
+    meta = scorer or RidgeScorer()
+    errors = meta.score(standardise(table), [(i,) for i in range(len(table.benchmarks))])[:, 0]
+    alone = {key: float(error) for key, error in zip(table.benchmark_ids, errors, strict=True)}
+    return dict(sorted(alone.items(), key=lambda item: item[1]))
+
+
+def error_against_k(
+    table: ResultTable,
+    sizes: Sequence[int],
+    *,
+    scorer: Scorer | None = None,
+    method: str = "evolution",
+    seed: int = 0,
+    generations: int = 20,
+) -> dict[int, tuple[float, ...]]:
+    """Errors of the best candidates (up to 50) of a search at each size, lowest first.
+
+    Example:
+        >>> from eevee import load_table
+        >>> errors = error_against_k(load_table("gate"), [1, 4], method="greedy")
+        >>> errors[4][0] < errors[1][0]
+        True
+
+    Source: figure 5 of the EEVEE paper.
+    """
+    meta = scorer or RidgeScorer()
+    data = standardise(table)
+    if not sizes:
+        raise EeveeError("no sizes are given; expected at least one k")
+    out = {}
+    for k in sizes:
+        space = Space(table, Constraints(k=k))
+        result = search(method, Evaluator(meta, data), space, seed=seed, generations=generations)
+        out[k] = tuple(error for _, error in result.winners)
+    return out

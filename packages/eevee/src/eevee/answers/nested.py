@@ -13,9 +13,8 @@ from eevee.answers.intervals import inside_fold, unlike_rows
 from eevee.answers.judging import HeldOut, auc, held_out_errors, judge_held_out, unmeasured_error
 from eevee.searching.evaluation import Evaluator
 from eevee.searching.search import search
-from eevee.tables.checking import FAR
 from eevee.tables.holdout import folds_of, held_together
-from eevee.tables.standard import standardise
+from eevee.tables.standard import FAR, standardise
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from eevee.answers.choosing import resolve_scorer
-from eevee.answers.contribution import importance
-from eevee.answers.judging import prediction_agreement, subset_mean_agreement, unmeasured_error
+from eevee.answers.judging import importance, prediction_agreement, subset_mean_agreement, unmeasured_error
 from eevee.answers.selecting import Rival
 from eevee.errors import EeveeError
 from eevee.searching.evaluation import Evaluator

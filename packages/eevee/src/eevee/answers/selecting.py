@@ -4,31 +4,30 @@ from __future__ import annotations
 
 import random
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from eevee.answers.choosing import AUTO, Choice, resolve_scorer, sample_subsets
-from eevee.answers.contribution import importance
-from eevee.answers.doubts import selection_warnings
-from eevee.answers.judging import unmeasured_error
-from eevee.answers.nested import CurvePoint, LoudCell, Nested, learning_curve, nested_error
+from eevee.answers.judging import importance, unmeasured_error
+from eevee.answers.nested import CurvePoint, Nested, learning_curve, nested_error
 from eevee.errors import EeveeError
 from eevee.scorers.named import recorded_scorer
-from eevee.scorers.scorer import is_quick
+from eevee.scorers.scorer import Scorer, is_quick
 from eevee.searching.evaluation import Evaluator, journal_key, sole_search
 from eevee.searching.search import search
 from eevee.searching.space import Constraints, Space
-from eevee.tables.holdout import require_holdout
-from eevee.tables.record import Recorded, read_result
+from eevee.tables.holdout import families_note, require_holdout
+from eevee.tables.record import Recorded, read_result, restored
 from eevee.tables.standard import standardise
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from eevee.answers.nested import CurvePoint, Nested
     from eevee.progress import Progress
-    from eevee.scorers.scorer import Scorer
     from eevee.searching.evaluation import MapFunction
+    from eevee.searching.search import Found
     from eevee.tables.table import ResultTable
 
 
@@ -150,7 +149,7 @@ def select(
             correlations alone.
         scorer: the meta-model, or its name; `RidgeScorer()` by default; `auto` compares ridge, the Gaussian process and
             their average by leave-one-out and says what it chose.
-        objective: of a scorer that is given by name, see `eevee.scorers.objectives`.
+        objective: of a scorer that is given by name, see `eevee.scorers.scorer`.
         holdout: whom the held-out error is for: a `model` of families like the table's, one of a new `family`, or one
             newer than all (`date`).
         seed: of everything random: the same seed gives the same result.
@@ -292,25 +291,9 @@ def read_selection(path: str | Path, table: ResultTable, scorer: Scorer | None =
     if raw.pop("result", None) != "Selection":
         raise EeveeError(f"{path}: not a result of `eevee select`")
     try:
-        nested = raw["nested"]
-        if nested is not None:
-            pairs = {key: tuple(pair) for key, pair in nested["per_model"].items()}
-            nested = Nested(**{**nested, "per_model": pairs, "loud": LoudCell(**nested["loud"])})
-        constraints: dict[str, Any] = {
-            key: tuple(v) if isinstance(v, list) else v for key, v in raw["constraints"].items()
-        }
-        raw |= {
-            "constraints": Constraints(**constraints),
-            "settings": _recorded_scorer(raw["scorer"], raw["settings"], scorer),
-            "rival": Rival(**{**raw["rival"], "benchmarks": tuple(raw["rival"]["benchmarks"])}),
-            "nested": nested,
-            "choice": None if raw["choice"] is None else Choice(**raw["choice"]),
-            "curve": tuple(CurvePoint(**point) for point in raw["curve"]),
-            "winners": tuple((tuple(names), error) for names, error in raw["winners"]),
-            "benchmarks": tuple(raw["benchmarks"]),
-            "warnings": tuple(raw["warnings"]),
-        }
-        return Selection(**raw)
+        settings = _recorded_scorer(raw["scorer"], raw["settings"], scorer)
+        chosen: Selection = restored(Selection, {**raw, "settings": None})
+        return replace(chosen, settings=settings)
     except EeveeError as error:
         raise EeveeError(f"{path}: {error}") from None
     except (KeyError, TypeError, ValueError) as error:
@@ -329,3 +312,48 @@ def _nested_method(method: str, quick: bool) -> str:
     if not quick:
         return "greedy"
     return "greedy-swap" if method == "exhaustive" else method
+
+
+FEW_MODELS = 50
+LOUD = 0.2
+
+
+def selection_warnings(
+    table: ResultTable, result: Found, rival: Found, honest: Nested | None, curve: Sequence[CurvePoint]
+) -> list[str]:
+    """Warnings about a selection: too few models, a better rival, an optimistic, unstable or chance-like result."""
+    lines = []
+    groups = len(set(table.groups))
+    if honest is not None and not honest.better_than_random:
+        lines.append(
+            f"no better than random: on held-out models the subset's error is {honest.unmeasured:.3f} and that of "
+            f"random subsets {honest.unmeasured_random:.3f}, a difference within chance"
+        )
+    if honest is not None and honest.loud.share > LOUD:
+        cell = honest.loud
+        lines.append(
+            f"one cell makes {cell.share:.0%} of the held-out error: {cell.metric} of {cell.model} ({cell.value:g}); "
+            f"check it, or limit what outliers do with scaling winsor or rank"
+        )
+    if honest is not None and honest.holdout == "family" and (note := families_note(table)):
+        lines.append(note)
+    if groups < FEW_MODELS:
+        lines.append(
+            f"{groups} models (or groups of near-twins) are few: the error of a subset on a new model is "
+            f"uncertain, and another pool of models would choose other benchmarks"
+        )
+    if rival.error < result.error * (1 - 1e-9):
+        lines.append(f"{rival.error:.4f}, the other searcher's error, is lower than {result.error:.4f}")
+    if honest is not None:
+        if honest.optimism > 0.1:
+            lines.append(
+                f"the reported error is optimistic: held-out models have an error {honest.optimism:.0%} higher"
+            )
+        if honest.overlap < 0.7:
+            lines.append(f"the chosen set is unstable: two folds share {honest.overlap:.0%} of their members")
+    if len(curve) >= 2 and curve[-1].outer < 0.95 * curve[-2].outer:
+        lines.append(
+            f"more models would help: the held-out error still fell from {curve[-2].outer:.3f} with {curve[-2].models} "
+            f"models to {curve[-1].outer:.3f} with {curve[-1].models}"
+        )
+    return lines

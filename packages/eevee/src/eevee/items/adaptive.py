@@ -9,7 +9,8 @@ import numpy as np
 from scipy import special
 
 from eevee.errors import EeveeError
-from eevee.items.irt import fit_abilities, sigmoid
+from eevee.items.drawing import calibrated, doubts, leaned
+from eevee.items.irt import fit_abilities, information, sigmoid
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,14 +21,13 @@ FIRST = 40
 """Items of the first block, of which the variance is learnt."""
 EVEN = 0.2
 """Share of a block that is drawn evenly, whatever the predictor says."""
-TRUST = 10.0
+FLAT = 0.1
+"""Slope of an item that all models find equally hard."""
 PRIOR = 3.0
 SMALLEST = 0.02
 UNSURE = 6.0
 """Items, half of them solved, that are added to those asked before a deviation is predicted: few events tell little."""
 PATHS = 40_000
-SPENT = 0.9
-"""Of the error probability; the remainder is for that variances are estimated."""
 GROWTH = 2.5
 """How much larger a test is after a block, at most."""
 LOOKS = 1.1
@@ -118,6 +118,7 @@ class AdaptiveTest:
         if not len(self._slope) == len(self._offset) == total:
             raise EeveeError(f"{len(self._slope)} slopes and {len(self._offset)} offsets for {total} items")
         self._generator = np.random.default_rng(seed)
+        self._model, self._doubt = 0.5, math.inf
         self._outcomes = np.full(total, np.nan)
         self._block = np.zeros(0, dtype=np.int64)
         self._chance = np.zeros(0)
@@ -125,7 +126,7 @@ class AdaptiveTest:
         self._blocks: list[tuple[np.ndarray, np.ndarray]] = []
         self._value, self._deviation, self._ratio, self._freedom = 0.5, math.inf, 1.0, 0.0
         self._low, self._high = 0.0, 1.0
-        self._boundary = _Boundary(SPENT * (1 - level))
+        self._boundary = _Boundary(1 - level)
         self._critical = LOOKS * special.ndtri((1 + level) / 2)
 
     def next_block(self) -> list[int]:
@@ -169,12 +170,14 @@ class AdaptiveTest:
         if count == self.total:
             mean = float(self._outcomes.mean())
             return Known(mean, mean, mean, count)
-        return Known(float(np.clip(self._value, self._low, self._high)), self._low, self._high, count)
+        value = leaned(*map(np.asarray, (self._value, self._deviation, self._model, self._doubt))) if count else 0.5
+        return Known(float(np.clip(value, self._low, self._high)), self._low, self._high, count)
 
     def _estimate(self) -> None:
         """The mean of what each block says by today's predictor, weighted by its expected variance."""
         solved, predicted = 0.0, float(self._predicted.sum())
-        weights, means, variances = [], [], []
+        weights, means = [], []
+        surprise, freedom = PRIOR, PRIOR
         for items, chance in self._blocks:
             values, spread, count = self._outcomes[items], self._spread[items], len(items)
             off, undrawn = (values - self._predicted[items]) / chance, 1 - chance
@@ -182,13 +185,13 @@ class AdaptiveTest:
             expected = max(float((undrawn * (spread / chance) ** 2).sum()) / self.total**2, 1e-12)
             middle = (undrawn * off).sum() / max(undrawn.sum(), 1e-12)
             observed = float((undrawn * (off - middle) ** 2).sum()) / self.total**2 * count / max(count - 1, 1)
-            variances.append(max((count * observed + PRIOR * expected) / (count + PRIOR), expected))
+            surprise, freedom = surprise + count * observed / expected, freedom + count
             weights.append(1 / expected)
             solved, predicted = solved + values.sum(), predicted - self._predicted[items].sum()
         information = sum(weights)
+        self._ratio = max(surprise / freedom, 1.0)  # what the variance is, of what was expected
         self._value = float(np.dot(weights, means)) / information
-        self._deviation = math.sqrt(np.dot(np.square(weights), variances)) / information
-        self._ratio = self._deviation**2 * information  # what the variance is, of what was expected
+        self._deviation = math.sqrt(self._ratio / information)
         self._freedom = sum(max(len(items) - 1, 1) for items, _ in self._blocks)
 
     def _look(self) -> None:
@@ -215,12 +218,12 @@ class AdaptiveTest:
             ability = fit_abilities(y[None], np.ones((1, count)), self._slope[measured], self._offset[measured])
         chance = sigmoid(ability[0] * self._slope + self._offset)
         if count:
-            off, spread = y - y.mean(), chance[measured] - chance[measured].mean()
-            square = (spread**2).mean()
-            trust = TRUST / count
-            tuned = ((off * spread).mean() + trust * square) / max((1 + trust) * square, 1e-12)
+            slope, error, _ = calibrated(y[None], chance[None, measured])
+            told = information(ability, measured[None].astype(np.float64), self._slope, self._offset)
+            self._model = float(y.sum() + chance[~measured].sum()) / self.total
+            self._doubt = float(doubts(slope, error, ability, told)[0])
             middle = (y.sum() + PRIOR * chance[measured].mean()) / (count + PRIOR)
-            chance = middle + np.clip(tuned, 0, 1) * (chance - chance[measured].mean())
+            chance = middle + np.clip(slope[0], 0, 1) * (chance - chance[measured].mean())
         chance = np.clip(chance, 0.0, 1.0)
         shrunk = np.clip((count * chance + UNSURE / 2) / (count + UNSURE), SMALLEST, 1 - SMALLEST)
         return chance, np.sqrt(shrunk * (1 - shrunk))
@@ -229,20 +232,25 @@ class AdaptiveTest:
         """Items of the next block: what the wanted half-width still needs, at most as many as were asked so far."""
         if count == 0:
             return min(max(FIRST, self.most // 50), max(self.most // 2, 1))
-        share = self._spread[unasked] / self.total
+        variance, share = (self._spread[unasked] / self.total) ** 2, self._shares(unasked)
         needed = np.inf if self.until == 0 else ((self._critical / self.until) ** 2 - self._deviation**-2) * self._ratio
-        size = share.sum() ** 2 / (1 / max(needed, 1e-12) + (share**2).sum())
+        size = (variance / share).sum() / (1 / max(needed, 1e-12) + variance.sum())
         growth = (count + size) / count
         blocks = max(1, math.ceil(math.log(growth, GROWTH)))  # few looks, none of them close to the last
         return int(max(count // 10, math.ceil(count * growth ** (1 / blocks)) - count))
+
+    def _shares(self, items: np.ndarray) -> np.ndarray:
+        """Each item's share of a block: by the deviation of its outcome and by how its chance moves with ability."""
+        wish = self._spread[items] ** 1.5 * np.sqrt(np.maximum(self._slope[items], FLAT))
+        return np.asarray((1 - EVEN) * wish / wish.sum() + EVEN / len(items))
 
     def _draw(self, unasked: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
         """A systematic draw from the items in the order of their predictions, and the chances that it had."""
         if size >= len(unasked):
             return unasked, np.ones(len(unasked))
         order = unasked[np.lexsort((self._generator.random(len(unasked)), self._predicted[unasked]))]
-        spread = self._spread[order] if len(unasked) < self.total else np.ones(len(order))  # the first block is even
-        chance = size * ((1 - EVEN) * spread / spread.sum() + EVEN / len(order))
+        first = len(unasked) == self.total  # which is even
+        chance = np.full(len(order), size / len(order)) if first else size * self._shares(order)
         for _ in range(20):  # what is sure to be drawn leaves its share to the others
             over = chance >= 1
             if not over.any() or math.isclose(chance.clip(max=1).sum(), size):

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from eevee.errors import EeveeError
-from eevee.items.anchors import ANCHORS
-from eevee.tables.record import Recorded, read_json
+from eevee.items.drawing import ANCHORS
+from eevee.tables.record import Recorded, read_recorded, restored
 
 DRAWN = "drawn"
 ADAPTIVE = "adaptive"
@@ -133,14 +133,10 @@ class ItemChoice(Recorded):
         try:
             if raw.get("result") != "ItemChoice":
                 raise EeveeError(f"{where}: not a result of `eevee items`")
-            benchmarks = {}
-            for key, fields in raw["benchmarks"].items():
-                parts: dict[str, Any] = {
-                    n: tuple(part) if isinstance(part, list) else part for n, part in fields.items()
-                }
-                benchmarks[key] = BenchmarkItems(**parts)
-                _check(benchmarks[key])
-            return cls(float(raw["level"]), int(raw["seed"]), benchmarks)
+            choice: ItemChoice = restored(cls, {key: value for key, value in raw.items() if key != "result"})
+            for items in choice.benchmarks.values():
+                _check(items)
+            return choice
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             if isinstance(error, EeveeError):
                 raise
@@ -167,11 +163,5 @@ def read_items(path: str | Path) -> ItemChoice:
         >>> read_items(path) == choice
         True
     """
-    where = Path(path)
-    try:
-        raw = read_json(where)
-    except OSError as error:
-        raise EeveeError(f"{where}: cannot be read ({error.strerror})") from None
-    except ValueError as error:
-        raise EeveeError(f"{where}: not a result of `eevee items` ({type(error).__name__}: {error})") from None
-    return ItemChoice.from_mapping(raw, str(where))
+    raw = read_recorded(path, "`eevee items`")
+    return ItemChoice.from_mapping(raw, str(path))

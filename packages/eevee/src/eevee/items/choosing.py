@@ -10,10 +10,9 @@ import numpy as np
 
 from eevee.errors import EeveeError
 from eevee.items.adaptive import AdaptiveTest
-from eevee.items.anchors import ANCHORS, choose_anchors
 from eevee.items.choice import ADAPTIVE, CURVE, DRAWN, FIXED, LEVEL, METHODS, BenchmarkItems, ItemChoice
-from eevee.items.drawing import corrected_mean, draw_items
-from eevee.items.irt import fit_abilities, fit_irt, sigmoid
+from eevee.items.drawing import ANCHORS, choose_anchors, corrected_mean, draw_items
+from eevee.items.irt import fit_abilities, fit_irt, information, sigmoid
 from eevee.tables.holdout import FEWEST, name_families, rising_folds
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ def choose_items(
         count: of items, in place of the share.
         method: `drawn` draws items with equal chances along their difficulty and corrects the prediction by what it
             misses on them: its interval holds for whatever model, a better one than all before included.
-            `clusters`, `information` and `random` (see `eevee.items.anchors`) trust the prediction, and hold for
+            `clusters`, `information` and `random` (see `eevee.items.drawing`) trust the prediction, and hold for
             models like these; `auto` takes what has the lowest error on held-out models of these four. `adaptive`
             keeps all items, for tests that ask by blocks (see `adaptive_test`); its error is that of so many.
         level: of the intervals, in (0, 1).
@@ -309,7 +308,9 @@ def _estimates(
     if chosen.method == ADAPTIVE:
         return (values.mean(1),) * 3
     if chosen.method == DRAWN:
-        return corrected_mean(values, expected, (expected.sum(1) + unchosen) / chosen.total, chosen.total, chosen.level)
+        known = ability, information(ability, mask, slope, offset)
+        everything = (expected.sum(1) + unchosen) / chosen.total
+        return corrected_mean(values, expected, everything, chosen.total, chosen.level, known)
     mean = (filled * weights).sum(1) / np.maximum((mask * weights).sum(1), 1e-12)
     model = (np.where(measured, values, expected).sum(1) + unchosen) / chosen.total
     value = chosen.mix * mean + (1 - chosen.mix) * model

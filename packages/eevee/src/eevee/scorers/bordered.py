@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
-from eevee.scorers.objectives import errors_of_sums
+from eevee.scorers.scorer import errors_of_sums
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -17,35 +17,21 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Int
     from torch import Tensor
 
-    from eevee.scorers.objectives import Errors
+    from eevee.scorers.scorer import Errors
     from eevee.tables.standard import Standardised
 
 PART = 64  # additions to one base that a task takes: enough to forget what the base costs, few enough to share out
 
 
 class Twins(NamedTuple):
-    """The groups of one size, in the fits of every target.
-
-    Args:
-        members: positions of each group's models.
-        inverse: of $I - H_{gg}$ for each target and group, H being the fit's hat matrix without the rows that a target
-            lacks.
-    """
+    """The groups of one size, in the fits of every target."""
 
     members: Int[Tensor, "g m"]
     inverse: Float[Tensor, "p g m m"]
 
 
 class Fits(NamedTuple):
-    """The fits of every target on some columns of a table with gaps, before anything is left out.
-
-    Args:
-        inputs: the columns and a column of ones.
-        inverse: for each target, of its penalised normal matrix.
-        residual: prediction minus truth, zero where a target is missing.
-        leverage: of each row in each target's fit, zero where the target is missing.
-        twins: the groups of two models and more, by their size.
-    """
+    """The fits of every target on some columns of a table with gaps, before anything is left out."""
 
     inputs: Float[Tensor, "n q"]
     inverse: Float[Tensor, "p q q"]
@@ -73,10 +59,6 @@ def shared_bases(candidates: Sequence[tuple[int, ...]]) -> Iterator[tuple[tuple[
     """Split candidates by what they have in common: a base, and (candidate's number, added benchmark) for each.
 
     A base has two candidates or more; those that share none are left out.
-
-    Example:
-        >>> list(shared_bases([(0, 1), (0, 2), (3, 4)]))
-        [((0,), [(0, 1), (1, 2)])]
     """
     members: dict[tuple[int, ...], list[tuple[int, int]]] = defaultdict(list)
     for number, candidate in enumerate(candidates):
@@ -104,14 +86,6 @@ def extended_errors(
     With $U = A^{-1} X^\top M Z$, $S = Z^\top M Z + \alpha I - U^\top X^\top M Z = L L^\top$ and
     $W = (Z - XU) L^{-\top}$, adding the columns Z to a fit with residual e and hat matrix H gives
     $e - W L^{-1} Z^\top e$ and $H + W W^\top$.
-
-    Args:
-        data: the standardised table.
-        fits: of the base.
-        base: its columns.
-        added: the columns of one benchmark for each candidate, equally many of each.
-        alpha: ridge penalty.
-        unselected: count only the metrics that the candidate does not contain.
 
     Numerics: float64, equal to `eevee.scorers.ridge.held_out_residuals` to rounding.
 

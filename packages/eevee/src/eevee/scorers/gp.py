@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from eevee.errors import EeveeError
-from eevee.scorers.objectives import Objective, counted_cells, padded_columns, require_objective, residual_errors
+from eevee.scorers.scorer import Objective, padded_columns, require_objective, residual_errors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,13 +22,7 @@ if TYPE_CHECKING:
 
 
 class Gaps(NamedTuple):
-    """Where a table has gaps.
-
-    Args:
-        rows: for each column the rows that it lacks, filled up with the number of rows.
-        real: which of those are rows.
-        seen: 1 where a cell was measured.
-    """
+    """Where a table has gaps."""
 
     rows: Int[Tensor, "p m"]
     real: Bool[Tensor, "p m"]
@@ -106,7 +100,7 @@ class GpScorer:
     over the metrics outside the candidate is taken, for each candidate anew.
 
     Args:
-        objective: see `eevee.scorers.objectives`.
+        objective: see `eevee.scorers.scorer`.
         kernels: what is chosen from: (a, b, squared length $\ell^2$), variances in that of the noise, all > 0 (b >= 0).
 
     Numerics: float64; $C \succeq I$, so that equal models make nothing singular. A missing target cell is left out of
@@ -242,7 +236,7 @@ class GpScorer:
         linear = (x @ x.mT) / sizes
         square = linear.diagonal(dim1=1, dim2=2)
         distance = (square[:, :, None] + square[:, None, :] - 2 * linear).clamp_min_(0.0)
-        judged = torch.from_numpy(counted_cells(data, batch))
+        judged = torch.from_numpy(np.stack([data.outside(candidate) for candidate in batch])).to(values.dtype)
         best: _Fits | None = None
         lowest = values.new_full((len(batch),), torch.inf)
         for number, (a, b, length) in enumerate(self.kernels):

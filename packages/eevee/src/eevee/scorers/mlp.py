@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from eevee.errors import EeveeError
-from eevee.scorers.objectives import Objective, pairwise_errors, rank_errors, require_objective, unselected
+from eevee.scorers.scorer import Objective, pairwise_errors, rank_errors, require_objective, unselected
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,7 +44,7 @@ class MlpScorer:
     and scored by that of the held-out models; the score is the mean over splits.
 
     Args:
-        objective: see `eevee.scorers.objectives`; the last two use each model's mean held-out prediction.
+        objective: see `eevee.scorers.scorer`; the last two use each model's mean held-out prediction.
         epochs: full-batch steps, >= 1.
         hidden: width, >= 1.
         lr: learning rate of AdamW, > 0.
@@ -282,19 +282,7 @@ def _inputs(values: Float[np.ndarray, "m metrics"], index: Tensor, device: str) 
 def shuffled_splits(
     groups: np.ndarray | Sequence[int], splits: int, held_out: float, seed: int
 ) -> Bool[np.ndarray, "s n"]:
-    """Random splits; True marks a held-out model. Groups go to one side as a whole.
-
-    Args:
-        groups: for each model the number of its group.
-        splits: how many.
-        held_out: share of the groups that is held out, rounded up; at least one group stays.
-        seed: of the shuffles.
-
-    Example:
-        >>> splits = shuffled_splits([0, 1, 2, 2], 8, 0.25, seed=0)
-        >>> bool((splits[:, 2] == splits[:, 3]).all())  # the twins, always on one side
-        True
-    """
+    """Random splits; True marks a held-out model. Groups go to one side as a whole."""
     labels = np.asarray(groups)
     unique = np.unique(labels)
     if len(unique) < 2:

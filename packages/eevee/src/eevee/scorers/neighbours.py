@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from eevee.errors import EeveeError
-from eevee.scorers.objectives import Objective, require_objective, residual_errors
+from eevee.scorers.scorer import Objective, require_objective, residual_errors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,19 +23,8 @@ if TYPE_CHECKING:
 class NeighbourScorer:
     """Error of predicting a table by the mean of the models that are nearest on some of its columns.
 
-    Args:
-        objective: see `eevee.scorers.objectives`.
-        neighbours: how many, 1 or more; 0 for the mean of all models, which is each column's mean.
-
     Numerics: squared distances over the columns that both models have, times all columns over those; a missing target
         is left out of its own mean; where none of the neighbours has it, the column's mean stands in.
-
-    Example:
-        >>> from eevee import load_table, standardise
-        >>> data = standardise(load_table("gate"))
-        >>> near, mean = (NeighbourScorer(neighbours=k).score(data, [(0, 3, 8)])[0, 0] for k in (3, 0))
-        >>> bool(near < mean)
-        True
     """
 
     objective: Objective = "all"

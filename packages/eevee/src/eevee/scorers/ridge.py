@@ -13,7 +13,7 @@ import torch
 
 from eevee.errors import EeveeError
 from eevee.scorers.bordered import PART, Fits, extended_errors, in_threads, shared_bases, twins_of
-from eevee.scorers.objectives import (
+from eevee.scorers.scorer import (
     Errors,
     Objective,
     errors_of_sums,
@@ -46,7 +46,7 @@ class RidgeScorer:
 
     Args:
         alpha: ridge penalty on standardised columns, > 0.
-        objective: see `eevee.scorers.objectives`.
+        objective: see `eevee.scorers.scorer`.
 
     Numerics: float64. A missing target cell is left out of the fit of its own column, exactly; a missing input cell
         counts as

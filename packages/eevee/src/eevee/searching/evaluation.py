@@ -68,12 +68,7 @@ def _one_thread() -> None:
 
 
 def journal_key(*parts: object) -> str:
-    """A short hash of what a journal belongs to.
-
-    Example:
-        >>> journal_key("table", "ridge") == journal_key("table", "mlp")
-        False
-    """
+    """A short hash of what a journal belongs to."""
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
 
@@ -142,19 +137,7 @@ BEST_CHUNK = 20_000
 
 
 class Evaluator:
-    """Errors of candidates on one table by one scorer, each computed once.
-
-    Args:
-        scorer: the meta-model.
-        data: the standardised table.
-        map_function: like the built-in `map`; one call scores a chunk of candidates. An executor's `map` spreads
-            the chunks over processes or machines.
-        chunk: candidates for each call; what the scorer wants by default.
-        journal: a file that keeps every error. The same search, started again with the same journal, takes the
-            errors from it, and so continues where it was stopped, with the same result.
-        key: what the journal belongs to (data, scorer, seed); another search refuses it.
-        progress: called after every batch with the number of candidates asked for so far.
-    """
+    """Errors of candidates on one table by one scorer, each computed once."""
 
     def __init__(
         self,

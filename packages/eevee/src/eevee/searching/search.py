@@ -5,14 +5,17 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol, get_args
 
 import numpy as np
+from deap import base, tools
 
 from eevee.errors import EeveeError
-from eevee.searching.evolution import Found, evolve
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from eevee.searching.evaluation import Evaluator
     from eevee.searching.space import Candidate, Space
     from eevee.tables.standard import Standardised
@@ -25,16 +28,7 @@ KEPT = 50
 def search(
     method: str, evaluate: Evaluator, space: Space, *, seed: int, generations: int = 20, limit: int = 6_000_000
 ) -> Found:
-    """Search with the named method.
-
-    Args:
-        method: one of `METHODS`.
-        evaluate: the cached scorer.
-        space: the feasible subsets.
-        seed: of the random draws; greedy and exhaustive draw none.
-        generations: of the evolution.
-        limit: largest number of subsets that an exhaustive search may look at.
-    """
+    """Search with the named method."""
     if method == "evolution":
         return evolve(evaluate, space, seed=seed, generations=generations)
     if method in ("greedy", "greedy-swap"):
@@ -153,3 +147,89 @@ def _found(errors: dict[Candidate, float], history: list[float], asked: int, bes
     ranked = sorted(errors.items(), key=lambda item: (item[1], item[0]))[:KEPT]
     top = ranked[0] if best is None else (best, errors[best])
     return Found(top[0], top[1], tuple(ranked), tuple(history), asked)
+
+
+class LowestError(base.Fitness):  # type: ignore[misc]  # DEAP ships no types
+    """A fitness of one number, of which the lowest is the fittest."""
+
+    weights = (-1.0,)
+
+    def __init__(self) -> None:
+        """Start without values; DEAP's own start checks the weights each time, a third of a search's time."""
+
+
+class Individual(tuple):  # type: ignore[type-arg]  # DEAP needs the attribute `fitness`
+    """A candidate with DEAP's fitness."""
+
+    fitness: LowestError
+
+    def __init__(self, _: Sequence[int]) -> None:
+        self.fitness = LowestError()
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a searcher ends with."""
+
+    best: Candidate
+    error: float
+    winners: tuple[tuple[Candidate, float], ...]
+    history: tuple[float, ...]
+    asked: int
+    first: tuple[tuple[Candidate, float], ...] = ()
+
+
+def evolve(
+    evaluate: Evaluator,
+    space: Space,
+    *,
+    seed: int,
+    initial: int = 1000,
+    winners: int = 50,
+    children: int = 10,
+    generations: int = 20,
+    patience: int = 5,
+) -> Found:
+    """Evolve subsets: random start, the best `winners` kept, each with `children` mutants, over and over.
+
+    Source: algorithms 2 and 3 and section 3 of the EEVEE paper (1,000, 50, 10, so 550 candidates a generation). A
+    candidate that comes back is not scored again; the paper does not say whether it scores them again.
+    """
+    for name, value in (
+        ("initial", initial),
+        ("winners", winners),
+        ("children", children),
+        ("generations", generations),
+    ):
+        if value < 1:
+            raise EeveeError(f"{name} is {value}; expected at least 1")
+    generator = random.Random(seed)
+    box = base.Toolbox()
+    box.register("individual", lambda: Individual(space.draw(generator)))
+    box.register("mutate", lambda parent: Individual(space.mutated(tuple(parent), generator)))
+    box.register("map", evaluate.map_function)
+    box.register("evaluate", evaluate)
+    box.register("select", tools.selBest)
+    start = evaluate.asked
+    evaluate.expected = start + initial + generations * winners * (children + 1)
+
+    def judged(population: list[Individual]) -> list[Individual]:
+        plain = [tuple(individual) for individual in population]
+        for individual, error in zip(population, box.evaluate(plain), strict=True):
+            individual.fitness.values = (error,)
+        return list({tuple(individual): individual for individual in population}.values())
+
+    population = judged([box.individual() for _ in range(initial)])
+    first = tuple((tuple(i), i.fitness.values[0]) for i in population)
+    best = box.select(population, winners)
+    history = [best[0].fitness.values[0]]
+    waited = 0
+    for _ in range(generations):
+        population = judged([*best, *(box.mutate(parent) for parent in best for _ in range(children))])
+        best = box.select(population, winners)
+        history.append(best[0].fitness.values[0])
+        waited = 0 if history[-1] < history[-2] else waited + 1
+        if waited >= patience:
+            break
+    ranked = tuple((tuple(i), i.fitness.values[0]) for i in best)
+    return Found(ranked[0][0], ranked[0][1], ranked, tuple(history), evaluate.asked - start, first)

@@ -26,18 +26,7 @@ td{white-space:nowrap}td:last-child{white-space:normal}
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page; what is empty is left out.
-
-    Args:
-        title: heading.
-        text: a paragraph, plain text.
-        warnings: a list in red.
-        header: heads of the table.
-        rows: its rows, plain text.
-        svg: a picture.
-        alt: what the picture shows, in words.
-        note: what to keep in mind, in grey.
-    """
+    """A part of the page; what is empty is left out."""
 
     title: str
     text: str = ""
@@ -50,12 +39,7 @@ class Section:
 
 
 def build_page(title: str, lead: str, sections: Sequence[Section], footer: str) -> str:
-    """The page's HTML.
-
-    Example:
-        >>> "<script>" in build_page("<script>", "", [Section("<script>", rows=(("<script>",),))], "")
-        False
-    """
+    """The page's HTML."""
     body = "\n".join(_section(section) for section in sections)
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import stats
 
 from eevee.errors import EeveeError, MissingExtraError
 from eevee.tables.standard import overall_scores, standardise
@@ -40,12 +42,7 @@ def new_figure(width: float, height: float) -> tuple[Figure, Any]:
 
 
 def shortened(name: str) -> str:
-    """A name that fits beside a picture: its beginning and its end.
-
-    Example:
-        >>> shortened("laion/CLIP-ViT-bigG-14-laion2B-39B-b160k"), shortened("clip")
-        ('laion/CLIP-ViT-b…aion2B-39B-b160k', 'clip')
-    """
+    """A name that fits beside a picture: its beginning and its end."""
     half = (LONGEST - 1) // 2
     return name if len(name) <= LONGEST else f"{name[:half]}…{name[-half:]}"
 
@@ -177,26 +174,13 @@ def draw_learning(curve: Sequence[CurvePoint]) -> Figure:
 
 
 def draw_ranking(table: ResultTable, benchmarks: Sequence[str], *, like: str | None = None) -> Figure:
-    """Heatmap of each model's rank on the metrics of a subset (figures 9 to 11).
-
-    Args:
-        table: the results.
-        benchmarks: ids of the subset.
-        like: a metric or benchmark id: columns are sorted by their Spearman correlation with it, most similar first;
-            by default the subset's first benchmark. Rows are sorted by mean rank.
-    """
+    """Heatmap of each model's rank on the metrics of a subset (figures 9 to 11)."""
     data = standardise(table)
     columns = data.metric_columns(table.positions(benchmarks))
     oriented = table.oriented()[:, columns]
-    ranks = np.full(oriented.shape, np.nan)
-    for j in range(len(columns)):
-        measured = ~np.isnan(oriented[:, j])
-        column = oriented[measured, j]
-        ranks[measured, j] = (
-            1 + (column[None] > column[:, None]).sum(1) + ((column[None] == column[:, None]).sum(1) - 1) / 2
-        )
+    ranks = stats.rankdata(-oriented, axis=0, nan_policy="omit")
     reference = _reference(table, like or table.benchmark_ids[table.positions(benchmarks)[0]])
-    order = np.argsort([-_rank_correlation(reference, oriented[:, j]) for j in range(len(columns))], kind="stable")
+    order = np.argsort([-_alike(reference, oriented[:, j]) for j in range(len(columns))], kind="stable")
     rows = np.argsort(np.nanmean(ranks, axis=1), kind="stable")
     picture = ranks[np.ix_(rows, order)]
     figure, axes = new_figure(3.4 + max(0.36, 2.4 / len(columns)) * len(columns), 2.2 + ROW * len(rows))
@@ -313,13 +297,12 @@ def _reference(table: ResultTable, like: str) -> np.ndarray:
     raise EeveeError(f"unknown metric or benchmark {like!r} to sort by")
 
 
-def _rank_correlation(a: np.ndarray, b: np.ndarray) -> float:
-    shared = ~np.isnan(a) & ~np.isnan(b)
-    if shared.sum() < 2:
-        return -1.0
-    x, y = (np.argsort(np.argsort(v[shared], kind="stable"), kind="stable").astype(float) for v in (a, b))
-    x, y = x - x.mean(), y - y.mean()
-    return float((x * y).sum() / max(np.sqrt((x**2).sum() * (y**2).sum()), 1e-12))
+def _alike(a: np.ndarray, b: np.ndarray) -> float:
+    """Spearman's correlation over what both have."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a constant column
+        correlation = float(stats.spearmanr(a, b, nan_policy="omit").statistic)
+    return correlation if np.isfinite(correlation) else -1.0
 
 
 def _style(axes: Any) -> None:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eevee.answers.contribution import error_against_k, predictiveness
 from eevee.answers.front import pareto
+from eevee.answers.judging import error_against_k, predictiveness
 from eevee.answers.leaderboard import rank_models, rank_outcomes
 from eevee.answers.predicting import predict
 from eevee.answers.scoring import score

@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from eevee.errors import EeveeError
-from eevee.tables.holdout import HOLDOUTS, families_note, folds_of
+from eevee.tables.holdout import HOLDOUTS, families_note, folds_of, near_pairs
 from eevee.tables.record import Recorded
-from eevee.tables.standard import standardise
-from eevee.tables.twins import near_pairs
+from eevee.tables.standard import FAR, standardise
 
 if TYPE_CHECKING:
     from eevee.tables.table import ResultTable
 
-FAR = 6.0
 DUPLICATE = 1e-6
 
 

@@ -49,10 +49,6 @@ def read_records(text: str, where: str) -> tuple[list[str], list[Row]]:
     r"""Header and rows of a CSV, commas or tabs, with one header row or two.
 
     Of two header rows the first names benchmarks (an empty cell repeats the one before), the second metrics.
-
-    Example:
-        >>> read_records("model,x,,y\n,acc1,acc5,map\na,1,2,3\n", "t")[0]
-        ['model', 'x/acc1', 'x/acc5', 'y/map']
     """
     first = text.split("\n", 1)[0]
     reader = csv.reader(io.StringIO(text), delimiter="\t" if "\t" in first and "," not in first else ",")
@@ -79,13 +75,7 @@ def read_records(text: str, where: str) -> tuple[list[str], list[Row]]:
 
 
 def arrange(header: list[str], rows: list[Row], layout: Layout, where: str) -> tuple[list[str], list[Row]]:
-    """The same table with the columns called `model`, `benchmark` and `value` where that is what they are.
-
-    Example:
-        >>> rows = [(2, {"name": "a", "pretrained": "x", "iNat": "1"})]
-        >>> arrange(["name", "pretrained", "iNat"], rows, Layout(model=("name", "pretrained")), "t")[1][0]
-        (2, {'model': 'a x', 'iNat': '1'})
-    """
+    """The same table with the columns called `model`, `benchmark` and `value` where that is what they are."""
     for key in (*layout.model, *layout.drop, *filter(None, [layout.value])):
         if key not in header:
             raise EeveeError(f"{where}: no column {key!r}; the file has: {', '.join(header)}")
@@ -129,12 +119,7 @@ def taken_for(names: Sequence[str], rows: Sequence[Row]) -> str:
 
 
 def is_number(text: str) -> bool:
-    """Whether a cell is a number, a percentage included.
-
-    Example:
-        >>> is_number("75.3 %"), is_number("openai")
-        (True, False)
-    """
+    """Whether a cell is a number, a percentage included."""
     digits = text.strip().removesuffix("%").rstrip()
     return NUMBER.fullmatch(digits) is not None or digits.lower() in ("inf", "-inf", "nan")
 

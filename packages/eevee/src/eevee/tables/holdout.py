@@ -9,14 +9,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
+from scipy.sparse import coo_array, csgraph
 
 from eevee.errors import EeveeError
-from eevee.tables.standard import overall_scores
+from eevee.tables.standard import overall_scores, standardise
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+
+    from jaxtyping import Float, Int
 
     from eevee.tables.table import ResultTable
+
+    Sums = Float[np.ndarray, "rows models"]
 
 Holdout = Literal["model", "family", "date", "frontier"]
 HOLDOUTS: tuple[str, ...] = get_args(Holdout)
@@ -85,13 +90,7 @@ def families_note(table: ResultTable) -> str:
 
 
 def held_together(table: ResultTable, holdout: str) -> ResultTable:
-    """The table with what is held out as a whole in one group: its groups, for `family` joined with the families.
-
-    Example:
-        >>> from eevee import load_table
-        >>> len(set(held_together(load_table("mieb"), "family").groups))
-        15
-    """
+    """The table with what is held out as a whole in one group: its groups, for `family` joined with the families."""
     require_holdout(table, holdout)
     if holdout != "family":
         return table
@@ -99,12 +98,7 @@ def held_together(table: ResultTable, holdout: str) -> ResultTable:
 
 
 def joined(first: Sequence[str], second: Sequence[str | None]) -> list[str]:
-    """One label for all that share a label in either list, directly or through others; None shares nothing.
-
-    Example:
-        >>> joined(["a", "a", "b", "c"], [None, "x", "x", None])
-        ['a', 'a', 'a', 'c']
-    """
+    """One label for all that share a label in either list, directly or through others; None shares nothing."""
     label = list(first)
     while True:
         least: dict[tuple[int, str], str] = {}
@@ -120,13 +114,7 @@ def joined(first: Sequence[str], second: Sequence[str | None]) -> list[str]:
 
 
 def split_groups(groups: Sequence[str], folds: int | None, seed: int) -> list[list[int]]:
-    """Positions of held-out models of each fold; members of a group stay together.
-
-    Args:
-        groups: label of each model.
-        folds: how many; by default one for each group up to 30 groups, and 5 beyond.
-        seed: of the shuffle.
-    """
+    """Positions of held-out models of each fold; members of a group stay together."""
     labels = sorted(set(groups))
     number = folds or (len(labels) if len(labels) <= LEAVE_ONE_OUT_UP_TO else FOLDS_BEYOND)
     if not 2 <= number <= len(labels):
@@ -170,3 +158,88 @@ def rising_folds(keys: np.ndarray, groups: Sequence[str], name: str) -> list[Fol
             f"{name}: {len(last_rank)} models do not split into {FEWEST} or more and others that are newer or better"
         )
     return folds
+
+
+NEAR = 0.1
+ROWS = 128
+
+
+def model_distances(table: ResultTable) -> Float[np.ndarray, "models models"]:
+    r"""Root mean squared difference of two models over the metrics that both have, in standard deviations.
+
+    Two unrelated models are about $\sqrt 2$ apart. Infinite where they have no metric in common.
+
+    Example:
+        >>> from eevee import load_table
+        >>> float(model_distances(load_table("gate")).max()) > 1
+        True
+    """
+    return np.concatenate([_distances(start, total, common) for start, total, common in _blocks(table)])
+
+
+def near_pairs(
+    table: ResultTable, near: float = NEAR
+) -> tuple[Int[np.ndarray, "pairs 2"], Float[np.ndarray, " pairs"]]:
+    """Pairs of models nearer than this, and their distances, found block by block: memory grows with their number."""
+    pairs, distances = [np.zeros((0, 2), dtype=np.int64)], [np.zeros(0)]
+    for start, total, common in _blocks(table, earlier=True):
+        rows, columns = np.nonzero(total < near**2 * common)
+        later = columns < rows + start
+        pair = rows[later], columns[later]
+        pairs.append(np.stack([pair[0] + start, pair[1]], axis=1))
+        distances.append(np.sqrt(np.maximum(total[pair], 0.0) / np.broadcast_to(common, total.shape)[pair]))
+    return np.concatenate(pairs), np.concatenate(distances)
+
+
+def group_twins(table: ResultTable, near: float = NEAR) -> ResultTable:
+    """The table with near-twins in one group, added to the groups that it already has.
+
+    Args:
+        table: the results.
+        near: models nearer than this, in standard deviations, are twins; so are twins of twins.
+
+    Example:
+        >>> from eevee import load_table
+        >>> table = group_twins(load_table("gate"), near=0.3)
+        >>> len(set(table.groups)) < len(table.models)
+        True
+    """
+    pairs, _ = near_pairs(table, near)
+    if not len(pairs):
+        return table
+    count = len(table.models)
+    near_twins = coo_array((np.ones(len(pairs)), pairs.T), shape=(count, count))
+    _, labels = csgraph.connected_components(near_twins, directed=False)
+    return table.with_groups(joined(table.groups, list(map(str, labels))))
+
+
+def _blocks(table: ResultTable, earlier: bool = False) -> Iterator[tuple[int, Sums, Sums]]:
+    """Some models at a time: the first one's position, and sums of squared differences and metrics in common.
+
+    The sums are over each of them and all models, or those up to them.
+    """
+    data = standardise(table)
+    mask = (data.mask & data.varies).astype(np.float64)
+    values = data.values * mask
+    squares = values**2
+    norms = squares.sum(axis=1)
+    ours, theirs = np.hstack([squares, mask, -2 * values]), np.hstack([mask, squares, values])
+    for start in range(0, len(values), ROWS):
+        rows, earlier_rows = slice(start, start + ROWS), slice(0, start + ROWS if earlier else None)
+        if data.complete:
+            total = -2 * values[rows] @ values[earlier_rows].T
+            total += norms[rows, None]
+            total += norms[earlier_rows]
+            yield start, total, np.full((1, 1), float(data.varies.sum()))
+        else:
+            yield start, ours[rows] @ theirs[earlier_rows].T, mask[rows] @ mask[earlier_rows].T
+
+
+def _distances(
+    start: int, total: Float[np.ndarray, "rows models"], common: Float[np.ndarray, "rows models"]
+) -> Float[np.ndarray, "rows models"]:
+    with np.errstate(invalid="ignore", divide="ignore"):
+        block = np.where(common > 0, np.sqrt(np.maximum(total, 0.0) / common), np.inf)
+    own = np.arange(len(block))
+    block[own, own + start] = 0.0
+    return np.asarray(block)

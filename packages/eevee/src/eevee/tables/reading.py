@@ -131,12 +131,7 @@ class _Draft:
 
 
 def number(text: str, where: str) -> float:
-    """A cell's number; NaN for an empty cell or a word for missing.
-
-    Example:
-        >>> number(" 1.5", "here"), number("n/a", "here"), number("75.3 %", "here")
-        (1.5, nan, 75.3)
-    """
+    """A cell's number; NaN for an empty cell or a word for missing."""
     stripped = text.strip()
     if stripped.lower() in MISSING:
         return math.nan

@@ -7,8 +7,10 @@ import json
 import math
 import os
 from dataclasses import fields, is_dataclass
+from itertools import repeat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import UnionType
+from typing import TYPE_CHECKING, Any, Union, get_args, get_origin, get_type_hints
 
 from eevee.errors import EeveeError
 
@@ -33,12 +35,7 @@ class Recorded:
 
 
 def plain_data(value: Any) -> Any:
-    """Dataclasses, tuples and mappings as plain dicts and lists; not-a-number and infinities as None; others by `repr`.
-
-    Example:
-        >>> plain_data({"a": (1, float("nan"))})
-        {'a': [1, None]}
-    """
+    """Dataclasses, tuples and mappings as dicts and lists; what is not finite as None; others by `repr`."""
     if is_dataclass(value) and not isinstance(value, type):
         return {f.name: plain_data(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, dict):
@@ -79,6 +76,47 @@ def read_json(path: Path) -> Any:
         raise ValueError("nested too deeply") from None
 
 
+def read_recorded(path: str | Path, command: str) -> dict[str, Any]:
+    """What the JSON of a result holds; a file that holds none is an error that names it and the command."""
+    where = Path(path)
+    try:
+        raw = read_json(where)
+    except OSError as error:
+        raise EeveeError(f"{where}: cannot be read ({error.strerror})") from None
+    except ValueError as error:
+        raise EeveeError(f"{where}: not JSON, so not a result of {command} ({error})") from None
+    if not isinstance(raw, dict):
+        raise EeveeError(f"{where}: not a result of {command}")
+    return raw
+
+
+def restored(kind: Any, raw: Any) -> Any:
+    """A value of a type from what its JSON holds: dataclasses, tuples and dicts of them; what does not fit is an error.
+
+    The names of a dataclass's types must be known to its module when the program runs.
+    """
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        return None if raw is None else restored(parts[0], raw)
+    if origin is tuple:
+        kinds = repeat(parts[0]) if parts[-1] is Ellipsis else parts
+        return tuple(restored(part, value) for part, value in zip(kinds, _of(list, raw), strict=False))
+    if origin is dict:
+        return {key: restored(parts[1], value) for key, value in _of(dict, raw).items()}
+    if is_dataclass(kind):
+        hints = get_type_hints(kind)
+        return kind(**{key: restored(hints[key], value) for key, value in _of(dict, raw).items()})  # type: ignore[operator]  # a class
+    if kind is float:
+        return math.nan if raw is None else float(raw)
+    return raw
+
+
+def _of(kind: type, raw: Any) -> Any:
+    if not isinstance(raw, kind):
+        raise TypeError(f"{str(raw)[:40]!r} in place of a {kind.__name__}")
+    return raw
+
+
 def read_result(path: str | Path, table: ResultTable) -> dict[str, Any]:
     """Read a result and refuse one that belongs to another table.
 
@@ -94,17 +132,12 @@ def read_result(path: str | Path, table: ResultTable) -> dict[str, Any]:
         >>> read_result(path, table)["result"]
         'Score'
     """
-    where = Path(path)
-    try:
-        raw = read_json(where)
-    except OSError as error:
-        raise EeveeError(f"{where}: cannot be read ({error.strerror})") from None
-    except ValueError as error:
-        raise EeveeError(f"{where}: not JSON ({error})") from None
-    if not isinstance(raw, dict) or not isinstance(raw.get("data_hash"), str) or "benchmarks" not in raw:
-        raise EeveeError(f"{where}: not a result of `eevee select` or `eevee score`; expected data_hash and benchmarks")
+    command = "`eevee select` or `eevee score`"
+    raw = read_recorded(path, command)
+    if not isinstance(raw.get("data_hash"), str) or "benchmarks" not in raw:
+        raise EeveeError(f"{path}: not a result of {command}; expected data_hash and benchmarks")
     if raw["data_hash"] != table.hash:
         raise EeveeError(
-            f"{where}: made from another table (hash {raw['data_hash'][:12]}; {table.name} has {table.hash[:12]})"
+            f"{path}: made from another table (hash {raw['data_hash'][:12]}; {table.name} has {table.hash[:12]})"
         )
     return raw

@@ -54,13 +54,7 @@ class Link:
 
 
 def fences(line: Float[np.ndarray, "n metrics"]) -> tuple[Float[np.ndarray, " metrics"], Float[np.ndarray, " metrics"]]:
-    """Ends of what `winsor` leaves as it is; infinite where more than half of a column is one value.
-
-    Example:
-        >>> low, high = fences(np.array([[0.0], [1.0], [2.0], [3.0], [99.0]]))
-        >>> high.round(3).tolist()
-        [6.448]
-    """
+    """Ends of what `winsor` leaves as it is; infinite where more than half of a column is one value."""
     middle = np.nanmedian(line, axis=0)
     spread = np.nanmedian(np.abs(line - middle), axis=0)
     reach = np.where(spread > 0, FENCE * spread, np.inf)
@@ -100,6 +94,8 @@ def _bent(at: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 CONSTANT = 1e-9
+FAR = 6.0
+"""Deviations from the other models' mean beyond which a result is an outlier."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,6 +182,15 @@ class Standardised:
         keep = np.setdiff1d(np.arange(len(self.values)), held)
         _, groups = np.unique(self.groups[keep], return_inverse=True)
         return replace(self, values=self.values[keep], mask=self.mask[keep], groups=groups.reshape(-1).astype(np.int64))
+
+    def outside(
+        self, candidate: Sequence[int], cells: Bool[np.ndarray, "n metrics"] | None = None
+    ) -> Bool[np.ndarray, "n metrics"]:
+        """The measured cells of varying metrics outside a candidate; all of them where there are none."""
+        counted = (self.mask if cells is None else cells) & self.varies
+        outside = counted.copy()
+        outside[:, self.metric_columns(candidate)] = False
+        return np.asarray(outside if outside.any() else counted)
 
     def metric_columns(self, candidate: Sequence[int]) -> list[int]:
         """Metric columns of the benchmarks at these positions, in order."""
