@@ -22,7 +22,7 @@ from eevee import (
     select,
     standardise,
 )
-from eevee.answers.intervals import calibrate, inside_fold, intervals
+from eevee.answers.intervals import _independent, calibrate, inside_fold, intervals
 from eevee.cli import main
 from eevee.scorers.neighbours import NeighbourScorer
 from eevee.showing.words import selection_words
@@ -249,13 +249,22 @@ def test_calibration_by_hand():
     assert got.share(0.0) == 0
 
 
-def test_what_is_exchangeable_is_the_family_not_its_models():
-    """Five families of four models are five units: nine tenths of them ask for more than the largest residual."""
+def test_families_that_err_alike_count_once_and_others_by_their_models():
+    """Five families of four models: five units where a family is wrong as a whole, more where that tells nothing."""
+    generator, groups = np.random.default_rng(0), np.repeat(np.arange(5), 4)
+    alike = np.repeat([[0.1], [0.2], [0.3], [0.4], [9.0]], 4, axis=0) + generator.random((20, 30))
+    assert _independent(alike, groups, 0.8) == 5
+    assert _independent(generator.random((20, 30)), groups, 0.8) == 20
+    mixed = generator.random((20, 30)) + np.where(groups == 4, 0.45, 0.0)[:, None]
+    assert 5 < _independent(mixed, groups, 0.8) < 20
     table = families(made_up(models=20), 5)
-    fold = inside_fold(RidgeScorer(), standardise(held_together(table, "family")), (0, 2))
+    data = standardise(held_together(table, "family"))
+    fold = inside_fold(RidgeScorer(), data, (0, 2))
     scaled = fold.residual / fold.unlike[:, None]
     ratios = (np.abs(scaled) / np.sqrt((scaled**2).mean(0)))[:, [1, 3, 4, 5]]
-    assert calibrate(table, (0, 2), RidgeScorer(), level=0.9, holdout="family").quantile == pytest.approx(ratios.max())
+    units = _independent(ratios, data.groups, 0.9)
+    expected = np.quantile(ratios, min(1, 0.9 * (units + 1) / units), method="higher")
+    assert calibrate(table, (0, 2), RidgeScorer(), level=0.9, holdout="family").quantile == pytest.approx(expected)
     by_model = calibrate(table, (0, 2), RidgeScorer(), level=0.9).quantile
     assert by_model < calibrate(table, (0, 2), RidgeScorer(), level=0.97).quantile
 

@@ -20,7 +20,7 @@ from eevee.tables.standard import standardise
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtyping import Bool, Float
+    from jaxtyping import Bool, Float, Int
 
     from eevee.scorers.scorer import Scorer
     from eevee.searching.space import Candidate
@@ -80,7 +80,8 @@ def calibrate(
     is ($p_i$ the spread of its prediction, $m_i$ the error of predicting each measured benchmark from the other
     measured ones, over its root mean square) and $s_t$ the root mean square of $r_{it} / u_i$, the half-width for a
     new row is $q\, s_t u$, with q the upper $\frac{n+1}{n}$ `level` quantile of $|r_{it}| / (s_t u_i)$ over held-out
-    models and metrics outside the subset, and n the number of what is held out as a whole: of groups, or of families.
+    models and metrics outside the subset. n is the number of what is held out as a whole, of groups or of families, or
+    as many models as tell coverage as surely as these do, where that is more.
 
     Numerics: one quantile for all metrics, since twenty models are too few for one each; so coverage holds on average
     over metrics and not for each. What it is on real tables, `benchmarks/coverage.py` measures.
@@ -93,9 +94,9 @@ def calibrate(
     inside = inside_fold(scorer, data, candidate)
     folds = [inside]
     scale = _scale(inside)
-    ratios = [_ratios(inside, scale)]
+    ratios, models = [_ratios(inside, scale)], [np.arange(len(table.models))]
     if holdout in ORDERED or (searched and table.values.size <= SEARCH_CELLS):
-        folds, ratios = [], []
+        folds, ratios, models = [], [], []
         for train, held in folds_of(together, holdout, None, 0, falling=falling):
             older = standardise(together, train)
             subset = _search(together, train, len(candidate)) if searched else tuple(candidate)
@@ -104,14 +105,17 @@ def calibrate(
             residual = np.where(measured, scorer.predict(older, subset, rows) - rows, 0.0)
             fold = Fold(residual, unlike_rows(scorer, older, subset, rows), older.outside(subset, measured))
             folds.append(fold)
+            models.append(np.array(held))
             ratios.append(_ratios(fold, _scale(inside_fold(scorer, older, subset))))
-    n = len(set(together.groups)) if holdout not in ORDERED else sum(len(fold.unlike) for fold in folds)
     every = np.concatenate(ratios)
+    n = float(len(every))
+    if holdout not in ORDERED:
+        n = _independent(every, data.groups[np.concatenate(models)], level)
     unlike = np.concatenate([fold.unlike for fold in folds])
     errors = np.concatenate([(fold.residual**2 * fold.outside).sum(1) / fold.outside.sum(1).clip(1) for fold in folds])
     return Calibration(
         scale,
-        float(np.quantile(every, min(1.0, level * (n + 1) / n), method="higher")),
+        float(np.nanquantile(every, min(1.0, level * (n + 1) / n), method="higher")),
         np.sort(unlike),
         auc(unlike, errors >= np.quantile(errors, 0.75)),
     )
@@ -208,15 +212,33 @@ def _surprise(
     return (1 + square / max(usual, 1e-12) ** 2) ** 0.25, usual
 
 
+def _independent(
+    ratios: Float[np.ndarray, "models metrics"], groups: Int[np.ndarray, " models"], level: float
+) -> float:
+    """As many independent models as tell coverage as surely as the groups do: at least the groups, at most all models.
+
+    Groups of which each has its own share of large residuals count once each; where all have the same share, every
+    model counts.
+    """
+    counted = ~np.isnan(ratios)
+    large = ratios > np.nanquantile(ratios, level)
+    cells, exceeded = (np.bincount(groups, part.sum(1)) for part in (counted, large))
+    least, most = float(len(cells)), float(len(groups))
+    off = exceeded - cells * exceeded.sum() / cells.sum()
+    variance = (off**2).sum() / cells.sum() ** 2 * least / max(least - 1, 1)
+    return float(np.clip(level * (1 - level) / max(variance, 1e-300), least, most))
+
+
 def _scale(fold: Fold) -> Float[np.ndarray, " metrics"]:
     counted = fold.residual != 0
     scaled = (fold.residual / fold.unlike[:, None]) ** 2
     return np.asarray(np.sqrt(scaled.sum(axis=0) / np.maximum(counted.sum(axis=0), 1)))
 
 
-def _ratios(fold: Fold, scale: Float[np.ndarray, " metrics"]) -> Float[np.ndarray, " cells"]:
+def _ratios(fold: Fold, scale: Float[np.ndarray, " metrics"]) -> Float[np.ndarray, "held metrics"]:
+    """Absolute residuals in what they are expected to be; NaN where a cell does not count."""
     scaled = np.abs(fold.residual) / fold.unlike[:, None] / np.maximum(scale, 1e-12)
-    return np.asarray(scaled[fold.outside & (scale > 0)])
+    return np.where(fold.outside & (scale > 0), scaled, np.nan)
 
 
 def _level(

@@ -14,9 +14,7 @@ import torch
 from eevee.errors import EeveeError
 from eevee.scorers.bordered import PART, Fits, extended_errors, in_threads, shared_bases, twins_of
 from eevee.scorers.scorer import (
-    Errors,
     Objective,
-    errors_of_sums,
     padded_columns,
     require_objective,
     residual_errors,
@@ -199,22 +197,8 @@ class RidgeScorer:
         out: Float[np.ndarray, "b 2"],
     ) -> None:
         batch = [candidates[int(i)] for i in chosen]
-        if data.complete or data.twins or self.objective not in ("all", "unselected"):
-            errors = residual_errors(data, batch, held_out_residuals(data, batch, self.alpha), self.objective)
-        else:
-            errors = self._masked_errors(data, batch)
+        errors = residual_errors(data, batch, held_out_residuals(data, batch, self.alpha), self.objective)
         out[chosen] = torch.stack(errors, dim=1).numpy()
-
-    def _masked_errors(self, data: Standardised, batch: Sequence[Sequence[int]]) -> Errors:
-        """Squared errors with gaps and without groups, in the memory that the fits take."""
-        index = torch.from_numpy(padded_columns(data, batch))
-        _, _, residual, leverage = _masked_fits(data, index, self.alpha)
-        counted = torch.from_numpy(data.varies).to(residual.dtype)[None]
-        if self.objective == "unselected":
-            counted = counted * unselected(data, batch)
-        residual.div_(leverage.neg_().add_(1)).square_()
-        mask = torch.from_numpy(data.measured)
-        return errors_of_sums((residual @ counted[..., None])[..., 0], (mask @ counted.T).T.expand(len(batch), -1))
 
     def _plain_errors(self, data: Standardised, batch: list[Sequence[int]]) -> Float[np.ndarray, "b 2"]:
         """Squared errors without gaps and groups: the division by 1 - H is left until the metrics are summed."""
@@ -278,23 +262,11 @@ def solve_for(
     return np.asarray(np.linalg.solve(part, moments[:, chosen, None])[..., 0].T)
 
 
-def fit(data: Standardised, columns: Sequence[int] | np.ndarray, alpha: float) -> Float[np.ndarray, "d+1 metrics"]:
-    """Ridge coefficients of every metric on some columns; the last row is the intercept, which has no penalty."""
-    normal, moments = normal_equations(data, columns, alpha)
-    return solve_for(normal, moments, np.arange(len(columns)))
-
-
 def held_out_residuals(
     data: Standardised, batch: Sequence[Sequence[int]], alpha: float = 1.0
 ) -> Float[Tensor, "b models metrics"]:
     """Prediction minus truth for every model, from the ridge fit without its group."""
-    return residuals_from_columns(data, padded_columns(data, batch), alpha)
-
-
-def residuals_from_columns(
-    data: Standardised, index: Int[np.ndarray, "b d"], alpha: float
-) -> Float[Tensor, "b models metrics"]:
-    """`held_out_residuals` for candidates given by their metric columns."""
+    index = padded_columns(data, batch)
     if data.complete:
         return torch.from_numpy(_complete(data, index, alpha))
     return _masked(data, torch.from_numpy(index), alpha)
