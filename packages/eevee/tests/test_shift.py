@@ -255,7 +255,7 @@ def test_families_that_err_alike_count_once_and_others_by_their_models():
     alike = np.repeat([[0.1], [0.2], [0.3], [0.4], [9.0]], 4, axis=0) + generator.random((20, 30))
     assert _independent(alike, groups, 0.8) == 5
     assert _independent(generator.random((20, 30)), groups, 0.8) == 20
-    mixed = generator.random((20, 30)) + np.where(groups == 4, 0.45, 0.0)[:, None]
+    mixed = generator.random((20, 30)) + np.where(groups == 4, 0.8, 0.0)[:, None]
     assert 5 < _independent(mixed, groups, 0.8) < 20
     table = families(made_up(models=20), 5)
     data = standardise(held_together(table, "family"))
