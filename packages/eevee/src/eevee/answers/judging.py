@@ -34,8 +34,8 @@ def kendall(a: Sequence[float] | np.ndarray, b: Sequence[float] | np.ndarray) ->
         NaN where one of them is constant.
 
     Example:
-        >>> kendall([1, 2, 3], [1, 3, 2]), kendall([1, 2], [2, 1])
-        (0.3333333333333333, -1.0)
+        >>> round(kendall([1, 2, 3], [1, 3, 2]), 6), kendall([1, 2], [2, 1])
+        (0.333333, -1.0)
     """
     return float(stats.kendalltau(a, b).statistic)
 

@@ -14,8 +14,8 @@ ROUNDS = 40
 SETTLED = 1e-4
 STEPS = 4
 LARGEST = 6.0
-ANCHORED = 5
-"""Items that the priors' beginning counts as."""
+FEW = 15
+"""Models with which the priors' beginning counts as much as all items: few models make the items' spread too large."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,9 +41,9 @@ def fit_irt(values: Float[np.ndarray, "models items"]) -> Irt:
 
     Numerics: float64; Newton's method for every item at once given the abilities, then for every model given the items,
         until no ability moves by 1e-4. Priors: abilities N(0, 1); slopes and offsets normal, with the mean and variance
-        of all items (an EM step after each turn by the curvature, beginning at N(1, 1) and N(0, 9), which go on to
-        count as five items). Without priors an item that all models solve would have no finite offset; with fixed ones
-        sharp items are taken for dull.
+        of all items (an EM step after each turn by the curvature), averaged with N(1, 1) and N(0, 9), which weigh
+        the more the fewer the models). Without priors an item that all models solve would have no finite offset; with
+        fixed ones sharp items are taken for dull.
 
     Source: Birnbaum's two-parameter logistic model (1968); the joint fit by turns is textbook maximum a posteriori, its
         priors empirical Bayes.
@@ -118,9 +118,10 @@ def _fit_items(
         offset = np.clip(offset + np.clip((h11 * g0 - h01 * g1) / determinant, -2, 2), -3 * LARGEST, 3 * LARGEST)
     items, start = np.stack([slope, offset], axis=1), np.array([1.0, 0.0])
     unsure = np.stack([h00, h11], axis=1) / determinant[:, None]
-    count = len(items) + ANCHORED
-    mean = (items.sum(0) + ANCHORED * start) / count
-    square = ((items - mean) ** 2 + unsure).sum(0) + ANCHORED * (np.array([1.0, 9.0]) + (start - mean) ** 2)
+    anchored = len(items) * (FEW / len(y)) ** 2
+    count = len(items) + anchored
+    mean = (items.sum(0) + anchored * start) / count
+    square = ((items - mean) ** 2 + unsure).sum(0) + anchored * (np.array([1.0, 9.0]) + (start - mean) ** 2)
     return slope, offset, _Prior(mean, square / count)
 
 
