@@ -22,6 +22,7 @@ from eevee import (
     load_table,
     read_items,
     read_outcomes,
+    report,
     score,
     select,
 )
@@ -226,3 +227,28 @@ def test_a_table_of_one_model_a_board_without_a_shared_task_and_ties_everywhere(
     assert "0 of 15 pairs are decided" in capsys.readouterr().out
     refused = command(capsys, "select", "-k", "1", "--table", str(tmp_path / "ties.csv"), "--direction", "higher")
     assert "no metric varies; there is nothing to predict" in refused
+
+
+def test_hostile_names_on_the_page_and_in_pictures(tmp_path, capsys):
+    """Formulas, markup, control and direction characters of names are shown as they are, or as escapes."""
+    names = [f"m{i}$\\nocommand{{x$ \x1b]0;t\x07<img src=x>\u202e" for i in range(8)]
+    ids = ["a$\\frac$", "b<script>", "c\x1b[31m", "d&amp;"]
+    rows = np.random.default_rng(0).random((8, 4)).round(3)
+    lines = [
+        ",".join(["model", *ids]),
+        *(",".join([name, *map(str, row)]) for name, row in zip(names, rows, strict=True)),
+    ]
+    (tmp_path / "t.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    table = load_table(tmp_path / "t.csv", direction="higher")
+    report(table, select(table, 2, method="greedy", nested=False, randoms=5), tmp_path / "page", largest=2)
+    page = (tmp_path / "page" / "index.html").read_text(encoding="utf-8")
+    assert "<script>" not in page
+    assert "<img src=x" not in page
+    assert "\\u202e" in page
+    for command in (["rank", str(tmp_path / "t.csv")], ["check", "--table", str(tmp_path / "t.csv")]):
+        assert main([*command, "--direction", "higher"]) == 0
+        page += capsys.readouterr().out
+    assert not [c for c in page if (ord(c) < 32 and c != "\n") or 127 <= ord(c) < 160 or c == "\u202e"]
+    (tmp_path / "l.csv").write_text('model,a,b\n"x\ny: rank 1",1,2\n' + "".join(f"m{i},{i},2\n" for i in range(5)))
+    assert main(["rank", str(tmp_path / "l.csv"), "--direction", "higher"]) == 2
+    assert "line break" in capsys.readouterr().err

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import html
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING
+
+from eevee.errors import plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,6 +51,11 @@ def build_page(title: str, lead: str, sections: Sequence[Section], footer: str) 
         f"<title>{escape(title)}</title><style>{STYLE}</style></head>\n"
         f"<body><h1>{escape(title)}</h1><p>{escape(lead)}</p>\n{body}\n<footer>{escape(footer)}</footer></body></html>\n"
     )
+
+
+def escape(text: str) -> str:
+    """A text as HTML shows it, control characters as escapes."""
+    return html.escape(plain(text))
 
 
 def _section(section: Section) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import stats
 
-from eevee.errors import EeveeError, MissingExtraError
+from eevee.errors import EeveeError, MissingExtraError, plain
 from eevee.tables.standard import overall_scores, standardise
 
 if TYPE_CHECKING:
@@ -43,18 +43,20 @@ def new_figure(width: float, height: float) -> tuple[Figure, Any]:
 
 def shortened(name: str) -> str:
     """A name that fits beside a picture: its beginning and its end."""
-    half = (LONGEST - 1) // 2
+    name, half = plain(name), (LONGEST - 1) // 2
     return name if len(name) <= LONGEST else f"{name[:half]}…{name[-half:]}"
 
 
 def render(figure: Figure, kind: str) -> bytes:
     """A figure as `png` or `svg` bytes, the same for the same figure."""
-    import matplotlib
+    import matplotlib.text
 
     if kind not in ("png", "svg"):
         raise EeveeError(f"format {kind!r}; expected png or svg")
     out = io.BytesIO()
-    with matplotlib.rc_context({"svg.hashsalt": "eevee", "svg.fonttype": "path"}):
+    for text in figure.findobj(matplotlib.text.Text):
+        text.set_parse_math(False)  # a name with dollar signs is no formula
+    with matplotlib.rc_context({"svg.hashsalt": "eevee", "svg.fonttype": "path", "text.parse_math": False}):
         figure.savefig(out, format=kind, dpi=150, metadata={"Date": None} if kind == "svg" else {"Software": None})
     return out.getvalue()
 
@@ -242,11 +244,13 @@ def draw_radar(table: ResultTable, models: Sequence[str]) -> Figure:
     for number, model in enumerate(models):
         row = profile[table.models.index(model)]
         style = ("-", "--", ":")[number // len(LINES) % 3]
-        axes.plot(closed, np.append(row, row[0]), style, color=LINES[number % len(LINES)], linewidth=1.4, label=model)
+        axes.plot(
+            closed, np.append(row, row[0]), style, color=LINES[number % len(LINES)], linewidth=1.4, label=plain(model)
+        )
     axes.set_xticks(angles, [""] * len(tasks))
     for angle, task in zip(angles, tasks, strict=True):
         side = "center" if abs(np.cos(angle)) < 0.2 else "left" if np.cos(angle) > 0 else "right"
-        axes.text(angle, 108, task, ha=side, va="center", fontsize=8, color=INK)
+        axes.text(angle, 108, plain(task), ha=side, va="center", fontsize=8, color=INK)
     axes.set_ylim(0, 100)
     axes.set_yticks([25, 50, 75, 100], ["25", "50", "75", "100"], fontsize=7, color="#6b7780")
     axes.grid(color=GRID)

@@ -277,6 +277,8 @@ def _require_unique(kind: str, ids: Sequence[str]) -> None:
     for key in ids:
         if not key:
             raise EeveeError(f"a {kind} has an empty id")
+        if len(key.splitlines()) > 1:
+            raise EeveeError(f"{kind} {key!r} has a line break in its id")
         if key in earlier:
             raise EeveeError(f"{kind} {key!r} appears twice; ids must be unique")
         earlier.add(key)
