@@ -239,6 +239,7 @@ class NameLinker:
             np.frombuffer(folded.encode(), np.uint8),
             self.ngrams.arrays,
             LEAST_LIKENESS,
+            loops.scratch(),
         )
         if how == loops.UNDECIDED:
             return None

@@ -9,6 +9,7 @@ import numpy as np
 
 from oven_retrieval.names.compiled import DAMAGE, TOO_LONG, holds, search, span
 from oven_retrieval.names.trigrams import most_alike
+from oven_retrieval.names.trigrams import scratch as scratch
 
 BY_WORDS, BY_TRIGRAMS, NOTHING, UNDECIDED = range(4)
 """How `guess` came to its answer; undecided are three names as good, very many words and a damaged index."""
@@ -43,7 +44,7 @@ def plain_letters(folded):
 
 
 @_jit
-def guess(hashes, words, folded, trigrams, least):
+def guess(hashes, words, folded, trigrams, least, scratch):
     """The best answer by words, or by trigrams where those may miss what is meant.
 
     How it was found, the row by words or the name's number by trigrams, the score, and another name as good, or -1.
@@ -55,7 +56,7 @@ def guess(hashes, words, folded, trigrams, least):
         return UNDECIDED, 0, 0.0, -1
     if rows[0, 0] < 0 or unknown[0] > 0:
         points = plain_letters(folded)
-        names, likeness, last = most_alike(points, _ONE * len(points), *trigrams, 1, least)
+        names, likeness, last = most_alike(points, _ONE * len(points), *trigrams, 1, least, *scratch)
         if len(names) > 2 or last[0] == DAMAGE or (len(names) == 2 and likeness[0] != likeness[1]):
             return UNDECIDED, 0, 0.0, -1
         if len(names):
