@@ -21,6 +21,7 @@ from gate_runner.micro.entities import ENTITIES, oven
 from gate_runner.runs import RunRequest
 from gate_runner.settings import Settings
 from gate_runner.tasks import Job, run_task
+from gate_runner.tasks.entity_linking import ways
 from oven_retrieval.models import GridSearch, Weights
 
 BENCHMARK = BENCHMARKS["oven"]
@@ -87,7 +88,7 @@ def test_scores_equal_a_plain_loop(weights: Weights | None, monkeypatch: pytest.
     pictures = dict.fromkeys(range(320), unit(black))
     shown = encoder().encode_image(data.validation.images).double().numpy()
     pictures |= {entity: unit(row) for entity, row in zip(data.validation.targets.tolist(), shown, strict=True)}
-    right = []
+    right, both = [], []
     asked = zip(encoder().encode_image(data.test.images), data.test.texts or (), data.test.targets, strict=True)
     for features, question, target in asked:
         x, t = unit(features.double().numpy()), unit(text([question])[0].double().numpy())
@@ -96,7 +97,18 @@ def test_scores_equal_a_plain_loop(weights: Weights | None, monkeypatch: pytest.
             for e, name in enumerate(names)
         ]
         right.append(int(np.argmax(scores)) == int(target))
+        named = [e for e, name in enumerate(data.classes) if question.split()[-1] in name.split()]
+        both.append(max(named, key=scores.__getitem__) == int(target))
     assert outcome.samples.tolist() == [float(one) for one in right]
+    assert outcome.training["both"] == np.mean(both) >= np.mean(right)
+    assert outcome.training["vectors"] == np.mean(right)
+    assert [row[0].partition(":")[0] for row in ways(outcome.training, "toy").rows] == [
+        "CLIP",
+        "vectors",
+        "linker",
+        "both",
+    ]
+    assert outcome.training["linker"] <= 1 / 8  # the words leave 40 of the entities
     assert weights is None or [a, b, c, d] == list(weights)
     scores = {score.metric: score for score in outcome.scores}
     assert list(scores) == ["accuracy", "seen", "unseen", "harmonic"]

@@ -83,7 +83,7 @@ def measure(pairs, others: list[str]) -> dict:
             names[int(link.rows[0, 0])] == name if link.rows[0, 0] >= 0 else False
             for link, (*_, name) in zip(links, pairs, strict=True)
         ]
-        steps[label] = dict(Counter(STEPS[int(link.steps[0, 0])] if link.rows[0, 0] >= 0 else "none" for link in links))
+        steps[label] = dict(Counter(STEPS[int(link.kinds[0, 0])] if link.rows[0, 0] >= 0 else "none" for link in links))
         if label == "link":
             missed = [
                 f"{text} -> {names[int(link.rows[0, 0])] if link.rows[0, 0] >= 0 else None}, not {name}"

@@ -81,7 +81,7 @@ def main() -> int:
         "ambiguous names (several entities but for case)": int((per_name > 1).sum()),
         "all holders of every name are returned": bool(complete),
         "rule that decides between the first two": dict(rules.most_common()),
-        "steps": {STEPS[step]: int(count) for step, count in enumerate(np.bincount(links.steps[:, 0])) if count},
+        "steps": {STEPS[step]: int(count) for step, count in enumerate(np.bincount(links.kinds[:, 0])) if count},
         "names that link to a holder, if folded names went before exact aliases / as it is": orders,
         "versions": {"python": platform.python_version(), "oven-retrieval": version("oven-retrieval")},
     }

@@ -104,7 +104,7 @@ def inflections(kb: KnowledgeBase, exceptions, count: int, rng: np.random.Genera
             row >= 0 and any(fold(own) == name for own in (kb.names[row], *(kb.aliases[a] for a in kb.alias_rows(row))))
             for row, name in zip(links.rows[:, 0].tolist(), truth, strict=True)
         ]
-        steps = [STEPS[step] for step in links.steps[:, 0].tolist()]
+        steps = [STEPS[step] for step in links.kinds[:, 0].tolist()]
         result[label] = {
             "linked to an entity of the name %": round(100 * float(np.mean(right)), 2),
             "by the step of inflections %": round(100 * float(np.mean([s.startswith("inflected") for s in steps])), 2),

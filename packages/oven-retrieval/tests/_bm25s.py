@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from oven_retrieval.names.hits import K1, B, best_entities, check_k, no_hits
+from oven_retrieval.names.hits import K1, B, best_entities, check_k
+from oven_retrieval.ranking import Ranking
 
 bm25s = pytest.importorskip("bm25s")
 
@@ -22,7 +23,7 @@ class Bm25s:
         self._bm25.index([list(tokens) for tokens in surfaces.tokens], show_progress=False)
 
     def search(self, queries, k=1):
-        hits = no_hits(len(queries), check_k(k))
+        hits = Ranking.empty(len(queries), check_k(k))
         for i, query in enumerate(queries):
             if not any(token in self._bm25.vocab_dict for token in query):
                 continue

@@ -36,5 +36,5 @@ def made_whole(folder):
 
 def same_links(found, expected):
     np.testing.assert_array_equal(found.rows, expected.rows)
-    np.testing.assert_array_equal(found.steps, expected.steps)
+    np.testing.assert_array_equal(found.kinds, expected.kinds)
     np.testing.assert_array_equal(found.scores, expected.scores)

@@ -59,7 +59,7 @@ def linked(linker, queries, k=7):
     plain = linker.link(queries, k, exact_first=False)
     ids = [[linker.kb.ids[row] if row >= 0 else None for row in rows] for rows in links.rows]
     bm25 = [[linker.kb.ids[row] if row >= 0 else None for row in rows] for rows in plain.rows]
-    return ids, links.steps.tolist(), bm25, plain.scores
+    return ids, links.kinds.tolist(), bm25, plain.scores
 
 
 def assert_same(a, b):

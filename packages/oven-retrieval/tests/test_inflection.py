@@ -33,7 +33,7 @@ def kb(tmp_path):
 def first(linker, name):
     links = linker.link([name])
     row = links.rows[0, 0]
-    return (None, None) if row < 0 else (linker.kb.ids[row], STEPS[links.steps[0, 0]])
+    return (None, None) if row < 0 else (linker.kb.ids[row], STEPS[links.kinds[0, 0]])
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_aliases_come_after_names_and_fewer_changes_first(tmp_path):
     linker = build_linker(build_kb(entities, tmp_path / "kb"))
     links = linker.link(["duck"], 3)
     assert [linker.kb.ids[row] for row in links.rows[0]] == ["c", "b", "a"]
-    assert [STEPS[step] for step in links.steps[0]] == ["inflected name", "inflected alias", "inflected alias"]
+    assert [STEPS[step] for step in links.kinds[0]] == ["inflected name", "inflected alias", "inflected alias"]
 
 
 def test_an_updated_index_equals_one_from_scratch(tmp_path):

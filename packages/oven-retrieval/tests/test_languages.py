@@ -37,7 +37,7 @@ ENTITIES = [
 def first(linker, name, **options):
     links = linker.link([name], **options)
     row = int(links.rows[0, 0])
-    return None if row < 0 else (linker.kb.ids[row], STEPS[int(links.steps[0, 0])])
+    return None if row < 0 else (linker.kb.ids[row], STEPS[int(links.kinds[0, 0])])
 
 
 @pytest.fixture

@@ -59,7 +59,7 @@ def linker(request, tmp_path_factory):
 def ids(linker, name, k=8):
     links = linker.link([name], k)
     return [
-        (linker.kb.ids[row], STEPS[step]) for row, step in zip(links.rows[0], links.steps[0], strict=True) if row >= 0
+        (linker.kb.ids[row], STEPS[step]) for row, step in zip(links.rows[0], links.kinds[0], strict=True) if row >= 0
     ]
 
 
@@ -100,7 +100,7 @@ def test_any_script(linker, name, expected):
 @pytest.mark.parametrize("name", ["", "   ", "\x00", "\ud800", "zzz", "?!"])
 def test_names_without_an_answer(linker, name):
     links = linker.link([name], k=2)
-    assert links.rows.tolist() == links.steps.tolist() == [[-1, -1]]
+    assert links.rows.tolist() == links.kinds.tolist() == [[-1, -1]]
     assert np.isnan(links.scores).all()
 
 
@@ -120,7 +120,7 @@ def test_k_beyond_the_knowledge_base_and_no_names(linker):
 
 def test_bm25_alone(linker):
     links = linker.link(["paris"], k=1, exact_first=False)
-    assert STEPS[links.steps[0, 0]] == "bm25"
+    assert STEPS[links.kinds[0, 0]] == "bm25"
     assert np.isfinite(links.scores[0, 0])
 
 
@@ -203,7 +203,7 @@ def test_every_wordnet_name_and_alias_links_to_an_entity_that_has_it(tmp_path):
                 holders[name].append(row)
     names = list(holders)
     links = linker.link(names)
-    assert links.steps.max() < STEPS.index("bm25")
+    assert links.kinds.max() < STEPS.index("bm25")
     by_fold = defaultdict(set)
     for name, rows in holders.items():
         by_fold[fold(name)].update(rows)

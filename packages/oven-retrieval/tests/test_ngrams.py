@@ -131,7 +131,7 @@ def test_typos_come_after_exact_names_and_before_the_others(kb):
         links = linker.link([name], k)
         return [
             (kb.ids[row], STEPS[step], score)
-            for row, step, score in zip(links.rows[0], links.steps[0], links.scores[0], strict=True)
+            for row, step, score in zip(links.rows[0], links.kinds[0], links.scores[0], strict=True)
             if row >= 0
         ]
 
@@ -146,7 +146,7 @@ def test_typos_come_after_exact_names_and_before_the_others(kb):
     assert answers("xyz", 1) == []
     assert answers("dukc", 1) == [("Q4", "typo", -1.0)]
     assert bare.link(["dukc"]).rows.tolist() == [[-1]]
-    assert linker.link(["mandarin dukc"], exact_first=False).steps.tolist() == [[STEPS.index("bm25")]]
+    assert linker.link(["mandarin dukc"], exact_first=False).kinds.tolist() == [[STEPS.index("bm25")]]
     assert linker.link([], 2).rows.shape == (0, 2)
     bare.typos = True
     with pytest.raises(ValueError, match="has no n-grams to find them by"):
@@ -172,7 +172,7 @@ def test_one_name_and_a_block_of_names_get_the_same_answers_by_ngrams(kb):
             for number, name in enumerate(asked):
                 for column, single in zip(whole, linker.link([name], k), strict=True):
                     np.testing.assert_array_equal(column[number], single[0])
-        assert STEPS[linker.link(["mandarindukc"]).steps[0, 0]] == "ngrams"
+        assert STEPS[linker.link(["mandarindukc"]).kinds[0, 0]] == "ngrams"
 
 
 @pytest.mark.parametrize("names", [2, 3])
@@ -182,7 +182,7 @@ def test_of_names_that_are_as_good_the_more_popular_is_first_alone_and_in_a_bloc
     linker = build_linker(build_kb([*entities, *fillers], tmp_path / "kb"))
     alone, block = linker.link(["goldem w"]), linker.link(["goldem w"] * 20)
     assert linker.kb.ids[alone.rows[0, 0]] == f"Q{names - 1}"
-    assert STEPS[alone.steps[0, 0]] == "ngrams"
+    assert STEPS[alone.kinds[0, 0]] == "ngrams"
     for single, column in zip(alone, block, strict=True):
         np.testing.assert_array_equal(single[0], column[7])
 
@@ -210,7 +210,7 @@ def test_an_index_of_other_entities_or_another_folding_is_refused(kb, tmp_path):
 
 def test_an_index_without_ngrams_links_by_words_and_says_what_typos_need(kb, tmp_path):
     linker = build_name_index(kb, tmp_path / "names", ngrams=False)
-    assert STEPS[linker.link(["mandarin dukc"]).steps[0, 0]] == "bm25"
+    assert STEPS[linker.link(["mandarin dukc"]).kinds[0, 0]] == "bm25"
     assert linker.link(["dukc"]).rows.tolist() == [[-1]]
     linker.typos = True
     with pytest.raises(ValueError, match="this name index has no n-grams to find them by; build it with ngrams=True"):

@@ -12,6 +12,7 @@ from oven_retrieval import Entity, build_kb, build_linker
 from oven_retrieval.evaluation import Prediction, Reference, outcomes
 from oven_retrieval.evaluation.figures import coverage_figure
 from oven_retrieval.evidence import name_features, vector_features
+from oven_retrieval.ranking import Ranking
 from oven_retrieval.refusal import (
     Calibration,
     auroc,
@@ -20,7 +21,7 @@ from oven_retrieval.refusal import (
     risk_coverage,
     threshold_for,
 )
-from oven_retrieval.vectors import ArrayRows, Neighbours, exact_search, rerank
+from oven_retrieval.vectors import ArrayRows, exact_search, rerank
 from oven_retrieval.workspace import link_lines
 
 
@@ -67,7 +68,7 @@ def test_the_curve_and_the_area_equal_their_definitions():
         ),
         (lambda: fit_calibration(np.ones((30, 1)), np.ones(30, bool)), "right and wrong ones, got 30 with 30 right"),
         (lambda: auroc([1.0], [True]), "queries of both kinds"),
-        (lambda: vector_features(Neighbours(np.zeros((1, 1), int), np.zeros((1, 1)))), "two nearest of each query"),
+        (lambda: vector_features(Ranking(np.zeros((1, 1), int), np.zeros((1, 1)))), "two nearest of each query"),
     ],
 )
 def test_bad_input(call, message):
@@ -140,7 +141,7 @@ def test_the_reported_precision_is_that_of_fresh_entities(monkeypatch):
     reported, true, covered = [], [], []
     for _ in range(300):
         x, right = draw(400)
-        links = SimpleNamespace(rows=np.arange(400)[:, None], steps=np.zeros((400, 1), int))
+        links = SimpleNamespace(rows=np.arange(400)[:, None], kinds=np.zeros((400, 1), int))
         truth = np.where(right, np.arange(400), 1_000)
         linker = SimpleNamespace(kb=SimpleNamespace(rows=lambda ids, truth=truth: truth))
         monkeypatch.setattr("oven_retrieval.refusal.name_features", lambda *_, links=links, x=x: (links, x))
@@ -194,7 +195,7 @@ def test_vectors_that_are_not_in_here():
 
 def test_reranking_is_a_sort_by_the_user_s_function():
     rng = np.random.default_rng(4)
-    found = Neighbours(rng.permutation(60).reshape(6, 10), rng.random((6, 10)).astype(np.float32))
+    found = Ranking(rng.permutation(60).reshape(6, 10), rng.random((6, 10)).astype(np.float32))
     found.rows[2, 7:] = -1
     taste = rng.integers(0, 5, 60).astype(float)
     again = rerank(found, lambda query, rows: taste[rows] + query, 4)

@@ -95,7 +95,7 @@ def test_mixed_scripts_link(tmp_path):
     linker = build_workspace(file, tmp_path / "p", languages=["en", "ja", "de"])
     links = linker.link(["東京", "ベルギー", "königreich belgien", "東京 tower"])
     assert [linker.kb.ids[row] for row in links.rows[:, 0]] == ["Q1490", "Q31", "Q31", "Q1490"]
-    assert STEPS[links.steps[3, 0]] == "bm25"
+    assert STEPS[links.kinds[3, 0]] == "bm25"
 
 
 def test_a_dump_that_was_cut_keeps_what_was_read(tmp_path):

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 from oven_retrieval import FolderError
+from oven_retrieval.folder import Folder
+from oven_retrieval.ranking import Ranking
 from oven_retrieval.vectors import (
     ArrayRows,
-    Neighbours,
     VectorIndex,
     VectorStore,
     build_index,
@@ -29,6 +30,7 @@ from oven_retrieval.vectors import (
 from oven_retrieval.vectors import index as index_module
 from oven_retrieval.vectors import store as store_module
 from oven_retrieval.vectors.exact import BLAS_QUERIES, blas_from
+from oven_retrieval.vectors.index import KIND
 
 
 def unit(seed, rows, dim, centres=40):
@@ -94,8 +96,8 @@ def test_threads_that_overlap_leave_the_process_s_setting():
 def test_ties_over_chunks_go_to_the_earlier_row():
     found = exact_search(np.ones((1, 2)), ArrayRows(np.ones((9, 2))), 9, chunk=2)
     assert found.rows.tolist() == [list(range(9))]
-    left = Neighbours(np.array([[5]]), np.array([[1.0]], np.float32))
-    right = Neighbours(np.array([[3]]), np.array([[1.0]], np.float32))
+    left = Ranking(np.array([[5]]), np.array([[1.0]], np.float32))
+    right = Ranking(np.array([[3]]), np.array([[1.0]], np.float32))
     assert merge(left, right, 2).rows.tolist() == merge(right, left, 2).rows.tolist() == [[3, 5]]
 
 
@@ -254,6 +256,23 @@ def test_index_is_tuned_measured_saved_and_continued(tmp_path, monkeypatch):
     true = np.take_along_axis(asked @ made.T, whole.rows, 1)
     assert np.abs(whole.scores - true).mean() < 0.01
     assert sorted(p.name for p in tmp_path.iterdir()) == ["index", "vectors"]
+
+
+@pytest.mark.parametrize("wrong", [300, 2**40, -7])
+def test_an_index_whose_rows_are_not_there_is_refused(tmp_path, wrong):
+    stored, made = store(tmp_path, rows=300)
+    build_index(stored, tmp_path / "index", plan=ivf(300), queries=made[:20])
+    file = Folder(tmp_path / "index", KIND).file("index")
+    changed = faiss.read_index(str(file))
+    ids = np.arange(300)
+    ids[7] = wrong
+    changed.reset()
+    changed.add_with_ids(made, ids)
+    faiss.write_index(changed, str(file))
+    opened = open_index(tmp_path / "index", stored, verify=False)
+    opened.probes = 16
+    with pytest.raises(FolderError, match=rf"names row {wrong}, .*vectors has 300: it was changed; rebuild"):
+        opened.search(made[7:8])
 
 
 def test_an_exact_plan_needs_no_index(tmp_path):

@@ -10,13 +10,13 @@ from oven_retrieval.folder import FolderError
 from oven_retrieval.kb import KnowledgeBase, LinkedEntity
 from oven_retrieval.names import (
     STEPS,
-    Links,
     NameLinker,
     build_linker,
     build_name_index,
     open_name_index,
     update_name_index,
 )
+from oven_retrieval.ranking import Ranking, former_names
 from oven_retrieval.readers import read_csv, read_entities, read_jsonl, read_wiki6m, read_wordnet
 from oven_retrieval.wikidata import WikidataDump
 from oven_retrieval.wordnet import find_wordnet, read_wordnet_nouns
@@ -29,8 +29,8 @@ __all__ = [
     "FolderError",
     "KnowledgeBase",
     "LinkedEntity",
-    "Links",
     "NameLinker",
+    "Ranking",
     "WikidataDump",
     "__version__",
     "add_entities",
@@ -50,3 +50,5 @@ __all__ = [
     "remove_entities",
     "update_name_index",
 ]
+
+__getattr__ = former_names(__name__, "Links")

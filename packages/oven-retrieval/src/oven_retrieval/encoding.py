@@ -16,7 +16,7 @@ from oven_retrieval.names import NameLinker
 from oven_retrieval.progress import Progress, Say
 from oven_retrieval.vectors import (
     IndexPlan,
-    Neighbours,
+    Ranking,
     VectorIndex,
     VectorStore,
     build_index,
@@ -240,7 +240,7 @@ def open_vectors(folder: str | Path, kb: KnowledgeBase, *, encoder_name: str, te
     return VectorIndex(store, IndexPlan("exact", 0, 0.0, "no index was built"))
 
 
-def search_features(index: VectorIndex, features: Any, k: int = 1) -> Neighbours:
+def search_features(index: VectorIndex, features: Any, k: int = 1) -> Ranking:
     """The k entities whose texts are nearest to features of images or texts, by cosine: CLIP zero-shot retrieval.
 
     Source: OVEN section 4.1, which calls it the naive application of CLIP.
@@ -248,7 +248,7 @@ def search_features(index: VectorIndex, features: Any, k: int = 1) -> Neighbours
     return index.search(normalise(as_array(features), index.vectors.dim), k)
 
 
-def describe_neighbours(label: Label, queries: Sequence[str], neighbours: Neighbours) -> list[dict[str, Any]]:
+def describe_neighbours(label: Label, queries: Sequence[str], neighbours: Ranking) -> list[dict[str, Any]]:
     """One record per query: its own text and its entities with id, name and score."""
     return [
         {

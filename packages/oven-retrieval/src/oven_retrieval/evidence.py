@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from oven_retrieval.names import STEPS, Links, NameLinker
+from oven_retrieval.names import STEPS, NameLinker
+from oven_retrieval.ranking import Ranking
 from oven_retrieval.tokens import fold
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float64, Int64
 
-    from oven_retrieval.vectors import Neighbours
 
 _KINDS = ("spelled", "typo", "ngrams", "bm25")
 _OF_EACH = (
@@ -30,7 +30,7 @@ _RIVALS = 8
 _TYPO, _NGRAMS, _BM25 = (STEPS.index(step) for step in _KINDS[1:])
 
 
-def name_features(linker: NameLinker, names: Sequence[str]) -> tuple[Links, Float64[np.ndarray, "q f"]]:
+def name_features(linker: NameLinker, names: Sequence[str]) -> tuple[Ranking, Float64[np.ndarray, "q f"]]:
     """Link names, and say of each best link what tells whether it is right.
 
     Four kinds of links have weights of their own: those whose name is as asked (exact, folded, inflected), typos, those
@@ -50,7 +50,7 @@ def name_features(linker: NameLinker, names: Sequence[str]) -> tuple[Links, Floa
     features = np.full((len(names), len(_KINDS), len(_OF_EACH)), np.nan)
     evidence = _Evidence(linker)
     for number, (name, rows, steps, scores) in enumerate(
-        zip(names, links.rows, links.steps, links.scores, strict=True)
+        zip(names, links.rows, links.kinds, links.scores, strict=True)
     ):
         count = int((rows >= 0).sum())
         if count:
@@ -60,15 +60,15 @@ def name_features(linker: NameLinker, names: Sequence[str]) -> tuple[Links, Floa
     return links, features.reshape(len(names), -1)
 
 
-def _links_with_rivals(linker: NameLinker, names: Sequence[str]) -> Links:
+def _links_with_rivals(linker: NameLinker, names: Sequence[str]) -> Ranking:
     """The best links, [q, 8]; behind a name as asked come only others of that kind, which spares the slower steps."""
     count = min(_RIVALS, linker.kb.entity_count)
     links = linker.link(names, count, guesses=False)
     guessed = np.flatnonzero(links.rows[:, 0] < 0)
     if len(guessed):
         guesses = linker.link([names[i] for i in guessed.tolist()], count)
-        for column, part in zip(links, guesses, strict=True):
-            column[guessed] = part
+        for name in ("rows", "scores", "kinds"):
+            getattr(links, name)[guessed] = getattr(guesses, name)
     return links
 
 
@@ -147,12 +147,12 @@ def _dice(first: Counter[str], second: Counter[str]) -> float:
     return 2 * (first & second).total() / max(first.total() + second.total(), 1)
 
 
-def vector_features(found: Neighbours) -> Float64[np.ndarray, "q f"]:
+def vector_features(found: Ranking) -> Float64[np.ndarray, "q f"]:
     """What tells whether a nearest entity is right, named in `VECTOR_FEATURES`.
 
     Example:
-        >>> from oven_retrieval.vectors import Neighbours
-        >>> neighbours = Neighbours(np.array([[4, 2, 9]]), np.array([[0.75, 0.5, 0.25]], np.float32))
+        >>> from oven_retrieval import Ranking
+        >>> neighbours = Ranking(np.array([[4, 2, 9]]), np.array([[0.75, 0.5, 0.25]], np.float32))
         >>> vector_features(neighbours).tolist()
         [[0.75, 0.25, 0.375]]
     """

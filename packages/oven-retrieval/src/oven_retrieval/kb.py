@@ -143,7 +143,7 @@ class KnowledgeBase(Sequence[Entity]):
         return [
             LinkedEntity(self.ids[row], self.names[row], STEPS[step], score)
             for row, step, score in zip(
-                links.rows[0].tolist(), links.steps[0].tolist(), links.scores[0].tolist(), strict=True
+                links.rows[0].tolist(), links.kinds[0].tolist(), links.scores[0].tolist(), strict=True
             )
             if row >= 0
         ]

@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from oven_retrieval.durable import replace_file
 from oven_retrieval.evidence import name_features
-from oven_retrieval.names import STEPS, Links, NameLinker
+from oven_retrieval.names import STEPS, NameLinker
+from oven_retrieval.ranking import Ranking
 from oven_retrieval.text_files import read_json
 from oven_retrieval.tokens import fold
 
@@ -279,7 +280,7 @@ def calibrate_names(
     return calibrate(features, right, truth >= 0, entities, is_spelled(links), precision, seed=seed)
 
 
-def is_spelled(links: Links) -> Bool[np.ndarray, " q"]:
+def is_spelled(links: Ranking) -> Bool[np.ndarray, " q"]:
     """Whether each name is spelled as one of ours, folded or inflected: the trivial rule for "it is in here".
 
     Example:
@@ -287,7 +288,7 @@ def is_spelled(links: Links) -> Bool[np.ndarray, " q"]:
         >>> is_spelled(build_linker(KnowledgeBase.from_names(["Duck"])).link(["ducks", "dukc", "goose"])).tolist()
         [True, False, False]
     """
-    first = links.steps[:, 0]
+    first = links.kinds[:, 0]
     return (first >= 0) & (first < STEPS.index("typo"))
 
 

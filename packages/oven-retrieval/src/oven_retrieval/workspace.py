@@ -18,7 +18,6 @@ from oven_retrieval.kb import KnowledgeBase, Label
 from oven_retrieval.locking import is_held, one_writer
 from oven_retrieval.names import (
     STEPS,
-    Links,
     NameLinker,
     build_linker,
     build_name_index,
@@ -27,6 +26,7 @@ from oven_retrieval.names import (
     update_name_index,
 )
 from oven_retrieval.progress import Progress
+from oven_retrieval.ranking import Ranking
 from oven_retrieval.readers import read_entities
 from oven_retrieval.refusal import Calibration
 from oven_retrieval.text_files import read_json
@@ -188,7 +188,7 @@ def compact_workspace(folder: str | Path) -> NameLinker:
         return update_workspace(folder)
 
 
-def describe_links(label: Label, names: Sequence[str], links: Links) -> Iterator[dict[str, Any]]:
+def describe_links(label: Label, names: Sequence[str], links: Ranking) -> Iterator[dict[str, Any]]:
     """One record per name: the query and its entities with id, name, step and score (None for the exact steps).
 
     Args:
@@ -196,7 +196,7 @@ def describe_links(label: Label, names: Sequence[str], links: Links) -> Iterator
         names: what was asked.
         links: the answers; the score is BM25's, or minus the number of edits for a typo.
     """
-    for name, rows, steps, scores in zip(names, links.rows, links.steps, links.scores, strict=True):
+    for name, rows, steps, scores in zip(names, links.rows, links.kinds, links.scores, strict=True):
         yield {
             "query": name,
             "entities": [

@@ -322,6 +322,7 @@ TASK_TYPES = (
         "gate_runner.tasks.entity_linking:run",
         say="gate_runner.tasks.predicted:a_class",
         short="entity linking",
+        details="gate_runner.tasks.entity_linking:ways",
         by_class=True,
         trains=False,
     ),

@@ -122,7 +122,7 @@ def link_labels(
             links[number] = _first_page(kb, [(int(row), "second stage") for row in rows if row >= 0])
     else:
         linked = linker.link(open_labels, 10)
-        for number, rows, steps in zip(open_, linked.rows, linked.steps, strict=True):
+        for number, rows, steps in zip(open_, linked.rows, linked.kinds, strict=True):
             label = labels[number][0]
             near = [
                 (int(row), STEPS[step])

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from oven_retrieval.export.target import ExportError, Record
-from oven_retrieval.vectors import Neighbours
+from oven_retrieval.ranking import Ranking
 from oven_retrieval.vectors.store import Float32
 
 LONGEST = 65_535
@@ -105,14 +105,13 @@ class MilvusCollection:
         """Write out what Milvus holds in memory."""
         self._ask("flush")
 
-    def search(self, queries: Float32, k: int) -> Neighbours:
+    def search(self, queries: Float32, k: int) -> Ranking:
         """The k rows with the greatest inner product."""
-        rows = np.full((len(queries), k), -1, np.int64)
-        scores = np.full((len(queries), k), -np.inf, np.float32)
+        ranking = Ranking.empty(len(queries), k, dtype=np.float32)
         for number, hits in enumerate(self._ask("search", data=queries.tolist(), limit=k)):
             for rank, hit in enumerate(hits):
-                rows[number, rank], scores[number, rank] = int(hit["row"]), float(hit["distance"])
-        return Neighbours(rows, scores)
+                ranking.rows[number, rank], ranking.scores[number, rank] = int(hit["row"]), float(hit["distance"])
+        return ranking
 
     def close(self) -> None:
         """Give the connection back."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from oven_retrieval.export.target import ExportError, Record
-from oven_retrieval.vectors import Neighbours
+from oven_retrieval.ranking import Ranking
 from oven_retrieval.vectors.store import Float32
 
 
@@ -84,19 +84,18 @@ class QdrantCollection:
     def finish(self) -> None:
         """Nothing to do: each write waits."""
 
-    def search(self, queries: Float32, k: int) -> Neighbours:
+    def search(self, queries: Float32, k: int) -> Ranking:
         """The k rows with the greatest inner product, compared exactly."""
         exact = self._models.SearchParams(exact=True) if self._remote else None  # the embedded mode is always exact
         requests = [
             self._models.QueryRequest(query=query.tolist(), limit=k, params=exact, with_payload=False)
             for query in queries
         ]
-        rows = np.full((len(queries), k), -1, np.int64)
-        scores = np.full((len(queries), k), -np.inf, np.float32)
+        ranking = Ranking.empty(len(queries), k, dtype=np.float32)
         for number, response in enumerate(self._client.query_batch_points(self.name, requests=requests)):
             for rank, point in enumerate(response.points):
-                rows[number, rank], scores[number, rank] = int(point.id), point.score
-        return Neighbours(rows, scores)
+                ranking.rows[number, rank], ranking.scores[number, rank] = int(point.id), point.score
+        return ranking
 
     def close(self) -> None:
         """Give the connection back."""

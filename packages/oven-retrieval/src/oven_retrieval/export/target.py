@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from oven_retrieval.vectors import Neighbours
+from oven_retrieval.ranking import Ranking
 from oven_retrieval.vectors.store import Float32
 
 
@@ -66,7 +66,7 @@ class Collection(Protocol):
         """Make what was written searchable and countable."""
         ...
 
-    def search(self, queries: Float32, k: int) -> Neighbours:
+    def search(self, queries: Float32, k: int) -> Ranking:
         """The k rows with the greatest inner product."""
         ...
 

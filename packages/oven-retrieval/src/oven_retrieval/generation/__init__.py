@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from oven_retrieval.generation.answers import Asked, load_generator, make_prompts, read_asked, write_answers
-from oven_retrieval.generation.names import Generated, NameGenerator
+from oven_retrieval.generation.names import NameGenerator
 from oven_retrieval.generation.trie import NameTrie, allowed_tokens_fn
+from oven_retrieval.ranking import former_names
 
 __all__ = [
     "Asked",
-    "Generated",
     "NameGenerator",
     "NameTrie",
     "allowed_tokens_fn",
@@ -17,3 +17,5 @@ __all__ = [
     "read_asked",
     "write_answers",
 ]
+
+__getattr__ = former_names(__name__, "Generated")

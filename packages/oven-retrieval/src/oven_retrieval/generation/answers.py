@@ -12,12 +12,13 @@ from typing import Any, NamedTuple
 
 from oven_retrieval.durable import own_file, replace_file
 from oven_retrieval.entity import EntityFileError
-from oven_retrieval.generation.names import Generated, NameGenerator
+from oven_retrieval.generation.names import NameGenerator
 from oven_retrieval.locking import locks
 from oven_retrieval.models.questions import ImageFolder, read_questions
 from oven_retrieval.names import NameLinker
 from oven_retrieval.pictures import read_rgb
 from oven_retrieval.progress import Progress
+from oven_retrieval.ranking import Ranking
 from oven_retrieval.readers import json_objects
 from oven_retrieval.text_files import read_json
 
@@ -183,7 +184,7 @@ def write_answers(
     Example:
         >>> import tempfile, numpy as np
         >>> from types import SimpleNamespace
-        >>> generated = Generated(np.array([[0]]), np.array([[-0.5]]), [["Duck"]])
+        >>> generated = Ranking(np.array([[0]]), np.array([[-0.5]]), texts=[["Duck"]])
         >>> linker = SimpleNamespace(kb=SimpleNamespace(ids=["Q1"], hash="k"))
         >>> model = SimpleNamespace(named_parameters=list)
         >>> options = {"batch": 1, "processor": None, "linker": linker, "aliases": False, "lead": "", "model": model}
@@ -276,7 +277,7 @@ def _records(
     questions = [question.question for question in block]
     prompts = make_prompts(generator.processor, questions, images=bool(files), template=template)
     images = [_open(file) for file in files] if files else None
-    generated: Generated
+    generated: Ranking
     if constrained:
         generated = generator.constrained(prompts, images, beams=beams)
     else:

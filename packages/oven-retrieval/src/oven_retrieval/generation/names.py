@@ -3,38 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from oven_retrieval.generation.trie import NameTrie, allowed_tokens_fn
 from oven_retrieval.names import NameLinker, name_places, name_texts
 from oven_retrieval.names.hits import check_k
 from oven_retrieval.progress import Progress
-
-if TYPE_CHECKING:
-    from jaxtyping import Float64, Int64
+from oven_retrieval.ranking import Ranking
 
 _BLOCK = 4096
-
-
-class Generated(NamedTuple):
-    """Entities that a model named, best first.
-
-    `rows` [q, k] int64 of the knowledge base, -1 where there are fewer; `scores` [q, k] float64, the natural
-    logarithm of the probability that the model gives the name and its end after the prompt, NaN where there is none;
-    `texts` [q] lists of what was written for each row.
-
-    Example:
-        >>> generated = Generated(np.array([[3]]), np.array([[-0.5]]), [["Wood duck"]])
-        >>> round(float(np.exp(generated.scores[0, 0])), 2)
-        0.61
-    """
-
-    rows: Int64[np.ndarray, "q k"]
-    scores: Float64[np.ndarray, "q k"]
-    texts: list[list[str]]
 
 
 class NameGenerator:
@@ -112,7 +91,7 @@ class NameGenerator:
         k: int = 1,
         beams: int = 4,
         progress: Progress | None = None,
-    ) -> Generated:
+    ) -> Ranking:
         """Entities whose names the model writes when it can write nothing else.
 
         Args:
@@ -132,7 +111,7 @@ class NameGenerator:
         if beams < check_k(k):
             raise ValueError(f"beams: expected at least k = {k}, got {beams}")
         trie = self.trie()
-        rows, scores = _nothing(len(prompts), k)
+        rows, scores = Ranking.empty(len(prompts), k, np.nan)
         texts: list[list[str]] = [[] for _ in prompts]
         for first, inputs in self._batches(prompts, images):
             written = self._generate(
@@ -154,7 +133,7 @@ class NameGenerator:
                             texts[question].append(text)
             if progress is not None:
                 progress("questions", first + count, len(prompts))
-        return Generated(rows, scores, texts)
+        return Ranking(rows, scores, texts=texts)
 
     def free(
         self,
@@ -166,7 +145,7 @@ class NameGenerator:
         max_new_tokens: int = 32,
         exact_first: bool = True,
         progress: Progress | None = None,
-    ) -> Generated:
+    ) -> Ranking:
         """Entities nearest to what the model writes when it may write anything: the linker maps its best text.
 
         Args:
@@ -191,7 +170,7 @@ class NameGenerator:
                 progress("questions", min(first + self.batch, len(prompts)), len(prompts))
         links = self.linker.link(texts, k, exact_first=exact_first)
         scores = np.where(links.rows >= 0, np.array(sequence_scores, dtype=np.float64).reshape(-1, 1), np.nan)
-        return Generated(links.rows, scores, [[text] * k for text in texts])
+        return Ranking(links.rows, scores, links.kinds, [[text] * k for text in texts])
 
     def trie(self) -> NameTrie:
         """The names in the model's tokens, made when it is first asked for.
@@ -274,7 +253,3 @@ class NameGenerator:
             stop = new.index(self._end) if self._end in new else len(new)
             result.append((tuple(new[:stop]), float(np.sum(scores[: stop + 1]))))
         return result
-
-
-def _nothing(questions: int, k: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    return np.full((questions, k), -1, dtype=np.int64), np.full((questions, k), np.nan)

@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from oven_retrieval.vectors import ArrayRows, Neighbours, exact_search, merge
+from oven_retrieval.ranking import Ranking
+from oven_retrieval.vectors import ArrayRows, exact_search, merge
 from oven_retrieval.vectors.store import Float32, check_vectors
 
 
@@ -144,7 +145,7 @@ class Clip2Clip:
         assert self.black is not None
         return self._texts[int(np.searchsorted(self._text_rows, row))], self.black
 
-    def search(self, image: npt.ArrayLike, text: npt.ArrayLike, weights: Weights = ZERO_SHOT, k: int = 1) -> Neighbours:
+    def search(self, image: npt.ArrayLike, text: npt.ArrayLike, weights: Weights = ZERO_SHOT, k: int = 1) -> Ranking:
         """The k best entities for each question.
 
         Args:
@@ -157,15 +158,15 @@ class Clip2Clip:
             Rows and scores as `exact_search`.
         """
         q_t, q_p = self._query(image, text, weights)
-        best = Neighbours(np.full((len(q_t), k), -1, np.int64), np.full((len(q_t), k), -np.inf, np.float32))
+        best = Ranking.empty(len(q_t), k, dtype=np.float32)
         if len(self._both):
             neighbours = exact_search(np.concatenate([q_t, q_p], axis=1), ArrayRows(self._both), k)
-            best = merge(best, _renumber(neighbours, self._both_rows), k)
+            best = merge(best, neighbours.numbered(self._both_rows), k)
         if len(self._texts):
             assert self.black is not None
             neighbours = exact_search(q_t, ArrayRows(self._texts), k)
-            shifted = Neighbours(neighbours.rows, neighbours.scores + (q_p @ self.black)[:, None])
-            best = merge(best, _renumber(shifted, self._text_rows), k)
+            shifted = Ranking(neighbours.rows, neighbours.scores + (q_p @ self.black)[:, None])
+            best = merge(best, shifted.numbered(self._text_rows), k)
         return best
 
     def scores(self, image: npt.ArrayLike, text: npt.ArrayLike, weights: Weights = ZERO_SHOT) -> Float32:
@@ -185,10 +186,6 @@ class Clip2Clip:
         if len(images) != len(texts):
             raise ValueError(f"image, text: expected one of each per question, got {len(images)} and {len(texts)}")
         return query_vectors(images, texts, weights)
-
-
-def _renumber(neighbours: Neighbours, rows: npt.NDArray[np.int64]) -> Neighbours:
-    return Neighbours(np.where(neighbours.rows < 0, -1, rows[neighbours.rows]), neighbours.scores)
 
 
 class GridSearch(NamedTuple):

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -10,8 +14,11 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from oven_retrieval.durable import own_file
+from oven_retrieval.evaluation.official import harmonic_mean
 from oven_retrieval.models.recipe import Entities, Inputs, Questions, Recipe, Trained, learning_rate
-from oven_retrieval.models.training_state import Log, TrainingState, device_of
+
+Log = Callable[[int, float, float, float], None]
 
 
 class DualEncoder(Protocol):
@@ -57,7 +64,7 @@ def contrastive_loss(logits: Float[Tensor, "b b"], truth: Int[Tensor, " b"]) -> 
 def answers(model: nn.Module, questions: Questions, entities: Entities, block: int = 1024) -> Int[Tensor, " q"]:
     """Row of the best entity of all for each question."""
     dual: DualEncoder = model  # type: ignore[assignment]  # torch modules do not declare their methods
-    device = device_of(model)
+    device = next(model.parameters()).device
 
     def part(inputs: Inputs, first: int) -> Any:
         return _to(inputs[first : first + block], device)
@@ -140,16 +147,21 @@ def train_dual(
         raise ValueError("seen: expected validation questions of seen and of unseen entities, got one kind only")
     if len(train.truth) < 2:
         raise ValueError(f"train: expected at least two questions, got {len(train.truth)}")
-    trained = [p for p in model.parameters() if p.requires_grad]
-    optimiser = torch.optim.AdamW(trained, lr=recipe.lr, weight_decay=0.0)
-    run = TrainingState(model, optimiser, recipe, train, validation)
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    optimiser = torch.optim.AdamW(parameters, lr=recipe.lr, weight_decay=0.0)
+    size, device = min(recipe.batch_size, len(train.truth)), next(model.parameters()).device
+    identity = asdict(recipe) | {"questions": len(train.truth), "validation questions": len(validation.truth)}
     if checkpoint is not None and checkpoint.is_file():
-        run.restore(checkpoint)
+        best, best_parameters, steps, waited = _restore(checkpoint, identity, model, optimiser)
     else:
-        run.first_look(seen_unseen(model.eval(), validation, entities, seen))
-    device = device_of(model)
-    while run.step < recipe.steps and run.waited < recipe.patience:
-        chosen = run.next_batch()
+        accuracy = seen_unseen(model.eval(), validation, entities, seen)
+        best, best_parameters = Trained(0, *accuracy, harmonic_mean(*accuracy), 0), copy.deepcopy(model.state_dict())
+        steps = waited = 0
+    batches = _batches(len(train.truth), size, recipe.seed)
+    for chosen in islice(batches, steps, recipe.steps):
+        if waited == recipe.patience:
+            break
+        steps += 1
         truth = train.truth[chosen]
         model.train()
         inputs = (train.image[chosen], train.text[chosen], entities.image[truth], entities.text[truth])
@@ -160,16 +172,66 @@ def train_dual(
         )
         if not bool(torch.isfinite(loss)):
             raise ValueError(
-                f"loss: {loss.item()} at step {run.step}; expected a finite number (a lower lr than {recipe.lr}?)"
+                f"loss: {loss.item()} at step {steps}; expected a finite number (a lower lr than {recipe.lr}?)"
             )
         for group in optimiser.param_groups:
-            group["lr"] = learning_rate(run.step, recipe)
+            group["lr"] = learning_rate(steps, recipe)
         optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it without types
         optimiser.step()
-        if run.step % recipe.validate_every and run.step != recipe.steps:
+        if steps % recipe.validate_every and steps != recipe.steps:
             continue
-        run.look(seen_unseen(model.eval(), validation, entities, seen), log)
+        accuracy = seen_unseen(model.eval(), validation, entities, seen)
+        mean = harmonic_mean(*accuracy)
+        if log is not None:
+            log(steps, *accuracy, mean)
+        waited += 1
+        if mean > best.harmonic:
+            best, waited, best_parameters = Trained(steps, *accuracy, mean, steps), 0, copy.deepcopy(model.state_dict())
         if checkpoint is not None:
-            run.save(checkpoint)
-    return run.finish()
+            _save(checkpoint, identity, model, optimiser, (asdict(best), best_parameters, steps, waited))
+    model.load_state_dict(best_parameters)
+    model.eval()
+    return replace(best, steps=steps)
+
+
+def _batches(count: int, size: int, seed: int) -> Iterator[Int[Tensor, " b"]]:
+    """Numbers of questions for ever; each is taken once before any is taken again."""
+    generator = torch.Generator().manual_seed(seed)
+    while True:
+        order = torch.randperm(count, generator=generator)
+        yield from torch.split(order[: count // size * size], size)
+
+
+def _save(
+    file: Path, identity: dict[str, Any], model: nn.Module, optimiser: torch.optim.Optimizer, progress: tuple[Any, ...]
+) -> None:
+    """Write what the rest of a training depends on; the old file stays until the new one is whole."""
+    partial = own_file(file.with_name(file.name + ".partial"))
+    try:
+        torch.save((identity, model.state_dict(), optimiser.state_dict(), progress), partial)
+    except (OSError, RuntimeError) as error:  # torch's zip writer reports a full disk as RuntimeError
+        partial.unlink(missing_ok=True)
+        raise OSError(f"{file}: cannot be written ({str(error).splitlines()[0]}); the last one is kept") from error
+    partial.replace(file)
+
+
+def _restore(
+    file: Path, identity: dict[str, Any], model: nn.Module, optimiser: torch.optim.Optimizer
+) -> tuple[Trained, dict[str, Any], int, int]:
+    """Go back to where `_save` was called: the best so far, its parameters, the steps, and looks since."""
+    device = next(model.parameters()).device
+    state = torch.load(file, weights_only=True, map_location=device)
+    if not isinstance(state, tuple):
+        raise ValueError(f"{file}: of an earlier version; remove it to start anew")
+    stored, parameters, optimiser_state, progress = state
+    for name, value in identity.items():
+        if stored.get(name) != value:
+            raise ValueError(
+                f"{file}: of another training, with {name} {stored.get(name)!r}, expected {value!r}; remove it to "
+                "start anew"
+            )
+    model.load_state_dict(parameters)
+    optimiser.load_state_dict(optimiser_state)
+    best, best_parameters, steps, waited = progress
+    return Trained(**best), best_parameters, steps, waited

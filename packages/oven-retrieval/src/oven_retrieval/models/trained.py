@@ -24,8 +24,9 @@ from oven_retrieval.models.dual import Clip2ClipModule, ClipFusion
 from oven_retrieval.models.questions import Question
 from oven_retrieval.models.towers import ReadPictures, Tower, train_only
 from oven_retrieval.progress import Progress
+from oven_retrieval.ranking import Ranking
 from oven_retrieval.text_files import read_json
-from oven_retrieval.vectors import Neighbours, VectorIndex, VectorStore, open_index
+from oven_retrieval.vectors import VectorIndex, VectorStore, open_index
 from oven_retrieval.vectors.store import Float32
 
 KIND = "oven-model"
@@ -168,7 +169,7 @@ class TrainedModel:
     def __init__(self, dual: EncodedDual, index: VectorIndex, kb: KnowledgeBase, report: dict[str, Any]) -> None:
         self.dual, self.index, self.kb, self.report = dual, index, kb, report
 
-    def search(self, pictures: Tensor, texts: Sequence[str], k: int = 1) -> Neighbours:
+    def search(self, pictures: Tensor, texts: Sequence[str], k: int = 1) -> Ranking:
         """The k best entities for each picture and question.
 
         Args:
@@ -283,7 +284,7 @@ def write_predictions(
     Example:
         >>> import tempfile
         >>> from types import SimpleNamespace
-        >>> first = Neighbours(np.array([[0]]), np.array([[0.9]], np.float32))
+        >>> first = Ranking(np.array([[0]]), np.array([[0.9]], np.float32))
         >>> kb = SimpleNamespace(ids=["Q1"], names=["Duck"])
         >>> model = SimpleNamespace(search=lambda pictures, texts: first, kb=kb)
         >>> file = Path(tempfile.mkdtemp()) / "answers.jsonl"

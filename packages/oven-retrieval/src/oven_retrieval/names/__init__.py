@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from oven_retrieval.names.exact import ExactMatches, ExactTable, build_exact, spelled
-from oven_retrieval.names.hits import Hits, NameEngine, Surfaces
+from oven_retrieval.names.hits import NameEngine, Surfaces
 from oven_retrieval.names.impacts import (
     Impacts,
     Statistics,
@@ -14,7 +14,7 @@ from oven_retrieval.names.impacts import (
 )
 from oven_retrieval.names.index import ENGINES, build_linker, build_name_index, open_name_index
 from oven_retrieval.names.inflection import forms, read_exceptions, singulars
-from oven_retrieval.names.linker import STEPS, Links, NameLinker
+from oven_retrieval.names.linker import STEPS, NameLinker
 from oven_retrieval.names.loose import Inflections, LooseTable, build_loose
 from oven_retrieval.names.ngrams import NearNames, NgramIndex, allowed_edits, build_ngrams, edit_distance
 from oven_retrieval.names.occurrences import Occurrences, count_tokens
@@ -23,16 +23,15 @@ from oven_retrieval.names.places import NamePlaces, is_shouted, name_places, nam
 from oven_retrieval.names.plain import plain
 from oven_retrieval.names.pruned import PrunedIndex
 from oven_retrieval.names.update import occurrences_of, update_name_index
+from oven_retrieval.ranking import former_names
 
 __all__ = [
     "ENGINES",
     "STEPS",
     "ExactMatches",
     "ExactTable",
-    "Hits",
     "Impacts",
     "Inflections",
-    "Links",
     "LooseTable",
     "NameEngine",
     "NameLinker",
@@ -68,3 +67,5 @@ __all__ = [
     "spelled",
     "update_name_index",
 ]
+
+__getattr__ = former_names(__name__, "Hits", "Links")

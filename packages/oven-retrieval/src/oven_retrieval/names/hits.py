@@ -12,24 +12,10 @@ if TYPE_CHECKING:
 
     from jaxtyping import Bool, Float64, Int64
 
+    from oven_retrieval.ranking import Ranking
+
 K1, B, EPSILON = 1.2, 0.75, 0.25
 """The usual k1 and b; epsilon is rank_bm25's share of the mean idf for tokens in over half the names."""
-
-
-class Hits(NamedTuple):
-    """The best entities of each query, best first.
-
-    `rows` [q, k] int64, -1 where fewer than k share a token with the query; `scores` [q, k] float64, -inf there;
-    `unknown` [q] int64, how many of the query's tokens no name holds.
-
-    Example:
-        >>> no_hits(1, 2).rows.tolist()
-        [[-1, -1]]
-    """
-
-    rows: Int64[np.ndarray, "q k"]
-    scores: Float64[np.ndarray, "q k"]
-    unknown: Int64[np.ndarray, " q"]
 
 
 class Surfaces(NamedTuple):
@@ -69,8 +55,14 @@ class NameEngine(Protocol):
 
     def search(
         self, queries: Sequence[Sequence[str]], k: int = 1, allowed: Bool[np.ndarray, " n"] | None = None
-    ) -> Hits:
+    ) -> Ranking:
         """The k best entities for each query, given as tokens; only names that are `allowed`, or all."""
+        ...
+
+    def search_counting(
+        self, queries: Sequence[Sequence[str]], k: int = 1, allowed: Bool[np.ndarray, " n"] | None = None
+    ) -> tuple[Ranking, Int64[np.ndarray, " q"]]:
+        """The same, and how many of each query's tokens no name holds."""
         ...
 
     def document_frequency(self, tokens: Sequence[str]) -> Int64[np.ndarray, " t"]:
@@ -93,14 +85,6 @@ def check_k(k: int) -> int:
     if isinstance(k, bool) or not isinstance(k, int) or k < 1:
         raise ValueError(f"k: expected an integer of at least 1, got {k!r}")
     return k
-
-
-def no_hits(queries: int, k: int) -> Hits:
-    """Hits with nothing in them."""
-    hits = Hits(np.empty((queries, k), np.int64), np.empty((queries, k)), np.zeros(queries, np.int64))
-    hits.rows.fill(-1)
-    hits.scores.fill(-np.inf)
-    return hits
 
 
 def best_entities(

@@ -108,7 +108,7 @@ def build_name_index(
         >>> kb = build_kb([Entity("Q1", "Wood duck", aliases=("Aix",)), Entity("Q2", "Goose")], folder / "kb")
         >>> linker = build_name_index(kb, folder / "names")
         >>> links = linker.link(["aix"])
-        >>> kb.ids[links.rows[0, 0]], STEPS[links.steps[0, 0]]
+        >>> kb.ids[links.rows[0, 0]], STEPS[links.kinds[0, 0]]
         ('Q1', 'folded alias')
     """
     tokenize = check_tokenizer(tokenizer)

@@ -10,18 +10,19 @@ import numpy as np
 import numpy.typing as npt
 
 from oven_retrieval.names.exact import ExactTable
-from oven_retrieval.names.hits import Hits, NameEngine, check_k
+from oven_retrieval.names.hits import NameEngine, check_k
 from oven_retrieval.names.loose import Inflections
 from oven_retrieval.names.ngrams import LEAST_LIKENESS, NgramIndex
 from oven_retrieval.names.places import spoken_in, wanted_languages
 from oven_retrieval.names.pruned import PrunedIndex
+from oven_retrieval.ranking import Ranking, joined
 from oven_retrieval.tokens import TOKENIZERS, fold, hash64, hash_tokens, words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import ModuleType
 
-    from jaxtyping import Bool, Float64, Int64, UInt32, UInt64
+    from jaxtyping import Bool, Int64, UInt32, UInt64
 
     from oven_retrieval.kb import KnowledgeBase
 
@@ -38,23 +39,6 @@ Int = npt.NDArray[np.int64]
 Float = npt.NDArray[np.float64]
 Keys = npt.NDArray[np.uint32] | None
 """Of the languages whose names count; None for all."""
-
-
-class Links(NamedTuple):
-    """Entities of each name, best first, [q, k].
-
-    `rows` -1 where there is none; `steps` index into `STEPS`, -1 where there is none; `scores` BM25's, the likeness
-    (0 to 1) of n-grams, minus the number of edits for a typo, NaN for the exact steps.
-
-    Example:
-        >>> links = Links(np.array([[4, -1]]), np.array([[2, -1]]), np.full((1, 2), np.nan))
-        >>> [STEPS[step] for step in links.steps[0] if step >= 0]
-        ['folded name']
-    """
-
-    rows: Int64[np.ndarray, "q k"]
-    steps: Int64[np.ndarray, "q k"]
-    scores: Float64[np.ndarray, "q k"]
 
 
 class _Scope(NamedTuple):
@@ -102,7 +86,7 @@ class NameLinker:
         >>> links = build_linker(kb).link(["wood", "a fine DUCK.", "?"], k=2)
         >>> [[kb.ids[row] if row >= 0 else None for row in rows] for rows in links.rows]
         [['Q3', 'Q2'], ['Q4', None], [None, None]]
-        >>> STEPS[links.steps[0, 0]], STEPS[links.steps[1, 0]]
+        >>> STEPS[links.kinds[0, 0]], STEPS[links.kinds[1, 0]]
         ('folded name', 'bm25')
     """
 
@@ -148,7 +132,7 @@ class NameLinker:
         exact_first: bool = True,
         guesses: bool = True,
         languages: Sequence[str] | None = None,
-    ) -> Links:
+    ) -> Ranking:
         """The k best entities for each name.
 
         Args:
@@ -160,7 +144,7 @@ class NameLinker:
                 of all names.
 
         Returns:
-            Rows, steps and scores, each [q, k].
+            Rows, scores and kinds; scores as `Ranking` says.
 
         Raises:
             ValueError: a language that no name belongs to, or `typos` is set and there are no n-grams.
@@ -179,7 +163,7 @@ class NameLinker:
             parts = [self._link_one(name, k, scope) for name in names] or [_no_links(0, k)]
         else:
             parts = [self._link_block(names[i : i + _BLOCK], k, scope) for i in range(0, len(names), _BLOCK)]
-        return Links(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+        return joined(parts)
 
     def candidates(self, name: str) -> Int64[np.ndarray, " c"]:
         """Rows of all entities that have this name or alias, exact or folded, in the order of the class."""
@@ -197,7 +181,7 @@ class NameLinker:
             self._last_languages = tags, (keys, allowed)
         return self._last_languages[1]
 
-    def _link_one(self, name: str, k: int, scope: _Scope) -> Links:
+    def _link_one(self, name: str, k: int, scope: _Scope) -> Ranking:
         """What `_link_block` answers, in less time: most names need one look or one search."""
         answers: dict[int, tuple[int, float]] = {}
         """Step and score of each row."""
@@ -216,19 +200,19 @@ class NameLinker:
                     if links is not None:
                         return links
         if len(answers) < k and scope.guesses:
-            hits = self.engine.search((self.tokenize(name),), k, scope.names)
-            if scope.exact_first and self._asks_ngrams(name, hits, 0):
+            hits, unknown = self.engine.search_counting((self.tokenize(name),), k, scope.names)
+            if scope.exact_first and self._asks_ngrams(name, hits, unknown, 0):
                 assert self.ngrams is not None
                 _add(answers, _NGRAMS, *self.ngrams.entities([name], k, scope.keys))
             elif not answers and hits.rows[0, k - 1] >= 0:
-                return Links(hits.rows, np.array([[_BM25] * k]), hits.scores)
+                return Ranking(hits.rows, hits.scores, np.array([[_BM25] * k]))
             _add(answers, _BM25, hits.rows, hits.scores)
         links = _no_links(1, k)
         for rank, (row, (step, score)) in enumerate(islice(answers.items(), k)):
-            links.rows[0, rank], links.steps[0, rank], links.scores[0, rank] = row, step, score
+            links.rows[0, rank], links.kinds[0, rank], links.scores[0, rank] = row, step, score
         return links
 
-    def _guess_one(self, name: str, folded: str) -> Links | None:
+    def _guess_one(self, name: str, folded: str) -> Ranking | None:
         """The best entity by words or n-grams; None where only `search` and `entities` can tell."""
         assert isinstance(self.engine, PrunedIndex)
         assert self.ngrams is not None
@@ -247,9 +231,9 @@ class NameLinker:
             row = self.ngrams.first_row(row, tied)
         step = (_BM25, _NGRAMS, -1)[how]
         numbers = np.array([[row], [step]])
-        return Links(numbers[:1], numbers[1:], np.array([[score if step >= 0 else np.nan]]))
+        return Ranking(numbers[:1], np.array([[score if step >= 0 else np.nan]]), numbers[1:])
 
-    def _link_block(self, names: Sequence[str], k: int, scope: _Scope) -> Links:
+    def _link_block(self, names: Sequence[str], k: int, scope: _Scope) -> Ranking:
         links = _no_links(len(names), k)
         if scope.exact_first:
             folded = [fold(name) for name in names]
@@ -258,7 +242,7 @@ class NameLinker:
             rank = np.arange(len(exact.query)) - np.searchsorted(exact.query, exact.query)
             first = rank < k
             links.rows[exact.query[first], rank[first]] = exact.row[first]
-            links.steps[exact.query[first], rank[first]] = exact.step[first]
+            links.kinds[exact.query[first], rank[first]] = exact.step[first]
             open_ = _open(links)
             if self.inflections is not None and len(open_):
                 without = open_.tolist()
@@ -272,18 +256,23 @@ class NameLinker:
                 _append(links, open_, *self._typos([names[i] for i in open_.tolist()], k, scope.keys))
         open_ = _open(links)
         if len(open_) and scope.guesses:
-            hits = self.engine.search([self.tokenize(names[i]) for i in open_.tolist()], k, scope.names)
+            queries = [self.tokenize(names[i]) for i in open_.tolist()]
+            hits, unknown = self.engine.search_counting(queries, k, scope.names)
             if scope.exact_first and self.ngrams is not None:
-                weak = [number for number, i in enumerate(open_.tolist()) if self._asks_ngrams(names[i], hits, number)]
+                weak = [
+                    number
+                    for number, i in enumerate(open_.tolist())
+                    if self._asks_ngrams(names[i], hits, unknown, number)
+                ]
                 weak_queries = open_[weak]
                 rows, scores = self.ngrams.entities([names[i] for i in weak_queries.tolist()], k, scope.keys)
                 _append(links, weak_queries, rows, scores, np.full(rows.shape, _NGRAMS))
             _append(links, open_, hits.rows, hits.scores, np.full(hits.rows.shape, _BM25))
         return links
 
-    def _asks_ngrams(self, name: str, hits: Hits, number: int) -> bool:
+    def _asks_ngrams(self, name: str, hits: Ranking, unknown: Int, number: int) -> bool:
         """Whether words alone may miss what is meant: one is in no name, or they are not English letters."""
-        return self.ngrams is not None and (hits.rows[number, 0] < 0 or hits.unknown[number] > 0 or not name.isascii())
+        return self.ngrams is not None and (hits.rows[number, 0] < 0 or unknown[number] > 0 or not name.isascii())
 
     def _typos(self, names: Sequence[str], k: int, keys: Keys) -> tuple[Int, Float, Int]:
         """The k entities with the nearest names: rows, minus the edits, and steps, [q, k]."""
@@ -325,7 +314,7 @@ def _add(answers: dict[int, tuple[int, float]], step: int, rows: Int, scores: Fl
 
 
 def _append(
-    links: Links,
+    links: Ranking,
     queries: npt.NDArray[np.int64],
     rows: npt.NDArray[np.int64],
     scores: npt.NDArray[np.float64],
@@ -338,10 +327,10 @@ def _append(
     at, column = np.nonzero(new)
     target = (queries[at], rank[at, column])
     links.rows[target], links.scores[target] = rows[at, column], scores[at, column]
-    links.steps[target] = steps[at, column]
+    links.kinds[target] = steps[at, column]
 
 
-def _open(links: Links) -> Int:
+def _open(links: Ranking) -> Int:
     """Queries that have a place left."""
     return np.flatnonzero(links.rows[:, -1] < 0)
 
@@ -357,12 +346,9 @@ def _beside(
     return rows, steps
 
 
-def _no_links(queries: int, k: int) -> Links:
-    shape = (queries, k)
-    links = Links(np.empty(shape, np.int64), np.empty(shape, np.int64), np.empty(shape))
-    links.rows.fill(-1)
-    links.steps.fill(-1)
-    links.scores.fill(np.nan)
+def _no_links(queries: int, k: int) -> Ranking:
+    links = Ranking.empty(queries, k, np.nan)
+    links.kinds = links.rows.copy()
     return links
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from rank_bm25 import BM25Okapi
 
-from oven_retrieval.names.hits import EPSILON, K1, B, Hits, Surfaces, best_entities, check_k, documents_of, no_hits
+from oven_retrieval.names.hits import EPSILON, K1, B, Surfaces, best_entities, check_k, documents_of
+from oven_retrieval.ranking import Ranking
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,12 +46,18 @@ class RankBm25:
 
     def search(
         self, queries: Sequence[Sequence[str]], k: int = 1, allowed: Bool[np.ndarray, " n"] | None = None
-    ) -> Hits:
+    ) -> Ranking:
         """The k best entities for each query, given as tokens; only names that are `allowed`, or all."""
-        hits = no_hits(len(queries), check_k(k))
+        return self.search_counting(queries, k, allowed)[0]
+
+    def search_counting(
+        self, queries: Sequence[Sequence[str]], k: int = 1, allowed: Bool[np.ndarray, " n"] | None = None
+    ) -> tuple[Ranking, Int64[np.ndarray, " q"]]:
+        """The same, and how many of each query's tokens no name holds."""
+        hits, unknown = Ranking.empty(len(queries), check_k(k)), np.zeros(len(queries), np.int64)
         for i, query in enumerate(queries):
             known_tokens = {token for token in query if token in self._bm25.idf}
-            hits.unknown[i] = sum(token not in known_tokens for token in query)
+            unknown[i] = sum(token not in known_tokens for token in query)
             sharing = [
                 n
                 for n, frequencies in enumerate(self._bm25.doc_freqs)
@@ -61,7 +68,7 @@ class RankBm25:
             scores = np.round(self._bm25.get_scores(query)[sharing], 9)
             rows, best = best_entities(scores, self._surfaces.owners[sharing], self._surfaces.preference[sharing], k)
             hits.rows[i, : len(rows)], hits.scores[i, : len(rows)] = rows, best
-        return hits
+        return hits, unknown
 
     def document_frequency(self, tokens: Sequence[str]) -> Int64[np.ndarray, " t"]:
         """How many names hold each token, [t]; they are counted at the first call."""

@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from oven_retrieval.locking import FolderError
-from oven_retrieval.names.hits import EPSILON, K1, B, Hits, Surfaces, best_entities, check_k
+from oven_retrieval.names.hits import EPSILON, K1, B, Surfaces, best_entities, check_k
 from oven_retrieval.names.impacts import DAMAGED, Impacts, build_impacts, unpack
+from oven_retrieval.ranking import Ranking
 from oven_retrieval.tokens import hash64, hash_tokens
 
 if TYPE_CHECKING:
@@ -82,8 +83,14 @@ class PrunedIndex:
 
     def search(
         self, queries: Sequence[Sequence[str]], k: int = 1, allowed: Bool[np.ndarray, " n"] | None = None
-    ) -> Hits:
+    ) -> Ranking:
         """The k best entities for each query, given as tokens; only names that are `allowed`, or all."""
+        return self.search_counting(queries, k, allowed)[0]
+
+    def search_counting(
+        self, queries: Sequence[Sequence[str]], k: int = 1, allowed: Bool[np.ndarray, " n"] | None = None
+    ) -> tuple[Ranking, Int]:
+        """The same, and how many of each query's tokens no name holds."""
         check_k(k)
         hashes = hash_tokens(chain.from_iterable(queries))
         ends = np.array([len(hashes)] if len(queries) == 1 else list(accumulate(map(len, queries))), np.int64)
@@ -91,12 +98,14 @@ class PrunedIndex:
         loops = compiled_loops()
         if allowed is not None and len(allowed) != len(self._impacts.owner):
             raise FolderError(DAMAGED)
-        *columns, too_long = loops.search(hashes, ends, *self.arrays, _ALL if allowed is None else allowed, reached, k)
+        all_rows, all_scores, unknown, too_long = loops.search(
+            hashes, ends, *self.arrays, _ALL if allowed is None else allowed, reached, k
+        )
         if too_long == loops.DAMAGE:
             raise FolderError(DAMAGED)
-        hits = Hits(*columns)
+        hits = Ranking(all_rows, all_scores)
         if not too_long and self.prunes:
-            return hits
+            return hits, unknown
         long = np.flatnonzero(hits.rows[:, 0] == loops.TOO_LONG) if self.prunes else np.arange(len(queries))
         for number in long.tolist():
             end = int(ends[number])
@@ -106,7 +115,7 @@ class PrunedIndex:
                 raise FolderError(DAMAGED) from None
             hits.rows[number, : len(rows)], hits.scores[number, : len(rows)] = rows, scores
             hits.rows[number, len(rows) :] = -1
-        return hits
+        return hits, unknown
 
     def document_frequency(self, tokens: Sequence[str]) -> Int:
         """How many names hold each token, [t]."""

@@ -8,6 +8,7 @@ import threading
 
 import numba
 import numpy as np
+import numpy.typing as npt
 
 from oven_retrieval.names.impacts import BUCKET_BITS
 
@@ -154,16 +155,16 @@ def _put(score, k, filled, best):
 _of_thread = threading.local()
 
 
-def scratch():
+def scratch() -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int32]]:
     """Arrays that `most_alike` writes in, those of this thread."""
     try:
-        return _of_thread.arrays
+        arrays: tuple[npt.NDArray[np.float32], npt.NDArray[np.int32]] = _of_thread.arrays
     except AttributeError:
-        _of_thread.arrays = np.zeros(_GREATEST_BLOCK, np.float32), np.empty(_GREATEST_BLOCK, np.int32)
-        return _of_thread.arrays
+        arrays = _of_thread.arrays = np.zeros(_GREATEST_BLOCK, np.float32), np.empty(_GREATEST_BLOCK, np.int32)
+    return arrays
 
 
-def forget_scratch():
+def forget_scratch() -> None:
     """After damage, which leaves the arrays as they are."""
     del _of_thread.arrays
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from oven_retrieval.folder import Folder
 from oven_retrieval.folder_writer import FolderWriter
 from oven_retrieval.kb import KnowledgeBase
-from oven_retrieval.names import STEPS, Impacts, Links, NameLinker, PrunedIndex, build_exact
+from oven_retrieval.names import STEPS, Impacts, NameLinker, PrunedIndex, build_exact
 from oven_retrieval.names.exact import ExactTable, spelled
 from oven_retrieval.names.hits import EPSILON
 from oven_retrieval.names.impacts import Statistics, score_occurrences, unpack
@@ -20,6 +20,7 @@ from oven_retrieval.names.index import KIND
 from oven_retrieval.names.linker import check_tokenizer
 from oven_retrieval.names.occurrences import count_tokens
 from oven_retrieval.names.places import is_shouted, name_places, name_texts
+from oven_retrieval.ranking import Ranking
 from oven_retrieval.tokens import fold, hash64
 
 if TYPE_CHECKING:
@@ -51,14 +52,14 @@ def write_shard_names(
 
 
 class ShardLinks(NamedTuple):
-    """A shard's `Links` with what decides between equals of different shards, each [q, k].
+    """A shard's `Ranking` with what decides between equals of different shards, each [q, k].
 
     `alias`, `shouted` of the best name of each entity; `other_form` whether that name, spelled as asked, has other code
     points; `popularity` of the entity.
     """
 
     rows: Int
-    steps: Int
+    kinds: Int
     scores: Float64[np.ndarray, "q k"]
     alias: Bool[np.ndarray, "q k"]
     other_form: Bool[np.ndarray, "q k"]
@@ -66,9 +67,9 @@ class ShardLinks(NamedTuple):
     popularity: Float64[np.ndarray, "q k"]
 
 
-def merge_links(parts: Sequence[ShardLinks], k: int) -> Links:
+def merge_links(parts: Sequence[ShardLinks], k: int) -> Ranking:
     """The k best of all shards, in `NameLinker`'s order."""
-    rows, steps, scores, alias, other_form, shouted, popularity = (
+    rows, kinds, scores, alias, other_form, shouted, popularity = (
         np.concatenate(column, axis=1) for column in zip(*parts, strict=True)
     )
     none = rows < 0
@@ -80,11 +81,11 @@ def merge_links(parts: Sequence[ShardLinks], k: int) -> Links:
             alias,
             other_form,
             -np.nan_to_num(scores),
-            np.where(none, len(STEPS), steps),
+            np.where(none, len(STEPS), kinds),
         ),
         axis=1,
     )[:, :k]
-    return Links(*(np.take_along_axis(column, order, 1) for column in (rows, steps, scores)))
+    return Ranking(rows, scores, kinds).ordered(order)
 
 
 class ShardNames:
@@ -113,9 +114,9 @@ class ShardNames:
         popularity, other_form = np.zeros(links.rows.shape), np.zeros(links.rows.shape, np.bool_)
         is_linked = links.rows >= 0
         popularity[is_linked] = self._kb.popularity[links.rows[is_linked]]
-        exact = is_linked & (links.steps < _BM25)
+        exact = is_linked & (links.kinds < _BM25)
         for query, column in zip(*(part.tolist() for part in np.nonzero(exact)), strict=True):
-            step, row = int(links.steps[query, column]), int(links.rows[query, column])
+            step, row = int(links.kinds[query, column]), int(links.rows[query, column])
             alias[query, column] = bool(step % 2)
             key = spelled if step < 2 else fold
             entity_names = (
@@ -130,7 +131,7 @@ class ShardNames:
         self._decide_bm25(names, links, alias, shouted)
         return ShardLinks(
             np.where(is_linked, links.rows + self._first, -1),
-            links.steps,
+            links.kinds,
             links.scores,
             alias,
             other_form,
@@ -139,10 +140,10 @@ class ShardNames:
         )
 
     def _decide_bm25(
-        self, names: Sequence[str], links: Links, alias: npt.NDArray[np.bool_], shouted: npt.NDArray[np.bool_]
+        self, names: Sequence[str], links: Ranking, alias: npt.NDArray[np.bool_], shouted: npt.NDArray[np.bool_]
     ) -> None:
         """Which name of its entity made each of BM25's answers: of those with its score, the first in order."""
-        query, column = np.nonzero(links.steps == _BM25)
+        query, column = np.nonzero(links.kinds == _BM25)
         if not len(query):
             return
         row = links.rows[query, column]

@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from oven_retrieval.kb import KnowledgeBase
-from oven_retrieval.names import Links
 from oven_retrieval.names.hits import check_k
+from oven_retrieval.ranking import Ranking
 from oven_retrieval.shards.layout import ShardError, ShardLayout
 from oven_retrieval.shards.names import ShardLinks, ShardNames, merge_links
-from oven_retrieval.vectors import Neighbours, VectorIndex, VectorStore, merge, open_index
+from oven_retrieval.vectors import VectorIndex, VectorStore, merge, open_index
 
 if TYPE_CHECKING:
     from jaxtyping import Float32, Int64
@@ -54,12 +54,12 @@ class ShardWorker:
         """This shard's answers to names."""
         return self._names.link(names, k, exact_first=exact_first)
 
-    def nearest(self, queries: Float32[np.ndarray, "q d"], k: int) -> Neighbours:
+    def nearest(self, queries: Float32[np.ndarray, "q d"], k: int) -> Ranking:
         """This shard's answers to vectors, with the rows of the whole."""
         if self._index is None:
             raise ShardError("vectors: expected shards that were built with vectors; these hold names alone")
         neighbours = self._index.search(queries, k)
-        return Neighbours(np.where(neighbours.rows < 0, -1, neighbours.rows + self._first), neighbours.scores)
+        return Ranking(np.where(neighbours.rows < 0, -1, neighbours.rows + self._first), neighbours.scores)
 
     def process_id(self) -> int:
         """Of the process that serves this shard."""
@@ -140,19 +140,19 @@ class ShardedSearch:
         self.layout = layout if isinstance(layout, ShardLayout) else ShardLayout.read(layout)
         self._workers: Workers = workers if workers is not None else LocalWorkers(self.layout)
 
-    def link(self, names: Sequence[str], k: int = 1, *, exact_first: bool = True) -> Links:
+    def link(self, names: Sequence[str], k: int = 1, *, exact_first: bool = True) -> Ranking:
         """The k best entities for each name: rows, steps, scores and order are those of one `NameLinker` over all."""
         if isinstance(names, str):
             raise TypeError(f"names: expected a list of texts, got one text {names[:40]!r}")
         return merge_links(self._workers.ask("link", list(names), check_k(k), exact_first), k)
 
-    def search(self, queries: npt.ArrayLike, k: int = 1) -> Neighbours:
+    def search(self, queries: npt.ArrayLike, k: int = 1) -> Ranking:
         """The k rows with the greatest inner product; of equal scores the earlier row.
 
         Exact where the shards are searched exactly. Else an answer is missed where its own shard misses it.
         """
         query_vectors = np.asarray(queries, dtype=np.float32)
-        shard_neighbours: list[Neighbours] = self._workers.ask("nearest", query_vectors, check_k(k))
+        shard_neighbours: list[Ranking] = self._workers.ask("nearest", query_vectors, check_k(k))
         return reduce(lambda merged, neighbours: merge(merged, neighbours, k), shard_neighbours)
 
     def records(self, rows: Int64[np.ndarray, "q k"]) -> dict[int, tuple[str, str]]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from oven_retrieval.vectors.exact import ArrayRows, Neighbours, Rows, exact_search, merge, recall_at
+from oven_retrieval.ranking import former_names
+from oven_retrieval.vectors.exact import ArrayRows, Rows, exact_search, merge, recall_at
 from oven_retrieval.vectors.index import IndexReport, VectorIndex, build_index, open_index
 from oven_retrieval.vectors.plan import IndexPlan, plan_index
 from oven_retrieval.vectors.rerank import rerank
@@ -13,7 +14,6 @@ __all__ = [
     "ArrayRows",
     "IndexPlan",
     "IndexReport",
-    "Neighbours",
     "Rows",
     "VectorIndex",
     "VectorStore",
@@ -27,3 +27,5 @@ __all__ = [
     "rerank",
     "update_index",
 ]
+
+__getattr__ = former_names(__name__, "Neighbours")

@@ -6,13 +6,14 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import faiss
 import numpy as np
 import numpy.typing as npt
 
 from oven_retrieval.names.hits import check_k
+from oven_retrieval.ranking import Ranking, joined
 from oven_retrieval.vectors.store import Float32, VectorStore, check_vectors
 
 if TYPE_CHECKING:
@@ -26,21 +27,6 @@ _UNIT = float(np.finfo(np.float32).eps)
 _blas_guard = threading.Lock()
 _blas_users = 0
 _blas_before = 0
-
-
-class Neighbours(NamedTuple):
-    """The best rows of each query, best first.
-
-    `rows` [q, k] int64, -1 beyond what there is; `scores` [q, k] float32, -inf there.
-
-    Example:
-        >>> neighbours = Neighbours(np.array([[4, 2]]), np.array([[0.9, 0.5]], np.float32))
-        >>> neighbours.rows[:, 0].tolist()
-        [4]
-    """
-
-    rows: Int64[np.ndarray, "q k"]
-    scores: Float32
 
 
 class Rows(Protocol):
@@ -138,7 +124,7 @@ def blas_from(threshold: int) -> Iterator[None]:
                 faiss.cvar.distance_compute_blas_threshold = _blas_before
 
 
-def exact_search(queries: npt.ArrayLike, vectors: Rows, k: int, *, chunk: int | None = None) -> Neighbours:
+def exact_search(queries: npt.ArrayLike, vectors: Rows, k: int, *, chunk: int | None = None) -> Ranking:
     """The k rows with the greatest inner product, every row compared.
 
     Args:
@@ -168,7 +154,7 @@ def exact_search(queries: npt.ArrayLike, vectors: Rows, k: int, *, chunk: int | 
     matrix = check_vectors(queries, vectors.dim, "queries")
     check_k(k)
     size = chunk if chunk is not None else _chunk_rows(vectors, len(matrix))
-    best = Neighbours(np.full((len(matrix), k), -1, np.int64), np.full((len(matrix), k), -np.inf, np.float32))
+    best = Ranking.empty(len(matrix), k, dtype=np.float32)
     if not len(matrix):
         return best
     with blas_from(BLAS_QUERIES * vectors.dim):
@@ -176,7 +162,7 @@ def exact_search(queries: npt.ArrayLike, vectors: Rows, k: int, *, chunk: int | 
             block = np.ascontiguousarray(vectors.rows(first, min(first + size, len(vectors))))
             norm = vectors.greatest_norm if isinstance(vectors, ArrayRows) else _greatest_norm(block)
             candidates = _best_of_block(matrix, block, min(k, len(block)), norm)
-            best = merge(best, Neighbours(candidates.rows + first, candidates.scores), k)
+            best = merge(best, Ranking(candidates.rows + first, candidates.scores), k)
     return best
 
 
@@ -184,15 +170,14 @@ def _greatest_norm(block: Float32) -> float:
     return float(np.sqrt(np.einsum("nd,nd->n", block, block).max(initial=0)))
 
 
-def _best_of_block(queries: Float32, block: Float32, k: int, norm: float) -> Neighbours:
+def _best_of_block(queries: Float32, block: Float32, k: int, norm: float) -> Ranking:
     """The k best rows of a block by scores that depend on the two vectors alone, equal ones by row.
 
     A product's float32 sums differ in their last bits by its shape, so that equal vectors may come in any order, or be
     cut off at the k-th place. So a few rows more are taken, and the score of each is summed anew in float64; where the
     last one taken is not below the k-th by more than a float32 sum can be wrong, twice as many are taken.
     """
-    rows = np.full((len(queries), k), -1, np.int64)
-    scores = np.full((len(queries), k), -np.inf, np.float32)
+    rows, scores = Ranking.empty(len(queries), k, dtype=np.float32)
     bound = 2 * queries.shape[1] * _UNIT * np.linalg.norm(queries.astype(np.float64), axis=1) * norm
     open_queries, candidate_count = np.arange(len(queries)), min(k + _SPARE, len(block))
     while len(open_queries):
@@ -210,7 +195,7 @@ def _best_of_block(queries: Float32, block: Float32, k: int, norm: float) -> Nei
             break
         open_queries = open_queries[rough[:, -1] >= scores[open_queries, -1] - bound[open_queries]]
         candidate_count = min(2 * candidate_count, len(block))
-    return Neighbours(rows, scores)
+    return Ranking(rows, scores)
 
 
 def _chunk_rows(vectors: Rows, queries: int) -> int:
@@ -221,18 +206,17 @@ def _chunk_rows(vectors: Rows, queries: int) -> int:
     return max(1, _CHUNK_BYTES // (4 * vectors.dim))
 
 
-def merge(left: Neighbours, right: Neighbours, k: int) -> Neighbours:
+def merge(left: Ranking, right: Ranking, k: int) -> Ranking:
     """The k best of two lists per query, exactly; equal scores by row.
 
     Example:
-        >>> left = Neighbours(np.array([[4, -1]]), np.array([[0.5, -np.inf]], np.float32))
-        >>> merge(left, Neighbours(np.array([[9, 2]]), np.array([[0.7, 0.5]], np.float32)), 2).rows.tolist()
+        >>> left = Ranking(np.array([[4, -1]]), np.array([[0.5, -np.inf]], np.float32))
+        >>> merge(left, Ranking(np.array([[9, 2]]), np.array([[0.7, 0.5]], np.float32)), 2).rows.tolist()
         [[9, 2]]
     """
-    rows = np.concatenate([left.rows, right.rows], axis=1)
-    scores = np.concatenate([left.scores, right.scores], axis=1)
-    order = np.lexsort((np.where(rows < 0, np.iinfo(np.int64).max, rows), -scores), axis=1)[:, :k]
-    return Neighbours(np.take_along_axis(rows, order, 1), np.take_along_axis(scores, order, 1))
+    both = joined([left, right], axis=1)
+    order = np.lexsort((np.where(both.rows < 0, np.iinfo(np.int64).max, both.rows), -both.scores), axis=1)[:, :k]
+    return both.ordered(order)
 
 
 def recall_at(found: Int64[np.ndarray, "q k"], exact: Int64[np.ndarray, "q K"], k: int) -> float:

@@ -19,8 +19,9 @@ from oven_retrieval.folder_writer import FolderWriter
 from oven_retrieval.locking import locks
 from oven_retrieval.names.hits import check_k
 from oven_retrieval.progress import Progress, Say
+from oven_retrieval.ranking import Ranking
 from oven_retrieval.text_files import read_json
-from oven_retrieval.vectors.exact import Neighbours, Rows, exact_search, live_rows, recall_at
+from oven_retrieval.vectors.exact import Rows, exact_search, live_rows, recall_at
 from oven_retrieval.vectors.plan import IndexPlan, plan_index
 from oven_retrieval.vectors.store import Float32, VectorStore, check_vectors
 
@@ -103,7 +104,7 @@ class VectorIndex:
         lists = faiss.extract_index_ivf(self._index)
         return float(self._index.ntotal * (lists.code_size + 8) + lists.nlist * lists.d * 4) / 1e6
 
-    def exact(self, queries: npt.ArrayLike, k: int = 1) -> Neighbours:
+    def exact(self, queries: npt.ArrayLike, k: int = 1) -> Ranking:
         """The k rows with the greatest inner product among those that were not removed, every one compared."""
         live = live_rows(self.vectors)
         if live is None:
@@ -111,19 +112,23 @@ class VectorIndex:
         neighbours = exact_search(queries, live, k)
         if not len(live):
             return neighbours
-        return Neighbours(np.where(neighbours.rows < 0, -1, live.numbers[neighbours.rows]), neighbours.scores)
+        return neighbours.numbered(live.numbers)
 
-    def search(self, queries: npt.ArrayLike, k: int = 1) -> Neighbours:
+    def search(self, queries: npt.ArrayLike, k: int = 1) -> Ranking:
         """The k rows with the greatest inner product. Arguments and errors as in `exact_search`."""
         if self._index is None:
             return self.exact(queries, k)
         matrix = check_vectors(queries, self.vectors.dim, "queries")
         scores, rows = self._index.search(matrix, check_k(k))
+        if rows.size and not -1 <= int(rows.min()) <= int(rows.max()) < len(self.vectors):
+            wrong = rows[(rows < -1) | (rows >= len(self.vectors))][0]
+            place = getattr(self.vectors, "path", "the vectors")
+            raise FolderError(
+                f"the index names row {wrong}, {place} has {len(self.vectors):,}: it was changed; rebuild it"
+            )
         scores = np.where(rows < 0, -np.inf, scores).astype(np.float32)
-        order = np.lexsort(
-            (np.where(rows < 0, np.iinfo(np.int64).max, rows), -scores), axis=1
-        )  # FAISS leaves ties open
-        return Neighbours(np.take_along_axis(rows, order, 1).astype(np.int64), np.take_along_axis(scores, order, 1))
+        order = np.lexsort((np.where(rows < 0, np.iinfo(np.int64).max, rows), -scores), axis=1)
+        return Ranking(rows.astype(np.int64), scores).ordered(order)  # FAISS leaves ties open
 
 
 @locks("path")

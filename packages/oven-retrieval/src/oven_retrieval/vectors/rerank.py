@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from oven_retrieval.vectors.exact import Neighbours
+from oven_retrieval.ranking import Ranking
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int64
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     Score = Callable[[int, Int64[np.ndarray, " k"]], Float[np.ndarray, " k"]]
 
 
-def rerank(found: Neighbours, score: Score, k: int | None = None) -> Neighbours:
+def rerank(found: Ranking, score: Score, k: int | None = None) -> Ranking:
     """Order each query's answers by any function of yours: a cross-encoder, popularity, a language model.
 
     Args:
@@ -30,14 +30,13 @@ def rerank(found: Neighbours, score: Score, k: int | None = None) -> Neighbours:
         ValueError: another number of scores than rows, or NaN; the query is named.
 
     Example:
-        >>> neighbours = Neighbours(np.array([[7, 3, -1]]), np.array([[0.9, 0.8, -np.inf]], np.float32))
+        >>> neighbours = Ranking(np.array([[7, 3, -1]]), np.array([[0.9, 0.8, -np.inf]], np.float32))
         >>> again = rerank(neighbours, lambda query, rows: -rows.astype(float))
         >>> again.rows.tolist(), again.scores.tolist()
         ([[3, 7, -1]], [[-3.0, -7.0, -inf]])
     """
     count = found.rows.shape[1] if k is None else min(k, found.rows.shape[1])
-    rows = np.full((len(found.rows), count), -1, dtype=np.int64)
-    scores = np.full((len(found.rows), count), -np.inf, dtype=np.float32)
+    rows, scores = Ranking.empty(len(found.rows), count, dtype=np.float32)
     for query, best_rows in enumerate(found.rows):
         candidates = best_rows[best_rows >= 0]
         if not len(candidates):
@@ -47,4 +46,4 @@ def rerank(found: Neighbours, score: Score, k: int | None = None) -> Neighbours:
             raise ValueError(f"score: query {query}: expected {len(candidates)} numbers, got {new!r:.120}")
         order = np.argsort(-new, kind="stable")[:count]
         rows[query, : len(order)], scores[query, : len(order)] = candidates[order], new[order]
-    return Neighbours(rows, scores)
+    return Ranking(rows, scores)

@@ -1,0 +1,90 @@
+"""The best entities of each query: what every search here answers."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from jaxtyping import Float, Int64
+
+
+_NONE = np.zeros((0, 0), np.int64)
+
+
+@dataclass(slots=True, eq=False)
+class Ranking:
+    """The best entities of each query, best first; it unpacks into rows and scores, as answers of FAISS do.
+
+    Args:
+        rows: of the knowledge base or of the vectors, -1 beyond what there is.
+        scores: inner products and BM25's are -inf beyond what there is; those of `link` NaN there and for exact names,
+            minus the edits of a typo, the likeness (0 to 1) of n-grams; those of generated names log-probabilities.
+        kinds: how `link` came to each, an index into `STEPS`, -1 where there is none; empty for other searches.
+        texts: what a generative model wrote for each, [q] lists; empty for other searches.
+
+    Example:
+        >>> rows, scores = Ranking(np.array([[4, 2]]), np.array([[0.9, 0.5]]))
+        >>> rows[:, 0].tolist()
+        [4]
+    """
+
+    rows: Int64[np.ndarray, "q k"]
+    scores: Float[np.ndarray, "q k"]
+    kinds: Int64[np.ndarray, "q k"] = field(default_factory=lambda: _NONE)
+    texts: Sequence[Sequence[str]] = ()
+
+    def __iter__(self) -> Iterator[npt.NDArray[Any]]:
+        """Rows, then scores."""
+        yield self.rows
+        yield self.scores
+
+    @classmethod
+    def empty(cls, queries: int, k: int, score: float = -np.inf, dtype: npt.DTypeLike = np.float64) -> Ranking:
+        """Places for the entities of some queries."""
+        rows, scores = np.empty((queries, k), np.int64), np.empty((queries, k), dtype)
+        rows.fill(-1)
+        scores.fill(score)
+        return cls(rows, scores)
+
+    def ordered(self, order: Int64[np.ndarray, "q k"]) -> Ranking:
+        """The places of each query that are told, in their order."""
+        kinds = np.take_along_axis(self.kinds, order, 1) if self.kinds.size else self.kinds
+        return Ranking(np.take_along_axis(self.rows, order, 1), np.take_along_axis(self.scores, order, 1), kinds)
+
+    def numbered(self, rows: Int64[np.ndarray, " n"]) -> Ranking:
+        """The same entities by other numbers: `rows` says that of each."""
+        return Ranking(np.where(self.rows < 0, -1, rows[self.rows]), self.scores, self.kinds)
+
+    @property
+    def steps(self) -> Int64[np.ndarray, "q k"]:
+        """What `kinds` was called."""
+        warnings.warn("steps is kinds now; steps goes with 0.3", DeprecationWarning, stacklevel=2)
+        return self.kinds
+
+
+def joined(parts: Sequence[Ranking], axis: int = 0) -> Ranking:
+    """Rankings of several lots of queries, or with axis 1 several of the same ones side by side."""
+    columns = zip(*((part.rows, part.scores, part.kinds) for part in parts), strict=True)
+    rows, scores, kinds = (np.concatenate(column, axis=axis) for column in columns)
+    return Ranking(rows, scores, kinds)
+
+
+def former_names(module: str, *names: str) -> Callable[[str], Any]:
+    """What a module's `__getattr__` says of names that `Ranking` stands for now."""
+
+    def look(name: str) -> Any:
+        if name not in names:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        warnings.warn(
+            f"{name} is oven_retrieval.Ranking now; this name goes with 0.3", DeprecationWarning, stacklevel=2
+        )
+        return Ranking
+
+    return look
