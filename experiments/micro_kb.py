@@ -1,6 +1,7 @@
 """CLIP, CLIP2CLIP, CLIP Fusion and the patch adaptor on a micro knowledge base of rendered entities, over seeds.
 
-    python experiments/micro_kb.py --unseen colours --seeds 10
+    python experiments/micro_kb.py --unseen colours --seeds 5
+    python experiments/micro_kb.py --unseen colours --seeds 10 --equal-inputs
     python experiments/micro_kb.py --unseen combinations --seeds 5
     python experiments/micro_kb.py --unseen colours --seeds 3 --train 6 --test 4 --tune 0 --output …
 
@@ -10,10 +11,10 @@ as the other thing. The others are new `combinations` of colours, materials and 
 `colours` (5 of 10) that training never shows. Another half for each seed; a half of the unseen entities is for
 validation, the rest for the test. The adaptor is compared with a CLIP2CLIP of equal inputs: it sees the same patches
 and the same question through the map where the adaptor starts, and learns what CLIP2CLIP learns, the weights, and how
-much the patches count. Splits that the output has already are not run again. A second adaptor has what the graph says in its loss: entities of the batch that share colour,
-material or shape with the right one are right in part, which stands for the types and relations of KnowCoL. Needs
-gate-runner, which brings the encoder (micro-clip, which knows all colours, as
-CLIP knows much of Wikipedia), and eqben-builder, which draws.
+much the patches count. A second adaptor has what the graph says in its loss: entities of the batch that share colour,
+material or shape with the right one are right in part, which stands for the types and relations of KnowCoL. Splits
+that the output has already are not run again. Needs gate-runner, which brings the encoder (micro-clip, which knows all
+colours, as CLIP knows much of Wikipedia), and eqben-builder, which draws.
 """
 
 from __future__ import annotations
@@ -226,7 +227,7 @@ def one_seed(seed: int, options: argparse.Namespace, eyes: Eyes, entities: Entit
     record("CLIP2CLIP, grid search", Clip2ClipModule(grid.weights), weights=list(grid.weights))
     few = Questions(*(part[:: options.train // 3] for part in (pooled.image, pooled.text, pooled.truth)))
     sets = [(f"{options.train} questions an entity", pooled), ("3 questions an entity", few)]
-    for label, data in sets if options.tune else sets[:1]:
+    for label, data in [] if options.equal_inputs else sets if options.tune else sets[:1]:
         model = Clip2ClipModule(grid.weights)
         recipe = Recipe(steps=300, batch_size=256, lr=1e-2, warmup=20, validate_every=20, patience=5, seed=seed)
         trained = fit(model, data, recipe)
@@ -253,6 +254,8 @@ def one_seed(seed: int, options: argparse.Namespace, eyes: Eyes, entities: Entit
         steps=options.adaptor_steps, batch_size=128, lr=5e-3, warmup=10, validate_every=20, patience=4, seed=seed
     )
     for name, kind in ADAPTORS.items():
+        if options.equal_inputs and name == GRAPH:
+            continue
         torch.manual_seed(seed)
         model = kind(dim, places, begin, grid.weights)
         if kind is EqualInputs:
@@ -263,7 +266,7 @@ def one_seed(seed: int, options: argparse.Namespace, eyes: Eyes, entities: Entit
             "seen": seen, "unseen": unseen, "harmonic": harmonic_mean(seen, unseen), "step": trained.step,
             "gates": model.gates.tolist(),
         }  # fmt: skip
-    if not options.tune:
+    if not options.tune or options.equal_inputs:
         return result
     looks: list[tuple[int, float, float, float]] = []
     model = Clip2ClipModule(grid.weights, query_image=LastBlock(eyes.visual), entity_image=LastBlock(eyes.visual))
@@ -296,9 +299,10 @@ def summary(runs: list[dict], options: argparse.Namespace, eyes: Eyes) -> dict:
     best, fusion = f"CLIP2CLIP, four weights, {most}", f"CLIP Fusion, {most}"
     tuned = "CLIP2CLIP, last image blocks fine-tuned, stopped early"
 
-    def gap(one: str, other: str, kind: str) -> dict[str, float]:
-        return interval([run[one][kind] - run[other][kind] for run in runs])
-
+    pairs = [
+        (best, "CLIP"), (best, fusion), (fusion, best), (ADAPTOR, best), (ADAPTOR, fusion), (ADAPTOR, EQUAL),
+        (ADAPTOR, "CLIP2CLIP, grid search"), (GRAPH, EQUAL), (GRAPH, ADAPTOR), (tuned, best),
+    ]  # fmt: skip
     return {
         "encoder": eyes.encoder.spec,
         "encoder fingerprint": eyes.encoder.fingerprint(),
@@ -311,30 +315,17 @@ def summary(runs: list[dict], options: argparse.Namespace, eyes: Eyes) -> dict:
             for name in runs[0]
         },
         "differences, paired by seed": {
-            "CLIP2CLIP minus CLIP, unseen": gap(best, "CLIP", "unseen"),
-            "CLIP2CLIP minus Fusion, unseen": gap(best, fusion, "unseen"),
-            "Fusion minus CLIP2CLIP, seen": gap(fusion, best, "seen"),
-            "adaptor minus CLIP2CLIP, seen": gap("adaptor", best, "seen"),
-            "adaptor minus CLIP2CLIP, unseen": gap("adaptor", best, "unseen"),
-            "adaptor minus Fusion, unseen": gap("adaptor", fusion, "unseen"),
-        }
-        | {
-            f"{name} minus {EQUAL}, {kind}": gap(name, EQUAL, kind)
-            for name in (ADAPTOR, GRAPH)
+            f"{name} minus {other}, {kind}": interval([run[name][kind] - run[other][kind] for run in runs])
+            for name, other in pairs
+            if name in runs[0] and other in runs[0]
             for kind in ("seen", "unseen", "harmonic")
-        }
-        | {f"{GRAPH} minus {ADAPTOR}, {kind}": gap(GRAPH, ADAPTOR, kind) for kind in ("seen", "unseen", "harmonic")}
-        | (
-            {f"fine-tuned minus four weights, {kind}": gap(tuned, best, kind) for kind in ("seen", "unseen")}
-            if options.tune
-            else {}
-        ),
+        },
         "questions": {"training, per entity": options.train, "test, per unseen entity": options.test},
         "fine-tuning on the validation questions: step, seen, unseen, harmonic (mean over seeds)": [
             [round(float(np.mean(column)), 2) for column in zip(*step, strict=True)]
-            for step in zip(*(run[tuned]["looks"] for run in runs if options.tune), strict=True)
+            for step in zip(*(run[tuned]["looks"] for run in runs if tuned in run), strict=True)
         ],
-        "weights": [[round(w, 3) for w in run[best]["weights"]] for run in runs],
+        "weights": [[round(w, 3) for w in run[best]["weights"]] for run in runs if best in run],
         "steps kept": {name: [run[name]["step"] for run in runs] for name in runs[0] if "step" in runs[0][name]},
     }
 
@@ -350,6 +341,7 @@ def main() -> int:
         "--tune", type=int, default=50, help="steps of fine-tuning; 0 leaves out all but one training set"
     )
     parser.add_argument("--adaptor-steps", type=int, default=200, help="of the adaptors and of CLIP2CLIP beside them")
+    parser.add_argument("--equal-inputs", action="store_true", help="only the adaptor and CLIP2CLIP of equal inputs")
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -365,8 +357,12 @@ def main() -> int:
     if not torch.allclose(black, whole, atol=2e-2):
         print("the last block on stored tokens differs from the encoder, nothing is reported")
         return 1
-    output = options.output or RESULTS / f"micro_kb_{options.unseen}.json"
-    settings = {name: getattr(options, name) for name in ("unseen", "train", "test", "tune", "adaptor_steps")}
+    output = (
+        options.output or RESULTS / f"micro_kb_{options.unseen}{'_equal_inputs' if options.equal_inputs else ''}.json"
+    )
+    settings = {
+        name: getattr(options, name) for name in ("unseen", "train", "test", "tune", "adaptor_steps", "equal_inputs")
+    }
     before = json.loads(output.read_text(encoding="utf-8")) if output.is_file() else {}
     runs: list[dict] = before["by split"] if before.get("settings") == settings else []
     spent = before["cpu seconds"] if runs else 0

@@ -223,7 +223,7 @@ letters = st.text("ab1 _-.,!'\x00", max_size=12)
 @settings(max_examples=200, deadline=None)
 @given(letters)
 def test_the_compiled_plain_letters_are_those_of_plain(text):
-    from oven_retrieval.names.one import plain_letters
+    from oven_retrieval.names.compiled import plain_letters
 
     folded = fold(text)
     points = plain_letters(np.frombuffer(folded.encode(), np.uint8))

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import length_hint
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from oven_retrieval.durable import restore
 from oven_retrieval.entity import Entity
-from oven_retrieval.filters import FILTERS
 from oven_retrieval.folder import Folder
 from oven_retrieval.folder_writer import FolderWriter
 from oven_retrieval.kb import KnowledgeBase
 from oven_retrieval.kb_edits import KIND, REMOVED_KIND, clear_unlisted, commit, edit_path
 from oven_retrieval.locking import one_writer
 from oven_retrieval.progress import Progress
-from oven_retrieval.readers import Row, read_entities
 from oven_retrieval.tokens import hash64
-from oven_retrieval.wikidata import WikidataDump
 
 if TYPE_CHECKING:
     from jaxtyping import UInt64
+
+    from oven_retrieval.readers import Row
+    from oven_retrieval.wikidata import WikidataDump
 
 _PROGRESS_EVERY = 100_000
 
@@ -62,11 +62,9 @@ def build_kb(
         >>> len(kb), kb[1].aliases, kb.rows(["Q183", "Q0"]).tolist()
         (2, ('Deutschland',), [1, -1])
     """
-    unknown = [name for name in filters if name not in FILTERS]
-    if unknown:
-        raise ValueError(f"filters: expected some of {sorted(FILTERS)}, got {unknown}")
+    tests = _tests_of(filters)
     with FolderWriter(path, KIND, overwrite=overwrite) as folder:
-        _write(folder, rows, source, filters, progress)
+        _write(folder, rows, source, tests, progress)
     return KnowledgeBase(path)
 
 
@@ -108,11 +106,12 @@ def add_entities(
         >>> [entity.name for entity in compact(fewer)], len(compact(fewer))
         (['Germany'], 1)
     """
+    tests = _tests_of(filters)
     with one_writer(kb.path):
         kb = _cleared(kb)
         path = edit_path(kb.base, kb.edits, True)
         with FolderWriter(path, KIND) as folder:
-            columns = _write(folder, rows, source, filters, progress)
+            columns = _write(folder, rows, source, tests, progress)
             old_rows = kb.rows_of_hashes(columns.id_hashes())
             repeated = np.flatnonzero(old_rows >= 0)
             if len(repeated):
@@ -183,7 +182,7 @@ def compact(kb: KnowledgeBase, *, progress: Progress | None = None) -> Knowledge
             return kb
         with FolderWriter(kb.path, KIND, overwrite=True) as folder:
             source = str(kb.meta["source"])
-            _write(folder, kb, source, (), progress)
+            _write(folder, kb, source, {}, progress)
             folder.array("former_row", kb.live_rows())
             folder.meta |= {
                 "left_out": kb.meta["left_out"],
@@ -200,18 +199,30 @@ def _cleared(kb: KnowledgeBase) -> KnowledgeBase:
     return now
 
 
+def _tests_of(filters: Sequence[str]) -> dict[str, Callable[[Entity, str], bool]]:
+    """What leaves pages out, by name."""
+    if not filters:
+        return {}
+    from oven_retrieval.filters import FILTERS
+
+    unknown = [name for name in filters if name not in FILTERS]
+    if unknown:
+        raise ValueError(f"filters: expected some of {sorted(FILTERS)}, got {unknown}")
+    return {name: FILTERS[name] for name in filters}
+
+
 def _write(
     folder: FolderWriter,
     rows: Iterable[Row | Entity],
     source: str,
-    filters: Sequence[str],
+    tests: Mapping[str, Callable[[Entity, str], bool]],
     progress: Progress | None,
 ) -> _Columns:
     """Write entities that no filter leaves out."""
-    left_out = dict.fromkeys(filters, 0)
+    left_out = dict.fromkeys(tests, 0)
     columns = _Columns(folder)
     for line, entity, content in _numbered(rows):
-        reason = next((name for name in filters if FILTERS[name](entity, content)), None)
+        reason = next((name for name, is_left_out in tests.items() if is_left_out(entity, content)), None)
         if reason is not None:
             left_out[reason] += 1
             continue
@@ -222,11 +233,12 @@ def _write(
     if progress is not None:
         progress("entities", len(columns), len(columns))
     folder.meta = {"source": source, "count": len(columns), "left_out": left_out}
-    if isinstance(rows, WikidataDump):
+    if hasattr(rows, "without_label"):
+        dump = cast("WikidataDump", rows)
         if not len(columns):
-            raise ValueError(f"{source}: no entity has a label in {', '.join(rows.languages)}")
-        left_out["without a label"] = rows.without_label
-        folder.meta |= {"cut": rows.cut, "languages": {tag: rows.found[tag] for tag in rows.languages}}
+            raise ValueError(f"{source}: no entity has a label in {', '.join(dump.languages)}")
+        left_out["without a label"] = dump.without_label
+        folder.meta |= {"cut": dump.cut, "languages": {tag: dump.found[tag] for tag in dump.languages}}
     return columns
 
 
@@ -247,6 +259,8 @@ def build_kb_from_file(
         >>> build_kb_from_file(folder / "kb.csv", folder / "kb")[0].name
         'Belgium'
     """
+    from oven_retrieval.readers import read_entities
+
     return build_kb(read_entities(source, file_format, languages=languages), path, source=str(source), **options)
 
 

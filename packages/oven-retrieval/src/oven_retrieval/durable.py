@@ -63,10 +63,6 @@ def replace_file(path: Path, text: str) -> None:
 def replace_folder(new: Path, path: Path) -> None:
     """Let a finished folder take the place of another (or of none), which is removed once the change lasts.
 
-    Args:
-        new: the folder, its files already synced; it is gone afterwards.
-        path: where it shall be.
-
     Numerics:
         One call of the system exchanges the two names (Linux's `renameat2`). Where that is not offered there are two
         renames; between them `Folder` reads the old one under the name that `replaced` gives it, and
@@ -108,17 +104,7 @@ def _renameat2() -> Any:
 
 
 def exchange(first: Path, second: Path) -> bool:
-    """Exchange two names at once; False where the system or the file system does not offer it.
-
-    Example:
-        >>> import tempfile
-        >>> folder = Path(tempfile.mkdtemp())
-        >>> for name in "ab":
-        ...     _ = (folder / name).write_text(name)
-        >>> done = exchange(folder / "a", folder / "b")
-        >>> (folder / "a").read_text() == ("b" if done else "a")
-        True
-    """
+    """Exchange two names at once; False where the system or the file system does not offer it."""
     rename = _renameat2()
     if rename is None:
         return False

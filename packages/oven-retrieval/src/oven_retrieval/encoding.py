@@ -14,9 +14,9 @@ from oven_retrieval.kb import KnowledgeBase, Label
 from oven_retrieval.models.clip2clip import normalise
 from oven_retrieval.names import NameLinker
 from oven_retrieval.progress import Progress, Say
+from oven_retrieval.ranking import Ranking
 from oven_retrieval.vectors import (
     IndexPlan,
-    Ranking,
     VectorIndex,
     VectorStore,
     build_index,

@@ -91,15 +91,7 @@ class _Meta(dict[str, Any]):
 class Folder:
     """A finished folder, its columns memory-mapped when they are first used.
 
-    Args:
-        path: the folder.
-        kind: what it must hold.
-        verify: read every byte and compare it with the manifest's hashes.
-
     `location` is where it lies: beside `path`, while two renames put another in its place.
-
-    Raises:
-        FolderError: names the folder, the column, and what differs from the manifest.
     """
 
     def __init__(self, path: str | Path, kind: str, *, verify: bool = False) -> None:

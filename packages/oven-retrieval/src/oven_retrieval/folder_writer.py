@@ -97,15 +97,6 @@ class FolderWriter:
     """Write columns to `<folder>.partial`, which takes its place at the end: a kill leaves the old folder or the new.
 
     The folder's lock is held from the beginning to the end, and what a killed writer has left is cleared.
-
-    Args:
-        path: where the folder shall be; it must not exist unless `overwrite`.
-        kind: what the folder holds; checked when it is opened.
-        overwrite: replace a folder that is there.
-
-    Raises:
-        FileExistsError: names the folder that is in the way.
-        FolderError: another process is writing it.
     """
 
     def __init__(self, path: str | Path, kind: str, *, overwrite: bool = False) -> None:

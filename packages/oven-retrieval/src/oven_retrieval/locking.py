@@ -42,13 +42,6 @@ def one_writer(folder: str | Path) -> Iterator[None]:
     """Hold the lock of a folder, which lies beside it as `.<name>.lock`; the system frees it however the process ends.
 
     The same thread may hold it several times, so that an operation and its parts each ask for it.
-
-    Example:
-        >>> import tempfile
-        >>> folder = Path(tempfile.mkdtemp()) / "kb"
-        >>> with one_writer(folder), one_writer(folder):
-        ...     print("written")
-        written
     """
     path = Path(folder).absolute()
     file = path.with_name(f".{path.name}.lock")
@@ -75,16 +68,7 @@ def one_writer(folder: str | Path) -> Iterator[None]:
 
 
 def locks(argument: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """A function that holds the lock of the folder which this argument names, from its first step to its last.
-
-    Example:
-        >>> @locks("path")
-        ... def write(path: Path) -> str:
-        ...     return path.name
-        >>> import tempfile
-        >>> write(Path(tempfile.mkdtemp()) / "kb")
-        'kb'
-    """
+    """A function that holds the lock of the folder which this argument names, from its first step to its last."""
 
     def wrap(function: Callable[P, T]) -> Callable[P, T]:
         signature = inspect.signature(function)

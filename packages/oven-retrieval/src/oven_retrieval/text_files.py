@@ -22,17 +22,7 @@ _FREE = 1_000_000_000
 
 
 def open_text(path: str | Path) -> TextIO:
-    r"""Open a UTF-8 file, unpacked where its name ends in `.gz` or `.bz2`; the caller closes it.
-
-    Example:
-        >>> import tempfile
-        >>> path = Path(tempfile.mkdtemp()) / "a.txt.gz"
-        >>> with gzip.open(path, "wt") as file:
-        ...     _ = file.write("one\ntwo\n")
-        >>> with open_text(path) as file:
-        ...     list(file)
-        ['one\n', 'two\n']
-    """
+    r"""Open a UTF-8 file, unpacked where its name ends in `.gz` or `.bz2`; the caller closes it."""
     path = Path(path)
     line, times = _limit("OVEN_MAX_LINE", LINE), _limit("OVEN_MAX_UNPACKED", UNPACKED)
     if path.suffix not in (".gz", ".bz2"):
@@ -42,18 +32,7 @@ def open_text(path: str | Path) -> TextIO:
 
 
 def read_json(path: str | Path) -> Any:
-    """The value of a JSON file; whatever is wrong with it is a `json.JSONDecodeError`, which has the line.
-
-    Example:
-        >>> import tempfile
-        >>> path = Path(tempfile.mkdtemp()) / "a.json"
-        >>> _ = path.write_text("[" * 100_000)
-        >>> try:
-        ...     read_json(path)
-        ... except ValueError as error:
-        ...     print(error.msg)
-        nested too deeply
-    """
+    """The value of a JSON file; whatever is wrong with it is a `json.JSONDecodeError`, which has the line."""
     path = Path(path)
     if path.exists() and not path.is_file():
         raise json.JSONDecodeError("a folder or a pipe, expected a file", "", 0)

@@ -12,21 +12,7 @@ _SECONDS_BETWEEN = {True: 0.2, False: 10.0}
 
 
 class ProgressLine:
-    """Phases of one piece of work as one line on standard error.
-
-    Args:
-        shares: phase -> how much of all the time it takes; phases that are not named share nothing. None where there
-            is one phase only.
-        stream: where to; standard error by default.
-        seconds_between: two lines; None for .2 on a terminal, where the line is drawn over, and 10 elsewhere.
-
-    Example:
-        >>> import io
-        >>> with ProgressLine({"read": 3.0, "write": 1.0}, io.StringIO(), 0.0) as progress:
-        ...     progress("read", 1000, 2000)
-        ...     progress._stream.getvalue().startswith("read 1,000 of 2,000, ")
-        True
-    """
+    """Phases of one piece of work as one line on standard error."""
 
     def __init__(
         self,
@@ -89,12 +75,7 @@ class ProgressLine:
 
 
 def _clock(seconds: float) -> str:
-    """Seconds as they are read.
-
-    Example:
-        >>> _clock(59.6), _clock(3700)
-        ('1:00', '1:01:40')
-    """
+    """Seconds as they are read."""
     total = round(seconds)
     minutes, odd = divmod(total, 60)
     hours, minutes = divmod(minutes, 60)

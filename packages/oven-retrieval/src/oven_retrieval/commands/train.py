@@ -147,20 +147,7 @@ def answer_file(
     device: str = "cpu",
     skip_missing: bool = False,
 ) -> tuple[int, int]:
-    """Answer a file of questions.
-
-    Args:
-        encoders: that are to be had.
-        questions: OVEN's jsonl.
-        images: folder of their images.
-        kb: folder written by `build`.
-        model: folder written by `train`.
-        output: prediction jsonl to write.
-        encoder: spec of the encoder; the one that the model names by default, where a file may choose it.
-        batch: pictures per call of the encoder.
-        device: torch device.
-        skip_missing: leave out questions without an image.
-    """
+    """Answer a file of questions."""
     from oven_retrieval.models import ImageFolder, read_questions, write_predictions
 
     question_list, left_out = read_questions(questions, ImageFolder(images), answered=False, skip_missing=skip_missing)

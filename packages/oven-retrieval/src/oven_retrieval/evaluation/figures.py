@@ -16,12 +16,7 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 14, 18, 56
 
 
 def _number(value: float) -> str:
-    """A count in few characters.
-
-    Example:
-        >>> [_number(value) for value in (950, 1000, 2500, 6_000_000)]
-        ['950', '1k', '2.5k', '6M']
-    """
+    """A count in few characters."""
     for unit, name in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if value >= unit:
             return f"{value / unit:.3g}{name}"
@@ -131,14 +126,7 @@ def size_figure(points: Sequence[SizePoint]) -> str:
 
 
 def coverage_figure(curve: RiskCoverage) -> str:
-    """A line of the accuracy among the surest answers against how many of the questions they are.
-
-    Example:
-        >>> from oven_retrieval.refusal import risk_coverage
-        >>> curve = risk_coverage(np.array([0.9, 0.5]), np.array([True, False]))
-        >>> coverage_figure(curve).count("<polyline")
-        1
-    """
+    """A line of the accuracy among the surest answers against how many of the questions they are."""
     inner = _WIDTH - _LEFT - _RIGHT
     shown = np.unique(np.linspace(0, len(curve.coverage) - 1, 200).astype(int))
     line = " ".join(

@@ -16,12 +16,7 @@ LONGEST = 65_535
 
 
 def cut(text: str, limit: int = LONGEST) -> str:
-    """A text of at most `limit` bytes of UTF-8.
-
-    Example:
-        >>> cut("aé", 2), cut("aé", 3)
-        ('a', 'aé')
-    """
+    """A text of at most `limit` bytes of UTF-8."""
     encoded = text.encode("utf-8", "replace")
     return encoded[:limit].decode("utf-8", "ignore") if len(encoded) > limit else text
 
@@ -37,14 +32,7 @@ def _milvus() -> Any:
 
 
 class MilvusCollection:
-    """A Milvus collection with an exact (FLAT) index.
-
-    Args:
-        target: `http://…`, `https://…`, or a path that ends in `.db`.
-        name: of the collection.
-        timeout: seconds that a request may take.
-        token: of a server that wants one.
-    """
+    """A Milvus collection with an exact (FLAT) index."""
 
     def __init__(self, target: str, name: str, *, timeout: float = 60, token: str = "") -> None:
         if not target.startswith(("http://", "https://")) and not target.endswith(".db"):

@@ -23,14 +23,7 @@ def _qdrant() -> Any:
 
 
 class QdrantCollection:
-    """A Qdrant collection.
-
-    Args:
-        target: `http://…`, `https://…`, or a folder.
-        name: of the collection.
-        timeout: seconds that a request to a server may take.
-        api_key: of a server that wants one.
-    """
+    """A Qdrant collection."""
 
     def __init__(self, target: str, name: str, *, timeout: int = 60, api_key: str | None = None) -> None:
         self.name = name

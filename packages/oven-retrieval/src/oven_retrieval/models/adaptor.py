@@ -28,12 +28,7 @@ def pack(pooled: Float[Tensor, "n d"], patches: Float[Tensor, "n p w"]) -> Float
 
 
 def unpacked(rows: Float[Tensor, "n d+p*w"], dim: int, places: int) -> Float[Tensor, "n p w"]:
-    """The patches of what `pack` has made.
-
-    Example:
-        >>> unpacked(pack(torch.zeros(2, 3), torch.ones(2, 4, 5)), 3, 4).shape
-        torch.Size([2, 4, 5])
-    """
+    """The patches of what `pack` has made."""
     return rows[:, dim:].reshape(len(rows), places, (rows.shape[1] - dim) // places)
 
 
@@ -171,12 +166,7 @@ class PatchAdaptor(Clip2ClipModule):
 
 
 def nearest_other(text: Float[Tensor, "b d"], truth: Int[Tensor, " b"]) -> Int[Tensor, " b"]:
-    """For each question of a batch the one, of another entity, whose entity's text is nearest.
-
-    Example:
-        >>> nearest_other(torch.tensor([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]]), torch.tensor([4, 5, 6])).tolist()
-        [1, 0, 1]
-    """
+    """For each question of a batch the one, of another entity, whose entity's text is nearest."""
     unit = F.normalize(text, dim=-1)
     near = (unit @ unit.T).masked_fill(truth[:, None] == truth[None, :], -torch.inf)
     return near.argmax(dim=1)

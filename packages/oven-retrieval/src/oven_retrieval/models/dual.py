@@ -77,14 +77,7 @@ class Clip2ClipModule(nn.Module):
 
 
 class MixedEncoder(nn.Module):
-    """A two-layer transformer over one image token and one text token; the mean of its outputs, of length 1.
-
-    Args:
-        dim: width of the features that come in.
-        width: width inside.
-        heads: attention heads; they divide the width.
-        layers: how many.
-    """
+    """A two-layer transformer over one image token and one text token; the mean of its outputs, of length 1."""
 
     def __init__(self, dim: int, width: int, heads: int, layers: int) -> None:
         super().__init__()

@@ -101,13 +101,7 @@ class Trained:
 
 
 def learning_rate(step: int, recipe: Recipe) -> float:
-    """Linear warm-up, then decay with the square root of the step.
-
-    Example:
-        >>> recipe = Recipe(lr=1.0, warmup=4, final_lr=0.3)
-        >>> [learning_rate(step, recipe) for step in (1, 4, 16, 10_000)]
-        [0.25, 1.0, 0.5, 0.3]
-    """
+    """Linear warm-up, then decay with the square root of the step."""
     warmup = max(1, recipe.warmup)
     if step <= warmup:
         return recipe.lr * step / warmup

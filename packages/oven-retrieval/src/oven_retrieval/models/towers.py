@@ -33,13 +33,7 @@ class TextRows:
 
 
 class FeatureRows:
-    """Stored features as a model's inputs, read from disk when they are asked for.
-
-    Args:
-        stored: the features.
-        first: row that is row 0 here.
-        last: the row after the last one.
-    """
+    """Stored features as a model's inputs, read from disk when they are asked for."""
 
     def __init__(self, stored: VectorStore, first: int, last: int) -> None:
         self._stored, self._first, self._last = stored, first, last
@@ -50,14 +44,7 @@ class FeatureRows:
 
 
 class PictureRows:
-    """Image files as a model's inputs, read when they are asked for; a black picture where there is no file.
-
-    Args:
-        files: by row.
-        count: number of rows.
-        read: reads pictures, all to one size.
-        size: side of the black picture.
-    """
+    """Image files as a model's inputs, read when they are asked for; a black picture where there is no file."""
 
     def __init__(self, files: Mapping[int, Path] | Sequence[Path], count: int, read: ReadPictures, size: int) -> None:
         self._files = files if isinstance(files, Mapping) else dict(enumerate(files))
@@ -121,19 +108,7 @@ class Tower(nn.Module):
 
 
 def train_only(model: nn.Module, towers: Sequence[Tower], pattern: str) -> int:
-    """Let the towers' weights whose name matches a regular expression learn, and freeze the others.
-
-    Args:
-        model: all its weights outside the towers learn.
-        towers: of the model.
-        pattern: searched in names such as `visual.transformer.resblocks.3.attn.in_proj_weight`; `all` for all.
-
-    Returns:
-        Numbers that learn in the towers.
-
-    Raises:
-        ValueError: nothing matches (some names are shown), or the pattern is no regular expression.
-    """
+    """Let the towers' weights whose name matches a regular expression learn, and freeze the others."""
     try:
         expression = re.compile("" if pattern == "all" else pattern)
     except re.error as error:

@@ -92,14 +92,7 @@ def _module(config: ModelConfig, weights: Weights, start: Tensor | None) -> Clip
 
 
 class EncodedDual:
-    """A dual encoder over pictures and texts: the module, and the towers in front of it.
-
-    Args:
-        config: what it is.
-        make_towers: loads the encoder; called once where it stays frozen, twice where each side is fine-tuned.
-        weights: of CLIP2CLIP and of the adaptor, where training starts.
-        start: of the adaptor, where its maps start (see `PatchAttention`).
-    """
+    """A dual encoder over pictures and texts: the module, and the towers in front of it."""
 
     def __init__(
         self,

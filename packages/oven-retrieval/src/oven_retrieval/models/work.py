@@ -28,17 +28,7 @@ _TUNING_QUESTIONS = 1000
 
 
 class TrainingWork:
-    """`<output>.work`: what a killed training finds again.
-
-    Args:
-        output: the model's folder to be.
-        identity: everything that the training depends on; kept, and compared when it goes on.
-        say: called with one line per step.
-        progress: called with what is encoded, how many are, and how many there are.
-
-    Raises:
-        FolderError: unfinished work of another training is there; what differs is named.
-    """
+    """`<output>.work`: what a killed training finds again."""
 
     def __init__(self, output: Path, identity: Mapping[str, Any], say: Say, progress: Progress | None = None) -> None:
         self.output, self._say, self._progress = output, say, progress

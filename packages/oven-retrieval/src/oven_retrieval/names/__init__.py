@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from oven_retrieval.names.exact import ExactMatches, ExactTable, build_exact, spelled
 from oven_retrieval.names.hits import NameEngine, Surfaces
 from oven_retrieval.names.impacts import (
@@ -18,12 +21,16 @@ from oven_retrieval.names.linker import STEPS, NameLinker
 from oven_retrieval.names.loose import Inflections, LooseTable, build_loose
 from oven_retrieval.names.ngrams import NearNames, NgramIndex, allowed_edits, build_ngrams, edit_distance
 from oven_retrieval.names.occurrences import Occurrences, count_tokens
-from oven_retrieval.names.okapi import RankBm25
 from oven_retrieval.names.places import NamePlaces, is_shouted, name_places, name_texts
 from oven_retrieval.names.plain import plain
 from oven_retrieval.names.pruned import PrunedIndex
-from oven_retrieval.names.update import occurrences_of, update_name_index
-from oven_retrieval.ranking import former_names
+
+if TYPE_CHECKING:
+    from oven_retrieval.names.okapi import RankBm25
+    from oven_retrieval.names.update import occurrences_of, update_name_index
+
+_LATER = {"RankBm25": "okapi", "occurrences_of": "update", "update_name_index": "update"}
+"""What is imported when it is first asked for."""
 
 __all__ = [
     "ENGINES",
@@ -68,4 +75,10 @@ __all__ = [
     "update_name_index",
 ]
 
-__getattr__ = former_names(__name__, "Hits", "Links")
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        return getattr(import_module(f".{_LATER[name]}", __name__), name)
+    from oven_retrieval.ranking import former_names
+
+    return former_names(__name__, "Hits", "Links")(name)

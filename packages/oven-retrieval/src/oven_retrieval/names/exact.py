@@ -34,10 +34,6 @@ def form_of(text: str) -> int:
     """What is left of a name that `spelled` does not keep: 0 for nothing, else 32 bits of its hash.
 
     Names that look alike may be written in other code points; who asks with one's very own gets it first.
-
-    Example:
-        >>> form_of("Café"), form_of("Cafe\u0301") > 0
-        (0, True)
     """
     return 0 if text == spelled(text) else int(hash64([text])[0]) >> 32 | 1
 

@@ -71,12 +71,7 @@ class NameEngine(Protocol):
 
 
 def documents_of(names: Sequence[Sequence[str]]) -> Counter[str]:
-    """How many of the names hold each token.
-
-    Example:
-        >>> documents_of([["wood", "wood"], ["wood", "duck"]])
-        Counter({'wood': 2, 'duck': 1})
-    """
+    """How many of the names hold each token."""
     return Counter(token for name in names for token in set(name))
 
 
@@ -93,20 +88,7 @@ def best_entities(
     preference: Int64[np.ndarray, " c"],
     k: int,
 ) -> tuple[Int64[np.ndarray, " e"], Float64[np.ndarray, " e"]]:
-    """The k best entities of one query from the scores of its candidate names.
-
-    Args:
-        scores: [c] of the candidates.
-        owners: [c] entities that have them.
-        preference: [c] smaller first among equal scores.
-        k: how many at most.
-
-    Example:
-        >>> scores, owners = np.array([1.0, 3.0, 3.0, 2.0]), np.array([7, 5, 6, 5])
-        >>> rows, scores = best_entities(scores, owners, np.array([0, 2, 1, 3]), 2)
-        >>> rows.tolist(), scores.tolist()
-        ([6, 5], [3.0, 3.0])
-    """
+    """The k best entities of one query from the scores of its candidate names."""
     if len(scores) > 4 * k:
         for count in (4 * k, 64 * k):
             if count < len(scores):

@@ -98,13 +98,7 @@ def pack(first: Int32[np.ndarray, " n"], second: Shaped[np.ndarray, " n"]) -> In
 
 
 def unpack(cells: Int64[np.ndarray, " n"]) -> tuple[Int32[np.ndarray, " n"], Int32[np.ndarray, " n"]]:
-    """The two halves of each cell.
-
-    Example:
-        >>> first, second = unpack(pack(np.array([7], np.int32), np.array([1.5], np.float32)))
-        >>> first.tolist(), second.view(np.float32).tolist()
-        ([7], [1.5])
-    """
+    """The two halves of each cell."""
     halves = cells.view(np.int32)
     return halves[0::2], halves[1::2]
 
@@ -303,13 +297,7 @@ def _postings(
 
 
 def _falling_within_token(token: npt.NDArray[np.int32], impact: npt.NDArray[np.float32]) -> npt.NDArray[np.int64]:
-    """Keys that rise with the token, then fall with the impact: one sort for two, in half the time.
-
-    Example:
-        >>> keys = _falling_within_token(np.array([1, 0, 1, 0], np.int32), np.array([-2, 3, 5, -1], np.float32))
-        >>> np.argsort(keys).tolist()
-        [1, 3, 2, 0]
-    """
+    """Keys that rise with the token, then fall with the impact: one sort for two, in half the time."""
     bits = impact.view(np.int32)
     rising = bits ^ ((bits >> 31) & np.int32(0x7FFFFFFF))  # a float's bits, in the order of its value
     return (token.astype(np.int64) << 32) + (np.int64(0x7FFFFFFF) - rising)

@@ -109,12 +109,7 @@ def read_exceptions(folder: str | Path) -> dict[str, tuple[str, ...]]:
 
 
 def without_diacritics(text: str) -> str:
-    """Letters without their marks.
-
-    Example:
-        >>> without_diacritics("café münster")
-        'cafe munster'
-    """
+    """Letters without their marks."""
     marks = unicodedata.normalize("NFKD", text)
     return unicodedata.normalize("NFC", "".join(c for c in marks if unicodedata.category(c) != "Mn"))
 

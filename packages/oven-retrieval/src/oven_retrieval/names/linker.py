@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,13 +14,12 @@ from oven_retrieval.names.hits import NameEngine, check_k
 from oven_retrieval.names.loose import Inflections
 from oven_retrieval.names.ngrams import LEAST_LIKENESS, NgramIndex
 from oven_retrieval.names.places import spoken_in, wanted_languages
-from oven_retrieval.names.pruned import PrunedIndex
+from oven_retrieval.names.pruned import PrunedIndex, compiled_loops
 from oven_retrieval.ranking import Ranking, joined
 from oven_retrieval.tokens import TOKENIZERS, fold, hash64, hash_tokens, words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from types import ModuleType
 
     from jaxtyping import Bool, Int64, UInt32, UInt64
 
@@ -188,7 +187,7 @@ class NameLinker:
         if scope.exact_first:
             folded = fold(name)
             keys = hash64((folded,))
-            first, last, has_form = one_name().look_up(self.exact.key, self._form_keys, keys)
+            first, last, has_form = compiled_loops().look_up(self.exact.key, self._form_keys, keys)
             if first < last:
                 for row, step in self.exact.between(first, last, name, folded, scope.keys):
                     answers[row] = step, np.nan
@@ -216,7 +215,7 @@ class NameLinker:
         """The best entity by words or n-grams; None where only `search` and `entities` can tell."""
         assert isinstance(self.engine, PrunedIndex)
         assert self.ngrams is not None
-        loops = one_name()
+        loops = compiled_loops()
         how, row, score, tied = loops.guess(
             hash_tokens(self.tokenize(name)),
             self.engine.arrays,
@@ -350,14 +349,6 @@ def _no_links(queries: int, k: int) -> Ranking:
     links = Ranking.empty(queries, k, np.nan)
     links.kinds = links.rows.copy()
     return links
-
-
-@cache
-def one_name() -> ModuleType:
-    """The module for one name: importing it, which loads numba, is for who asks."""
-    from oven_retrieval.names import one
-
-    return one
 
 
 def check_tokenizer(tokenizer: str) -> Callable[[str], list[str]]:

@@ -334,13 +334,7 @@ def _idf(documents: Int64[np.ndarray, " b"], names: int) -> Float64[np.ndarray, 
 
 
 def code_points(texts: Sequence[str]) -> tuple[npt.NDArray[np.uint32], Int64[np.ndarray, " t"]]:
-    """The characters of all texts as numbers, and where each text ends.
-
-    Example:
-        >>> points, ends = code_points(["duck", "é"])
-        >>> points.tolist(), ends.tolist()
-        ([100, 117, 99, 107, 233], [4, 5])
-    """
+    """The characters of all texts as numbers, and where each text ends."""
     points = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), "<u4")
     return points, np.array(list(accumulate(map(len, texts))), np.int64)
 

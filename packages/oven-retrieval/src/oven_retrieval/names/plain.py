@@ -75,10 +75,5 @@ def _icu() -> Callable[[str], str] | None:
 
 
 def folding() -> str:
-    """What `plain` goes by here: an index is asked by the folding that it was built with.
-
-    Example:
-        >>> folding() in ("tables 1", "icu 1")
-        True
-    """
+    """What `plain` goes by here: an index is asked by the folding that it was built with."""
     return "icu 1" if _icu() else "tables 1"

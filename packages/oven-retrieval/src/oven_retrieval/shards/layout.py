@@ -83,12 +83,7 @@ class ShardLayout:
 
 
 def shard_firsts(rows: int, shards: int) -> tuple[int, ...]:
-    """First row of each of `shards` runs of rows whose sizes differ by at most one, and the number of rows.
-
-    Example:
-        >>> shard_firsts(10, 4)
-        (0, 3, 6, 8, 10)
-    """
+    """First row of each of `shards` runs of rows whose sizes differ by at most one, and the number of rows."""
     if shards < 1 or shards > rows:
         raise ValueError(f"shards: expected 1 to {rows}, the number of entities, got {shards}")
     size, longer = divmod(rows, shards)

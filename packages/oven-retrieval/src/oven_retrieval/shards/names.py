@@ -89,13 +89,7 @@ def merge_links(parts: Sequence[ShardLinks], k: int) -> Ranking:
 
 
 class ShardNames:
-    """The names of one shard.
-
-    Args:
-        folder: of the shard.
-        kb: its knowledge base.
-        first: the row that its first row has in the whole.
-    """
+    """The names of one shard."""
 
     def __init__(self, folder: Path, kb: KnowledgeBase, first: int) -> None:
         stored = Folder(folder / "names", KIND)

@@ -19,19 +19,7 @@ def _ray() -> Any:
 
 
 class RayWorkers:
-    """Actors on the Ray cluster that is connected (`ray.init` first), each with one shard open.
-
-    Args:
-        layout: the shards; their folder must be at the same place on every machine that may serve one.
-        cpus: processors of each actor; fractions are allowed.
-        resources: of each shard, such as `{"shard-3": 1}`, to bind it to the machine that has it; None to let Ray
-            choose.
-        retries: how often a lost actor is started again within one call, at least 0.
-        timeout: seconds that one call may take.
-
-    Raises:
-        ShardError: the cluster has too few processors (both numbers are shown).
-    """
+    """Actors on the Ray cluster that is connected (`ray.init` first), each with one shard open."""
 
     def __init__(
         self,

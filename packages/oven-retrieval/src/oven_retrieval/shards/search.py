@@ -23,17 +23,7 @@ if TYPE_CHECKING:
 
 
 class ShardWorker:
-    """One shard, opened where it lies.
-
-    Args:
-        folder: of the shard.
-        kb: hash that its knowledge base must have.
-        first: the row that its first row has in the whole.
-        encoder: of its vectors; None for names alone.
-
-    Raises:
-        ShardError: the shard is missing or another one.
-    """
+    """One shard, opened where it lies."""
 
     def __init__(self, folder: str, kb: str, first: int, encoder: str | None) -> None:
         try:

@@ -25,14 +25,7 @@ Float32 = npt.NDArray[np.float32]
 
 
 def check_vectors(values: npt.ArrayLike, dim: int | None, label: str, first_row: int = 0) -> Float32:
-    """Return vectors as a float32 matrix, or say which row or width is wrong.
-
-    Args:
-        values: [n, d].
-        dim: the width they must have; None for any.
-        label: what they are called in the message.
-        first_row: number of the first row, for the message.
-    """
+    """Return vectors as a float32 matrix, or say which row or width is wrong."""
     matrix = np.ascontiguousarray(values, dtype=np.float32)
     if matrix.ndim != 2 or (dim is not None and matrix.shape[1] != dim) or matrix.shape[1] == 0:
         raise ValueError(f"{label}: expected shape [n, {'d' if dim is None else dim}], got {list(matrix.shape)}")
