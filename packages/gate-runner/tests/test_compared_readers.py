@@ -17,9 +17,8 @@ from PIL import Image
 from torchvision.datasets.folder import default_loader  # type: ignore[import-untyped]
 
 from gate_data.boxes.files import read_coco
-from gate_data.original_files import Parts
-from gate_data.originals.icinw.elevater import plain
-from gate_data.originals.icinw.form import Arrays, class_names
+from gate_data.original_files import Arrays, Parts
+from gate_data.originals.icinw.elevater import class_names, plain
 from gate_data.pictures import Pictures
 from gate_data.readers import Cut
 from gate_data.readers.decode import decode

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gate_data.cards import ICINW
-from gate_data.originals.icinw.form import class_names
+from gate_data.originals.icinw.elevater import class_names
 from gate_data.originals_by_name import ORIGINALS, PACKAGED
 from gate_runner.benchmarks import BENCHMARKS
 from knowledge_prompts import load_class_prompts

@@ -26,8 +26,8 @@ from gate_runner.errors import DataError
 from . import _gate_files as write
 
 OTHERS = {
-    "chestxray14": "gate_data.originals.chestxray14:ORIGINALS",
-    "nyu-depth": "gate_data.originals.nyu:DEPTH",
+    "chestxray14": "gate_data.originals.medical:chestxray14",
+    "nyu-depth": "gate_data.originals.segmentation:nyu_depth",
 }
 
 

@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from gate_data.cards.icinw import ICINW
+from gate_data.cards import ICINW
 from gate_data.data import Data
-from gate_data.originals.icinw.elevater import plain
-from gate_data.originals.icinw.form import class_names
+from gate_data.originals.icinw.elevater import class_names, plain
 from gate_runner.benchmarks import BENCHMARKS, DataRequest
 from gate_runner.errors import DataError
 

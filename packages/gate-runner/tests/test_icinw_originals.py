@@ -14,10 +14,11 @@ import pytest
 import scipy.io
 from PIL import Image
 
-from gate_data.cards.icinw import ICINW
+from gate_data.cards import ICINW
 from gate_data.checking import check_data
-from gate_data.originals.icinw.arrays import CIFAR_10
-from gate_data.originals.icinw.form import Arrays, IcinwOriginals, class_names, places_by_name
+from gate_data.original_files import Arrays
+from gate_data.originals.icinw.arrays import cifar_10
+from gate_data.originals.icinw.elevater import IcinwOriginals, class_names, places_by_name
 from gate_data.originals.icinw.lists import nearest_vehicle
 from gate_data.readers import Cut, Stored
 from gate_data.readers.decode import decode
@@ -524,8 +525,8 @@ def test_what_is_wrong_with_the_authors_files_is_named(tmp_path: Path) -> None:
     ("file", "change", "said"),
     [
         ("batches.meta", {"label_names": None}, "batches.meta has no list 'label_names'"),
-        ("test_batch", {"labels": [-1] * 10}, "10 pictures and labels -1 to -1; expected 0 to 9"),
-        ("test_batch", {"labels": []}, "10 pictures and labels none"),
+        ("test_batch", {"labels": [-1] * 10}, "test_batch has the label -1, expected 0 to 9"),
+        ("test_batch", {"labels": []}, "test_batch holds uint8 .* for 0 labels"),
         ("data_batch_2", {"labels": [10**30] * 10}, "data_batch_2: labels holds 1000000000000000000000000000000"),
         ("data_batch_2", {"labels": ["a"] * 10}, "data_batch_2: labels holds 'a', expected whole numbers"),
         ("data_batch_2", {"labels": [None] * 10}, "data_batch_2: labels holds None"),
@@ -537,4 +538,4 @@ def test_cifar_of_wrong_values_names_them(tmp_path: Path, file: str, change: dic
     path = tmp_path / "cifar-10-batches-py" / file
     path.write_bytes(pickle.dumps({**pickle.loads(path.read_bytes()), **change}))
     with pytest.raises(DataError, match=said):
-        CIFAR_10.load(CIFAR_10.find(tmp_path), DataRequest())
+        cifar_10.load(cifar_10.find(tmp_path), DataRequest())

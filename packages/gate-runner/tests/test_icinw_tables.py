@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gate_data.cards.icinw import ICINW
+from gate_data.cards import ICINW
 from gate_runner.api import report
 from gate_runner.axes import FULL
 from gate_runner.cli import main
@@ -215,7 +215,7 @@ def test_bad_submissions_are_refused(tmp_path: Path) -> None:
 
 
 def test_scoring_takes_elevaters_order_and_notices_another(tmp_path: Path) -> None:
-    from gate_data.originals.icinw.form import class_names
+    from gate_data.originals.icinw.elevater import class_names
 
     names = class_names("cifar-100")
     labels = np.arange(100)

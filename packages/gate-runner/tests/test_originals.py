@@ -20,7 +20,7 @@ from PIL import Image
 from gate_data import original_files
 from gate_data.data import Data
 from gate_data.original_files import Sample, few_classes
-from gate_data.originals import acdc, clevr_math
+from gate_data.originals import language, medical
 from gate_data.pictures import Pictures, read_square
 from gate_data.readers import held_out
 from gate_runner.benchmarks import BENCHMARKS, DataRequest
@@ -452,7 +452,7 @@ def test_clevr_maths_test_is_not_asked_about_clevrs_own_pictures(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_clevr(tmp_path)
-    monkeypatch.setattr(clevr_math, "_CLEVR_TEST", 8)
+    monkeypatch.setattr(language, "_CLEVR_TEST", 8)
     with pytest.raises(DataError, match=r"holds CLEVR's own test pictures.*clevr-math-test-images"):
         check("clevr-math", tmp_path)
 
@@ -473,7 +473,7 @@ def test_clevr_maths_test_is_not_asked_about_clevrs_own_pictures(
 def test_a_whole_run_on_original_files(
     name: str, write: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (acdc, original_files):
+    for module in (medical, original_files):
         monkeypatch.setattr(module, "MAP_SIDE", 32)  # the full 256 take seconds
     (tmp_path / "data").mkdir()
     write(tmp_path / "data")

@@ -12,7 +12,7 @@ import pytest
 import torch
 from PIL import Image
 
-from gate_data.originals import chestxray14, chexpert, flickr30k
+from gate_data.originals import language, medical
 from gate_data.pictures import read_square
 from gate_data.readers import Clip, lines
 from gate_data.readers.clips import read_clip
@@ -51,8 +51,8 @@ def test_every_label_of_chexpert(samples: Path, tmp_path: Path, monkeypatch: pyt
     folder = tmp_path / "CheXpert-v1.0-small"
     whole = unpacked(samples / "chest" / "chexpert_train.csv.gz", folder / "train.csv").read_bytes()
     (folder / "valid.csv").write_bytes(b"\n".join(whole.split(b"\n")[:235]))
-    monkeypatch.setattr(chexpert, "Files", Everything)
-    read = chexpert.parts(folder)
+    monkeypatch.setattr(medical, "Files", Everything)
+    read = medical.chexpert.parts(folder)
     assert (len(read.train), len(read.test)) == (223_414, 234)
     assert len({sample.group for sample in read.train}) == 64_540
     positive, uncertain = {"Atelectasis": 33_376, "Edema": 52_246}, {"Atelectasis": 33_739, "Edema": 12_984}
@@ -65,10 +65,10 @@ def test_every_label_of_chestxray14(samples: Path, tmp_path: Path, monkeypatch: 
     entries = unpacked(samples / "chest" / "Data_Entry_2017_v2020.csv.gz", tmp_path / "Data_Entry_2017_v2020.csv")
     names = [line.partition(",")[0] for _, line in lines(entries)][1:]
     assert len(names) == 112_120
-    monkeypatch.setattr(chestxray14, "by_stem", lambda folders: {Path(name).stem: name for name in names})
+    monkeypatch.setattr(medical, "by_stem", lambda folders: {Path(name).stem: name for name in names})
     write.text(tmp_path / "train_val_list.txt", names[:86_524])
     write.text(tmp_path / "test_list.txt", names[86_524:])
-    read = chestxray14.parts(tmp_path)
+    read = medical.chestxray14.parts(tmp_path)
     assert len(read.train) + len(read.test) == 20_266
 
 
@@ -151,8 +151,8 @@ def test_the_real_lists_of_flickr30k_entities(samples: Path, tmp_path: Path, mon
         stems += [stem for _, stem in lines(folder / f"{name}.txt")]
     captions = (f"{stem}.jpg#{number}\tA caption ." for stem in stems for number in range(5))
     write.text(folder / "results_20130124.token", captions)
-    monkeypatch.setattr(flickr30k, "Files", Everything)
-    read = flickr30k.parts(flickr30k.find(tmp_path))
+    monkeypatch.setattr(language, "Files", Everything)
+    read = language.flickr30k.parts(language.flickr30k.find(tmp_path))
     assert (len(read.train), len(read.validation or ()), len(read.test)) == (29_783, 1_000, 1_000)
     assert len({sample.source for sample in (*read.train, *(read.validation or ()), *read.test)}) == 31_783
 

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gate_data.cards import SHEETS
-from gate_data.cards.icinw import ICINW
+from gate_data.cards import ICINW, SHEETS
 from gate_data.errors import DataError
 from gate_data.original_files import MAP_SIDE, Originals, Sample, counted
 from gate_data.readers import Source, Stored, spread
@@ -70,8 +69,8 @@ def check_data(
 
     Example:
         >>> import tempfile
-        >>> from gate_data.originals.cifar100 import ORIGINALS
-        >>> [check.state for check in check_data({"cifar100": ORIGINALS}, Path(tempfile.mkdtemp()))]
+        >>> from gate_data.originals.classification import cifar100
+        >>> [check.state for check in check_data({"cifar100": cifar100}, Path(tempfile.mkdtemp()))]
         ['missing']
     """
     if not root.is_dir():
@@ -100,7 +99,7 @@ def _checked(name: str, originals: Originals[Any], root: Path, deep: bool, near:
         *_overlaps(sides),
         *_same_contents(sides, deep),
         *_broken(splits, deep),
-        *_wrong_maps(splits, originals.read_map, deep),
+        *_wrong_maps(splits, originals.form.read_map, deep),
     ]
     counts = counted(parts)
     published = SHEETS.get(name)

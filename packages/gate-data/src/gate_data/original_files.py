@@ -9,11 +9,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int, UInt8
 
 from gate_data.collecting import without_collector
 from gate_data.errors import DataError
-from gate_data.readers import ClassMap, Clip, Source, Stored, dealt, described, held_out, shuffled, spread
+from gate_data.readers import (
+    ClassMap,
+    Clip,
+    Source,
+    Stored,
+    dealt,
+    described,
+    held_out,
+    place,
+    ranked,
+    shuffled,
+    spread,
+)
 from gate_data.readers.arrays import stored_array
 from gate_data.readers.clips import undecodable
 from gate_data.readers.decode import Fit
@@ -78,7 +90,6 @@ class Originals(Generic[Place]):
         check: looks at all that can be seen without reading a picture; raises DataError.
         load: place and request to three splits.
         parts: place to lists of samples, for whoever counts or compares them; None where there are no lists.
-        read_map: from a sample's target and a side to a map, where targets are maps.
         form: what samples become, wherever lists of them come from.
 
     Example:
@@ -92,7 +103,6 @@ class Originals(Generic[Place]):
     check: Callable[[Place], None]
     load: Callable[[Place, DataRequest], Data[Any]]
     parts: Callable[[Place], Parts] | None = None
-    read_map: Callable[[Any, int], np.ndarray] | None = None
     form: Form = field(default_factory=Form)
 
 
@@ -160,7 +170,78 @@ def from_lists(
         with without_collector():
             return parts(location)
 
-    return Originals(expected, find, check, load, listed, checked_form.read_map, checked_form)
+    return Originals(expected, find, check, load, listed, checked_form)
+
+
+def original(
+    expected: str, find: Sequence[str] | Callable[[Path], Any], *inside: str | Sequence[str], **form: Any
+) -> Callable[[Callable[[Any], Parts]], Originals[Any]]:
+    """Makes originals of the function below it, which reads lists of samples from where `place` finds the files.
+
+    Args:
+        expected: what has to lie under the data root, in words.
+        find: see `place`.
+        inside: see `place`.
+        form: fields of `Form`.
+
+    Example:
+        >>> from gate_data.readers import files_of_classes
+        >>> @original("coins-v2/ with a folder per class", ("coins-v2",), "round")
+        ... def coins(folder):
+        ...     return Parts(as_samples(files_of_classes(folder)), [])
+        >>> coins.find(Path("elsewhere"))
+        Traceback (most recent call last):
+        gate_data.errors.DataError: elsewhere does not hold its files (coins-v2/ with a folder per class)
+    """
+    return lambda parts: from_lists(expected, place(expected, find, *inside), parts, **form)
+
+
+class Side(NamedTuple):
+    """Pictures that are rows of an array in their file, and their classes."""
+
+    images: UInt8[np.ndarray, "n 3 h w"]
+    labels: Int[np.ndarray, " n"]
+
+    def split(self, rows: Sequence[int] | None = None) -> Split[Tensor]:
+        """All of them, or those of some rows, as a split."""
+        import torch
+
+        from gate_data.data import Split, as_targets
+
+        images, labels = (self.images, self.labels) if rows is None else (self.images[rows], self.labels[rows])
+        return Split(torch.from_numpy(np.ascontiguousarray(images)), as_targets(labels.tolist()))
+
+
+@dataclass(frozen=True)
+class Arrays:
+    """A data set whose own files hold arrays, not pictures."""
+
+    train: Side
+    test: Side
+    classes: tuple[str, ...] = ()
+    note: str = ""
+
+    def to_data(self, share: float, request: DataRequest) -> Data:
+        """Three splits within the request's limit; a share of each class validates."""
+        from gate_data.data import Data
+
+        parts = held_out(self.train.labels.tolist(), share)
+        splits = []
+        for side, rows in ((self.train, parts[0]), (self.train, parts[1]), (self.test, range(len(self.test.labels)))):
+            chosen = spread(side.labels[list(rows)].tolist(), request.limit)
+            splits.append(side.split([rows[row] for row in chosen]))
+        note = request.compared(self.note, len(self.train.labels), len(self.test.labels))
+        return Data(splits[0], splits[1], splits[2], self.classes, note)
+
+
+def from_arrays(expected: str, find: Callable[[Path], Place], arrays: Callable[[Place], Arrays]) -> Originals[Place]:
+    """Originals whose files hold arrays of pictures, of which a tenth of each class validates."""
+    return Originals(
+        expected,
+        find,
+        lambda location: (arrays(location), None)[1],
+        lambda location, request: arrays(location).to_data(0.1, request),
+    )
 
 
 @renamed_keywords(place="where")
@@ -169,24 +250,24 @@ def to_data(parts: Parts, form: Form, request: DataRequest, where: str) -> Data:
     from gate_data.data import Data
 
     lists = splits_of(parts, form, where)
-    note = request.compared(parts.note, *counted(parts), len(parts.classes))
+    notes = [request.compared(parts.note, *counted(parts), len(parts.classes))]
     splits, targets = [], {}
     for name, samples in lists.items():
         chosen = _chosen(samples, form, request.limit)
         clips = [sample.source[0] for sample in chosen if isinstance(sample.source[0], Clip)] if form.probed else []
         if broken := undecodable(clips):
             listed = ", ".join(described(clips[row]) for row in broken[:3])
-            note = f"{note}; " * bool(note) + f"{len(broken)} videos of {name} cannot be decoded: {listed}"
+            notes.append(f"{len(broken)} videos of {name} cannot be decoded: {listed}")
             gone = {clips[row] for row in broken}
             chosen = [sample for sample in chosen if sample.source[0] not in gone]
         if request.skip_unreadable:
             chosen, remark = readable(chosen, _pictures(chosen, form, request.size), name)
-            note = "; ".join(filter(None, [note, remark]))
+            notes.append(remark)
         splits.append(_split(chosen, form, request.size))
         targets[name] = {sample.target for sample in chosen}
     if request.limit is not None and form.target == "class" and form.trained and not form.few_shot:
-        note = "; ".join(filter(None, [note, _untrained(targets["train"], targets["test"], request.limit)]))
-    return Data(splits[0], splits[1], splits[2], parts.classes, note)
+        notes.append(_untrained(targets["train"], targets["test"], request.limit))
+    return Data(splits[0], splits[1], splits[2], parts.classes, "; ".join(filter(None, notes)))
 
 
 def _untrained(trained: set[Any], tested: set[Any], limit: int) -> str:
@@ -237,8 +318,8 @@ def _strata(samples: Sequence[Sample]) -> list[int] | None:
     if isinstance(samples[0].target, int):
         return [sample.target for sample in samples]
     first = [sample.target[:8] for sample in samples]
-    number = {labels: index for index, labels in enumerate(sorted(set(first)))}
-    return [number[labels] for labels in first]
+    rank = ranked(set(first))
+    return [rank[labels] for labels in first]
 
 
 def _split(samples: Sequence[Sample], form: Form, size: int) -> Split[Any]:
@@ -262,21 +343,16 @@ def readable(samples: Sequence[Kept], pictures: Pictures, name: str) -> tuple[li
     _LOG.warning("cannot be read, and left out of %s: %s", name, ", ".join(files))
     gone = set(lost)
     shown = ", ".join(Path(file).name for file in files[:3]) + (" …" if len(lost) > 3 else "")
-    return [
-        name_of_file for row, name_of_file in enumerate(samples) if row not in gone
-    ], f"{len(lost)} of {name} cannot be read: {shown}"
+    readable_samples = [sample for row, sample in enumerate(samples) if row not in gone]
+    return readable_samples, f"{len(lost)} of {name} cannot be read: {shown}"
 
 
 def _pictures(samples: Sequence[Sample], form: Form, size: int) -> Pictures:
     from gate_data.pictures import Pictures
 
-    video = bool(samples) and isinstance(samples[0].source, tuple) and _is_clip(samples[0].source)
-    files: tuple[Any, ...] = tuple(sample.source if _is_clip(sample.source) else (sample.source,) for sample in samples)
-    return Pictures(files, size, form.fit, video)
-
-
-def _is_clip(source: Any) -> bool:
-    return type(source) is tuple
+    clips = [type(sample.source) is tuple for sample in samples]  # a source alone may be a named tuple
+    files: Any = tuple(sample.source if clip else (sample.source,) for sample, clip in zip(samples, clips, strict=True))
+    return Pictures(files, size, form.fit, bool(clips) and clips[0])
 
 
 def _targets(samples: Sequence[Sample], form: Form) -> Tensor | Maps:
@@ -289,7 +365,7 @@ def _targets(samples: Sequence[Sample], form: Form) -> Tensor | Maps:
         assert form.read_map is not None
         return Maps(tuple(values), form.map_side, form.read_map)
     if form.few_shot:
-        rank = {label: index for index, label in enumerate(sorted(set(values)))}
+        rank = ranked(set(values))
         values = [rank[label] for label in values]
     return torch.tensor(values, dtype=torch.float32 if form.target in ("labels", "value") else torch.long)
 
@@ -317,23 +393,6 @@ def few_classes(samples: Sequence[Sample], limit: int | None) -> Sequence[Sample
             remaining[sample.target] -= 1
             chosen.append(sample)
     return chosen
-
-
-def by_class_split(classes: Mapping[str, Sequence[Sample]], held: Mapping[str, Sequence[str]]) -> Parts:
-    """Few-shot lists: whole classes go to validation and test, all others train."""
-    dealt_to: dict[str, list[str]] = {"validation": list(held["validation"]), "test": list(held["test"])}
-    for names in dealt_to.values():
-        for name in names:
-            if not classes.get(name):
-                raise DataError(f"class {name!r} of the published split has no pictures")
-    held_names = {name for names in dealt_to.values() for name in names}
-    dealt_to = {"train": [name for name in classes if name not in held_names], **dealt_to}
-    order = {name: index for index, name in enumerate(name for names in dealt_to.values() for name in names)}
-    lists = {
-        part: [sample._replace(target=order[name]) for name in names for sample in classes[name]]
-        for part, names in dealt_to.items()
-    }
-    return Parts(lists["train"], lists["test"], lists["validation"], tuple(order))
 
 
 @renamed_keywords(known="classes", order="classes")

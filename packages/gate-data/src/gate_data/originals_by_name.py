@@ -7,13 +7,10 @@ from gate_data.tables import read_table
 
 ORIGINALS: dict[str, str] = {
     **{sheet.id: sheet.local for sheet in SHEETS.values()},
-    **{
-        sheet.id: f"gate_data.originals.icinw.{sheet.module}:{sheet.id.replace('-', '_').upper()}"
-        for sheet in ICINW.values()
-    },
+    **{sheet.id: f"gate_data.originals.icinw.{sheet.module}:{sheet.id.replace('-', '_')}" for sheet in ICINW.values()},
     **{f"odinw-{about['id']}": f"gate_data.originals.odinw:{about['id']}" for about in read_table("odinw")["sets"]},
-    "nyu-depth": "gate_data.originals.nyu:DEPTH",
-    "chestxray14": "gate_data.originals.chestxray14:ORIGINALS",
+    "nyu-depth": "gate_data.originals.segmentation:nyu_depth",
+    "chestxray14": "gate_data.originals.medical:chestxray14",
 }
 """``module:name`` of its `gate_data.original_files.Originals`."""
 PACKAGED = {

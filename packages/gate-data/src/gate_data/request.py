@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from gate_data.cards.sheet import Sheet
+    from gate_data.cards import Sheet
 
 SplitName = Literal["train", "validation", "test"]
 

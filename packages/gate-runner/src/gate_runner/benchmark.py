@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gate_data.cards import SHEETS
-from gate_data.cards.icinw import ICINW
+from gate_data.cards import ICINW, SHEETS
 from gate_data.imports import named
 from gate_data.request import DataRequest
 from gate_runner.errors import DataError
@@ -186,11 +185,11 @@ class Benchmark:
         Raises:
             DataError: a file is missing or damaged; the message names it.
         """
-        from gate_data.undivided import load_icinw, without_validation
+        from gate_data.originals.icinw.elevater import load_undivided, without_validation
 
         name = self.id.partition("@")[0]
         if name in ICINW and source in ("local", "hub"):
-            return load_icinw(name, self.originals if source == "local" else None, request)
+            return load_undivided(name, self.originals if source == "local" else None, request)
         return without_validation(self._load(source, request))
 
     def _load(self, source: str, request: DataRequest) -> Data[Any]:

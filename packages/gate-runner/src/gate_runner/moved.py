@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any
 
 _OF_BENCHMARKS = (
-    "data", "hub", "maps", "omniglot", "original_files", "originals", "packaged", "pictures", "request", "tables",
+    "data", "hub", "maps", "original_files", "originals", "packaged", "pictures", "request", "tables",
 )  # fmt: skip
 MOVED = {
     "gate_runner.readers": "gate_data.readers",
@@ -25,6 +25,7 @@ MOVED = {
     "gate_runner.detection.objects": "gate_data.boxes.objects",
     "gate_runner.detection.files": "gate_data.boxes.files",
     **{f"gate_runner.benchmarks.{name}": f"gate_data.{name}" for name in _OF_BENCHMARKS},
+    "gate_runner.benchmarks.omniglot": "gate_data.originals.few_shot",
     "gate_runner.benchmarks.shared": "gate_data.shared",
     "gate_runner.benchmarks.benchmark": "gate_runner.benchmark",
     "gate_runner.adaptation.onnx_export": "gate_runner.heads.onnx",

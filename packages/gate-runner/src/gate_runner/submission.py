@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from gate_data.cards.icinw import ICINW
+from gate_data.cards import ICINW
 from gate_data.readers.limits import within
 from gate_runner.axes import FULL, Variant
 from gate_runner.errors import DataError

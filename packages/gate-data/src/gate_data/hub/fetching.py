@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from filelock import FileLock, Timeout
 
-from gate_data.cards.sheet import Hub
+from gate_data.cards import Hub
 from gate_data.errors import DataError, StorageError
 from gate_data.hub.tables import Table
 from gate_data.readers import Member, Row

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from gate_data.cards.sheet import Hub
+from gate_data.cards import Hub
 from gate_data.errors import DataError
 from gate_data.original_files import Parts, Sample
 from gate_data.readers import Member, Row

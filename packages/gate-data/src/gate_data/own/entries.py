@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 
-from gate_data.cards.sheet import Hub
+from gate_data.cards import Hub
 from gate_data.errors import DataError, MissingExtraError
 from gate_data.own.annotated import SPLITS, annotated, root_of
 from gate_data.own.spec import OwnBenchmark

@@ -104,7 +104,6 @@ def originals_from(own: OwnBenchmark, path: Path, *, skip_missing: bool = False)
         check,
         load,
         parts,
-        form.read_map,
         form,
     )
 

@@ -6,9 +6,11 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from PIL import features
 
@@ -33,13 +35,16 @@ _SETTLED = 2_000_000_000
 """Nanoseconds after which a folder's time tells two changes apart, on any file system."""
 
 
-def place(expected: str, names: Sequence[str], inside: str | Sequence[str]) -> Callable[[Path], Path]:
+def place(
+    expected: str, names: Sequence[str] | Callable[[Path], Any], *inside: str | Sequence[str]
+) -> Callable[[Path], Any]:
     """A function that finds a data set's folder: one of several names under the data root, or the root itself.
 
     Args:
         expected: in words, for the error.
-        names: what the folder may be called, or a path to it.
-        inside: what must lie in it; with several, all of them.
+        names: what the folder may be called, or a path to it; or a function from the data root to where the files lie,
+            None where they do not.
+        inside: what must lie in it, one of these; of several names in one, all.
 
     Returns:
         Data root to folder; it raises DataError where none of them is there.
@@ -52,13 +57,20 @@ def place(expected: str, names: Sequence[str], inside: str | Sequence[str]) -> C
         >>> place("CIFAR-100's folder", ["cifar-100-python"], "train")(root).name
         'cifar-100-python'
     """
-    needed = (inside,) if isinstance(inside, str) else tuple(inside)
+    forms = [(form,) if isinstance(form, str) else tuple(form) for form in inside]
 
-    def find(root: Path) -> Path:
+    def folder_in(root: Path) -> Path | None:
+        assert not callable(names)
         for folder in (*(root / name for name in names), root):
-            if all((folder / name_inside).exists() for name_inside in needed):
+            if any(all((folder / name).exists() for name in form) for form in forms):
                 return folder
-        raise DataError(f"{root} does not hold its files ({expected})")
+        return None
+
+    def find(root: Path) -> Any:
+        location = (names if callable(names) else folder_in)(root)
+        if location is None:
+            raise DataError(f"{root} does not hold its files ({expected})")
+        return location
 
     return find
 
@@ -295,9 +307,13 @@ class Files:
         self.packed = root.is_file() and archives.is_archive(root)
         self._seen: dict[str, set[str]] = {}
 
+    @cached_property
+    def _members(self) -> Mapping[str, archives.Entry]:
+        return archives.members(self.root)
+
     def __contains__(self, name: str) -> bool:
         if self.packed:
-            return name in archives.members(self.root)
+            return name in self._members
         folder, _, last = name.rpartition("/")
         if folder not in self._seen:
             try:

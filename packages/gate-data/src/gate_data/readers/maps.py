@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 import numpy as np
 from jaxtyping import Int16, Shaped
@@ -17,6 +18,7 @@ from gate_data.readers.source import File, Member, Source, Stored, described
 IGNORED = -100
 """What a pixel has that counts nowhere."""
 _UNKNOWN = -32768
+Value = TypeVar("Value", bound=Any)
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,7 @@ class ClassMap:
         return chosen
 
 
-def ranked(values: Iterable[int]) -> dict[int, int]:
+def ranked(values: Iterable[Value]) -> dict[Value, int]:
     """Each value to its rank, from 0.
 
     Example:

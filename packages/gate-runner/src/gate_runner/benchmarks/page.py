@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from gate_data.cards import SHEETS
-from gate_data.cards.sheet import Sheet
+from gate_data.cards import SHEETS, Sheet
 from gate_runner.benchmarks.paper import PaperRow, paper_row
 from gate_runner.benchmarks.registry import BENCHMARKS
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from gate_data.cards import SHEETS, Sheet
-from gate_data.cards.icinw import ICINW, IcinwSheet
+from gate_data.cards import ICINW, SHEETS, IcinwSheet, Sheet
 from gate_data.originals_by_name import ORIGINALS, PACKAGED
 from gate_data.tables import read_table
 from gate_runner.benchmark import Benchmark

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import csv
 import gzip
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from gate_data.errors import DataError
-from gate_data.original_files import Parts, Sample
-from gate_data.originals.icinw.form import Arrays, Side, originals, places_by_name
-from gate_data.readers import Files, Stored, first_of, pickles, place
-from gate_data.readers.archives import read_packed
+from gate_data.original_files import Arrays, Parts, Sample, Side
+from gate_data.originals.classification import cifar_side, pickled_lists, read_members
+from gate_data.originals.icinw.elevater import IcinwOriginals, elevater_set, places_by_name
+from gate_data.readers import Files, Stored, first_of
 from gate_data.readers.arrays import read_matlab, stored_array, stored_shape
 from gate_data.readers.source import read_bytes
 
@@ -21,70 +21,35 @@ _EMOTIONS = (0, 1, 2, 3, 5, 6, 4)
 """FER-2013's numbers (angry, disgust, fear, happy, sad, surprise, neutral) to ELEVATER's alphabetical places."""
 
 
-def _cifar(name: str, batches: tuple[str, ...], test: str, meta: str, key: str) -> Any:
-    folder = {"cifar-10": "cifar-10-batches-py", "cifar-100": "cifar-100-python"}[name]
+def _cifar(name: str, folder: str, train: Sequence[str], test: str, meta: str, key: str) -> IcinwOriginals:
+    def find(root: Path) -> Path | None:
+        for parent in (root / name, root / name.replace("-", ""), root):
+            if (parent / folder / meta).is_file():
+                return parent / folder
+            if (parent / f"{name}-python.tar.gz").is_file():
+                return parent / f"{name}-python.tar.gz"
+        return None
 
-    def content(path: Path, files: list[str]) -> dict[str, Any]:
-        if path.is_dir():
-            raw = {file: read_bytes(str(path / file)) for file in files}
-        else:
-            packed = read_packed(path, [f"{folder}/{file}" for file in files])
-            raw = {file: packed[f"{folder}/{file}"] for file in files}
-        return {file: pickles.load(content_of_file, f"{path}: {file}") for file, content_of_file in raw.items()}
+    @elevater_set(name, f"{folder}/ or {name}-python.tar.gz", find)
+    def read(path: Path) -> Arrays:
+        raw = read_members(path, folder, [*train, test, meta])
+        names = map(str, *pickled_lists(raw[meta], (f"{key.removesuffix('s')}_names",), f"{path}: {meta}"))
+        places = np.array(places_by_name(name, list(names), f"{path}: {meta}"))
+        sides = [cifar_side({file: raw[file] for file in files}, key, len(places), path) for files in (train, (test,))]
+        first, second = (Side(side.images, places[side.labels]) for side in sides)
+        return Arrays(first, second)
 
-    def own(path: Path) -> Arrays:
-        contents = content(path, [*batches, test, meta])
-        names = [str(label) for label in _field(contents[meta], f"{key.removesuffix('s')}_names", f"{path}: {meta}")]
-        places = np.array(places_by_name(name, names, f"{path}: {meta}"))
-
-        def side(files: tuple[str, ...]) -> Side:
-            images = np.concatenate([_pixels(contents[file], f"{path}: {file}") for file in files])
-            labels = np.concatenate(
-                [
-                    pickles.whole_numbers(_field(contents[file], key, f"{path}: {file}"), f"{path}: {file}: {key}")
-                    for file in files
-                ]
-            )
-            if not len(labels) or len(images) != len(labels) or labels.min() < 0 or labels.max() >= len(places):
-                span = f"{labels.min()} to {labels.max()}" if len(labels) else "none"
-                raise DataError(f"{path}: {len(images)} pictures and labels {span}; expected 0 to {len(places) - 1}")
-            return Side(images, places[labels])
-
-        return Arrays(side(batches), side((test,)))
-
-    expected = f"{folder}/ or {name}-python.tar.gz"
-
-    def find(root: Path) -> Path:
-        for at in (root / name, root / name.replace("-", ""), root):
-            if (at / folder / meta).is_file():
-                return at / folder
-            if (at / f"{name}-python.tar.gz").is_file():
-                return at / f"{name}-python.tar.gz"
-        raise DataError(f"{root} does not hold its files ({expected})")
-
-    return originals(name, expected, find, own)
+    return read
 
 
-def _field(content: Any, key: str, where: str) -> Any:
-    if not isinstance(content, dict) or not isinstance(content.get(key), list | np.ndarray):
-        raise DataError(f"{where} has no list {key!r}")
-    return content[key]
-
-
-def _pixels(content: Any, where: str) -> np.ndarray:
-    pixels = _field(content, "data", where)
-    if not isinstance(pixels, np.ndarray):
-        raise DataError(f"{where}: data is a list, expected an array")
-    if pixels.dtype != np.uint8 or pixels.ndim != 2 or pixels.shape[1] != 3072:
-        raise DataError(f"{where} holds {pixels.dtype} {pixels.shape}, expected uint8 [n, 3072]")
-    return pixels.reshape(-1, 3, 32, 32)
+_BATCHES = [f"data_batch_{number}" for number in range(1, 6)]
+cifar_10 = _cifar("cifar-10", "cifar-10-batches-py", _BATCHES, "test_batch", "batches.meta", "labels")
+cifar_100 = _cifar("cifar-100", "cifar-100-python", ("train",), "test", "meta", "fine_labels")
 
 
 def _idx(folder: Path, stem: str, kind: str) -> np.ndarray:
     """An array in MNIST's own format: a magic number and sizes, big-endian, and bytes."""
-    names = [f"{stem}-{kind}{dot}ubyte{end}" for dot in ("-",) for end in ("", ".gz")]
-    names += [f"{stem}.{kind}-ubyte{end}" for end in ("", ".gz")]
-    path = first_of(folder, names)
+    path = first_of(folder, [f"{stem}{dot}{kind}-ubyte{end}" for dot in "-." for end in ("", ".gz")])
     raw = read_bytes(str(path))
     try:
         raw = gzip.decompress(raw) if path.suffix == ".gz" else raw
@@ -100,7 +65,15 @@ def _idx(folder: Path, stem: str, kind: str) -> np.ndarray:
     return np.frombuffer(raw, np.uint8, offset=4 + 4 * axes).reshape(shape)
 
 
-def _mnist(folder: Path) -> Arrays:
+def _find_mnist(root: Path) -> Path | None:
+    folders = (root / "MNIST" / "raw", root / "mnist", root / "MNIST", root)
+    return next((folder for folder in folders if any(folder.glob("t10k-images*idx3*ubyte*"))), None)
+
+
+@elevater_set("mnist", "mnist/train-images-idx3-ubyte.gz and the three beside it", _find_mnist)
+def mnist(folder: Path) -> Arrays:
+    """Four files of MNIST's own format, packed or not."""
+
     def side(stem: str) -> Side:
         images, labels = _idx(folder, stem, "images-idx3"), _idx(folder, stem, "labels-idx1")
         if len(images) != len(labels) or labels.max(initial=0) > 9:
@@ -112,19 +85,17 @@ def _mnist(folder: Path) -> Arrays:
     return Arrays(side("train"), side("t10k"))
 
 
-def _find_mnist(root: Path) -> Path:
-    for folder in (root / "MNIST" / "raw", root / "mnist", root / "MNIST", root):
-        if any(folder.glob("t10k-images*idx3*ubyte*")):
-            return folder
-    raise DataError(f"{root} does not hold its files")
-
-
 def _grey(images: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(np.broadcast_to(images[:, None], (len(images), 3, *images.shape[1:])))
 
 
-def _fer(path: Path) -> Arrays:
+_FER = ("icml_face_data.csv", "fer2013.csv", "fer2013/fer2013.csv")
+
+
+@elevater_set("fer-2013", "fer2013/fer2013.csv or icml_face_data.csv", ("fer2013", "fer-2013"), *_FER)
+def fer_2013(folder: Path) -> Arrays:
     """Rows of pixels in a table, in either order of its columns; the private test is scored."""
+    path = first_of(folder, _FER)
     sides: dict[str, tuple[list[np.ndarray], list[int]]] = {"Training": ([], []), "PrivateTest": ([], [])}
     try:
         with path.open(newline="", encoding="ascii") as file:
@@ -158,15 +129,13 @@ def _fer(path: Path) -> Arrays:
     return Arrays(splits[0], splits[1])
 
 
-def _find_fer(root: Path) -> Path:
-    for folder in (root / "fer2013", root / "fer-2013", root):
-        for name in ("icml_face_data.csv", "fer2013.csv", "fer2013/fer2013.csv"):
-            if (folder / name).is_file():
-                return folder / name
-    raise DataError(f"{root} does not hold its files")
-
-
-def _flowers(folder: Path) -> Parts:
+@elevater_set(
+    "oxford-flower-102",
+    "flowers-102/jpg/, imagelabels.mat and setid.mat",
+    ("flowers-102", "oxford-flower-102", "flowers102"),
+    ("jpg", "setid.mat"),
+)
+def oxford_flower_102(folder: Path) -> Parts:
     """Numbers of pictures in ``setid.mat``, where the test is the largest of three lists."""
     labels = read_matlab(str(folder / "imagelabels.mat"), "labels").ravel()
     files = Files(folder / "jpg")
@@ -187,7 +156,13 @@ def _flowers(folder: Path) -> Parts:
     return Parts(side("trnid"), side("tstid"))
 
 
-def _cars(folder: Path) -> Parts:
+@elevater_set(
+    "stanford-cars",
+    "stanford_cars/cars_train/, cars_test/, devkit/ and cars_test_annos_withlabels.mat",
+    ("stanford_cars", "stanford-cars", "cars"),
+    "devkit/cars_meta.mat",
+)
+def stanford_cars(folder: Path) -> Parts:
     """Classes are numbers into ``cars_meta.mat``, whose order is not ELEVATER's: they are matched by name."""
     kit = folder / "devkit"
     names = [str(name.item()) for name in read_matlab(str(kit / "cars_meta.mat"), "class_names").ravel()]
@@ -211,7 +186,13 @@ def _cars(folder: Path) -> Parts:
     return Parts(side(kit / "cars_train_annos.mat", "cars_train"), side(test, "cars_test"))
 
 
-def _pcam(folder: Path) -> Parts:
+@elevater_set(
+    "patch-camelyon",
+    "pcam/camelyonpatch_level_2_split_train_x.h5 (unpacked) and the three beside it",
+    ("pcam", "patch-camelyon"),
+    "camelyonpatch_level_2_split_train_x.h5",
+)
+def patch_camelyon(folder: Path) -> Parts:
     """Rows of HDF5 arrays, which are read when they are needed."""
 
     def side(name: str) -> list[Sample]:
@@ -225,34 +206,3 @@ def _pcam(folder: Path) -> Parts:
         return [Sample(Stored(str(x), "x", row), label) for row, label in enumerate(labels)]
 
     return Parts(side("train"), side("test"))
-
-
-_SAID = {
-    "fer-2013": "fer2013/fer2013.csv or icml_face_data.csv",
-    "mnist": "mnist/train-images-idx3-ubyte.gz and the three beside it",
-    "oxford-flower-102": "flowers-102/jpg/, imagelabels.mat and setid.mat",
-    "stanford-cars": "stanford_cars/cars_train/, cars_test/, devkit/ and cars_test_annos_withlabels.mat",
-    "patch-camelyon": "pcam/camelyonpatch_level_2_split_train_x.h5 (unpacked) and the three beside it",
-}
-CIFAR_10 = _cifar("cifar-10", tuple(f"data_batch_{at}" for at in range(1, 6)), "test_batch", "batches.meta", "labels")
-CIFAR_100 = _cifar("cifar-100", ("train",), "test", "meta", "fine_labels")
-MNIST = originals("mnist", _SAID["mnist"], _find_mnist, _mnist)
-FER_2013 = originals("fer-2013", _SAID["fer-2013"], _find_fer, _fer)
-OXFORD_FLOWER_102 = originals(
-    "oxford-flower-102",
-    _SAID["oxford-flower-102"],
-    place(_SAID["oxford-flower-102"], ("flowers-102", "oxford-flower-102", "flowers102"), ("jpg", "setid.mat")),
-    _flowers,
-)
-STANFORD_CARS = originals(
-    "stanford-cars",
-    _SAID["stanford-cars"],
-    place(_SAID["stanford-cars"], ("stanford_cars", "stanford-cars", "cars"), "devkit/cars_meta.mat"),
-    _cars,
-)
-PATCH_CAMELYON = originals(
-    "patch-camelyon",
-    _SAID["patch-camelyon"],
-    place(_SAID["patch-camelyon"], ("pcam", "patch-camelyon"), "camelyonpatch_level_2_split_train_x.h5"),
-    _pcam,
-)

@@ -1,6 +1,7 @@
-"""ELEVATER's own copies: pictures in zips, and index files that say which picture is of which class.
+"""What the readers of ELEVATER's 20 data sets share: its own copies first, and class names in its order.
 
-Reading them gives the published order, from which the published few-shot subsets are drawn. Two forms of index: text,
+ELEVATER's copies are pictures in zips, and index files that say which picture is of which class. Reading them gives the
+published order, from which the published few-shot subsets are drawn. Two forms of index: text,
 ``train.zip@train/4/001.jpg 7`` (several labels with commas), and COCO's JSON with ``zip_file`` beside ``file_name``,
 whose pictures the toolkit sorts by their ids.
 """
@@ -8,50 +9,48 @@ whose pictures the toolkit sorts by their ids.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gate_data.cards.icinw import IcinwSheet
+from gate_data.cards import ICINW, IcinwSheet
 from gate_data.errors import DataError
-from gate_data.original_files import Parts, Sample
-from gate_data.readers import Member, lines, read_json
-from gate_data.readers.archives import members
+from gate_data.original_files import Arrays, Form, Originals, Parts, Sample, Side, to_data
+from gate_data.readers import Files, Member, lines, place, read_json
+from gate_data.request import DataRequest
+from gate_data.tables import read_table
 
-_LABELS = ("labels.txt", "labelmap.txt")
-
-
-def parts(folder: Path, sheet: IcinwSheet, names: Sequence[str]) -> Parts:
-    """Both splits in the toolkit's order: a text's lines, COCO's pictures by id."""
-    order, note = _order(folder, names)
-    train, test = (
-        (_coco if index.endswith(".json") else _text)(folder / index, order, sheet.several) for index in sheet.index
-    )
-    return Parts(train, test, note="; ".join(remark for remark in ("ELEVATER's own copy and order", note) if remark))
+if TYPE_CHECKING:  # it imports torch, which whoever only lists files does without
+    from gate_data.data import Data, Split
 
 
-def _order(folder: Path, names: Sequence[str]) -> tuple[list[int], str]:
-    """From the index's class numbers to ours, by the names in ``labels.txt`` where it is there."""
-    path = next((folder / file for file in _LABELS if (folder / file).is_file()), None)
-    if path is None:
-        return list(range(len(names))), ""
-    theirs = [line for _, line in lines(path) if line.strip()]
-    ours = {plain(name): index for index, name in enumerate(names)}
-    strange = [(file, ours_name) for file, ours_name in zip(theirs, names, strict=False) if plain(file) not in ours]
-    shown = "; ".join(f"{file!r} / {ours_name!r}" for file, ours_name in strange[:5])
-    if len(theirs) != len(names):
-        raise DataError(
-            f"{path} names {len(theirs)} classes, the templates {len(names)} (theirs / ours): "
-            f"{shown or '; '.join(f'{a!r} / {b!r}' for a, b in list(zip(theirs, names, strict=False))[-3:])}"
-        )
-    keys = [plain(file) for file in theirs]
-    if not strange and len(set(keys)) == len(keys):
-        return [ours[key] for key in keys], ""
-    if 2 * len(strange) > len(names):
-        raise DataError(
-            f"{path}: {len(strange)} of {len(names)} class names are not the templates' (theirs / ours): {shown}"
-        )
-    return list(range(len(names))), f"{len(strange)} class names differ from the templates' (theirs / ours): {shown}"
+class Located(NamedTuple):
+    """Where a data set lies, and whether it is ELEVATER's own copy."""
+
+    path: Path
+    elevater: bool
+
+
+@dataclass(frozen=True)
+class IcinwOriginals(Originals[Located]):
+    """Original files, of which some are arrays.
+
+    Args:
+        sides: place to lists of samples, or to arrays.
+    """
+
+    sides: Callable[[Located], Parts | Arrays] | None = None
+
+
+def class_names(name: str) -> tuple[str, ...]:
+    """ELEVATER's names, in its order.
+
+    Example:
+        >>> class_names("cifar-100")[:3], class_names("food-101")[16:18]
+        (('chimpanzee', 'trout', 'skunk'), ('cheesecake', 'cheese plate'))
+    """
+    return tuple(read_table("icinw_classes")[name])
 
 
 def plain(name: str) -> str:
@@ -64,23 +63,177 @@ def plain(name: str) -> str:
     return re.sub(r"[\s_/.-]+", " ", name).strip().casefold()
 
 
+def places_by_name(name: str, theirs: Sequence[str], where: str) -> list[int]:
+    """The place in ELEVATER's order of each class of another list; ``where`` is what an error calls its file.
+
+    Example:
+        >>> places_by_name("fer-2013", ["sad", "Happy", "angry", "disgusted", "fearful", "neutral", "surprised"], "a")
+        [5, 3, 0, 1, 2, 4, 6]
+    """
+    ours = {plain(label): index for index, label in enumerate(class_names(name))}
+    keys = [plain(label) for label in theirs]
+    lost = [label for label, key in zip(theirs, keys, strict=True) if key not in ours]
+    free = [label for label in class_names(name) if plain(label) not in set(keys)]
+    if lost or free or len(set(keys)) != len(keys):
+        pairs = [f"{a!r} / {b!r}" for a, b in zip([*lost, "–"], [*free, "–"], strict=False)][:5]
+        raise DataError(
+            f"{where}: {len(theirs)} class names do not match the templates' {len(ours)} (theirs / ours): "
+            f"{'; '.join(pairs)}"
+        )
+    return [ours[key] for key in keys]
+
+
+def form_of(sheet: IcinwSheet) -> Form:
+    """What the samples of a data set become."""
+    return Form(target="labels" if sheet.several else "class", share=0.2, fit=sheet.fit)
+
+
+def elevater_set(
+    name: str, expected: str, find: Sequence[str] | Callable[[Path], Any], *inside: str | Sequence[str]
+) -> Callable[[Callable[[Path], Parts | Arrays]], IcinwOriginals]:
+    """Makes originals of the function below it, which reads a data set in its authors' form.
+
+    Args:
+        name: of the data set, as ELEVATER has it.
+        expected: what has to lie under the data root in that form, in words.
+        find: see `place`.
+        inside: see `place`.
+    """
+    sheet = ICINW[name]
+    form, in_authors_form = form_of(sheet), place(expected, find, *inside)
+    expected = f"classification/{sheet.folder}/{sheet.index[0]}, or {expected}"
+
+    def located(root: Path) -> Located:
+        for folder in (root / "classification" / sheet.folder, root / sheet.folder):
+            if folder.is_dir():
+                missing = [file for file in sheet.index if not (folder / file).is_file()]
+                if missing:
+                    raise DataError(f"{folder} is there in part: it lacks {' and '.join(missing)}")
+                return Located(folder, True)
+        try:
+            return Located(in_authors_form(root), False)
+        except DataError:
+            raise DataError(f"{root} does not hold its files ({expected})") from None
+
+    def decorate(read: Callable[[Path], Parts | Arrays]) -> IcinwOriginals:
+        def sides(where: Located) -> Parts | Arrays:
+            content = _copy(where.path, sheet) if where.elevater else read(where.path)
+            note = "" if where.elevater else sheet.note
+            return replace(content, classes=class_names(name), note="; ".join(filter(None, [content.note, note])))
+
+        def parts(where: Located) -> Any:
+            content = sides(where)
+            return None if isinstance(content, Arrays) else content
+
+        def check(where: Located) -> None:
+            content = sides(where)
+            counts = [
+                len(part.labels) if isinstance(part, Side) else len(part) for part in (content.train, content.test)
+            ]
+            if not all(counts):
+                raise DataError(f"{where.path}: {counts[0]} pictures to train on and {counts[1]} to test")
+
+        def load(where: Located, request: DataRequest) -> Data:
+            content = sides(where)
+            if isinstance(content, Arrays):
+                return content.to_data(form.share, request)
+            return to_data(content, form, request, str(where.path))
+
+        return IcinwOriginals(expected, located, check, load, parts, form, sides)
+
+    return decorate
+
+
+def without_validation(data: Data[Any]) -> Data[Any]:
+    """The same training and test pictures, and no others, as ELEVATER's protocol takes a data set."""
+    import torch
+
+    return replace(data, validation=data.train.take(torch.arange(0)))
+
+
+def load_undivided(name: str, originals: Originals[Any] | None, request: DataRequest) -> Data[Any]:
+    """One of the 20 sets in both of its own splits, in the order of their lists, from which shots are drawn.
+
+    Args:
+        name: of the data set, as ELEVATER has it.
+        originals: how its files are read; None for the hub's copy.
+        request: where they lie, and how many of them.
+    """
+    import torch
+
+    from gate_data.data import Data, Split
+    from gate_data.pictures import Pictures
+
+    content: Parts | Arrays
+    if originals is None:
+        from gate_data.hub.icinw import icinw_parts
+
+        content = icinw_parts(name, request.root)
+    elif request.root is None:
+        raise DataError(f"data set {name!r} reads original files: give --data-root")
+    else:
+        assert isinstance(originals, IcinwOriginals)
+        assert originals.sides is not None
+        content = originals.sides(originals.find(request.root))
+
+    def split(part: Side | Sequence[Sample]) -> Split:
+        if isinstance(part, Side):
+            return part.split().limited(request.limit)
+        sources: list[Any] = [sample.source for sample in part]  # stills
+        images = Pictures.of(sources, request.size, ICINW[name].fit, transparency="drop")  # as vision-datasets has it
+        return Split(images, torch.tensor([sample.target for sample in part])).limited(request.limit)
+
+    train, test = split(content.train), split(content.test)
+    return Data(train, train.take(torch.arange(0)), test, content.classes, content.note)
+
+
+def _copy(folder: Path, sheet: IcinwSheet) -> Parts:
+    """Both splits in the toolkit's order: a text's lines, COCO's pictures by id."""
+    order, note = _order(folder, class_names(sheet.id))
+    train, test = (
+        (_of_coco if index.endswith(".json") else _of_text)(folder / index, order, sheet.several)
+        for index in sheet.index
+    )
+    return Parts(train, test, note="; ".join(filter(None, ("ELEVATER's own copy and order", note))))
+
+
+def _order(folder: Path, names: Sequence[str]) -> tuple[list[int], str]:
+    """From the index's class numbers to ours, by the names in ``labels.txt`` where it is there."""
+    path = next((path for file in ("labels.txt", "labelmap.txt") if (path := folder / file).is_file()), None)
+    if path is None:
+        return list(range(len(names))), ""
+    theirs = [line for _, line in lines(path)]
+    ours = {plain(name): index for index, name in enumerate(names)}
+    paired = list(zip(theirs, names, strict=False))
+    strange = [f"{label!r} / {our_name!r}" for label, our_name in paired if plain(label) not in ours]
+    shown = "; ".join(strange[:5])
+    if len(theirs) != len(names):
+        shown = shown or "; ".join(f"{label!r} / {our_name!r}" for label, our_name in paired[-3:])
+        raise DataError(f"{path} names {len(theirs)} classes, the templates {len(names)} (theirs / ours): {shown}")
+    keys = [plain(label) for label in theirs]
+    if not strange and len(set(keys)) == len(keys):
+        return [ours[key] for key in keys], ""
+    if 2 * len(strange) > len(names):
+        raise DataError(
+            f"{path}: {len(strange)} of {len(names)} class names are not the templates' (theirs / ours): {shown}"
+        )
+    return list(range(len(names))), f"{len(strange)} class names differ from the templates' (theirs / ours): {shown}"
+
+
 class _Places:
     """From what an index says to where the picture lies; each zip is listed once."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.listed: dict[str, Mapping[str, Any] | None] = {}
+        self.zips: dict[str, Files] = {}
 
     def __call__(self, zipped: str, name: str, where: str) -> str | Member:
         if not zipped:
             return self._file(self.folder / name, where)
-        if zipped not in self.listed:
-            path = self.folder / zipped
-            self.listed[zipped] = members(path) if path.is_file() else None
-        inside = self.listed[zipped]
-        if inside is None:  # unpacked beside where the zip was
+        files = self.zips.setdefault(zipped, Files(self.folder / zipped))
+        if not files.packed:  # unpacked beside where the zip was
             return self._file(self.folder / zipped.removesuffix(".zip") / name, where)
-        if name not in inside:
+        if name not in files:
             raise DataError(f"{where}: {self.folder / zipped} has no member {name}")
         return Member(str(self.folder / zipped), name)
 
@@ -90,7 +243,7 @@ class _Places:
         return str(path)
 
 
-def _text(path: Path, order: Sequence[int], several: bool) -> list[Sample]:
+def _of_text(path: Path, order: Sequence[int], several: bool) -> list[Sample]:
     places, samples = _Places(path.parent), []
     for number, line in lines(path):
         where = f"{path}, line {number}"
@@ -118,8 +271,8 @@ def _target(labels: Sequence[int], classes: int, several: bool) -> Any:
     return tuple(int(index in labels) for index in range(classes)) if several else labels[0]
 
 
-def _coco(path: Path, order: Sequence[int], several: bool) -> list[Sample]:
-    raw = read_json(path)
+def _of_coco(path: Path, order: Sequence[int], several: bool) -> list[Sample]:
+    raw: Mapping[str, Any] = read_json(path)
     try:
         ids = sorted(int(row["id"]) for row in raw["categories"])
         if len(ids) != len(order):
@@ -129,9 +282,8 @@ def _coco(path: Path, order: Sequence[int], several: bool) -> list[Sample]:
         for row in raw["annotations"]:
             labels.setdefault(int(row["image_id"]), []).append(rank[int(row["category_id"])])
         places, samples = _Places(path.parent), []
-        listed = sorted(enumerate(raw["images"], start=1), key=lambda entry: int(entry[1]["id"]))
         last: int | None = None
-        for number, row in listed:
+        for number, row in sorted(enumerate(raw["images"], start=1), key=lambda entry: int(entry[1]["id"])):
             identity = int(row["id"])
             if identity == last:
                 raise DataError(f"{path}, image {number}: the id {identity} comes twice")

@@ -1,24 +1,111 @@
-"""Data sets with lists beside their pictures: textures, dishes, aircraft, pets, signs, memes, distances and objects."""
+"""Data sets of pictures in files: folders of classes, and lists beside the pictures.
+
+Three of them have no split of their own: the first pictures in a drawn order train, so many of each class as in
+ELEVATER, and others are tested. Scores on these splits are near ELEVATER's and not the same.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from gate_data.errors import DataError
-from gate_data.original_files import Parts, Sample
-from gate_data.originals.icinw.form import class_names, originals, places_by_name
-from gate_data.readers import Cut, Files, first_of, lines, pairs, place, read_json, table
+from gate_data.original_files import Parts, Sample, as_samples
+from gate_data.originals.classification import FOOD, FOOD_PLACE, food_lists
+from gate_data.originals.icinw.elevater import class_names, elevater_set, places_by_name
+from gate_data.readers import Cut, File, Files, Source, files_of_classes, first_of, lines, pairs, shuffled, table
 from gate_data.readers.decode import open_picture
 
-BANNER = 20
-"""Rows at the foot of each picture of an aircraft that carry its photographer's name."""
+
+def without_banner(file: File) -> Cut:
+    """A picture of an aircraft without the 20 rows at its foot that carry its photographer's name."""
+    with open_picture(file) as opened:
+        width, height = opened.size
+    return Cut(file, (0, 0, width, max(1, height - 20)))
 
 
-def _dtd(folder: Path) -> Parts:
+def drawn_by_class(classes: Mapping[str, Sequence[Source]], train: int, test: int | None) -> Parts:
+    """So many of each class to train on, and so many others (None: all) to test, in a drawn order."""
+    lists: tuple[list[Sample], list[Sample]] = ([], [])
+    for label, (name, sources) in enumerate(classes.items()):
+        if len(sources) <= train:
+            raise DataError(f"{name} holds {len(sources)} pictures, expected more than {train}")
+        drawn = [Sample(source, label) for source in shuffled(sources)]
+        lists[0].extend(drawn[:train])
+        lists[1].extend(drawn[train : None if test is None else train + test])
+    return Parts(*lists)
+
+
+def _folders(folder: Path, count: int) -> dict[str, list[str]]:
+    by_class = files_of_classes(folder)
+    if len(by_class) != count:
+        raise DataError(f"{folder} holds {len(by_class)} folders of classes, expected {count}")
+    return by_class
+
+
+def _drawn(classes: int, train: int, test: int | None, rank: Callable[[str], str]) -> Callable[[Path], Parts]:
+    """The reader of folders of classes without a split, whose classes are in the order of `rank`."""
+
+    def read(folder: Path) -> Parts:
+        by_class = _folders(folder, classes)
+        return drawn_by_class({f"{folder / name}": by_class[name] for name in sorted(by_class, key=rank)}, train, test)
+
+    return read
+
+
+def _split(classes: int) -> Callable[[Path], Parts]:
+    """The reader of folders of classes in ``train`` and ``test``."""
+
+    def read(folder: Path) -> Parts:
+        train = _folders(folder / "train", classes)
+        return Parts(as_samples(train), as_samples(files_of_classes(folder / "test"), list(train)))
+
+    return read
+
+
+def _caltech_rank(name: str) -> str:
+    """By name without case, but ``Faces_easy`` first: it is the "centered face" of CLIP, whose names these are."""
+    folded = name.casefold()
+    return {"faces": "faces_easy", "faces_easy": "faces"}.get(folded, folded)
+
+
+caltech_101 = elevater_set(
+    "caltech-101",
+    "caltech-101/101_ObjectCategories/ with a folder for each of 102 classes",
+    ("caltech-101/101_ObjectCategories", "caltech101/101_ObjectCategories", "101_ObjectCategories"),
+    "accordion",
+)(_drawn(102, 30, None, _caltech_rank))
+country211 = elevater_set(
+    "country211",
+    "country211/train/ and test/, with a folder for each of 211 countries",
+    ("country211",),
+    "train/AD",
+)(_split(211))
+eurosat_clip = elevater_set(
+    "eurosat_clip",
+    "2750/ (or EuroSAT_RGB/) with a folder for each of 10 classes",
+    ("2750", "EuroSAT_RGB", "eurosat/2750", "EuroSAT/2750"),
+    "AnnualCrop",
+)(_drawn(10, 500, 500, str.casefold))
+rendered_sst2 = elevater_set(
+    "rendered-sst2",
+    "rendered-sst2/train/ and test/, with folders negative and positive",
+    ("rendered-sst2",),
+    "train/negative",
+)(_split(2))
+resisc45_clip = elevater_set(
+    "resisc45_clip",
+    "NWPU-RESISC45/ with a folder for each of 45 classes",
+    ("NWPU-RESISC45", "resisc45/NWPU-RESISC45"),
+    "airplane",
+)(_drawn(45, 70, 560, str.casefold))
+
+
+@elevater_set("dtd", "dtd/images/ and dtd/labels/train1.txt, test1.txt", ("dtd/dtd", "dtd"), "labels/train1.txt")
+def dtd(folder: Path) -> Parts:
     """The first of ten partitions; classes are the sorted names of folders."""
     files, names = Files(folder / "images"), {name: at for at, name in enumerate(class_names("dtd"))}
 
@@ -34,27 +121,29 @@ def _dtd(folder: Path) -> Parts:
     return Parts(side("train"), side("test"))
 
 
-def _food(folder: Path) -> Parts:
+@elevater_set("food-101", FOOD, *FOOD_PLACE)
+def food_101(folder: Path) -> Parts:
     """Names of classes are matched, since ELEVATER has cheesecake before cheese plate."""
     files = Files(folder / "images")
-    listed = {name: read_json(folder / "meta" / f"{name}.json") for name in ("train", "test")}
     sides = []
-    for name, by_food in listed.items():
-        path = folder / "meta" / f"{name}.json"
-        if not isinstance(by_food, dict) or not all(isinstance(own, list) for own in by_food.values()):
-            raise DataError(f"{path} is no object of lists, class to pictures")
-        places = dict(zip(by_food, places_by_name("food-101", list(by_food), str(path)), strict=True))
-        sides.append(
-            [
-                Sample(files.get(f"{picture}.jpg", str(path)), places[food])
-                for food in sorted(by_food)
-                for picture in by_food[food]
-            ]
-        )
+    for side, listed in food_lists(folder).items():
+        path = str(folder / "meta" / f"{side}.json")
+        places = dict(zip(listed, places_by_name("food-101", list(listed), path), strict=True))
+        names = [(food, name) for food in sorted(listed) for name in listed[food]]
+        sides.append([Sample(files.get(f"{name}.jpg", path), places[food]) for food, name in names])
     return Parts(sides[0], sides[1])
 
 
-def _aircraft(folder: Path) -> Parts:
+_AIRCRAFT = "fgvc-aircraft-2013b-variants102"
+
+
+@elevater_set(
+    _AIRCRAFT,
+    "fgvc-aircraft-2013b/data/images/, variants.txt and images_variant_train.txt, _test.txt",
+    ("fgvc-aircraft-2013b/data", "aircraft/data", "aircraft"),
+    "variants.txt",
+)
+def fgvc_aircraft_2013b_variants102(folder: Path) -> Parts:
     """The variants' train and test lists; pictures without their banner."""
     files = Files(folder / "images")
     variants = [line for _, line in lines(folder / "variants.txt")]
@@ -66,16 +155,19 @@ def _aircraft(folder: Path) -> Parts:
             where = f"{path}, line {number}"
             if variant not in index_of:
                 raise DataError(f"{where}: variant {variant!r} is not in variants.txt")
-            file = str(files.get(f"{image}.jpg", where))
-            with open_picture(file) as opened:
-                width, height = opened.size
-            samples.append(Sample(Cut(file, (0, 0, width, max(1, height - BANNER))), index_of[variant]))
+            samples.append(Sample(without_banner(files.get(f"{image}.jpg", where)), index_of[variant]))
         return samples
 
     return Parts(side("train"), side("test"))
 
 
-def _pets(folder: Path) -> Parts:
+@elevater_set(
+    "oxford-iiit-pets",
+    "oxford-iiit-pet/images/ and annotations/trainval.txt, test.txt",
+    ("oxford-iiit-pet", "oxford-iiit-pets", "pets"),
+    "annotations/trainval.txt",
+)
+def oxford_iiit_pets(folder: Path) -> Parts:
     """Lines are a name and three numbers, of which the first is the class, from 1."""
     files = Files(folder / "images")
 
@@ -92,7 +184,13 @@ def _pets(folder: Path) -> Parts:
     return Parts(side("trainval"), side("test"))
 
 
-def _gtsrb(folder: Path) -> Parts:
+@elevater_set(
+    "gtsrb",
+    "GTSRB/Training/00000/GT-00000.csv …, GTSRB/Final_Test/Images/ and GT-final_test.csv",
+    ("GTSRB", "gtsrb/GTSRB"),
+    "Training",
+)
+def gtsrb(folder: Path) -> Parts:
     """The contest's training pictures by track, and the final test, whose labels come in a table of their own."""
 
     def rows(path: Path, pictures: Path) -> list[Sample]:
@@ -114,7 +212,13 @@ def _gtsrb(folder: Path) -> Parts:
     raise DataError(f"{folder}: GT-final_test.csv, with the test's labels, is not there")
 
 
-def _memes(folder: Path) -> Parts:
+@elevater_set(
+    "hateful-memes",
+    "hateful_memes/img/, train.jsonl and dev_seen.jsonl (or dev.jsonl)",
+    ("hateful_memes", "hateful-memes"),
+    ("img", "train.jsonl"),
+)
+def hateful_memes(folder: Path) -> Parts:
     """Pictures alone; the test is the development set."""
 
     def side(path: Path) -> list[Sample]:
@@ -127,19 +231,19 @@ def _memes(folder: Path) -> Parts:
     return Parts(side(folder / "train.jsonl"), side(first_of(folder, ("dev_seen.jsonl", "dev.jsonl"))))
 
 
-def _kitti(folder: Path) -> Parts:
+@elevater_set(
+    "kitti-distance",
+    "kitti/training/image_2/ and label_2/, and mapping/ of the development kit",
+    ("kitti/training", "Kitti/raw/training", "training"),
+    "label_2",
+)
+def kitti_distance(folder: Path) -> Parts:
     """VTAB's classes, by the nearest car, van or truck, and its split by drives."""
-    maps = next(
-        (
-            parent / "mapping"
-            for parent in (folder, folder.parent, folder / "devkit_object")
-            if (parent / "mapping").is_dir()
-        ),
-        None,
-    )
+    places = [parent / "mapping" for parent in (folder, folder.parent, folder / "devkit_object")]
+    maps = next((place for place in places if place.is_dir()), None)
     if maps is None:
         raise DataError(f"{folder}: mapping/train_rand.txt of the development kit is not there")
-    order = [int(parent) for _, line in lines(maps / "train_rand.txt") for parent in line.split(",") if parent.strip()]
+    order = [int(number) for _, line in lines(maps / "train_rand.txt") for number in line.split(",") if number.strip()]
     drives = [line.split() for _, line in lines(maps / "train_mapping.txt")]
     of_drive: dict[str, list[int]] = defaultdict(list)
     for image, number in enumerate(order):
@@ -186,7 +290,13 @@ def nearest_vehicle(path: Path) -> int:
     return next(label for label, most in enumerate((8.0, 20.0, 999.0, np.inf)) if nearest <= most)
 
 
-def _voc(folder: Path) -> Parts:
+@elevater_set(
+    "voc-2007-classification",
+    "VOCdevkit/VOC2007/JPEGImages/ and ImageSets/Main/",
+    ("VOCdevkit/VOC2007", "VOC2007"),
+    "ImageSets/Main",
+)
+def voc_2007_classification(folder: Path) -> Parts:
     """Lists of each class say 1, -1, or 0 where it is only there as difficult, which counts as absent."""
     files, names = Files(folder / "JPEGImages"), class_names("voc-2007-classification")
 
@@ -201,54 +311,3 @@ def _voc(folder: Path) -> Parts:
         return [Sample(files.get(f"{image}.jpg", f"{folder}: {split}"), tuple(own)) for image, own in labels.items()]
 
     return Parts(side("train"), side("test"))
-
-
-_AIRCRAFT = "fgvc-aircraft-2013b-variants102"
-_SAID = {
-    "dtd": "dtd/images/ and dtd/labels/train1.txt, test1.txt",
-    "food-101": "food-101/images/ and food-101/meta/train.json, test.json",
-    _AIRCRAFT: "fgvc-aircraft-2013b/data/images/, variants.txt and images_variant_train.txt, _test.txt",
-    "oxford-iiit-pets": "oxford-iiit-pet/images/ and annotations/trainval.txt, test.txt",
-    "gtsrb": "GTSRB/Training/00000/GT-00000.csv …, GTSRB/Final_Test/Images/ and GT-final_test.csv",
-    "hateful-memes": "hateful_memes/img/, train.jsonl and dev_seen.jsonl (or dev.jsonl)",
-    "kitti-distance": "kitti/training/image_2/ and label_2/, and mapping/ of the development kit",
-    "voc-2007-classification": "VOCdevkit/VOC2007/JPEGImages/ and ImageSets/Main/",
-}
-DTD = originals("dtd", _SAID["dtd"], place(_SAID["dtd"], ("dtd/dtd", "dtd"), "labels/train1.txt"), _dtd)
-FOOD_101 = originals(
-    "food-101",
-    _SAID["food-101"],
-    place(_SAID["food-101"], ("food-101/food-101", "food-101", "food101"), ("images", "meta/train.json")),
-    _food,
-)
-FGVC_AIRCRAFT_2013B_VARIANTS102 = originals(
-    _AIRCRAFT,
-    _SAID[_AIRCRAFT],
-    place(_SAID[_AIRCRAFT], ("fgvc-aircraft-2013b/data", "aircraft/data", "aircraft"), "variants.txt"),
-    _aircraft,
-)
-OXFORD_IIIT_PETS = originals(
-    "oxford-iiit-pets",
-    _SAID["oxford-iiit-pets"],
-    place(_SAID["oxford-iiit-pets"], ("oxford-iiit-pet", "oxford-iiit-pets", "pets"), "annotations/trainval.txt"),
-    _pets,
-)
-GTSRB = originals("gtsrb", _SAID["gtsrb"], place(_SAID["gtsrb"], ("GTSRB", "gtsrb/GTSRB"), "Training"), _gtsrb)
-HATEFUL_MEMES = originals(
-    "hateful-memes",
-    _SAID["hateful-memes"],
-    place(_SAID["hateful-memes"], ("hateful_memes", "hateful-memes"), ("img", "train.jsonl")),
-    _memes,
-)
-KITTI_DISTANCE = originals(
-    "kitti-distance",
-    _SAID["kitti-distance"],
-    place(_SAID["kitti-distance"], ("kitti/training", "Kitti/raw/training", "training"), "label_2"),
-    _kitti,
-)
-VOC_2007_CLASSIFICATION = originals(
-    "voc-2007-classification",
-    _SAID["voc-2007-classification"],
-    place(_SAID["voc-2007-classification"], ("VOCdevkit/VOC2007", "VOC2007"), "ImageSets/Main"),
-    _voc,
-)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gate_data.cards.icinw import ICINW
+from gate_data.cards import ICINW
 from gate_runner.axes import Variant
 from gate_runner.class_words import WORDS
 from gate_runner.errors import DataError, UsageError

@@ -1,0 +1,339 @@
+"""Pictures with a class each: CIFAR-100, Food-101, ImageNet-1k, Places365; and Happywhale's two, species and animal."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gate_data.cards import Hub
+from gate_data.errors import DataError
+from gate_data.hub.tables import Tables, picture
+from gate_data.original_files import Arrays, Parts, Sample, Side, as_samples, from_arrays, original
+from gate_data.readers import (
+    Files,
+    Member,
+    Source,
+    classes_in,
+    files_in,
+    files_of_classes,
+    first_of,
+    last_pairs,
+    lines,
+    pairs,
+    pickles,
+    place,
+    read_json,
+    shuffled,
+    table,
+)
+from gate_data.readers.archives import read_packed
+from gate_data.readers.arrays import read_matlab
+from gate_data.readers.source import read_bytes
+
+
+def read_members(path: Path, folder: str, files: Sequence[str]) -> dict[str, bytes]:
+    """Files of an unpacked folder, or of the packed archive that holds a folder of that name, read in one go."""
+    if path.is_dir():
+        return {file: read_bytes(str(path / file)) for file in files}
+    packed = read_packed(path, [f"{folder}/{file}" for file in files])
+    return {file: packed[f"{folder}/{file}"] for file in files}
+
+
+def pickled_lists(raw: bytes, keys: Sequence[str], where: str) -> list[Any]:
+    """Lists or arrays out of one of CIFAR's pickled dictionaries."""
+    content = pickles.load(raw, where)
+    for key in keys:
+        if not isinstance(content, dict) or not isinstance(content.get(key), list | np.ndarray):
+            raise DataError(f"{where} has no list {key!r}")
+    return [content[key] for key in keys]
+
+
+def cifar_side(files: Mapping[str, bytes], key: str, classes: int, path: Path) -> Side:
+    """Pictures and labels of CIFAR's pickles, one file after another."""
+    images, labels = [], []
+    for name, raw in files.items():
+        where = f"{path}: {name}"
+        pixels, listed = pickled_lists(raw, ("data", key), where)
+        numbers = pickles.whole_numbers(listed, f"{where}: {key}")
+        if not isinstance(pixels, np.ndarray):
+            raise DataError(f"{where}: data is a list, expected an array")
+        if pixels.dtype != np.uint8 or pixels.shape != (len(numbers), 3072) or not len(numbers):
+            raise DataError(f"{where} holds {pixels.dtype} {pixels.shape} for {len(numbers)} labels")
+        _within(numbers, classes, where)
+        images.append(pixels.reshape(-1, 3, 32, 32))
+        labels.append(numbers)
+    return Side(np.concatenate(images), np.concatenate(labels))
+
+
+def _within(labels: np.ndarray, classes: int, where: str) -> None:
+    for label in (labels.min(initial=0), labels.max(initial=0)):
+        if not 0 <= label < classes:
+            raise DataError(f"{where} has the label {label}, expected 0 to {classes - 1}")
+
+
+_BINARY, _PYTHON = "cifar-100-binary", "cifar-100-python"
+_ROW = 2 + 3 * 32 * 32
+
+
+def _find_cifar100(root: Path) -> Path | None:
+    for folder in (root / "cifar100", root):
+        for version, files in ((_PYTHON, ("train", "test", "meta")), (_BINARY, ("train.bin", "test.bin"))):
+            if all((folder / version / name).is_file() for name in files):
+                return folder / version
+            if (folder / f"{version}.tar.gz").is_file():
+                return folder / f"{version}.tar.gz"
+    return None
+
+
+def _cifar100(path: Path) -> Arrays:
+    """50,000 images to train on and the 10,000 of the test set, of 32 px, from the Python or the binary version."""
+    if not path.name.startswith(_BINARY):
+        raw = read_members(path, _PYTHON, ("train", "test", "meta"))
+        names = list(map(str, *pickled_lists(raw["meta"], ("fine_label_names",), f"{path}: meta")))
+        train, test = (cifar_side({side: raw[side]}, "fine_labels", 100, path) for side in ("train", "test"))
+    else:
+        unnamed = path.is_dir() and not (path / "fine_label_names.txt").is_file()
+        raw = read_members(path, _BINARY, ("train.bin", "test.bin", *(() if unnamed else ("fine_label_names.txt",))))
+        names = [f"class {label}" for label in range(100)] if unnamed else raw["fine_label_names.txt"].decode().split()
+        train, test = (_binary_side(raw[f"{side}.bin"], f"{path}: {side}.bin") for side in ("train", "test"))
+    if len(names) != 100:
+        raise DataError(f"{path} names {len(names)} classes, expected 100")
+    return Arrays(train, test, tuple(names))
+
+
+def _binary_side(raw: bytes, where: str) -> Side:
+    if not raw or len(raw) % _ROW:
+        raise DataError(f"{where} has {len(raw)} bytes, which is no multiple of {_ROW}")
+    rows = np.frombuffer(raw, dtype=np.uint8).reshape(-1, _ROW)
+    _within(rows[:, 1], 100, where)
+    return Side(rows[:, 2:].reshape(-1, 3, 32, 32), rows[:, 1].astype(np.int64))
+
+
+_CIFAR100 = "cifar-100-python.tar.gz or cifar-100-binary.tar.gz, or what they unpack to"
+cifar100 = from_arrays(_CIFAR100, place(_CIFAR100, _find_cifar100), _cifar100)
+
+
+def food_lists(folder: Path) -> dict[str, dict[str, list[str]]]:
+    """Food-101's two lists of pictures by dish."""
+    lists = {}
+    for name in ("train", "test"):
+        path = folder / "meta" / f"{name}.json"
+        lists[name] = read_json(path)
+        if not isinstance(lists[name], dict) or not all(isinstance(own, list) for own in lists[name].values()):
+            raise DataError(f"{path} is no object of lists, class to pictures")
+    return lists
+
+
+FOOD = "food-101/images/ and food-101/meta/train.json, test.json"
+FOOD_PLACE = (("food-101/food-101", "food-101", "food101"), ("images", "meta/train.json"))
+
+
+@original(FOOD, *FOOD_PLACE)
+def food101(folder: Path) -> Parts:
+    """750 and 250 pictures of each class, sorted by name; training labels are noisy on purpose, the test is cleaned."""
+    files, lists = Files(folder / "images"), food_lists(folder)
+    classes = sorted(lists["train"])
+    if sorted(lists["test"]) != classes:
+        raise DataError(f"{folder / 'meta'}: train.json and test.json name different classes")
+    train, test = (
+        [
+            Sample(files.get(f"{name}.jpg", f"{folder / 'meta'}/{side}.json"), label)
+            for label, food in enumerate(classes)
+            for name in listed[food]
+        ]
+        for side, listed in lists.items()
+    )
+    return Parts(train, test, classes=tuple(name.replace("_", " ") for name in classes))
+
+
+_TYPOS = {"kiler_whale": "killer_whale", "bottlenose_dolpin": "bottlenose_dolphin"}
+_TEST, _VALIDATION = 0.15, 0.05
+
+
+@original(
+    "happy-whale-and-dolphin/train.csv and train_images/",
+    ("happy-whale-and-dolphin", "happywhale", "happy"),
+    ("train.csv", "train_images"),
+    target="heads",
+)
+def happy(folder: Path) -> Parts:
+    """80, 5 and 15 % of the pictures; of every individual at least one trains, so that nobody is asked for unseen."""
+    files = Files(folder / "train_images")
+    rows = list(table(folder / "train.csv", ["image", "species", "individual_id"]))
+    return _divided(
+        [(files.get(row.text("image"), row.where), row.text("species"), row.text("individual_id")) for row in rows]
+    )
+
+
+def happy_rows(tables: Tables, hub: Hub, count: int) -> Parts:
+    """All rows of the hub's three splits, which are divided anew: theirs ask for individuals that nothing trains."""
+    del count
+    rows = [row for table in tables.values() for row in table.rows]
+    return _divided([(picture(row, hub.image), row.text("species_name"), row.text("individual_name")) for row in rows])
+
+
+def _divided(rows: Sequence[tuple[Source, str, str]]) -> Parts:
+    species = [_TYPOS.get(kind, kind) for _, kind, _ in rows]
+    heads = [sorted(set(species)), sorted({individual for _, _, individual in rows})]
+    numbers = [{name: index for index, name in enumerate(names)} for names in heads]
+    samples = [
+        Sample(source, (numbers[0][kind], numbers[1][individual]))
+        for (source, _, individual), kind in zip(rows, species, strict=True)
+    ]
+    train: list[Sample] = []
+    shared: list[Sample] = []
+    met: set[int] = set()
+    for sample in shuffled(samples):
+        (shared if sample.target[1] in met else train).append(sample)
+        met.add(sample.target[1])
+    test, validation = (round(share * len(samples)) for share in (_TEST, _VALIDATION))
+    classes = [f"{head}/{name}" for head, names in zip(("species", "individual"), heads, strict=True) for name in names]
+    note = "two misspelt species are joined with the right ones, which leaves 28"
+    held = shared[test : test + validation]
+    return Parts(train + shared[test + validation :], shared[:test], held, tuple(classes), note)
+
+
+_KAGGLE = "ILSVRC/Data/CLS-LOC"
+_KIT = "ILSVRC2012_devkit_t12"
+_WNID = re.compile(r"n\d{8}")
+_TARS = ("ILSVRC2012_img_train.tar", "ILSVRC2012_img_val.tar")
+
+
+class _Layout(NamedTuple):
+    """Folders, or tar archives, of the pictures to train on and to score, and the folder in which lists lie."""
+
+    train: Path
+    val: Path
+    lists: Path
+
+
+def _find_imagenet(root: Path) -> _Layout | None:
+    """Two folders, of which ``train`` holds one named like n01440764; or either's archive instead of it."""
+    for lists in (root / "imagenet1k", root / "imagenet", root / "ILSVRC2012", root):
+        for pictures in (lists, lists / _KAGGLE):
+            train, val = (
+                tar if not (pictures / name).is_dir() and (tar := lists / archive).is_file() else pictures / name
+                for name, archive in zip(("train", "val"), _TARS, strict=True)
+            )
+            holds_classes = train.is_dir() and any(map(_WNID.fullmatch, classes_in(train)))
+            if (val.is_dir() or val.is_file()) and (train.is_file() or holds_classes):
+                return _Layout(train, val, lists)
+    return None
+
+
+@original(
+    "imagenet1k/train/n01440764/ … and val/ with class folders, with LOC_val_solution.csv, or flat with "
+    "ILSVRC2012_devkit_t12; or ILSVRC2012_img_train.tar and _val.tar with it; or Kaggle's ILSVRC/Data/CLS-LOC/",
+    _find_imagenet,
+    share=0.01,
+)
+def imagenet1k(layout: _Layout) -> Parts:
+    """The official validation set is the test split."""
+    train = _of_tars(layout.train) if layout.train.is_file() else files_of_classes(layout.train)
+    folders = layout.val.is_dir() and any(entry.is_dir() for entry in layout.val.iterdir())
+    tested = as_samples(files_of_classes(layout.val), list(train)) if folders else _flat(layout, list(train))
+    words = {name: name for name in train}
+    for folder in dict.fromkeys((layout.lists, layout.train.parent, layout.lists.parent)):
+        if (named := folder / "LOC_synset_mapping.txt").is_file():
+            listed = {wnid: line.partition(",")[0].strip() for _, wnid, line in pairs(named)}
+            if missing := sorted(set(train) - set(listed)):
+                raise DataError(f"{named} has no line of class {missing[0]}, which {layout.train} holds")
+            words |= listed
+            break
+    return Parts(as_samples(train), tested, classes=tuple(words[name] for name in train))
+
+
+def _of_tars(archive: Path) -> dict[str, list[Source]]:
+    """Class to its pictures, in the archive of the classes' archives, which is read in place."""
+    files: dict[str, list[Source]] = {}
+    for member in files_in(archive):
+        name = member.name if isinstance(member, Member) else member
+        wnid = name.partition("/")[0]
+        if not _WNID.fullmatch(wnid):
+            raise DataError(f"{archive}: {name} is in no archive of a class like n01440764.tar")
+        files.setdefault(wnid, []).append(member)
+    return files
+
+
+def _flat(layout: _Layout, wnids: list[str]) -> list[Sample]:
+    """Validation pictures in one folder or archive, their classes in Kaggle's table or in the development kit."""
+    files: dict[str, Source] = {
+        Path(file.name if isinstance(file, Member) else file).stem: file for file in files_in(layout.val)
+    }
+    if (solution := layout.lists / "LOC_val_solution.csv").is_file():
+        answers = {
+            row.text("ImageId"): row.text("PredictionString").split()[0]
+            for row in table(solution, ["ImageId", "PredictionString"])
+        }
+    else:
+        answers = _of_kit(layout.lists, sorted(files))
+    number = {name: index for index, name in enumerate(wnids)}
+    for stem in files:
+        if number.get(answers.get(stem, "")) is None:
+            raise DataError(f"{layout.val}: {stem} is of class {answers.get(stem)}, which train/ lacks")
+    return [Sample(file, number[answers[stem]]) for stem, file in files.items()]
+
+
+def _of_kit(folder: Path, stems: list[str]) -> dict[str, str]:
+    """The kit numbers the classes in an order of its own: ``meta.mat`` says which number is which."""
+    truth, meta = (f"{_KIT}/data/{name}" for name in ("ILSVRC2012_validation_ground_truth.txt", "meta.mat"))
+    if (packed := folder / f"{_KIT}.tar.gz").is_file():
+        raw = read_packed(packed, [truth, meta])
+        numbers = raw[truth].decode("ascii").split()
+        synsets = read_matlab(f"{packed}: {meta}", "synsets", raw[meta])
+    elif (folder / truth).is_file():
+        numbers = [line for _, line in lines(folder / truth)]
+        synsets = read_matlab(str(folder / meta), "synsets")
+    else:
+        raise DataError(f"{folder}: val/ has no class folders, and neither LOC_val_solution.csv nor {_KIT} is there")
+    wnid = {int(synset["ILSVRC2012_ID"].item()): str(synset["WNID"].item()) for synset in synsets.ravel()}
+    if len(numbers) != len(stems):
+        raise DataError(f"{folder / truth} has {len(numbers)} lines for {len(stems)} pictures")
+    unknown = next((number for number in numbers if not number.isdecimal() or int(number) not in wnid), None)
+    if unknown is not None:
+        raise DataError(f"{folder / truth}: {unknown[:20]!r} is no number of {meta}")
+    return {stem: wnid[int(number)] for stem, number in zip(stems, numbers, strict=True)}
+
+
+_CATEGORIES = "categories_places365.txt"
+
+
+@original(
+    "places365/data_256/, val_256/ and places365_train_standard.txt, places365_val.txt, categories_places365.txt; "
+    "or places365_standard/train/CLASS/ and val/CLASS/",
+    ("places365", "places365_standard", "places365/places365_standard"),
+    _CATEGORIES,
+    ("train/airfield", "val"),
+    share=0.01,
+)
+def places365(folder: Path) -> Parts:
+    """1,803,460 and 36,500 pictures; the test's labels are not public, so that the validation set is the test split."""
+    categories = folder / _CATEGORIES
+    if not categories.is_file():
+        train = files_of_classes(folder / "train")
+        return Parts(as_samples(train), as_samples(files_of_classes(folder / "val"), list(train)), classes=tuple(train))
+    names: list[str] = []
+    for line, name, label in last_pairs(categories):
+        expected = f"/LETTER/NAME and {len(names)}"
+        if not re.fullmatch(r"/[a-z]/.+", name) or label != len(names):
+            raise DataError(f"{categories}, line {line}: expected {expected}, found '{name} {label}'")
+        names.append(name)
+
+    def side(path: Path, *folders: str) -> list[Sample]:
+        files, samples = Files(first_of(folder, folders)), []
+        for line, name, label in last_pairs(path):
+            if label >= len(names):
+                raise DataError(f"{path}, line {line}: class {label}, expected 0 to {len(names) - 1}")
+            samples.append(Sample(files.get(name.lstrip("/"), f"{path}, line {line}"), label))
+        return samples
+
+    trained = ("data_256", "data_256_standard", "data_large", "data_large_standard")
+    return Parts(
+        side(folder / "places365_train_standard.txt", *trained),
+        side(folder / "places365_val.txt", "val_256", "val_large"),
+        classes=tuple(name[3:].replace("/", " ").replace("_", " ") for name in names),  # of /b/bakery/shop, no letter
+    )

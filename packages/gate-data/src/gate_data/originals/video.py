@@ -1,0 +1,205 @@
+"""Videos: actions in HMDB51, Kinetics-400 and UCF-101, and how many animals pass a camera trap."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+from typing import NamedTuple
+
+from gate_data.errors import DataError
+from gate_data.original_files import Parts, Sample, original
+from gate_data.readers import Files, Row, Source, dealt, first_of, lines, middles, pairs, records, table
+from gate_data.readers.videos import Videos
+
+
+def _clips(folder: Path, *names: str) -> Path:
+    """The folder of clips: one of these, or the data set's own."""
+    return next((folder / name for name in names if (folder / name).is_dir()), folder)
+
+
+_LISTS = ("testTrainMulti_7030_splits", "test_train_splits/testTrainMulti_7030_splits", "splits")
+_END = "_test_split1.txt"
+
+
+@original(
+    "hmdb51/CLASS/NAME.avi (or frames, CLASS/NAME/img_00001.jpg) and testTrainMulti_7030_splits/",
+    ("hmdb51", "HMDB51"),
+    *_LISTS,
+    grouped=True,
+    fit="whole",
+)
+def hmdb51(folder: Path) -> Parts:
+    """3,570 and 1,530 clips of the first split (1 trains, 2 tests, 0 is in neither); whole films are held out."""
+    lists = first_of(folder, _LISTS)
+    files = sorted(lists.glob(f"*{_END}"))
+    if not files:
+        raise DataError(f"{lists} holds no *{_END}")
+    clips = _clips(folder, "videos", "hmdb51_org", "rawframes")
+    videos = Videos(clips)
+    sides: dict[str, list[Sample]] = {"1": [], "2": []}
+    for label, path in enumerate(files):
+        name = path.name.removesuffix(_END)
+        for number, line in lines(path):
+            clip, _, side = line.rpartition(" ")
+            if side not in ("0", "1", "2"):
+                raise DataError(f"{path}, line {number}: expected a clip and 0, 1 or 2, found {line[:80]!r}")
+            if side == "0":
+                continue
+            source = videos.get(f"{name}/{clip.strip()}")
+            if source is None:
+                raise DataError(f"{path}, line {number}: {clips / name / clip.strip()} is not there")
+            sides[side].append(Sample(source, label, group=clip.rpartition(f"_{name}_")[0] or clip))
+    classes = tuple(path.name.removesuffix(_END).replace("_", " ") for path in files)
+    return Parts(sides["1"], sides["2"], classes=classes)
+
+
+_PER_CLASS = 5
+_LOST = str.maketrans(dict.fromkeys("'()"))
+
+
+@original(
+    "kinetics400/train/, val/ and annotations/train.csv, val.csv",
+    ("kinetics400", "k400", "kinetics"),
+    ("annotations/train.csv", "annotations/val.csv"),
+    fit="whole",
+    probed=True,
+)
+def kinetics(folder: Path) -> Parts:
+    """As CVDF hands them out: ``val`` tests; five clips of each class are held out of ``train``.
+
+    About a twentieth of the videos is gone or broken: missing files are counted, never replaced.
+    """
+    fields = ("label", "youtube_id", "time_start", "time_end")
+    rows = {split: list(table(folder / "annotations" / f"{split}.csv", fields)) for split in ("train", "val")}
+    names = sorted({row.text("label") for split in rows.values() for row in split})
+    index_of = {name: label for label, name in enumerate(names)}
+    samples: dict[str, list[Sample]] = {}
+    missing = 0
+    for split, own in rows.items():
+        videos = Videos(folder / split)
+        clips = [(row, _kinetics_clip(videos, row)) for row in own]
+        samples[split] = [Sample(source, row.one_of("label", index_of)) for row, source in clips if source is not None]
+        missing += len(own) - len(samples[split])
+    if not all(samples.values()):
+        raise DataError(f"{folder} holds none of the videos that its annotations list")
+    train: list[Sample] = []
+    validation: list[Sample] = []
+    counts = [0] * len(names)
+    for sample in samples["train"]:
+        counts[sample.target] += 1
+        (validation if counts[sample.target] <= _PER_CLASS else train).append(sample)
+    note = f"{missing} of {sum(map(len, rows.values()))} listed videos are not there" if missing else ""
+    return Parts(train, samples["val"], validation, tuple(names), note)
+
+
+def _kinetics_clip(videos: Videos, row: Row) -> tuple[Source, ...] | None:
+    """Flat, or in folders of classes: as named, with ``_`` for blanks, without ``'()``, or both, as by torchvision."""
+    label = row.text("label")
+    stem = f"{row.text('youtube_id')}_{row.integer('time_start'):06}_{row.integer('time_end'):06}"
+    joined, bare = label.replace(" ", "_"), label.translate(_LOST)
+    folders = dict.fromkeys((label, joined, bare, joined.translate(_LOST)))
+    sources = (videos.get(name) for name in (stem, *(f"{folder}/{stem}" for folder in folders)))
+    return next((source for source in sources if source is not None), None)
+
+
+@original(
+    "UCF-101/CLASS/NAME.avi (or frames) and ucfTrainTestlist/classInd.txt, trainlist01.txt, testlist01.txt",
+    ("ucf101", "UCF101", "ucf"),
+    "ucfTrainTestlist/classInd.txt",
+    grouped=True,
+    fit="whole",
+)
+def ucf(folder: Path) -> Parts:
+    """9,537 and 3,783 clips of the first split; whole groups are held out, for the clips of a group are one scene.
+
+    The class is the folder's: file names spell one of them otherwise.
+    """
+    lists = folder / "ucfTrainTestlist"
+    names = [name for _, _, name in pairs(lists / "classInd.txt")]
+    index_of = {name: label for label, name in enumerate(names)}
+    clips = _clips(folder, "UCF-101", "videos", "rawframes")
+    videos = Videos(clips)
+
+    def side(path: Path) -> list[Sample]:
+        samples = []
+        for number, line in lines(path):
+            clip = line.split()[0]
+            name, _, last = clip.partition("/")
+            source = videos.get(clip)
+            if name not in index_of:
+                raise DataError(f"{path}, line {number}: class {name!r} is not in classInd.txt")
+            if source is None:
+                raise DataError(f"{path}, line {number}: {clips / clip} is not there")
+            samples.append(Sample(source, index_of[name], group=f"{name} {last.split('_')[-2]}"))
+        return samples
+
+    return Parts(side(lists / "trainlist01.txt"), side(lists / "testlist01.txt"), classes=tuple(names))
+
+
+class _Trap(NamedTuple):
+    """Folders of the lists and of the pictures."""
+
+    lists: Path
+    pictures: Path
+
+
+_FRAMES = 8
+_COUNTS, _SHOTS = "train_sequence_counts.csv", "iwildcam2022_train_annotations.json"
+_SPLITS = ("train", "val", "test")
+
+
+def _find_iwildcam(root: Path) -> _Trap | None:
+    """Both folders; Kaggle's zip nests each twice."""
+    for folder in (*(root / name for name in ("iwildcam2022", "iwildcam2022-fgvc9", "iwildcam")), root):
+        for lists, pictures in (("metadata/metadata", "train/train"), ("metadata", "train")):
+            trap = _Trap(folder / lists, folder / pictures)
+            if all((trap.lists / name).is_file() for name in (_COUNTS, _SHOTS)) and trap.pictures.is_dir():
+                return trap
+    return None
+
+
+@original(
+    "iwildcam2022/metadata/ with train_sequence_counts.csv and iwildcam2022_train_annotations.json, and train/",
+    _find_iwildcam,
+    target="value",
+    fit="whole",
+)
+def iwildcam(trap: _Trap) -> Parts:
+    """The sequences of the training set that were counted (the test set's counts are not public).
+
+    Cameras are dealt to the splits, 70, 10 and 20 % of them, so that no camera is in two; where ``splits/train.txt``,
+    ``val.txt`` and ``test.txt`` name sequences, theirs are used.
+    """
+    counted = {row.text("seq_id"): row for row in table(trap.lists / _COUNTS, ["seq_id", "count"])}
+    counts = {name: row.number("count", 0) for name, row in counted.items()}
+    files = Files(trap.pictures)
+    frames: dict[str, list[tuple[int, str]]] = defaultdict(list)
+    camera: dict[str, str] = {}
+    for row in records(trap.lists / _SHOTS, "images"):
+        sequence = row.text("seq_id")
+        if sequence in counts:  # the file says seq_frame_num, its description frame_num
+            number = row.integer("seq_frame_num" if "seq_frame_num" in row.values else "frame_num", 0)
+            frames[sequence].append((number, str(files.get(Path(row.text("file_name")).name, row.where))))
+            camera[sequence] = row.text("location")
+    for name, row in counted.items():
+        if name not in frames:
+            raise row.error("seq_id", f"a sequence of which {_SHOTS} lists images")
+    samples = {
+        name: Sample(tuple(middles([file for _, file in sorted(own)], _FRAMES)), counts[name], group=camera[name])
+        for name, own in sorted(frames.items())
+    }
+    published = [trap.lists.parent / "splits" / f"{split}.txt" for split in _SPLITS]
+    if all(path.is_file() for path in published):
+        train, validation, test = (_listed(path, samples) for path in published)
+        return Parts(train, test, validation, note="sequences as splits/*.txt deal them: cameras are on both sides")
+    sequences = list(samples.values())
+    rows = dealt([sample.group for sample in sequences], (0.7, 0.1))
+    train, validation, test = ([sequences[row] for row in part] for part in rows)
+    return Parts(train, test, validation)
+
+
+def _listed(path: Path, samples: dict[str, Sample]) -> list[Sample]:
+    for number, name in lines(path):
+        if name not in samples:
+            raise DataError(f"{path}, line {number}: {name!r} is no sequence that was counted")
+    return [samples[name] for _, name in lines(path)]
