@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from gate_data.boxes.files import voc_names
 from gate_data.errors import DataError
 from gate_data.own import guess
 from gate_data.readers.archives import members
-from gate_data.readers.boxes import voc_names
 from gate_data.readers.json_lists import entries
 from gate_data.readers.tables import lines
 

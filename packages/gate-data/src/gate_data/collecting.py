@@ -9,15 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def without_collector() -> Iterator[None]:
-    """No search for cycles inside the block: it would go through all that is kept, again and again.
-
-    Example:
-        >>> with without_collector():
-        ...     gc.isenabled()
-        False
-        >>> gc.isenabled()
-        True
-    """
+    """No search for cycles inside the block: it would go through all that is kept, again and again."""
     was = gc.isenabled()
     gc.disable()
     try:

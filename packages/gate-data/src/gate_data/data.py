@@ -96,14 +96,7 @@ class Split(Generic[Kind]):
         )
 
     def limited(self, count: int | None) -> Split[Kind]:
-        """The first samples; whole groups where samples belong together.
-
-        Args:
-            count: at most so many (but whole groups), or None for all.
-
-        Raises:
-            DataError: fewer than one.
-        """
+        """The first samples; whole groups where samples belong together."""
         if count is None or count >= len(self):
             return self
         if count < 1:

@@ -280,12 +280,7 @@ def _untrained(trained: set[Any], tested: set[Any], limit: int) -> str:
 
 
 def counted(parts: Parts) -> tuple[int, int]:
-    """Samples to train on, with those that validate, and to score.
-
-    Example:
-        >>> counted(Parts([Sample("a.png"), Sample("b.png")], [Sample("c.png")]))
-        (2, 1)
-    """
+    """Samples to train on, with those that validate, and to score."""
     return len(parts.train) + len(parts.validation or ()), len(parts.test)
 
 

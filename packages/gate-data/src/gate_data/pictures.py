@@ -315,16 +315,7 @@ def _digest_of(file: str, size: int, time: int, inode: int) -> bytes:
 
 
 def unreadable(pictures: Pictures) -> list[int]:
-    """The samples that cannot be decoded; all are read for it.
-
-    Example:
-        >>> import tempfile
-        >>> folder = Path(tempfile.mkdtemp())
-        >>> Image.new("RGB", (6, 4)).save(folder / "a.png")
-        >>> _ = (folder / "b.png").write_text("no picture")
-        >>> unreadable(Pictures.of([folder / "a.png", folder / "b.png"], side=2))
-        [1]
-    """
+    """The samples that cannot be decoded; all are read for it."""
     broken = []
     for index in range(len(pictures)):
         try:

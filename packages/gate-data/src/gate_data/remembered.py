@@ -27,16 +27,7 @@ class Listing(NamedTuple):
 
 
 def remember_in(folder: Path | None) -> None:
-    """Keep digests of contents in a folder from now on, or (None, as at the start) nowhere.
-
-    Args:
-        folder: made when it is needed; several processes and machines may share it.
-
-    Example:
-        >>> import tempfile
-        >>> remember_in(Path(tempfile.mkdtemp()))
-        >>> remember_in(None)
-    """
+    """Keep digests of contents in a folder from now on, or (None, as at the start) nowhere."""
     global _folder
     _folder = folder
 

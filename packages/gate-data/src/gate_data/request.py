@@ -31,20 +31,10 @@ class DataRequest:
     sheet: Sheet | None = None
 
     def cap(self, count: int) -> int:
-        """How many of ``count`` samples to make.
-
-        Example:
-            >>> DataRequest(limit=10).cap(400), DataRequest().cap(400)
-            (10, 400)
-        """
+        """How many of ``count`` samples to make."""
         return count if self.limit is None else min(count, self.limit)
 
     def compared(self, note: str, train: int, test: int, classes: int = 0) -> str:
-        """A note, and what of the samples that are there differs from what was published.
-
-        Example:
-            >>> DataRequest().compared("images of 84 px", 10, 5)
-            'images of 84 px'
-        """
+        """A note, and what of the samples that are there differs from what was published."""
         differs = "" if self.sheet is None else self.sheet.differs(train, test, classes)
         return "; ".join(filter(None, [note, differs]))

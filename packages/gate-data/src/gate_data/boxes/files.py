@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+from xml.etree.ElementTree import Element, TreeBuilder
+from xml.parsers import expat
 
 import numpy as np
 
 from gate_data.boxes.objects import Objects
 from gate_data.errors import DataError
+from gate_data.original_files import Originals, Parts, Place, Sample, readable
 from gate_data.readers import Files, Row
-from gate_data.readers.boxes import is_crowd, size_of, voc
 from gate_data.readers.decode import open_picture
 from gate_data.readers.folders import PICTURES
+from gate_data.readers.limits import refuse_special
 from gate_data.readers.source import read_text
 from gate_data.readers.tables import by_id, read_json
 from gate_data.renamed import renamed_keywords
+from gate_data.request import DataRequest
 
+if TYPE_CHECKING:  # it imports torch, which whoever only lists files does without
+    from gate_data.data import Data
+
+_Corners = tuple[float, float, float, float]
+"""Left, top, width and height of a box, in pixels."""
+_WIDEST = 2**31 - 1
+"""Pixels of a picture's side, as formats of pictures hold them."""
 UNNAMED = "(unlabelled)"
 """What a class with a blank name is called."""
 
@@ -102,7 +113,7 @@ def read_coco(
                 "box": box,
                 "label": rank[names[label]],
                 "area": row.number("area", 0) if area and not cut else box[2] * box[3],
-                "crowd": is_crowd(row),
+                "crowd": row.values.get("iscrowd") is not None and row.integer("iscrowd", 0, 1) == 1,
             }
         )
     pictures = [{name: [row[name] for row in objects[image]] for name in ("box", "label", "area", "crowd")}
@@ -113,12 +124,7 @@ def read_coco(
 
 @renamed_keywords(known="order")
 def read_voc(folder: Path, order: Sequence[str] | None = None) -> Listed:
-    """Pictures and objects of a folder in which each picture has a Pascal VOC file of its name.
-
-    Args:
-        folder: with pictures and ``.xml`` files.
-        order: names of classes in the order of their indices; by default all that occur, sorted.
-    """
+    """Pictures and objects of a folder in which each picture has a Pascal VOC file of its name."""
     annotations = {path.stem: path for path in sorted(folder.glob("*.xml"))}
     if not annotations:
         raise DataError(f"{folder} holds neither a COCO file nor Pascal VOC's .xml files")
@@ -132,21 +138,67 @@ def read_voc(folder: Path, order: Sequence[str] | None = None) -> Listed:
 
 
 def listed_voc(pictures: Sequence[tuple[Path, Path | None]], order: Sequence[str] | None = None) -> Listed:
-    """Pictures and objects of Pascal VOC files, wherever they lie.
-
-    Args:
-        pictures: each with its ``.xml`` file, or None where it shows no object.
-        order: names of classes in the order of their indices; by default all that occur, sorted.
-    """
-    classes = tuple(order) if order is not None else _names_in(file for _, file in pictures if file is not None)
+    """Pictures and objects of Pascal VOC files, wherever they lie."""
+    if order is None:
+        order = sorted({name for _, file in pictures if file is not None for name in voc_names(file)})
+    classes = tuple(order)
     rank = {name: index for index, name in enumerate(classes)}
     boxes, sizes = [], []
     for picture, file in pictures:
-        read = voc(file, rank) if file is not None else None
-        sizes.append((read.size if read is not None else None) or _of_header(picture))
-        boxes.append([((box.left, box.top, box.right - box.left, box.bottom - box.top), box.label)
-                      for box in (read.boxes if read is not None else ())])  # fmt: skip
+        size, objects = voc(file, rank) if file is not None else (None, [])
+        sizes.append(size or _of_header(picture))
+        boxes.append(objects)
     return _listed([picture for picture, _ in pictures], boxes, sizes, classes)
+
+
+def voc(path: Path, index_of: Mapping[str, int]) -> tuple[tuple[int, int] | None, list[tuple[_Corners, int]]]:
+    """The picture's size, where the file says it, and boxes; corners count from 1 and include the last pixel."""
+    tree = _parsed(path)
+    size, boxes = tree.find("size"), []
+    for entry, node in enumerate(tree.findall("object")):
+        row = Row(path, entry, {**_texts(node), **_texts(node.find("bndbox"))})
+        left, top, right, bottom = (row.number(name) for name in ("xmin", "ymin", "xmax", "ymax"))
+        if right < left or bottom < top:
+            raise row.error("xmax", "a box with an area")
+        boxes.append(((left - 1, top - 1, right - (left - 1), bottom - (top - 1)), row.one_of("name", index_of)))
+    sides = None if size is None else _sides(Row(path, 0, _texts(size)))
+    Row(path, 0, _texts(tree)).text("filename")
+    return sides, boxes
+
+
+def voc_names(path: Path) -> tuple[str, ...]:
+    """Names of classes in one Pascal VOC file, in its order."""
+    rows = (Row(path, entry, _texts(node)) for entry, node in enumerate(_parsed(path).findall("object")))
+    return tuple(dict.fromkeys(row.text("name") for row in rows))
+
+
+def _texts(node: Element | None) -> dict[str, str]:
+    """The texts of the children that have some, the first of each name."""
+    texts: dict[str, str] = {}
+    for child in node if node is not None else ():
+        if child.text and child.text.strip():
+            texts.setdefault(child.tag, child.text.strip())
+    return texts
+
+
+def _parsed(path: Path) -> Element:
+    """An XML file as a tree. Entities are refused: a few lines of them would fill the memory."""
+
+    def refuse(*_: object) -> None:
+        raise DataError(f"{path} declares an entity, which an annotation does not need")
+
+    tree, parser = TreeBuilder(), expat.ParserCreate()
+    parser.StartElementHandler, parser.EndElementHandler = tree.start, tree.end
+    parser.CharacterDataHandler, parser.EntityDeclHandler = tree.data, refuse
+    refuse_special(path)
+    try:
+        parser.Parse(path.read_bytes(), True)
+    except FileNotFoundError as error:
+        raise DataError(f"{path} is not there") from error
+    except expat.ExpatError as error:
+        raise DataError(f"{path} is no XML: {error}") from error
+    root: Element = tree.close()
+    return root
 
 
 def listed_yolo(pictures: Sequence[tuple[Path, Path | None]], classes: Sequence[str]) -> Listed:
@@ -172,7 +224,7 @@ def _yolo_rows(path: Path) -> list[Row]:
     return [Row(path, number, dict(enumerate(parts))) for number, parts in enumerate(lines, start=1) if parts]  # type: ignore[arg-type]
 
 
-def _yolo_box(row: Row, size: tuple[int, int], count: int) -> tuple[tuple[float, float, float, float], int]:
+def _yolo_box(row: Row, size: tuple[int, int], count: int) -> tuple[_Corners, int]:
     cells: Mapping[Any, Any] = row.values
     if len(cells) != 5 and (len(cells) < 7 or len(cells) % 2 == 0):
         raise DataError(
@@ -193,7 +245,7 @@ def _yolo_box(row: Row, size: tuple[int, int], count: int) -> tuple[tuple[float,
 
 def _listed(
     files: Sequence[Path],
-    boxes: Sequence[Sequence[tuple[tuple[float, float, float, float], int]]],
+    boxes: Sequence[Sequence[tuple[_Corners, int]]],
     sizes: Sequence[tuple[int, int]],
     classes: tuple[str, ...],
 ) -> Listed:
@@ -240,7 +292,7 @@ def _categories(path: Path, content: Any) -> dict[int, str]:
     return names
 
 
-def _bbox(row: Row) -> tuple[float, float, float, float]:
+def _bbox(row: Row) -> _Corners:
     raw = row.values.get("bbox")
     if not isinstance(raw, list) or len(raw) != 4:
         raise row.error("bbox", "four numbers: left, top, width, height")
@@ -248,9 +300,7 @@ def _bbox(row: Row) -> tuple[float, float, float, float]:
     return left, top, wide, high
 
 
-def _inside(
-    box: tuple[float, float, float, float], size: tuple[int, int]
-) -> tuple[tuple[float, float, float, float] | None, bool]:
+def _inside(box: _Corners, size: tuple[int, int]) -> tuple[_Corners | None, bool]:
     """A box cut at the edges of its picture, or None where nothing is left, and whether it was cut by over a pixel."""
     left, top, wide, high = box
     if wide <= 0 or high <= 0:
@@ -264,8 +314,14 @@ def _inside(
     return (left, top, right - left, bottom - top), True
 
 
+def _sides(row: Row) -> tuple[int, int]:
+    return row.integer("width", 1, _WIDEST), row.integer("height", 1, _WIDEST)
+
+
 def _size(row: Row, folder: Path) -> tuple[int, int]:
-    return size_of(row) or _of_header(folder / row.path("file_name"))
+    """A COCO picture's width and height, from its header where the file does not say them."""
+    named = row.values.get("width") is not None and row.values.get("height") is not None
+    return _sides(row) if named else _of_header(folder / row.path("file_name"))
 
 
 def _of_header(path: Path) -> tuple[int, int]:
@@ -284,7 +340,60 @@ def _found(path: Path, folder: Path, names: Sequence[str]) -> tuple[str, ...]:
     return tuple(str(folder / name) for name in names)
 
 
-def _names_in(paths: Any) -> tuple[str, ...]:
-    from gate_data.readers.boxes import voc_names
+class BoxSplits(NamedTuple):
+    """Three lists, what a reader must know of them, and how their sizes differ from the published ones."""
 
-    return tuple(sorted({name for path in paths for name in voc_names(path)}))
+    train: Listed
+    validation: Listed
+    test: Listed
+    note: str = ""
+    missing: str = ""
+
+    @property
+    def named(self) -> dict[str, Listed]:
+        """The lists by their splits."""
+        return {"train": self.train, "validation": self.validation, "test": self.test}
+
+
+def boxed_originals(
+    expected: str,
+    find: Callable[[Path], Place],
+    read: Callable[[Place], BoxSplits],
+    checked: Sequence[str] = ("train", "validation", "test"),
+) -> Originals[Place]:
+    """Originals whose samples are pictures with objects; the splits that are checked have to show some."""
+
+    def check(where: Place) -> None:
+        splits = read(where).named
+        for name in checked:
+            if not splits[name].objects.counts(len(splits[name].classes)).sum():
+                raise DataError(f"{splits[name].files[0]} and the others of the {name} split show no object")
+
+    def load(where: Place, request: DataRequest) -> Data[Objects]:
+        """Pictures stay in their files; the whole picture is scaled to a square, and boxes keep their own pixels."""
+        from gate_data.data import Data, Split
+        from gate_data.pictures import Pictures
+
+        content = read(where)
+        splits, notes = [], [content.note]
+        for name, listed in content.named.items():
+            rows = list(range(len(listed.files)))[: request.limit]
+            if request.skip_unreadable:
+                pictures = Pictures.of([listed.files[row] for row in rows], request.size, "whole")
+                rows, remark = readable(rows, pictures, name)
+                notes.append(remark)
+            part = listed.take(rows)
+            splits.append(Split(Pictures.of(part.files, request.size, "whole"), part.objects))
+        return Data(splits[0], splits[1], splits[2], content.train.classes, "; ".join(filter(None, notes)))
+
+    def parts(where: Place) -> Parts:
+        content = read(where)
+        train, validation, test = ([Sample(file) for file in listed.files] for listed in content.named.values())
+        return Parts(train, test, validation, content.train.classes, content.note, content.missing)
+
+    return Originals(expected, find, check, load, parts)
+
+
+def remarks_of(splits: Mapping[str, Listed]) -> list[str]:
+    """What was changed of each split's boxes."""
+    return [f"{name}: {listed.note}" for name, listed in splits.items() if listed.note]

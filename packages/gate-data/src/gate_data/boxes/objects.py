@@ -140,12 +140,7 @@ class Objects:
 
 
 def no_detections(pictures: int) -> Ragged:
-    """Detections of a detector that found nothing.
-
-    Example:
-        >>> len(no_detections(3)), sorted(no_detections(3).columns)
-        (3, ['box', 'label', 'score'])
-    """
+    """Detections of a detector that found nothing."""
     return Ragged(dict(_NOTHING), np.zeros(pictures, dtype=np.int64))
 
 

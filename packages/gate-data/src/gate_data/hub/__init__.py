@@ -20,15 +20,7 @@ if TYPE_CHECKING:  # it imports torch, which whoever only lists files does witho
 
 
 def check(name: str, root: Path | None) -> None:
-    """Whether a data set can be asked for at all: `datasets` is installed, and its copy lies under the data root.
-
-    Args:
-        name: of a data set with a `Hub`.
-        root: a folder with copies of the hub's repositories, ``ROOT/OWNER/NAME``, or None for the hub itself.
-
-    Raises:
-        DataError: no; the message says what to install, or which folder is expected.
-    """
+    """Whether a data set can be asked for at all: `datasets` is installed, and its copy lies under the data root."""
     hub = _hub(name)
     if find_spec("datasets") is None:
         raise DataError(f"--source hub reads {hub.id} through datasets: pip install 'gate-data[hub]'")

@@ -39,16 +39,7 @@ def texts(row: Row, column: str, count: int) -> tuple[str, ...]:
 
 
 def classes(tables: Tables, hub: Hub, count: int) -> Parts:
-    """Pictures with a class each.
-
-    Args:
-        tables: the splits.
-        hub: which columns.
-        count: how many classes there are.
-
-    Raises:
-        DataError: another number of classes, a class outside of them, or a row without a picture.
-    """
+    """Pictures with a class each."""
     names = tables["train"].names.get(hub.target) or tuple(f"class {number}" for number in range(count))
     if len(names) != count:
         raise DataError(f"{hub.id}: column {hub.target!r} has {len(names)} classes, expected {count}")
@@ -63,14 +54,6 @@ def classes_apart(tables: Tables, hub: Hub, count: int) -> Parts:
     """Pictures for few-shot episodes: each split has classes of its own.
 
     Where the column has names, they say which class is which over all splits; bare numbers begin anew in each split.
-
-    Args:
-        tables: the splits.
-        hub: which columns.
-        count: how many classes there are over all splits, at most.
-
-    Raises:
-        DataError: more classes than that, or a row without a picture.
     """
     number: dict[tuple[str, int], int] = {}
     titles: list[str] = []

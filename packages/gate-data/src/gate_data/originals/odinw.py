@@ -16,14 +16,10 @@ from typing import Any, NamedTuple
 
 from numpy.random import default_rng
 
-from gate_data.boxes.files import UNNAMED, Listed, read_coco, read_voc
-from gate_data.boxes.objects import Objects
-from gate_data.data import Data, Split
+from gate_data.boxes.files import UNNAMED, BoxSplits, Listed, boxed_originals, read_coco, read_voc, remarks_of
 from gate_data.errors import DataError
-from gate_data.original_files import Originals, Parts, Sample
-from gate_data.pictures import Pictures
+from gate_data.original_files import Originals
 from gate_data.readers.tables import read_json
-from gate_data.request import DataRequest
 from gate_data.tables import read_table
 
 SETS: dict[str, dict[str, Any]] = {about_set["id"]: about_set for about_set in read_table("odinw")["sets"]}
@@ -39,16 +35,6 @@ class Place(NamedTuple):
     folder: Path
 
 
-class Splits(NamedTuple):
-    """A set's three lists, what a reader must know of them, and how their sizes differ from the published ones."""
-
-    train: Listed
-    validation: Listed
-    test: Listed
-    note: str
-    missing: str
-
-
 def __getattr__(name: str) -> Originals[Place]:
     identity, _, split = name.partition("@")
     if identity not in SETS or split not in ("", "valid"):
@@ -56,13 +42,7 @@ def __getattr__(name: str) -> Originals[Place]:
     read = partial(splits, scored=split or "test")
     parts = "the annotations of train, val and test" if SETS[identity]["flat"] else "train/, valid/ and test/"
     expected = f"odinw/{SETS[identity]['root']}/ with {parts}"
-    return Originals(
-        expected,
-        partial(find, identity, expected),
-        lambda where: _check(read(where)),
-        lambda where, request: load(read(where), request),
-        lambda where: _parts(read(where)),
-    )
+    return boxed_originals(expected, partial(find, identity, expected), read, checked=("test",))
 
 
 def find(identity: str, expected: str, root: Path) -> Place:
@@ -70,17 +50,13 @@ def find(identity: str, expected: str, root: Path) -> Place:
     named = SETS[identity]["root"]
     for above in _ABOVE:
         folder = root / above / named
-        if _list_of(folder, identity, "train", exists=True) is not None:
+        if _list_of(folder, identity, "train") is not None:
             return Place(identity, folder)
     raise DataError(f"{root} does not hold its files ({expected})")
 
 
-def splits(where: Place, scored: str = "test") -> Splits:
-    """All three lists of a set, validation drawn from training where there is none besides the one that is scored.
-
-    Raises:
-        DataError: a list that cannot be read, or lists whose classes differ.
-    """
+def splits(where: Place, scored: str = "test") -> BoxSplits:
+    """All three lists of a set, validation drawn from training where there is none besides the one that is scored."""
     about = SETS[where.id]
     train = _read(where, "train", None)
     assert train is not None
@@ -98,21 +74,9 @@ def splits(where: Place, scored: str = "test") -> Splits:
             raise DataError(f"{where.folder}: {len(rows)} training picture, of which none can validate")
         held, train = train.take(sorted(rows[:count].tolist())), train.take(sorted(rows[count:].tolist()))
         remarks.append(f"{count} training pictures validate")
-    for name, listed in (("train", train), ("validation", held), ("test", tested)):
-        if listed.note:
-            remarks.append(f"{name}: {listed.note}")
+    remarks += remarks_of({"train": train, "validation": held, "test": tested})
     missing = _differences(about, train, held, tested, drawn=len(remarks) > 1 and "validate" in remarks[1])
-    return Splits(train, held, tested, "; ".join([*remarks, *missing]), "; ".join(missing))
-
-
-def load(read: Splits, request: DataRequest) -> Data[Objects]:
-    """Pictures stay in their files; the whole picture is scaled to a square, and boxes keep their own pixels."""
-    splits = []
-    for listed in read[:3]:
-        rows = list(range(len(listed.files)))[: request.limit]
-        part = listed.take(rows)
-        splits.append(Split(Pictures.of([Path(file) for file in part.files], request.size, "whole"), part.objects))
-    return Data(splits[0], splits[1], splits[2], read.train.classes, read.note)
+    return BoxSplits(train, held, tested, "; ".join([*remarks, *missing]), "; ".join(missing))
 
 
 def prepared(root: Path, identity: str, split: str, shots: int, seed: int) -> tuple[Path, list[str]] | None:
@@ -134,12 +98,11 @@ def prepared(root: Path, identity: str, split: str, shots: int, seed: int) -> tu
 
 def captions(identity: str) -> Mapping[str, Mapping[str, str]]:
     """By class name, what GLIP's configurations read instead: ``prefix``, ``name``, ``suffix``."""
-    texts: Mapping[str, Mapping[str, str]] = SETS[identity].get("captions", {})
-    return texts
+    return dict(SETS[identity].get("captions", {}))
 
 
 def _read(where: Place, split: str, order: Sequence[str] | None) -> Listed | None:
-    path = _list_of(where.folder, where.id, split, exists=True)
+    path = _list_of(where.folder, where.id, split)
     if path is None:
         return None
     if path.is_dir():
@@ -153,27 +116,16 @@ def _read(where: Place, split: str, order: Sequence[str] | None) -> Listed | Non
     return read
 
 
-def _list_of(folder: Path, identity: str, split: str, *, exists: bool) -> Path | None:
+def _list_of(folder: Path, identity: str, split: str) -> Path | None:
     """The file with a split's annotations, or the folder with its Pascal VOC files."""
     if SETS[identity]["flat"]:
         path = folder / f"{'val' if split == 'valid' else split}_annotations_without_background.json"
-        return path if path.is_file() or not exists else None
+        return path if path.is_file() else None
     for name in _FILES:
         if (folder / split / name).is_file():
             return folder / split / name
     inside = folder / split
     return inside if inside.is_dir() and next(inside.glob("*.xml"), None) is not None else None
-
-
-def _check(read: Splits) -> None:
-    """All lists were read; see that something can be found in the split that is scored."""
-    if not read.test.objects.counts(len(read.test.classes)).sum():
-        raise DataError(f"{read.test.files[0]} and the others of its split show no object")
-
-
-def _parts(read: Splits) -> Parts:
-    lists = [[Sample(file) for file in listed.files] for listed in read[:3]]
-    return Parts(lists[0], lists[2], lists[1], read.train.classes, read.note, read.missing)
 
 
 def _differences(about: Mapping[str, Any], train: Listed, held: Listed, tested: Listed, *, drawn: bool) -> list[str]:

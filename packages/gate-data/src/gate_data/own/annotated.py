@@ -45,12 +45,7 @@ def annotated(own: OwnBenchmark, folder: Path, *, needed: bool) -> dict[str, lis
 
 
 def yolo_file(picture: Path) -> Path:
-    """Where YOLO's tools look for a picture's text file: ``labels`` for the last ``images``, or beside it.
-
-    Example:
-        >>> yolo_file(Path("birds/images/train/a.jpg")).as_posix()
-        'birds/labels/train/a.txt'
-    """
+    """Where YOLO's tools look for a picture's text file: ``labels`` for the last ``images``, or beside it."""
     parts = list(picture.parts)
     for index in range(len(parts) - 2, -1, -1):
         if parts[index] == "images":

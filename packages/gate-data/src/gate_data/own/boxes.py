@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from gate_data.boxes.files import Listed, listed_voc, listed_yolo, read_coco
-from gate_data.boxes.objects import Objects
-from gate_data.data import Data, Split
+from gate_data.boxes.files import (
+    BoxSplits,
+    Listed,
+    boxed_originals,
+    listed_voc,
+    listed_yolo,
+    read_coco,
+    remarks_of,
+    voc_names,
+)
 from gate_data.errors import DataError
-from gate_data.original_files import Originals, Parts, Sample, readable
+from gate_data.original_files import Originals
 from gate_data.own.annotated import SPLITS, annotated, root_of
 from gate_data.own.class_names import named_classes, shown_names
 from gate_data.own.spec import OwnBenchmark
-from gate_data.pictures import Pictures
 from gate_data.readers import held_out
-from gate_data.readers.boxes import voc_names
-from gate_data.request import DataRequest
 
 
 def boxed(own: OwnBenchmark, path: Path) -> Originals[Path]:
@@ -26,24 +31,17 @@ def boxed(own: OwnBenchmark, path: Path) -> Originals[Path]:
         raise DataError(f'{path}: detection needs kind = "coco", "voc" or "yolo" under [data], not {own.data.kind!r}')
     if own.splits.group or own.splits.column:
         raise DataError(f"{path}: [splits] group and column are of tables; boxes have a file or folder for each split")
-    lists = partial(_lists, own)
-    return Originals(
-        f"what {path.name} names",
-        lambda root: root,
-        lambda root: _check(lists(root)),
-        lambda root, request: _load(lists(root), request),
-        lambda root: _parts(lists(root)),
-    )
+    return boxed_originals(f"what {path.name} names", lambda root: root, partial(_lists, own))
 
 
 def objects_of(own: OwnBenchmark, folder: Path) -> tuple[list[int], list[int]]:
     """Objects of each class, of all splits and of the test."""
-    lists = _lists(own, folder)
+    lists = _lists(own, folder).named
     counts = {name: listed.objects.counts(len(listed.classes)) for name, listed in lists.items()}
     return [int(count) for count in sum(counts.values())], [int(count) for count in counts["test"]]  # type: ignore[union-attr]
 
 
-def _lists(own: OwnBenchmark, folder: Path) -> dict[str, Listed]:
+def _lists(own: OwnBenchmark, folder: Path) -> BoxSplits:
     read = read_boxes(own, folder)
     if "" in read:
         read = {"train": read[""]}
@@ -57,10 +55,8 @@ def _lists(own: OwnBenchmark, folder: Path) -> dict[str, Listed]:
                 raise DataError(f"{len(train.files)} pictures are too few to draw {name} from")
             read["train"], read[name] = train.take(stay), train.take(held)
     shown = shown_names(own, folder, read["train"].classes)
-    return {
-        name: Listed(read[name].files, read[name].objects, shown, read[name].clipped, read[name].dropped)
-        for name in SPLITS
-    }
+    train, validation, test = (replace(read[name], classes=shown) for name in SPLITS)
+    return BoxSplits(train, validation, test, "; ".join(remarks_of({name: read[name] for name in SPLITS})))
 
 
 def read_boxes(own: OwnBenchmark, folder: Path) -> dict[str, Listed]:
@@ -105,29 +101,3 @@ def _voc_names(pairs: Mapping[str, Sequence[tuple[Path, Path | None]]]) -> tuple
         if split and "train" in names and (odd := sorted(held - names["train"])):
             raise DataError(f"class {odd[0]!r} of {split} is none of the training split's")
     return tuple(sorted(set().union(*names.values())))
-
-
-def _check(lists: dict[str, Listed]) -> None:
-    for name, listed in lists.items():
-        if not listed.objects.counts(len(listed.classes)).sum():
-            raise DataError(f"{listed.files[0]} and the others of the {name} split show no object")
-
-
-def _load(lists: dict[str, Listed], request: DataRequest) -> Data[Objects]:
-    splits, notes = [], []
-    for name, listed in lists.items():
-        chosen = list(range(len(listed.files)))[: request.limit]
-        if request.skip_unreadable:
-            chosen, note = readable(
-                chosen, Pictures.of([listed.files[row] for row in chosen], request.size, "whole"), name
-            )
-            notes += [note] if note else []
-        part = listed.take(chosen)
-        notes += [f"{name}: {listed.note}"] if listed.note else []
-        splits.append(Split(Pictures.of(part.files, request.size, "whole"), part.objects))
-    return Data(splits[0], splits[1], splits[2], lists["train"].classes, "; ".join(notes))
-
-
-def _parts(lists: dict[str, Listed]) -> Parts:
-    samples = {name: [Sample(file) for file in listed.files] for name, listed in lists.items()}
-    return Parts(samples["train"], samples["test"], samples["validation"], lists["train"].classes)

@@ -35,16 +35,7 @@ def karpathy(path: Path) -> Iterator[Captioned]:
 
 
 def coco_captions(path: Path) -> Iterator[tuple[str, Row]]:
-    r"""COCO's JSON of captions: ``{"images": [{"id", "file_name"}], "annotations": [{"image_id", "caption"}]}``.
-
-    Example:
-        >>> import json, tempfile
-        >>> path = Path(tempfile.mkdtemp()) / "captions.json"
-        >>> annotation = {"image_id": 5, "caption": "A cat."}
-        >>> _ = path.write_text(json.dumps({"images": [{"id": 5, "file_name": "a.jpg"}], "annotations": [annotation]}))
-        >>> [(file, row.text("caption")) for file, row in coco_captions(path)]
-        [('a.jpg', 'A cat.')]
-    """
+    """COCO's JSON of captions: ``{"images": [{"id", "file_name"}], "annotations": [{"image_id", "caption"}]}``."""
     files = {identity: row.path("file_name") for identity, row in by_id(records(path, "images")).items()}
     captioned: set[int] = set()
     for row in records(path, "annotations"):

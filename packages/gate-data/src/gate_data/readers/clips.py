@@ -69,12 +69,7 @@ def undecodable(clips: Sequence[Clip]) -> list[int]:
 
 @cache
 def torchcodec() -> Any:
-    """The decoder of torchcodec, or None where it is not installed or finds no FFmpeg.
-
-    Example:
-        >>> getattr(torchcodec(), "__name__", "VideoDecoder")
-        'VideoDecoder'
-    """
+    """The decoder of torchcodec, or None where it is not installed or finds no FFmpeg."""
     try:
         from torchcodec.decoders import VideoDecoder
     except (ImportError, OSError, RuntimeError) as error:  # what it raises without FFmpeg's libraries differs

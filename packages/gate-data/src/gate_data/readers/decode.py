@@ -112,17 +112,7 @@ def _with_heic() -> None:
 
 
 def square(image: Image.Image, side: int, fit: Fit = "crop") -> Image.Image:
-    """A picture scaled to a square with antialiasing.
-
-    Args:
-        image: of any size.
-        side: of the result, in pixels.
-        fit: ``"crop"`` scales the shorter side and cuts the middle out; ``"whole"`` scales both sides.
-
-    Example:
-        >>> square(Image.new("RGB", (6, 4)), 2).size
-        (2, 2)
-    """
+    """A picture scaled to a square with antialiasing."""
     width, height = image.size
     box = (0.0, 0.0, float(width), float(height))
     if fit == "crop":

@@ -18,12 +18,7 @@ _DEFLATED = b"1.2.840.10008.1.2.1.99"
 
 
 def is_dicom(name: str) -> bool:
-    """Whether a file is called so.
-
-    Example:
-        >>> is_dicom("chest/0001.DCM")
-        True
-    """
+    """Whether a file is called so."""
     return name.lower().endswith((".dcm", ".dicom"))
 
 
@@ -32,13 +27,6 @@ def dicom_picture(file: File, held: bytes | None = None) -> Image.Image:
 
     Values are those after the modality's slope and intercept. Where the file has a window, its first one is shown, and
     otherwise all that its stored bits can hold; ``MONOCHROME1`` is turned round, so that bright is bright.
-
-    Args:
-        file: where it lies.
-        held: the file's bytes, where they have been read already.
-
-    Raises:
-        DataError: no DICOM, one without pixels, or compressed in a way that nobody here decodes.
     """
     name = described(file)
     try:

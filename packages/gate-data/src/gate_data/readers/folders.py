@@ -227,12 +227,7 @@ def _ends(name: str, endings: Sequence[str]) -> bool:
 
 
 def cache_home() -> Path:
-    """The folder of what can be made again, in what ``GATE_RUNNER_CACHE`` names or in the user's cache folder.
-
-    Example:
-        >>> cache_home().name
-        'gate-runner'
-    """
+    """The folder of what can be made again, in what ``GATE_RUNNER_CACHE`` names or in the user's cache folder."""
     home = os.environ.get("GATE_RUNNER_CACHE") or os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(home) / "gate-runner"
 
@@ -323,15 +318,7 @@ class Files:
         return last in self._seen[folder]
 
     def get(self, name: str, where: str) -> str | Member:
-        """A file by its path from the root.
-
-        Args:
-            name: with ``/`` between folders.
-            where: the list and line that name it, for the error.
-
-        Raises:
-            DataError: it is not there, or the path leads out of the root.
-        """
+        """A file by its path from the root."""
         if name.startswith("/") or ".." in name.split("/"):
             raise DataError(f"{where}: {name!r} leads out of {self.root}")
         if name not in self:

@@ -14,12 +14,7 @@ table or array file."""
 
 
 def most(unit: str) -> int:
-    """The limit in force.
-
-    Example:
-        >>> most("bytes")
-        1073741824
-    """
+    """The limit in force."""
     value = os.environ.get(variable(unit), "")
     if not value:
         return LIMITS[unit]
@@ -29,11 +24,7 @@ def most(unit: str) -> int:
 
 
 def within(size: int, unit: str, name: str, times: int = 1) -> None:
-    """Refuse what is larger than its limit, or so many times it, before it is read.
-
-    Example:
-        >>> within(5, "bytes", "a.json")
-    """
+    """Refuse what is larger than its limit, or so many times it, before it is read."""
     limit = times * most(unit)
     if size > limit:
         raise DataError(f"{name} has {size:,} {unit}, more than {limit:,}; {variable(unit)} sets another limit")
@@ -50,10 +41,5 @@ def refuse_special(path: Path) -> None:
 
 
 def variable(unit: str) -> str:
-    """The environment's variable of a limit.
-
-    Example:
-        >>> variable("pixels")
-        'GATE_RUNNER_MAX_PIXELS'
-    """
+    """The environment's variable of a limit."""
     return f"GATE_RUNNER_MAX_{unit.upper()}"

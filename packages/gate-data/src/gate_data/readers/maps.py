@@ -75,11 +75,7 @@ class ClassMap:
         return self.apply(values, described(source))
 
     def apply(self, values: Shaped[np.ndarray, "h w"], name: str) -> Int16[np.ndarray, "h w"]:
-        """Classes of an array of values.
-
-        Raises:
-            DataError: a value that is no class.
-        """
+        """Classes of an array of values."""
         within = values < len(self._table)
         classes = self._table[np.where(within, values, 0)]
         classes = np.where(within, classes, np.int16(_UNKNOWN if self.others is None else self.others))

@@ -24,16 +24,7 @@ class _Element(NamedTuple):
 
 
 def check(raw: bytes, name: str) -> None:
-    """Refuse a file whose elements are not what the format allows: the library would read memory that is not there.
-
-    Args:
-        raw: the file's bytes.
-        name: what messages call it.
-
-    Raises:
-        DataError: another version, an element of an unknown type or one that ends beyond its parent, more cells than
-            there are bytes, sparse matrices, functions, or what is nested too deeply or too large when unpacked.
-    """
+    """Refuse a file whose elements are not what the format allows: the library would read memory that is not there."""
     if len(raw) < 128 or raw[126:128] not in (b"IM", b"MI"):
         raise DataError(f"{name} cannot be read as MATLAB 5: it has no header of version 5 to 7")
     order = "<" if raw[126:128] == b"IM" else ">"

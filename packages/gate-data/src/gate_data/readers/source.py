@@ -68,12 +68,7 @@ Source = str | Member | Stored | Cut | Clip
 
 
 def file_of(source: Source) -> str:
-    """The path of the file, or of the archive, that a source lies in.
-
-    Example:
-        >>> file_of(Cut(Member("birds.zip", "a.jpg"), (0, 0, 5, 5)))
-        'birds.zip'
-    """
+    """The path of the file, or of the archive, that a source lies in."""
     if isinstance(source, Cut | Clip):
         source = source.source
     if isinstance(source, str):
@@ -111,11 +106,7 @@ def read_bytes(file: File) -> bytes:
 
 
 def read_text(path: Path) -> str:
-    """The text of a list or a description, which lies in memory as a whole.
-
-    Raises:
-        DataError: not there, a pipe, very large, or no UTF-8; the message names it.
-    """
+    """The text of a list or a description, which lies in memory as a whole."""
     refuse_special(path)
     try:
         within(path.stat().st_size, "bytes", str(path))

@@ -15,12 +15,7 @@ _NUMBERED = re.compile(r"img_\d{5}")
 
 
 class Videos:
-    """What lies under a folder of clips.
-
-    Args:
-        root: holds the clips, in folders or not.
-        frames: that a clip gives.
-    """
+    """What lies under a folder of clips."""
 
     def __init__(self, root: Path, frames: int = 8) -> None:
         self.root, self.frames = root, frames

@@ -44,12 +44,7 @@ class IcinwOriginals(Originals[Located]):
 
 
 def class_names(name: str) -> tuple[str, ...]:
-    """ELEVATER's names, in its order.
-
-    Example:
-        >>> class_names("cifar-100")[:3], class_names("food-101")[16:18]
-        (('chimpanzee', 'trout', 'skunk'), ('cheesecake', 'cheese plate'))
-    """
+    """ELEVATER's names, in its order."""
     return tuple(read_table("icinw_classes")[name])
 
 
@@ -152,13 +147,7 @@ def without_validation(data: Data[Any]) -> Data[Any]:
 
 
 def load_undivided(name: str, originals: Originals[Any] | None, request: DataRequest) -> Data[Any]:
-    """One of the 20 sets in both of its own splits, in the order of their lists, from which shots are drawn.
-
-    Args:
-        name: of the data set, as ELEVATER has it.
-        originals: how its files are read; None for the hub's copy.
-        request: where they lie, and how many of them.
-    """
+    """One of the 20 sets in both of its own splits, in the order of their lists, from which shots are drawn."""
     import torch
 
     from gate_data.data import Data, Split

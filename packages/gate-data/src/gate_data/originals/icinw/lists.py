@@ -32,7 +32,7 @@ def drawn_by_class(classes: Mapping[str, Sequence[Source]], train: int, test: in
     lists: tuple[list[Sample], list[Sample]] = ([], [])
     for label, (name, sources) in enumerate(classes.items()):
         if len(sources) <= train:
-            raise DataError(f"{name} holds {len(sources)} pictures, expected more than {train}")
+            raise DataError(f"{name} has {len(sources)} pictures, expected more than {train}")
         drawn = [Sample(source, label) for source in shuffled(sources)]
         lists[0].extend(drawn[:train])
         lists[1].extend(drawn[train : None if test is None else train + test])
@@ -275,11 +275,7 @@ def _drives(names: list[str]) -> tuple[set[str], set[str]]:
 
 
 def nearest_vehicle(path: Path) -> int:
-    """The class of a picture of a street: 0 to 8 m, 1 to 20 m, 2 farther, 3 no car, van or truck.
-
-    Args:
-        path: of KITTI's label file; each line has a type first and z, in metres, fourteenth.
-    """
+    """The class of a picture of a street: 0 to 8 m, 1 to 20 m, 2 farther, 3 no car, van or truck."""
     nearest = 1000.0
     for number, line in lines(path) if path.stat().st_size else ():
         fields = line.split()
