@@ -232,7 +232,7 @@ def runner_boxes() -> tuple[list[bytes], Read]:
 
 
 def runner_voc() -> tuple[list[bytes], Read]:
-    from gate_data.readers.boxes import voc
+    from gate_data.boxes.files import voc
 
     whole = (
         b"<annotation><filename>a.jpg</filename><size><width>9</width><height>7</height><depth>3</depth></size>"

@@ -114,7 +114,7 @@ def test_code_that_pages_link_to_exists() -> None:
 
 WALKS = {
     "the EqSim loss": ("eqsim.functional.eqsim_v2", "eqsim_v2("),
-    "the loader of ADE20K": ("gate_data.originals.ade20k.parts", 'load("ade20k"'),
+    "the loader of ADE20K": ("gate_data.originals.segmentation.paired", 'load("ade20k"'),
 }
 """What a stranger looks for, the function where it is, and what its test does with it."""
 

@@ -50,7 +50,6 @@ MOVED = {
     "gate_data.omniglot": "gate_data.originals.few_shot",
     "gate_data.originals.icinw.form": "gate_data.originals.icinw.elevater",
     "gate_data.readers.boxes": "gate_data.boxes.files",
-    "gate_data.undivided": "gate_data.originals.icinw.elevater",
     **{f"gate_data.originals.{name}": f"gate_data.originals.{group}" for group in _READERS for name in _READERS[group]},
 }
 """Modules that were merged into others; their ``ORIGINALS`` are called as the data set is."""

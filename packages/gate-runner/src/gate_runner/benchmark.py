@@ -185,7 +185,7 @@ class Benchmark:
         Raises:
             DataError: a file is missing or damaged; the message names it.
         """
-        from gate_data.originals.icinw.elevater import load_undivided, without_validation
+        from gate_data.undivided import load_undivided, without_validation
 
         name = self.id.partition("@")[0]
         if name in ICINW and source in ("local", "hub"):

@@ -22,7 +22,7 @@ from gate_data.request import DataRequest
 from gate_data.tables import read_table
 
 if TYPE_CHECKING:  # it imports torch, which whoever only lists files does without
-    from gate_data.data import Data, Split
+    from gate_data.data import Data
 
 
 class Located(NamedTuple):
@@ -137,43 +137,6 @@ def elevater_set(
         return IcinwOriginals(expected, located, check, load, parts, form, sides)
 
     return decorate
-
-
-def without_validation(data: Data[Any]) -> Data[Any]:
-    """The same training and test pictures, and no others, as ELEVATER's protocol takes a data set."""
-    import torch
-
-    return replace(data, validation=data.train.take(torch.arange(0)))
-
-
-def load_undivided(name: str, originals: Originals[Any] | None, request: DataRequest) -> Data[Any]:
-    """One of the 20 sets in both of its own splits, in the order of their lists, from which shots are drawn."""
-    import torch
-
-    from gate_data.data import Data, Split
-    from gate_data.pictures import Pictures
-
-    content: Parts | Arrays
-    if originals is None:
-        from gate_data.hub.icinw import icinw_parts
-
-        content = icinw_parts(name, request.root)
-    elif request.root is None:
-        raise DataError(f"data set {name!r} reads original files: give --data-root")
-    else:
-        assert isinstance(originals, IcinwOriginals)
-        assert originals.sides is not None
-        content = originals.sides(originals.find(request.root))
-
-    def split(part: Side | Sequence[Sample]) -> Split:
-        if isinstance(part, Side):
-            return part.split().limited(request.limit)
-        sources: list[Any] = [sample.source for sample in part]  # stills
-        images = Pictures.of(sources, request.size, ICINW[name].fit, transparency="drop")  # as vision-datasets has it
-        return Split(images, torch.tensor([sample.target for sample in part])).limited(request.limit)
-
-    train, test = split(content.train), split(content.test)
-    return Data(train, train.take(torch.arange(0)), test, content.classes, content.note)
 
 
 def _copy(folder: Path, sheet: IcinwSheet) -> Parts:
