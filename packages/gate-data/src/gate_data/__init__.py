@@ -16,11 +16,22 @@ if TYPE_CHECKING:
     from gate_data.own import OwnBenchmark, guess, read_benchmark
 
 _HOMES = {
-    **dict.fromkeys(("ICINW", "SHEETS", "Hub", "IcinwSheet", "Sheet"), "cards"),
-    **dict.fromkeys(("Found", "check_data"), "checking"),
-    **dict.fromkeys(("Data", "Split"), "data"),
-    **dict.fromkeys(("SplitDataset", "Splits", "data_sets", "load"), "loading"),
-    **dict.fromkeys(("OwnBenchmark", "guess", "read_benchmark"), "own"),
+    "ICINW": "cards",
+    "SHEETS": "cards",
+    "Hub": "cards",
+    "IcinwSheet": "cards",
+    "Sheet": "cards",
+    "Found": "checking",
+    "check_data": "checking",
+    "Data": "data",
+    "Split": "data",
+    "SplitDataset": "loading",
+    "Splits": "loading",
+    "data_sets": "loading",
+    "load": "loading",
+    "OwnBenchmark": "own",
+    "guess": "own",
+    "read_benchmark": "own",
 }
 """Modules of public names, imported when they are first used: cards are read without torch."""
 
