@@ -24,7 +24,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from gate_data.boxes.files import read_coco
+from gate_data.boxes.files import read_coco, voc
 from gate_data.errors import DataError
 from gate_data.readers import (
     ClassMap,
@@ -34,7 +34,6 @@ from gate_data.readers import (
     Member,
     Stored,
     archives,
-    boxes,
     by_stem,
     captions,
     dealt,
@@ -434,12 +433,12 @@ def test_voc_boxes_and_no_entities(tmp_path: Path) -> None:
         "<difficult>1</difficult><bndbox><xmin>1</xmin><ymin>2</ymin><xmax>3</xmax><ymax>4</ymax></bndbox></object></annotation>"
     )
     path.write_text(inner)
-    assert boxes.voc(path, {"dog": 0}) == ("a.jpg", (9, 8), (boxes.Box(0, 1, 3, 4, 0, True),))
+    assert voc(path, {"dog": 0}) == ((9, 8), [((0, 1, 3, 3), 0)])
     with pytest.raises(DataError, match="field 'name' is 'dog', expected one of cat"):
-        boxes.voc(path, {"cat": 0})
+        voc(path, {"cat": 0})
     path.write_text(f'<!DOCTYPE a [<!ENTITY b "boom">]>{inner}')
     with pytest.raises(DataError, match="declares an entity"):
-        boxes.voc(path, {"dog": 0})
+        voc(path, {"dog": 0})
 
 
 def test_captions_in_kaggles_form_with_its_one_broken_line(tmp_path: Path) -> None:
