@@ -24,7 +24,7 @@ from eevee import (
 )
 from eevee.answers.intervals import _independent, calibrate, inside_fold, intervals
 from eevee.cli import main
-from eevee.scorers.neighbours import NeighbourScorer
+from eevee.scorers.named import NeighbourScorer
 from eevee.showing.words import selection_words
 from eevee.tables.holdout import families_note, folds_of, held_together, name_families
 from eevee.tables.standard import overall_scores

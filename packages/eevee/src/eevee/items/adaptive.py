@@ -219,9 +219,9 @@ class AdaptiveTest:
         chance = sigmoid(ability[0] * self._slope + self._offset)
         if count:
             slope, error, _ = calibrated(y[None], chance[None, measured])
-            told = information(ability, measured[None].astype(np.float64), self._slope, self._offset)
+            fisher = information(ability, measured[None].astype(np.float64), self._slope, self._offset)
             self._model = float(y.sum() + chance[~measured].sum()) / self.total
-            self._doubt = float(doubts(slope, error, ability, told)[0])
+            self._doubt = float(doubts(slope, error, ability, fisher)[0])
             middle = (y.sum() + PRIOR * chance[measured].mean()) / (count + PRIOR)
             chance = middle + np.clip(slope[0], 0, 1) * (chance - chance[measured].mean())
         chance = np.clip(chance, 0.0, 1.0)

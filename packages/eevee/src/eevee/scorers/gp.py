@@ -139,15 +139,7 @@ class GpScorer:
         return data.complete and data.values.size <= QUICK_CELLS and len(data.values) <= QUICK_MODELS
 
     def score(self, data: Standardised, candidates: Sequence[Sequence[int]]) -> Float[np.ndarray, "b 2"]:
-        """Errors and standard errors of candidates.
-
-        Args:
-            data: the standardised table.
-            candidates: benchmark positions of each candidate.
-
-        Returns:
-            Float array (candidates, 2): error and its standard error over models.
-        """
+        """Errors and standard errors of candidates."""
         out = np.empty((len(candidates), 2))
         widths = np.array([len(data.metric_columns(candidate)) for candidate in candidates])
         order = np.argsort(widths, kind="stable")
@@ -170,14 +162,7 @@ class GpScorer:
     def predict(
         self, data: Standardised, candidate: Sequence[int], inputs: Float[np.ndarray, "m metrics"]
     ) -> Float[np.ndarray, "m metrics"]:
-        """Predict whole rows of models that took no part in `data` from their candidate columns.
-
-        Args:
-            data: the standardised table of the models to learn from.
-            candidate: benchmark positions.
-            inputs: standardised rows, NaN where missing; only the candidate's columns are read. A row that lacks some
-                of them is predicted by a fit on those that it has.
-        """
+        """Predict whole rows of models that took no part in `data` from their candidate columns."""
         return self._new(data, candidate, inputs)[0]
 
     def spread(

@@ -106,15 +106,7 @@ class MlpScorer:
         return 64
 
     def score(self, data: Standardised, candidates: Sequence[Sequence[int]]) -> Float[np.ndarray, "b 2"]:
-        """Errors and standard errors of candidates.
-
-        Args:
-            data: the standardised table.
-            candidates: benchmark positions of each candidate.
-
-        Returns:
-            Float array (candidates, 2): error and its standard error.
-        """
+        """Errors and standard errors of candidates."""
         out = np.empty((len(candidates), 2))
         splits = shuffled_splits(data.groups, self.splits, self.held_out, self.seed)
         starts = draw_starts(data.values.shape[1], self.hidden, self.splits, self.seed)
@@ -131,13 +123,7 @@ class MlpScorer:
     def predict(
         self, data: Standardised, candidate: Sequence[int], inputs: Float[np.ndarray, "m metrics"]
     ) -> Float[np.ndarray, "m metrics"]:
-        """Predict whole rows of models that took no part in `data`: the mean of `splits` networks trained on all of it.
-
-        Args:
-            data: the standardised table of the models to learn from.
-            candidate: benchmark positions.
-            inputs: standardised rows; NaN counts as the mean.
-        """
+        """Whole rows of models that took no part in `data`: the mean of `splits` networks trained on all of it."""
         everyone = np.ones((self.splits, len(data.values)), dtype=bool)
         starts = draw_starts(data.values.shape[1], self.hidden, self.splits, self.seed)
         predicted = self._predictions(data, [candidate], everyone, starts, np.nan_to_num(inputs))

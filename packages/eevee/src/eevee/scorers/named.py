@@ -1,4 +1,4 @@
-"""Scorers by name, as the command line and a result's JSON give them."""
+"""Scorers by name, as the command line and a result's JSON give them; the average of two, and the nearest models."""
 
 from __future__ import annotations
 
@@ -14,10 +14,17 @@ import torch
 
 from eevee.errors import EeveeError
 from eevee.scorers.gp import GpScorer
-from eevee.scorers.mlp import MlpScorer
-from eevee.scorers.neighbours import NeighbourScorer
 from eevee.scorers.ridge import RidgeScorer
-from eevee.scorers.scorer import Scorer, held_out, held_out_spread, is_quick, residual_errors, spread
+from eevee.scorers.scorer import (
+    Objective,
+    Scorer,
+    held_out,
+    held_out_spread,
+    is_quick,
+    require_objective,
+    residual_errors,
+    spread,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -27,19 +34,11 @@ if TYPE_CHECKING:
     from eevee.scorers.scorer import Scorer
     from eevee.tables.standard import Standardised
 
-BUILT_IN: dict[str, Callable[..., Any]] = {
-    "ridge": RidgeScorer,
-    "gp": GpScorer,
-    "mlp": MlpScorer,
-    "knn": NeighbourScorer,
-    "mean": partial(NeighbourScorer, neighbours=0),
-}
-
 
 def named_scorer(spec: str, settings: Mapping[str, Any]) -> Scorer:
     """A scorer from its name, with those of the settings that it has."""
     if spec in BUILT_IN:
-        factory = BUILT_IN[spec]
+        factory = _factory(spec)
         own = {field.name for field in fields(getattr(factory, "func", factory))}  # type: ignore[arg-type]  # all are dataclasses
         return factory(**{key: value for key, value in settings.items() if key in own})  # type: ignore[no-any-return]  # a class of the table above
     first, plus, second = spec.partition("+")
@@ -56,7 +55,7 @@ def recorded_scorer(name: str, settings: Mapping[str, Any]) -> Scorer:
     """A built-in scorer from the name and settings that a result's JSON holds."""
     try:
         if name in BUILT_IN:
-            return BUILT_IN[name](**settings)  # type: ignore[no-any-return]  # a class of the table above
+            return _factory(name)(**settings)  # type: ignore[no-any-return]  # a class of the table above
         first, plus, second = name.partition("+")
         if plus:
             return AverageScorer(recorded_scorer(first, settings["first"]), recorded_scorer(second, settings["second"]))
@@ -154,3 +153,89 @@ class AverageScorer:
     def held_out_spread(self, data: Standardised, candidate: Sequence[int]) -> Float[np.ndarray, " models"]:
         """That of the second scorer."""
         return held_out_spread(self.second, data, candidate)
+
+
+@dataclass(frozen=True)
+class NeighbourScorer:
+    """Error of predicting a table by the mean of the models that are nearest on some of its columns.
+
+    Numerics: squared distances over the columns that both models have, times all columns over those; a missing target
+        is left out of its own mean; where none of the neighbours has it, the column's mean stands in.
+    """
+
+    objective: Objective = "all"
+    neighbours: int = 3
+
+    def __post_init__(self) -> None:
+        require_objective(self.objective)
+        if self.neighbours < 0:
+            raise EeveeError(f"neighbours is {self.neighbours}; expected 0 or more")
+
+    @property
+    def name(self) -> str:
+        """Name in prints and results."""
+        return "knn" if self.neighbours else "mean"
+
+    def quick(self, data: Standardised) -> bool:
+        """True for tables of up to 60 models and 5,000 cells."""
+        return data.values.size <= 5_000 and len(data.values) <= 60
+
+    def score(self, data: Standardised, candidates: Sequence[Sequence[int]]) -> Float[np.ndarray, "b 2"]:
+        """Errors and standard errors of candidates."""
+        out = np.empty((len(candidates), 2))
+        for number, candidate in enumerate(candidates):
+            residual = torch.from_numpy(self.residuals(data, [candidate]))
+            out[number] = torch.stack(residual_errors(data, [candidate], residual, self.objective), dim=1).numpy()
+        return out
+
+    def residuals(
+        self, data: Standardised, candidates: Sequence[Sequence[int]]
+    ) -> Float[np.ndarray, "b models metrics"]:
+        """Prediction minus truth of each model from those outside its group; zero where a target is missing."""
+        rows = np.where(data.mask, data.values, np.nan)
+        apart = data.groups[:, None] != data.groups
+        residual = [self._means(data, candidate, rows, apart) - data.values for candidate in candidates]
+        return np.where(data.mask, np.stack(residual), 0.0)
+
+    def predict(
+        self, data: Standardised, candidate: Sequence[int], inputs: Float[np.ndarray, "m metrics"]
+    ) -> Float[np.ndarray, "m metrics"]:
+        """Whole rows of models that took no part in `data`, from their candidate columns."""
+        return self._means(data, candidate, inputs, np.ones((len(inputs), len(data.values)), dtype=bool))
+
+    def _means(
+        self, data: Standardised, candidate: Sequence[int], rows: np.ndarray, allowed: np.ndarray
+    ) -> Float[np.ndarray, "m metrics"]:
+        """The mean of each row's nearest among the models that it may see."""
+        everyone = allowed.astype(np.float64)
+        middle = (everyone @ data.values) / np.maximum(everyone @ data.measured, 1)
+        if not self.neighbours:
+            return np.asarray(middle)
+        columns = data.metric_columns(candidate)
+        measured, mask = ~np.isnan(rows[:, columns]), data.mask[:, columns]
+        x, y = np.where(measured, rows[:, columns], 0.0), data.values[:, columns]
+        shared = measured.astype(np.float64) @ mask.T
+        distance = (x**2) @ mask.T + measured @ (y**2).T - 2 * x @ y.T
+        distance = np.where(allowed, distance * len(columns) / np.maximum(shared, 1e-9), np.inf)
+        nearest = np.argsort(distance, axis=1, kind="stable")[:, : self.neighbours]
+        weight = np.take_along_axis(allowed, nearest, axis=1)[..., None] * data.mask[nearest]
+        count = weight.sum(1)
+        return np.asarray(np.where(count > 0, (weight * data.values[nearest]).sum(1) / np.maximum(count, 1), middle))
+
+
+BUILT_IN = ("ridge", "gp", "mlp", "knn", "mean")
+
+
+def _factory(name: str) -> Callable[..., Any]:
+    if name == "mlp":
+        from eevee.scorers.mlp import MlpScorer  # read where it is asked for alone
+
+        return MlpScorer
+    mean = partial(NeighbourScorer, neighbours=0)
+    factories: dict[str, Callable[..., Any]] = {
+        "ridge": RidgeScorer,
+        "gp": GpScorer,
+        "knn": NeighbourScorer,
+        "mean": mean,
+    }
+    return factories[name]

@@ -111,15 +111,7 @@ class RidgeScorer:
         return np.asarray(np.sqrt(1 + out))
 
     def score(self, data: Standardised, candidates: Sequence[Sequence[int]]) -> Float[np.ndarray, "b 2"]:
-        """Errors and standard errors of candidates.
-
-        Args:
-            data: the standardised table.
-            candidates: benchmark positions of each candidate.
-
-        Returns:
-            Float array (candidates, 2): error and its standard error over models.
-        """
+        """Errors and standard errors of candidates."""
         if not candidates:
             return np.zeros((0, 2))
         out = np.empty((len(candidates), 2))
@@ -215,14 +207,7 @@ class RidgeScorer:
     def predict(
         self, data: Standardised, candidate: Sequence[int], inputs: Float[np.ndarray, "m metrics"]
     ) -> Float[np.ndarray, "m metrics"]:
-        """Predict whole rows of models that took no part in `data` from their candidate columns.
-
-        Args:
-            data: the standardised table of the models to learn from.
-            candidate: benchmark positions.
-            inputs: standardised rows, NaN where missing; only the candidate's columns are read. A row that lacks some
-                of them is predicted by a fit on those that it has.
-        """
+        """Predict whole rows of models that took no part in `data` from their candidate columns."""
         columns = np.array(data.metric_columns(candidate))
         measured = ~np.isnan(inputs[:, columns])
         normal, moments = normal_equations(data, columns, self.alpha)
