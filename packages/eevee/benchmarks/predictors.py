@@ -4,9 +4,10 @@
 
 Every split searches its subset and fits its predictor on the training models alone. Held out are a quarter of the
 models at random, each family, and the best quarter. Errors are squared, in standard deviations of the training models,
-on the cells outside the subset; `missing` hides a tenth of the training cells besides. `ridge today` is greedy + ridge
-without the link for bounds. Baselines take the subset that greedy finds with ridge, except k-medoids, which has its
-own. On tables of more than 500 models nothing is searched with the Gaussian process, and one split is made.
+on the cells outside the subset, of metrics that vary among them a hundredth as much as among all, or more; `missing`
+hides a tenth of the training cells besides. `ridge today` is greedy + ridge without the link for bounds. Baselines
+take the subset that greedy finds with ridge, except k-medoids, which has its own. On tables of more than 500 models
+nothing is searched with the Gaussian process, and one split is made.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ class Split:
         self.plain = replace(self.table, metrics=tuple(replace(m, bounds=None) for m in table.metrics))
         self.raw = table.values[held]
         unit = np.nanstd(self.table.values, axis=0)
-        self.unit = np.where(unit > 0, unit, np.inf)
+        self.unit = np.where(unit > 0.01 * np.nanstd(table.values, axis=0), unit, np.inf)
         self.space = {k: Space(self.table, Constraints(k=k)) for k in sizes}
         self.evaluators = {}
 
