@@ -151,6 +151,16 @@ def hash64(texts: Iterable[str]) -> UInt64[np.ndarray, " t"]:
     return _as_numbers([_digest(text) for text in texts])
 
 
+def one_hash(text: str) -> UInt64[np.ndarray, " 1"]:
+    """`hash64` of one text, in less time.
+
+    Example:
+        >>> bool(one_hash("duck") == hash64(["duck"]))
+        True
+    """
+    return np.frombuffer(_digest(text), _LITTLE_ENDIAN).astype(np.uint64, copy=False)
+
+
 def hash_tokens(tokens: Iterable[str]) -> UInt64[np.ndarray, " t"]:
     """`hash64` that remembers the last 32,768 different texts: the words of queries come again and again.
 
