@@ -34,7 +34,8 @@ def run(count: int, kept: str) -> dict[str, object]:
     from gate_runner.encoders.encoder import Encoder
     from gate_runner.features import FeatureCache
     from gate_runner.tasks import Job
-    from gate_runner.tasks.training import frequencies, targets_of
+    from gate_runner.tasks.training import targets_of
+    from vision_adapters.rows.counting import log_frequencies
 
     torch.set_num_threads(1)
     rng = np.random.default_rng(0)
@@ -56,7 +57,7 @@ def run(count: int, kept: str) -> dict[str, object]:
         before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
         rows = targets_of(Job(encoder, BENCHMARKS["ade20k"], data, features=store))["train"]
         read = time.process_time()
-        frequencies(rows, CLASSES)
+        log_frequencies(rows, CLASSES)
         counted = time.process_time()
         for numbers in torch.randperm(count).split(8):
             rows[numbers]

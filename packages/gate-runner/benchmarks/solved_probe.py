@@ -40,7 +40,7 @@ from gate_runner.features import FeatureCache
 from gate_runner.tasks import Job
 from gate_runner.tasks.classification import solve_and_test
 from gate_runner.tasks.features import pooled, rows_of
-from gate_runner.tasks.training import frequencies
+from vision_adapters.rows.counting import log_frequencies
 
 STRENGTHS = np.logspace(-6, 2, 15)
 
@@ -114,7 +114,7 @@ def compared(job: Job) -> dict[str, Any]:
         if job.encoder.backbone is not None:
             rows_of(job, split, "backbone", f"{name}-backbone")
     begin = time.process_time()
-    outcome = solve_and_test(job, frequencies(data.train.targets, len(data.classes)).expand(len(data.test), -1))
+    outcome = solve_and_test(job, log_frequencies(data.train.targets, len(data.classes)).expand(len(data.test), -1))
     ours = time.process_time() - begin
     begin = time.process_time()
     scale = StandardScaler().fit(parts["train"].numpy())

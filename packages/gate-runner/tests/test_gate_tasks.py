@@ -26,7 +26,7 @@ from gate_runner.settings import Settings
 from gate_runner.tasks import Job, run_task
 from gate_runner.tasks.few_shot_gate import PrototypeHead, gate_episodes
 from gate_runner.tasks.matching import _galleries, _recalls
-from gate_runner.tasks.measured import hits
+from gate_runner.tasks.training import hits
 
 NEW = ("chexpert", "happy", "flickr30k", "nycc", "hmdb51", "clevr", "nyu-depth", "winoground")
 TABLE_3 = {

@@ -22,7 +22,16 @@ from gate_runner.runs.folder import RunFolder
 from gate_runner.runs.results import Result
 from gate_runner.submission import Entry, entries_of, read_submission, score_entry, write_submission
 from gate_runner.tasks.elevater.record import Cell, Record, records_of
-from gate_runner.tasks.elevater.tables import averages, controls, efficiency, gains, mean_over_sets, per_set, wins
+from gate_runner.tasks.elevater.tables import (
+    averages,
+    controls,
+    efficiency,
+    gains,
+    having,
+    mean_over_sets,
+    per_set,
+    wins,
+)
 from gate_runner.tasks.score import Score
 
 
@@ -56,7 +65,7 @@ def test_averages_are_over_data_sets_and_deviations_over_seeds() -> None:
     # seed 0: (60 + 40) / 2, seed 1: (62 + 42) / 2; data set b has no full-shot value, so that a stands alone
     assert averages([one for one in RECORDS if one.cell.shots != FULL]).rows[1][3] == "51.00 ± 1.41"
     assert rows["Language-2P"][2:] == ("", "61.00 ± 1.41", "90.00", "1")
-    assert mean_over_sets(RECORDS, lambda c: c.shots == FULL, ["a", "b"]) is None
+    assert mean_over_sets(having(RECORDS, shots=FULL), ["a", "b"]) is None
 
 
 def test_each_data_set_and_what_is_missing() -> None:
@@ -73,7 +82,7 @@ def test_gains_wins_ties_and_losses() -> None:
         "Knowledge-free": "51.00 ± 1.41", "Chosen by validation": "55.50 ± 0.71", "Gain": "+4.50",
         "Win / tie / loss": "1 / 1 / 0",
     }  # fmt: skip
-    assert wins(RECORDS, lambda c: c.shots == 5, "gpt3") == (1, 0, 1)
+    assert wins(having(RECORDS, shots=5), "gpt3") == (1, 0, 1)
     assert ("LP 2P 5-shot", "gpt3", "45.00 ± 0.00", "70.0", "20.0") in second.rows
 
 

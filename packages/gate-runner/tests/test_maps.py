@@ -23,7 +23,7 @@ from gate_runner.encoders.encoder import Encoder, PatchFeatures
 from gate_runner.errors import DataError
 from gate_runner.features import FeatureCache
 from gate_runner.tasks import Job, features, run_task
-from gate_runner.tasks.training import middle
+from vision_adapters.rows.counting import positive_median
 
 KIND = ClassMap({7: 0, 8: 1, 9: 2}, ignored=(0,))
 
@@ -107,7 +107,7 @@ def test_the_middle_is_torchs_lower_median(make: Callable[[int], torch.Tensor]) 
     for count in (2, 5, 1000):
         values = make(count)
         values[0, 0] = 0.0
-        assert middle(values) == float(values[values > 0].median())
+        assert positive_median(values) == float(values[values > 0].median())
 
 
 MEMORY = """
@@ -118,7 +118,8 @@ from test_maps import KIND, encoder, job
 from gate_data.data import Data, Split
 from gate_data.maps import Maps
 from gate_runner.features import FeatureCache
-from gate_runner.tasks.training import frequencies, targets_of
+from gate_runner.tasks.training import targets_of
+from vision_adapters.rows.counting import log_frequencies
 
 path, folder = sys.argv[1:]
 peaks = []
@@ -127,7 +128,7 @@ for count in (200, 1400):
     parts = [Split(torch.zeros(len(one), 3, 16, 16, dtype=torch.uint8), one) for one in maps]
     store = FeatureCache(Path(folder) / str(count), in_memory=0)
     rows = targets_of(job(Data(*parts, ("a", "b", "c")), encoder(), store=store))["train"]
-    assert len(rows) == count and frequencies(rows, 3).shape == (3, 256, 256)
+    assert len(rows) == count and log_frequencies(rows, 3).shape == (3, 256, 256)
     for start in range(0, count, 8):
         rows[torch.arange(start, start + 8)]
     peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)

@@ -192,7 +192,7 @@ def run(job):
     import torch.nn.functional as F
     from gate_runner.tasks.features import pooled
     from gate_runner.tasks.job import Outcome
-    from gate_runner.tasks.training import frequencies, score
+    from gate_runner.tasks.training import frequencies, score  # the last release's place
     train, test = (F.normalize(pooled(job, getattr(job.data, name), name)) for name in ("train", "test"))
     labels, classes = job.data.train.targets, len(job.data.classes)
     means = torch.stack([train[labels == label].mean(0) for label in range(classes)])

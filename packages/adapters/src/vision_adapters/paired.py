@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Float
 
 from vision_adapters.metrics import METRICS
+from vision_adapters.metrics.score import resamples_of
 
 __all__ = ["PairedTest", "holm", "paired_test"]
 
@@ -23,7 +24,7 @@ Statistic = Callable[[Outcomes, Weights], Values]
 Difference = Callable[[Weights, Weights], Values]
 
 _RANKED = frozenset({"roc_auc", "average_precision", "map_11point", "map_11point_elevater"})
-_CELLS = 1_000_000  # weights held at a time: 8 MB, of which a ranking makes a dozen copies
+CELLS = 1_000_000  # weights held at a time: 8 MB, of which a ranking makes a dozen copies
 _ROUNDING = 1e-12
 _TWO_SEEDS = 0.25
 """The factor c of `with_seeds` where a spread is known from two values only; from three on it is 1."""
@@ -149,7 +150,7 @@ def paired_test(
         return _mean([statistic(np.zeros_like(weights), weights) for statistic in pooled])
 
     rng = np.random.default_rng(seed)
-    drawn = np.concatenate([resampled(weights) for weights in resamples_of(count, resamples, rng)])
+    drawn = np.concatenate([resampled(weights) for weights in resamples_of(count, resamples, rng, cells=CELLS)])
     drawn = drawn[np.isfinite(drawn)]
     low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2]) if len(drawn) else (difference, difference)
     error = float(drawn.std()) if len(drawn) else 0.0
@@ -297,23 +298,7 @@ def _mean(columns: Sequence[Any]) -> Values:
 
 
 def _rows(count: int) -> int:
-    return max(1, _CELLS // count)
-
-
-def resamples_of(count: int, resamples: int, rng: np.random.Generator) -> Iterator[Weights]:
-    """Counts of each sample in resamples with replacement, some rows at a time.
-
-    Returns:
-        Arrays ``[rows, count]``, together ``resamples`` rows.
-
-    Example:
-        >>> [weights.sum(axis=1).tolist() for weights in resamples_of(3, 2, np.random.default_rng(0))]
-        [[3.0, 3.0]]
-    """
-    for start in range(0, resamples, _rows(count)):
-        rows = min(_rows(count), resamples - start)
-        drawn = rng.integers(0, count, (rows, count)) + np.arange(rows)[:, None] * count
-        yield np.bincount(drawn.ravel(), minlength=rows * count).reshape(rows, count).astype(np.float64)
+    return max(1, CELLS // count)
 
 
 def _permutation_p(

@@ -9,7 +9,8 @@ from statistics import NormalDist
 
 import numpy as np
 
-from vision_adapters.paired import Outcomes, Statistic, resamples_of, value_of
+from vision_adapters.metrics.score import resamples_of
+from vision_adapters.paired import CELLS, Outcomes, Statistic, value_of
 
 __all__ = ["Power", "power_of_outcomes", "samples_needed"]
 
@@ -107,8 +108,34 @@ def power_of_outcomes(
     """
     _check(difference, alpha, power)
     sides = [list(first)] if second is None else [list(first), list(second)]
-    by_seed, spread = _spread(statistic or value_of(metric), sides, seed)
-    return _row(name, metric, sides, by_seed, spread, difference, alpha, power)
+    unrelated = math.sqrt(2) if second is None else 1.0
+    by_seed, error = _by_seed(statistic or value_of(metric), sides, seed)
+    count, seeds = len(first[0]), len(by_seed)
+    spread = error * math.sqrt(count) * unrelated
+    between = float(np.std(by_seed, ddof=1)) * unrelated if seeds > 1 else None
+    variance = spread**2 / count
+    error = math.sqrt(variance + (between or 0.0) ** 2 / seeds)
+    reach = _reach(alpha, power)
+    seeds_needed = None
+    if between is not None:
+        room = (difference / reach) ** 2 - variance
+        seeds_needed = 0 if room <= 0 else max(1, math.ceil(between**2 / room))
+    threshold = _NORMAL.inv_cdf(1 - alpha / 2)
+    tails = sum(_NORMAL.cdf(sign * difference / error - threshold) for sign in (1, -1)) if error else 1.0
+    return Power(
+        name=name,
+        metric=metric,
+        samples=count,
+        seeds=seeds,
+        spread=spread,
+        between=between,
+        power=tails,
+        smallest=reach * error,
+        samples_needed=samples_needed(spread, difference, alpha=alpha, power=power),
+        seeds_needed=seeds_needed,
+        paired=second is not None,
+        by_seed=tuple(by_seed),
+    )
 
 
 def samples_needed(spread: float, difference: float, *, alpha: float = 0.05, power: float = 0.8) -> int:
@@ -131,7 +158,7 @@ def samples_needed(spread: float, difference: float, *, alpha: float = 0.05, pow
         4906
     """
     _check(difference, alpha, power)
-    return _count(spread, difference, alpha, power)
+    return max(1, math.ceil((_reach(alpha, power) * spread / difference) ** 2))
 
 
 def _check(difference: float, alpha: float, power: float) -> None:
@@ -141,66 +168,18 @@ def _check(difference: float, alpha: float, power: float) -> None:
         raise ValueError(f"expected 0 < alpha < power < 1, got alpha {alpha} and power {power}")
 
 
-def _count(spread: float, difference: float, alpha: float, power: float) -> int:
-    return max(1, math.ceil((_reach(alpha, power) * spread / difference) ** 2))
-
-
 def _reach(alpha: float, power: float) -> float:
     return _NORMAL.inv_cdf(1 - alpha / 2) + _NORMAL.inv_cdf(power)
 
 
-def _spread(measure: Statistic, sides: Sequence[Sequence[Outcomes]], seed: int) -> tuple[list[float], float]:
-    """The difference (of one run: the metric) with each seed, and one sample's standard deviation."""
+def _by_seed(measure: Statistic, sides: Sequence[Sequence[Outcomes]], seed: int) -> tuple[list[float], float]:
+    """The difference (of one run: the metric) with each seed, and the bootstrap's error of their mean."""
     count = len(sides[0][0])
-    even = np.ones((1, count))
 
-    def value(seed: int, weights: np.ndarray) -> np.ndarray:
-        by_side = [measure(side[seed], weights) for side in sides]
+    def value(row: int, weights: np.ndarray) -> np.ndarray:
+        by_side = [measure(side[row], weights) for side in sides]
         return by_side[0] if len(by_side) == 1 else by_side[1] - by_side[0]
 
-    seeds = range(len(sides[0]))
-    by_seed = [float(value(row, even)[0]) for row in seeds]
-    rng = np.random.default_rng(seed)
-    drawn = np.concatenate(
-        [np.mean([value(row, weights) for row in seeds], axis=0) for weights in resamples_of(count, _RESAMPLES, rng)]
-    )
-    error = float(np.nanstd(drawn))
-    return by_seed, error * math.sqrt(count) * (math.sqrt(2) if len(sides) == 1 else 1.0)
-
-
-def _row(
-    name: str,
-    metric: str,
-    sides: Sequence[Sequence[Outcomes]],
-    by_seed: Sequence[float],
-    spread: float,
-    difference: float,
-    alpha: float,
-    power: float,
-) -> Power:
-    count, seeds = len(sides[0][0]), len(by_seed)
-    unrelated = math.sqrt(2) if len(sides) == 1 else 1.0
-    between = float(np.std(by_seed, ddof=1)) * unrelated if seeds > 1 else None
-    variance = spread**2 / count
-    error = math.sqrt(variance + (between or 0.0) ** 2 / seeds)
-    reach = _reach(alpha, power)
-    seeds_needed = None
-    if between is not None:
-        room = (difference / reach) ** 2 - variance
-        seeds_needed = 0 if room <= 0 else max(1, math.ceil(between**2 / room))
-    threshold = _NORMAL.inv_cdf(1 - alpha / 2)
-    tails = sum(_NORMAL.cdf(sign * difference / error - threshold) for sign in (1, -1)) if error else 1.0
-    return Power(
-        name=name,
-        metric=metric,
-        samples=count,
-        seeds=seeds,
-        spread=spread,
-        between=between,
-        power=tails,
-        smallest=reach * error,
-        samples_needed=_count(spread, difference, alpha, power),
-        seeds_needed=seeds_needed,
-        paired=len(sides) == 2,
-        by_seed=tuple(by_seed),
-    )
+    seeds, rows = range(len(sides[0])), resamples_of(count, _RESAMPLES, np.random.default_rng(seed), cells=CELLS)
+    drawn = np.concatenate([np.mean([value(row, weights) for row in seeds], axis=0) for weights in rows])
+    return [float(value(row, np.ones((1, count)))[0]) for row in seeds], float(np.nanstd(drawn))

@@ -6,7 +6,7 @@ are read beside those of its neighbours.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -67,7 +67,7 @@ def _mean_over(columns: Floats) -> Floats:
     return ratio(total, defined.sum(1).astype(np.float64))
 
 
-def _hits(k: int) -> Callable[[Array, Array], Floats]:
+def hits_at(k: int) -> Callable[[Array, Array], Floats]:
     """The chance that the true class is among the k best: 0 or 1, or between where other classes score the same."""
 
     def outcomes(predictions: Array, targets: Array) -> Floats:
@@ -88,7 +88,7 @@ def _hits(k: int) -> Callable[[Array, Array], Floats]:
 
 def _hits_and_class(predictions: Array, targets: Array) -> Floats:
     """Columns: whether the sample is right, and its class."""
-    return np.stack([_hits(1)(predictions, targets), targets.astype(np.float64)], axis=1)
+    return np.stack([hits_at(1)(predictions, targets), targets.astype(np.float64)], axis=1)
 
 
 def _per_class_accuracy(outcomes: Floats, weights: Floats) -> Floats:
@@ -371,89 +371,53 @@ def _uniform_brier(targets: Array, classes: int) -> float:
     return 0.25
 
 
+_NO_CHANCE: Callable[[Array, int], float] = lambda targets, classes: 0.0  # noqa: E731
+
+
+def _ranking(
+    name: str, rank: Callable[[Floats, Floats, Floats], Floats], chance: Callable[[Array, int], float] = _prevalence
+) -> Metric:
+    """The mean over labels of a metric of their ranked scores."""
+    return Metric(name, "higher", chance, _ranked, _macro(rank), _ranked_trials, check=_refuse_lonely)
+
+
+def _masks(name: str, aggregate: Callable[[Floats, Floats], Floats], **more: str) -> Metric:
+    """A metric of label maps' pixels, counted over all images."""
+    return Metric(name, "higher", None, _mask_counts, aggregate, len, check=_refuse_unlabelled, **more)
+
+
+_ONE_IN_K: Callable[[Array, int], float] = lambda targets, classes: 1 / classes  # noqa: E731
+_EQUAL = "all targets are equal"
+_NOWHERE = "no class is predicted or true"
 METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
-        Metric("accuracy", "higher", lambda _, k: 1 / k, _hits(1), weighted_mean, len),
-        Metric("acc@1", "higher", lambda _, k: 1 / k, _hits(1), weighted_mean, len),
-        Metric("acc@5", "higher", lambda _, k: min(5, k) / k, _hits(5), weighted_mean, len),
-        Metric("mean_per_class", "higher", lambda _, k: 1 / k, _hits_and_class, _per_class_accuracy, _balanced_trials),
-        Metric(
-            "map_11point",
-            "higher",
-            _prevalence,
-            _ranked,
-            _macro(weighted_11point),
-            _ranked_trials,
-            check=_refuse_lonely,
-        ),
-        Metric(
-            "map_11point_elevater",
-            "higher",
-            _prevalence,
-            _ranked,
-            _macro(weighted_elevater_11point),
-            _ranked_trials,
-            check=_refuse_lonely,
-        ),
-        Metric(
-            "roc_auc", "higher", lambda _t, _k: 0.5, _ranked, _macro(weighted_auc), _ranked_trials, check=_refuse_lonely
-        ),
-        Metric(
-            "average_precision",
-            "higher",
-            _prevalence,
-            _ranked,
-            _macro(weighted_average_precision),
-            _ranked_trials,
-            check=_refuse_lonely,
-        ),
+        Metric("accuracy", "higher", _ONE_IN_K, hits_at(1), weighted_mean, len),
+        Metric("acc@1", "higher", _ONE_IN_K, hits_at(1), weighted_mean, len),
+        Metric("acc@5", "higher", lambda _, k: min(5, k) / k, hits_at(5), weighted_mean, len),
+        Metric("mean_per_class", "higher", _ONE_IN_K, _hits_and_class, _per_class_accuracy, _balanced_trials),
+        _ranking("map_11point", weighted_11point),
+        _ranking("map_11point_elevater", weighted_elevater_11point),
+        _ranking("roc_auc", weighted_auc, lambda _t, _k: 0.5),
+        _ranking("average_precision", weighted_average_precision),
         Metric("brier", "lower", _uniform_brier, _brier, weighted_mean, len),
-        Metric("miou", "higher", None, _mask_counts, _overlap("iou"), len, check=_refuse_unlabelled),
-        Metric(
-            "miou_foreground",
-            "higher",
-            None,
-            _foreground_counts,
-            _overlap("iou"),
-            len,
-            undefined="every true pixel is of class 0, the background",
+        _masks("miou", _overlap("iou")),
+        replace(
+            _masks("miou_foreground", _overlap("iou"), undefined="every true pixel is of class 0, the background"),
+            outcomes=_foreground_counts,
+            check=None,
         ),
-        Metric("mean_acc", "higher", None, _mask_counts, _pixel_accuracy(by_class=True), len, check=_refuse_unlabelled),
-        Metric(
-            "overall_acc", "higher", None, _mask_counts, _pixel_accuracy(by_class=False), len, check=_refuse_unlabelled
-        ),
-        Metric(
-            "dice",
-            "higher",
-            None,
-            _mask_counts,
-            _overlap("dice"),
-            len,
-            undefined="no class but 0, the background, is predicted or true",
-            check=_refuse_unlabelled,
-        ),
+        _masks("mean_acc", _pixel_accuracy(by_class=True)),
+        _masks("overall_acc", _pixel_accuracy(by_class=False)),
+        _masks("dice", _overlap("dice"), undefined="no class but 0, the background, is predicted or true"),
         Metric("mae", "lower", _best_constant(1), _errors(1), weighted_mean),
         Metric("mse", "lower", _best_constant(2), _errors(2), weighted_mean),
         Metric("rmse", "lower", lambda t, k: _best_constant(2)(t, k) ** 0.5, _errors(2), _root_mean),
-        Metric("r2", "higher", lambda _t, _k: 0.0, _squared_and_target, _explained, undefined="all targets are equal"),
-        Metric(
-            "spearman",
-            "higher",
-            lambda _t, _k: 0.0,
-            _prediction_and_target,
-            _rank_correlation,
-            undefined="all targets are equal",
-        ),
-        Metric("macro_f1", "higher", None, _guess_and_truth, _macro_f1, len, undefined="no class is predicted or true"),
-        Metric("micro_f1", "higher", None, _guess_and_truth, _micro_f1, len, undefined="no class is predicted or true"),
-        Metric(
-            "quadratic_kappa",
-            "higher",
-            lambda _t, _k: 0.0,
-            _guess_and_truth,
-            _quadratic_kappa,
-            undefined="all predictions and targets are of one class",
-        ),
+        Metric("r2", "higher", _NO_CHANCE, _squared_and_target, _explained, undefined=_EQUAL),
+        Metric("spearman", "higher", _NO_CHANCE, _prediction_and_target, _rank_correlation, undefined=_EQUAL),
+        Metric("macro_f1", "higher", None, _guess_and_truth, _macro_f1, len, undefined=_NOWHERE),
+        Metric("micro_f1", "higher", None, _guess_and_truth, _micro_f1, len, undefined=_NOWHERE),
+        Metric("quadratic_kappa", "higher", _NO_CHANCE, _guess_and_truth, _quadratic_kappa,
+               undefined="all predictions and targets are of one class"),
     )
-}
+}  # fmt: skip

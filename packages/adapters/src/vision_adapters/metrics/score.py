@@ -268,7 +268,8 @@ def score_outcomes(name: str, outcomes: Floats, *, seed: int = 0, resamples: int
         low, high = wilson(value, metric.trials(outcomes), level)
         return Score(metric.name, metric.direction, value, low, high, outcomes)
     with np.errstate(over="ignore"):
-        values = np.concatenate([metric.aggregate(outcomes, rows) for rows in _weights(len(outcomes), resamples, seed)])
+        drawn = resamples_of(len(outcomes), resamples, np.random.default_rng(seed))
+        values = np.concatenate([np.empty(0), *(metric.aggregate(outcomes, rows) for rows in drawn)])
     if np.isinf(values).any():
         raise ValueError(f"{metric.name} of a resample is too large for float64; the worst sample has {outcomes.max()}")
     low, high = _interval(values, level, value)
@@ -334,25 +335,26 @@ def paired_difference(
         )
     even = np.ones((1, len(first)))
     value = float((metric.aggregate(second, even) - metric.aggregate(first, even))[0])
-    values = np.concatenate(
-        [
-            metric.aggregate(second, rows) - metric.aggregate(first, rows)
-            for rows in _weights(len(first), resamples, seed)
-        ]
-    )
+    drawn = resamples_of(len(first), resamples, np.random.default_rng(seed))
+    differences = (metric.aggregate(second, rows) - metric.aggregate(first, rows) for rows in drawn)
+    values = np.concatenate([np.empty(0), *differences])
     return Difference(value, *_interval(values, level, value))
 
 
-def _weights(samples: int, resamples: int, seed: int) -> Iterator[Floats]:
-    """Rows of counts that sum to the number of samples, a few rows at a time; the same for any size of the parts."""
-    generator = np.random.default_rng(seed)
-    yield np.empty((0, samples))  # so that no resamples still concatenate
-    rows = max(1, CHUNK // samples)
+def resamples_of(count: int, resamples: int, rng: np.random.Generator, *, cells: int = CHUNK) -> Iterator[Floats]:
+    """Counts of each sample in resamples with replacement ``[rows, count]``, so many cells at a time.
+
+    The draws are the same whatever the size of the parts.
+
+    Example:
+        >>> [weights.sum(axis=1).tolist() for weights in resamples_of(3, 2, np.random.default_rng(0))]
+        [[3.0, 3.0]]
+    """
+    rows = max(1, cells // count)
     for first in range(0, resamples, rows):
-        count = min(rows, resamples - first)
-        drawn = generator.integers(0, samples, (count, samples))
-        drawn += np.arange(count)[:, None] * samples
-        yield np.bincount(drawn.ravel(), minlength=count * samples).reshape(count, samples).astype(np.float64)
+        part = min(rows, resamples - first)
+        drawn = rng.integers(0, count, (part, count)) + np.arange(part)[:, None] * count
+        yield np.bincount(drawn.ravel(), minlength=part * count).reshape(part, count).astype(np.float64)
 
 
 def _interval(values: Floats, level: float, value: float) -> tuple[float, float]:

@@ -7,6 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vision_adapters.rows import Rows
+from vision_adapters.rows.counting import blocks_of
 
 _CHUNK = 4_000_000
 """Numbers that are looked at together where rows are not all in memory."""
@@ -48,7 +49,7 @@ class Scale(nn.Module):
             return cls(flat.mean(dim=0), flat.std(dim=0, correction=0).clamp_min(1e-6))
         count, total, square = 0, torch.zeros(1, dtype=torch.float64), torch.zeros(1, dtype=torch.float64)
         centre: Tensor | None = None
-        for numbers in torch.split(torch.arange(len(rows)), max(1, _CHUNK // max(1, rows[:1].numel()))):
+        for numbers in blocks_of(rows, _CHUNK):
             part = rows[numbers]
             flat = (part.reshape(-1, part.shape[-1]) if mask is None else part[mask[numbers]]).double()
             centre = flat.mean(dim=0) if centre is None else centre  # near the mean, so that squares do not cancel

@@ -11,6 +11,8 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from vision_adapters.training.step import each_tensor
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -57,15 +59,7 @@ class Share:
 
     def gathered(self, output: Any, sizes: Sequence[int]) -> Any:
         """The outputs of all processes, in the order of the samples; gradients flow into this process's own."""
-        if isinstance(output, Tensor):
-            return self._joined(output, sizes)
-        if isinstance(output, dict):
-            return {name: self.gathered(element, sizes) for name, element in output.items()}
-        if isinstance(output, tuple) and hasattr(output, "_fields"):
-            return type(output)(*(self.gathered(element, sizes) for element in output))
-        if isinstance(output, tuple | list):
-            return type(output)(self.gathered(element, sizes) for element in output)
-        raise ValueError(f"outputs of several processes are joined as tensors, got a {type(output).__name__}")
+        return each_tensor(lambda tensor: self._joined(tensor, sizes), output)
 
     def _joined(self, output: Tensor, sizes: Sequence[int]) -> Tensor:
         if output.ndim == 0 or len(output) != sizes[self.rank]:

@@ -194,34 +194,26 @@ class Stepper:
 
 
 def moved(value: Any, device: torch.device) -> Any:
-    """A tensor on another device; lists and mappings of tensors (targets that are ragged) with all that they hold.
-
-    Example:
-        >>> moved([torch.zeros(1), "left"], torch.device("cpu"))
-        [tensor([0.]), 'left']
-    """
-    if isinstance(value, Tensor):
-        return value.to(device)
-    if isinstance(value, dict):
-        return {name: moved(element, device) for name, element in value.items()}
-    if isinstance(value, list):
-        return [moved(element, device) for element in value]
-    return value
+    """Whatever holds tensors on another device."""
+    return each_tensor(lambda tensor: tensor.to(device), value)
 
 
 def widened(output: Any) -> Any:
-    """A module's output with every half-precision tensor in float32, in which losses are taken.
+    """A module's output with every half-precision tensor in float32, in which losses are taken."""
+    return each_tensor(lambda tensor: tensor.float() if tensor.is_floating_point() else tensor, output)
+
+
+def each_tensor(change: Callable[[Tensor], Tensor], value: Any) -> Any:
+    """Lists, tuples, records and mappings with each tensor in them changed; anything else stays as it is.
 
     Example:
-        >>> widened((torch.zeros(2, dtype=torch.bfloat16), 3))
-        (tensor([0., 0.]), 3)
+        >>> each_tensor(lambda tensor: tensor + 1, [torch.zeros(1), ("left", {"x": torch.ones(1)})])
+        [tensor([1.]), ('left', {'x': tensor([2.])})]
     """
-    if isinstance(output, Tensor):
-        return output.float() if output.is_floating_point() else output
-    if isinstance(output, dict):
-        return {name: widened(element) for name, element in output.items()}
-    if isinstance(output, tuple) and hasattr(output, "_fields"):
-        return type(output)(*(widened(element) for element in output))
-    if isinstance(output, tuple | list):
-        return type(output)(widened(element) for element in output)
-    return output
+    if isinstance(value, Tensor):
+        return change(value)
+    if isinstance(value, dict):
+        return {name: each_tensor(change, element) for name, element in value.items()}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(each_tensor(change, element) for element in value))
+    return type(value)(each_tensor(change, element) for element in value) if isinstance(value, tuple | list) else value

@@ -20,8 +20,8 @@ from vision_adapters.tuning.data import Tuned, TuningData
 from vision_adapters.tuning.discriminant import BLENDS as DISCRIMINANT_BLENDS
 from vision_adapters.tuning.discriminant import TEMPERATURES, discriminant_head, discriminant_scores
 from vision_adapters.tuning.logistic import RidgeLogistic
-from vision_adapters.tuning.safeguard import worth_moving
-from vision_adapters.tuning.unit_features import cosines, linear_head, standardisation
+from vision_adapters.tuning.safeguard import evidence
+from vision_adapters.tuning.unit_features import class_means, cosines, linear_head, standardisation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -137,7 +137,7 @@ def tune_anchored(data: TuningData, *, linear: bool = False) -> Tuned:
     unit = F.normalize(data.features, dim=1)
     anchored = data.class_embeddings is not None and not data.several
     if not data.has_validation:
-        if anchored and not worth_moving(data, unit):
+        if anchored and not evidence(data, unit).may_move:
             choice = Candidate("zero_shot", blend=data.logit_scale)
         else:
             choice = Candidate("around_texts" if anchored else "regression", UNVALIDATED, 0.0)
@@ -240,7 +240,7 @@ class _Trials:
     def class_means(self) -> None:
         """Cosines with the mean feature of each class; where there are texts, those stand for the classes."""
         folds = self.data.folds
-        means = [_class_means(self.unit[fold.train], self.data.targets(fold.train)) for fold in folds]
+        means = [_unit_means(self.unit[fold.train], self.data.targets(fold.train)) for fold in folds]
         near = [self.unit[fold.validation] @ mean.T for fold, mean in zip(folds, means, strict=True)]
         scores = torch.cat(near)[self.counted]
         for temperature in MEAN_TEMPERATURES:
@@ -404,12 +404,8 @@ def _slack(value: float, samples: int) -> float:
     return 0.5 * math.sqrt(value * (1 - value) / samples) if 0 < value < 1 else 0.0
 
 
-def _class_means(unit: Tensor, member: Tensor) -> Tensor:
-    """The mean of each class's features, at length 1; that of all for a class without images."""
-    counts = member.sum(0)
-    means = (member.T @ unit) / counts.clamp_min(1)[:, None]
-    means[counts == 0] = unit.mean(0)
-    return F.normalize(means, dim=1)
+def _unit_means(unit: Tensor, member: Tensor) -> Tensor:
+    return F.normalize(class_means(unit, member), dim=1)
 
 
 def _text_scale(data: TuningData, texts: Tensor, rows: Tensor) -> float:
@@ -429,7 +425,7 @@ def _refit(data: TuningData, unit: Tensor, candidate: Candidate) -> tuple[nn.Mod
         return discriminant_head(data, features, temperature, blend, raw=raw), candidate
     texts = None if data.class_embeddings is None else F.normalize(data.class_embeddings, dim=1)
     if candidate.kind == "class_means":
-        weight = (candidate.temperature or 0.0) * _class_means(unit, data.targets())
+        weight = (candidate.temperature or 0.0) * _unit_means(unit, data.targets())
         return linear_head(weight, weight.new_zeros(data.classes)), candidate
     if candidate.kind == "cache":
         keys = unit.new_zeros(data.classes, unit.shape[1]) if texts is None else texts

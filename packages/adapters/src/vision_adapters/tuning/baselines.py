@@ -10,11 +10,15 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from vision_adapters.heads import language_head
-from vision_adapters.tuning.data import Tuned, TuningData
-from vision_adapters.tuning.unit_features import cosines, linear_head
+from vision_adapters.tuning.data import Tuned, TuningData, search
+from vision_adapters.tuning.unit_features import class_means, cosines, linear_head
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from jaxtyping import Float
+
+    from vision_adapters.heads import LinearHead
 
 SHARES = tuple(10.0 ** (half_decade / 2) for half_decade in range(-8, 5))
 STRENGTHS = tuple(10.0 ** (power / 2) for power in range(-2, 13))
@@ -53,27 +57,24 @@ def tune_gda(data: TuningData) -> Tuned:
     texts = unit_texts(data, "gda")
     unit = F.normalize(data.features, dim=1)
     weight, bias = _gaussian(unit, data.targets())
-    if not data.has_validation:
-        return Tuned("gda", {"alpha": 1.0}, None, linear_head(data.logit_scale * texts + weight, bias), (), data.metric)
-    rows, counted = data.validation_rows(), data.valid_mask()
-    parts = [_gaussian(unit[fold.train], data.targets(fold.train)) for fold in data.folds]
-    gaussian = torch.cat([unit[fold.validation] @ w.T + b for fold, (w, b) in zip(data.folds, parts, strict=True)])
-    zero_shot = data.logit_scale * cosines(data, unit[rows])
-    tried = [
-        {"alpha": alpha, "validation": data.score((zero_shot + alpha * gaussian)[counted], rows[counted])}
-        for alpha in (0.0, *SHARES)
-    ]
-    best = max(tried, key=lambda row: row["validation"])
-    head = linear_head(data.logit_scale * texts + best["alpha"] * weight, best["alpha"] * bias)
-    return Tuned("gda", {"alpha": best["alpha"]}, best["validation"], head, tuple(tried), data.metric)
+
+    def candidates() -> Iterator[tuple[dict[str, float], Tensor]]:
+        parts = [_gaussian(unit[fold.train], data.targets(fold.train)) for fold in data.folds]
+        scores = torch.cat([unit[fold.validation] @ w.T + b for fold, (w, b) in zip(data.folds, parts, strict=True)])
+        zero_shot = data.logit_scale * cosines(data, unit[data.validation_rows()])
+        for alpha in (0.0, *SHARES):
+            yield {"alpha": alpha}, zero_shot + alpha * scores
+
+    def head(alpha: float) -> LinearHead:
+        return linear_head(data.logit_scale * texts + alpha * weight, alpha * bias)
+
+    return search(data, "gda", candidates(), head, {"alpha": 1.0})
 
 
 def _gaussian(x: Tensor, member: Tensor) -> tuple[Tensor, Tensor]:
     """Weights and biases of the shrunk discriminant; equal priors."""
     n, d = x.shape
-    counts = member.sum(0)
-    means = (member.T @ x) / counts.clamp_min(1)[:, None]
-    means[counts == 0] = x.mean(0)
+    means = class_means(x, member)
     centred = (x - member @ means).double()
     scatter = centred.T @ centred
     shrink = float(scatter.diagonal().sum()) / max(n - 1, 1)
@@ -134,26 +135,23 @@ def tune_tip(data: TuningData) -> Tuned:
     """
     texts = unit_texts(data, "tip_adapter", several=True)
     unit = F.normalize(data.features, dim=1)
-    if not data.has_validation:
-        head = CacheHead(texts, unit, cache_values(data), data.logit_scale, 1.0, 5.5).eval()
-        return Tuned("tip_adapter", {"alpha": 1.0, "beta": 5.5}, None, head, (), data.metric)
-    rows, counted = data.validation_rows(), data.valid_mask()
-    zero_shot = data.logit_scale * cosines(data, unit[rows])
-    tried = [{"alpha": 0.0, "beta": 1.0, "validation": data.score(zero_shot[counted], rows[counted])}]
-    for beta in (0.5, 1.0, 2.0, 5.5, 10.0, 20.0, 40.0):
-        cache = torch.cat(
-            [
+
+    def candidates() -> Iterator[tuple[dict[str, float], Tensor]]:
+        zero_shot = data.logit_scale * cosines(data, unit[data.validation_rows()])
+        yield {"alpha": 0.0, "beta": 1.0}, zero_shot
+        for beta in (0.5, 1.0, 2.0, 5.5, 10.0, 20.0, 40.0):
+            parts = [
                 torch.exp(-beta * (1 - unit[fold.validation] @ unit[fold.train].T)) @ cache_values(data, fold.train)
                 for fold in data.folds
             ]
-        )
-        for alpha in (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0):
-            score = data.score((zero_shot + alpha * cache)[counted], rows[counted])
-            tried.append({"alpha": alpha, "beta": beta, "validation": score})
-    best = max(tried, key=lambda row: row["validation"])
-    head = CacheHead(texts, unit, cache_values(data), data.logit_scale, best["alpha"], best["beta"]).eval()
-    chosen = {"alpha": best["alpha"], "beta": best["beta"]}
-    return Tuned("tip_adapter", chosen, best["validation"], head, tuple(tried), data.metric)
+            cache = torch.cat(parts)
+            for alpha in (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0):
+                yield {"alpha": alpha, "beta": beta}, zero_shot + alpha * cache
+
+    def head(alpha: float, beta: float) -> nn.Module:
+        return CacheHead(texts, unit, cache_values(data), data.logit_scale, alpha, beta).eval()
+
+    return search(data, "tip_adapter", candidates(), head, {"alpha": 1.0, "beta": 5.5})
 
 
 def tune_logistic(data: TuningData) -> Tuned:
@@ -162,17 +160,16 @@ def tune_logistic(data: TuningData) -> Tuned:
     With one image per class, nothing can be validated, and C is scikit-learn's default, 1.
     """
     unit = F.normalize(data.features, dim=1)
-    rows, counted = data.validation_rows(), data.valid_mask()
-    tried = []
-    for strength in STRENGTHS if data.has_validation else ():
-        parts = [_fitted(data, unit, fold.train, strength) for fold in data.folds]
-        scores = torch.cat(
-            [unit[fold.validation] @ weight.T + bias for (weight, bias), fold in zip(parts, data.folds, strict=True)]
-        )
-        tried.append({"C": strength, "validation": data.score(scores[counted], rows[counted])})
-    best = max(tried, key=lambda row: row["validation"]) if tried else {"C": 1.0}
-    head = linear_head(*_fitted(data, unit, torch.arange(len(unit)), best["C"]))
-    return Tuned("logistic", {"C": best["C"]}, best.get("validation"), head, tuple(tried), data.metric)
+
+    def candidates() -> Iterator[tuple[dict[str, float], Tensor]]:
+        for strength in STRENGTHS:
+            parts = [(fold, *_fitted(data, unit, fold.train, strength)) for fold in data.folds]
+            yield {"C": strength}, torch.cat([unit[fold.validation] @ w.T + b for fold, w, b in parts])
+
+    def head(C: float) -> LinearHead:
+        return linear_head(*_fitted(data, unit, torch.arange(len(unit)), C))
+
+    return search(data, "logistic", candidates(), head, {"C": 1.0})
 
 
 def _fitted(data: TuningData, unit: Tensor, rows: Tensor, strength: float) -> tuple[Tensor, Tensor]:

@@ -6,7 +6,7 @@ One file of more than 400 lines: the checks at the door are most of it, and are 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, final
 
@@ -165,6 +165,34 @@ class Tuned:
     def trained_parameters(self) -> int:
         """Numbers that were fitted."""
         return sum(parameter.numel() for parameter in self.head.parameters())
+
+
+def search(
+    data: TuningData,
+    method: str,
+    candidates: Iterable[tuple[dict[str, float], Tensor]] | None,
+    head: Callable[..., nn.Module],
+    plain: dict[str, float],
+    *,
+    latest: bool = False,
+) -> Tuned:
+    """The parameters whose scores of `validation_rows` do best, the first (or latest) of equal ones.
+
+    Args:
+        data: what is tuned on.
+        method: its name.
+        candidates: parameters with scores; asked only where there is validation.
+        head: parameters to the head that is fitted on all rows.
+        plain: parameters where nothing is validated.
+        latest: which of equal ones.
+    """
+    tried: list[dict[str, float]] = []
+    if candidates is not None and data.has_validation:
+        rows, counted = data.validation_rows(), data.valid_mask()
+        tried = [{**params, "validation": data.score(scores[counted], rows[counted])} for params, scores in candidates]
+    best = max(tried[::-1] if latest else tried, key=lambda row: row["validation"], default=plain)
+    params = {name: best[name] for name in plain}
+    return Tuned(method, params, best.get("validation"), head(**params), tuple(tried), data.metric)
 
 
 @final

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 import torch.nn.functional as F
 
-from vision_adapters.tuning.data import Tuned, TuningData
-from vision_adapters.tuning.unit_features import cosines, linear_head
+from vision_adapters.tuning.data import Tuned, TuningData, search
+from vision_adapters.tuning.unit_features import class_means, cosines, linear_head
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -53,8 +53,7 @@ def fit_discriminant(unit: Float[Tensor, "n d"], member: Float[Tensor, "n k"]) -
         Ledoit and Wolf, A well-conditioned estimator for large-dimensional covariance matrices (2004).
     """
     counts = member.sum(0)
-    means = (member.T @ unit) / counts.clamp_min(1)[:, None]
-    means[counts == 0] = unit.mean(0)
+    means = class_means(unit, member)
     covariance = _shrunk((unit - member @ means).double())
     # one degree of freedom is lost for each class
     covariance *= len(unit) / max(1, len(unit) - int((counts > 0).sum()))
@@ -117,22 +116,14 @@ def tune_lda(data: TuningData) -> Tuned:
             f"lda needs scatter within classes; {len(unit)} images of {data.classes} classes have too little"
         )
     scores = discriminant_scores(data, unit)
-    if scores is None or not data.has_validation:
-        blend = 0.0 if data.class_embeddings is None else data.logit_scale
-        head = discriminant_head(data, unit, 1.0, blend)
-        return Tuned("lda", {"temperature": 1.0, "blend": blend}, None, head, (), data.metric)
-    counted, rows = data.valid_mask(), data.validation_rows()
-    texts = cosines(data, unit[rows])
-    tried = [
-        {
-            "temperature": temperature,
-            "blend": blend,
-            "validation": data.score((temperature * scores + blend * texts)[counted], rows[counted]),
-        }
-        for blend in (BLENDS if data.class_embeddings is not None else (0.0,))
-        for temperature in (TEMPERATURES if data.class_embeddings is not None else (1.0,))
-    ]
-    best = max(tried, key=lambda row: row["validation"])
-    head = discriminant_head(data, unit, best["temperature"], best["blend"])
-    params = {"temperature": best["temperature"], "blend": best["blend"]}
-    return Tuned("lda", params, best["validation"], head, tuple(tried), data.metric)
+    texts = data.class_embeddings is not None
+    candidates = None
+    if scores is not None and data.has_validation:
+        similarities = cosines(data, unit[data.validation_rows()])
+        candidates = (
+            ({"temperature": temperature, "blend": blend}, temperature * scores + blend * similarities)
+            for blend in (BLENDS if texts else (0.0,))
+            for temperature in (TEMPERATURES if texts else (1.0,))
+        )
+    plain = {"temperature": 1.0, "blend": data.logit_scale if texts else 0.0}
+    return search(data, "lda", candidates, lambda **params: discriminant_head(data, unit, **params), plain)

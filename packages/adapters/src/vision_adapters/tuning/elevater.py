@@ -15,6 +15,8 @@ from vision_adapters.tuning.data import Tuned, TuningData
 from vision_adapters.tuning.folds import make_folds
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from torch import Tensor
 
 RATES = tuple(float(rate) for rate in np.logspace(-6, -1, 6))
@@ -139,38 +141,34 @@ class _Problem:
     def single(self, run: Run) -> float:
         """The best epoch's validation score of one configuration."""
         best = self.failed
-        head = self.head()
-        optimiser = torch.optim.SGD(
-            head.parameters(), lr=RATES[run.rate], momentum=MOMENTUM, weight_decay=DECAYS[run.decay]
-        )
-        for epoch in range(EPOCHS):
-            self.train_epoch(head, optimiser, epoch)
+        assert self.held_features is not None
+        for head in self.stepped(run, EPOCHS):
             with torch.no_grad():
-                assert self.held_features is not None
                 best = max(best, self.validated(head.eval()(self.held_features)))
         return best
 
-    def train_epoch(self, head: LinearHead, optimiser: torch.optim.Optimizer, epoch: int) -> None:
-        """One epoch of plain minibatch steps."""
-        head.train()
-        for part in self.batches(epoch):
-            optimiser.zero_grad()
-            scores = head(self.x[part])
-            if self.data.several:
-                loss = F.binary_cross_entropy_with_logits(scores, self.targets[part])
-            else:
-                loss = F.cross_entropy(scores, self.y[part])
-            torch.autograd.backward(loss)
-            optimiser.step()
-
-    def final(self, run: Run) -> LinearHead:
-        """The head after the long run."""
+    def stepped(self, run: Run, epochs: int) -> Iterator[LinearHead]:
+        """The head after each epoch of plain minibatch steps, by autograd."""
         head = self.head()
         optimiser = torch.optim.SGD(
             head.parameters(), lr=RATES[run.rate], momentum=MOMENTUM, weight_decay=DECAYS[run.decay]
         )
-        for epoch in range(FINAL_EPOCHS):
-            self.train_epoch(head, optimiser, epoch)
+        for epoch in range(epochs):
+            head.train()
+            for part in self.batches(epoch):
+                optimiser.zero_grad()
+                scores = head(self.x[part])
+                if self.data.several:
+                    loss = F.binary_cross_entropy_with_logits(scores, self.targets[part])
+                else:
+                    loss = F.cross_entropy(scores, self.y[part])
+                torch.autograd.backward(loss)
+                optimiser.step()
+            yield head
+
+    def final(self, run: Run) -> LinearHead:
+        """The head after the long run."""
+        *_, head = self.stepped(run, FINAL_EPOCHS)
         return head.eval()
 
     def batched(self, runs: list[Run]) -> list[float]:

@@ -13,8 +13,7 @@ from vision_adapters.tuning.baselines import tune_gda, tune_logistic, tune_tip, 
 from vision_adapters.tuning.data import HeldOut, Tuned, TuningData, tuning_data
 from vision_adapters.tuning.discriminant import tune_lda
 from vision_adapters.tuning.elevater import tune_elevater
-from vision_adapters.tuning.probes import tune_clap, tune_lpp
-from vision_adapters.tuning.projection import tune_prolip
+from vision_adapters.tuning.probes import tune_clap, tune_lpp, tune_prolip
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -119,8 +118,6 @@ def select_knowledge(data: TuningData, candidates: Mapping[str, Any], method: st
     Source:
         ELEVATER, section 4 (external knowledge is used where validation supports it); absent from its toolkit.
     """
-    import torch
-
     if not candidates:
         raise ValueError("there are no candidates to choose from")
     tuned_by_name: dict[str, Tuned] = {}

@@ -1,21 +1,24 @@
-"""Published linear probes that start at the class texts: CLAP and LP++."""
+"""Published probes that start at the class texts: CLAP, LP++ and ProLIP."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
+from vision_adapters.heads import LinearHead
 from vision_adapters.tuning.baselines import unit_texts
-from vision_adapters.tuning.data import Tuned, TuningData
+from vision_adapters.tuning.data import Tuned, TuningData, search
 from vision_adapters.tuning.unit_features import linear_head
 
 STEPS, EVERY, MOMENTUM = 300, 10, 0.9
 CLAP_RATE = 0.1
 TEXT_SHARE = 250.0
+PROJECTION_RATE = 1e-3
 
 
 def tune_clap(data: TuningData) -> Tuned:
@@ -80,19 +83,18 @@ def tune_lpp(data: TuningData) -> Tuned:
     """
     texts = unit_texts(data, "lp++")
     unit = F.normalize(data.features, dim=1)
-    rows, counted = data.validation_rows(), data.valid_mask()
-    tried = []
-    if data.has_validation:
-        paths = [lpp_states(unit[fold.train], data.targets(fold.train), texts) for fold in data.folds]
+
+    def candidates() -> Iterator[tuple[dict[str, float], Tensor]]:
+        paths = [(fold, lpp_states(unit[fold.train], data.targets(fold.train), texts)) for fold in data.folds]
         for index in range(STEPS // EVERY + 1):
-            scores = torch.cat(
-                [unit[fold.validation] @ path[index].T for fold, path in zip(data.folds, paths, strict=True)]
-            )
-            tried.append({"steps": float(EVERY * index), "validation": data.score(scores[counted], rows[counted])})
-    best = max(tried, key=lambda row: (row["validation"], row["steps"])) if tried else {"steps": float(STEPS)}
-    weight = lpp_states(unit, data.targets(), texts)[int(best["steps"]) // EVERY]
-    head = linear_head(weight, weight.new_zeros(data.classes))
-    return Tuned("lp++", {"steps": best["steps"]}, best.get("validation"), head, tuple(tried), data.metric)
+            scores = torch.cat([unit[fold.validation] @ path[index].T for fold, path in paths])
+            yield {"steps": float(EVERY * index)}, scores
+
+    def head(steps: float) -> LinearHead:
+        weight = lpp_states(unit, data.targets(), texts)[int(steps) // EVERY]
+        return linear_head(weight, weight.new_zeros(data.classes))
+
+    return search(data, "lp++", candidates(), head, {"steps": float(STEPS)}, latest=True)
 
 
 def lpp_states(
@@ -115,3 +117,55 @@ def lpp_states(
             alpha = alpha - rate_alpha * (residual * similarity).sum(0)
             states.append(w + alpha[:, None] * texts)
     return states
+
+
+class MappedHead(nn.Module):
+    r"""Scores $s \cos(x A, v_c)$.
+
+    Args:
+        mapping: A, [d, d].
+        texts: class texts at length 1.
+        scale: s.
+    """
+
+    def __init__(self, mapping: Tensor, texts: Tensor, scale: float) -> None:
+        super().__init__()
+        self.mapping = nn.Parameter(mapping.clone())
+        self.register_buffer("texts", texts)
+        self.scale = scale
+
+    def forward(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n k"]:
+        """Scores of each class."""
+        return self.scale * F.normalize(x @ self.mapping, dim=1) @ self.get_buffer("texts").T
+
+
+def tune_prolip(data: TuningData) -> Tuned:
+    r"""Train a square matrix on the features, held near the identity; the class texts stay.
+
+    The mean cross-entropy of $s\cos(xA, v_c)$ plus $\lambda \lVert A - I\rVert_F^2$ with $\lambda$ the inverse of the
+    images per class; 300 steps of Adam on all samples, at a rate that falls from .001 along a cosine. Nothing is
+    validated.
+
+    Args:
+        data: with class embeddings, one label per sample. On projected features, A follows the projection; on the
+            backbone's, turned so that the projected come first, the whole projection moves.
+
+    Source:
+        Fahes et al., Fine-tuning CLIP's last visual projector (2024): the objective and its parameter-free penalty.
+        Its matrix is the encoder's own projection; after it stands one here, which is the same family of functions on
+        projected features. Its learning rates are for that matrix's scale; ours is for the identity's.
+    """
+    texts = unit_texts(data, "prolip")
+    unit, labels = F.normalize(data.features, dim=1), data.labels
+    penalty = data.classes / len(labels)
+    start = torch.eye(unit.shape[1], dtype=unit.dtype)
+    head = MappedHead(start, texts, data.logit_scale)
+    optimiser = torch.optim.Adam(head.parameters(), lr=PROJECTION_RATE)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, STEPS)
+    for _ in range(STEPS):
+        optimiser.zero_grad()
+        loss = F.cross_entropy(head(unit), labels) + penalty * (head.mapping - start).square().sum()
+        torch.autograd.backward(loss)
+        optimiser.step()
+        schedule.step()
+    return Tuned("prolip", {"penalty": penalty}, None, head.eval(), (), data.metric)

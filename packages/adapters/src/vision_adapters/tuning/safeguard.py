@@ -64,18 +64,3 @@ def evidence(data: TuningData, unit: Float[Tensor, "n d"]) -> Evidence:
 
 def _hits(scores: Tensor, labels: Tensor) -> float:
     return float((scores.argmax(1) == labels).float().mean())
-
-
-def worth_moving(data: TuningData, unit: Tensor) -> bool:
-    """See `Evidence.may_move`.
-
-    Example:
-        >>> import torch
-        >>> from vision_adapters.tuning import tuning_data
-        >>> texts = torch.eye(12)
-        >>> right = tuning_data(texts, torch.arange(12), class_embeddings=texts)
-        >>> wrong = tuning_data(texts, torch.arange(12), class_embeddings=texts.roll(1, 0))
-        >>> worth_moving(right, texts), worth_moving(wrong, texts)
-        (False, True)
-    """
-    return evidence(data, unit).may_move

@@ -57,3 +57,11 @@ def cosines(data: TuningData, unit: Float[Tensor, "n d"]) -> Float[Tensor, "n k"
 def linear_head(weight: Float[Tensor, "k d"], bias: Float[Tensor, " k"], *, raw: bool = False) -> LinearHead:
     """A head with given weights on features at length 1, or on features as they come."""
     return fixed_head(weight, bias, "raw" if raw else "l2")
+
+
+def class_means(features: Float[Tensor, "n d"], member: Float[Tensor, "n k"]) -> Float[Tensor, "k d"]:
+    """The mean of each class's features; that of all for a class without images."""
+    counts = member.sum(0)
+    means: Tensor = (member.T @ features) / counts.clamp_min(1)[:, None]
+    means[counts == 0] = features.mean(0)
+    return means

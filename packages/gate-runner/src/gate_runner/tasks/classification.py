@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -18,14 +18,15 @@ from gate_runner.heads.kept import KeptHead
 from gate_runner.readouts import Readout
 from gate_runner.tasks import predicted
 from gate_runner.tasks.backbone import make_backbone
-from gate_runner.tasks.features import kinds_to_probe, places_of, rows_of, solvable
+from gate_runner.tasks.features import encoded, kinds_to_probe, rows_of, solvable
 from gate_runner.tasks.fitting import Loss
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.predicted import best, with_classes
 from gate_runner.tasks.started import solved_probe, starts_at_solved, starts_at_texts, text_head
-from gate_runner.tasks.training import frequencies, score, train_and_test
+from gate_runner.tasks.training import score, train_and_test
 from vision_adapters.heads import AttentiveHead, InitializedHead, LinearHead, fixed_head, seeded
 from vision_adapters.losses import class_balance, cross_entropy
+from vision_adapters.rows.counting import log_frequencies
 from vision_adapters.training import Backbone, FrozenFeatures
 from vision_adapters.tuning import Fold, Tuned, TuningData, cross_validate, tune
 
@@ -45,7 +46,7 @@ def run(job: Job) -> Outcome:
     random, as the settings have it.
     """
     classes = len(job.data.classes)
-    blind = frequencies(job.data.train.targets, classes).expand(len(job.data.test), -1)
+    blind = log_frequencies(job.data.train.targets, classes).expand(len(job.data.test), -1)
     return with_classes(job, _run(job, blind))
 
 
@@ -77,7 +78,8 @@ def _run(job: Job, blind: Tensor) -> Outcome:
 def _attentive(job: Job, blind: Tensor, loss: Loss) -> Outcome:
     """A head that learns which places of a block to look at, trained on the frozen tokens."""
     block = Readout.parse(job.training["readout"]).block
-    tokens = {name: places_of(job, getattr(job.data, name), block, name) for name in ("train", "validation", "test")}
+    kind, own = f"tokens:{block}", job.transform
+    tokens = {name: encoded(job, split, kind, f"{name}-{kind}", transform=own) for name, split in _splits(job)}
     backbone = FrozenFeatures(tokens.__getitem__)
     heads = max(number for number in (1, 2, 4) if backbone.width % number == 0)
     head = seeded(lambda: AttentiveHead(backbone.width, len(job.data.classes), heads=heads), job.seed)
@@ -118,7 +120,7 @@ def cross_validated(job: Job, blind: Tensor) -> Outcome:
             len(job.data.classes),
             folds=job.settings.folds or 2,
             metric=metric,
-            class_weight="balanced" if weighted(job) else None,
+            class_weight=job.class_weight,
             seed=job.seed,
         )
     with job.timed("test"):
@@ -207,10 +209,4 @@ def _tuning_data(job: Job, train: Tensor, held: Tensor, present: Tensor) -> Tuni
     rows = torch.cat([train, held[counts]])
     fold = Fold(torch.arange(len(train)), torch.arange(len(train), len(rows)))
     named = torch.searchsorted(present, labels)
-    weight: Literal["balanced"] | None = "balanced" if weighted(job) else None
-    return TuningData(rows, named, len(present), None, 100.0, job.benchmark.metrics[0], (fold,), weight)
-
-
-def weighted(job: Job) -> bool:
-    """Whether every class counts the same; solved, drawing pictures equally often is that, too."""
-    return job.settings.class_weight != "none"
+    return TuningData(rows, named, len(present), None, 100.0, job.benchmark.metrics[0], (fold,), job.class_weight)

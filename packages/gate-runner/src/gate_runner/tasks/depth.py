@@ -13,9 +13,9 @@ from gate_data.data import Split
 from gate_runner.errors import DataError
 from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.job import Job, Outcome
-from gate_runner.tasks.measured import train_and_measure
-from gate_runner.tasks.training import middle, targets_of
+from gate_runner.tasks.training import Measured, targets_of, train_and_test
 from vision_adapters.heads import SegmentationHead, seeded
+from vision_adapters.rows.counting import positive_median
 
 _WIDTH, _DEPTH = 128, 2
 _LEAST = 1e-3
@@ -53,7 +53,7 @@ def run(job: Job) -> Outcome:
     shape = job.data.test.targets.shape
     size = (int(shape[1]), int(shape[2]))
     targets = targets_of(job)
-    typical = middle(targets["train"])
+    typical = positive_median(targets["train"])
     backbone = make_backbone(job, "patches")
 
     def metres(output: Tensor) -> Tensor:
@@ -87,6 +87,5 @@ def run(job: Job) -> Outcome:
         form = partial(SegmentationHead, backbone.width, 1, grid=backbone.grid, size=size, width=_WIDTH, depth=_DEPTH)
         head = seeded(form, job.seed)
     chance = {name: float(values.mean()) for name, values in blind.items()}
-    return train_and_measure(
-        job, backbone, head, loss, measure, chance, targets=targets["train"], lower=("rmse", "abs_rel"), read=metres
-    )
+    measured = Measured(measure, chance, lower=("rmse", "abs_rel"))
+    return train_and_test(job, backbone, head, loss, measured, targets=targets, read=metres)

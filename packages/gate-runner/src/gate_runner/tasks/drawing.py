@@ -11,6 +11,7 @@ from PIL import Image
 from torch import Tensor
 
 from gate_data.data import Data
+from gate_runner.tasks import predicted
 from gate_runner.tasks.task import Drawing
 
 _PIXELS = 96
@@ -55,11 +56,8 @@ def labels(data: Data[Tensor], training: Mapping[str, Any], index: int) -> Drawi
 
 def heads(data: Data[Tensor], training: Mapping[str, Any], index: int) -> Drawing:
     """An image and the class that each head should give."""
-    of_head: dict[str, list[str]] = {}
-    for name in data.classes:
-        of_head.setdefault(name.partition("/")[0], []).append(name.partition("/")[2])
-    chosen = zip(of_head.values(), data.test.targets[index].tolist(), strict=True)
-    return Drawing(shown(data.test.images[index]), f"true: {', '.join(names[label] for names, label in chosen)}")
+    words = predicted.heads(data, data.test.targets[index].numpy(), index)
+    return Drawing(shown(data.test.images[index]), f"true: {words}")
 
 
 def captions(data: Data[Tensor], training: Mapping[str, Any], index: int) -> Drawing:

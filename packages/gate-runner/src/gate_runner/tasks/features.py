@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -17,6 +17,9 @@ from gate_runner.features import EncodedRows, Kind, digests_of, encode_pictures
 from gate_runner.tasks.job import Job
 from vision_adapters.rows import Rows
 
+if TYPE_CHECKING:
+    from gate_runner.encoders.transforms import OwnTransform
+
 _WORD_WIDTH = 64
 _WORDS_IN_MEMORY = 256_000_000
 """Bytes of a split's text tokens above which they are kept as features are."""
@@ -27,40 +30,27 @@ def pooled(job: Job, split: Split, name: str) -> Rows:
     return rows_of(job, split, "pooled", name)
 
 
-def patches(job: Job, split: Split, name: str) -> Rows:
-    """Patch features ``[n, t, d]``."""
-    return rows_of(job, split, "patches", name)
-
-
 def rows_of(job: Job, split: Split, kind: Kind, name: str) -> Rows:
     """Features of a kind of all samples of a split, each different picture encoded once; see `encode_pictures`."""
-
-    def progress(done: int, total: int) -> None:
-        job.progress(f"encode {name}", done, total)
-
     if kind == "pooled" and "readout" in job.training:
         from gate_runner.tasks.reading import read_rows
 
         return read_rows(job, split, name)
+    return encoded(job, split, kind, name, transform=job.transform)
+
+
+def encoded(job: Job, split: Split, kind: str, name: str, *, transform: OwnTransform | None = None) -> Rows:
+    """What the encoder gives of each picture of a split, by the name under which it is kept.
+
+    Without a transform, pictures stay the squares that maps and boxes were made for.
+    """
+
+    def progress(done: int, total: int) -> None:
+        job.progress(f"encode {name.partition('-')[0]}", done, total)
+
     with job.timed("encode"):
-        size, transform = job.settings.batch_size, job.transform
+        size = job.settings.batch_size
         return encode_pictures(job.features, job.encoder, split.images, kind, name, size, progress, transform=transform)
-
-
-def places_of(job: Job, split: Split, block: int, name: str) -> Rows:
-    """Tokens ``[n, t, d]`` of a block, counted from 1."""
-    with job.timed("encode"):
-        size, kind = job.settings.batch_size, f"tokens:{block}"
-        return encode_pictures(
-            job.features,
-            job.encoder,
-            split.images,
-            kind,
-            f"{name}-{kind}",
-            size,
-            lambda done, total: job.progress(f"encode {name}", done, total),
-            transform=job.transform,
-        )
 
 
 def kinds_to_probe(job: Job) -> dict[str, Kind]:

@@ -2,36 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from gate_data.data import Data, Split
 from gate_data.request import SplitName
 from gate_runner.errors import DataError
-from gate_runner.tasks.after_training import Fitted
 from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.drawing import pixels_of
 from gate_runner.tasks.fitting import fit_head
 from gate_runner.tasks.job import Job, Outcome
-from gate_runner.tasks.score import Score
 from gate_runner.tasks.task import Drawing
-from gate_runner.tasks.training import ensemble_rows
+from gate_runner.tasks.training import ensemble_rows, with_chance
 from vision_adapters.episodes import EpisodeHead, EpisodeRows, chosen_classes
 from vision_adapters.fewshot import sample_episode
-from vision_adapters.losses import cross_entropy
-from vision_adapters.metrics import METRICS, score_outcomes
+from vision_adapters.losses import IGNORED, cross_entropy
 from vision_adapters.metrics import Score as Estimate
+from vision_adapters.metrics import score_outcomes
 from vision_adapters.training import Backbone, EncoderWithHead
 from vision_adapters.training.head import Inputs
 from vision_adapters.training.predictions import most_averaged
-
-States = Sequence[Mapping[str, Tensor]]
-"""Of checkpoints, the best first."""
 
 _VALIDATION_SEED, TEST_SEED = 1, 2
 _BATCH = 8
@@ -40,75 +35,95 @@ _BATCH = 8
 def run(job: Job) -> Outcome:
     """Accuracy over test episodes, whose classes no training saw; the interval resamples episodes. Chance: 1 / ways."""
     ways, shots, queries = (int(job.training[key]) for key in ("ways", "shots", "queries"))
-    data = job.data
     backbone = make_backbone(job, "pooled")
-    counted: tuple[tuple[SplitName, Split, int, int], ...] = (
-        ("train", data.train, int(job.training["episodes"]), 1000 + job.seed),
-        ("validation", data.validation, 100, _VALIDATION_SEED),
-        ("test", data.test, int(job.training["episodes"]), TEST_SEED),
-    )
-    indices = {name: episode_indices(split, name, ways, shots, queries, *drawn) for name, split, *drawn in counted}
-    answers = torch.arange(ways).repeat_interleave(queries)
+    indices = {
+        name: episode_indices(split, name, ways, shots, queries, count, seed)
+        for name, split, count, seed in drawn_splits(job)
+    }
+    own = torch.arange(ways).repeat_interleave(queries)
+    answers = {name: own.expand(len(index), -1) for name, index in indices.items()}
     head = EpisodeHead(backbone.width, ways, shots)
-
-    def inputs(of: Backbone, name: SplitName) -> Inputs:
-        return (EpisodeRows(of.rows(name), indices[name]),)
-
-    test = inputs(backbone, "test")
-
-    def chosen(module: EncoderWithHead, episodes: Inputs, states: States = ()) -> dict[int, Int[Tensor, "e wq"]]:
-        return chosen_classes(module, episodes, images=job.predict_size, at_once=job.predict_size, states=states)
-
-    def accuracies(choices: Int[Tensor, "e wq"]) -> np.ndarray:
-        return (choices == answers).double().mean(dim=1).numpy()
-
-    steps = int(job.training["steps"])
-    fitted = fit_head(
-        job,
-        backbone,
-        head,
-        answers.expand(len(indices["train"]), -1),
-        cross_entropy,
-        lambda module, held: float(accuracies(chosen(module, held)[1]).mean()),
-        "higher",
-        inputs=inputs,
-        own={"lr": 1e-3, "steps": steps, "batch_size": _BATCH, "validate_every": max(1, steps // 6)},
+    estimate, choices, training = train_on_episodes(
+        job, backbone, head, indices, answers, batch_size=_BATCH, at_once=job.predict_size
     )
-    mean, outcomes, choices, rows = tested(job, fitted, lambda states: chosen(fitted.module, test, states), accuracies)
-    score = Score("accuracy", METRICS["accuracy"].direction, mean.value, mean.low, mean.high, 1 / ways)
-    training = {
+    about = {
         "head_parameters": sum(p.numel() for p in head.parameters()),
         "ways": ways,
         "shots": shots,
         "queries": queries,
         "test_episodes": len(indices["test"]),
-        **fitted.about("accuracy"),
-        **rows,
     }
-    return Outcome((score,), outcomes, training, choices.view(-1, ways, queries).to(torch.int16).numpy())
+    predicted = choices.view(-1, ways, queries).to(torch.int16).numpy()
+    return Outcome((with_chance(estimate, 1 / ways),), estimate.outcomes, {**about, **training}, predicted)
 
 
-def tested(
+def drawn_splits(job: Job) -> list[tuple[SplitName, Split, int, int]]:
+    """Each split with the number of its episodes and the seed that draws them."""
+    data, count = job.data, int(job.training["episodes"])
+    return [
+        ("train", data.train, count, 1000 + job.seed),
+        ("validation", data.validation, 100, _VALIDATION_SEED),
+        ("test", data.test, count, TEST_SEED),
+    ]
+
+
+def train_on_episodes(
     job: Job,
-    fitted: Fitted,
-    chosen: Callable[[States], Mapping[int, Tensor]],
-    accuracies: Callable[[Tensor], np.ndarray],
-) -> tuple[Estimate, np.ndarray, Tensor, dict[str, Any]]:
-    """Accuracy on the test episodes, with the weights that validated best and, of a trained encoder, of ensembles.
+    backbone: Backbone,
+    head: nn.Module,
+    samples: Mapping[SplitName, Int[Tensor, "e w m"]],
+    answers: Mapping[SplitName, Int[Tensor, "e q"]],
+    *,
+    further: Sequence[Mapping[SplitName, Tensor]] = (),
+    batch_size: int,
+    at_once: int,
+) -> tuple[Estimate, Int[Tensor, "e q"], dict[str, Any]]:
+    """Train a head on episodes; its accuracy on the test episodes, the classes that it chose, and what a result says.
 
     Args:
-        job: whose training it was.
-        fitted: how it went.
-        chosen: the classes that `chosen_classes` finds with given checkpoints.
-        accuracies: of such classes, one per episode.
+        job: whose training it is.
+        backbone: of the job.
+        head: called as ``head(features, *further)``.
+        samples: of each split's episodes.
+        answers: the class of each place that is scored, -100 elsewhere.
+        further: inputs of the head, a row per episode.
+        batch_size: episodes per step.
+        at_once: episodes per call of the head where nothing is trained.
     """
-    tuned = job.settings.tune != "frozen"
+
+    def inputs(of: Backbone, name: SplitName) -> Inputs:
+        return EpisodeRows(of.rows(name), samples[name]), *(rows[name] for rows in further)
+
+    def chosen(module: EncoderWithHead, episodes: Inputs, states: Sequence[Mapping[str, Tensor]] = ()) -> Any:
+        return chosen_classes(module, episodes, images=job.predict_size, at_once=at_once, states=states)
+
+    def accuracies(choices: Int[Tensor, "e q"], name: SplitName) -> np.ndarray:
+        asked = answers[name] != IGNORED
+        right = (choices == answers[name]) & asked
+        return (right.sum(dim=1).double() / asked.sum(dim=1)).numpy()
+
+    steps, tuned, test = int(job.training["steps"]), job.settings.tune != "frozen", inputs(backbone, "test")
+    fitted = fit_head(
+        job,
+        backbone,
+        head,
+        answers["train"],
+        cross_entropy,
+        lambda module, held: float(accuracies(chosen(module, held)[1], "validation").mean()),
+        "higher",
+        inputs=inputs,
+        scales=[None] * len(further),
+        own={"lr": 1e-3, "steps": steps, "batch_size": batch_size, "validate_every": max(1, steps // 6)},
+    )
     with job.timed("test"):
-        choices = chosen([checkpoint.state for checkpoint in most_averaged(fitted.kept)] if tuned else [])
-        by_size = {size: accuracies(values) for size, values in choices.items()}
-        scores = {size: score_outcomes("accuracy", values, seed=job.seed) for size, values in by_size.items()}
+        states = [checkpoint.state for checkpoint in most_averaged(fitted.kept)] if tuned else []
+        choices = chosen(fitted.module, test, states)
+        scores = {
+            size: score_outcomes("accuracy", accuracies(values, "test"), seed=job.seed)
+            for size, values in choices.items()
+        }
     rows = {"ensembles": ensemble_rows("accuracy", scores)} if tuned else {}
-    return scores[1], by_size[1], choices[1], rows
+    return scores[1], choices[1], {**fitted.about("accuracy"), **rows}
 
 
 def episode_indices(

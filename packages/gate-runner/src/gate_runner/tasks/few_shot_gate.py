@@ -11,25 +11,20 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from gate_data.data import Data, Split
-from gate_data.request import SplitName
 from gate_runner.errors import DataError
 from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.drawing import shown
-from gate_runner.tasks.few_shot import States, tested
-from gate_runner.tasks.fitting import fit_head
+from gate_runner.tasks.few_shot import TEST_SEED, drawn_splits, train_on_episodes
 from gate_runner.tasks.job import Job, Outcome
-from gate_runner.tasks.score import Score
 from gate_runner.tasks.task import Drawing
-from vision_adapters.episodes import EpisodeRows, PrototypeHead, chosen_classes
-from vision_adapters.losses import IGNORED, cross_entropy
-from vision_adapters.training import Backbone, EncoderWithHead
-from vision_adapters.training.head import Inputs
+from gate_runner.tasks.training import with_chance
+from vision_adapters.episodes import PrototypeHead
+from vision_adapters.losses import IGNORED
 
 QUERIES, LEAST_SHOTS, MOST_SUPPORT = 5, 2, 250
 MOST_OF_A_CLASS = 50
 """Shots and queries that one draw of a class takes stay below it."""
 LEAST_SAMPLES = 5
-_TEST_SEED = 2
 _AT_ONCE = 4
 
 
@@ -123,61 +118,35 @@ def run(job: Job) -> Outcome:
     Chance is each episode's own, 1 over its ways, and the mean of these.
     """
     low, high = (int(job.training[key]) for key in ("least_ways", "most_ways"))
-    data, backbone, steps = job.data, make_backbone(job, "pooled"), int(job.training["steps"])
-    counted: tuple[tuple[SplitName, Split, int, int], ...] = (
-        ("train", data.train, int(job.training["episodes"]), 1000 + job.seed),
-        ("validation", data.validation, 100, 1),
-        ("test", data.test, int(job.training["episodes"]), _TEST_SEED),
-    )
-    episodes = {name: gate_episodes(split, name, low, high, count, seed) for name, split, count, seed in counted}
-
-    def inputs(of: Backbone, name: SplitName) -> Inputs:
-        return EpisodeRows(of.rows(name), episodes[name].samples), episodes[name].shots
-
-    test = inputs(backbone, "test")
-
-    def chosen(module: EncoderWithHead, rows: Inputs, states: States = ()) -> dict[int, Int[Tensor, "e wm"]]:
-        return chosen_classes(module, rows, images=job.predict_size, at_once=_AT_ONCE, states=states)
-
-    def accuracies(choices: Int[Tensor, "e wm"], name: SplitName) -> np.ndarray:
-        own = episodes[name]
-        right = (choices == own.answers) & own.query.flatten(1)
-        return (right.sum(dim=1).double() / own.query.flatten(1).sum(dim=1)).numpy()
-
-    fitted = fit_head(
+    backbone = make_backbone(job, "pooled")
+    episodes = {name: gate_episodes(split, name, low, high, *drawn) for name, split, *drawn in drawn_splits(job)}
+    estimate, choices, training = train_on_episodes(
         job,
         backbone,
         PrototypeHead(backbone.width),
-        episodes["train"].answers,
-        cross_entropy,
-        lambda module, held: float(accuracies(chosen(module, held)[1], "validation").mean()),
-        "higher",
-        inputs=inputs,
-        scales=(None,),
-        own={"lr": 1e-3, "steps": steps, "batch_size": _AT_ONCE, "validate_every": max(1, steps // 6)},
+        {name: own.samples for name, own in episodes.items()},
+        {name: own.answers for name, own in episodes.items()},
+        further=[{name: own.shots for name, own in episodes.items()}],
+        batch_size=_AT_ONCE,
+        at_once=_AT_ONCE,
     )
-    estimate, outcomes, choices, averaged = tested(
-        job, fitted, lambda states: chosen(fitted.module, test, states), lambda choices: accuracies(choices, "test")
-    )
-    query = episodes["test"].query
-    ways = episodes["test"].ways.double()
-    score = Score("accuracy", "higher", estimate.value, estimate.low, estimate.high, float((1 / ways).mean()))
-    training = {
+    test = episodes["test"]
+    ways = test.ways.double()
+    about = {
         "least_ways": low,
         "most_ways": int(ways.max()),
-        "mean_shots": float(episodes["test"].shots.sum() / ways.sum()),
-        "test_episodes": len(outcomes),
-        **fitted.about("accuracy"),
-        **averaged,
+        "mean_shots": float(test.shots.sum() / ways.sum()),
+        "test_episodes": len(estimate.outcomes),
     }
-    predicted = torch.where(query, choices.view_as(query), -1).to(torch.int16).numpy()
-    return Outcome((score,), outcomes, training, predicted)
+    predicted = torch.where(test.query, choices.view_as(test.query), -1).to(torch.int16).numpy()
+    score = with_chance(estimate, float((1 / ways).mean()))
+    return Outcome((score,), estimate.outcomes, {**about, **training}, predicted)
 
 
 def draw(data: Data[Tensor], training: Mapping[str, Any], index: int) -> Drawing:
     """A shot of each of an episode's first classes."""
     low, high = int(training["least_ways"]), int(training["most_ways"])
-    episodes = gate_episodes(data.test, "test", low, high, index + 1, _TEST_SEED)
+    episodes = gate_episodes(data.test, "test", low, high, index + 1, TEST_SEED)
     first = episodes.samples[index, : min(8, int(episodes.ways[index])), 0]
     pixels = np.concatenate([shown(data.test.images[int(sample)]) for sample in first], axis=1)
     return Drawing(pixels, f"an episode of {int(episodes.ways[index])} classes, one shot of each of the first")

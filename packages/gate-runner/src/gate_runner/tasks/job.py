@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 from gate_runner.benchmark import Benchmark
 from gate_runner.settings import Settings
 from gate_runner.tasks.score import Score
+from vision_adapters.progress import Progress
 
 if TYPE_CHECKING:  # they import torch, which the process that only watches over others does without
     import numpy as np
@@ -23,21 +24,6 @@ if TYPE_CHECKING:  # they import torch, which the process that only watches over
     from gate_runner.encoders.transforms import OwnTransform
     from gate_runner.features import FeatureCache
     from gate_runner.heads.kept import KeptHead
-
-
-class Progress(Protocol):
-    """Called as work goes on: the phase, and how much of it is done.
-
-    Example:
-        >>> def shown(phase: str, done: int, total: int) -> None:
-        ...     print(f"{phase}: {done} of {total}")
-        >>> told: Progress = shown
-        >>> told("train", 2, 8)
-        train: 2 of 8
-    """
-
-    def __call__(self, phase: str, done: int, total: int) -> None:
-        """Note that ``done`` of ``total`` steps of ``phase`` are over."""
 
 
 def silent(phase: str, done: int, total: int) -> None:
@@ -130,6 +116,11 @@ class Job:
     def predict_size(self) -> int:
         """Samples per call of the head where nothing is trained."""
         return max(1, self.settings.batch_size // self.settings.micro_batches)
+
+    @property
+    def class_weight(self) -> Literal["balanced"] | None:
+        """How a probe weighs classes; solved, drawing pictures equally often is counting classes the same, too."""
+        return None if self.settings.class_weight == "none" else "balanced"
 
     @property
     def training(self) -> Mapping[str, Any]:

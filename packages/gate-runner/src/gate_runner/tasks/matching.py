@@ -18,8 +18,8 @@ from gate_runner.features import IndexedRows
 from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.features import embedded, words
 from gate_runner.tasks.job import Job, Outcome
-from gate_runner.tasks.measured import hits, train_and_measure
 from gate_runner.tasks.predicted import best
+from gate_runner.tasks.training import Measured, hits, train_and_test
 from vision_adapters.heads import seeded
 from vision_adapters.losses import cross_entropy, symmetric_cross_entropy
 from vision_adapters.rows import Rows
@@ -79,7 +79,7 @@ def run(job: Job) -> Outcome:
     chance = {"image_to_text": gallery, "text_to_image": gallery}
     for k in (1, 5, 10):
         chance |= {f"i2t_r@{k}": min(1.0, k / count), f"t2i_r@{k}": min(1.0, k / count)}
-    return _matched(job, inputs, loss, measure, chance, owners, lambda joint, _: _nearest(joint))
+    return _matched(job, inputs, loss, measure, chance, owners, _nearest)
 
 
 def run_choice(job: Job) -> Outcome:
@@ -95,7 +95,7 @@ def run_choice(job: Job) -> Outcome:
         paired = torch.stack([joint[:, 0], right], dim=1)
         return {"accuracy": hits(scores, split.targets), **_galleries(paired, split)}
 
-    def answer(joint: Tensor, split: Split) -> np.ndarray:
+    def answer(joint: Tensor) -> np.ndarray:
         return best(torch.einsum("nw,ntw->nt", joint[:, 0], joint[:, 1:]))
 
     gallery = 1 / min(GALLERY, len(job.data.test))
@@ -111,23 +111,22 @@ def _matched(
     measure: Callable[[Tensor, Split], dict[str, np.ndarray]],
     chance: dict[str, float],
     targets: Tensor,
-    answer: Callable[[Tensor, Split], np.ndarray],
+    answer: Callable[[Tensor], np.ndarray],
 ) -> Outcome:
     backbone = make_backbone(job, "pooled")
     texts = {name: _text_features(job, getattr(job.data, name)) for name in ("train", "validation", "test")}
     scale = Scale.of(texts["train"])
     head = seeded(lambda: Projections(backbone.width, texts["train"].shape[-1], _WIDTH), job.seed)
 
-    return train_and_measure(
+    return train_and_test(
         job,
         backbone,
         head,
         loss,
-        measure,
-        chance,
+        Measured(measure, chance),
         inputs=lambda of, name: inputs(name, of.rows(name), texts[name]),
         scales=(scale,),
-        targets=targets,
+        targets={"train": targets},
         answer=answer,
         side_by_side=True,
     )

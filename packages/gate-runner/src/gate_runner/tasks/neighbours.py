@@ -11,12 +11,11 @@ import torch.nn.functional as F
 from gate_runner.errors import DataError
 from gate_runner.tasks.features import pooled
 from gate_runner.tasks.job import Job, Outcome
-from gate_runner.tasks.measured import mean_score
 from gate_runner.tasks.predicted import best
-from gate_runner.tasks.score import Score
-from gate_runner.tasks.training import frequencies, score
+from gate_runner.tasks.training import mean_of, score, with_chance
 from vision_adapters.clusters import agreement, cluster, matched_clusters
 from vision_adapters.neighbours import choose_neighbours, neighbour_votes, rank_gallery
+from vision_adapters.rows.counting import log_frequencies
 
 if TYPE_CHECKING:
     from gate_data.data import Split
@@ -31,7 +30,7 @@ def knn(job: Job) -> Outcome:
     Chance: the training split's most frequent classes.
     """
     data = job.data
-    train, held, test = (_unit(job, split, name) for name, split in _splits(job))
+    train, held, test = (_unit(job, getattr(data, name), name) for name in ("train", "validation", "test"))
     with job.timed("train"):
         near = _nearest(held, train, data.train.targets)
         choice = choose_neighbours(near[0], near[1], data.validation.targets.numpy(), len(data.classes))
@@ -39,7 +38,7 @@ def knn(job: Job) -> Outcome:
         labels = torch.cat([data.train.targets, data.validation.targets])
         named, similar = _nearest(test, np.concatenate([train, held]), labels, choice.k)
         votes = torch.from_numpy(neighbour_votes(named, similar, len(data.classes)))
-        blind = frequencies(data.train.targets, len(data.classes)).expand(len(data.test), -1)
+        blind = log_frequencies(data.train.targets, len(data.classes)).expand(len(data.test), -1)
         judged = score(job, votes, data.test.targets, blind)
     metric = job.benchmark.metrics[0]
     tried = [{"k": k, metric if metric.startswith("acc") else "acc@1": value} for k, value in choice.accuracies.items()]
@@ -62,7 +61,11 @@ def retrieval(job: Job) -> Outcome:
         columns = {"map": (ranking.average_precision, ranking.chance_precision)}
         for column, k in enumerate((1, 5, 10)):
             columns[f"recall@{k}"] = (ranking.recall[:, column], float(ranking.chance_recall[column]))
-        scores = [mean_score(name, *_higher(columns[name]), job.seed) for name in job.benchmark.metrics]
+        scores = [
+            with_chance(mean_of(name, outcomes, "higher", job.seed), chance)
+            for name in job.benchmark.metrics
+            for outcomes, chance in [columns[name]]
+        ]
     lonely = int(np.isnan(ranking.average_precision).sum())
     training = {"steps": 0, "gallery": len(labels) - 1, "queries_without_relevant": lonely}
     return Outcome(tuple(scores), columns[job.benchmark.metrics[0]][0], training)
@@ -78,19 +81,9 @@ def clustering(job: Job) -> Outcome:
     with job.timed("test"):
         clusters = matched_clusters(cluster(features, len(np.unique(labels)), seed=job.seed), labels)
         judged = [agreement(name, clusters, labels, seed=job.seed) for name in job.benchmark.metrics]
-        scores = tuple(
-            Score(estimate.metric, "higher", estimate.value, estimate.low, estimate.high, 0.0) for estimate in judged
-        )
+        scores = tuple(with_chance(estimate, 0.0) for estimate in judged)
     training = {"steps": 0, "clusters": len(np.unique(clusters)), "accuracy": float((clusters == labels).mean())}
     return Outcome(scores, judged[0].outcomes, training, clusters.astype(np.int32))
-
-
-def _higher(column: tuple[np.ndarray, float]) -> tuple[np.ndarray, Any, float]:
-    return column[0], "higher", column[1]
-
-
-def _splits(job: Job) -> list[tuple[str, Split]]:
-    return [("train", job.data.train), ("validation", job.data.validation), ("test", job.data.test)]
 
 
 def _unit(job: Job, split: Split, name: str) -> np.ndarray:

@@ -7,12 +7,12 @@ from torch import Tensor
 
 from gate_data.data import Split
 from gate_runner.errors import UsageError
-from gate_runner.features import encode_pictures, images_at
+from gate_runner.features import images_at
 from gate_runner.readouts import Readout
+from gate_runner.tasks.features import encoded
 from gate_runner.tasks.job import Job
 from gate_runner.tasks.reading import Judged
 from vision_adapters.losses import IGNORED
-from vision_adapters.rows import Rows
 from vision_adapters.screening import leave_one_out
 from vision_adapters.training import FrozenFeatures
 
@@ -31,18 +31,10 @@ def backbone_of(job: Job) -> FrozenFeatures:
     blocks = job.encoder.encode_blocks(picture.reshape(-1, *picture.shape[-3:])[:1]).blocks
     if block > len(blocks):
         raise UsageError(f"encoder {job.encoder.spec!r} has {len(blocks)} blocks, so no block:{block}/places")
-    return FrozenFeatures(lambda name: _rows(job, getattr(job.data, name), block, name), grid=blocks[block - 1].grid)
-
-
-def _rows(job: Job, split: Split, block: int, name: str) -> Rows:
-    """Tokens of every sample; pictures stay the squares that maps and boxes were made for."""
-    kind, size = f"tokens:{block}", job.settings.batch_size
-
-    def progress(done: int, total: int) -> None:
-        job.progress(f"encode {name}", done, total)
-
-    with job.timed("encode"):
-        return encode_pictures(job.features, job.encoder, split.images, kind, f"{name}-{kind}", size, progress)
+    kind = f"tokens:{block}"
+    return FrozenFeatures(
+        lambda name: encoded(job, getattr(job.data, name), kind, f"{name}-{kind}"), grid=blocks[block - 1].grid
+    )
 
 
 def worth(job: Job) -> dict[str, Judged]:

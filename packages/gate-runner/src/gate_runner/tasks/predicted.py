@@ -86,13 +86,24 @@ def labels(data: Data[Any], predicted: np.ndarray, index: int) -> str:
     return ", ".join(name for name, present in zip(data.classes, predicted, strict=True) if present) or "none"
 
 
+def heads_of(classes: Sequence[str]) -> dict[str, list[str]]:
+    """Heads and their classes, from names like ``species/beluga``.
+
+    Example:
+        >>> heads_of(("species/beluga", "species/orca", "individual/a"))
+        {'species': ['beluga', 'orca'], 'individual': ['a']}
+    """
+    names: dict[str, list[str]] = {}
+    for name in classes:
+        head, _, label = name.partition("/")
+        names.setdefault(head, []).append(label)
+    return names
+
+
 def heads(data: Data[Any], predicted: np.ndarray, index: int) -> str:
     """A class of each head."""
-    of_head: dict[str, list[str]] = {}
-    for name in data.classes:
-        head, _, short = name.partition("/")
-        of_head.setdefault(head, []).append(short)
-    return ", ".join(names[int(label)] for names, label in zip(of_head.values(), predicted, strict=True))
+    chosen = zip(heads_of(data.classes).values(), predicted, strict=True)
+    return ", ".join(names[int(label)] for names, label in chosen)
 
 
 def a_value(data: Data[Any], predicted: np.ndarray, index: int) -> str:

@@ -16,7 +16,7 @@ from vision_adapters.metrics import METRICS, evaluate
 from vision_adapters.ridge import Ridge, fit_ridge
 
 
-class _Scaled(nn.Module):
+class Standardised(nn.Module):
     """A head on standardised targets, so that it starts at their mean and steps in their unit."""
 
     def __init__(self, head: nn.Module, mean: Tensor, spread: Tensor) -> None:
@@ -26,7 +26,7 @@ class _Scaled(nn.Module):
         self.register_buffer("spread", spread)
 
     def forward(self, features: Tensor) -> Tensor:
-        """One number per image."""
+        """One number per sample."""
         value: Tensor = self.head(features)[:, 0] * self.get_buffer("spread") + self.get_buffer("mean")
         return value
 
@@ -40,7 +40,7 @@ def run(job: Job) -> Outcome:
     backbone = make_backbone(job, "pooled")
     spread = train.std(correction=0)
     head = seeded(lambda: LinearHead(backbone.width, 1), job.seed)
-    scaled = _Scaled(head, train.mean(), spread if float(spread) > 0 else torch.ones(()))
+    scaled = Standardised(head, train.mean(), spread if float(spread) > 0 else torch.ones(()))
     return train_and_test(job, backbone, scaled, l1, blind, answer=values)
 
 

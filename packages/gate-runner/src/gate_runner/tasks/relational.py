@@ -15,11 +15,11 @@ from gate_runner.features import IndexedRows
 from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.features import Words, words
 from gate_runner.tasks.job import Job, Outcome
-from gate_runner.tasks.measured import hits, train_and_measure
 from gate_runner.tasks.predicted import best
-from gate_runner.tasks.training import Extra, frequencies, train_and_test
+from gate_runner.tasks.training import Extra, Measured, hits, train_and_test
 from vision_adapters.heads import RelationalHead, seeded
 from vision_adapters.losses import cross_entropy
+from vision_adapters.rows.counting import log_frequencies
 from vision_adapters.training import Backbone, Scale
 
 _WIDTH, _DEPTH = 128, 2
@@ -60,7 +60,7 @@ def run(job: Job) -> Outcome:
     data = job.data
     backbone, extras, width = question_inputs(job)
     answers = len(data.classes)
-    blind = frequencies(data.train.targets, answers).expand(len(data.test), -1)
+    blind = log_frequencies(data.train.targets, answers).expand(len(data.test), -1)
     form = PooledAsToken if job.encoder.patches is None else RelationalHead
     head = seeded(partial(form, backbone.width, width, answers, width=_WIDTH, depth=_DEPTH), job.seed)
     return train_and_test(job, backbone, head, cross_entropy, blind, extras=extras, answer=best)
@@ -88,8 +88,8 @@ def run_typed(job: Job) -> Outcome:
         # Each sample weighs as much as the mean over types gives it.
         return {**outcomes, "acc@1": right * len(right) / ((totals > 0).sum() * totals[kind])}
 
-    def answer(logits: Tensor, split: Split) -> np.ndarray:
-        return best(within(logits, split.targets))
+    def answer(logits: Tensor, truth: Tensor) -> np.ndarray:
+        return best(within(logits, truth))
 
     loss: Callable[[Tensor, Tensor], Tensor] = lambda logits, truth: cross_entropy(within(logits, truth), truth)  # noqa: E731
     backbone, extras, width = question_inputs(job)
@@ -98,4 +98,4 @@ def run_typed(job: Job) -> Outcome:
     chance = {name: float(np.nanmean(values)) if not np.isnan(values).all() else 0.0 for name, values in blind.items()}
     form = PooledAsToken if job.encoder.patches is None else RelationalHead
     head = seeded(partial(form, backbone.width, width, len(classes), width=_WIDTH, depth=_DEPTH), job.seed)
-    return train_and_measure(job, backbone, head, loss, measure, chance, extras=extras, answer=answer)
+    return train_and_test(job, backbone, head, loss, Measured(measure, chance), extras=extras, beside=answer)

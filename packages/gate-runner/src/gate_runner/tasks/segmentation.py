@@ -12,9 +12,10 @@ from gate_data.data import Split
 from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.predicted import mistaken
-from gate_runner.tasks.training import frequencies, targets_of, train_and_test
+from gate_runner.tasks.training import targets_of, train_and_test
 from vision_adapters.heads import SegmentationHead, seeded
 from vision_adapters.losses import IGNORED, acdc_loss, segmentation_loss
+from vision_adapters.rows.counting import log_frequencies
 
 _WIDTH, _DEPTH = 128, 2
 
@@ -34,7 +35,7 @@ def _segment(job: Job, *, medical: bool) -> Outcome:
     high, wide = data.train.targets.shape[1:]
     classes = len(data.classes)
     targets = targets_of(job)
-    blind = frequencies(targets["train"], classes).argmax(dim=0).expand(len(data.test), -1, -1)
+    blind = log_frequencies(targets["train"], classes).argmax(dim=0).expand(len(data.test), -1, -1)
     backbone = make_backbone(job, "patches")
     size = (high, wide)
     head = seeded(

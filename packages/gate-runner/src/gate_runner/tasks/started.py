@@ -58,7 +58,7 @@ def solved_probe(job: Job) -> SolvedProbe:
                 train.targets,
                 len(job.data.classes),
                 metric=metric,
-                class_weight=None if job.settings.class_weight == "none" else "balanced",
+                class_weight=job.class_weight,
                 seed=job.seed,
             )
             probes.append((probe.validation, SolvedProbe(name, kind, probe.weight, probe.bias)))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
-from jaxtyping import Float, Shaped
+from jaxtyping import Shaped
 from torch import Tensor, nn
 
 from gate_data.data import Split
@@ -19,15 +20,18 @@ from gate_runner.tasks.after_training import gained
 from gate_runner.tasks.fitting import Loss, fit_head
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.score import Score
-from vision_adapters.metrics import METRICS, RunningScores, evaluate
+from vision_adapters.metrics import METRICS, RunningScores, evaluate, score_outcomes
 from vision_adapters.metrics import Score as Estimate
-from vision_adapters.rows import Rows
-from vision_adapters.training import Backbone, Scale
+from vision_adapters.metrics.definitions import hits_at
+from vision_adapters.rows import Rows, counting
+from vision_adapters.training import Backbone, Direction, Scale
 from vision_adapters.training.head import Inputs
 from vision_adapters.training.predictions import averaged, averaged_sizes, most_averaged
 from vision_adapters.training.predictions import predict as batches
 
+Answer = Callable[[Tensor], np.ndarray]
 Beside = Callable[[Tensor, Tensor], np.ndarray]
+Gather = Callable[[Tensor, Split], Tensor]
 
 
 @dataclass(frozen=True)
@@ -38,146 +42,180 @@ class Extra:
     scale: Scale | None = None
 
 
+@dataclass(frozen=True)
+class Measured:
+    """Metrics that a task defines itself, each the mean of one number per sample.
+
+    Args:
+        measure: predictions for a split's samples to numbers per sample, by metric; NaN where a sample does not count.
+        chance: of each metric, what the best prediction scores that never looks at the image.
+        lower: metrics that are better when lower.
+    """
+
+    measure: Callable[[Tensor, Split], Mapping[str, np.ndarray]]
+    chance: Mapping[str, float]
+    lower: Sequence[str] = ()
+
+
 def train_and_test(
     job: Job,
     backbone: Backbone,
     head: nn.Module,
     loss: Loss,
-    blind: Shaped[Tensor, "n ..."],
+    scorer: Shaped[Tensor, "n ..."] | Measured,
     *,
     extras: Sequence[Extra] = (),
+    inputs: Callable[[Backbone, SplitName], Inputs] | None = None,
+    scales: Sequence[Scale | None] = (),
     targets: Mapping[SplitName, Rows] | None = None,
     read: Callable[[Tensor], Tensor] = lambda output: output,
-    gather: Callable[[Tensor, Split], Tensor] | None = None,
-    answer: Callable[[Tensor], np.ndarray] | None = None,
+    side_by_side: bool = False,
+    gather: Gather | None = None,
+    answer: Answer | None = None,
     beside: Beside | None = None,
 ) -> Outcome:
-    """Train a head on a backbone, with the targets of the job's data.
+    """Train a head on a backbone, choose its step by the headline on validation, and score the test split once.
 
-    Predictions are scored batch by batch, so that memory holds what a metric keeps per sample, and no predictions.
+    Metrics of ``vision_adapters`` are scored batch by batch, so that memory holds what they keep per sample alone.
 
     Args:
         job: benchmark, encoder and seed.
         backbone: of the job.
         head: called as ``head(features, *extras)``.
         loss: of its output and targets.
-        blind: predictions for the test split made without its images, for the chance level.
+        scorer: predictions for the test split made without its images, which give the chance level of the benchmark's
+            metrics; or metrics of the task's own.
         extras: further inputs of the head.
-        targets: of each split, as `targets_of` gives them; the data's, which are then tensors, where None.
+        inputs: a backbone and a split to what the head gets instead of the backbone's rows and the extras.
+        scales: of these inputs but the first.
+        targets: of each split, as `targets_of` gives them; the data's for a split that is not there.
         read: output to predictions, e.g. scores to class maps, batch by batch.
+        side_by_side: how checkpoints are averaged, see `averaged`.
         gather: predictions or targets of a split's samples to those of units, e.g. slices to volumes; those of a split
             are then all in memory.
-        answer: predictions to what is kept of them beside the outcomes, batch by batch; None keeps nothing.
+        answer: predictions to what is kept of them beside the outcomes; None keeps nothing.
         beside: the same from predictions and targets of units, where predictions alone are too much to keep.
     """
-    data, metrics = job.data, job.benchmark.metrics
-    truths = targets or {"train": data.train.targets, "validation": data.validation.targets, "test": data.test.targets}
-    headline = METRICS[job.benchmark.metrics[0]]
+    metrics, headline = job.benchmark.metrics, job.benchmark.metrics[0]
+    names: tuple[SplitName, ...] = ("train", "validation", "test")
+    truths = {name: (targets or {}).get(name, getattr(job.data, name).targets) for name in names}
 
-    def inputs(of: Backbone, name: SplitName) -> Inputs:
-        return (of.rows(name), *(extra.rows[name] for extra in extras))
+    def rows(of: Backbone, name: SplitName) -> Inputs:
+        return inputs(of, name) if inputs else (of.rows(name), *(extra.rows[name] for extra in extras))
 
-    test = inputs(backbone, "test")
-
-    def judge(name: SplitName, metrics: Sequence[str], beside: Beside | None = None) -> _Judge:
-        return _Judge(metrics, truths[name], getattr(data, name), gather, beside)
+    def judge(name: SplitName, metrics: Sequence[str], *, keeps: bool = False) -> _Judge:
+        kept = (answer, beside) if keeps else (None, None)
+        measured = scorer if isinstance(scorer, Measured) else None
+        return _Judge(metrics, measured, truths[name], getattr(job.data, name), gather, *kept)
 
     def validate(module: nn.Module, held: Inputs) -> float:
-        judged = judge("validation", [headline.name])
-        for predicted in batches(module, held, read, job.predict_size):
-            judged.add(predicted)
-        return judged.scores(resamples=0)[headline.name].value
+        judged = judge("validation", [headline])
+        for predictions in batches(module, held, read, job.predict_size):
+            judged.add(predictions)
+        return judged.headline()
 
-    scales = [extra.scale for extra in extras]
-    fitted = fit_head(
-        job, backbone, head, truths["train"], loss, validate, headline.direction, inputs=inputs, scales=scales
-    )
+    test = rows(backbone, "test")
+    scales = [*(extra.scale for extra in extras), *scales]
+    direction = _direction(headline, scorer)
+    fitted = fit_head(job, backbone, head, truths["train"], loss, validate, direction, inputs=rows, scales=scales)
+    tuned = job.settings.tune != "frozen"
     with job.timed("test"):
-        judged, guessed, answers = judge("test", metrics, beside), judge("test", metrics), []
-        checkpoints = most_averaged(fitted.kept) if job.settings.tune != "frozen" else fitted.kept[:1]
-        means = {size: judge("test", [headline.name]) for size in averaged_sizes(len(checkpoints)) if size > 1}
-        for predictions, guess in zip(
-            averaged(fitted.module, checkpoints, test, read, job.predict_size),
-            torch.split(blind, job.predict_size),
-            strict=True,
-        ):
-            judged.add(predictions[1])
-            guessed.add(guess)
-            for size, running in means.items():
-                running.add(predictions[size])
-            answers += [answer(predictions[1])] if answer else []
-        estimates, chance = judged.scores(seed=job.seed), guessed.scores(resamples=0)
-        rows: dict[str, Any] = {}
-        if job.settings.tune != "frozen":
-            by_size = {1: estimates, **{size: running.scores(seed=job.seed) for size, running in means.items()}}
-            rows["ensembles"] = ensemble_rows(
-                headline.name, {size: running[headline.name] for size, running in by_size.items()}
-            )
-        outcomes = estimates[headline.name].outcomes
+        checkpoints = most_averaged(fitted.kept) if tuned else fitted.kept[:1]
+        sizes = averaged_sizes(len(checkpoints))
+        judges = {size: judge("test", metrics if size == 1 else [headline], keeps=size == 1) for size in sizes}
+        for batch in averaged(fitted.module, checkpoints, test, read, job.predict_size, side_by_side=side_by_side):
+            for size, judged in judges.items():
+                judged.add(batch[size])
+        estimates = {size: judged.estimates(seed=job.seed) for size, judged in judges.items()}
+        if isinstance(scorer, Measured):
+            chance = scorer.chance
+        else:
+            guessed = judge("test", metrics)
+            for blind in torch.split(scorer, job.predict_size):
+                guessed.add(blind)
+            chance = {name: estimate.value for name, estimate in guessed.estimates(resamples=0).items()}
+        by_size = {size: own[headline] for size, own in estimates.items()}
+        rows_of: dict[str, Any] = {"ensembles": ensemble_rows(headline, by_size)} if tuned else {}
+        outcomes = by_size[1].outcomes
         if fitted.zero_shot is not None:
-            rows["gained"] = gained(headline.name, fitted.zero_shot, np.asarray(outcomes), job.seed)
+            rows_of["gained"] = gained(headline, fitted.zero_shot, np.asarray(outcomes), job.seed)
     training = {
         "head_parameters": sum(p.numel() for p in head.parameters() if p.requires_grad),
-        **fitted.about(headline.name),
-        **rows,
+        **fitted.about(headline),
+        **rows_of,
     }
-    scores = tuple(_score(estimates[name], chance[name].value) for name in metrics)
-    answers += judged.beside_rows
-    return Outcome(scores, outcomes, training, np.concatenate(answers) if answers else None)
+    scores = tuple(with_chance(estimates[1][name], chance[name]) for name in metrics)
+    return Outcome(scores, outcomes, training, judges[1].answers())
+
+
+def _direction(metric: str, scorer: Tensor | Measured) -> Direction:
+    if isinstance(scorer, Measured):
+        return "lower" if metric in scorer.lower else "higher"
+    return METRICS[metric].direction
 
 
 class _Judge:
-    """Scores predictions for a split's samples that come in batches, in order.
-
-    Args:
-        metrics: names of ``vision_adapters.metrics``.
-        targets: of the split.
-        split: its samples.
-        gather: see `train_and_test`.
-        beside: likewise.
-    """
+    """Scores predictions for a split's samples that come in batches, in order; see `train_and_test`."""
 
     def __init__(
         self,
         metrics: Sequence[str],
+        measured: Measured | None,
         targets: Rows,
         split: Split,
-        gather: Callable[[Tensor, Split], Tensor] | None,
+        gather: Gather | None,
+        answer: Answer | None,
         beside: Beside | None,
     ) -> None:
-        self.running, self.targets, self.split, self.gather = RunningScores(metrics), targets, split, gather
-        self.beside = beside
+        self.metrics, self.measured, self.targets, self.split = metrics, measured, targets, split
+        self.gather, self.answer, self.beside = gather, answer, beside
+        self.running = RunningScores([] if measured else metrics)
         self.parts: list[Tensor] = []
-        self.beside_rows: list[np.ndarray] = []
+        self.kept: list[np.ndarray] = []
 
     def add(self, predictions: Tensor) -> None:
-        """Score the next samples, or keep them where units are gathered of several."""
-        if self.gather is None:
+        """Score the next samples, or keep them where all are scored together."""
+        if self.measured is not None or self.gather is not None:
+            self.parts.append(predictions)
+        else:
             start = self.running.samples
             self._update(predictions, self.targets[start : start + len(predictions)])
-        else:
-            self.parts.append(predictions)
-
-    def scores(self, *, seed: int = 0, resamples: int = 1000) -> dict[str, Estimate]:
-        """Each metric on all samples, by name."""
-        if self.gather is not None:
-            truth = self.gather(self.targets[:], self.split)
-            self._update(self.gather(torch.cat(self.parts), self.split), truth)
-        return self.running.compute(seed=seed, resamples=resamples)
 
     def _update(self, predictions: Tensor, truth: Tensor) -> None:
-        self.running.update(predictions, truth)
-        if self.beside is not None:
-            self.beside_rows.append(self.beside(predictions, truth))
+        if self.measured is None:
+            self.running.update(predictions, truth)
+        self.kept += [self.answer(predictions)] if self.answer else []
+        self.kept += [self.beside(predictions, truth)] if self.beside else []
+
+    def _together(self) -> Tensor:
+        predictions, truth = torch.cat(self.parts), self.targets[:] if self.gather or self.beside else torch.empty(0)
+        if self.gather is not None:
+            predictions, truth = self.gather(predictions, self.split), self.gather(truth, self.split)
+        self._update(predictions, truth)
+        return predictions
+
+    def headline(self) -> float:
+        """The first metric's value, with no interval."""
+        if self.measured is None:
+            return self.estimates(resamples=0)[self.metrics[0]].value
+        return float(np.nanmean(self.measured.measure(torch.cat(self.parts), self.split)[self.metrics[0]]))
+
+    def estimates(self, *, seed: int = 0, resamples: int = 1000) -> Mapping[str, Estimate]:
+        """Each metric on all samples, by name."""
+        predictions = self._together() if self.parts else None
+        if self.measured is None:
+            return self.running.compute(seed=seed, resamples=resamples)
+        assert predictions is not None
+        outcomes = self.measured.measure(predictions, self.split)
+        return {name: mean_of(name, outcomes[name], _direction(name, self.measured), seed) for name in self.metrics}
+
+    def answers(self) -> np.ndarray | None:
+        """What is kept of the predictions, once they are scored."""
+        return np.concatenate(self.kept) if self.kept else None
 
 
-def ensemble_rows(metric: str, by_size: Mapping[int, Estimate | Score]) -> list[dict[str, Any]]:
-    """What a result says of ensembles.
-
-    Args:
-        metric: the headline's name.
-        by_size: its value and interval, by how many checkpoints are averaged.
-    """
+def ensemble_rows(metric: str, by_size: Mapping[int, Estimate]) -> list[dict[str, Any]]:
+    """What a result says of ensembles: the headline by how many checkpoints are averaged."""
     return [
         {"checkpoints": size, metric: estimate.value, "low": estimate.low, "high": estimate.high}
         for size, estimate in by_size.items()
@@ -186,15 +224,27 @@ def ensemble_rows(metric: str, by_size: Mapping[int, Estimate | Score]) -> list[
 
 def score(job: Job, predictions: Tensor, truth: Tensor, blind: Tensor) -> list[tuple[Score, Estimate]]:
     """Every metric of the benchmark on the test split, with its interval and its chance level."""
-    scores = []
-    for name in job.benchmark.metrics:
-        value = evaluate(name, predictions, truth, seed=job.seed)
-        scores.append((_score(value, evaluate(name, blind, truth, resamples=0).value), value))
-    return scores
+    estimates = [evaluate(name, predictions, truth, seed=job.seed) for name in job.benchmark.metrics]
+    return [
+        (with_chance(estimate, evaluate(estimate.metric, blind, truth, resamples=0).value), estimate)
+        for estimate in estimates
+    ]
 
 
-def _score(estimate: Estimate, chance: float) -> Score:
+def with_chance(estimate: Estimate, chance: float) -> Score:
+    """An estimate as a result has it."""
     return Score(estimate.metric, estimate.direction, estimate.value, estimate.low, estimate.high, chance)
+
+
+def mean_of(name: str, outcomes: np.ndarray, direction: Literal["higher", "lower"], seed: int) -> Estimate:
+    """The mean of one number per sample with its interval; samples that are NaN do not count."""
+    estimate = score_outcomes("mae", outcomes[~np.isnan(outcomes)].astype(np.float64), seed=seed)
+    return Estimate(name, direction, estimate.value, estimate.low, estimate.high, outcomes)
+
+
+def hits(scores: Tensor, truth: Tensor, k: int = 1) -> np.ndarray:
+    """For each row, the chance that the true column is among the k best, ties sharing their places."""
+    return hits_at(k)(scores.numpy(), truth.numpy())
 
 
 def predict(module: nn.Module, inputs: Inputs, read: Callable[[Tensor], Tensor], batch_size: int) -> Tensor:
@@ -204,8 +254,6 @@ def predict(module: nn.Module, inputs: Inputs, read: Callable[[Tensor], Tensor],
 
 _READ = 64
 """Maps that are read together."""
-_COUNTED = 1_000_000
-"""Numbers that are counted together."""
 
 
 def targets_of(job: Job) -> dict[SplitName, Rows]:
@@ -236,57 +284,11 @@ def _kept(job: Job, split: SplitName) -> Rows:
     return rows
 
 
-def frequencies(targets: Rows, classes: int) -> Float[Tensor, k * places]:
-    """Log-frequencies of classes ``[k]``, or for each place of class maps ``[k, h, w]``.
-
-    Args:
-        targets: of training, ``[n]`` or ``[n, h, w]``; looked at in parts. Below 0 they count nowhere.
-        classes: k.
-
-    Example:
-        >>> frequencies(torch.tensor([0, 1, 1, 1]), 2).exp()
-        tensor([0.2500, 0.7500])
-    """
-    places = targets[:1].shape[1:]
-    size = places.numel()
-    counts = torch.zeros(classes * size, dtype=torch.int32)
-    for numbers in torch.split(torch.arange(len(targets)), max(1, _COUNTED // size)):
-        part = targets[numbers].reshape(len(numbers), size).long()
-        flat = (part * size + torch.arange(size))[part >= 0]
-        counts.scatter_add_(0, flat, torch.ones_like(flat, dtype=torch.int32))
-    shares = counts.reshape(classes, *places).float() / len(targets)
-    return shares.clamp_min(1e-6).log()
-
-
-def middle(targets: Rows) -> float:
-    """The lower median of all numbers above 0, exactly, in two passes that hold a part at a time.
-
-    A positive float32 is ordered like its bits: the first pass counts their upper halves, the second the lower halves
-    of those among which the median is.
-
-    Args:
-        targets: ``[n, ...]``, float32.
-
-    Example:
-        >>> middle(torch.tensor([[0.0, 3.0], [1.0, 2.0]]))
-        2.0
-    """
-
-    def counted(upper: int | None) -> Tensor:
-        counts = torch.zeros(1 << 16, dtype=torch.int64)
-        size = max(1, targets[:1].numel())
-        for numbers in torch.split(torch.arange(len(targets)), max(1, _COUNTED // size)):
-            part = targets[numbers].flatten()
-            bits = part[part > 0].contiguous().view(torch.int32)
-            halves = bits >> 16 if upper is None else (bits & 0xFFFF)[bits >> 16 == upper]
-            counts += torch.bincount(halves, minlength=1 << 16)
-        return counts
-
-    first = counted(None).cumsum(0)
-    if not int(first[-1]):
-        raise ValueError("no number is above 0")
-    rank = (int(first[-1]) - 1) // 2
-    upper = int(torch.searchsorted(first, rank, right=True))
-    offset = rank - (int(first[upper - 1]) if upper else 0)
-    lower = int(torch.searchsorted(counted(upper).cumsum(0), offset, right=True))
-    return float(torch.tensor([upper << 16 | lower], dtype=torch.int32).view(torch.float32))
+def __getattr__(name: str) -> Any:
+    """What counts over rows stood here until 0.2."""
+    moved = {"frequencies": "log_frequencies", "middle": "positive_median"}
+    if name not in moved:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    new = f"vision_adapters.rows.counting.{moved[name]}"
+    warnings.warn(f"{__name__}.{name} is {new} now, and goes in 0.4", DeprecationWarning, stacklevel=2)
+    return getattr(counting, moved[name])

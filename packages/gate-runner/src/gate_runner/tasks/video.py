@@ -4,30 +4,18 @@ from __future__ import annotations
 
 from functools import partial
 
-from torch import Tensor, nn
+import torch
 
 from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.predicted import best, values, with_classes
-from gate_runner.tasks.training import frequencies, train_and_test
+from gate_runner.tasks.regression import Standardised
+from gate_runner.tasks.training import train_and_test
 from vision_adapters.heads import TemporalHead, seeded
 from vision_adapters.losses import cross_entropy, l1
+from vision_adapters.rows.counting import log_frequencies
 
 _WIDTH, _DEPTH = 128, 2
-
-
-class _Centred(nn.Module):
-    """Adds the training mean, so that the head starts at the best constant and learns differences from it."""
-
-    def __init__(self, head: nn.Module, mean: Tensor) -> None:
-        super().__init__()
-        self.head = head
-        self.register_buffer("mean", mean)
-
-    def forward(self, frames: Tensor) -> Tensor:
-        """One number per clip."""
-        value: Tensor = self.head(frames)[:, 0] + self.get_buffer("mean")
-        return value
 
 
 def run(job: Job) -> Outcome:
@@ -37,13 +25,15 @@ def run(job: Job) -> Outcome:
     blind = data.train.targets.median().expand(len(data.test))
     frames = data.train.images.shape[1]
     head = seeded(partial(TemporalHead, backbone.width, 1, frames=frames, width=_WIDTH, depth=_DEPTH), job.seed)
-    return train_and_test(job, backbone, _Centred(head, data.train.targets.mean()), l1, blind, answer=values)
+    return train_and_test(
+        job, backbone, Standardised(head, data.train.targets.mean(), torch.ones(())), l1, blind, answer=values
+    )
 
 
 def run_classification(job: Job) -> Outcome:
     """Chance: the training split's most frequent classes, whatever the clip."""
     backbone = make_backbone(job, "pooled")
     classes, frames = len(job.data.classes), job.data.train.images.shape[1]
-    blind = frequencies(job.data.train.targets, classes).expand(len(job.data.test), -1)
+    blind = log_frequencies(job.data.train.targets, classes).expand(len(job.data.test), -1)
     head = seeded(partial(TemporalHead, backbone.width, classes, frames=frames, width=_WIDTH, depth=_DEPTH), job.seed)
     return with_classes(job, train_and_test(job, backbone, head, cross_entropy, blind, answer=best))

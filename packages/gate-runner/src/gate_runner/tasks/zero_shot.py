@@ -18,9 +18,10 @@ from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.predicted import best, with_classes
 from gate_runner.tasks.predicted import details as class_details
 from gate_runner.tasks.task import Details
-from gate_runner.tasks.training import frequencies, score
+from gate_runner.tasks.training import score
 from knowledge_prompts import class_embeddings
 from vision_adapters.metrics import evaluate
+from vision_adapters.rows.counting import log_frequencies
 
 _LOG = logging.getLogger(__name__)
 FEWEST_TEMPLATES = 3
@@ -43,7 +44,7 @@ def run(job: Job) -> Outcome:
         _LOG.warning("%s: %s", job.benchmark.id, unclear)
     features = F.normalize(pooled(job, data.test, "test")[:], dim=-1)
     with job.timed("test"):
-        blind = frequencies(data.test.targets[:0].new_zeros(1), len(data.classes)).expand(len(data.test), -1)
+        blind = log_frequencies(data.test.targets[:0].new_zeros(1), len(data.classes)).expand(len(data.test), -1)
         similar = features @ weights.T
         scores = score(job, similar, data.test.targets, blind)
         spread = _over_templates(job, words, encode, features)

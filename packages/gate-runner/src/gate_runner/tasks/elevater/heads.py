@@ -99,7 +99,7 @@ def fit_frozen(
                 class_embeddings=start,
                 logit_scale=job.encoder.logit_scale or 100.0,
                 metric=metric,
-                class_weight=None if zero_shot or job.settings.class_weight == "none" else "balanced",
+                class_weight=None if zero_shot else job.class_weight,
                 validation="folds" if zero_shot else "toolkit" if probe == "elevater" else "auto",
                 seed=job.seed,
             )

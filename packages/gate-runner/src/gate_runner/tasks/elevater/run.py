@@ -19,7 +19,7 @@ from gate_runner.tasks.elevater.texts import ClassTexts, Embedder, class_texts
 from gate_runner.tasks.elevater.whole import fit_whole
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.predicted import best, likely
-from gate_runner.tasks.score import Score
+from gate_runner.tasks.training import with_chance
 
 if TYPE_CHECKING:
     import numpy as np
@@ -123,16 +123,7 @@ def _fitted(job: Job, variant: Variant, features: Features, texts: ClassTexts) -
     score = fitted.score
     several = features.test_labels.ndim == 2
     return Outcome(
-        (
-            Score(
-                metric,
-                score.direction,
-                score.value,
-                score.low,
-                score.high,
-                _kept(job, "chance", lambda: _chance(job, features)),
-            ),
-        ),
+        (with_chance(score, _kept(job, "chance", lambda: _chance(job, features))),),
         score.outcomes,
         {**fitted.training, "texts": _digest(weights)},
         likely(fitted.scores.sigmoid()) if several else best(fitted.scores),

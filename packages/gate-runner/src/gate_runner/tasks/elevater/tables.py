@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from statistics import fmean, stdev
+from typing import Any
 
 from gate_runner.axes import CONTROLS, FULL, SOURCES, shots_in_words
 from gate_runner.charts.table import Table
-from gate_runner.tasks.elevater.record import Cell, Record
+from gate_runner.tasks.elevater.record import Record
 
 _ADAPTED = {"frozen": "LP", "full": "FT"}
+Mean = tuple[float, float | None, int]
 
 
 def all_tables(records: Sequence[Record]) -> list[Table]:
@@ -32,20 +34,27 @@ def ok(records: Iterable[Record]) -> list[Record]:
     return [record for record in records if record.status == "ok" and record.value is not None]
 
 
-def mean_over_sets(
-    records: Sequence[Record], counts: Callable[[Cell], bool], sets: Sequence[str] | None = None
-) -> tuple[float, float | None, int] | None:
-    """Mean over data sets of some cells, in percent, and its standard deviation over seeds.
+def having(records: Iterable[Record], **fields: Any) -> list[Record]:
+    """Those whose cells have these values in these fields."""
+    return [record for record in records if all(getattr(record.cell, name) == fields[name] for name in fields)]
 
-    Args:
-        records: of a grid.
-        counts: the cells that count: at most one for each data set and seed.
-        sets: data sets that must all be there; by default those of which any counts.
+
+def grouped(records: Iterable[Record], *names: str) -> dict[tuple[Any, ...], list[Record]]:
+    """Records by some fields of their cells, in the order in which they first come."""
+    groups: dict[tuple[Any, ...], list[Record]] = {}
+    for record in records:
+        groups.setdefault(tuple(getattr(record.cell, name) for name in names), []).append(record)
+    return groups
+
+
+def mean_over_sets(records: Iterable[Record], sets: Sequence[str] | None = None) -> Mean | None:
+    """Mean over data sets of cells, at most one for each data set and seed, in percent; its deviation over seeds.
+
+    A seed counts where all of ``sets`` are there, by default those of which any has a value.
     """
     values: dict[int, dict[str, float]] = {}
     for record in ok(records):
-        if counts(record.cell):
-            values.setdefault(record.cell.seed, {})[record.cell.dataset] = 100 * float(record.value or 0.0)
+        values.setdefault(record.cell.seed, {})[record.cell.dataset] = 100 * float(record.value or 0.0)
     every = set(sets) if sets is not None else {name for by_set in values.values() for name in by_set}
     complete = [by_set for _, by_set in sorted(values.items()) if every and every <= set(by_set)]
     if not complete:
@@ -54,7 +63,7 @@ def mean_over_sets(
     return fmean(means), (stdev(means) if len(means) > 1 else None), len(every)
 
 
-def mean_text(mean: tuple[float, float | None, int] | None) -> str:
+def mean_text(mean: Mean | None) -> str:
     """A mean and its deviation.
 
     Example:
@@ -66,22 +75,27 @@ def mean_text(mean: tuple[float, float | None, int] | None) -> str:
     return f"{mean[0]:.2f}" + ("" if mean[1] is None else f" ± {mean[1]:.2f}")
 
 
-def _cells(records: Iterable[Record]) -> list[Cell]:
-    return [record.cell for record in records]
+def _each(records: Sequence[Record], sets: Sequence[str]) -> list[float | None]:
+    """The mean over seeds on each data set."""
+    means = [mean_over_sets(having(records, dataset=name), [name]) for name in sets]
+    return [None if mean is None else mean[0] for mean in means]
+
+
+def _figures(values: Iterable[float | None]) -> list[str]:
+    return ["–" if value is None else f"{value:.1f}" for value in values]
+
+
+def _adapted(shots: int, tune: str, projection: str = "") -> str:
+    return "Zero-shot" if shots == 0 else " ".join(filter(None, (_ADAPTED[tune], projection.upper(),
+                                                                 shots_in_words(shots))))  # fmt: skip
+
+
+def _start(shots: int, init: str, projection: str) -> str:
+    return "" if shots == 0 else f"{init.capitalize()}-{projection.upper()}"
 
 
 def _sets(records: Sequence[Record]) -> list[str]:
-    return list(dict.fromkeys(cell.dataset for cell in _cells(records)))
-
-
-def _shots(records: Sequence[Record]) -> list[int]:
-    numbers = {record.cell.shots for record in records}
-    return [*sorted(shots for shots in numbers if shots != FULL), *([FULL] if FULL in numbers else [])]
-
-
-def _starts(records: Sequence[Record]) -> list[tuple[str, str]]:
-    return [(i, p) for i in ("random", "language") for p in ("1p", "2p")
-            if any((cell.init, cell.projection) == (i, p) and cell.shots for cell in _cells(records))]  # fmt: skip
+    return list(dict.fromkeys(record.cell.dataset for record in records))
 
 
 def averages(records: Sequence[Record]) -> Table:
@@ -89,30 +103,21 @@ def averages(records: Sequence[Record]) -> Table:
 
     Means are over the data sets that have a value in every cell of a row; deviations are over seeds.
     """
-    shots = [number for number in _shots(records) if number != 0]
-    rows = []
-    zero = mean_over_sets(records, lambda c: c.shots == 0 and c.knowledge == "none")
+    plain, rows = having(records, knowledge="none"), []
+    shots = sorted({record.cell.shots for record in records} - {0}, key=in_order)
+    zero = mean_over_sets(having(plain, shots=0))
     if zero is not None:
         rows.append(("Zero-shot", "", mean_text(zero), *[""] * len(shots), str(zero[2])))
     for tune in ("frozen", "full"):
-        for init, projection in _starts(records):
-
-            def mine(c: Cell, t: str = tune, i: str = init, p: str = projection) -> bool:
-                return (c.tune, c.init, c.projection, c.knowledge) == (t, i, p, "none") and c.shots != 0
-
-            sets = _common(records, mine, shots)
-            if not sets:
+        for init, projection in (("random", "1p"), ("random", "2p"), ("language", "1p"), ("language", "2p")):
+            row = having(plain, tune=tune, init=init, projection=projection)
+            by_shots = grouped((record for record in ok(row) if record.cell.shots), "shots")
+            if not by_shots:
                 continue
-            cells = [mean_over_sets(records, lambda c, n=n: mine(c) and c.shots == n, sets) for n in shots]  # type: ignore[misc]
-            rows.append(
-                (
-                    _ADAPTED[tune],
-                    f"{init.capitalize()}-{projection.upper()}",
-                    "",
-                    *map(mean_text, cells),
-                    str(len(sets)),
-                )
-            )
+            sets = sorted(set.intersection(*(set(_sets(cells)) for cells in by_shots.values())))
+            if sets:
+                means = [mean_text(mean_over_sets(having(row, shots=number), sets)) for number in shots]
+                rows.append((_ADAPTED[tune], _start(1, init, projection), "", *means, str(len(sets))))
     return Table(
         "averages",
         "Averages over data sets, in percent (ELEVATER's table 3)",
@@ -122,6 +127,11 @@ def averages(records: Sequence[Record]) -> Table:
         "over data sets. 1P: one linear layer on the backbone's features; 2P: on the projected ones.",
         (1,),
     )
+
+
+def in_order(shots: int) -> float:
+    """Numbers of shots from few to all, as a key to sort by."""
+    return math.inf if shots == FULL else shots
 
 
 def short_classes(records: Sequence[Record]) -> Table:
@@ -136,37 +146,15 @@ def short_classes(records: Sequence[Record]) -> Table:
     )
 
 
-def _common(records: Sequence[Record], counts: Callable[[Cell], bool], shots: Sequence[int]) -> list[str]:
-    """Data sets with a value at every number of shots at which any has one."""
-    sets_at: dict[int, set[str]] = {}
-    for record in ok(records):
-        if counts(record.cell):
-            sets_at.setdefault(record.cell.shots, set()).add(record.cell.dataset)
-    return sorted(set.intersection(*sets_at.values())) if sets_at else []
-
-
 def per_set(records: Sequence[Record]) -> Table:
     """ELEVATER's tables 12 and 13: every data set, without knowledge."""
     sets, rows = _sets(records), []
-    combinations = dict.fromkeys(
-        (record.cell.shots, record.cell.tune, record.cell.init, record.cell.projection)
-        for record in records
-        if record.cell.knowledge == "none"
-    )
-    for key in sorted(combinations, key=lambda record: (record[1] == "full", record[0] % 10**6, record[2:])):
-        shots, tune, init, projection = key
-
-        def mine(c: Cell, k: tuple[int, str, str, str] = key) -> bool:
-            return (c.shots, c.tune, c.init, c.projection) == k and c.knowledge == "none"
-
-        means = [mean_over_sets(records, lambda c, n=n: mine(c) and c.dataset == n, [n]) for n in sets]  # type: ignore[misc]
-        values = [record[0] for record in means if record is not None]
-        if not values:
-            continue
-        mean = mean_text(mean_over_sets(records, mine, sets)) if len(values) == len(sets) else "–"
-        adapted = "Zero-shot" if shots == 0 else f"{_ADAPTED[tune]} {shots_in_words(shots)}"
-        start = "" if shots == 0 else f"{init.capitalize()}-{projection.upper()}"
-        rows.append((adapted, start, mean, *("–" if record is None else f"{record[0]:.1f}" for record in means)))
+    groups = grouped(ok(having(records, knowledge="none")), "tune", "shots", "init", "projection")
+    for key in sorted(groups, key=lambda key: (key[0] == "full", key[1] % 10**6, key[2:])):
+        tune, shots, init, projection = key
+        mean = mean_text(mean_over_sets(groups[key], sets)) if len(_sets(groups[key])) == len(sets) else "–"
+        values = _figures(_each(groups[key], sets))
+        rows.append((_adapted(shots, tune), _start(shots, init, projection), mean, *values))
     return Table(
         "per-data-set",
         "Each data set, in percent, means over seeds (ELEVATER's tables 12 and 13)",
@@ -179,25 +167,22 @@ def per_set(records: Sequence[Record]) -> Table:
 
 def gains(records: Sequence[Record]) -> list[Table]:
     """ELEVATER's tables 16 and 17: what knowledge adds, chosen by validation, and source by source."""
-    sets = _sets(records)
-    with_auto = [record for record in records if record.cell.knowledge == "auto" and record.status == "ok"]
-    columns = list(dict.fromkeys((record.cell.tune, record.cell.projection, record.cell.shots) for record in with_auto))
-    columns.sort(key=lambda record: (record[0] == "full", record[1], record[2] if record[2] != FULL else 10**9))
+    sets, spoken = _sets(records), having(records, init="language")
+    columns = list(grouped(ok(having(records, knowledge="auto")), "tune", "projection", "shots"))
+    columns.sort(key=lambda column: (column[0] == "full", column[1], in_order(column[2])))
     lines: dict[str, list[str]] = {
         name: [] for name in ("Knowledge-free", "Chosen by validation", "Gain", "Win / tie / loss")
     }
     for tune, projection, shots in columns:
-
-        def mine(c: Cell, k: tuple[str, str, int] = (tune, projection, shots)) -> bool:
-            return (c.tune, c.projection, c.shots) == k and c.init == "language"
-
-        free = mean_over_sets(records, lambda c: mine(c) and c.knowledge == "none", sets)
-        chosen = mean_over_sets(records, lambda c: mine(c) and c.knowledge == "auto", sets)
+        cells = having(spoken, tune=tune, projection=projection, shots=shots)
+        free, chosen = (mean_over_sets(having(cells, knowledge=name), sets) for name in ("none", "auto"))
         lines["Knowledge-free"].append(mean_text(free))
         lines["Chosen by validation"].append(mean_text(chosen))
         lines["Gain"].append("–" if free is None or chosen is None else f"{chosen[0] - free[0]:+.2f}")
-        lines["Win / tie / loss"].append(" / ".join(map(str, wins(records, mine, "auto"))))
-    heads = tuple(f"{_ADAPTED[t]} {p.upper()} {shots_in_words(s)}" for t, p, s in columns)
+        lines["Win / tie / loss"].append(" / ".join(map(str, wins(cells, "auto"))))
+    heads = tuple(
+        f"{_ADAPTED[tune]} {projection.upper()} {shots_in_words(shots)}" for tune, projection, shots in columns
+    )
     first = Table(
         "knowledge",
         "What knowledge adds, chosen by validation (ELEVATER's table 16)",
@@ -205,82 +190,54 @@ def gains(records: Sequence[Record]) -> list[Table]:
         tuple((name, *cells) for name, cells in lines.items()) if columns else (),
         "Wins, ties and losses are data sets, by their means over seeds; a tie is a difference below .05 points.",
     )
-    rows = []
-    sources = [record for record in ("none", *SOURCES, "auto") if any(r.cell.knowledge == record for r in records)]
-    combinations = dict.fromkeys(
-        (r.cell.shots, r.cell.tune, r.cell.projection) for r in records if r.cell.init == "language"
-    )
-    for shots, tune, projection in combinations if len(sources) > 1 else ():
-        for knowledge in sources:
-
-            def in_row(c: Cell, k: tuple[int, str, str, str] = (shots, tune, projection, knowledge)) -> bool:
-                return (c.shots, c.tune, c.projection, c.knowledge) == k and c.init == "language"
-
-            means = [mean_over_sets(records, lambda c, n=n: in_row(c) and c.dataset == n, [n]) for n in sets]  # type: ignore[misc]
-            if not any(means):
-                continue
-            adapted = "Zero-shot" if shots == 0 else f"{_ADAPTED[tune]} {projection.upper()} {shots_in_words(shots)}"
-            rows.append(
-                (adapted, knowledge, mean_text(mean_over_sets(records, in_row, sets)),
-                 *("–" if record is None else f"{record[0]:.1f}" for record in means))
-            )  # fmt: skip
+    sources = [name for name in ("none", *SOURCES, "auto") if having(records, knowledge=name)]
+    rows = [
+        (_adapted(shots, tune, projection), knowledge, mean_text(mean_over_sets(cells, sets)),
+         *_figures(_each(cells, sets)))
+        for (shots, tune, projection), group in grouped(spoken, "shots", "tune", "projection").items()
+        for knowledge in sources
+        if ok(cells := having(group, knowledge=knowledge))
+    ]  # fmt: skip
     second = Table(
         "knowledge-per-data-set",
         "Each source of knowledge on each data set, in percent, language-initialised (ELEVATER's table 17)",
         ("Adaptation", "Knowledge", "Mean", *sets),
-        tuple(rows),
+        tuple(rows if len(sources) > 1 else ()),
         "Where a source knows none of a data set's classes, the texts are those without knowledge.",
         (1,),
     )
     return [first, second]
 
 
-def wins(records: Sequence[Record], counts: Callable[[Cell], bool], knowledge: str) -> tuple[int, int, int]:
+def wins(records: Sequence[Record], knowledge: str) -> tuple[int, int, int]:
     """On how many data sets knowledge is better than none, equal, and worse."""
-    tally = [0, 0, 0]
-    for name in _sets(records):
-        mine = [record for record in records if record.cell.dataset == name]
-        chosen, none = (
-            mean_over_sets([record for record in mine if record.cell.knowledge == source], counts, [name])
-            for source in (knowledge, "none")
-        )
-        if chosen is not None and none is not None:
-            gap = chosen[0] - none[0]
+    tally, sets = [0, 0, 0], _sets(records)
+    for value, plain in zip(
+        *(_each(having(records, knowledge=name), sets) for name in (knowledge, "none")), strict=True
+    ):
+        if value is not None and plain is not None:
+            gap = value - plain
             tally[1 if abs(gap) < 0.05 else 0 if gap > 0 else 2] += 1
     return tally[0], tally[1], tally[2]
 
 
 def controls(records: Sequence[Record]) -> Table:
     """Whether real knowledge beats as many random words, and what is known of other classes."""
-    sets, rows = _sets(records), []
-    like = {
-        name: next((k for k in ("gpt3", "wiktionary", "wordnet") if _knows(records, name, k)), None) for name in sets
-    }
-    combinations = dict.fromkeys(
-        (cell.shots, cell.tune, cell.projection) for cell in _cells(ok(records)) if cell.knowledge in CONTROLS
-    )
-    for shots, tune, projection in combinations:
-        for name in sets:
-            real = like[name]
+    rows = []
+    controlled = [record for record in ok(records) if record.cell.knowledge in CONTROLS]
+    for shots, tune, projection in grouped(controlled, "shots", "tune", "projection"):
+        for name, cells in grouped(records, "dataset").items():
+            known = {record.cell.knowledge for record in cells if record.known}
+            real = next((source for source in ("gpt3", "wiktionary", "wordnet") if source in known), None)
             if real is None:
                 continue
-
-            def value(knowledge: str, k: tuple[int, str, str, str] = (shots, tune, projection, name)) -> float | None:
-                mean = mean_over_sets(
-                    records,
-                    lambda c: (c.shots, c.tune, c.projection, c.dataset) == k
-                    and c.init == "language" and c.knowledge == knowledge,
-                    [k[3]],
-                )  # fmt: skip
-                return None if mean is None else mean[0]
-
-            values = [value(record) for record in ("none", real, *CONTROLS)]
+            row = having(cells, shots=shots, tune=tune, projection=projection, init="language")
+            values = [_each(having(row, knowledge=source), list(name))[0] for source in ("none", real, *CONTROLS)]
             if values[2] is None and values[3] is None:
                 continue
-            best = max((v for v in values[2:] if v is not None), default=math.inf)
+            best = max((value for value in values[2:] if value is not None), default=math.inf)
             verdict = "–" if values[1] is None else "yes" if values[1] > best + 0.05 else "no"
-            adapted = "Zero-shot" if shots == 0 else f"{_ADAPTED[tune]} {projection.upper()} {shots_in_words(shots)}"
-            rows.append((name, adapted, real, *("–" if v is None else f"{v:.1f}" for v in values), verdict))
+            rows.append((*name, _adapted(shots, tune, projection), real, *_figures(values), verdict))
     return Table(
         "controls",
         "Does knowledge say something? Beside as many random words, and what is known of other classes, in percent",
@@ -291,34 +248,19 @@ def controls(records: Sequence[Record]) -> Table:
     )
 
 
-def _knows(records: Sequence[Record], dataset: str, knowledge: str) -> bool:
-    mine = [record for record in records if (record.cell.dataset, record.cell.knowledge) == (dataset, knowledge)]
-    return any(record.known for record in mine)
-
-
 def efficiency(records: Sequence[Record]) -> Table:
     """Trained parameters against accuracy, and ELEVATER's performance-efficiency with the sign that it needs."""
     from vision_adapters.efficiency import performance_efficiency
 
-    rows = []
-    combinations = dict.fromkeys(
-        (record.cell.shots, record.cell.tune, record.cell.init, record.cell.projection)
-        for record in ok(records)
-        if record.cell.knowledge == "none"
-    )
-    sets = _sets(records)
-    for key in combinations:
-        mine = [record for record in ok(records) if record.cell.knowledge == "none" and
-                (record.cell.shots, record.cell.tune, record.cell.init, record.cell.projection) == key]  # fmt: skip
-        mean = mean_over_sets(mine, lambda c: True, sets)
-        if mean is None:
-            continue
-        trained = sum({record.cell.dataset: record.trained for record in mine}.values())
-        shots, tune, init, projection = key
-        adapted = "Zero-shot" if shots == 0 else f"{_ADAPTED[tune]} {shots_in_words(shots)}"
-        start = "" if shots == 0 else f"{init.capitalize()}-{projection.upper()}"
-        pe = performance_efficiency(mean[0] / 100, trained)
-        rows.append((adapted, start, f"{trained:,}", f"{mean[0]:.2f}", f"{pe:.4f}"))
+    sets, rows = _sets(records), []
+    groups = grouped(ok(having(records, knowledge="none")), "shots", "tune", "init", "projection")
+    for (shots, tune, init, projection), cells in groups.items():
+        mean = mean_over_sets(cells, sets)
+        if mean is not None:
+            trained = sum({record.cell.dataset: record.trained for record in cells}.values())
+            pe = performance_efficiency(mean[0] / 100, trained)
+            figures = (f"{trained:,}", f"{mean[0]:.2f}", f"{pe:.4f}")
+            rows.append((_adapted(shots, tune), _start(shots, init, projection), *figures))
     return Table(
         "efficiency",
         "Trained parameters and performance-efficiency",

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from gate_runner.axes import FULL, Variant
 from gate_runner.errors import EncoderError, NotApplicableError
-from gate_runner.features import images_at
+from gate_runner.features import Kind, images_at
 from gate_runner.heads.kept import KeptHead
-from gate_runner.tasks.backbone import untouched
+from gate_runner.tasks.backbone import features_of, untouched
 from gate_runner.tasks.elevater.heads import Fitted, draw_shots
 from gate_runner.tasks.recipes import recipe_for
 
@@ -31,23 +31,6 @@ _VALIDATED = 48
 _BATCH = 64
 
 
-class _Whole(nn.Module):
-    """From pictures to class scores: the encoder's image side, and a head that is trained ten times as fast."""
-
-    def __init__(self, encoder: Encoder, projection: str, head: nn.Module) -> None:
-        super().__init__()
-        assert encoder.module is not None
-        self.encoder, self.head = encoder.module, head
-        self._made, self._projection = (encoder,), projection  # in a tuple: its weights are the module's
-
-    def forward(self, images: Tensor) -> Tensor:
-        (encoder,) = self._made
-        prepared = encoder.prepare(images)
-        through = encoder.backbone if self._projection == "1p" and encoder.backbone is not None else encoder.image
-        scores: Tensor = self.head(through(prepared).float())
-        return scores
-
-
 def fit_whole(job: Job, variant: Variant, features: Features, weights: Tensor | None, metric: str) -> Fitted:
     """Train encoder and head on one part of the drawn images, choose on the other, and score the test split once.
 
@@ -62,7 +45,7 @@ def fit_whole(job: Job, variant: Variant, features: Features, weights: Tensor | 
     """
     from vision_adapters.losses import class_balance, cross_entropy
     from vision_adapters.metrics import evaluate, metric_named
-    from vision_adapters.training import fit
+    from vision_adapters.training import EncoderWithHead, Scale, fit
     from vision_adapters.tuning import make_folds
 
     encoder, settings, train = job.encoder, job.settings, job.data.train
@@ -79,7 +62,10 @@ def fit_whole(job: Job, variant: Variant, features: Features, weights: Tensor | 
     recipe = recipe_for(settings.changed(recipe_fields=_fields(settings)), encoder.module, "image-classification")
     with untouched(encoder):
         head = _head(variant, job.seed, encoder, features, weights)
-        model = _Whole(encoder, variant.projection, head)
+        kind: Kind = "backbone" if variant.projection == "1p" and encoder.backbone is not None else "pooled"
+        as_it_is = Scale(torch.zeros(1), torch.ones(1))
+        embed = partial(features_of, encoder, kind)
+        model = EncoderWithHead(head, as_it_is, encoder=encoder.module, embed=embed).to(encoder.device)
         encoder.module.requires_grad_(True)
         for name, weight in encoder.module.named_parameters():
             weight.requires_grad_(_of_images(name))
