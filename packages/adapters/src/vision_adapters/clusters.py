@@ -111,9 +111,6 @@ def agreement(
         resamples: 0 gives an interval of the value alone.
         level: of the interval, between 0 and 1.
 
-    Returns:
-        Value, interval, and the two numbers of each sample.
-
     Raises:
         ValueError: an unknown name, lengths that differ, no samples, or values that are no integers >= 0.
 

@@ -23,9 +23,6 @@ def parameter_counts(module: nn.Module) -> ParameterCounts:
     Args:
         module: any module.
 
-    Returns:
-        All, and those that need a gradient.
-
     Example:
         >>> parameter_counts(nn.Linear(3, 2))
         ParameterCounts(total=8, trainable=8)
@@ -40,9 +37,6 @@ def performance_efficiency(score: float, trainable: int) -> float:
     Args:
         score: S, 0 … 1 (or 0 … 100; PE keeps the unit).
         trainable: P >= 0, trained parameters (of all tasks together where S is a mean over tasks, as in the paper).
-
-    Returns:
-        PE, at most S.
 
     Raises:
         ValueError: a negative count or a score that is not finite.

@@ -113,13 +113,6 @@ def chosen_classes(
     """The class with the highest score at each place of each episode.
 
     A sample goes through the encoder once, however many episodes it is in.
-
-    Args:
-        module: in evaluation mode, with the first state's weights if there are states; left as it is.
-        inputs: `EpisodeRows` of one split, and the head's further inputs, a row per episode.
-        images: samples per call of the encoder.
-        at_once: episodes per call of the head.
-        states: of checkpoints, the best first, whose scores are averaged.
     """
     episodes, *extras = inputs
     assert isinstance(episodes, EpisodeRows)

@@ -99,9 +99,6 @@ def elevater_indices(labels: Labels, shots: int, seed: int, *, short_classes: Sh
         seed: ELEVATER uses 0, 1 and 2.
         short_classes: "take" all samples of a class that has fewer, as ELEVATER's toolkit does, or "refuse" it.
 
-    Returns:
-        The indices in the order drawn, and their hash.
-
     Raises:
         ValueError: a class with fewer than `shots` samples (or none) where these are refused; its number and count.
 
@@ -129,9 +126,6 @@ def detection_indices(labels: Labels, shots: int, seed: int, *, short_classes: S
         shots: images per class, >= 1; ELEVATER uses 1, 3, 5 and 10.
         seed: of the order.
         short_classes: "take" all images of a class that is in fewer, as GLIP does, or "refuse" it.
-
-    Returns:
-        The indices in the order taken, and their hash.
 
     Raises:
         ValueError: another shape, or a class in fewer than `shots` images (or none) where these are refused, with its

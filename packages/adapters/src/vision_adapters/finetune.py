@@ -67,9 +67,6 @@ def train_only(
         reached: names of the parameters that the features depend on (a dual encoder's other tower is none of them); all
             by default. Others stay frozen, and blocks without any of them are not looked at.
 
-    Returns:
-        Names of the parameters that are trained now.
-
     Raises:
         ValueError: an unknown part, or nothing to train in it.
 
@@ -138,9 +135,6 @@ def choose_weights(
         part: as `train_only` calls it, or "lora": low-rank updates (`vision_adapters.add_lora`) of the attentions and
             linear layers.
         seed: of the updates' start.
-
-    Returns:
-        The names of the weights that are trained.
 
     Raises:
         ValueError: there are none; the message says why.

@@ -93,9 +93,6 @@ def load_split(listing: Listing, split: str, size: int, *, skip_unreadable: bool
         size: pixels, >= 1.
         skip_unreadable: leave out files that cannot be opened, and list them; otherwise the first one is an error.
 
-    Returns:
-        The images as bytes.
-
     Raises:
         ValueError: an unknown or empty split, or an unreadable image, named.
         ImportError: without Pillow, naming the extra.

@@ -146,12 +146,7 @@ def merge_lora(module: nn.Module) -> None:
 
 
 def lora_targets(names: Iterable[str]) -> tuple[list[str], list[str]]:
-    """What `add_lora` was called with, from the names of a state dict with updates.
-
-    Example:
-        >>> lora_targets(["0.lora_A.default.weight", "0.base_layer.weight", "1.parametrizations.weight.0.lora_A"])
-        (['0', '1'], ['1'])
-    """
+    """What `add_lora` was called with, from the names of a state dict with updates."""
     updated = [name.partition(".lora_A")[0].partition(".parametrizations.") for name in names if ".lora_A" in name]
     attentions = {path for path, _, weight in updated if weight and not weight.startswith("weight.")}
     weights = [(path, weight) for path, _, weight in updated if path.rpartition(".")[0] not in attentions]

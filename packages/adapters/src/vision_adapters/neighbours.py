@@ -110,9 +110,6 @@ def choose_neighbours(
         candidates: numbers to try; those above k are left out.
         temperature: see `neighbour_votes`.
 
-    Returns:
-        The number, and what each got right.
-
     Raises:
         ValueError: as `neighbour_votes`, no sample, or no candidate up to k.
 
@@ -155,9 +152,6 @@ def rank_gallery(
         ks: of recall.
         same: queries and gallery are the same pictures in the same order, and none is its own answer.
         seed: of the order of equal similarities, which are ranked at random.
-
-    Returns:
-        A number for each query, and what a random order expects.
 
     Raises:
         ValueError: widths or lengths that differ, or no query with something relevant.

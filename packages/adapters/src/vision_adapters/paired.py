@@ -108,9 +108,6 @@ def paired_test(
         statistic: outcomes and weights ``[r, n]`` to values ``[r]``, in place of the metric's own; it may take
             outcomes that are no arrays, such as all detections of an image.
 
-    Returns:
-        Difference, interval, effect size and p values.
-
     Raises:
         ValueError: different numbers of seeds or samples, none at all, or a metric that is unknown and is not a mean.
 
@@ -189,9 +186,6 @@ def holm(values: Sequence[float]) -> list[float]:
     Args:
         values: p values of all tests of one family.
 
-    Returns:
-        In the same order, at least as large as they were.
-
     Example:
         >>> holm([0.01, 0.04, 0.03])
         [0.03, 0.06, 0.06]
@@ -208,12 +202,7 @@ def holm(values: Sequence[float]) -> list[float]:
 
 
 def value_of(metric: str) -> Statistic:
-    """The function from outcomes and weights to the metric; a weighted mean for a name that is not registered.
-
-    Example:
-        >>> value_of("group")(np.array([0.0, 1.0]), np.ones((1, 2)))
-        array([0.5])
-    """
+    """The function from outcomes and weights to the metric; a weighted mean for a name that is not registered."""
     if metric in METRICS:
         aggregate: Any = METRICS[metric].aggregate
         statistic: Statistic = aggregate
@@ -349,24 +338,14 @@ def with_seeds(by_seed: Sequence[float], standard_error: float) -> tuple[float, 
 
 
 def two_sided(statistic: float, freedom: float) -> float:
-    """Probability that Student's t is at least as far from 0.
-
-    Example:
-        >>> round(two_sided(12.706, 1), 4), round(two_sided(4.303, 2), 4), round(two_sided(1.96, math.inf), 4)
-        (0.05, 0.05, 0.05)
-    """
+    """Probability that Student's t is at least as far from 0."""
     from scipy.stats import t
 
     return float(2 * t.sf(abs(statistic), freedom))
 
 
 def critical(level: float, freedom: float) -> float:
-    """The t that `two_sided` gives the probability 1 - level.
-
-    Example:
-        >>> round(critical(0.95, 2), 2)
-        4.3
-    """
+    """The t that `two_sided` gives the probability 1 - level."""
     from scipy.stats import t
 
     return float(t.isf((1 - level) / 2, freedom))

@@ -22,15 +22,6 @@ def read_rgb(path: Path) -> Image.Image:
 
     EXIF's orientation is applied; transparency lies over white; 16-bit grey is scaled to 8, and floats where they lie
     in 0 to 1 or 0 to 255; CMYK goes through its colour profile where it has one; of an animation it is the first frame.
-
-    Example:
-        >>> import tempfile
-        >>> from pathlib import Path
-        >>> from PIL import Image
-        >>> path = Path(tempfile.mkdtemp()) / "a.png"
-        >>> Image.new("RGBA", (2, 1), (255, 0, 0, 0)).save(path)
-        >>> read_rgb(path).getpixel((0, 0))
-        (255, 255, 255)
     """
     try:
         return _decoded(path)

@@ -147,9 +147,6 @@ def samples_needed(spread: float, difference: float, *, alpha: float = 0.05, pow
         alpha: level of the test.
         power: probability to see the difference.
 
-    Returns:
-        At least 1.
-
     Raises:
         ValueError: a number out of its range; the message shows it.
 

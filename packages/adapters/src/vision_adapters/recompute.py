@@ -50,9 +50,6 @@ def recompute_blocks(module: nn.Module) -> list[str]:
     Args:
         module: changed in place; `keep_blocks` undoes it. Parameters and their names stay.
 
-    Returns:
-        The names of the blocks.
-
     Raises:
         ValueError: no list of equal blocks.
 

@@ -39,9 +39,6 @@ def leave_one_out(features: Float[Tensor, "n d"], targets: Int[Tensor, " n"] | F
         features: of n >= 2 samples.
         targets: classes, integers; or numbers, of which each column counts alike.
 
-    Returns:
-        The best penalty's score.
-
     Raises:
         ValueError: lengths that differ, fewer than two samples, or one class only.
 

@@ -56,9 +56,6 @@ def seeded(build: Callable[[], M], seed: int) -> M:
         build: makes the module, for example `lambda: LinearHead(512, 10)`.
         seed: any integer that `torch.manual_seed` takes.
 
-    Returns:
-        What `build` returned.
-
     Example:
         >>> a = seeded(lambda: LinearHead(4, 2), 7)
         >>> b = seeded(lambda: LinearHead(4, 2), 7)
@@ -148,9 +145,6 @@ def zero_shot_logits(
         features: image features; each row is scaled to length 1 here.
         class_embeddings: one text embedding per class; each row is scaled to length 1 here.
         logit_scale: s > 0; CLIP's trained value is 100.
-
-    Returns:
-        One score per image and class.
 
     Example:
         >>> zero_shot_logits(torch.tensor([[3.0, 0.0]]), torch.eye(2), 10.0)

@@ -38,9 +38,6 @@ class Block(nn.Module):
     Args:
         width: numbers per token, a multiple of `heads`.
         heads: attention heads.
-
-    Raises:
-        ValueError: `width` that `heads` does not divide.
     """
 
     def __init__(self, width: int, heads: int) -> None:
@@ -72,9 +69,6 @@ class Transformer(nn.Module):
         width: numbers per token.
         depth: blocks, >= 1.
         heads: attention heads, a divisor of `width`.
-
-    Raises:
-        ValueError: `depth` below 1.
 
     Example:
         >>> Transformer(8, 2, 2)(torch.randn(3, 5, 8)).shape

@@ -31,12 +31,7 @@ def refuse_nan(name: str, values: Array, before: int = 0) -> None:
 
 
 def ratio(upper: Floats, lower: Floats, otherwise: float = np.nan) -> Floats:
-    """Quotient where `lower` is above 0.
-
-    Example:
-        >>> ratio(np.array([1.0, 1.0]), np.array([2.0, 0.0]))
-        array([0.5, nan])
-    """
+    """Quotient where `lower` is above 0."""
     quotient = np.full(upper.shape, otherwise)
     np.divide(upper, lower, out=quotient, where=lower > 0)
     return quotient

@@ -74,9 +74,6 @@ def metric_named(name: str) -> Metric:
     Args:
         name: a key of `METRICS`.
 
-    Returns:
-        The metric.
-
     Raises:
         ValueError: an unknown name, with the known ones.
 
@@ -117,9 +114,6 @@ def evaluate(
         seed: of the resamples.
         resamples: 0 gives an interval of the value alone.
         level: of the interval, between 0 and 1.
-
-    Returns:
-        Value, interval and the outcomes per sample.
 
     Raises:
         ValueError: an unknown metric, lengths that differ, no samples, NaN, labels out of range, no label with both
@@ -205,9 +199,6 @@ class RunningScores:
             resamples: 0 gives intervals of the values alone.
             level: of the intervals.
 
-        Returns:
-            By name.
-
         Raises:
             ValueError: no samples, or samples that define no value.
         """
@@ -242,9 +233,6 @@ def score_outcomes(name: str, outcomes: Floats, *, seed: int = 0, resamples: int
         seed: of the resamples.
         resamples: 0 gives an interval of the value alone.
         level: of the interval, between 0 and 1.
-
-    Returns:
-        Value, interval and the outcomes.
 
     Raises:
         ValueError: an unknown metric, no outcomes, or outcomes that do not define it.
@@ -284,9 +272,6 @@ def wilson(share: float, trials: float, level: float = 0.95) -> tuple[float, flo
         trials: n > 0; need not be whole.
         level: between 0 and 1.
 
-    Returns:
-        Both ends, within 0 to 1.
-
     Example:
         >>> [round(end, 3) for end in wilson(1.0, 6)]
         [0.61, 1.0]
@@ -317,9 +302,6 @@ def paired_difference(
         seed: of the resamples.
         resamples: number of resamples.
         level: of the interval.
-
-    Returns:
-        The difference and its interval.
 
     Raises:
         ValueError: an unknown metric, or outcomes of different length.

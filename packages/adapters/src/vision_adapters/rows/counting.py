@@ -20,12 +20,7 @@ def blocks_of(rows: Rows, cells: int) -> Iterator[Tensor]:
 
 
 def log_frequencies(targets: Rows, classes: int) -> Float[Tensor, k * places]:
-    """Log-frequencies of classes ``[k]``, or for each place of class maps ``[k, h, w]``; targets below 0 count nowhere.
-
-    Example:
-        >>> log_frequencies(torch.tensor([0, 1, 1, 1]), 2).exp()
-        tensor([0.2500, 0.7500])
-    """
+    """Log-frequencies of classes ``[k]``, or for each place of class maps ``[k, h, w]``; below 0 nothing is counted."""
     places = targets[:1].shape[1:]
     size = places.numel()
     counts = torch.zeros(classes * size, dtype=torch.int32)
@@ -42,10 +37,6 @@ def positive_median(values: Rows) -> float:
 
     A positive float32 is ordered like its bits: the first pass counts their upper halves, the second the lower halves
     of those among which the median is.
-
-    Example:
-        >>> positive_median(torch.tensor([[0.0, 3.0], [1.0, 2.0]]))
-        2.0
     """
 
     def counted(upper: int | None) -> Tensor:

@@ -72,9 +72,6 @@ def sample_generator(seed: int, step: int, index: int) -> torch.Generator:
         step: the first being 1.
         index: of the sample.
 
-    Returns:
-        A generator on the CPU.
-
     Example:
         >>> draw = lambda: torch.rand(1, generator=sample_generator(0, 7, 3)).item()
         >>> draw() == draw()

@@ -132,9 +132,6 @@ class RowWriter:
             path: the file.
             count: rows in all.
             mark: what the rows are of.
-
-        Returns:
-            A writer that goes on, or None.
         """
         try:
             array = np.load(path, mmap_mode="r", allow_pickle=False)

@@ -157,9 +157,6 @@ def fit_head(
         group: likewise; the head's own training before (`ProbeInit`) is each process's.
         sample_weights: likewise.
 
-    Returns:
-        How the training went, with the module.
-
     Raises:
         ValueError: as `fit`.
         FloatingPointError: likewise.
@@ -253,12 +250,7 @@ def _rows(backbone: Backbone, name: SplitName) -> Inputs:
 
 
 def in_micro_batches(module: nn.Module, count: int) -> None:
-    """Let a module pass each training batch in parts, computed again in the backward pass instead of kept.
-
-    Args:
-        module: changed in place; its parameters and their names stay.
-        count: 1 leaves it as it is; n needs about 1/n of the memory for activations, and a second forward pass.
-    """
+    """Let a module pass each training batch in parts, computed again in the backward pass instead of kept."""
     if count == 1:
         return
     full_forward = module.forward

@@ -96,9 +96,6 @@ def best_first(validated: Sequence[Scored], direction: Direction) -> list[Scored
         validated: checkpoints or validations.
         direction: "higher" or "lower" is better.
 
-    Returns:
-        The same, sorted.
-
     Example:
         >>> rows = [Kept(0, 2.0, {}), Kept(5, 1.0, {}), Kept(9, 1.0, {})]
         >>> [row.step for row in best_first(rows, "lower")]
@@ -115,9 +112,6 @@ def ensemble_logits(module: nn.Module, kept: Sequence[Kept], forward: Callable[[
         module: the trained module; its present weights are put back at the end.
         kept: checkpoints, for example the first three of `Fit.kept`.
         forward: module -> scores, for example on the test inputs.
-
-    Returns:
-        The mean scores.
 
     Raises:
         ValueError: no checkpoints.

@@ -35,16 +35,8 @@ def averaged(
 ) -> Iterator[dict[int, Tensor]]:
     """Predictions batch by batch, of the mean outputs of the best 1, 3 and 5 checkpoints, by their number.
 
-    The module comes, and is left, with the first one's weights.
-
-    Args:
-        module: from inputs to outputs.
-        checkpoints: the best first.
-        inputs: of the split.
-        read: outputs to predictions.
-        batch_size: samples per call.
-        side_by_side: outputs are vectors whose products are scores: put side by side, their products are the mean of
-            the scores, which the product of mean vectors is not.
+    The module comes, and is left, with the first one's weights. Outputs may be vectors whose products are scores: put
+    ``side_by_side``, their products are the mean of the scores, which the product of mean vectors is not.
     """
     device, sizes = next(module.parameters()).device, averaged_sizes(len(checkpoints))
     for start in range(0, len(inputs[0]), batch_size):
@@ -67,17 +59,6 @@ def averaged(
 def predict(
     module: nn.Module, inputs: tuple[Rows, ...], read: Callable[[Tensor], Tensor], batch_size: int
 ) -> Iterator[Tensor]:
-    """Predictions batch by batch, on the CPU.
-
-    Args:
-        module: in evaluation mode.
-        inputs: of a split.
-        read: outputs to predictions.
-        batch_size: samples per call.
-
-    Example:
-        >>> torch.cat(list(predict(nn.Linear(2, 3), (torch.zeros(5, 2),), lambda scores: scores.argmax(1), 2))).shape
-        torch.Size([5])
-    """
+    """Predictions batch by batch, on the CPU."""
     unchanged = Kept(0, 0.0, {})  # one checkpoint, whose weights the module has
     return (batch[1] for batch in averaged(module, [unchanged], inputs, read, batch_size))

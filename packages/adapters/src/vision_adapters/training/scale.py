@@ -40,9 +40,6 @@ class Scale(nn.Module):
         Args:
             rows: features; those in memory are measured at once, others in parts, in float64.
             mask: ``[n, l]``, True at the places that count, or None for all.
-
-        Returns:
-            The scale.
         """
         if isinstance(rows, Tensor):
             flat = rows.reshape(-1, rows.shape[-1]) if mask is None else rows[mask]

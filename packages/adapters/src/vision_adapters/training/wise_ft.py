@@ -54,9 +54,6 @@ def wise_ft(
             head that started at random stays as it was trained.
         look: called with each share while the module has its weights.
 
-    Returns:
-        The share, the curve, and the mixed checkpoints.
-
     Example:
         >>> layer, weights = nn.Linear(1, 1, bias=False), [torch.zeros(1, 1), torch.ones(1, 1)]
         >>> kept = [Kept(4, 0.9, {"weight": weights[1]})]

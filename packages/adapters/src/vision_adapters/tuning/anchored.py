@@ -120,11 +120,9 @@ def tune_anchored(data: TuningData, *, linear: bool = False) -> Tuned:
     than a standard error, or the texts are near chance, the fit around the texts is taken at one fixed penalty; else
     zero-shot stays, for a single image per class then harms more often than it helps.
 
-    Args:
-        data: with one fold, or several for pooled cross-validation. With several labels per sample, there is no fit
-            around the texts, no discriminant, no cache and no class means, and every validation image counts.
-        linear: features at length 1 alone, and no cache, so that the head is a `LinearHead` on such features, which a
-            training can go on from.
+    With several labels per sample, there is no fit around the texts, no discriminant, no cache and no class means, and
+    every validation image counts. `linear` takes features at length 1 alone, and no cache: the head is a `LinearHead`,
+    which a training can go on from.
 
     Numerics:
         Over several folds, features are centred and scaled by all images, validation's included; no labels are in that.

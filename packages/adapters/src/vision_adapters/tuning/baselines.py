@@ -126,9 +126,6 @@ def tune_tip(data: TuningData) -> Tuned:
 
     With one image per class, nothing can be validated, and alpha is 1, beta 5.5.
 
-    Args:
-        data: with class embeddings; several labels per sample make several ones in the cache's values.
-
     Source:
         Zhang et al., Tip-Adapter (2022), its scores and its default alpha and beta. The released code searches them on
         the test set of ImageNet; here, a geometric grid on validation.

@@ -76,9 +76,6 @@ def cross_validate(
         class_weight: see `tuning_data`.
         seed: of the folds and of the validation within them.
 
-    Returns:
-        All scores, the metric of each fold, and an interval of its mean.
-
     Raises:
         ValueError: fewer than two folds, more folds than samples, or what `tuning_data` refuses.
 

@@ -176,16 +176,7 @@ def search(
     *,
     latest: bool = False,
 ) -> Tuned:
-    """The parameters whose scores of `validation_rows` do best, the first (or latest) of equal ones.
-
-    Args:
-        data: what is tuned on.
-        method: its name.
-        candidates: parameters with scores; asked only where there is validation.
-        head: parameters to the head that is fitted on all rows.
-        plain: parameters where nothing is validated.
-        latest: which of equal ones.
-    """
+    """The parameters whose scores of `validation_rows` do best, the first (or latest) of equal ones."""
     tried: list[dict[str, float]] = []
     if candidates is not None and data.has_validation:
         rows, counted = data.validation_rows(), data.valid_mask()
@@ -252,9 +243,6 @@ class HeldOut:
             seed: of the interval.
             resamples: of the interval.
 
-        Returns:
-            The score.
-
         Raises:
             TypeError: anything but a `Tuned`.
         """
@@ -310,9 +298,6 @@ def tuning_data(
             image of a class counts (1 where nothing is said), > 0, as in scikit-learn; of `BALANCEABLE` methods. The
             metric that validates is as it was: "mean_per_class" is the one that counts classes the same.
         seed: of the draws.
-
-    Returns:
-        The data.
 
     Raises:
         ValueError: shapes that differ, NaN, labels out of range, fewer than two classes, a class without images, or

@@ -34,12 +34,7 @@ class Discriminant(NamedTuple):
 
 
 def can_discriminate(member: Float[Tensor, "n k"]) -> bool:
-    """Whether there is scatter within classes to estimate: two images more than there are classes with any.
-
-    Example:
-        >>> can_discriminate(torch.eye(3)), can_discriminate(torch.eye(3).repeat(2, 1))
-        (False, True)
-    """
+    """Whether there is scatter within classes to estimate: two images more than there are classes with any."""
     return len(member) >= int((member.sum(0) > 0).sum()) + 2
 
 
@@ -103,11 +98,7 @@ def discriminant_head(
 
 
 def tune_lda(data: TuningData) -> Tuned:
-    """Shrinkage discriminant analysis, blended with the texts where there are some.
-
-    Args:
-        data: one label per sample, with at least two images more than classes.
-    """
+    """Shrinkage discriminant analysis, blended with the texts where there are some."""
     unit = F.normalize(data.features, dim=1)
     if data.several:
         raise ValueError(f"lda takes one label per sample, got labels of shape {tuple(data.labels.shape)}")

@@ -48,9 +48,6 @@ def tune_elevater(data: TuningData, *, batched: bool = True, as_released: bool =
             module after another by autograd, the definition that the batched form is tested against.
         as_released: repeat the released code's slip: the right neighbour is trained with the left one's weight decay.
 
-    Returns:
-        The choice: "lr" and "weight_decay".
-
     Raises:
         ValueError: a class whose only image the split takes for validation.
 

@@ -38,9 +38,6 @@ def make_folds(labels: Tensor, split: Split, seed: int) -> tuple[Fold, ...]:
         split: which rule.
         seed: of "shuffled" and "folds".
 
-    Returns:
-        One fold, or five.
-
     Raises:
         ValueError: a class with too few images for the rule, with its number.
 

@@ -109,15 +109,7 @@ class RidgeLogistic:
         steps: int = STEPS,
         tolerance: float = TOLERANCE,
     ) -> Float[Tensor, "b k r"]:
-        r"""Minimise at each penalty until a full step would move a solution by less than `tolerance` of its size.
-
-        Args:
-            penalties: lambda > 0.
-            folds: which fold each penalty is for; the first by default.
-            start: for example the solutions at stronger penalties; no change from the anchor by default.
-            steps: at most so many iterations.
-            tolerance: relative; a path needs directions of change, not digits.
-        """
+        r"""Minimise at each penalty until a full step would move a solution by less than `tolerance` of its size."""
         penalties = penalties.to(self.z)
         folds = torch.zeros(len(penalties), dtype=torch.long) if folds is None else folds
         if start is None:

@@ -64,9 +64,6 @@ def tune(data: TuningData, method: str = "anchored") -> Tuned:
         method: "anchored" (the default), "zero_shot", "elevater", "logistic", "gda", "lda",
             "lp++", "clap", "tip_adapter" or "prolip".
 
-    Returns:
-        The finished choice, which `HeldOut.score` takes.
-
     Raises:
         ValueError: an unknown method, or one that the data does not suit (texts or single labels missing, class weights
             that it does not take).
@@ -100,9 +97,6 @@ def select_knowledge(data: TuningData, candidates: Mapping[str, Any], method: st
         data: its own class embeddings are replaced.
         candidates: name -> [k, d] embeddings; the first among equals wins, so put the plain ones first.
         method: the tuner; its validation metric decides.
-
-    Returns:
-        The best name, its choice, and all metrics.
 
     Raises:
         ValueError: no candidates, a wrong shape (with the name), or a method without validation.

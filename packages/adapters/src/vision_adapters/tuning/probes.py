@@ -28,9 +28,6 @@ def tune_clap(data: TuningData) -> Tuned:
     the mean zero-shot probability of class c on its own images; from w = v, 300 steps on all samples with momentum
     0.9 at a rate that falls from 0.1 along a cosine.
 
-    Args:
-        data: with class embeddings, one label per sample; all rows are trained on.
-
     Source:
         Silva-Rodriguez et al., A closer look at the few-shot adaptation of large vision-language models (2024), and its
         released code: the multipliers stay at their start, the steps are its optimiser's. It draws augmented views
@@ -145,10 +142,6 @@ def tune_prolip(data: TuningData) -> Tuned:
     The mean cross-entropy of $s\cos(xA, v_c)$ plus $\lambda \lVert A - I\rVert_F^2$ with $\lambda$ the inverse of the
     images per class; 300 steps of Adam on all samples, at a rate that falls from .001 along a cosine. Nothing is
     validated.
-
-    Args:
-        data: with class embeddings, one label per sample. On projected features, A follows the projection; on the
-            backbone's, turned so that the projected come first, the whole projection moves.
 
     Source:
         Fahes et al., Fine-tuning CLIP's last visual projector (2024): the objective and its parameter-free penalty.

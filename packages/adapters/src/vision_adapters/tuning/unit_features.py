@@ -31,12 +31,7 @@ class Standardisation(NamedTuple):
 
 
 def standardisation(unit: Float[Tensor, "n d"], *, spread: bool = True) -> Standardisation:
-    """Centre and scales of the training features.
-
-    Args:
-        unit: rows of length 1, or features as they come.
-        spread: whether each dimension has a scale of its own; otherwise one serves all, which turns nothing.
-    """
+    """Centre and scales of the training features."""
     centre = unit.mean(0)
     variance = (unit - centre).square().mean(0)
     variance = (len(unit) * variance + PRIOR * variance.mean()) / (len(unit) + PRIOR)

@@ -14,26 +14,14 @@ if TYPE_CHECKING:
 
 
 def cells(settings: Settings) -> Sequence[str]:
-    """One variant for each number of shots, on the split that the settings name.
-
-    Example:
-        >>> from gate_runner.settings import Settings
-        >>> cells(Settings(shots="0,5,full")), cells(Settings(split="valid", shots="1"))
-        (['0', '5', ''], ['valid-1'])
-    """
+    """One variant for each number of shots, on the split that the settings name."""
     shots = settings.shots or ("full",)
     first = "valid" if settings.split == "valid" else ""
     return ["-".join(part for part in (first, "" if number == "full" else number) if part) for number in shots]
 
 
 def variant(benchmark: Benchmark, suffix: str) -> Benchmark:
-    """A detection benchmark scored on another split, or trained on few pictures.
-
-    Example:
-        >>> from gate_runner.benchmarks import BENCHMARKS
-        >>> variant(BENCHMARKS["odinw-lot"], "valid-5").id
-        'odinw-lot@valid-5'
-    """
+    """A detection benchmark scored on another split, or trained on few pictures."""
     words = suffix.split("-")
     split = words.pop(0) if words[0] == "valid" else "test"
     shots = words.pop(0) if words and words[0].isdecimal() else "full"

@@ -60,9 +60,6 @@ def coco_metrics(truth: Objects, detections: Ragged, classes: Sequence[str]) -> 
             picture), ``label``, ``score``.
         classes: their names.
 
-    Returns:
-        The metrics.
-
     Raises:
         DataError: detections of other pictures or classes, or no object to be found at all.
         MissingCapabilityError: faster-coco-eval is not installed.

@@ -42,16 +42,6 @@ def detect(
 ) -> Ragged:
     """The 300 best pairs of a query and a class of each picture; no threshold, and nothing is suppressed.
 
-    Args:
-        detector: one that is there.
-        images: of a split.
-        sizes: width and height of each, in whose pixels boxes are given.
-        phrases: the classes.
-        progress: told how many pictures are done.
-
-    Returns:
-        For each picture a row per detection: ``box``, ``label``, ``score``.
-
     Source:
         Grounding DINO's own evaluation; COCO's then counts the 100 best of each class.
     """

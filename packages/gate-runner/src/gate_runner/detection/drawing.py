@@ -17,13 +17,7 @@ _SIDE = 192
 
 
 def draw(data: Data[Objects], training: Mapping[str, Any], index: int) -> Drawing:
-    """Ground truth on the left, on the right the detections that the result kept of this picture.
-
-    Args:
-        data: of the benchmark.
-        training: of the result, whose ``drawn`` holds detections of its worst and best pictures.
-        index: of the picture.
-    """
+    """Ground truth on the left, on the right the detections that the result kept of this picture."""
     truth = data.test.targets
     wide, high = (int(side) for side in truth.sizes[index])
     scale = _SIDE / max(wide, high)

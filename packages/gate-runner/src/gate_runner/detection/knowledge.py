@@ -26,21 +26,6 @@ def known_phrases(
 ) -> tuple[list[Phrase], int]:
     """Class names, each with the first text that a source has of it: ``name: text``.
 
-    Args:
-        dataset: the benchmark's id, by which ELEVATER's files are called.
-        classes: names.
-        kind: of `KINDS`.
-        spec: ``NAME=PATH`` of `knowledge_prompts.named_sources`, such as ``glip=knowledge.yaml``.
-        captions: by name; where a source knows nothing of a class, it is looked up, and read, by its ``name``.
-
-    Example:
-        >>> import json, tempfile
-        >>> from pathlib import Path
-        >>> path = Path(tempfile.mkdtemp()) / "knowledge.yaml"
-        >>> _ = path.write_text("small_fish: {def_wn: a minnow}")
-        >>> known_phrases("sea", ["small_fish", "crab"], "definition", f"glip={path}")[0][0].text
-        'small fish: a minnow'
-
     Source:
         GLIP's knowledge-augmented inference, which reads ``name: text``.
     """

@@ -51,13 +51,6 @@ Mean = tuple[float, float, int]
 def overview(runs: Sequence[ScoredRun]) -> Overview:
     """ELEVATER's table 4 and figure 8 of any runs, and every data set beside published scores.
 
-    Args:
-        runs: read from their folders; those of one encoder, say with different ``--tune``, are taken together.
-
-    Example:
-        >>> overview([]).tables
-        ()
-
     Source:
         ELEVATER, table 4 (means by shots and tuning) and figure 8 (trained parameters against the mean).
     """

@@ -10,13 +10,7 @@ from gate_runner.tasks.task import Details
 
 
 def details(training: Mapping[str, Any], encoder: str) -> Details:
-    """Average precision of each class, and published scores of the same set, marked where split or prompts differ.
-
-    Example:
-        >>> training = {"odinw": "raccoon", "split": "test", "coco": {"map": 0.5}, "classes": {"raccoon": 0.5}}
-        >>> details(training, "micro-clip").rows[1][:3]
-        ['GLIP-T (A)', '7.5', 'valid (other)']
-    """
+    """Average precision of each class, and published scores of the same set, marked where split or prompts differ."""
     split = str(training.get("split", "test"))
     score = training.get("coco", {}).get("map")
     notes = [f"Scored on the {split} split; COCO's mean average precision, in percent."]

@@ -49,16 +49,7 @@ def match(truth: Objects, detections: Ragged) -> Ragged:
 def judge(
     truth: Objects, detections: Ragged, blind: Ragged | None, classes: Sequence[str], metrics: Sequence[str], seed: int
 ) -> Judged:
-    """Score detections on pictures that were not trained on.
-
-    Args:
-        truth: the objects.
-        detections: for each picture a row per detection: ``box``, ``label``, ``score``.
-        blind: detections made without looking, for the chance level; None where nothing is known to guess from.
-        classes: their names.
-        metrics: of ``STATISTICS``.
-        seed: of the resampling of pictures.
-    """
+    """Score detections on pictures that were not trained on."""
     for name in metrics:
         if name not in STATISTICS:
             raise UsageError(f"detection has no metric {name!r}; it has: {', '.join(STATISTICS)}")
@@ -85,19 +76,7 @@ def judge(
 
 
 def found_of(outcomes: Ragged, classes: int) -> np.ndarray:
-    """How many objects of each picture its best boxes found, as many boxes as there are objects.
-
-    Returns:
-        For each picture its objects, those that one of these boxes overlaps by half and calls rightly, and the class of
-        which most were missed, or -1 ``[n, 3]``.
-
-    Example:
-        >>> from gate_data.boxes.objects import Objects
-        >>> truth = Objects.of([{"box": [(0, 0, 4, 4), (4, 4, 4, 4)], "label": [0, 1]}], [(8, 8)])
-        >>> box, label, score = np.array([[0.0, 0, 4, 3]]), np.array([0]), np.array([0.9])
-        >>> found_of(match(truth, Ragged.of([{"box": box, "label": label, "score": score}])), 2).tolist()
-        [[2, 1, 1]]
-    """
+    """How many objects of each picture its best boxes found, as many boxes as there are objects."""
     counts = np.zeros((len(outcomes), 3), np.int32)
     starts = np.cumsum(outcomes.lengths) - outcomes.lengths
     columns = outcomes.columns

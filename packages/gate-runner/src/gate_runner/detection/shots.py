@@ -68,11 +68,6 @@ def shown_of(job: Job) -> Shown:
 def draw_shots(objects: Objects, shots: int, seed: int, classes: Sequence[str]) -> Int[np.ndarray, " k"]:
     """Pictures until each class has as many as asked for, by ELEVATER's rule in a seeded order.
 
-    Example:
-        >>> picture = {"box": [(0, 0, 1, 1)], "label": [0]}
-        >>> len(draw_shots(Objects.of([picture] * 4, [(2, 2)] * 4), 2, 3, ["cat"]))
-        2
-
     Source:
         `vision_adapters.fewshot.detection_indices`, of all pictures that show an object.
     """

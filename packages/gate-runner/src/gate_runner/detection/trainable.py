@@ -68,12 +68,6 @@ def choose(detector: Detector, tune: str) -> list[str]:
 def low(name: str) -> bool:
     """Whether a weight belongs to the stem or the first stage of a picture's backbone.
 
-    Example:
-        >>> [low(f"model.backbone.model.encoder.stages.{stage}.layers.0.convolution.weight") for stage in (0, 3)]
-        [True, False]
-        >>> low("model.backbone.conv_encoder.model.layer1.0.conv1.weight"), low("model.encoder.layers.0.fc1.weight")
-        (True, False)
-
     Source:
         GLIP's ``FREEZE_CONV_BODY_AT 2``: in its ResNet and its Swin transformer the stem is the first of the two.
     """
@@ -94,14 +88,7 @@ def _with_table(module: Any, inputs: Any, output: Any) -> Any:
 
 
 def steady(model: nn.Module) -> None:
-    """Let batch normalisation whose weights are frozen keep its statistics, too; call it after ``train()``.
-
-    Example:
-        >>> norm = nn.BatchNorm2d(2).requires_grad_(False)
-        >>> steady(nn.Sequential(norm).train())
-        >>> norm.training
-        False
-    """
+    """Let batch normalisation whose weights are frozen keep its statistics, too; call it after ``train()``."""
     for part in model.modules():
         if isinstance(part, nn.BatchNorm1d | nn.BatchNorm2d) and not any(w.requires_grad for w in part.parameters()):
             part.eval()

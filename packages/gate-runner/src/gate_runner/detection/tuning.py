@@ -68,12 +68,7 @@ _COPIES = {"1": 8, "3": 4, "5": 2}
 
 
 def recipe_for(tune: str, shots: str, fields: dict[str, Any]) -> TuneRecipe:
-    """The recipe of a way of tuning.
-
-    Example:
-        >>> recipe_for("prompt", "full", {"epochs": "3"})  # doctest: +ELLIPSIS
-        TuneRecipe(lr=0.05, text_lr=1e-05, weight_decay=0.25, batch_size=4, epochs=3, patience=2, stop=4, ...)
-    """
+    """The recipe of a way of tuning."""
     recipe = TuneRecipe(lr=0.05, weight_decay=0.25) if tune == "prompt" else TuneRecipe()
     recipe = replace(recipe, patience=2, stop=4) if shots == "full" else recipe
     for name, value in fields.items():
@@ -112,12 +107,6 @@ def batch_loss(
 
     transformers' loss takes wrong classes from the third picture on where prompts differ; here all pictures of a call
     share one prompt, and a list that is too long for one is asked for prompt by prompt.
-
-    Args:
-        detector: in training mode.
-        pictures: ``uint8 [h, w, 3]``.
-        truths: of each, rows of class index, centre, width and height as shares.
-        phrases: the classes.
     """
     model, device = detector.model, detector.device
     chunks = detector.chunks(phrases) if detector.reads else [list(range(len(phrases)))]

@@ -21,14 +21,7 @@ _PER_PAIR = 15
 
 
 def originals_of(suite: Suite) -> Originals[Path]:
-    """How a suite's files are found and read.
-
-    Args:
-        suite: one of `eqben_builder.suites.SUITES`.
-
-    Returns:
-        Originals whose place is the data root: pictures that suites share lie outside of a suite's own folder.
-    """
+    """How a suite's files are found and read."""
 
     def find(root: Path) -> Path:
         # The first row is read and no more. In a folder of the suite's name a wrong row is said when all are read; in

@@ -117,15 +117,7 @@ def after_training(
     *,
     mix_head: bool,
 ) -> Fitted:
-    """Mix a trained encoder with its start, and score what was forgotten, as the settings ask.
-
-    Args:
-        job: whose encoder is trained.
-        done: how it went; its module is left with the weights to be tested.
-        validate: scores the module.
-        direction: "higher" or "lower" scores are better.
-        mix_head: whether the head started at something, and is mixed, too.
-    """
+    """Mix a trained encoder with its start, and score what was forgotten, as the settings ask."""
     settings = job.settings
     more: dict[str, Any] = {
         "recipe": asdict(done.recipe),

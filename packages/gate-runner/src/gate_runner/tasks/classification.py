@@ -155,10 +155,6 @@ def solve_and_test(job: Job, blind: Tensor) -> Outcome:
     """Logistic regression on standardised features, its strength chosen on validation, then fitted on both splits.
 
     Where the encoder shows features before its projection, they are tried, too, and taken where they validate better.
-
-    Args:
-        job: of a task with one class per image.
-        blind: predictions for the test split made without its images, for the chance level.
     """
     present, metric = torch.unique(job.data.train.targets), job.benchmark.metrics[0]
     kinds, solutions = kinds_to_probe(job), []

@@ -20,13 +20,7 @@ _COLOURS[0] = 24
 
 
 def sample(data: Data[Tensor], training: Mapping[str, Any], index: int) -> Drawing:
-    """An image, the frames of a clip, or an image beside its class map; of a group, the sample in its middle.
-
-    Args:
-        data: of the benchmark.
-        training: of the result.
-        index: of the tested unit: a sample, or a group where there are some.
-    """
+    """An image, the frames of a clip, or an image beside its class map; of a group, the sample in its middle."""
     test = data.test
     if test.groups is not None:
         members = np.flatnonzero(test.groups.numpy() == np.unique(test.groups.numpy())[index])

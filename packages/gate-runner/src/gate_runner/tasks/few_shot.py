@@ -78,17 +78,9 @@ def train_on_episodes(
     batch_size: int,
     at_once: int,
 ) -> tuple[Estimate, Int[Tensor, "e q"], dict[str, Any]]:
-    """Train a head on episodes; its accuracy on the test episodes, the classes that it chose, and what a result says.
+    """Train a head on episodes: its accuracy on those of the test split, the classes it chose, what a result says.
 
-    Args:
-        job: whose training it is.
-        backbone: of the job.
-        head: called as ``head(features, *further)``.
-        samples: of each split's episodes.
-        answers: the class of each place that is scored, -100 elsewhere.
-        further: inputs of the head, a row per episode.
-        batch_size: episodes per step.
-        at_once: episodes per call of the head where nothing is trained.
+    ``answers`` are -100 at places that are not scored; ``further`` are inputs of the head, a row per episode.
     """
 
     def inputs(of: Backbone, name: SplitName) -> Inputs:
@@ -129,11 +121,7 @@ def train_on_episodes(
 def episode_indices(
     split: Split, name: str, ways: int, shots: int, queries: int, count: int, seed: int
 ) -> Int[Tensor, "e w m"]:
-    """Sample indices of episodes: for each class its shots, then its queries.
-
-    Returns:
-        Indices ``[episode, class, sample]``.
-    """
+    """Sample indices of episodes: for each class its shots, then its queries."""
     sizes = torch.bincount(split.targets)
     able = int((sizes >= shots + queries).sum())
     if able < ways:

@@ -19,26 +19,14 @@ _WAYS = {"aircraft": (5, 9), "omniglot": (2, 49)}
 
 
 def cells(settings: Settings) -> Sequence[str]:
-    """One variant: the benchmark itself, or what ``--protocol gate`` asks for.
-
-    Example:
-        >>> from gate_runner.settings import Settings
-        >>> cells(Settings()), cells(Settings(protocol="gate"))
-        ([''], ['gate'])
-    """
+    """One variant: the benchmark itself, or what ``--protocol gate`` asks for."""
     if settings.shots:
         raise UsageError("--shots does not apply to few-shot episodes; --protocol gate draws GATE's")
     return ["gate" if settings.protocol == "gate" else ""]
 
 
 def variant(benchmark: Benchmark, name: str) -> Benchmark:
-    """The benchmark of the same data whose id ends in ``-gate``.
-
-    Example:
-        >>> from gate_runner.benchmarks import BENCHMARKS
-        >>> variant(BENCHMARKS["mini"], "gate").id
-        'mini-gate'
-    """
+    """The benchmark of the same data whose id ends in ``-gate``."""
     card = SHEETS.get(benchmark.id)
     if name != "gate" or card is None or card.task != "few-shot":
         raise UsageError(f"benchmark {benchmark.id!r} has no variant {name!r}; GATE's seven few-shot sets have 'gate'")

@@ -45,12 +45,7 @@ def _head_recipe(job: Job, fields: Mapping[str, Any], own: Mapping[str, Any]) ->
 
 
 def rate_factors(training: Mapping[str, Any], settings: Settings) -> tuple[float, ...]:
-    """What the learning rate is multiplied with, one training for each; the rate as it is comes first.
-
-    Args:
-        training: the benchmark's numbers; ``rates`` are the factors.
-        settings: a rate that they name is the only one, and so is that of an encoder that is trained itself.
-    """
+    """What the learning rate is multiplied with, one training for each; the rate as it is comes first."""
     fixed = settings.tune != "frozen" or "lr" in settings.recipe_fields
     return (1.0,) if fixed else tuple(training.get("rates", (1.0,)))
 
@@ -87,9 +82,6 @@ def fit_head(
         own: a task type's numbers for a recipe, which go before the benchmark's.
         recipe: instead of the job's.
         older: plug-ins of the last release say module, inputs, targets, loss, recipe, validate and direction.
-
-    Returns:
-        How the training went, with the module.
     """
     if isinstance(backbone, EncoderWithHead):
         message = "fit_head takes a backbone and a head now, instead of a module and its inputs; see docs/adding"

@@ -21,11 +21,7 @@ _PICTURES, _OF_EACH = 300, 8
 
 
 def backbone_of(job: Job) -> FrozenFeatures:
-    """Frozen features of a dense unit's read-out, ``block:N/places``.
-
-    Raises:
-        UsageError: the encoder has no such block.
-    """
+    """Frozen features of a dense unit's read-out, ``block:N/places``."""
     block = Readout.parse(job.training["readout"]).block
     picture = images_at(job.data.train.images, torch.tensor([0]))
     blocks = job.encoder.encode_blocks(picture.reshape(-1, *picture.shape[-3:])[:1]).blocks

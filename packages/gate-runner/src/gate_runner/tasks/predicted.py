@@ -23,24 +23,12 @@ if TYPE_CHECKING:
 
 
 def best(scores: Float[Tensor, "n k"]) -> Int[np.ndarray, " n"]:
-    """The class with the highest score of each sample, the first of equal ones.
-
-    Example:
-        >>> import torch
-        >>> best(torch.tensor([[0.1, 0.9], [0.5, 0.5]])).tolist()
-        [1, 0]
-    """
+    """The class with the highest score of each sample, the first of equal ones."""
     return scores.argmax(dim=1).int().cpu().numpy()
 
 
 def likely(probabilities: Float[Tensor, "n k"]) -> Bool[np.ndarray, "n k"]:
-    """The labels that are more likely than not.
-
-    Example:
-        >>> import torch
-        >>> likely(torch.tensor([[0.1, 0.9]])).tolist()
-        [[False, True]]
-    """
+    """The labels that are more likely than not."""
     labels_on: np.ndarray = (probabilities > 0.5).cpu().numpy()
     return labels_on
 
@@ -51,13 +39,7 @@ def values(predictions: Float[Tensor, " n"]) -> Float[np.ndarray, " n"]:
 
 
 def mistaken(predicted: Int[Tensor, "n h w"], truth: Int[Tensor, "n h w"], classes: int) -> Float[np.ndarray, "n 3"]:
-    """Of each class map the two classes that are confused most: what is there, what it is taken for, its share.
-
-    Example:
-        >>> import torch
-        >>> mistaken(torch.tensor([[[1, 1, 0, 2]]]), torch.tensor([[[1, 2, 2, -100]]]), 3).round(2).tolist()
-        [[2.0, 0.0, 0.33000001311302185]]
-    """
+    """Of each class map the two classes that are confused most: what is there, what it is taken for, its share."""
     rows = np.full((len(truth), 3), (-1.0, -1.0, 0.0), np.float32)
     for row, (guess, true) in enumerate(zip(predicted.long(), truth.long(), strict=True)):
         wrong = (true >= 0) & (guess != true)
@@ -123,13 +105,7 @@ def a_choice(data: Data[Any], predicted: np.ndarray, index: int) -> str:
 
 
 def an_episode(data: Data[Any], predicted: np.ndarray, index: int) -> str:
-    """Which of an episode's classes its queries were taken for, numbered from 1: the three most frequent mistakes.
-
-    Example:
-        >>> predictions = np.array([[0, 0, 0], [2, 2, 1], [2, 2, -1]])  # a row per class; -1 where no query is
-        >>> an_episode(None, predictions, 0)
-        '6 of 8 queries right; class 2 taken for class 3 (twice)'
-    """
+    """Which of an episode's classes its queries were taken for, numbered from 1: the three most frequent mistakes."""
     own = np.arange(len(predicted))[:, None]
     is_query, wrong = predicted >= 0, (predicted >= 0) & (predicted != own)
     pairs = Counter((row, int(predicted[row, query])) for row, query in zip(*map(list, np.nonzero(wrong)), strict=True))
@@ -149,13 +125,7 @@ def a_map(data: Data[Any], predicted: np.ndarray, index: int) -> str:
 
 
 def objects(data: Data[Any], predicted: np.ndarray, index: int) -> str:
-    """How many of a picture's objects its best boxes found, and the class that is missed most.
-
-    Example:
-        >>> from types import SimpleNamespace
-        >>> objects(SimpleNamespace(classes=("cat", "dog")), np.array([3, 1, 1]), 0)
-        '1 of 3 objects found by the best 3 boxes; missed most: dog'
-    """
+    """How many of a picture's objects its best boxes found, and the class that is missed most."""
     count, hits, missed = predicted.tolist()
     boxes = "box" if count == 1 else f"{count} boxes"
     sentence = f"{hits} of {count} object{'s' * (count != 1)} found by the best {boxes}"
@@ -225,15 +195,7 @@ def _plain(interval: tuple[float, float, float] | None) -> list[float] | None:
 
 
 def details(training: Mapping[str, Any], encoder: str) -> Details:
-    """The classes from the worst F1 on, and what is confused most.
-
-    Example:
-        >>> rows = [{"class": "cat", "support": 2, "predicted": 1, "precision": [1, 0.2, 1], "recall": [0.5, 0, 0.9],
-        ...          "f1": [0.667, 0.2, 1]}]
-        >>> table = details({"by_class": {"rows": rows, "confused": [["cat", "dog", 1]], "scores": {}}}, "micro-clip")
-        >>> table.notes, table.rows[0][:2]
-        (['Confused most: cat taken for dog 1.'], ['cat', '2'])
-    """
+    """The classes from the worst F1 on, and what is confused most."""
     by_class = training.get("by_class")
     heads = ["class", "samples", "predicted", "precision", "recall", "F1"]
     if not by_class:

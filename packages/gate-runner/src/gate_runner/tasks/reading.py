@@ -113,11 +113,6 @@ def choose_readout(job: Job, run: Run, screen: str) -> Outcome:
 
     A linear probe is given a block beside the last output or not at all: what stands beside it can only add, and in its
     place blocks were chosen by luck. They are judged alone as well, for the curve over depth.
-
-    Args:
-        job: whose unit's read-out is ``"auto"`` or ``"all"``, which scores every read-out on the test split, too.
-        run: of the task type.
-        screen: the `Worth` that judges read-outs for it.
     """
     start = time.process_time()
     judged = {LAST.name: Judged(0.0)}

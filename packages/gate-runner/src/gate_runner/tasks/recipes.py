@@ -40,13 +40,7 @@ of CLEVR-Math rather than 1e-4 and 1e-3, on that of ADE20K rather than 1e-4."""
 
 
 def recipe_for(settings: Settings, module: nn.Module, task: str) -> Recipe:
-    """The recipe by which an encoder is trained.
-
-    Args:
-        settings: ``tune``, ``recipe`` and ``recipe_fields``.
-        module: the encoder, whose architecture decides on the learning rate.
-        task: the benchmark's task type.
-    """
+    """The recipe by which an encoder is trained."""
     from vision_adapters.training import family_of
 
     family = family_of(module)
@@ -147,12 +141,7 @@ def starts_at_probe(settings: Settings) -> bool:
 
 
 def checked(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields of a recipe, brought to their types.
-
-    Example:
-        >>> checked({"lr": "1e-4", "steps": "200", "schedule": "cosine"})
-        {'lr': 0.0001, 'steps': 200, 'schedule': 'cosine'}
-    """
+    """Fields of a recipe, brought to their types."""
     from vision_adapters.training import Recipe
 
     known_fields = {entry.name: entry for entry in fields(Recipe)}

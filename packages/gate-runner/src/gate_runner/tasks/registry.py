@@ -61,9 +61,6 @@ def run_task(job: Job) -> Outcome:
     Args:
         job: one benchmark, one encoder, one seed.
 
-    Returns:
-        Scores, per-sample outcomes and how the training went.
-
     Raises:
         UsageError: the encoder lacks what the task needs, or the data is too small for it.
 

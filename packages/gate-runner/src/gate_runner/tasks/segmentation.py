@@ -56,12 +56,7 @@ def _segment(job: Job, *, medical: bool) -> Outcome:
 
 
 def to_volumes(maps: Shaped[Tensor, "n h w"], split: Split) -> Shaped[Tensor, "v sh w"]:
-    """The pixels of all slices of a volume as one tall map; shorter volumes end in pixels that count nowhere.
-
-    Args:
-        maps: of the split's slices, predicted or true.
-        split: whose groups are the volumes; the slices of one lie together.
-    """
+    """The pixels of all slices of a volume as one tall map; shorter volumes end in pixels that count nowhere."""
     assert split.groups is not None
     _, counts = torch.unique_consecutive(split.groups, return_counts=True)
     gathered = maps.new_full((len(counts), int(counts.max()), *maps.shape[1:]), IGNORED)

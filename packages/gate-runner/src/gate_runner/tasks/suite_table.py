@@ -17,19 +17,7 @@ _READING = (
 
 
 def tables(training: Mapping[str, Any], spec: str) -> Details:
-    """The table of one result.
-
-    Args:
-        training: of a result of the task type ``suite``.
-        spec: of the encoder, whose own published scores are shown where there are some.
-
-    Example:
-        >>> share = {"value": 0.5, "low": 0.25, "high": 0.75, "chance": 0.5}
-        >>> line = {"name": "swap_obj", "measure": "accuracy", "questions": 4, "ties": 1, **share, "authors_ties": None}
-        >>> line |= {"blind": {"shorter": share}, "better_than_blind": None, "published": {"ViT-B-32/openai": 0.612}}
-        >>> tables({"suite": {"notes": ["a note"], "lines": [line]}}, "micro-clip").rows[0][3:9]
-        ('50.0', '25.0–75.0', '50.0', '50.0 shorter', '', '61.2 ViT-B-32/openai')
-    """
+    """The table of one result."""
     suite = training["suite"]
     notes = [
         *suite["notes"],

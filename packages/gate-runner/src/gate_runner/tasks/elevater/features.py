@@ -39,17 +39,7 @@ class Features:
     classes: tuple[str, ...]
 
     def seen(self, projection: str, *, anchored: bool) -> tuple[Tensor, Tensor]:
-        """Training and test features for a head of one projection or two.
-
-        Args:
-            projection: ``"1p"`` or ``"2p"``.
-            anchored: for 1p, whether class texts must keep their place: then the features are turned so that those
-                that the texts are compared with come first, and the rest of the backbone's space behind. A linear head
-                on these is one on the backbone's features, which starts at the merged projection and texts.
-
-        Returns:
-            Two matrices with the same columns.
-        """
+        """Training and test features for a head of one projection or two."""
         if self.projection is None or (projection == "1p" and not anchored):
             return self.train, self.test
         if projection == "2p":

@@ -54,14 +54,7 @@ class Fitted(NamedTuple):
 
 
 def draw_shots(labels: Tensor, shots: int, seed: int, short_classes: str = "take") -> Draw:
-    """ELEVATER's few-shot subset, or all training images.
-
-    Args:
-        labels: of the training images, in the order of the data set's list.
-        shots: images per class, or -1 for all.
-        seed: ELEVATER uses 0, 1 and 2.
-        short_classes: ``"take"`` all images of a class that has fewer, as ELEVATER's toolkit does, or ``"skip"``.
-    """
+    """ELEVATER's few-shot subset, or all training images."""
     from vision_adapters.fewshot import elevater_indices
 
     if shots == FULL:

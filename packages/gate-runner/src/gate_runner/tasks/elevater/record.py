@@ -67,14 +67,7 @@ class Record:
 
 
 def records_of(results: Iterable[Any]) -> list[Record]:
-    """The units of sweeps among results.
-
-    Example:
-        >>> from gate_runner.runs.results import Result
-        >>> name = "digits@0-shot.frozen.language-2p.none"
-        >>> records_of([Result(name, name, "elevater", "built-in", 0, "skipped", "no text side")])[0].cell.shots
-        0
-    """
+    """The units of sweeps among results."""
     return [_record(result) for result in results if result.task == "elevater"]
 
 

@@ -77,16 +77,7 @@ def class_texts(
     folder: Path | None = None,
     words: ClassWords | None = None,
 ) -> ClassTexts:
-    """Embeddings of a data set's classes, with one kind of knowledge or none.
-
-    Args:
-        dataset: the benchmark's id.
-        classes: names in the order of their indices.
-        knowledge: of `gate_runner.axes.KNOWLEDGE`, but not ``auto``.
-        embed: encodes the texts.
-        folder: of ELEVATER's knowledge files (``external/`` and ``gpt3/``), for data sets that are not made up.
-        words: what the benchmark itself says of its classes' texts, in place of the shipped ones.
-    """
+    """Embeddings of a data set's classes, with one kind of knowledge or none."""
     from knowledge_prompts import build_prompts
 
     prompts = class_prompts(dataset, classes) if words is None else None

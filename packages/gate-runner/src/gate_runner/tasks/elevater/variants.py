@@ -18,15 +18,7 @@ if TYPE_CHECKING:
 
 
 def cells(settings: Settings) -> Sequence[tuple[str, int]]:
-    """Names of variants with their seeds; the benchmark itself where no axis is asked for.
-
-    Example:
-        >>> from gate_runner.settings import Settings
-        >>> cells(Settings(seeds=(0, 1)))
-        [('', 0), ('', 1)]
-        >>> cells(Settings(shots="5", init="language", seeds=(0, 1)))
-        [('5-shot.frozen.language-2p.none', 0), ('5-shot.frozen.language-2p.none', 1)]
-    """
+    """Names of variants with their seeds; the benchmark itself where no axis is asked for."""
     axes = settings.axes()
     if axes is None:
         return [("", seed) for seed in settings.seeds]
@@ -64,22 +56,7 @@ def _check(settings: Settings) -> None:
 
 
 def variant(benchmark: Benchmark, text: str) -> Benchmark:
-    """A benchmark of image classification by ELEVATER's protocol, or without a probe.
-
-    Args:
-        benchmark: of one class for each image, or of several.
-        text: ``"knn"``, ``"image-retrieval"`` or ``"clustering"``, of one class for each image; or a `Variant`'s name;
-            behind that of knowledge ``auto`` stand the kinds among which it chooses, which are no part of the id:
-            ``…auto:none+gpt3``.
-
-    Example:
-        >>> from gate_runner.benchmarks import BENCHMARKS
-        >>> benchmark = variant(BENCHMARKS["digits"], "5-shot.frozen.language-2p.none")
-        >>> benchmark.id, benchmark.task, benchmark.metrics
-        ('digits@5-shot.frozen.language-2p.none', 'elevater', ('acc@1',))
-        >>> variant(BENCHMARKS["digits"], "clustering").metrics
-        ('ami', 'v_measure')
-    """
+    """A benchmark of image classification by ELEVATER's protocol, or without a probe."""
     if text in find_task_type(benchmark.task).same_samples:
         title, task = f"{benchmark.title}, {text}", find_task_type(text)
         metrics = benchmark.metrics if "acc@1" in task.own_metrics else tuple(task.own_metrics)

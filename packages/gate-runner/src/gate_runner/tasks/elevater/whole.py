@@ -35,13 +35,6 @@ def fit_whole(job: Job, variant: Variant, features: Features, weights: Tensor | 
     """Train encoder and head on one part of the drawn images, choose on the other, and score the test split once.
 
     The untrained start is a candidate: a language-initialised head that training only harms stays zero-shot.
-
-    Args:
-        job: whose encoder's weights are put back afterwards; its ``recipe`` and ``recipe_fields`` count.
-        variant: which.
-        features: of the untrained encoder, which score the start.
-        weights: class texts; without them, the head starts from nothing.
-        metric: ELEVATER's for the data set.
     """
     from vision_adapters.losses import class_balance, cross_entropy
     from vision_adapters.metrics import evaluate, metric_named
