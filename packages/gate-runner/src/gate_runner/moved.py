@@ -59,6 +59,7 @@ MOVED = {
     "gate_runner.tasks.classes": "gate_runner.tasks.predicted",
     "gate_runner.tasks.targets": "gate_runner.tasks.training",
     "gate_runner.tasks.measured": "gate_runner.tasks.training",
+    "gate_runner.tasks.elevater.figures": "gate_runner.tasks.elevater.overview",
     "gate_runner.runs.circumstances": "gate_runner.machine",
     "gate_runner.energy.nvml": "gate_runner.energy.meter",
     "gate_runner.energy.rapl": "gate_runner.energy.meter",
