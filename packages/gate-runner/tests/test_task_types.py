@@ -192,11 +192,12 @@ def run(job):
     import torch.nn.functional as F
     from gate_runner.tasks.features import pooled
     from gate_runner.tasks.job import Outcome
-    from gate_runner.tasks.training import frequencies, score  # the last release's place
+    from gate_runner.tasks.training import score
+    from vision_adapters.rows.counting import log_frequencies
     train, test = (F.normalize(pooled(job, getattr(job.data, name), name)) for name in ("train", "test"))
     labels, classes = job.data.train.targets, len(job.data.classes)
     means = torch.stack([train[labels == label].mean(0) for label in range(classes)])
-    blind = frequencies(labels, classes).expand(len(test), -1)
+    blind = log_frequencies(labels, classes).expand(len(test), -1)
     ((scored, measured),) = score(job, test @ F.normalize(means).T, job.data.test.targets, blind)
     return Outcome((scored,), measured.outcomes, {"steps": 0})
 """
