@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -252,3 +253,70 @@ def test_hostile_names_on_the_page_and_in_pictures(tmp_path, capsys):
     (tmp_path / "l.csv").write_text('model,a,b\n"x\ny: rank 1",1,2\n' + "".join(f"m{i},{i},2\n" for i in range(5)))
     assert main(["rank", str(tmp_path / "l.csv"), "--direction", "higher"]) == 2
     assert "line break" in capsys.readouterr().err
+
+
+BAD = {
+    "one model": ("rank one.csv", r"one\.csv: the table has 1 models; expected at least 5"),
+    "nobody shares a task": ("rank alone.csv", r"no two models share 3 tasks: there is nothing to rank them by"),
+    "no model in both tables": ("rank left.csv other.csv", r"no model is in all of these tables"),
+    "one model's outcomes": ("items --outcomes one.npz", r"'toy': 1 models; expected at least 5"),
+    "one item": ("items --outcomes item.npz", r"'toy': 1 items; expected at least 20"),
+    "all solved by all": ("items --outcomes solved.npz", r"all outcomes are 1; there is nothing to tell models apart"),
+    "no 0 to 1 numbers": ("items --outcomes range.npz", r"outcome 2; expected a number from 0 to 1"),
+    "no numbers": ("rank text.npz", r"toy is <U1 of shape \(8, 40\); expected numbers"),
+}
+
+
+@pytest.fixture(scope="module")
+def bad(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("bad")
+
+    def table(name, models, ids, value):
+        rows = [",".join([model, *(value(i, j) for j in range(len(ids)))]) for i, model in enumerate(models)]
+        (folder / name).write_text("\n".join([",".join(["model", *ids]), *rows]) + "\n")
+
+    def mixed(i, j):
+        return str((3 * i + 5 * j) % 7)
+
+    names = [f"m{i}" for i in range(8)]
+    table("one.csv", ["m"], "abc", mixed)
+    table("alone.csv", names, [f"t{j}" for j in range(24)], lambda i, j: "1" if j // 3 == i else "")
+    table("left.csv", names, "abc", mixed)
+    table("right.csv", [f"m{i}" for i in range(4, 12)], "def", mixed)
+    table("other.csv", [f"n{i}" for i in range(8)], "def", mixed)
+    table("ties.csv", names, "abc", lambda i, j: "1")
+    half = (np.arange(320).reshape(8, 40) % 3 > 0).astype(float)
+    outcomes = {
+        "one": half[:1],
+        "item": half[:, :1],
+        "solved": half * 0 + 1,
+        "range": half * 2,
+        "text": half.astype(str),
+    }
+    for name, values in (
+        outcomes | {"text": np.full((8, 40), "x"), "some": np.maximum(half, np.arange(40) < 10)}
+    ).items():
+        np.savez(folder / f"{name}.npz", models=np.array(names[: len(values)]), toy=values)
+    return folder
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_what_cannot_be_used_is_one_line(case, bad, capsys, monkeypatch):
+    monkeypatch.chdir(bad)
+    command, message = BAD[case]
+    assert main([*command.split(), *(["--direction", "higher"] if ".csv" in command else [])]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert len(printed.err.splitlines()) == 1
+    assert re.search(message, printed.err)
+
+
+def test_ties_parts_of_two_tables_and_items_that_all_solve_are_used(bad, capsys, monkeypatch):
+    monkeypatch.chdir(bad)
+    for command, words in (
+        ("rank ties.csv --direction higher", "0 of 28 pairs are decided"),
+        ("rank left.csv right.csv --direction higher", "4 of 12 models in all of them"),
+        ("items --outcomes some.npz --share .2", "8 of 40 items"),
+    ):
+        assert main(command.split()) == 0
+        assert words in capsys.readouterr().out

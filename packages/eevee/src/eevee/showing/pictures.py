@@ -155,6 +155,7 @@ def draw_places(board: Board) -> Figure:
         axes.plot(rank, rank, "o", color=ACCENT, markersize=5, zorder=2)
     axes.set_yticks(range(1, len(board.places) + 1), [shortened(place.model) for place in board.places], fontsize=8)
     axes.set_ylim(len(board.places) + 0.8, 0.2)
+    axes.set_xlim(0.5, len(board.places) + 0.5)
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set_xlabel("rank: by score (dot), and from the best to the worst that the results allow")
     axes.grid(axis="x", color=GRID)

@@ -362,7 +362,7 @@ def _ranked(name: str, board: Board, picture: Callable[[str, Any], bytes]) -> li
             rows=tuple(
                 (
                     place.model,
-                    f"{place.first} to {place.last}",
+                    str(place.first) if place.first == place.last else f"{place.first} to {place.last}",
                     f"{place.score:.3f}",
                     f"{place.borda:.2f}",
                     f"{place.mean_rank:.1f}",
