@@ -7,7 +7,8 @@ values of another kind or size, one to eight times) and read in a child process 
 1 GB of address space more than it starts with. Anything but an answer or an error that a caller can be expected to
 catch (ValueError, or FileNotFoundError), two seconds of processor time for one input, or the child's death is a
 finding: it is printed with its number, kept, and makes the exit status 1. The result is written after each reader;
-`--go-on` leaves out readers that the output already has with the same number and seed, and no findings.
+`--go-on` leaves out readers that the output already has with the same number and seed, and no findings; with `--only`,
+others stay as they are there.
 """
 
 from __future__ import annotations
@@ -749,11 +750,11 @@ def work(name: str, inputs: int, seed: int, told: Any) -> None:
 
 
 def keep(found: dict[str, dict[str, Any]], options: argparse.Namespace) -> dict[str, Any]:
-    """What was found until now; written, if all readers are asked for."""
+    """What was found until now; written, but for a part of the readers that is not gone on with."""
     sums = {key: sum(one[key] for one in found.values()) for key in ("inputs", "refused", "findings")}
     machine = {"python": platform.python_version(), "machine": platform.machine()}
     result = {**sums, "seed": options.seed, "readers": found, **machine}
-    if not options.only:
+    if options.go_on or not options.only:
         options.output.parent.mkdir(exist_ok=True)
         options.output.write_text(json.dumps(result, indent=1) + "\n")
     return result

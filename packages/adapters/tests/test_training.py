@@ -257,7 +257,7 @@ def test_a_checkpoint_of_another_training_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="recipe differ"):
         run(network(), dataclasses.replace(RECIPE, lr=0.5), checkpoint=file)
     file.write_bytes(b"nonsense")
-    with pytest.raises(ValueError, match="not a training checkpoint"):
+    with pytest.raises(ValueError, match=r"not a training checkpoint \(UnpicklingError\); remove it"):
         run(network(), checkpoint=file)
 
 

@@ -86,7 +86,8 @@ def load(path: Path, expected: dict[str, str], device: torch.device) -> dict[str
         state: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
         stored: dict[str, str] = state["fingerprint"]
     except Exception as error:
-        raise ValueError(f"{path} is not a training checkpoint ({type(error).__name__}: {error}); remove it") from error
+        # torch's own words fill a page, and advise to let the file run code
+        raise ValueError(f"{path} is not a training checkpoint ({type(error).__name__}); remove it") from error
     differing = [name for name in {**expected, **stored} if stored.get(name) != expected.get(name)]
     if differing:
         raise ValueError(
