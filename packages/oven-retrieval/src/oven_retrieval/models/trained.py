@@ -250,8 +250,8 @@ def open_model(folder: str | Path, kb: KnowledgeBase, make_towers: MakeTowers, *
         stored = load_file(weights)
     except (OSError, ValueError, import_module("safetensors").SafetensorError) as error:
         raise FolderError(f"{weights} cannot be read: {error}; train again") from None
-    known = trained_parameters(dual.module)
-    differing = [name for name in sorted({*stored, *known}) if not _fits(stored.get(name), known.get(name))]
+    parameters = trained_parameters(dual.module)
+    differing = [name for name in sorted({*stored, *parameters}) if not _fits(stored.get(name), parameters.get(name))]
     if differing:
         raise FolderError(f"{folder}: {WEIGHTS} does not fit the model; they differ in {differing[:3]}")
     dual.module.load_state_dict(stored, strict=False)
