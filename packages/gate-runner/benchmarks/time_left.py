@@ -136,15 +136,14 @@ def main() -> None:
             print(f"  {at:.0%}: {'nothing' if left is None else f'{left:.1f} s'}, truth {truth:.1f} s")
         known = [row["median_error"] for row in rows.values() if row["median_error"] is not None]
         report = {
-            "median_error": statistics.median(known),
+            "median_error": statistics.median(known) if known else None,
             "said": sum(row["said"] for row in rows.values()) / (9 * len(rows)),
             "load": os.getloadavg()[0],
             "commands": rows,
         }
         RESULTS.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
-    print(
-        f"median error over {len(rows)} commands: {report['median_error']:.2f}, said at {report['said']:.0%} of tenths"
-    )
+    error = report["median_error"]
+    print(f"median error over {len(rows)} commands: {error}, said at {report['said']:.0%} of tenths")
 
 
 if __name__ == "__main__":

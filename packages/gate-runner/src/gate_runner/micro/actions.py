@@ -132,8 +132,8 @@ def hmdb51(request: DataRequest) -> Data:
         before, after = _CHANGES[names[index % len(names)]]
         path = rng.uniform(0.42, 0.58, 2) + 0.5 * list(_MOVES.values())[int(rng.integers(len(_MOVES)))](_TIME)
         turn = int(rng.integers(3, 6))
-        thing = _thing(rng, path, np.full(FRAMES, rng.uniform(0.16, 0.2)))
-        changed = [replace(item, shape=before if frame < turn else after) for frame, item in enumerate(thing)]
+        track = _thing(rng, path, np.full(FRAMES, rng.uniform(0.16, 0.2)))
+        changed = [replace(item, shape=before if frame < turn else after) for frame, item in enumerate(track)]
         return Made(_clip([changed], _ground(rng)), index % len(names))
 
     return data_of("hmdb51", request, (300, 60, 150), make, names, noise=0.05)
