@@ -54,6 +54,9 @@ def test_each_pass_over_the_images_counts_and_its_head_is_timed() -> None:
         clock.now += 5.0
     pace.progress(("digits", 0), "train", 1, 2)
     assert pace.left() == pytest.approx(1000 * 9.0 / 800 + 5.0)
+    pace.parts["digits", 1] = Planned("digits", 1, 20.0, False)  # takes its features from the cache
+    assert pace.left() == pytest.approx(1000 * 9.0 / 800 + 3 * 5.0)
+    del pace.parts["digits", 1]
     for done in (100, 1000):
         pace.progress(("digits", 0), "encode train-backbone", done, 1000)
         clock.now += 1.0

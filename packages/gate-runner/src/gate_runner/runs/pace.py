@@ -140,6 +140,8 @@ class Pace:
                 ahead += part.seconds
             elif not part.trained and key[0] in self.again:
                 ahead += self.again[key[0]]
+            elif not part.trained and not part.steps and (same := self._same(key[0])) is not None:
+                ahead += self._heads_of(same)  # another seed of what is under way takes its features from the cache
             elif planned and part.seconds is not None and not part.trained:
                 ahead += part.seconds * spent / planned
             else:
@@ -166,12 +168,19 @@ class Pace:
         if not part.images or part.encoding < _ENOUGH_SECONDS or part.watched < _ENOUGH_SHARE * part.images:
             return None
         to_encode = max(0, part.images - sum(part.encoded.values()))
-        fitting = _FITTED * part.images
-        if part.fits:
-            fitting = sum(part.fits) / len(part.fits) * (part.heads - len(part.fits))
+        fitting = self._heads_of(part, solved=len(part.fits))
         if to_encode == 0 and part.encoded_at is not None:
             fitting = max(0.0, fitting - (now - part.encoded_at))
         return to_encode * part.encoding / part.watched + fitting
+
+    def _same(self, name: str) -> _UnderWay | None:
+        """What is under way of the same benchmark, as soon as its images are counted."""
+        return next((part for (other, _), part in self.under_way.items() if other == name and part.images), None)
+
+    @staticmethod
+    def _heads_of(part: _UnderWay, solved: int = 0) -> float:
+        """Seconds for a part's heads, but for those that are solved."""
+        return sum(part.fits) / len(part.fits) * (part.heads - solved) if part.fits else _FITTED * part.images
 
     @staticmethod
     def _by_steps(phase: _Phase, now: float) -> float | None:
