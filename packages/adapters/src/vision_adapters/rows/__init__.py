@@ -1,19 +1,5 @@
 """What training draws its batches from: tensors, memory-mapped features, and samples made by worker processes."""
 
-from vision_adapters.rows.samples import BrokenSampleError, SampleRows, WorkerDiedError, sample_generator
-from vision_adapters.rows.source import Draw, Rows, StreamedRows, drawn
-from vision_adapters.rows.stored import DiskFullError, RowWriter, StoredRows
+import lazy_loader
 
-__all__ = [
-    "BrokenSampleError",
-    "DiskFullError",
-    "Draw",
-    "RowWriter",
-    "Rows",
-    "SampleRows",
-    "StoredRows",
-    "StreamedRows",
-    "WorkerDiedError",
-    "drawn",
-    "sample_generator",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

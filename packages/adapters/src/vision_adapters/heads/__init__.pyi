@@ -1,0 +1,21 @@
+"""The public names, each from its module: read by type checkers, and when a name is first used."""
+
+# ruff: noqa: TID252  # lazy_loader reads relative imports alone
+
+from .attentive import AttentiveHead as AttentiveHead
+from .initialisation import Initialisation as Initialisation
+from .initialisation import InitializedHead as InitializedHead
+from .initialisation import ProjectedHead as ProjectedHead
+from .initialisation import initial_head as initial_head
+from .linear import FeatureNorm as FeatureNorm
+from .linear import LinearHead as LinearHead
+from .linear import fixed_head as fixed_head
+from .linear import global_seed as global_seed
+from .linear import language_head as language_head
+from .linear import prototype_logits as prototype_logits
+from .linear import seeded as seeded
+from .linear import zero_shot_logits as zero_shot_logits
+from .segmentation import SegmentationHead as SegmentationHead
+from .sequences import ImageTextHead as ImageTextHead
+from .sequences import RelationalHead as RelationalHead
+from .sequences import TemporalHead as TemporalHead
