@@ -11,10 +11,8 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from vision_adapters.training.step import each_tensor
-
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from jaxtyping import Int
 
@@ -88,3 +86,19 @@ def from_first(value: Any, group: dist.ProcessGroup | None) -> Any:
     box = [value]
     dist.broadcast_object_list(box, src=dist.get_global_rank(group, 0), group=group)
     return box[0]
+
+
+def each_tensor(change: Callable[[Tensor], Tensor], value: Any) -> Any:
+    """Lists, tuples, records and mappings with each tensor in them changed; anything else stays as it is.
+
+    Example:
+        >>> each_tensor(lambda tensor: tensor + 1, [torch.zeros(1), ("left", {"x": torch.ones(1)})])
+        [tensor([1.]), ('left', {'x': tensor([2.])})]
+    """
+    if isinstance(value, Tensor):
+        return change(value)
+    if isinstance(value, dict):
+        return {name: each_tensor(change, element) for name, element in value.items()}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(each_tensor(change, element) for element in value))
+    return type(value)(each_tensor(change, element) for element in value) if isinstance(value, tuple | list) else value

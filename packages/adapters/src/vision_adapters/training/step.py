@@ -11,6 +11,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from vision_adapters.training.shared import each_tensor
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -201,19 +203,3 @@ def moved(value: Any, device: torch.device) -> Any:
 def widened(output: Any) -> Any:
     """A module's output with every half-precision tensor in float32, in which losses are taken."""
     return each_tensor(lambda tensor: tensor.float() if tensor.is_floating_point() else tensor, output)
-
-
-def each_tensor(change: Callable[[Tensor], Tensor], value: Any) -> Any:
-    """Lists, tuples, records and mappings with each tensor in them changed; anything else stays as it is.
-
-    Example:
-        >>> each_tensor(lambda tensor: tensor + 1, [torch.zeros(1), ("left", {"x": torch.ones(1)})])
-        [tensor([1.]), ('left', {'x': tensor([2.])})]
-    """
-    if isinstance(value, Tensor):
-        return change(value)
-    if isinstance(value, dict):
-        return {name: each_tensor(change, element) for name, element in value.items()}
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(each_tensor(change, element) for element in value))
-    return type(value)(each_tensor(change, element) for element in value) if isinstance(value, tuple | list) else value
