@@ -18,7 +18,7 @@ from gate_runner.heads.kept import KeptHead
 from gate_runner.readouts import Readout
 from gate_runner.tasks import predicted
 from gate_runner.tasks.backbone import make_backbone
-from gate_runner.tasks.features import encoded, kinds_to_probe, rows_of, solvable
+from gate_runner.tasks.features import kinds_to_probe, rows_of, solvable
 from gate_runner.tasks.fitting import Loss
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.predicted import best, with_classes
@@ -79,7 +79,7 @@ def _attentive(job: Job, blind: Tensor, loss: Loss) -> Outcome:
     """A head that learns which places of a block to look at, trained on the frozen tokens."""
     block = Readout.parse(job.training["readout"]).block
     kind, own = f"tokens:{block}", job.transform
-    tokens = {name: encoded(job, split, kind, f"{name}-{kind}", transform=own) for name, split in _splits(job)}
+    tokens = {name: job.encoded(split, kind, f"{name}-{kind}", transform=own) for name, split in _splits(job)}
     backbone = FrozenFeatures(tokens.__getitem__)
     heads = max(number for number in (1, 2, 4) if backbone.width % number == 0)
     head = seeded(lambda: AttentiveHead(backbone.width, len(job.data.classes), heads=heads), job.seed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -13,12 +13,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from gate_data.data import Split
-from gate_runner.features import EncodedRows, Kind, digests_of, encode_pictures
+from gate_runner.features import EncodedRows, Kind, digests_of
 from gate_runner.tasks.job import Job
 from vision_adapters.rows import Rows
-
-if TYPE_CHECKING:
-    from gate_runner.encoders.transforms import OwnTransform
 
 _WORD_WIDTH = 64
 _WORDS_IN_MEMORY = 256_000_000
@@ -36,21 +33,7 @@ def rows_of(job: Job, split: Split, kind: Kind, name: str) -> Rows:
         from gate_runner.tasks.reading import read_rows
 
         return read_rows(job, split, name)
-    return encoded(job, split, kind, name, transform=job.transform)
-
-
-def encoded(job: Job, split: Split, kind: str, name: str, *, transform: OwnTransform | None = None) -> Rows:
-    """What the encoder gives of each picture of a split, by the name under which it is kept.
-
-    Without a transform, pictures stay the squares that maps and boxes were made for.
-    """
-
-    def progress(done: int, total: int) -> None:
-        job.progress(f"encode {name.partition('-')[0]}", done, total)
-
-    with job.timed("encode"):
-        size = job.settings.batch_size
-        return encode_pictures(job.features, job.encoder, split.images, kind, name, size, progress, transform=transform)
+    return job.encoded(split, kind, name, transform=job.transform)
 
 
 def kinds_to_probe(job: Job) -> dict[str, Kind]:

@@ -18,12 +18,13 @@ if TYPE_CHECKING:  # they import torch, which the process that only watches over
     import numpy as np
     from torch.distributed import ProcessGroup
 
-    from gate_data.data import Data
+    from gate_data.data import Data, Split
     from gate_data.ragged import Outcomes
     from gate_runner.encoders.encoder import Encoder
     from gate_runner.encoders.transforms import OwnTransform
     from gate_runner.features import FeatureCache
     from gate_runner.heads.kept import KeptHead
+    from vision_adapters.rows import Rows
 
 
 def silent(phase: str, done: int, total: int) -> None:
@@ -105,6 +106,22 @@ class Job:
     def timed(self, phase: str) -> AbstractContextManager[None]:
         """Count a block as part of a phase."""
         return self.phases.timed(phase)
+
+    def encoded(self, split: Split, kind: str, name: str, *, transform: OwnTransform | None = None) -> Rows:
+        """What the encoder gives of each picture of a split, by the name under which it is kept.
+
+        Without a transform, pictures stay the squares that maps and boxes were made for.
+        """
+        from gate_runner.features import encode_pictures
+
+        def progress(done: int, total: int) -> None:
+            self.progress(f"encode {name.partition('-')[0]}", done, total)
+
+        with self.timed("encode"):
+            size = self.settings.batch_size
+            return encode_pictures(
+                self.features, self.encoder, split.images, kind, name, size, progress, transform=transform
+            )
 
     @property
     def transform(self) -> OwnTransform | None:

@@ -9,7 +9,6 @@ from gate_data.data import Split
 from gate_runner.errors import UsageError
 from gate_runner.features import images_at
 from gate_runner.readouts import Readout
-from gate_runner.tasks.features import encoded
 from gate_runner.tasks.job import Job
 from gate_runner.tasks.reading import Judged
 from vision_adapters.losses import IGNORED
@@ -29,7 +28,7 @@ def backbone_of(job: Job) -> FrozenFeatures:
         raise UsageError(f"encoder {job.encoder.spec!r} has {len(blocks)} blocks, so no block:{block}/places")
     kind = f"tokens:{block}"
     return FrozenFeatures(
-        lambda name: encoded(job, getattr(job.data, name), kind, f"{name}-{kind}"), grid=blocks[block - 1].grid
+        lambda name: job.encoded(getattr(job.data, name), kind, f"{name}-{kind}"), grid=blocks[block - 1].grid
     )
 
 

@@ -18,7 +18,6 @@ from torch import Tensor
 from gate_data.imports import named
 from gate_runner.errors import UsageError
 from gate_runner.readouts import Readout
-from gate_runner.tasks.features import encoded
 from gate_runner.tasks.job import Job, Outcome
 from vision_adapters.clusters import agreement, cluster
 from vision_adapters.compression import codec
@@ -235,7 +234,7 @@ def _with(job: Job, readout: str) -> Job:
 def _summaries(job: Job, split: Split, name: str) -> Rows:
     """One row a sample with all vectors, encoded in one pass; the last output alone where there are no blocks."""
     kind = "readouts" if len(job.encoder.readouts()) > 1 else "pooled"
-    return encoded(job, split, kind, f"{name}-{kind}")
+    return job.encoded(split, kind, f"{name}-{kind}")
 
 
 def _columns(job: Job, readout: Readout) -> Tensor:
