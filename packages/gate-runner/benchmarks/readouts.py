@@ -3,6 +3,7 @@
 python benchmarks/readouts.py --pictures FOLDER          # shipped encoders, lite:0 to lite:2; and class folders
 python benchmarks/readouts.py --encoders micro-clip --only digits --add    # beside the cells that the file has
 python benchmarks/readouts.py --costs                    # processor time of `auto` against the plain run's
+python benchmarks/readouts.py --unseen images_background_small1.zip --add  # on data that the rule was not chosen on
 
 Of each encoder and benchmark: the plain run, the run that chooses, and every read-out scored on the test split, whose
 best is the oracle; differences are paired. These three share what was encoded (the plain run reads the last output of
@@ -19,10 +20,12 @@ import platform
 import statistics
 import tempfile
 import time
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import gate_runner
+from gate_data.own import guess, values_at, write_benchmark
 from gate_runner.comparison import paired_test
 from gate_runner.runs.stored import read_run
 from gate_runner.tasks.registry import find_task_type
@@ -30,7 +33,23 @@ from gate_runner.tasks.registry import find_task_type
 RESULTS = Path(__file__).parent / "results" / "readouts.json"
 ENCODERS = ["micro-clip", "lite:0", "lite:1", "lite:2"]
 BENCHMARKS = ["digits", "faces", "micro/cifar100"]
+UNSEEN = ["mnist5000", "micro/imagenet1k"]
+"""With Omniglot's characters: the rule of `auto` was chosen on cells of digits, faces, shapes and CIFAR-10 alone."""
 WITHOUT_PROBE = ["digits@knn", "digits@image-retrieval", "digits@clustering"]
+
+
+def omniglot_folders(archive: Path, folder: Path, characters: int = 30) -> Path:
+    """Class folders of Omniglot's first characters, twenty drawings of each."""
+    target = folder / "omniglot"
+    with zipfile.ZipFile(archive) as opened:
+        for name in sorted(name for name in opened.namelist() if name.endswith(".png")):
+            alphabet, character, file = name.split("/")[1:]
+            label = target / f"{alphabet}-{character}"
+            if not label.is_dir() and target.is_dir() and len(list(target.iterdir())) == characters:
+                break
+            label.mkdir(parents=True, exist_ok=True)
+            (label / file).write_bytes(opened.read(name))
+    return target
 
 
 def cell(name: str, encoder: str, limit: int, folder: Path) -> dict[str, Any]:
@@ -97,7 +116,8 @@ def summary(cells: list[dict[str, Any]], costs: list[dict[str, Any]]) -> dict[st
     scored = [row for row in cells if "failed" not in row]
     report: dict[str, Any] = {}
     for kind, rows in (
-        ("probes", [row for row in scored if "@" not in row["benchmark"]]),
+        ("probes", [row for row in scored if "@" not in row["benchmark"] and not row.get("unseen")]),
+        ("unseen", [row for row in scored if row.get("unseen")]),
         ("without_probe", [row for row in scored if "@" in row["benchmark"]]),
     ):
         if rows:
@@ -124,18 +144,21 @@ def main() -> None:
     parser.add_argument("--encoders", nargs="+", default=ENCODERS)
     parser.add_argument("--only", nargs="+", default=[*BENCHMARKS, *WITHOUT_PROBE])
     parser.add_argument("--pictures", type=Path)
+    parser.add_argument(
+        "--unseen", type=Path, metavar="ZIP", help="data that chose nothing, and Omniglot's of this file"
+    )
     parser.add_argument("--limit", type=int, default=600)
     parser.add_argument("--add", action="store_true", help="keep the cells of other encoders and benchmarks")
     parser.add_argument("--costs", action="store_true", help="processor time in place of scores")
     options = parser.parse_args()
-    names = list(options.only)
+    names = list(options.only) if options.unseen is None else UNSEEN
     root = Path(tempfile.mkdtemp())
-    if options.pictures is not None:
-        from gate_data.own import guess, values_at, write_benchmark
-
-        file = root / "pictures.toml"
-        write_benchmark(values_at(guess(options.pictures).values, options.pictures.resolve(), root), file)
-        names.append(str(file))
+    folders = [] if options.pictures is None else [options.pictures]
+    folders += [] if options.unseen is None else [omniglot_folders(options.unseen, root)]
+    for folder in folders:
+        file = root / f"{folder.name}.toml"
+        write_benchmark(values_at(guess(folder).values, folder.resolve(), root), file)
+        names = [*names, str(file)]
     past = json.loads(RESULTS.read_text()) if options.add and RESULTS.exists() else {}
     kinds: dict[str, list[dict[str, Any]]] = {kind: list(past.get(kind, [])) for kind in ("cells", "costs")}
     measure, kind = (cost, "costs") if options.costs else (cell, "cells")
@@ -146,8 +169,8 @@ def main() -> None:
             folder = root / f"{encoder.replace(':', '').replace('/', '-')}-{number}"
             row = measure(name, encoder, options.limit, folder)
             if name.endswith(".toml"):
-                row["benchmark"] = f"{options.pictures.name} (class folders)"
-            row["limit"] = options.limit
+                row["benchmark"] = f"{Path(name).stem} (class folders)"
+            row |= {"limit": options.limit, **({} if options.unseen is None else {"unseen": True})}
             unit = row["benchmark"], encoder
             kinds[kind] = [*(other for other in kinds[kind] if (other["benchmark"], other["encoder"]) != unit), row]
             print(json.dumps(row), flush=True)

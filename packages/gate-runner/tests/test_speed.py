@@ -18,8 +18,9 @@ from gate_runner.cli import app
 from gate_runner.encoders import load_encoder
 from gate_runner.encoders.encoder import Encoder
 from gate_runner.encoders.probe import AGREEMENT, agrees
-from gate_runner.executors.threads import thread_settings
+from gate_runner.executors.threads import thread_settings, workers_for
 from gate_runner.features import FeatureCache
+from gate_runner.settings import Settings
 
 
 def test_sixteen_bits_are_taken_where_they_agree_and_have_rows_of_their_own(tmp_path: Path) -> None:
@@ -77,6 +78,19 @@ def test_threads_sleep_while_they_wait_and_are_no_more_than_are_free(monkeypatch
     assert thread_settings()["OMP_NUM_THREADS"] == "1"
     monkeypatch.setenv("OMP_NUM_THREADS", "5")
     assert "OMP_NUM_THREADS" not in thread_settings()
+
+
+def test_several_benchmarks_run_at_the_same_time_where_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
+    monkeypatch.setattr(os, "getloadavg", lambda: (0.2, 0.0, 0.0))
+    monkeypatch.setattr(Path, "glob", lambda folder, pattern: iter(()))  # neither GPUs nor counters of energy
+    apart = Settings(isolate="worker")
+    assert workers_for(apart, 3) == 1
+    assert 1 <= workers_for(apart, 8) <= 4
+    assert workers_for(apart.changed(workers=7), 8) == 7
+    assert workers_for(Settings(), 8) == workers_for(apart.changed(tune="full"), 8) == 1
+    monkeypatch.setattr(os, "getloadavg", lambda: (90.0, 0.0, 0.0))
+    assert workers_for(apart, 8) == 1
 
 
 def test_a_plan_says_what_a_run_costs(tmp_path: Path) -> None:

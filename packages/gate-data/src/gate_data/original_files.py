@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 import numpy as np
 from jaxtyping import Float, Int, UInt8
 
+from gate_data.__about__ import __version__
 from gate_data.collecting import without_collector
 from gate_data.errors import DataError
 from gate_data.readers import (
@@ -29,6 +31,7 @@ from gate_data.readers import (
 from gate_data.readers.arrays import stored_array
 from gate_data.readers.clips import undecodable
 from gate_data.readers.decode import Fit
+from gate_data.remembered import listing_mark
 from gate_data.renamed import renamed_keywords
 from gate_data.request import DataRequest
 
@@ -104,6 +107,29 @@ class Originals(Generic[Place]):
     load: Callable[[Place, DataRequest], Data[Any]]
     parts: Callable[[Place], Parts] | None = None
     form: Form = field(default_factory=Form)
+
+    def listing(self, location: Place, request: DataRequest) -> bytes | None:
+        """What stands for the digest of the loaded data while no file changes: all that is listed, with files' times.
+
+        Returns:
+            None where there are no lists, pictures are to be tried, or a file changed just now.
+        """
+        if self.parts is None or request.skip_unreadable:
+            return None
+        parts = self.parts(location)
+        how = (__version__, request.limit, request.size, self.form, parts.classes)
+        digest = hashlib.blake2b(f"data/1 {how} {parts.note}".encode("utf-8", "surrogateescape"), digest_size=16)
+        is_file, settled = self.form.target in ("map", "depth"), True
+        for samples in (parts.train, parts.validation or (), parts.test):
+            digest.update(f"{len(samples)}\n".encode())
+            for sample in samples:
+                digest.update(repr(sample).encode("utf-8", "surrogateescape"))
+            sources = (sample.source if _is_clip(sample.source) else (sample.source,) for sample in samples)
+            maps = ((sample.target,) for sample in samples if is_file)
+            for mark in (listing_mark(sources), listing_mark(maps)):
+                digest.update(mark.digest)
+                settled = settled and mark.settled
+        return digest.digest() if settled else None
 
 
 class Sample(NamedTuple):

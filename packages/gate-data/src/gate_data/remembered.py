@@ -69,6 +69,18 @@ def known_contents(mark: bytes | None, count: int) -> tuple[bytes, ...] | None:
     return tuple(packed[at : at + _WIDTH] for at in range(0, len(packed), _WIDTH))
 
 
+def known_digest(mark: bytes | None) -> str | None:
+    """The digest of a whole data set that was kept under a listing, see `known_contents`."""
+    halves = known_contents(mark, 2)
+    return None if halves is None else b"".join(halves).hex()
+
+
+def remember_digest(mark: bytes | None, digest: str) -> None:
+    """Keep the SHA-256 of a whole data set under a listing, see `remember_contents`."""
+    packed = bytes.fromhex(digest)
+    remember_contents(mark, [packed[:_WIDTH], packed[_WIDTH:]])
+
+
 def remember_contents(mark: bytes | None, contents: Sequence[bytes]) -> None:
     """Keep digests under a listing; where nothing can be written, they are made again next time."""
     if _folder is None or mark is None or not contents:

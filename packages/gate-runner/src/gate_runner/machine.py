@@ -117,8 +117,13 @@ def circumstances() -> dict[str, Any]:
         },
         "python": platform.python_version(),
         "system": platform.system(),
-        "versions": {name: installed for name in _PACKAGES if (installed := _version(name)) is not None},
+        "versions": versions(),
     }
+
+
+def versions() -> dict[str, str]:
+    """Versions of the packages that results rest on, as far as they are installed."""
+    return {name: installed for name in _PACKAGES if (installed := _version(name)) is not None}
 
 
 def command() -> list[str]:

@@ -360,8 +360,12 @@ class MachineSettings:
         metavar="DURATION",
     )
     retries: int = _machine(0, "How often to try again what failed, from where it stopped.")
-    workers: int = _machine(
-        1, "Benchmarks at the same time on CPUs; on GPUs, one for each.\nMore than one needs isolation.", common=True
+    workers: int | None = _machine(
+        None,
+        "Benchmarks at the same time on CPUs; on GPUs, one for each.\n"
+        "By default up to four, as cores and memory are free, of four or more benchmarks with a frozen encoder; one "
+        "where energy is measured. More than one needs isolation.",
+        common=True,
     )
     recompute: bool = _machine(
         False, "Compute damaged or edited results again.\nOtherwise they stop the run.", common=True

@@ -90,7 +90,7 @@ class Settings(MachineSettings, SweepSettings, TrainingSettings, FeatureSettings
     def _check_one_process(self) -> None:
         for option, present in (
             ("--time-limit", self.time_limit is not None),
-            ("--workers", self.workers > 1),
+            ("--workers", (self.workers or 1) > 1),
             (f"--executor {self.executor}", self.executor != "local"),
         ):
             if present:

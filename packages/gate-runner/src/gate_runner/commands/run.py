@@ -62,6 +62,7 @@ def run(
     from rich.markup import escape
 
     from gate_runner.executors import run as execute
+    from gate_runner.executors.threads import workers_for
     from gate_runner.runs.display import watching
     from gate_runner.terminal import Terminal
 
@@ -75,7 +76,8 @@ def run(
             by_recipe.setdefault(announced(settings, benchmark.task), []).append(benchmark.id)
         for recipe, members in by_recipe.items():
             console.print(escape(f"{settings.tune}: {', '.join(members)}: {recipe}"))
-    with watching(console, settings.workers) as display:
+    workers = workers_for(settings, len(request.benchmarks) * len(settings.seeds))
+    with watching(console, workers) as display:
         results = execute(request, display, trackers)
     if json:
         echo(as_json(request.output, results))

@@ -89,6 +89,6 @@ def _run_of(name: str, names: Sequence[str], runs: Path, settings: Settings) -> 
     benchmarks = [benchmark if settings.shots else zero_shot(benchmark) for benchmark in resolve(names)]
     named = make_request(benchmarks, name, output=None, settings=settings).output.name
     request = make_request(benchmarks, name, output=runs / named, settings=settings)
-    with watching(Terminal(highlight=False, soft_wrap=True, stderr=True), settings.workers) as display:
+    with watching(Terminal(highlight=False, soft_wrap=True, stderr=True), settings.workers or 1) as display:
         execute(request, display, [])
     return request.output

@@ -63,7 +63,7 @@ def spec_of_file(named: object, file: Path, *, say: str = "--encoder {}") -> str
         if not start:
             start = str(read_card(Path(folder).expanduser())["encoder"]["spec"])
         inner = start
-    if not _is_safe(spec):
+    if not is_at_hand(spec):
         raise EncoderError(
             f"{file} names the encoder {named!r}, which runs code or is fetched: a file does not choose that; "
             f"say {say.format(named)} if you trust it"
@@ -111,7 +111,7 @@ def read_card(folder: Path) -> dict[str, Any]:
     return card
 
 
-def _is_safe(spec: EncoderSpec) -> bool:
+def is_at_hand(spec: EncoderSpec) -> bool:
     """Whether it is built in, with weights that lie here or are drawn."""
     if spec.source in _BUILT_IN:
         return True

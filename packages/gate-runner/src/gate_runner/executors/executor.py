@@ -105,18 +105,21 @@ class HereExecutor:
 
     def open(self) -> Opening:
         """Load the encoder and describe it."""
-        from gate_runner.encoders import load_encoder
+        from gate_runner.encoders import load_encoder, origin
         from gate_runner.encoders.loading import device_for
         from gate_runner.encoders.probe import probe
 
         encoder, device = self.request.encoder, device_for(self.request.settings.device)
-        if isinstance(encoder, str):
-            self.encoder: Encoder = load_encoder(encoder, device=device)
-        else:
-            encoder.to(device)
-            encoder.outputs = probe(encoder)
-            self.encoder = encoder
+        with origin.watched() as seen:
+            if isinstance(encoder, str):
+                self.encoder: Encoder = load_encoder(encoder, device=device)
+            else:
+                encoder.to(device)
+                encoder.outputs = probe(encoder)
+                self.encoder = encoder
         self.description = self.encoder.describe()
+        if isinstance(encoder, str):
+            origin.remember(encoder, seen, {"description": self.description, "outputs": self.encoder.outputs})
         return Opening(self.description, circumstances(), self.encoder.outputs)
 
     def run(self, parts: Sequence[Part], observer: Observer) -> Iterator[Result | Postponed]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from gate_runner.errors import UsageError
 from gate_runner.executors.executor import Opening, Postponed
 from gate_runner.executors.slot import Slot
-from gate_runner.executors.threads import thread_settings
+from gate_runner.executors.threads import thread_settings, workers_for
 from gate_runner.runs.observers import Observer
 from gate_runner.runs.part import Part
 from gate_runner.runs.request import RunRequest
@@ -33,7 +33,8 @@ class LocalExecutor:
         self.request, self.settings = request, request.settings
         if self.settings.executor_options:
             raise UsageError(f"the local executor takes no options, not {sorted(self.settings.executor_options)}")
-        self.shared = thread_settings(self.settings.workers * self.settings.num_processes)
+        self.workers = workers_for(self.settings, len(request.benchmarks) * len(self.settings.seeds))
+        self.shared = thread_settings(self.workers * self.settings.num_processes)
         self.slots = [self._slot(self.settings.device)]
 
     def open(self) -> Opening:
@@ -46,7 +47,7 @@ class LocalExecutor:
         if self.settings.device == "auto" and gpus > 0:
             self.slots += [self._slot(f"cuda:{index}") for index in range(processes, gpus - processes + 1, processes)]
         elif not self.settings.device.startswith("cuda"):
-            self.slots += [self._slot(self.settings.device) for _ in range(1, self.settings.workers)]
+            self.slots += [self._slot(self.settings.device) for _ in range(1, self.workers)]
         for slot in self.slots:
             slot.opening = opening  # what the others load must be the same
         return opening
@@ -54,6 +55,8 @@ class LocalExecutor:
     def run(self, parts: Sequence[Part], observer: Observer) -> Iterator[Result | Postponed]:
         """Compute parts in all workers at once."""
         waiting = deque(parts)
+        if len(self.slots) > 1:  # the longest first, so that none of them is the last to begin
+            waiting = deque(sorted(parts, key=lambda part: -(part.benchmark.cost or 0.0)))
         events: queue.Queue[_Event] = queue.Queue()
         for slot in self.slots[: len(parts)]:
             threading.Thread(target=_serve, args=(slot, waiting, events), daemon=True).start()

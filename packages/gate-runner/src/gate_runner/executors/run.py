@@ -6,8 +6,9 @@ import time
 from collections.abc import Callable, Sequence
 from importlib.metadata import entry_points
 
+from gate_runner.encoders.origin import recalled
 from gate_runner.errors import unknown
-from gate_runner.executors.executor import Executor, HereExecutor, Postponed
+from gate_runner.executors.executor import Executor, HereExecutor, Opening, Postponed
 from gate_runner.files import BusyError
 from gate_runner.machine import command
 from gate_runner.runs.display import PlainDisplay
@@ -49,13 +50,16 @@ def run(request: RunRequest, display: Observer | None = None, observers: Sequenc
     """
     audience = Audience([display or PlainDisplay(), *observers])
     parts, results_of = parts_of(request), dict[tuple[str, int], Result]()
-    folder, apart = RunFolder(request.output), request.settings.isolate != "none"
+    folder = RunFolder(request.output)
     # where all seems to be there, nothing is computed: another process would only take its time to start
-    finished = apart and all(folder.result_file(part.name, part.seed).exists() for part in parts)
+    finished = isinstance(request.encoder, str) and all(
+        folder.result_file(part.name, part.seed).exists() for part in parts
+    )
     executor: Executor = make_executor(request) if not finished else HereExecutor(request)
     audience.opened(request.spec, request.output)
     try:
-        opening = executor.open()
+        known = recalled(request.spec) if finished else None
+        opening = executor.open() if known is None else Opening(known["description"], {}, known["outputs"])
         identity = opening.identity(request.settings)
         folder.check(identity)
         digests: dict[tuple[str, ...], str] = {}

@@ -1,8 +1,36 @@
-"""How many threads a process computes with: as many as are free, which sleep while they wait."""
+"""How many processes and threads compute: as many as are free, which sleep while they wait."""
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gate_runner.energy import EnergyMeter
+
+if TYPE_CHECKING:
+    from gate_runner.settings import Settings
+
+_MOST, _SEVERAL, _MEMORY = 4, 4, 3_000_000
+"""Workers that are started unasked, benchmarks from which they are, and kilobytes that each should have free."""
+
+
+def workers_for(settings: Settings, units: int) -> int:
+    """Benchmarks at the same time, where nobody said: threads help small heads little, another process does.
+
+    Energy is counted for the whole machine, and a training of the encoder fills it: these run one after another.
+    """
+    if settings.workers is not None:
+        return settings.workers
+    alone = settings.isolate == "none" or settings.tune != "frozen" or settings.device not in ("auto", "cpu")
+    if alone or units < _SEVERAL or any(Path("/dev").glob("nvidia[0-9]*")) or EnergyMeter().counters:
+        return 1
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        room = int(next(line.split()[1] for line in lines if line.startswith("MemAvailable:"))) // _MEMORY
+    except (OSError, StopIteration, ValueError):
+        room = 1
+    return max(1, min(units, _MOST, room, _free_cores()))
 
 
 def thread_settings(processes: int = 1) -> dict[str, str]:
@@ -15,10 +43,17 @@ def thread_settings(processes: int = 1) -> dict[str, str]:
         >>> set(thread_settings()) <= {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME", "OMP_NUM_THREADS"}
         True
     """
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    busy = min(os.getloadavg()[0], cores) if hasattr(os, "getloadavg") else 0.0
-    free = max(1, round(cores - busy))
+    free = _free_cores()
     settings = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0", "KMP_BLOCKTIME": "0"}
-    if processes > 1 or free < cores:
+    if processes > 1 or free < _cores():
         settings["OMP_NUM_THREADS"] = str(max(1, free // processes))
     return {name: value for name, value in settings.items() if name not in os.environ}
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _free_cores() -> int:
+    busy = min(os.getloadavg()[0], _cores()) if hasattr(os, "getloadavg") else 0.0
+    return max(1, round(_cores() - busy))

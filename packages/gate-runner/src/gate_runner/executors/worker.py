@@ -78,14 +78,17 @@ class Worker:
 
     def open(self, encoder: str, device: str) -> dict[str, Any]:
         """Load the encoder."""
+        from gate_runner.encoders import origin
         from gate_runner.encoders.loading import device_for
 
         try:
             from gate_runner.encoders import load_encoder
             from gate_runner.machine import circumstances
 
-            self.encoder = load_encoder(encoder, device=device_for(device))
+            with origin.watched() as seen:
+                self.encoder = load_encoder(encoder, device=device_for(device))
             self.description = self.encoder.describe()
+            origin.remember(encoder, seen, {"description": self.description, "outputs": self.encoder.outputs})
         except (UsageError, OSError, ImportError) as error:
             return {"event": "refused", "reason": " ".join(str(error).split()) or type(error).__name__}
         except Exception as error:

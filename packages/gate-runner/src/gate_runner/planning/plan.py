@@ -11,6 +11,7 @@ from typing import Any
 from gate_runner.encoders.loading import device_for
 from gate_runner.errors import UsageError
 from gate_runner.executors.slot import Slot
+from gate_runner.executors.threads import workers_for
 from gate_runner.files import write
 from gate_runner.planning.budget import Choice, best_subset
 from gate_runner.runs.estimated import chosen_of, is_adaptive, said_of
@@ -115,7 +116,8 @@ def plan(request: RunRequest, *, budget: float | None = None) -> Plan:
     from gate_runner.encoders.probe import probe as check
 
     begin = time.monotonic()
-    parts, workers = parts_of(request), request.settings.workers
+    parts = parts_of(request)
+    workers = workers_for(request.settings, len(parts))
     device = device_for(request.settings.device)
     if isinstance(request.encoder, str):
         startup = _startup(request.encoder, device) if request.settings.isolate != "none" else 0.0

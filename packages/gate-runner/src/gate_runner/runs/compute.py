@@ -97,6 +97,7 @@ def _compute(
 ) -> tuple[Result, Outcome]:
     import torch
 
+    from gate_data.remembered import remember_digest
     from gate_data.shared import shared_pictures
     from gate_runner.benchmarks.resolving import resolve
     from gate_runner.encoders.probe import chosen_precision, latency
@@ -107,6 +108,7 @@ def _compute(
     memory = PeakMemory()
     progress("data", 0, 1)
     with phases.timed("data"):
+        listing = part.listing(encoder.image_size)
         all_data, shared_units = _loaded(part, encoder)
         data, test = all_data, None
         if part.settings.items is not None:
@@ -148,6 +150,7 @@ def _compute(
             outcome, note, counts = run_task(job), "", {}
         with phases.timed("data"):  # what the files hold is known from the bytes that were decoded
             digest, shared = all_data.digest(), shared_pictures(data, folded=part.settings.folds is not None)
+        remember_digest(listing, digest)
         if part.settings.save_encoders:
             _keep_encoder(part, encoder, before, outcome, digest)
         if part.settings.save_heads:

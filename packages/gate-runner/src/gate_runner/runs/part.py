@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gate_data.readers.folders import cache_home
+from gate_data.remembered import known_digest, remember_digest
 from gate_runner.benchmarks import Benchmark, DataRequest
 from gate_runner.errors import UsageError
 from gate_runner.files import write
@@ -87,6 +88,18 @@ class Part:
         data = self.benchmark.load(self.source, self.request(size))
         return data if self.settings.folds is None else pooled(data)
 
+    def listing(self, size: int) -> bytes | None:
+        """What stands for the digest of the data while no file changes; None where they are not lists of files."""
+        from gate_data.remembered import remember_in
+
+        undivided = "variant" in self.benchmark.training
+        if undivided or self.source not in ("local", "file") or self.settings.folds is not None:
+            return None
+        remember_in(cache_home() / "contents")
+        root = self.benchmark.root_of(self.source, self.settings.data_root)
+        originals = self.benchmark.originals
+        return None if root is None else originals.listing(originals.find(root), self.request(size))
+
     def request(self, size: int) -> DataRequest:
         """What the benchmark's source is asked for."""
         how = self.settings
@@ -125,7 +138,11 @@ class Part:
                 "training, classes): choose another --output"
             )
         if self.same_data not in digests:
-            digests[self.same_data] = self.load(size).digest()
+            mark = self.listing(size)
+            known = known_digest(mark)
+            digests[self.same_data] = known or self.load(size).digest()
+            if known is None:
+                remember_digest(mark, digests[self.same_data])
         now = digests[self.same_data]
         if now != stored.data.get("sha256"):
             raise UsageError(
