@@ -102,6 +102,36 @@ class IndexedRows:
         return self.rows[self.index[rows.cpu() if isinstance(rows, Tensor) else rows]]
 
 
+class ChangedRows:
+    """Rows that a function changes one by one as they are asked for.
+
+    Example:
+        >>> ChangedRows(torch.tensor([[1.0], [2.0]]), torch.neg)[torch.tensor([1])].tolist()
+        [[-2.0]]
+    """
+
+    def __init__(self, rows: Rows, change: Callable[[Tensor], Tensor]) -> None:
+        self.rows, self.change = rows, change
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, rows: Any, /) -> Tensor:
+        return self.change(self.rows[rows].float())
+
+
+def cut(rows: Rows, columns: Tensor | slice) -> Rows:
+    """Some columns of rows.
+
+    Example:
+        >>> cut(torch.tensor([[1.0, 2.0]]), slice(1, None)).tolist()
+        [[2.0]]
+    """
+    if isinstance(rows, Tensor):
+        return rows[..., columns].contiguous()
+    return ChangedRows(rows, lambda part: part[..., columns])
+
+
 @dataclass
 class FeatureCache:
     """Features of one encoder, each encoded once.

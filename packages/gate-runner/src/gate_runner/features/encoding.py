@@ -14,7 +14,7 @@ from torch import Tensor
 
 from gate_data.pictures import Pictures
 from gate_runner.errors import EncoderError, UsageError
-from gate_runner.features.cache import FeatureCache
+from gate_runner.features.cache import FeatureCache, cut
 from gate_runner.features.inputs import WIDTH, Digests, digest_of, digests_of, how_read
 from vision_adapters.rows import Rows
 
@@ -43,7 +43,8 @@ def encode_pictures(
         cache: of the encoder.
         encoder: frozen.
         images: in memory or in their files.
-        kind: a `Kind`, or ``"tokens:N"`` for the places of block N, counted from 1.
+        kind: a `Kind`, or ``"tokens:N"`` for the places of block N, counted from 1. Pooled features and those before
+            a known projection are made and kept side by side.
         name: of the split, in messages.
         batch_size: images, or frames, per call of the encoder.
         progress: told how many samples are done.
@@ -60,6 +61,10 @@ def encode_pictures(
         >>> encode_pictures(FeatureCache(), load_encoder("micro-clip"), images, "pooled", "test", 2)[:].shape
         torch.Size([3, 128])
     """
+    if kind in ("pooled", "backbone") and encoder.backbone is not None and encoder.projection is not None:
+        both = encode_pictures(cache, encoder, images, "both", name, batch_size, progress, watch, transform)
+        width = encoder.projection.shape[1]
+        return cut(both, slice(width) if kind == "pooled" else slice(width, None))
     frames = images.shape[1:-3]
 
     def encode(numbers: Tensor, shown: Tensor) -> Tensor:
@@ -140,6 +145,11 @@ def features_of_kind(encoder: Encoder, kind: str, images: UInt8[Tensor, "n 3 s s
         return encoder.encode_image(images)
     if kind == "readouts":
         return encoder.encode_readouts(images)
+    if kind == "both":  # the projection is no second pass
+        assert encoder.projection is not None
+        with torch.inference_mode():
+            before = encoder.encode_backbone(images)
+            return torch.cat([before @ encoder.projection.to(before), before], dim=1)
     if kind.startswith("tokens:"):
         blocks, number = encoder.encode_blocks(images).blocks, int(kind.removeprefix("tokens:"))
         if number > len(blocks):

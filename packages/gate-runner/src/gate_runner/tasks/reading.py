@@ -17,6 +17,7 @@ from torch import Tensor
 
 from gate_data.imports import named
 from gate_runner.errors import UsageError
+from gate_runner.features import ChangedRows, cut
 from gate_runner.readouts import Readout
 from gate_runner.tasks.job import Job, Outcome
 from vision_adapters.clusters import agreement, cluster
@@ -92,9 +93,9 @@ def read_rows(job: Job, split: Split, name: str) -> Rows:
     """The features of a split by the read-out of the job's unit."""
     readout = Readout.parse(job.training["readout"])
     columns = _columns(job, readout)
-    rows = _cut(_summaries(job, split, name), columns)
+    rows = cut(_summaries(job, split, name), columns)
     if readout.norm or readout.code:
-        training = _cut(_summaries(job, job.data.train, "train"), columns)
+        training = cut(_summaries(job, job.data.train, "train"), columns)
         changes = [Scale.of(training).forward if readout.norm == "z" else _NORMS[readout.norm]]
         if readout.code:
             shown = changes[0](training[_drawn(job, len(training), _MOST_SCREENED)].float())
@@ -103,7 +104,7 @@ def read_rows(job: Job, split: Split, name: str) -> Rows:
             except ValueError as error:
                 raise UsageError(f"read-out {readout.name!r}: {error}") from error
         for change in changes:
-            rows = _Each(rows, change)
+            rows = ChangedRows(rows, change)
     return rows
 
 
@@ -251,23 +252,6 @@ def _columns(job: Job, readout: Readout) -> Tensor:
             + (", and cls+mean of a block" if any(name.endswith("/cls") for name in starts) else "")
         )
     return torch.cat([starts[part] for part in parts])
-
-
-def _cut(rows: Rows, columns: Tensor) -> Rows:
-    return rows[..., columns] if isinstance(rows, Tensor) else _Each(rows, lambda part: part[..., columns])
-
-
-class _Each:
-    """Rows that a function changes one by one as they are asked for."""
-
-    def __init__(self, rows: Rows, change: Callable[[Tensor], Tensor]) -> None:
-        self.rows, self.change = rows, change
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __getitem__(self, rows: Any, /) -> Tensor:
-        return self.change(self.rows[rows].float())
 
 
 _NORMS: dict[str, Callable[[Tensor], Tensor]] = {
