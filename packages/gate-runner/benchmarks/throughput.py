@@ -2,10 +2,10 @@
 
 Both read the same JPEG files (made, 500 x 375 pixels) by the same transform, timm's own; checks first that the features
 agree. The loop pins memory, copies without blocking and computes in the same precision, with as many worker processes
-as there are cores. With ``--timm-benchmark FILE``, timm's ``benchmark.py`` from its repository is run beside it, which
-measures the model alone. Nothing here was run on a GPU yet.
+as there are cores. Beside it the encoder alone, as `choose` counts it (pictures that are decoded already), against the
+loop of timm's ``benchmark.py``, which its package does not contain. Nothing here was run on a GPU yet.
 
-    python packages/gate-runner/benchmarks/throughput.py [--model resnet18] [--device auto] [--images 512]
+    python packages/gate-runner/benchmarks/throughput.py [--model resnet18 ...] [--device auto] [--images 256]
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ import json
 import os
 import platform
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from importlib.metadata import version
@@ -29,6 +27,7 @@ from torch.utils.data import DataLoader
 from torchvision.datasets import ImageFolder
 
 from gate_data.pictures import Pictures
+from gate_runner.choosing.costs import rate
 from gate_runner.encoders import load_encoder
 from gate_runner.encoders.loading import device_for
 from gate_runner.encoders.probe import agrees, latency
@@ -60,50 +59,69 @@ def loop(encoder: Any, folder: Path, batch: int, workers: int) -> tuple[float, t
     return len(data) / (time.perf_counter() - start), torch.cat(rows)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", default="resnet18")
-    parser.add_argument("--device", default="auto")
-    parser.add_argument("--images", type=int, default=512)
-    parser.add_argument("--batch", type=int, default=128)
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--timm-benchmark", type=Path, help="benchmark.py of timm's repository")
-    parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results" / "throughput.json")
-    options = parser.parse_args()
-    encoder = load_encoder(f"timm:{options.model}/random", device=device_for(options.device))
-    cores = len(os.sched_getaffinity(0))
+def model_alone(encoder: Any, batch: int, calls: int) -> float:
+    """Pictures a second as timm's ``benchmark.py --bench inference`` counts them: a batch of noise, over and over."""
+    noise = torch.randn(batch, 3, encoder.image_size, encoder.image_size, device=encoder.device)
+    half = torch.autocast(encoder.device.type, torch.bfloat16, enabled=encoder.precision == "bfloat16")
+    with torch.inference_mode(), half:
+        for number in range(calls + 1):
+            if number == 1:  # the first is warm-up
+                start = time.perf_counter()
+            encoder.image(noise)
+        if encoder.device.type == "cuda":
+            torch.cuda.synchronize()
+    return calls * batch / (time.perf_counter() - start)
+
+
+def measured(model: str, options: argparse.Namespace) -> dict[str, Any]:
+    """One model: ours beside the loop, and the encoder alone beside timm's count, alternating; medians."""
+    encoder = load_encoder(f"timm:{model}/random", device=device_for(options.device))
+    cores, rows = len(os.sched_getaffinity(0)), []
     with tempfile.TemporaryDirectory() as place:
         made(Path(place), 4 * options.images // 3)  # a quarter each to validate and to test
         folder = Path(place) / "train"
         files = [Path(name) for name, _ in ImageFolder(folder).samples][: options.images]
         few = Pictures.of(files[:32], side=encoder.image_size)[:]
         encoder.precision = "bfloat16" if encoder.device.type == "cuda" and agrees(encoder, few) else "float32"
-        rows = []
         for _ in range(options.repeats):
             mine, features, spent = ours(encoder, files, options.batch)
             theirs, expected = loop(encoder, folder, options.batch, cores)
             apart = float((features - expected[: len(features)]).norm() / expected[: len(features)].norm())
             if apart > (2e-2 if encoder.precision == "bfloat16" else 1e-4):
                 raise SystemExit(f"the features differ by {apart:.2g}: no figure is worth printing")
-            rows.append({"ours": mine, "loop": theirs, "spent": spent})
-            print(json.dumps(rows[-1]), flush=True)
-    report = {
-        "model": options.model,
+            calls = max(2, options.images // options.batch)
+            alone = {"encoder": rate(encoder, options.batch), "timm": model_alone(encoder, options.batch, calls)}
+            rows.append({"ours": mine, "loop": theirs, **alone, "spent": spent})
+            print(model, json.dumps(rows[-1]), flush=True)
+    figures = {name: statistics.median(row[name] for row in rows) for name in ("ours", "loop", "encoder", "timm")}
+    return {
         "device": str(encoder.device),
         "precision": encoder.precision,
-        "images_per_second": {name: statistics.median(row[name] for row in rows) for name in ("ours", "loop")},
-        "ratio": statistics.median(row["ours"] / row["loop"] for row in rows),
+        "images_per_second": figures,
+        "to_loop": statistics.median(row["ours"] / row["loop"] for row in rows),
+        "to_timm": statistics.median(row["encoder"] / row["timm"] for row in rows),
         "one_image_seconds": latency(encoder, 9),
         "rows": rows,
-        "hardware": {"machine": platform.machine(), "cores": cores, "load": os.getloadavg()[0]},
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", nargs="+", default=["resnet18", "mobilenetv3_large_100", "vit_tiny_patch16_224"])
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--images", type=int, default=256)
+    parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results" / "throughput.json")
+    options = parser.parse_args()
+    report = {
+        "models": {model: measured(model, options) for model in options.model},
+        "hardware": {"machine": platform.machine(), "cores": os.cpu_count(), "load": os.getloadavg()[0]},
+        "threads": torch.get_num_threads(),
         "versions": {name: version(name) for name in ("gate-runner", "torch", "timm", "pillow")},
     }
-    if options.timm_benchmark is not None:
-        command = [sys.executable, str(options.timm_benchmark), "--model", options.model, "--bench", "inference"]
-        command += ["--batch-size", str(options.batch), "--device", encoder.device.type]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-        report["timm"] = done.stdout[done.stdout.index("{") : done.stdout.rindex("}") + 1]
-    print(json.dumps({name: value for name, value in report.items() if name != "rows"}, indent=2))
+    for model, row in report["models"].items():
+        print(f"{model}: {row['to_loop']:.2f} of the loop's pictures a second, {row['to_timm']:.2f} of timm's count")
     options.output.write_text(json.dumps(report, indent=2) + "\n")
 
 

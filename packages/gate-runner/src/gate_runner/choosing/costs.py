@@ -60,7 +60,7 @@ def measured(spec: str, settings: Settings, price: float | None, runs: Iterable[
     from gate_runner.encoders.loading import device_for, load_encoder
 
     encoder = load_encoder(spec, device=device_for(settings.device))
-    rate = _rate(encoder, min(32, settings.batch_size))
+    rate = rate(encoder, min(32, settings.batch_size))
     weights = 0
     if encoder.module is not None:
         weights = sum(tensor.nbytes for tensor in (*encoder.module.parameters(), *encoder.module.buffers()))
@@ -68,7 +68,7 @@ def measured(spec: str, settings: Settings, price: float | None, runs: Iterable[
     results = [result for run in runs for result in run.results if result.memory.get("encoded")]
     seconds = sum(result.seconds.get("encode", 0.0) for result in results)
     read = sum(int(result.memory["encoded"]) for result in results) / seconds if seconds else None
-    costs = Costs(rate, 1000 / _rate(encoder, 1), encoder.parameters(), weights, dollars, read)
+    costs = Costs(rate, 1000 / rate(encoder, 1), encoder.parameters(), weights, dollars, read)
     size = encoder.image_size
     noise = torch.randint(0, 256, (4, 3, size, size), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
     return Measured(costs, encoder.readouts(), encoder.encode_image(noise).float().cpu())
@@ -91,7 +91,7 @@ def twins(features: Mapping[str, Tensor]) -> dict[str, str]:
     return same
 
 
-def _rate(encoder: Encoder, batch: int, seconds: float = 0.5) -> float:
+def rate(encoder: Encoder, batch: int, seconds: float = 0.5) -> float:
     """Pictures a second, by the median of as many calls as fit into the time, at least three, after one unmeasured."""
     import torch
 
