@@ -60,15 +60,15 @@ def measured(spec: str, settings: Settings, price: float | None, runs: Iterable[
     from gate_runner.encoders.loading import device_for, load_encoder
 
     encoder = load_encoder(spec, device=device_for(settings.device))
-    rate = rate(encoder, min(32, settings.batch_size))
+    per_second = rate(encoder, min(32, settings.batch_size))
     weights = 0
     if encoder.module is not None:
         weights = sum(tensor.nbytes for tensor in (*encoder.module.parameters(), *encoder.module.buffers()))
-    dollars = None if price is None else price / 3600 / rate * 1e6
+    dollars = None if price is None else price / 3600 / per_second * 1e6
     results = [result for run in runs for result in run.results if result.memory.get("encoded")]
     seconds = sum(result.seconds.get("encode", 0.0) for result in results)
     read = sum(int(result.memory["encoded"]) for result in results) / seconds if seconds else None
-    costs = Costs(rate, 1000 / rate(encoder, 1), encoder.parameters(), weights, dollars, read)
+    costs = Costs(per_second, 1000 / rate(encoder, 1), encoder.parameters(), weights, dollars, read)
     size = encoder.image_size
     noise = torch.randint(0, 256, (4, 3, size, size), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
     return Measured(costs, encoder.readouts(), encoder.encode_image(noise).float().cpu())
