@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -92,21 +93,30 @@ class Choice:
 def encoders_in(text: str) -> tuple[str, ...]:
     """Specs of a text with commas between, or of a file with one in each line (``#`` begins a comment).
 
+    Sizes of pictures with ``|`` between are an encoder each.
+
     Example:
-        >>> encoders_in("micro-clip, lite:0")
-        ('micro-clip', 'lite:0')
+        >>> encoders_in("micro-clip, timm:vit_tiny_patch16_224@224|384/random")
+        ('micro-clip', 'timm:vit_tiny_patch16_224@224/random', 'timm:vit_tiny_patch16_224@384/random')
     """
     path = Path(text)
     try:
         lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else text.split(",")
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: {error}") from error
-    specs = tuple(dict.fromkeys(spec for line in lines if (spec := line.partition("#")[0].strip())))
+    named = (spec for line in lines if (spec := line.partition("#")[0].strip()))
+    specs = tuple(dict.fromkeys(spec for text in named for spec in _of_sizes(text)))
     if len(specs) < 2:
         raise UsageError(f"--encoders {text!r} names {len(specs)} encoder; expected at least two, with commas between")
     for spec in specs:
         parse_spec(spec)
     return specs
+
+
+def _of_sizes(text: str) -> list[str]:
+    """A spec for each size of pictures that one names."""
+    sizes = re.search(r"@(\d+(?:\|\d+)+)", text)
+    return [text] if sizes is None else [text.replace(sizes[0], f"@{size}") for size in sizes[1].split("|")]
 
 
 def sentences(choice: Choice, rounds: int) -> tuple[str, ...]:
