@@ -64,7 +64,7 @@ OWN = ("thumb2", "thumb4", "thumb8", "thumb16", "edges4", "edges8", "colours")
 
 def make_pictures(folder: Path, count: int) -> list[tuple[Path, int]]:
     """Shapes of ten kinds at random places, sizes and colours, under noise."""
-    rng, made = np.random.default_rng(0), []
+    rng, pictures = np.random.default_rng(0), []
     for number in range(count):
         label = number % 10
         image = Image.new("RGB", (32, 32), tuple(rng.integers(0, 120, 3).tolist()))
@@ -88,8 +88,8 @@ def make_pictures(folder: Path, count: int) -> list[tuple[Path, int]]:
         path = folder / f"{number}.png"
         noise = rng.normal(0, 25, pixels.shape)
         Image.fromarray((pixels + noise).clip(0, 255).astype(np.uint8)).save(path)
-        made.append((path, label))
-    return made
+        pictures.append((path, label))
+    return pictures
 
 
 def drawn(pool: list[tuple[Path, int]], count: int, seed: int, folder: Path) -> str:
@@ -115,18 +115,18 @@ def timed(file: str, specs: list[str], root: Path, settings: Settings) -> dict[s
     benchmark = find_task_type(plain.task).varied(plain, "knn")
     chosen(file, specs[:2], root / "warm", settings.changed(limit=40), 300)  # imports are nobody's
     figures: dict[str, float] = {}
-    for way in ("choose", "whole"):
-        os.environ["GATE_RUNNER_CACHE"] = str(root / f"cache-{way}")
+    for method in ("choose", "whole"):
+        os.environ["GATE_RUNNER_CACHE"] = str(root / f"cache-{method}")
         clock, before = time.perf_counter(), sum(os.times()[:4])
-        if way == "choose":
+        if method == "choose":
             choice = chosen(file, specs, root / "timed", settings, 300)
             figures["encoded_share"] = choice.pictures[0] / choice.pictures[1]
         else:
             for number, spec in enumerate(specs):
                 output = root / "whole" / str(number)
                 gate_runner.run([benchmark], encoder=spec, output=output, settings=settings, show=False)
-        figures[f"{way}_seconds"] = time.perf_counter() - clock
-        figures[f"{way}_cpu_seconds"] = sum(os.times()[:4]) - before
+        figures[f"{method}_seconds"] = time.perf_counter() - clock
+        figures[f"{method}_cpu_seconds"] = sum(os.times()[:4]) - before
     for unit in ("seconds", "cpu_seconds"):
         figures[f"ratio_of_{unit}"] = figures[f"choose_{unit}"] / figures[f"whole_{unit}"]
     return figures
@@ -135,8 +135,8 @@ def timed(file: str, specs: list[str], root: Path, settings: Settings) -> dict[s
 def judged(file: str, specs: list[str], root: Path, settings: Settings, pictures: int) -> dict[str, Any]:
     """Whether the rounds take the best of all whole runs, or one tied with it."""
     rounds = chosen(file, specs, root / "rounds", settings, 300)
-    whole = chosen(file, specs, root / "all", settings, 10 * pictures)
-    best = [candidate.encoder for candidate in whole.candidates if candidate.verdict in ("best", "tied")]
+    complete = chosen(file, specs, root / "all", settings, 10 * pictures)
+    best = [candidate.encoder for candidate in complete.candidates if candidate.verdict in ("best", "tied")]
     winner = rounds.candidates[0].encoder
     share = rounds.pictures[0] / rounds.pictures[1]
     return {"chosen": winner, "tied_for_best": best, "agreed": winner in best, "encoded_share": share}

@@ -96,8 +96,8 @@ def words_of(changes: dict[str, Any]) -> list[str]:
 def compare(names: list[str], encoder: str, changes: dict[str, Any], folder: Path) -> dict[str, Any]:
     words = [*names, "--encoder", encoder, "--output", str(folder), *words_of(changes)]
     load = os.getloadavg()[0]
-    planning, _, said = timed([sys.executable, "-c", PLAN, encoder, str(folder), json.dumps(changes), *names])
-    plan = json.loads(said)
+    planning, _, printed = timed([sys.executable, "-c", PLAN, encoder, str(folder), json.dumps(changes), *names])
+    plan = json.loads(printed)
     seconds, clock, _ = timed([*COMMAND, "run", *words])
     rows = []
     for part in plan["parts"]:
@@ -150,21 +150,22 @@ def main() -> None:
     options = parser.parse_args()
     changes: dict[str, Any] = {"limit": options.limit} if options.limit else {}
     if options.tune != "frozen":
-        fields = dict(each.split("=", 1) for each in options.set)
+        fields = dict(pair.split("=", 1) for pair in options.set)
         changes |= {"tune": options.tune, "recipe": options.recipe, "recipe_fields": fields}
     reports = json.loads(options.output.read_text())["encoders"] if options.output.exists() else []
     for name in options.encoder or ["micro-clip", "timm:resnet18/random", "hf-tiny"]:
-        with tempfile.TemporaryDirectory() as place:
-            encoder = tiny_clip(Path(place) / "clip") if name == "hf-tiny" else name
-            made = compare(options.names, encoder, changes, Path(place) / "run")
-        reports = [one for one in reports if any(one[key] != made[key] for key in ("encoder", "limit", "names"))]
-        reports.append(made)
+        with tempfile.TemporaryDirectory() as folder:
+            encoder = tiny_clip(Path(folder) / "clip") if name == "hf-tiny" else name
+            measured = compare(options.names, encoder, changes, Path(folder) / "run")
+        reports = [past for past in reports if any(past[key] != measured[key] for key in ("encoder", "limit", "names"))]
+        reports.append(measured)
     report = {
         "encoders": reports,
-        "within_a_quarter": sum(0.75 <= one["ratio"] <= 1.25 for one in reports),
+        "within_a_quarter": sum(0.75 <= past["ratio"] <= 1.25 for past in reports),
         "memory": {
-            one["encoder"]: max(row["planned_gb"] for row in one["rows"]) / max(row["taken_gb"] for row in one["rows"])
-            for one in reports
+            past["encoder"]: max(row["planned_gb"] for row in past["rows"])
+            / max(row["taken_gb"] for row in past["rows"])
+            for past in reports
         },
         "hardware": {"machine": platform.machine(), "cores": os.cpu_count()},
         "versions": {name: version(name) for name in ("gate-runner", "torch", "timm", "numpy")},

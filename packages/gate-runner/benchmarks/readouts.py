@@ -172,7 +172,10 @@ def main() -> None:
                 row["benchmark"] = f"{Path(name).stem} (class folders)"
             row |= {"limit": options.limit, **({} if options.unseen is None else {"unseen": True})}
             unit = row["benchmark"], encoder
-            kinds[kind] = [*(other for other in kinds[kind] if (other["benchmark"], other["encoder"]) != unit), row]
+            kinds[kind] = [
+                *(old for old in kinds[kind] if (old["benchmark"], old["encoder"]) != unit),
+                row,
+            ]
             print(json.dumps(row), flush=True)
             machine = {"processor": platform.processor(), "system": platform.platform(), "threads": 1}
             report = {"summary": summary(**kinds), **kinds, "machine": machine}

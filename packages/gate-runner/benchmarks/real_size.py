@@ -115,8 +115,8 @@ def made(folder: Path, images: int) -> None:
     rng = np.random.default_rng(0)
     tints = rng.uniform(-25, 25, (CLASSES, 3))
     for number in range(images):
-        label, place = number % CLASSES, number // CLASSES
-        part = ("train", "val", "test", "train")[place % 4]
+        label, rank = number % CLASSES, number // CLASSES
+        part = ("train", "val", "test", "train")[rank % 4]
         coarse = rng.uniform(0, 255, (HEIGHT // 10, WIDTH // 10, 3)) * 0.6 + 50 + tints[label]
         picture = Image.fromarray(coarse.clip(0, 255).astype(np.uint8)).resize(
             (WIDTH, HEIGHT), Image.Resampling.BICUBIC
@@ -146,24 +146,24 @@ class Bench:
 
     def loop(self) -> dict[str, float]:
         """The plain script."""
-        seconds, said = self.timed([sys.executable, "-c", LOOP, str(self.folder)])
-        return {"whole": seconds, **json.loads(said.splitlines()[-1])}
+        seconds, printed = self.timed([sys.executable, "-c", LOOP, str(self.folder)])
+        return {"whole": seconds, **json.loads(printed.splitlines()[-1])}
 
     def run(self, seeds: str = "0") -> dict[str, Any]:
         """A run with nothing there, and the same command again."""
         for name in ("cache", "run"):
             shutil.rmtree(self.work / name, ignore_errors=True)
-        self.asked = ["--data", str(self.folder), "--encoder", "waiting:waiting"]
-        self.asked += [
+        self.arguments = ["--data", str(self.folder), "--encoder", "waiting:waiting"]
+        self.arguments += [
             "--output",
             str(self.work / "run"),
             *(part for seed in seeds.split(",") for part in ("--seed", seed)),
         ]
-        seconds, _ = self.timed([*RUN, *self.asked])
+        seconds, _ = self.timed([*RUN, *self.arguments])
         results = [json.loads(path.read_text()) for path in sorted((self.work / "run" / "results").glob("*.json"))]
         return {
             "whole": seconds,
-            "encode": sum(one["seconds"].get("encode", 0.0) for one in results),
+            "encode": sum(result["seconds"].get("encode", 0.0) for result in results),
             "probe": results[0]["seconds"]["train"],
             "accuracy": results[0]["scores"][0]["value"],
             "phases": results[0]["seconds"],
@@ -171,9 +171,9 @@ class Bench:
 
     def again(self) -> tuple[float, int]:
         """The last command once more, and then how many pictures it opens."""
-        seconds, _ = self.timed([*RUN, *self.asked])
-        _, said = self.timed([sys.executable, "-c", WATCHED, *self.asked])
-        return seconds, int(said.rpartition("OPENED")[2])
+        seconds, _ = self.timed([*RUN, *self.arguments])
+        _, printed = self.timed([sys.executable, "-c", WATCHED, *self.arguments])
+        return seconds, int(printed.rpartition("OPENED")[2])
 
 
 def main() -> None:
@@ -189,10 +189,10 @@ def main() -> None:
     bench, rows = Bench(folder.absolute()), []
     bench.run()  # writes the benchmark's file, and warms the disk's cache for both
     for _ in range(options.repeats):
-        loop, one = bench.loop(), bench.run()
+        loop, single = bench.loop(), bench.run()
         again, opened = bench.again()
         three = bench.run("0,1,2")
-        rows.append({"loop": loop, "one": one, "again": again, "opened": opened, "three": three})
+        rows.append({"loop": loop, "one": single, "again": again, "opened": opened, "three": three})
         print(json.dumps(rows[-1]), flush=True)
 
     def median(read: Any) -> float:

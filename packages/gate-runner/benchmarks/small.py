@@ -3,7 +3,11 @@
 Runs the pack in fresh processes with micro-clip and with the same architecture untrained, from several seeds; checks
 first that a second run of three of them gives the same results; prints a table, and writes it as JSON with versions.
 
-    python packages/gate-runner/benchmarks/small.py [--untrained 3] [--output small.json]
+    python packages/gate-runner/benchmarks/small.py [--untrained 3] [--workers 2] [--output small.json]
+    python packages/gate-runner/benchmarks/small.py --costs full base    # of whole packs, into packs.json; no scores
+
+With ``--costs`` alone, packs run once, and what they took is kept beside the scores that the file has (of `small`), or
+in packs.json (of others). The processor's time is of all processes and threads, the peak of the largest process.
 """
 
 from __future__ import annotations
@@ -17,9 +21,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+
+from gate_runner.benchmarks.registry import PACKS
 
 COMMAND = [sys.executable, "-c", "from gate_runner.cli import main; main()"]
 
@@ -30,10 +37,13 @@ AGAIN = ("acdc", "cifar100", "mini")
 """What is run twice: a trained transformer, a linear head and prototypes."""
 
 
-def pack(encoder: str, folder: Path, names: tuple[str, ...] = ("small",)) -> tuple[dict[str, float], dict[str, Any]]:
+def pack(
+    encoder: str, folder: Path, names: Sequence[str] = ("small",), workers: int | None = None
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """What one run cost, by the clock and by the processor, and its results."""
     start = time.perf_counter()
-    process = subprocess.Popen([*COMMAND, "run", *names, "--encoder", encoder, "--output", str(folder)])
+    how = [] if workers is None else ["--workers", str(workers)]
+    process = subprocess.Popen([*COMMAND, "run", *names, "--encoder", encoder, "--output", str(folder), *how])
     _, status, usage = os.wait4(process.pid, 0)
     seconds = time.perf_counter() - start
     if status:
@@ -44,6 +54,29 @@ def pack(encoder: str, folder: Path, names: tuple[str, ...] = ("small",)) -> tup
         results[result["benchmark"]] = {key: value for key, value in result.items() if key not in VARYING}
     spent = {"seconds": seconds, "cpu_seconds": usage.ru_utime + usage.ru_stime, "peak_gb": usage.ru_maxrss / 1e6}
     return spent, results
+
+
+def costs(names: Sequence[str], workers: int | None) -> None:
+    """What whole packs take, and each benchmark's share, into their file."""
+    for name in names:
+        path = Path(__file__).parent / "results" / ("small.json" if name == "small" else "packs.json")
+        report, load = json.loads(path.read_text()), os.getloadavg()[0]
+        with tempfile.TemporaryDirectory() as folder:
+            spent, results = pack("micro-clip", Path(folder), [name], workers)
+            stored = [json.loads(file.read_text()) for file in Path(folder, "results").glob("*.json")]
+        lost = [benchmark for benchmark in PACKS[name] if results.get(benchmark, {}).get("status") != "ok"]
+        if lost:
+            raise SystemExit(f"{name}: without a score: {lost}")
+        shares = {result["benchmark"]: round(result["seconds"]["total"], 1) for result in stored}
+        spent |= {"workers": workers, "load": load, "seconds_of": shares}
+        if name == "small":
+            before = {row["benchmark"]: row["value"] for row in report["rows"]}
+            spent["same_scores"] = before == {result["name"]: result["scores"][0]["value"] for result in stored}
+            report |= spent
+        else:
+            report["packs"][name] = {"benchmarks": len(results), **spent}
+        print(name, json.dumps(spent), flush=True)
+        path.write_text(json.dumps(report, indent=2) + "\n")
 
 
 def ratio_of_help(repeats: int = 9) -> float:
@@ -63,21 +96,30 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--untrained", type=int, default=3, help="seeds of untrained weights")
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results" / "small.json")
+    parser.add_argument("--workers", type=int, help="benchmarks at the same time, of the run that is timed")
+    parser.add_argument("--costs", nargs="+", metavar="PACK", help="time these packs, and compute no other scores")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as place:
-        spent, trained = pack("micro-clip", Path(place) / "trained")
-        again = pack("micro-clip", Path(place) / "again", AGAIN)[1]
+    if options.costs:
+        costs(options.costs, options.workers)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        spent, trained = pack("micro-clip", Path(folder) / "trained", workers=options.workers)
+        again = pack("micro-clip", Path(folder) / "again", AGAIN)[1]
         if again != {name: trained[name] for name in AGAIN}:
             raise SystemExit("two runs of one seed differ: no figure is worth printing")
-        untrained = [pack(f"micro-clip/random:{seed}", Path(place) / str(seed))[1] for seed in range(options.untrained)]
+        untrained = [
+            pack(f"micro-clip/random:{seed}", Path(folder) / str(seed))[1] for seed in range(options.untrained)
+        ]
     rows = []
     for name, result in trained.items():
         score = result["scores"][0]
-        others = [one[name]["scores"][0]["value"] for one in untrained]
-        best = max(others) if score["direction"] == "higher" else min(others)
+        random_scores = [run[name]["scores"][0]["value"] for run in untrained]
+        best = max(random_scores) if score["direction"] == "higher" else min(random_scores)
         sign = 1 if score["direction"] == "higher" else -1
         bound = score["low"] if sign == 1 else score["high"]
-        rows.append({"benchmark": f"micro/{name}", **score, "untrained": others, "beats": sign * (bound - best) > 0})
+        rows.append(
+            {"benchmark": f"micro/{name}", **score, "untrained": random_scores, "beats": sign * (bound - best) > 0}
+        )
     print(
         f"{'benchmark':<18}{'metric':<10}{'micro-clip':>11}  {'95 % interval':<17}{'untrained':>10}{'chance':>8}  beats"
     )

@@ -110,7 +110,7 @@ class HereExecutor:
         from gate_runner.encoders.probe import probe
 
         encoder, device = self.request.encoder, device_for(self.request.settings.device)
-        with origin.watched() as seen:
+        with origin.watched() as sources:
             if isinstance(encoder, str):
                 self.encoder: Encoder = load_encoder(encoder, device=device)
             else:
@@ -119,7 +119,7 @@ class HereExecutor:
                 self.encoder = encoder
         self.description = self.encoder.describe()
         if isinstance(encoder, str):
-            origin.remember(encoder, seen, {"description": self.description, "outputs": self.encoder.outputs})
+            origin.remember(encoder, sources, {"description": self.description, "outputs": self.encoder.outputs})
         return Opening(self.description, circumstances(), self.encoder.outputs)
 
     def run(self, parts: Sequence[Part], observer: Observer) -> Iterator[Result | Postponed]:

@@ -58,8 +58,8 @@ def run(request: RunRequest, display: Observer | None = None, observers: Sequenc
     executor: Executor = make_executor(request) if not finished else HereExecutor(request)
     audience.opened(request.spec, request.output)
     try:
-        known = recalled(request.spec) if finished else None
-        opening = executor.open() if known is None else Opening(known["description"], {}, known["outputs"])
+        card = recalled(request.spec) if finished else None
+        opening = executor.open() if card is None else Opening(card["description"], {}, card["outputs"])
         identity = opening.identity(request.settings)
         folder.check(identity)
         digests: dict[tuple[str, ...], str] = {}

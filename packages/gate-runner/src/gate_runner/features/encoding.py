@@ -62,9 +62,9 @@ def encode_pictures(
         torch.Size([3, 128])
     """
     if kind in ("pooled", "backbone") and encoder.backbone is not None and encoder.projection is not None:
-        both = encode_pictures(cache, encoder, images, "both", name, batch_size, progress, watch, transform)
+        side_by_side = encode_pictures(cache, encoder, images, "both", name, batch_size, progress, watch, transform)
         width = encoder.projection.shape[1]
-        return cut(both, slice(width) if kind == "pooled" else slice(width, None))
+        return cut(side_by_side, slice(width) if kind == "pooled" else slice(width, None))
     frames = images.shape[1:-3]
 
     def encode(numbers: Tensor, shown: Tensor) -> Tensor:
