@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,8 +11,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from gate_runner.encoders.encoder import Encoder
 from gate_runner.encoders.phrases import Phrase
-from gate_runner.errors import DataError, EncoderError
+from gate_runner.encoders.spec import EncoderSpec
+from gate_runner.errors import DataError, EncoderError, MissingCapabilityError
 
 MOST = 300
 """Detections of a picture: the best pairs of a query and a class."""
@@ -27,6 +30,7 @@ CLOSED = (
 _SOFTMAX = ("detr", "yolos")
 _OWL_CLASSES = 64
 """That are asked for together: one batch of the text encoder."""
+_SIDE = 224
 _NO_STOPS = str.maketrans(".?", "  ")
 """Signs that end a phrase of a prompt."""
 
@@ -70,12 +74,7 @@ class Detector:
 
     @torch.inference_mode()
     def spot(self, picture: np.ndarray, phrases: Sequence[Phrase]) -> Spotted:
-        """Boxes and class scores of one picture.
-
-        Args:
-            picture: ``uint8 [h, w, 3]``.
-            phrases: the classes; a closed-set detector has its own, which must be as many.
-        """
+        """Boxes and class scores of one picture."""
         if not self.reads:
             return self._closed(picture, len(phrases))
         parts = [self._chunk(picture, phrases, chunk) for chunk in self.chunks(phrases)]
@@ -90,11 +89,7 @@ class Detector:
         return int(config.max_text_len if self.family in GROUNDING else config.text_config.max_position_embeddings)
 
     def fitting(self, phrases: Sequence[Phrase]) -> tuple[list[Phrase], int]:
-        """What stands behind a name shortened word by word until the class alone fits, and for how many that was so.
-
-        Args:
-            phrases: the classes; names and what stands before them are never cut.
-        """
+        """What stands behind a name shortened word by word until the class alone fits, and for how many that was so."""
         fitted, cut = [], 0
         for phrase in phrases if self.reads else ():
             shorter = phrase
@@ -221,3 +216,36 @@ def _corners(boxes: Tensor) -> Tensor:
     from vision_adapters.detection import box_convert
 
     return box_convert(boxes.float().cpu(), "cxcywh", "xyxy")
+
+
+def load(spec: EncoderSpec) -> Encoder:
+    """A detector with its processor, from a local directory or the hub."""
+    try:
+        import transformers
+    except ImportError as error:
+        raise EncoderError("hf-detector: needs transformers: pip install 'gate-runner[hf]'") from error
+    path = Path(spec.name).expanduser()
+    if spec.name.startswith((".", "/", "~")) and not path.is_dir():
+        raise EncoderError(f"encoder {spec.text!r}: no directory {path}")
+    where = str(path) if path.is_dir() else spec.name
+    library: Any = transformers  # parts of it have types, parts have none
+    try:
+        config = library.AutoConfig.from_pretrained(where)
+        if config.model_type in CLOSED:
+            model = library.AutoModelForObjectDetection.from_pretrained(where)
+            processor = library.AutoImageProcessor.from_pretrained(where)
+        else:
+            model = library.AutoModelForZeroShotObjectDetection.from_pretrained(where)
+            processor = library.AutoProcessor.from_pretrained(where)
+    except (OSError, ValueError, KeyError, ImportError) as error:
+        lines = str(error).strip().splitlines()
+        raise EncoderError(
+            f"encoder {spec.text!r} cannot be loaded as a detector: {lines[0] if lines else error}"
+        ) from error
+
+    def image(images: Tensor) -> Tensor:
+        raise MissingCapabilityError(
+            f"encoder {spec.text!r} is a detector: it gives boxes, no features; run detection sets"
+        )
+
+    return Encoder(spec.text, _SIDE, image, module=model, detector=Detector(model, processor))

@@ -23,9 +23,6 @@ def load(spec: EncoderSpec) -> Encoder:
     """Make an encoder from a local directory, or from an id on the hub.
 
     Only safetensors weights are read, and no code that a repository brings is run.
-
-    Raises:
-        EncoderError: transformers is missing (names the extra), or the directory or id cannot be loaded.
     """
     try:
         import transformers

@@ -15,12 +15,7 @@ from gate_runner.errors import EncoderError, unknown
 
 
 class Published(NamedTuple):
-    """The one file of a weights package.
-
-    Args:
-        file: in the package's ``models`` folder.
-        sha256: of the file.
-    """
+    """The one file of a weights package."""
 
     file: str
     sha256: str
@@ -41,23 +36,14 @@ PUBLISHED = {
 
 
 def load(spec: EncoderSpec) -> Encoder:
-    """Make an EfficientNet-Lite encoder: its ImageNet weights, or random ones.
-
-    Raises:
-        UsageError: no such model.
-        EncoderError: the weights' package is missing (names it and the extra), or its file is not the published one.
-    """
+    """Make an EfficientNet-Lite encoder: its ImageNet weights, or random ones."""
     from gate_runner.encoders.timm_models import without_classifier
 
     return without_classifier(spec, _model(spec))
 
 
 def classifier(name: str) -> torch.nn.Module:
-    """The whole model with its classifier of the 1,000 ImageNet classes, in evaluation mode.
-
-    Returns:
-        From images ``[n, 3, s, s]``, scaled to -1 to 1, to logits ``[n, 1000]``.
-    """
+    """The whole model with its classifier of the 1,000 ImageNet classes, in evaluation mode."""
     model: torch.nn.Module = _model(EncoderSpec(f"lite:{name}", "lite", name, None)).eval()
     return model
 

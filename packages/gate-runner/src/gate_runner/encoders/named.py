@@ -20,17 +20,6 @@ _FOLDERS = ("hf", "hf-detector", "hf-text", "hf-audio")
 def spec_of_file(named: object, file: Path, *, say: str = "--encoder {}") -> str:
     """A spec string out of a file, if what it makes is built in and needs no network, at any depth of ``tuned:``.
 
-    Args:
-        named: the spec string in the file.
-        file: that holds it, for messages.
-        say: how the user says it instead; ``{}`` stands for the spec.
-
-    Returns:
-        The same spec string.
-
-    Raises:
-        EncoderError: it names a function, a plug-in, a model of a hub, or nothing that there is.
-
     Example:
         >>> spec_of_file("micro-clip/random", Path("card.json"))
         'micro-clip/random'

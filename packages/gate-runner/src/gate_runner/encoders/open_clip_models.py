@@ -17,12 +17,7 @@ from gate_runner.errors import EncoderError, unknown
 
 
 def load(spec: EncoderSpec) -> Encoder:
-    """Make an open_clip encoder.
-
-    Raises:
-        UsageError: no such model or tag; the nearest are shown.
-        EncoderError: the file does not hold weights of this model.
-    """
+    """Make an open_clip encoder."""
     import open_clip
     from open_clip.transform import PreprocessCfg, image_transform_v2
 
@@ -64,15 +59,7 @@ def from_clip(
     mean: tuple[float, float, float] | None = None,
     std: tuple[float, float, float] | None = None,
 ) -> Encoder:
-    """Wrap a model of open_clip's own ``CLIP`` or ``CustomTextCLIP`` class.
-
-    Args:
-        model: the model.
-        tokenize: texts to token ids ``[n, l]``.
-        spec: the string that the encoder goes by.
-        mean: channel means that the model expects; by default what the model itself says.
-        std: channel standard deviations likewise.
-    """
+    """Wrap a model of open_clip's own ``CLIP`` or ``CustomTextCLIP`` class."""
     visual = model.visual
     size = visual.image_size[0] if isinstance(visual.image_size, tuple) else visual.image_size
     pad = getattr(getattr(model, "text", model), "pad_id", 0)

@@ -32,12 +32,7 @@ _OF_A_SHELL = {"PWD", "OLDPWD", "SHLVL", "_", "COLUMNS", "LINES", "WINDOWID", "D
 
 
 class Origin(NamedTuple):
-    """What was seen while an encoder was loaded.
-
-    Args:
-        paths: files that were read, and folders that were listed.
-        unseen: what may have read more, by its event.
-    """
+    """What was seen while an encoder was loaded."""
 
     paths: set[str]
     unseen: set[str]

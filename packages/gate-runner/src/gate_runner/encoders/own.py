@@ -15,24 +15,12 @@ from gate_runner.own_models import made_by
 
 
 def load(spec: EncoderSpec) -> Encoder:
-    """Make what the spec names, and wrap it.
-
-    Raises:
-        EncoderError: no such module or function, the function fails, or its result encodes no images.
-    """
+    """Make what the spec names, and wrap it."""
     return adopt(made_by(spec.name, "encoder"), spec.text)
 
 
 def adopt(model: Any, spec: str) -> Encoder:
-    """Wrap any object as an encoder.
-
-    Args:
-        model: an `Encoder`; an object with ``encode_image(images) -> [n, d]`` and, if it has them,
-            ``encode_patches(images) -> (tokens, (rows, columns))``, ``encode_text(texts) -> [n, d]``,
-            ``encode_text_tokens(texts) -> (tokens, mask)``, ``image_size``, ``mean``, ``std``; or a
-            plain ``nn.Module`` from images to pooled features.
-        spec: the string that the encoder goes by.
-    """
+    """Wrap any object as an encoder."""
     if isinstance(model, Encoder):
         return model
     encode = getattr(model, "encode_image", model if isinstance(model, nn.Module) else None)

@@ -32,10 +32,6 @@ def phrases(classes: Sequence[str], captions: Mapping[str, Mapping[str, str]] | 
     What stands in parentheses is dropped, ``_`` becomes a space, and one double space a single one. A class without a
     name gets an empty phrase, of which nothing can be found.
 
-    Args:
-        classes: names.
-        captions: by name, ``prefix``, ``name`` and ``suffix`` to read instead.
-
     Example:
         >>> [entry.text for entry in phrases(["small_fish", "penguin"], {"penguin": {"suffix": " , black and white"}})]
         ['small fish', 'penguin , black and white']

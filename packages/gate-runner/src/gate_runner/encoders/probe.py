@@ -19,18 +19,7 @@ if TYPE_CHECKING:
 
 
 def probe(encoder: Encoder) -> dict[str, Any]:
-    """Check the shape and the values of all that an encoder offers.
-
-    Args:
-        encoder: the encoder, already on its device.
-
-    Returns:
-        The kind of device, and values of each output; see `gate_runner.encoders.spec`. Nothing of a detector, which
-        gives no features.
-
-    Raises:
-        EncoderError: with the shape that came and the one that was expected, or where NaN or infinity stands.
-    """
+    """Check the shape and the values of all that an encoder offers."""
     if encoder.detector is not None:
         return {}
     generator = torch.Generator().manual_seed(0)

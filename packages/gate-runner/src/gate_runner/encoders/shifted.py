@@ -23,10 +23,6 @@ def load(spec: EncoderSpec) -> Encoder:
     ``/random`` or ``/random:SEED`` behind the name gives the same architecture with random weights throughout. The
     images have 224 pixels, or as many as the model has positions for; only ``--tune full`` teaches the stem to see.
 
-    Raises:
-        EncoderError: transformers is missing (names the extra), the directory or id cannot be loaded, or it is another
-            kind of model; the message shows which there are.
-
     Source:
         GATE's modality shift, section 3; see `vision_adapters.stems.PatchEncoder`.
     """

@@ -206,10 +206,6 @@ def kept(output: Tensor) -> list[float]:
 def agree(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
     """Whether two encoders gave the same on the probes, but for what devices and threads make of a sum.
 
-    Args:
-        first: ``"device"`` and, for each thing that the encoder offers, what `kept` kept.
-        second: likewise.
-
     Example:
         >>> agree({"device": "cpu", "image": [1.0, 2.0]}, {"device": "cpu", "image": [1.0, 2.0001]})
         True

@@ -16,12 +16,7 @@ from gate_runner.errors import EncoderError, unknown
 
 
 def load(spec: EncoderSpec) -> Encoder:
-    """Make a timm encoder: its published weights, a local checkpoint, or random ones.
-
-    Raises:
-        UsageError: no such model; the nearest are shown.
-        EncoderError: the weights cannot be had or do not fit, or the model takes no pictures of the spec's size.
-    """
+    """Make a timm encoder: its published weights, a local checkpoint, or random ones."""
     import timm
 
     base = spec.name.partition(".")[0]
@@ -68,13 +63,7 @@ def _resize(spec: EncoderSpec, model: Any, pixels: int) -> None:
 
 
 def without_classifier(spec: EncoderSpec, model: Any) -> Encoder:
-    """A timm model as an encoder: features before its classifier, and its last feature map as patches.
-
-    Args:
-        spec: what it was made from.
-        model: with its weights; mean and standard deviation are those of its configuration, and so is the size where
-            the spec says none.
-    """
+    """A timm model as an encoder: features before its classifier, and its last feature map as patches."""
     import timm.data as timm_data
 
     model.to(memory_format=torch.channels_last)  # convolutions take less time on a CPU

@@ -18,12 +18,7 @@ _SHAPES = ((61, 47), (47, 61), (500, 300))
 
 @dataclass(frozen=True)
 class OwnTransform:
-    """A library's steps up to eight-bit pixels; what is left, to floats and normalised, is `Encoder.prepare`'s.
-
-    Args:
-        description: the steps in words, by which features and results tell it from another.
-        function: from a picture in RGB to its pixels, rows first, channels last.
-    """
+    """A library's steps up to eight-bit pixels; what is left, to floats and normalised, is `Encoder.prepare`'s."""
 
     description: str
     function: Callable[[Image.Image], Any]
@@ -34,12 +29,7 @@ class OwnTransform:
 
 
 def of_steps(composed: Any, size: int) -> OwnTransform | None:
-    """Of a torchvision ``Compose``, the steps before the one that makes a tensor; None where that is not a square.
-
-    Args:
-        composed: timm's ``create_transform`` or open_clip's ``image_transform``, for evaluation.
-        size: side of the pictures that the model takes, in pixels.
-    """
+    """Of a torchvision ``Compose``, the steps before the one that makes a tensor; None where that is not a square."""
     steps: list[Any] = list(composed.transforms)
     names = [getattr(step, "__name__", type(step).__name__) for step in steps]
     tensor = next((at for at, name in enumerate(names) if "ToTensor" in name or "PILToTensor" in name), None)

@@ -25,14 +25,7 @@ _CHANGED, _WHOLE = "encoder.safetensors", "open_clip_model.safetensors"
 
 
 def save_tuned(encoder: Encoder, start: Mapping[str, Tensor], folder: Path, about: Mapping[str, Any]) -> Path:
-    """Keep what a training changed in an encoder.
-
-    Args:
-        encoder: trained, with a module; low-rank updates are added to what they update, so that loading needs none.
-        start: its weights before.
-        folder: to be made; an old one is replaced when the new one is whole.
-        about: what the card says besides: recipe, data, scores.
-    """
+    """Keep what a training changed in an encoder."""
     from safetensors.torch import save
 
     assert encoder.module is not None
@@ -154,13 +147,6 @@ def load(spec: EncoderSpec, make: Callable[[str], Encoder]) -> Encoder:
     """Make ``tuned:FOLDER`` from the encoder that its card names, or ``tuned:FOLDER=SPEC`` from another spec.
 
     ``tuned:FOLDER@0.5`` is the mix of as large a share of the trained weights with those from before.
-
-    Args:
-        spec: whose name is the folder, and perhaps the spec of the start.
-        make: from a spec string to an encoder.
-
-    Raises:
-        EncoderError: as `load_tuned`; or the card names what a file may not choose, see `spec_of_file`.
     """
     folder, _, start = spec.name.partition("=")
     folder, share = share_of(folder)

@@ -92,11 +92,7 @@ class Executor(Protocol):
 
 
 class HereExecutor:
-    """Loads the encoder once, or takes the one that the request holds.
-
-    Args:
-        request: what is to be run.
-    """
+    """Loads the encoder once, or takes the one that the request holds."""
 
     def __init__(self, request: RunRequest) -> None:
         self.request = request

@@ -20,14 +20,7 @@ _Event = tuple[Part, Result | Postponed | BaseException | tuple[str, int, int] |
 
 
 class LocalExecutor:
-    """Gives parts to worker processes, each of which holds the encoder.
-
-    Args:
-        request: its settings ``workers`` and ``device`` decide.
-
-    Raises:
-        UsageError: options were given: there are none.
-    """
+    """Gives parts to worker processes, each of which holds the encoder."""
 
     def __init__(self, request: RunRequest) -> None:
         self.request, self.settings = request, request.settings

@@ -21,17 +21,7 @@ _SLOTS: dict[str, Slot] = {}
 
 
 def described(request: RunRequest) -> Opening:
-    """Load the encoder once on this machine's CPU, in a process apart, to know whose results the folder will hold.
-
-    Args:
-        request: what is to be run.
-
-    Returns:
-        What it says of itself.
-
-    Raises:
-        EncoderError: it cannot be loaded.
-    """
+    """Load the encoder once on this machine's CPU, in a process apart, to know whose results the folder will hold."""
     assert isinstance(request.encoder, str)
     slot = Slot(request.encoder, "cpu")
     try:

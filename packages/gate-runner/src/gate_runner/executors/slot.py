@@ -33,14 +33,7 @@ Tell = Callable[[str, int, int], None]
 
 
 class Slot:
-    """Computes parts for one encoder, each as its settings ``isolate``, ``time_limit`` and ``retries`` say.
-
-    Args:
-        encoder: the spec string.
-        device: a torch device, or ``"auto"``.
-        environment: variables for the worker besides this process's own.
-        directory: the worker's current one, where it exists on this machine.
-    """
+    """Computes parts for one encoder, each as its settings ``isolate``, ``time_limit`` and ``retries`` say."""
 
     def __init__(
         self,

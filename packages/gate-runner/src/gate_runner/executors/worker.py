@@ -49,11 +49,7 @@ def _receive(lines: Iterable[str], orders: queue.Queue[Mapping[str, Any]]) -> No
 
 
 class Worker:
-    """Answers orders.
-
-    Args:
-        out: where the lines go.
-    """
+    """Answers orders."""
 
     def __init__(self, out: TextIO) -> None:
         self.out = out

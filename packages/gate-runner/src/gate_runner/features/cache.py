@@ -278,11 +278,7 @@ class FeatureCache:
         return held
 
     def _write(self, request: _Asked, shelf: Shelf, path: Path, numbers: Sequence[int]) -> None:
-        """Encode what no segment holds into a new one, from where a killed writer stopped.
-
-        Raises:
-            _NoRoomError: the cap or the disk has no room; nothing of the segment is left.
-        """
+        """Encode what no segment holds into a new one, from where a killed writer stopped."""
         log, count = path.with_suffix(".part"), len(numbers)
         writer = RowWriter.left(path, count, path.stem)
         digests = _digests_in(log, writer.done) if writer is not None else []

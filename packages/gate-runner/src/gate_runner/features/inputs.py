@@ -60,11 +60,7 @@ def how_read(inputs: Pictures | Maps, transform: str = "") -> bytes:
 
 
 class Inputs(Protocol):
-    """Samples that are encoded in batches.
-
-    Attributes:
-        spent: seconds of all threads that reading them took, by what was done.
-    """
+    """Samples that are encoded in batches."""
 
     spent: dict[str, float]
 
@@ -88,12 +84,7 @@ class Inputs(Protocol):
 
 
 class Numbered:
-    """Samples that are encoded by their numbers.
-
-    Args:
-        digests: of them.
-        function: numbers to features.
-    """
+    """Samples that are encoded by their numbers."""
 
     def __init__(self, digests: Digests, function: Encode) -> None:
         self._digests, self.function = digests, function
