@@ -138,10 +138,11 @@ class Bench:
         """Seconds by the clock, and what it printed."""
         paths = [str(self.folder), os.environ.get("PYTHONPATH", "")]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "GATE_RUNNER_CACHE": str(self.work / cache)}
-        start = time.perf_counter()
+        start, before = time.perf_counter(), sum(os.times()[2:4])
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environment, cwd=self.work, check=False)
         if done.returncode:
             raise SystemExit(f"{' '.join(command)}: {done.stdout[-2000:]}")
+        self.cpu = sum(os.times()[2:4]) - before
         return time.perf_counter() - start, done.stdout
 
     def loop(self) -> dict[str, float]:
@@ -169,11 +170,12 @@ class Bench:
             "phases": results[0]["seconds"],
         }
 
-    def again(self) -> tuple[float, int]:
-        """The last command once more, and then how many pictures it opens."""
+    def again(self) -> tuple[float, float, int]:
+        """The last command once more: by the clock and of processor, and then how many pictures it opens."""
         seconds, _ = self.timed([*RUN, *self.arguments])
+        cpu = self.cpu
         _, printed = self.timed([sys.executable, "-c", WATCHED, *self.arguments])
-        return seconds, int(printed.rpartition("OPENED")[2])
+        return seconds, cpu, int(printed.rpartition("OPENED")[2])
 
 
 def main() -> None:
@@ -190,9 +192,11 @@ def main() -> None:
     bench.run()  # writes the benchmark's file, and warms the disk's cache for both
     for _ in range(options.repeats):
         loop, single = bench.loop(), bench.run()
-        again, opened = bench.again()
+        again, again_cpu, opened = bench.again()
         three = bench.run("0,1,2")
-        rows.append({"loop": loop, "one": single, "again": again, "opened": opened, "three": three})
+        rows.append(
+            {"loop": loop, "one": single, "again": again, "again_cpu": again_cpu, "opened": opened, "three": three}
+        )
         print(json.dumps(rows[-1]), flush=True)
 
     def median(read: Any) -> float:
@@ -202,6 +206,7 @@ def main() -> None:
         "encoding": median(lambda row: row["one"]["encode"] / row["loop"]["encode"]),
         "three_seeds": median(lambda row: row["three"]["whole"] / row["one"]["whole"]),
         "again_seconds": median(lambda row: row["again"]),
+        "again_cpu_seconds": median(lambda row: row["again_cpu"]),
         "pictures_opened_again": median(lambda row: row["opened"]),
         "probe_seconds": median(lambda row: row["one"]["probe"]),
         "whole": median(lambda row: row["one"]["whole"] / row["loop"]["whole"]),
