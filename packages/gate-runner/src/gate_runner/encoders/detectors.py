@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,10 +10,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from gate_runner.encoders.encoder import Encoder
 from gate_runner.encoders.phrases import Phrase
-from gate_runner.encoders.spec import EncoderSpec
-from gate_runner.errors import DataError, EncoderError, MissingCapabilityError
+from gate_runner.errors import DataError, EncoderError
 
 MOST = 300
 """Detections of a picture: the best pairs of a query and a class."""
@@ -30,7 +27,6 @@ CLOSED = (
 _SOFTMAX = ("detr", "yolos")
 _OWL_CLASSES = 64
 """That are asked for together: one batch of the text encoder."""
-_SIDE = 224
 _NO_STOPS = str.maketrans(".?", "  ")
 """Signs that end a phrase of a prompt."""
 
@@ -216,36 +212,3 @@ def _corners(boxes: Tensor) -> Tensor:
     from vision_adapters.detection import box_convert
 
     return box_convert(boxes.float().cpu(), "cxcywh", "xyxy")
-
-
-def load(spec: EncoderSpec) -> Encoder:
-    """A detector with its processor, from a local directory or the hub."""
-    try:
-        import transformers
-    except ImportError as error:
-        raise EncoderError("hf-detector: needs transformers: pip install 'gate-runner[hf]'") from error
-    path = Path(spec.name).expanduser()
-    if spec.name.startswith((".", "/", "~")) and not path.is_dir():
-        raise EncoderError(f"encoder {spec.text!r}: no directory {path}")
-    where = str(path) if path.is_dir() else spec.name
-    library: Any = transformers  # parts of it have types, parts have none
-    try:
-        config = library.AutoConfig.from_pretrained(where)
-        if config.model_type in CLOSED:
-            model = library.AutoModelForObjectDetection.from_pretrained(where)
-            processor = library.AutoImageProcessor.from_pretrained(where)
-        else:
-            model = library.AutoModelForZeroShotObjectDetection.from_pretrained(where)
-            processor = library.AutoProcessor.from_pretrained(where)
-    except (OSError, ValueError, KeyError, ImportError) as error:
-        lines = str(error).strip().splitlines()
-        raise EncoderError(
-            f"encoder {spec.text!r} cannot be loaded as a detector: {lines[0] if lines else error}"
-        ) from error
-
-    def image(images: Tensor) -> Tensor:
-        raise MissingCapabilityError(
-            f"encoder {spec.text!r} is a detector: it gives boxes, no features; run detection sets"
-        )
-
-    return Encoder(spec.text, _SIDE, image, module=model, detector=Detector(model, processor))

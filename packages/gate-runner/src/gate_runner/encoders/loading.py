@@ -74,9 +74,9 @@ def _made(spec: EncoderSpec) -> Encoder:
 
         return hugging_face.load(spec)
     if spec.source == "hf-detector":
-        from gate_runner.encoders import detectors
+        from gate_runner.encoders import detector
 
-        return detectors.load(spec)
+        return detector.load(spec)
     if spec.source in ("hf-text", "hf-audio"):
         from gate_runner.encoders import shifted
 
