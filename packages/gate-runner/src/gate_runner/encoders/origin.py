@@ -18,10 +18,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gate_runner.encoders.named import is_at_hand, read_card
+from gate_data.readers.folders import cache_home
+from gate_runner.encoders.named import is_at_hand, read_card, share_of
 from gate_runner.encoders.spec import parse_spec
 from gate_runner.errors import UsageError
-from gate_runner.files import cache_home, write
+from gate_runner.files import write
 from gate_runner.machine import versions
 
 _INSTALLED = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")})
@@ -106,8 +107,6 @@ def _all_paths(text: str, origin: Origin) -> set[str] | None:
     folders: list[Path] = []
     while spec.source == "tuned":
         name, _, start = spec.name.partition("=")
-        from gate_runner.encoders.tuned import share_of
-
         folders.append(Path(share_of(name)[0]).expanduser())
         with suppress(UsageError):
             spec = parse_spec(start or str(read_card(folders[-1])["encoder"]["spec"]))
