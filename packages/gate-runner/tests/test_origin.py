@@ -109,7 +109,18 @@ def test_weights_in_files_are_known_by_their_times(tmp_path: Path, monkeypatch: 
         f'{{"schema": "{CARD_SCHEMA}", "encoder": {{"spec": "micro-clip", "start": "0", "fingerprint": "1"}}}}'
     )
     for text, file in ((f"timm:resnet18/{weights}", weights), (f"tuned:{tuned}", tuned / "card.json")):
-        origin.remember(text, origin.Origin(set(), set()), {"description": {}})
+        origin.remember(text, origin.Origin(set(), set(), origin._circumstances()), {"description": {}})
         assert origin.recalled(text) == {"description": {}}
         file.write_text(file.read_text(errors="replace") + " ")
         assert origin.recalled(text) is None
+
+
+def test_a_library_that_sets_variables_as_it_loads_changes_nothing(tmp_path: Path) -> None:
+    code = RUN.replace('"FOLDER/pictures/benchmark.toml", "--encoder", "scaled_by:scaled"', '"digits", "--limit", "40"')
+    environment = {**os.environ, "GATE_RUNNER_CACHE": str(tmp_path / "cache")}
+    printed = ""
+    for _ in range(2):
+        command = [sys.executable, "-c", code.replace("FOLDER", str(tmp_path))]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path, check=True)
+        printed = done.stdout
+    assert "TORCH False" in printed

@@ -37,6 +37,7 @@ class Origin(NamedTuple):
 
     paths: set[str]
     unseen: set[str]
+    circumstances: list[str]  # before libraries change the environment
 
     def note(self, event: str, arguments: tuple[Any, ...]) -> None:
         """Take what Python says that it is about to do."""
@@ -68,7 +69,7 @@ def watched() -> Iterator[Origin]:
     if not _hook.__dict__.setdefault("added", False):
         sys.addaudithook(_hook)  # cannot be taken away again
         _hook.__dict__["added"] = True
-    origin = Origin(set(), set())
+    origin = Origin(set(), set(), _circumstances())
     _watching.append(origin)
     try:
         yield origin
@@ -82,7 +83,7 @@ def remember(text: str, origin: Origin, about: Mapping[str, Any]) -> None:
     if paths is None:
         return
     stamps = {path: _stamp(path) for path in sorted(paths)}
-    card = {"spec": text, "stamps": stamps, "circumstances": _circumstances(), "about": about}
+    card = {"spec": text, "stamps": stamps, "circumstances": origin.circumstances, "about": about}
     with suppress(OSError, TypeError, ValueError):  # a full disk costs the next start, not this one
         write(_card(text), json.dumps(card).encode())
 
@@ -118,7 +119,7 @@ def _all_paths(text: str, origin: Origin) -> set[str] | None:
     if spec.source == "micro-clip":
         folders.append(Path(__file__).with_name("micro_clip_files"))
     named = [spec.weights] if spec.weights else [spec.name.partition("/random")[0]]
-    folders += [Path(name).expanduser() for name in named if not own]
+    folders += [Path(name).expanduser() for name in named if name and not own]
     for folder in folders:
         if folder.exists():
             paths |= {str(path.absolute()) for path in (folder, *(folder.iterdir() if folder.is_dir() else ()))}
