@@ -140,7 +140,12 @@ class Objects:
 
 
 def no_detections(pictures: int) -> Ragged:
-    """Detections of a detector that found nothing."""
+    """Detections of a detector that found nothing.
+
+    Example:
+        >>> len(no_detections(3)), no_detections(3)[0]["score"].shape
+        (3, (0,))
+    """
     return Ragged(dict(_NOTHING), np.zeros(pictures, dtype=np.int64))
 
 

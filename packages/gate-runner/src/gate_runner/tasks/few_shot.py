@@ -90,9 +90,9 @@ def train_on_episodes(
         return chosen_classes(module, episodes, images=job.predict_size, at_once=at_once, states=states)
 
     def accuracies(choices: Int[Tensor, "e q"], name: SplitName) -> np.ndarray:
-        asked = answers[name] != IGNORED
-        right = (choices == answers[name]) & asked
-        return (right.sum(dim=1).double() / asked.sum(dim=1)).numpy()
+        counts = answers[name] != IGNORED
+        right = (choices == answers[name]) & counts
+        return (right.sum(dim=1).double() / counts.sum(dim=1)).numpy()
 
     steps, tuned, test = int(job.training["steps"]), job.settings.tune != "frozen", inputs(backbone, "test")
     fitted = fit_head(

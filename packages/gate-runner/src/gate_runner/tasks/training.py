@@ -104,9 +104,9 @@ def train_and_test(
         return inputs(of, name) if inputs else (of.rows(name), *(extra.rows[name] for extra in extras))
 
     def judge(name: SplitName, metrics: Sequence[str], *, keeps: bool = False) -> _Judge:
-        kept = (answer, beside) if keeps else (None, None)
+        readers = (answer, beside) if keeps else (None, None)
         measured = scorer if isinstance(scorer, Measured) else None
-        return _Judge(metrics, measured, truths[name], getattr(job.data, name), gather, *kept)
+        return _Judge(metrics, measured, truths[name], getattr(job.data, name), gather, *readers)
 
     def validate(module: nn.Module, held: Inputs) -> float:
         judged = judge("validation", [headline])
@@ -171,7 +171,7 @@ class _Judge:
         self.gather, self.answer, self.beside = gather, answer, beside
         self.running = RunningScores([] if measured else metrics)
         self.parts: list[Tensor] = []
-        self.kept: list[np.ndarray] = []
+        self.answer_rows: list[np.ndarray] = []
 
     def add(self, predictions: Tensor) -> None:
         """Score the next samples, or keep them where all are scored together."""
@@ -184,8 +184,8 @@ class _Judge:
     def _update(self, predictions: Tensor, truth: Tensor) -> None:
         if self.measured is None:
             self.running.update(predictions, truth)
-        self.kept += [self.answer(predictions)] if self.answer else []
-        self.kept += [self.beside(predictions, truth)] if self.beside else []
+        self.answer_rows += [self.answer(predictions)] if self.answer else []
+        self.answer_rows += [self.beside(predictions, truth)] if self.beside else []
 
     def _together(self) -> Tensor:
         predictions, truth = torch.cat(self.parts), self.targets[:] if self.gather or self.beside else torch.empty(0)
@@ -211,7 +211,7 @@ class _Judge:
 
     def answers(self) -> np.ndarray | None:
         """What is kept of the predictions, once they are scored."""
-        return np.concatenate(self.kept) if self.kept else None
+        return np.concatenate(self.answer_rows) if self.answer_rows else None
 
 
 def ensemble_rows(metric: str, by_size: Mapping[int, Estimate]) -> list[dict[str, Any]]:
