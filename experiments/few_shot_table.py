@@ -122,8 +122,8 @@ def main() -> None:
     sets = {"digits": (digits(encoder), (1, 2, 5, 20))}
     if arguments.data_root is not None:
         sets["omniglot"] = (omniglot(encoder, arguments.data_root), (1, 2, 5, 10))
-    kept = RESULTS / "few_shot_table.json"
-    rows = json.loads(kept.read_text())["rows"] if arguments.resume and kept.exists() else []
+    path = RESULTS / "few_shot_table.json"
+    rows = json.loads(path.read_text())["rows"] if arguments.resume and path.exists() else []
     done = {(row["method"], row["data"], row["shots"]) for row in rows}
     for method in arguments.methods:
         for name, (cached, counts) in sets.items():

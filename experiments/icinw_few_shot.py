@@ -59,9 +59,9 @@ FOLDED = (OURS, "random", "lda", "zero_shot")
 def cells(folder: Path, methods: list[str], seeds: int, shots: list[int]) -> dict[str, float | None]:
     """Fill what is missing, a line for each cell."""
     path = folder / "cells.jsonl"
-    found: dict[str, float | None] = {}
+    collected: dict[str, float | None] = {}
     if path.exists():
-        found = dict(json.loads(line) for line in path.read_text().splitlines())
+        collected = dict(json.loads(line) for line in path.read_text().splitlines())
     encoder = load_encoder("micro-clip", device="cpu")
     embed = Embedder(encoder.encode_text)
     for one in map(BENCHMARKS.__getitem__, PACKS["micro/icinw"]):
@@ -78,7 +78,7 @@ def cells(folder: Path, methods: list[str], seeds: int, shots: list[int]) -> dic
                 rows = elevater_indices(seen.train_labels, number, seed).indices
                 for method in methods:
                     key = f"{one.id} {number} {seed} {method}"
-                    if key in found:
+                    if key in collected:
                         continue
                     drawn = tuning_data(
                         train[rows], seen.train_labels[rows], classes=len(texts), logit_scale=scale, metric=metric,
@@ -90,12 +90,14 @@ def cells(folder: Path, methods: list[str], seeds: int, shots: list[int]) -> dic
                         value = HeldOut(test, seen.test_labels).score(tuned, resamples=0).value
                     except ValueError:  # it takes one label per image, or needs more images
                         value = None
-                    found[key] = value
+                    collected[key] = value
                     with path.open("a") as file:
                         file.write(json.dumps([key, value]) + "\n")
         if "prolip" in methods and seen.train_labels.ndim == 1:
-            _base_to_new(found, path, one.id, (train, test), (seen.train_labels, seen.test_labels), texts, scale, seeds)
-    return found
+            _base_to_new(
+                collected, path, one.id, (train, test), (seen.train_labels, seen.test_labels), texts, scale, seeds
+            )
+    return collected
 
 
 def _base_to_new(
@@ -158,13 +160,13 @@ def tabulate(found: dict[str, float | None]) -> tuple[dict[str, Any], str]:
     for (name, shots), group in sorted(groups.items(), key=lambda one: (one[0][0], len(one[0][1]), one[0][1])):
         means = {method: interval(values) for method, values in group.items()}
         others = {m: v for m, v in means.items() if m not in (OURS, "random")}
-        said = ""
+        text = ""
         if OURS in means and set(others) - {"zero_shot"} and shots != "base-to-new":
             best, first = _first(means[OURS][0], others)
-            level, counted, said = level + first, counted + 1, "yes" if first else f"no ({best})"
+            level, counted, text = level + first, counted + 1, "yes" if first else f"no ({best})"
             trained += _first(means[OURS][0], {m: v for m, v in others.items() if m != "zero_shot"})[1]
         row = [f"{100 * means[m][0]:.1f} ± {100 * means[m][1]:.1f}" if m in means else "–" for m in known]
-        lines.append(f"| {name} | {shots} | {' | '.join(row)} | {said} |")
+        lines.append(f"| {name} | {shots} | {' | '.join(row)} | {text} |")
         table[f"{name} {shots}"] = {method: list(value) for method, value in means.items()}
     better = {key: [m for m in listed if m not in (OURS, "random") and _above(listed[m], listed[OURS])]
               for key, listed in _by_draw(found).items() if OURS in listed and key[1] != "base-to-new"}  # fmt: skip
@@ -239,8 +241,8 @@ def _over_sets(found: dict[str, float | None]) -> list[str]:
         methods = [m for m in METHODS if here and all(m in listed for listed in here.values())]
         means = {m: statistics.fmean(statistics.fmean(one[m].values()) for one in here.values()) for m in methods}
         if means:
-            said = ", ".join(f"{m} {100 * value:.1f}" for m, value in sorted(means.items(), key=lambda p: -p[1]))
-            lines.append(f"- {shots} per class, means over the {len(here)} data sets with one label per image: {said}")
+            text = ", ".join(f"{m} {100 * value:.1f}" for m, value in sorted(means.items(), key=lambda p: -p[1]))
+            lines.append(f"- {shots} per class, means over the {len(here)} data sets with one label per image: {text}")
     return lines
 
 
@@ -251,9 +253,9 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--shots", nargs="+", type=int, default=list(SHOTS))
-    asked = parser.parse_args()
-    asked.output.mkdir(parents=True, exist_ok=True)
-    found = cells(asked.output, asked.methods, asked.seeds, asked.shots)
+    args = parser.parse_args()
+    args.output.mkdir(parents=True, exist_ok=True)
+    found = cells(args.output, args.methods, args.seeds, args.shots)
     table, text = tabulate(found)
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / "icinw_few_shot.json").write_text(json.dumps(table, indent=1) + "\n")

@@ -35,20 +35,22 @@ SHARES = (0.05, 0.1, 0.25, 0.5)
 DRAWS = 20
 
 
-def without(one: Outcomes, model: int) -> Outcomes:
-    kept = [row for row in range(len(one.models)) if row != model]
-    models = tuple(one.models[row] for row in kept)
-    return Outcomes(one.benchmark, models, one.items, one.values[kept], one.unit, one.digest)
+def without(outcomes: Outcomes, model: int) -> Outcomes:
+    rows = [row for row in range(len(outcomes.models)) if row != model]
+    models = tuple(outcomes.models[row] for row in rows)
+    return Outcomes(outcomes.benchmark, models, outcomes.items, outcomes.values[rows], outcomes.unit, outcomes.digest)
 
 
-def held_out(one: Outcomes, share: float) -> dict[str, float | int]:
+def held_out(outcomes: Outcomes, share: float) -> dict[str, float | int]:
     """Errors in points of every model's score, told from items that were chosen on the other models."""
     generator = np.random.default_rng(0)
-    truth = one.values.mean(axis=1)
-    place = {key: number for number, key in enumerate(one.items)}
+    truth = outcomes.values.mean(axis=1)
+    place = {key: number for number, key in enumerate(outcomes.items)}
     off, plain, inside, size = [], [], [], 0
-    for model, row in enumerate(one.values):
-        chosen = choose_items({one.benchmark: without(one, model)}, share=share).benchmarks[one.benchmark]
+    for model, row in enumerate(outcomes.values):
+        chosen = choose_items({outcomes.benchmark: without(outcomes, model)}, share=share).benchmarks[
+            outcomes.benchmark
+        ]
         size = len(chosen.items)
         found = estimate(chosen, {key: float(row[place[key]]) for key in chosen.items})
         scale = chosen.unit
@@ -76,7 +78,7 @@ def main() -> None:
         if failed:
             raise SystemExit(f"{spec}: {', '.join(failed)} failed; see {folder}")
         folders.append(folder)
-    read = read_outcomes(folders)
+    outcomes = read_outcomes(folders)
     result: dict[str, object] = {}
     lines = [
         f"{len(ENCODERS)} encoders, one left out at a time; errors are root mean squares in points of accuracy.",
@@ -85,7 +87,7 @@ def main() -> None:
         "|---|---|---|---|---|---|---|---|",
     ]
     for name in BENCHMARKS:
-        one = read[name]
+        one = outcomes[name]
         scores = one.values.mean(axis=1)
         span = f"{scores.min():.2f} to {scores.max():.2f}"
         for share in SHARES:

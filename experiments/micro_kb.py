@@ -174,8 +174,8 @@ def make_questions(entities: np.ndarray, count: int, others: np.ndarray, rng: np
 def seen_entities(kind: str, rng: np.random.Generator) -> np.ndarray:
     """Which entities are trained on: a random half, or those of a random half of the colours."""
     if kind == "colours":
-        kept = {COLOURS[i] for i in rng.permutation(len(COLOURS))[: len(COLOURS) // 2]}
-        return np.array([colour in kept for colour, _, _ in ENTITIES])
+        COLOURSs = {COLOURS[i] for i in rng.permutation(len(COLOURS))[: len(COLOURS) // 2]}
+        return np.array([colour in COLOURSs for colour, _, _ in ENTITIES])
     return np.isin(np.arange(len(ENTITIES)), rng.permutation(len(ENTITIES))[: len(ENTITIES) // 2])
 
 

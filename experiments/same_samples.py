@@ -65,11 +65,11 @@ class Recorder:
         self._follow(gate_data.errors.DataError, lambda error: f"error {without_places(error)}")
 
     def _follow(self, kind: type, note: Callable[[Any], str]) -> None:
-        made = kind.__init__
+        __init__ = kind.__init__
 
-        @wraps(made)
+        @wraps(__init__)
         def noted(value: Any, *args: Any, **keywords: Any) -> None:
-            made(value, *args, **keywords)
+            __init__(value, *args, **keywords)
             self.notes[self.test].add(note(value))
 
         kind.__init__ = noted  # type: ignore[misc]

@@ -128,9 +128,9 @@ def tarred(*members: tuple[str, bytes]) -> bytes:
     file = io.BytesIO()
     with tarfile.open(fileobj=file, mode="w") as archive:
         for name, content in members:
-            one = tarfile.TarInfo(name)
-            one.size = len(content)
-            archive.addfile(one, io.BytesIO(content))
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
     return file.getvalue()
 
 
@@ -235,12 +235,12 @@ def runner_boxes() -> tuple[list[bytes], Read]:
 def runner_voc() -> tuple[list[bytes], Read]:
     from gate_data.boxes.files import voc
 
-    whole = (
+    content = (
         b"<annotation><filename>a.jpg</filename><size><width>9</width><height>7</height><depth>3</depth></size>"
         b"<object><name>cat</name><difficult>0</difficult><bndbox><xmin>1</xmin><ymin>1</ymin><xmax>4</xmax>"
         b"<ymax>5</ymax></bndbox></object></annotation>"
     )
-    return [whole], in_file("a.xml", lambda path: voc(path, {"cat": 0}))
+    return [content], in_file("a.xml", lambda path: voc(path, {"cat": 0}))
 
 
 def runner_matlab() -> tuple[list[bytes], Read]:
@@ -264,8 +264,8 @@ def runner_matlab() -> tuple[list[bytes], Read]:
 def runner_toml() -> tuple[list[bytes], Read]:
     from gate_data.own.reading import read_benchmark
 
-    whole = b'[benchmark]\nid = "birds"\ntask = "image-classification"\n[data]\nkind = "table"\ntable = "a.csv"\n'
-    return [whole], in_file("mine.toml", read_benchmark)
+    content = b'[benchmark]\nid = "birds"\ntask = "image-classification"\n[data]\nkind = "table"\ntable = "a.csv"\n'
+    return [content], in_file("mine.toml", read_benchmark)
 
 
 def runner_zip() -> tuple[list[bytes], Read]:
@@ -301,8 +301,8 @@ def runner_results() -> tuple[list[bytes], Read]:
     from gate_runner.tasks.score import Score
 
     scores = (Score("acc@1", "higher", 0.5, 0.4, 0.6, 0.1),)
-    whole = Result("digits", "digits", "image-classification", "built-in", 0, "ok", scores=scores)
-    return [whole.to_json().encode()], in_file("a.json", Result.from_file)
+    result = Result("digits", "digits", "image-classification", "built-in", 0, "ok", scores=scores)
+    return [result.to_json().encode()], in_file("a.json", Result.from_file)
 
 
 def runner_samples() -> tuple[list[bytes], Read]:
@@ -373,8 +373,8 @@ def oven_wikidata() -> tuple[list[bytes], Read]:
     label = {"en": {"language": "en", "value": "Belgium"}}
     one = {"id": "Q31", "labels": label, "aliases": {"en": [{"language": "en", "value": "BE"}]}, "descriptions": label,
            "claims": {"P31": [{"mainsnak": {"datavalue": {"value": {"id": "Q6256"}}}}]}, "sitelinks": {}}  # fmt: skip
-    whole = b"[\n" + json.dumps(one).encode() + b",\n" + json.dumps({**one, "id": "Q32"}).encode() + b"\n]\n"
-    return [whole], in_file("a.json", drained(WikidataDump))
+    content = b"[\n" + json.dumps(one).encode() + b",\n" + json.dumps({**one, "id": "Q32"}).encode() + b"\n]\n"
+    return [content], in_file("a.json", drained(WikidataDump))
 
 
 def oven_questions() -> tuple[list[bytes], Read]:
@@ -617,19 +617,19 @@ def runner_recipes() -> tuple[list[bytes], Read]:
     from gate_runner.tasks.recipes import recipe_for
 
     module = load_encoder("micro-clip/random", device="cpu").module
-    whole = b'base = "gate"\nlr = 1e-4\nsteps = 100\nbatch_size = 8\nweight_decay = 0.01\nschedule = "cosine"\n'
+    content = b'base = "gate"\nlr = 1e-4\nsteps = 100\nbatch_size = 8\nweight_decay = 0.01\nschedule = "cosine"\n'
 
     def read(path: Path) -> object:
         return recipe_for(Settings(tune="full", recipe=str(path)), module, "image-classification")
 
-    return [whole], in_file("mine.toml", read)
+    return [content], in_file("mine.toml", read)
 
 
 def runner_submissions() -> tuple[list[bytes], Read]:
     from gate_runner.submission import Entry, read_submission
 
-    whole = Entry("mnist", "a model", 5, (0, 1), np.full((2, 3, 10), 0.1)).to_mapping()
-    return [json.dumps(whole).encode()], in_file("mnist.json", read_submission)
+    entry = Entry("mnist", "a model", 5, (0, 1), np.full((2, 3, 10), 0.1)).to_mapping()
+    return [json.dumps(entry).encode()], in_file("mnist.json", read_submission)
 
 
 READERS: dict[str, tuple[Made, float]] = {
@@ -769,11 +769,11 @@ def main() -> int:
     parser.add_argument("--go-on", action="store_true", help="leave out readers that the output has already")
     options = parser.parse_args()
     total = sum(share for _, share in READERS.values())
-    found: dict[str, dict[str, Any]] = {}
+    collected: dict[str, dict[str, Any]] = {}
     if options.go_on and options.output.exists():
         before = json.loads(options.output.read_text())
         if before["seed"] == options.seed:
-            found = {name: one for name, one in before["readers"].items() if not one["findings"]}
+            collected = {name: one for name, one in before["readers"].items() if not one["findings"]}
     forked = multiprocessing.get_context("fork")
     PLACE.mkdir(exist_ok=True)
     for make in (make for name, (make, _) in READERS.items() if options.only in name):
@@ -781,28 +781,34 @@ def main() -> int:
     for name, (_, share) in READERS.items():
         if options.only not in name:
             continue
-        told = forked.SimpleQueue()
+        queue = forked.SimpleQueue()
         count = math.ceil(options.inputs * share / total)
-        if found.get(name, {"inputs": 0})["inputs"] == count:
+        if collected.get(name, {"inputs": 0})["inputs"] == count:
             continue
-        process = forked.Process(target=work, args=(name, count, options.seed, told))
+        process = forked.Process(target=work, args=(name, count, options.seed, queue))
         process.start()
         process.join()
-        if told.empty():
-            kept = Path(tempfile.gettempdir()) / f"finding-{list(READERS).index(name)}"
-            shutil.copy(PLACE / "now", kept)
-            print(f"{name}: the child ended with {process.exitcode}; its input is {kept}", flush=True)
-            found[name] = {"inputs": 0, "refused": 0, "findings": 1}
-            keep(found, options)
+        if queue.empty():
+            path = Path(tempfile.gettempdir()) / f"finding-{list(READERS).index(name)}"
+            shutil.copy(PLACE / "now", path)
+            print(f"{name}: the child ended with {process.exitcode}; its input is {path}", flush=True)
+            collected[name] = {"inputs": 0, "refused": 0, "findings": 1}
+            keep(collected, options)
             continue
-        done, refused, slowest, seconds, grown, findings = told.get()
+        done, refused, slowest, seconds, grown, findings = queue.get()
         for number, what, content in findings:
             print(f"{name}, input {number}: {what}\n  {content[:200]!r}", flush=True)
-        found[name] = {"inputs": done, "refused": refused, "findings": len(findings), "cpu_seconds": round(seconds, 1),
-                       "slowest_cpu_seconds": round(slowest, 3), "grown_megabytes": grown}  # fmt: skip
-        print(f"{name}: {found[name]}", flush=True)
-        keep(found, options)
-    result = keep(found, options)
+        collected[name] = {
+            "inputs": done,
+            "refused": refused,
+            "findings": len(findings),
+            "cpu_seconds": round(seconds, 1),
+            "slowest_cpu_seconds": round(slowest, 3),
+            "grown_megabytes": grown,
+        }
+        print(f"{name}: {collected[name]}", flush=True)
+        keep(collected, options)
+    result = keep(collected, options)
     print(json.dumps({key: value for key, value in result.items() if key != "readers"}))
     return 1 if result["findings"] else 0
 

@@ -32,22 +32,24 @@ def of_files(
 ) -> tuple[list[bytes], Read]:
     """Wholes are a file's number and its content, so that a splice may write one file's content into another."""
     files = sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix in names)
-    whole = [path.read_bytes() for path in files]
+    contents = [path.read_bytes() for path in files]
     changed: set[int] = set()
 
     def parse(content: bytes) -> object:
         for number in changed:
-            files[number].write_bytes(whole[number])
+            files[number].write_bytes(contents[number])
         changed.clear()
         at = content[0] % len(files) if content else 0
         changed.add(at)
         changed_to = content[1:]
         if of_equal_length:  # another length is refused before anything is read
-            changed_to = (changed_to + whole[at])[: len(whole[at])]
+            changed_to = (changed_to + contents[at])[: len(contents[at])]
         files[at].write_bytes(changed_to)
         return read()
 
-    return [bytes([number]) + text for number, text in enumerate(whole) if len(text) < 20_000 and number < 256], parse
+    return [
+        bytes([number]) + text for number, text in enumerate(contents) if len(text) < 20_000 and number < 256
+    ], parse
 
 
 def each(*calls: Callable[[], object]) -> Callable[[], object]:
@@ -86,11 +88,11 @@ def fresh(place: Path, name: str) -> Path:
     return folder
 
 
-def data_set(name: str, writer: str, place: Path) -> tuple[list[bytes], Read]:
+def data_set(name: str, writer: str, folder: Path) -> tuple[list[bytes], Read]:
     """A data set's own files, as `gate_data` reads them."""
     from gate_data import load
 
-    root = fresh(place, f"gate-{name}-{writer}")
+    root = fresh(folder, f"gate-{name}-{writer}")
     if writer == "icinw":
         tests_of("gate-runner", "test_icinw_originals").WRITERS[name](root)
     else:
@@ -109,114 +111,116 @@ def undivided(name: str, root: Path) -> object:
     return originals.sides(originals.find(root))
 
 
-def suite(name: str, write: Callable[[ModuleType, Path], None], place: Path) -> tuple[list[bytes], Read]:
+def suite(name: str, write: Callable[[ModuleType, Path], None], folder: Path) -> tuple[list[bytes], Read]:
     """A suite's own files, as `eqben_builder.suites` reads them."""
     from eqben_builder.suites import SUITES, read_gallery, read_suite
 
-    root = fresh(place, f"suite-{name}")
+    root = fresh(folder, f"suite-{name}")
     write(tests_of("eqben-builder", "test_suites"), root)
     return of_files(root, lambda: read_gallery(root, name) if name == "coco" else read_suite(SUITES[name], root))
 
 
-def _images(made: ModuleType, root: Path, *names: str) -> None:
-    made.image(root, *names)
+def _images(writers: ModuleType, root: Path, *names: str) -> None:
+    writers.image(root, *names)
 
 
-def whatsup(made: ModuleType, root: Path) -> None:
+def whatsup(writers: ModuleType, root: Path) -> None:
     options = [f"A cup {where} a chair" for where in ("left of", "right of", "on", "under")]
     row = {"image_path": "data/controlled_images/cup_left_of_chair.jpeg", "caption_options": options}
-    made.dump(root, "whatsup/controlled_images_dataset.json", [row])
+    writers.dump(root, "whatsup/controlled_images_dataset.json", [row])
     other = {"image_path": "data/controlled_clevr/cup_in-front_of_chair.jpeg", "caption_options": options}
-    made.dump(root, "whatsup/controlled_clevr_dataset.json", [other])
+    writers.dump(root, "whatsup/controlled_clevr_dataset.json", [other])
     for name in ("coco_qa_one_obj", "coco_qa_two_obj", "vg_qa_one_obj", "vg_qa_two_obj"):
-        made.dump(root, f"whatsup/{name}.json", [[139, "A photo of a cup to the left", "A photo to the right"]])
-    _images(made, root / "whatsup", "controlled_images/cup_left_of_chair.jpeg",
+        writers.dump(root, f"whatsup/{name}.json", [[139, "A photo of a cup to the left", "A photo to the right"]])
+    _images(writers, root / "whatsup", "controlled_images/cup_left_of_chair.jpeg",
             "controlled_clevr/cup_in-front_of_chair.jpeg", "val2017/000000000139.jpg", "vg_images/139.jpg")  # fmt: skip
 
 
-def spec(made: ModuleType, root: Path) -> None:
+def spec(writers: ModuleType, root: Path) -> None:
     from eqben_builder.suites.picture_pairs import SPEC
 
     for subset in SPEC:
         place, keys = root / "spec" / subset, ["one cup", "two cups"]
-        made.dump(place, "image2text.json", [{"query": "images/0.jpg", "keys": keys, "label": 1}])
-        made.dump(place, "text2image.json", [{"query": "cups", "keys": ["images/0.jpg", "images/1.jpg"], "label": 1}])
-        _images(made, place, "images/0.jpg", "images/1.jpg")
+        writers.dump(place, "image2text.json", [{"query": "images/0.jpg", "keys": keys, "label": 1}])
+        writers.dump(
+            place, "text2image.json", [{"query": "cups", "keys": ["images/0.jpg", "images/1.jpg"], "label": 1}]
+        )
+        _images(writers, place, "images/0.jpg", "images/1.jpg")
 
 
-def checklist(made: ModuleType, root: Path) -> None:
-    place = root / "vl-checklist"
-    (place / "corpus/v1/Attribute/color").mkdir(parents=True)
+def checklist(writers: ModuleType, root: Path) -> None:
+    folder = root / "vl-checklist"
+    (folder / "corpus/v1/Attribute/color").mkdir(parents=True)
     settings = 'ANNO_PATH: "data/Attribute/vg/color.json"\nIMG_ROOT: "vg/"\nTYPE: "TUPLE_JSON"\n'
-    (place / "corpus/v1/Attribute/color/vg.yaml").write_text(settings)
-    made.dump(place, "data/Attribute/vg/color.json", [["VG_100K/1.jpg", {"POS": ["red cup"], "NEG": ["blue cup"]}]])
-    _images(made, place, "vg/VG_100K/1.jpg")
+    (folder / "corpus/v1/Attribute/color/vg.yaml").write_text(settings)
+    writers.dump(folder, "data/Attribute/vg/color.json", [["VG_100K/1.jpg", {"POS": ["red cup"], "NEG": ["blue cup"]}]])
+    _images(writers, folder, "vg/VG_100K/1.jpg")
 
 
-def countbench(made: ModuleType, root: Path) -> None:
+def countbench(writers: ModuleType, root: Path) -> None:
     row = {"image_url": "https://a.org/x/c.jpg?w=1", "text": "Three cups on three tables", "number": 3}
-    made.dump(root, "countbench/CountBench.json", [row])
-    _images(made, root, "countbench/images/c.jpg")
+    writers.dump(root, "countbench/CountBench.json", [row])
+    _images(writers, root, "countbench/images/c.jpg")
 
 
-def vsr(made: ModuleType, root: Path) -> None:
+def vsr(writers: ModuleType, root: Path) -> None:
     said = {"image": "1.jpg", "image_link": "http://x/train2017/1.jpg", "caption": "It is left.", "label": 1,
             "relation": "left of", "subj": "[18, 2]"}  # fmt: skip
     for split in ("random", "zeroshot"):
         path = root / "vsr/data/splits" / split / "test.jsonl"
         path.parent.mkdir(parents=True)
         path.write_text(json.dumps(said) + "\n" + json.dumps(said | {"label": 0}) + "\n")
-    _images(made, root, "coco/train2017/1.jpg")
+    _images(writers, root, "coco/train2017/1.jpg")
 
 
-def svo(made: ModuleType, root: Path) -> None:
+def svo(writers: ModuleType, root: Path) -> None:
     row = {"sentence": "A man rides a horse.", "pos_triplet": "man,ride,horse", "neg_triplet": "man,ride,bike",
            "pos_url": "u", "neg_url": "v", "pos_image_id": "1", "neg_image_id": "2", "subj_neg": "False",
            "verb_neg": "True", "obj_neg": "True"}  # fmt: skip
     (root / "svo-probes").mkdir()
-    (root / "svo-probes/svo_probes.csv").write_text(made.csv_text([row]))
-    _images(made, root, "svo-probes/images/1.jpg", "svo-probes/images/2.jpg")
+    (root / "svo-probes/svo_probes.csv").write_text(writers.csv_text([row]))
+    _images(writers, root, "svo-probes/images/1.jpg", "svo-probes/images/2.jpg")
 
 
-def colorswap(made: ModuleType, root: Path) -> None:
+def colorswap(writers: ModuleType, root: Path) -> None:
     row = {"id": 7, "caption_1": "a red cup", "caption_2": "a blue cup", "image_1": "images/1.png",
            "image_2": "images/2.png", "image_source": "midjourney", "caption_source": "human"}  # fmt: skip
-    made.dump(root, "colorswap/data/test.json", [row])
-    _images(made, root, "colorswap/data/images/1.png", "colorswap/data/images/2.png")
+    writers.dump(root, "colorswap/data/test.json", [row])
+    _images(writers, root, "colorswap/data/images/1.png", "colorswap/data/images/2.png")
 
 
-def naturalbench(made: ModuleType, root: Path) -> None:
+def naturalbench(writers: ModuleType, root: Path) -> None:
     row = {"index": 0, "image_0": "a.jpg", "image_1": "b.jpg", "caption_0": "a", "caption_1": "b"}
-    made.dump(root, "naturalbench/metadata.json", [row])
-    _images(made, root, "naturalbench/images/a.jpg", "naturalbench/images/b.jpg")
+    writers.dump(root, "naturalbench/metadata.json", [row])
+    _images(writers, root, "naturalbench/images/a.jpg", "naturalbench/images/b.jpg")
 
 
-def cola(made: ModuleType, root: Path) -> None:
+def cola(writers: ModuleType, root: Path) -> None:
     links = ["https://x.org/vg_gqa_images/1.jpg", "a red cup", "https://x.org/vg_gqa_images/2.jpg", "a blue cup"]
-    made.dump(root, "cola/data/COLA_multiobjects_matching_benchmark.json", [links])
-    _images(made, root, "visual_genome/VG_100K/1.jpg", "visual_genome/VG_100K_2/2.jpg")
+    writers.dump(root, "cola/data/COLA_multiobjects_matching_benchmark.json", [links])
+    _images(writers, root, "visual_genome/VG_100K/1.jpg", "visual_genome/VG_100K_2/2.jpg")
 
 
-def mmvp(made: ModuleType, root: Path) -> None:
+def mmvp(writers: ModuleType, root: Path) -> None:
     lines = ["Question ID,Type,Statement", "1,Orientation,a cup facing left", "2,Orientation,a cup facing right"]
     (root / "mmvp").mkdir()
     (root / "mmvp/Questions.csv").write_text("\n".join(lines) + "\n")
-    _images(made, root / "mmvp", "MLLM_VLM Images/Orientation/1.jpg", "MLLM_VLM Images/Orientation/2.jpg")
+    _images(writers, root / "mmvp", "MLLM_VLM Images/Orientation/1.jpg", "MLLM_VLM Images/Orientation/2.jpg")
 
 
-def winoground(made: ModuleType, root: Path) -> None:
+def winoground(writers: ModuleType, root: Path) -> None:
     row = {"id": 0, "image_0": "a", "image_1": "b", "caption_0": "a b", "caption_1": "b a", "collapsed_tag": "R"}
     (root / "winoground").mkdir()
     (root / "winoground/examples.jsonl").write_text(json.dumps(row) + "\n")
-    _images(made, root, "winoground/images/a.png", "winoground/images/b.png")
+    _images(writers, root, "winoground/images/a.png", "winoground/images/b.png")
 
 
-def eqben(made: ModuleType, root: Path) -> None:
+def eqben(writers: ModuleType, root: Path) -> None:
     pair = {"image0": "eqbenkubric_attr/a0.png", "image1": "eqbenkubric_attr/a1.png", "caption0": "a", "caption1": "b"}
-    made.dump(root, "eqben/ann_json_finegrained_eqkubric_attr.json", [pair])
+    writers.dump(root, "eqben/ann_json_finegrained_eqkubric_attr.json", [pair])
     video = {"v1": [{"image0": "eqbengebc/a0.jpg", "image1": "eqbengebc/a1.jpg", "caption0": "a", "caption1": "b"}]}
-    made.dump(root, "eqben/ann_json_finegrained_eqgebc.json", video)
-    _images(made, root / "eqben", pair["image0"], pair["image1"], "eqbengebc/a0.jpg", "eqbengebc/a1.jpg")
+    writers.dump(root, "eqben/ann_json_finegrained_eqgebc.json", video)
+    _images(writers, root / "eqben", pair["image0"], pair["image1"], "eqbengebc/a0.jpg", "eqbengebc/a1.jpg")
 
 
 def eqben_build(place: Path) -> tuple[list[bytes], Read]:
@@ -513,13 +517,13 @@ def knowledge_files(place: Path) -> tuple[list[bytes], Read]:
         json.dumps({"word": "owl", "pos": "noun", "lang_code": "en", "senses": [{"glosses": ["A bird."]}]}) + "\n"
     )
     (folder / "answers.jsonl").write_text(json.dumps({"key": "k", "answer": "A bird."}) + "\n")
-    made = ClassPrompts("birds", ["a {}."], ["owl", "hen"])
+    prompts = ClassPrompts("birds", ["a {}."], ["owl", "hen"])
     return of_files(
         folder,
         each(
             lambda: load_class_prompts(folder / "own.json"),
-            lambda: [one.items("owl") for one in named_sources(f"glip={folder / 'glip.yaml'}", made)],
-            lambda: [one.items("owl") for one in named_sources(f"wiktionary={folder / 'dump.jsonl'}", made)],
+            lambda: [source.items("owl") for source in named_sources(f"glip={folder / 'glip.yaml'}", prompts)],
+            lambda: [source.items("owl") for source in named_sources(f"wiktionary={folder / 'dump.jsonl'}", prompts)],
             lambda: [_answer_of(folder, 1, line) for line in (folder / "answers.jsonl").read_bytes().splitlines()],
         ),
     )

@@ -81,15 +81,15 @@ FEW_SHOT = 130
 
 def one_of_each() -> list[Benchmark]:
     """The first benchmark of each task type that can be made without files."""
-    found: dict[str, Benchmark] = {}
+    collected: dict[str, Benchmark] = {}
     for benchmark in BENCHMARKS.values():
         if any(source != "local" for source in benchmark.sources):
             numbers = {**benchmark.training}
             for key, most in (("steps", 8), ("validate_every", 3), ("episodes", 6), ("test_episodes", 6)):
                 if key in numbers:
                     numbers[key] = min(int(numbers[key]), most)
-            found.setdefault(benchmark.task, replace(benchmark, training=numbers))
-    return list(found.values())
+            collected.setdefault(benchmark.task, replace(benchmark, training=numbers))
+    return list(collected.values())
 
 
 def child(benchmark: Benchmark, folder: Path, limit: int, killer: Killer | None) -> int:
@@ -106,38 +106,38 @@ def child(benchmark: Benchmark, folder: Path, limit: int, killer: Killer | None)
             results = run(RunRequest([benchmark], "micro-clip/random", folder, Settings(limit=most)), watching)
         except BaseException:  # noqa: BLE001 - the parent sees the status
             os._exit(3)
-        os._exit(0 if all(one.status == "ok" for one in results) else 4)
+        os._exit(0 if all(result.status == "ok" for result in results) else 4)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 def content(folder: Path) -> dict[str, Any]:
     """Results without what varies, outcomes, and the names of everything that lies there."""
-    found: dict[str, Any] = {}
+    collected: dict[str, Any] = {}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
         if path.is_dir():
             continue
         if name.startswith("results/"):
             raw = json.loads(path.read_text())
-            found[name] = {key: value for key, value in raw.items() if key not in VARYING}
+            collected[name] = {key: value for key, value in raw.items() if key not in VARYING}
         elif name.startswith("samples/"):
             samples = read_samples(path)
             arrays = samples.to_arrays() if hasattr(samples, "to_arrays") else {"": samples}
-            found[name] = {key: np.asarray(value).tolist() for key, value in arrays.items()}
+            collected[name] = {key: np.asarray(value).tolist() for key, value in arrays.items()}
         else:
-            found[name] = None
-    return found
+            collected[name] = None
+    return collected
 
 
 def keep(tasks: dict[str, dict[str, Any]], options: argparse.Namespace) -> dict[str, Any]:
     """What was done until now; written, if all task types are asked for."""
     moments: Counter[str] = Counter()
-    for one in tasks.values():
-        moments.update(one["kills"])
+    for task in tasks.values():
+        moments.update(task["kills"])
     result = {
         "kills": moments.total(),
         "moments": dict(moments),
-        "other_results": sum(not one["same"] for one in tasks.values()),
+        "other_results": sum(not task["same"] for task in tasks.values()),
         "limit": options.limit,
         "task_types": tasks,
         "python": platform.python_version(),
@@ -157,13 +157,15 @@ def main() -> int:
     parser.add_argument("--output", type=Path, default=RESULTS / "trust_kills.json")
     parser.add_argument("--go-on", action="store_true", help="leave out task types that the output has already")
     options = parser.parse_args()
-    benchmarks = [one for one in one_of_each() if options.only in one.task]
+    benchmarks = [task for task in one_of_each() if options.only in task.task]
     with tempfile.TemporaryDirectory() as place:  # what this process has imported, its children need not
         gate_runner.run("digits", encoder="micro-clip/random", output=Path(place) / "run", limit=20, show=False)
     rng = np.random.default_rng(0)
     tasks: dict[str, dict[str, Any]] = {}
     if options.go_on and options.output.exists():
-        tasks = {name: one for name, one in json.loads(options.output.read_text())["task_types"].items() if one["same"]}
+        tasks = {
+            name: task for name, task in json.loads(options.output.read_text())["task_types"].items() if task["same"]
+        }
     begun = time.process_time()
     turns = -(-options.kills // max(1, len(benchmarks)))
     with tempfile.TemporaryDirectory() as place:
@@ -199,16 +201,16 @@ def main() -> int:
             same = status == 0 and content(folder) == content(undisturbed)
             if not same:
                 bad += 1
-                ours, theirs = (content(one) if one.exists() else {} for one in (folder, undisturbed))
+                ours, theirs = (content(task) if task.exists() else {} for task in (folder, undisturbed))
                 names = sorted({*ours} ^ {*theirs}) or [name for name in ours if ours[name] != theirs[name]]
                 print(f"{benchmark.task}: ended with {status}; differs in {names}", flush=True)
             tasks[benchmark.task] = {"kills": dict(kills), "same": not bad}
-            said = "ANOTHER RESULT" if bad else "the same result"
-            print(f"{benchmark.task}: {kills.total()} kills, {said}", flush=True)
+            text = "ANOTHER RESULT" if bad else "the same result"
+            print(f"{benchmark.task}: {kills.total()} kills, {text}", flush=True)
             keep(tasks, options)
     print(json.dumps(keep(tasks, options), indent=1))
     print(f"{time.process_time() - begun:.0f} s of this process", file=sys.stderr)
-    return 0 if all(one["same"] for one in tasks.values()) else 1
+    return 0 if all(task["same"] for task in tasks.values()) else 1
 
 
 if __name__ == "__main__":

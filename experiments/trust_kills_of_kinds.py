@@ -192,10 +192,10 @@ def copies_of_the_hub(place: Path) -> Kind:
     spec = importlib.util.spec_from_file_location("hub_folders", path)
     assert spec is not None
     assert spec.loader is not None
-    made = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
     splits = {"train": [0, 1] * 60, "validation": [1, 0] * 30}
-    made.labelled("ethz/food101", made.named(101), splits, ("image", "label"))(place / "hub")
+    module.labelled("ethz/food101", module.named(101), splits, ("image", "label"))(place / "hub")
 
     def copied(folder: Path) -> object:
         os.environ["GATE_RUNNER_CACHE"] = str(folder)
@@ -387,9 +387,9 @@ def lived(work: Callable[[], object], seconds: float | None = None) -> int:
     pid = os.fork()
     if pid == 0:
         warnings.simplefilter("ignore")
-        said = os.open(SAID, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        file = os.open(SAID, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         for stream in (1, 2):
-            os.dup2(said, stream)
+            os.dup2(file, stream)
         try:
             work()
         except BaseException:  # noqa: BLE001 - the parent sees the status, and a person the reason
@@ -463,10 +463,10 @@ def main() -> int:
         before = held.get(name, {"kills": 0, "faults": []})
         if options.only not in name or (options.go_on and before["kills"] >= options.kills and not before["faults"]):
             continue
-        with tempfile.TemporaryDirectory() as place:
-            os.environ["GATE_RUNNER_CACHE"] = str(Path(place) / "cache")
+        with tempfile.TemporaryDirectory() as folder:
+            os.environ["GATE_RUNNER_CACHE"] = str(Path(folder) / "cache")
             draw = random.Random(f"{name} {options.seed}")
-            held[name] = tried(make(Path(place)), Path(place), options.kills, draw)
+            held[name] = tried(make(Path(folder)), Path(folder), options.kills, draw)
         print(f"{name}: {held[name]}", flush=True)
         result = {
             "kills": sum(kind["kills"] for kind in held.values()),

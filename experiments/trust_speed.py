@@ -85,37 +85,37 @@ print(json.dumps([answer, *took]))
 """
 
 
-def make(place: Path) -> None:
+def make(folder: Path) -> None:
     """Everything that is read, the same for both."""
     rng = np.random.default_rng(0)
-    (place / "pairs").mkdir()
+    (folder / "pairs").mkdir()
     for name in ("a.png", "b.png"):
-        Image.fromarray(rng.integers(0, 256, (8, 8, 3)).astype(np.uint8)).save(place / "pairs" / name)
+        Image.fromarray(rng.integers(0, 256, (8, 8, 3)).astype(np.uint8)).save(folder / "pairs" / name)
     rows = [
         {"image_0_file_name": "a.png", "image_1_file_name": "b.png", "caption_0": f"one {at}", "caption_1": f"two {at}",
          "id": f"p{at}", "subset": "own", "aspect": "count", "extra": "{}"}
         for at in range(10_000)
     ]  # fmt: skip
-    (place / "pairs" / "metadata.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (folder / "pairs" / "metadata.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     for name, first, count in (("kb", 0, 10_000), ("more", 10_000, 1_000)):
         words = "".join(f"e{at},thing {at} of {at % 97},thing {at}|{at}th\n" for at in range(first, first + count))
-        (place / f"{name}.csv").write_text(f"id,name,aliases\n{words}")
+        (folder / f"{name}.csv").write_text(f"id,name,aliases\n{words}")
     for at in range(2_000):
-        file = place / "classes" / f"class {at % 20}" / f"{at}.png"
+        file = folder / "classes" / f"class {at % 20}" / f"{at}.png"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.touch()
     for ending, count in (("jpeg", 200), ("png", 100)):
-        (place / ending).mkdir()
+        (folder / ending).mkdir()
         for at in range(count):
             small = Image.fromarray(rng.integers(0, 256, (24, 32, 3)).astype(np.uint8))
-            small.resize((500, 375), Image.Resampling.BICUBIC).save(place / ending / f"{at}.{ending}")
+            small.resize((500, 375), Image.Resampling.BICUBIC).save(folder / ending / f"{at}.{ending}")
 
 
-def once(packages: Path, work: str, place: Path) -> tuple[float, float, float]:
+def once(packages: Path, work: str, folder: Path) -> tuple[float, float, float]:
     """The answer, and seconds of the processor and of the clock."""
     sources = os.pathsep.join(str(path) for path in sorted(packages.glob("*/src")))
     done = subprocess.run(
-        [sys.executable, "-c", CHILD, str(place), work], env={**os.environ, "PYTHONPATH": sources},
+        [sys.executable, "-c", CHILD, str(folder), work], env={**os.environ, "PYTHONPATH": sources},
         stdout=subprocess.PIPE, text=True, check=True,
     )  # fmt: skip
     answer, cpu, wall = json.loads(done.stdout.splitlines()[-1])

@@ -66,10 +66,10 @@ def small(**options: object) -> MicroBuilder:
 
 def eqben_built(folder: Path, done: list[tuple[str, str, bool]]) -> None:
     assert any(ok for *_, ok in done), done
-    ids = [one.id for one in read_records(folder / "pairs")]
+    ids = [record.id for record in read_records(folder / "pairs")]
     assert len(ids) == len(set(ids)) > 0, ids
-    found = verify(folder / "pairs")
-    assert not found.failures, found.failures
+    verification = verify(folder / "pairs")
+    assert not verification.failures, verification.failures
 
 
 def a_row(name: str) -> PairRow:
@@ -122,8 +122,8 @@ def base(folder: Path) -> None:
 
 
 def base_whole(folder: Path, done: list[tuple[str, str, bool]]) -> None:
-    found = [one.id for one in KnowledgeBase(folder / "kb", verify=True)]
-    assert found in [[f"new{tag}"] * 1 for _, tag, ok in done if ok] or (found == ["1"] and not any(d[2] for d in done))
+    ids = [one.id for one in KnowledgeBase(folder / "kb", verify=True)]
+    assert ids in [[f"new{tag}"] * 1 for _, tag, ok in done if ok] or (ids == ["1"] and not any(d[2] for d in done))
 
 
 class Model:
@@ -191,7 +191,7 @@ def ran_whole(folder: Path, done: list[tuple[str, str, bool]]) -> None:
     from gate_runner.runs.stored import read_run
 
     run = read_run(folder / "run")
-    assert [one.status for one in run.results] == ["ok"]
+    assert [result.status for result in run.results] == ["ok"]
     run.outcomes(run.results[0])
     assert len({name for name, _, ok in done if ok}) == 1, done
     assert not list((folder / "run").rglob("*.lock"))
@@ -244,12 +244,12 @@ def child(act: Act, folder: Path, tag: str, ready: int, go: int, told: int) -> N
         os.write(ready, b".")
         os.read(go, 1)
         act(folder, tag)
-        said = "done"
+        text = "done"
     except (ValueError, OSError) as error:
-        said = f"refused {error}"
+        text = f"refused {error}"
     except BaseException:  # noqa: BLE001 - whatever it is, it is the finding
-        said = f"broken {traceback.format_exc()}"
-    os.write(told, said.encode())
+        text = f"broken {traceback.format_exc()}"
+    os.write(told, text.encode())
     os._exit(0)
 
 

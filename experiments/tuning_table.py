@@ -57,13 +57,13 @@ COLUMNS: dict[str, tuple[str | Any, str]] = {
 
 def finished(folder: Path) -> dict[tuple[str, str], list[dict[str, Any]]]:
     """Results by column and benchmark, each with its seeds in order."""
-    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    collected: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for column in COLUMNS:
         for path in sorted((folder / column / "results").glob("*.json")):
             result = json.loads(path.read_text())
             if result["status"] == "ok":
-                found.setdefault((column, result["name"]), []).append(result)
-    return found
+                collected.setdefault((column, result["name"]), []).append(result)
+    return collected
 
 
 def row(result: dict[str, Any]) -> dict[str, Any]:
@@ -79,8 +79,8 @@ def kept(path: Path) -> tuple[dict[str, dict[int, dict[str, Any]]], dict[str, An
     """What an earlier table holds: rows by column and stand-in, and seed; and its comparisons."""
     if not path.is_file():
         return {}, {}
-    said = json.loads(path.read_text())
-    return {name: {one["seed"]: one for one in rows} for name, rows in said["rows"].items()}, said[
+    record = json.loads(path.read_text())
+    return {name: {row["seed"]: row for row in rows} for name, rows in record["rows"].items()}, record[
         "full against frozen"
     ]
 
@@ -91,15 +91,17 @@ def contrasts(folder: Path, found: dict[tuple[str, str], list[dict[str, Any]]]) 
         name
         for column, name in found
         if column == "full"
-        and [one["seed"] for one in found["full", name]] == [one["seed"] for one in found.get(("frozen", name), [])]
+        and [contrast["seed"] for contrast in found["full", name]]
+        == [contrast["seed"] for contrast in found.get(("frozen", name), [])]
     ]
     if not same:
         return {}
     compared = compare_runs(read_runs([folder / "frozen", folder / "full"]), only=same)
     return {
-        one.name: {"gain": one.gain, "low": one.test.low, "high": one.test.high, "p": one.p_adjusted,
-                   "verdict": one.verdict, "seeds": list(one.seeds)}
-        for one in compared.contrasts
+        contrast.name: {"gain": contrast.gain, "low": contrast.test.low, "high": contrast.test.high,
+                   "p": contrast.p_adjusted,
+                   "verdict": contrast.verdict, "seeds": list(contrast.seeds)}
+        for contrast in compared.contrasts
     }  # fmt: skip
 
 
@@ -108,9 +110,9 @@ def write(folder: Path, limit: int | None) -> None:
     rows, against = kept(path)
     found = finished(folder)
     for (column, name), results in found.items():
-        rows.setdefault(f"{column} {name}", {}).update({one["seed"]: row(one) for one in results})
+        rows.setdefault(f"{column} {name}", {}).update({result["seed"]: row(result) for result in results})
     against |= contrasts(folder, found)
-    ordered = {key: [one for _, one in sorted(seeds.items())] for key, seeds in sorted(rows.items())}
+    ordered = {key: [result for _, result in sorted(seeds.items())] for key, seeds in sorted(rows.items())}
     report = {
         "recipe": "quick", "limit": limit, "full against frozen": against, "cores": os.cpu_count(), "rows": ordered,
     }  # fmt: skip
@@ -129,7 +131,7 @@ def write(folder: Path, limit: int | None) -> None:
                 said.append("")
                 continue
             value, low, high, seconds = (
-                statistics.fmean(one[key] for one in own) for key in ("value", "low", "high", "seconds")
+                statistics.fmean(result[key] for result in own) for key in ("value", "low", "high", "seconds")
             )
             said.append(f"{value:.3f} ({low:.3f}-{high:.3f}), {seconds:.0f} s, n={len(own)}")
         known = against.get(name)

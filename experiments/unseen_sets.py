@@ -92,7 +92,7 @@ def scores() -> dict[str, dict[str, list[float]]]:
     """Accuracies, a value for each draw, by set and images per class, and by method."""
     encoder = load_encoder("micro-clip", device="cpu")
     assert encoder.text is not None
-    found: dict[str, dict[str, list[float]]] = {}
+    collected: dict[str, dict[str, list[float]]] = {}
     for place, (name, (classes, make)) in enumerate(sets().items()):
         count = len(classes)
         features, labels = [], []
@@ -107,10 +107,10 @@ def scores() -> dict[str, dict[str, list[float]]]:
             class_embeddings(lambda words: encoder.encode_text(words).numpy(), prompts).weights
         ).float()
         for shots in SHOTS:
-            here = found.setdefault(f"{name} {shots}", {"zero_shot": [], "anchored": [], "random": []})
+            value = collected.setdefault(f"{name} {shots}", {"zero_shot": [], "anchored": [], "random": []})
             for seed in range(DRAWS):
                 rows = torch.from_numpy(elevater_indices(labels[0], shots, seed).indices)
-                for method, listed in here.items():
+                for method, listed in value.items():
                     given = tuning_data(
                         features[0][rows],
                         labels[0][rows],
@@ -121,8 +121,8 @@ def scores() -> dict[str, dict[str, list[float]]]:
                     )
                     tuned = tune(given, "anchored" if method == "random" else method)
                     listed.append(HeldOut(features[1], labels[1]).score(tuned, resamples=0).value)
-            print(name, shots, {method: round(statistics.fmean(v), 3) for method, v in here.items()}, flush=True)
-    return found
+            print(name, shots, {method: round(statistics.fmean(v), 3) for method, v in value.items()}, flush=True)
+    return collected
 
 
 def main() -> None:

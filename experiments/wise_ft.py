@@ -56,7 +56,7 @@ GREYS = replace(
 
 def trained(folder: Path, seeds: int, limit: int | None) -> dict[str, list[dict[str, Any]]]:
     """Results' ``training`` and scores, by what was tested, one for each seed."""
-    found: dict[str, list[dict[str, Any]]] = {"best": [], "half": []}
+    collected: dict[str, list[dict[str, Any]]] = {"best": [], "half": []}
     for seed in range(seeds):
         for name, share in (("best", "best"), ("half", 0.5)):
             run(GREYS, encoder="micro-clip", tune="full", seeds=[seed], output=folder / name, limit=limit,
@@ -65,8 +65,8 @@ def trained(folder: Path, seeds: int, limit: int | None) -> dict[str, list[dict[
             result = json.loads(path.read_text())
             if result["status"] != "ok":
                 raise SystemExit(result["reason"])
-            found[name].append(result)
-    return found
+            collected[name].append(result)
+    return collected
 
 
 def spread(values: list[float]) -> dict[str, float]:
@@ -75,7 +75,7 @@ def spread(values: list[float]) -> dict[str, float]:
 
 def curve_of(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """For each share: validation on the grey pictures, and zero-shot on what was kept, over the seeds."""
-    curves = [one["training"]["wise_ft"]["curve"] for one in results]
+    curves = [result["training"]["wise_ft"]["curve"] for result in results]
     return [
         {
             "share": rows[0]["share"],
@@ -91,15 +91,15 @@ def table(found: dict[str, list[dict[str, Any]]]) -> list[str]:
     """Gain and loss by seed: paired changes against the class prompts before, with 95 % intervals."""
     lines = ["| seed | tested | share | scored on | before | after | change | 95 % interval |", "|---" * 8 + "|"]
     for name, results in found.items():
-        for one in results:
-            share = one["training"]["wise_ft"]["share"]
+        for result in results:
+            share = result["training"]["wise_ft"]["share"]
             for on, row in (
-                ("the grey pictures", one["training"]["gained"]),
-                *((row["benchmark"], row) for row in one["training"]["zero_shot"]),
+                ("the grey pictures", result["training"]["gained"]),
+                *((row["benchmark"], row) for row in result["training"]["zero_shot"]),
             ):
                 interval = f"{row['low']:+.3f} to {row['high']:+.3f}"
                 lines.append(
-                    f"| {one['seed']} | {name} | {share:g} | {on} | {row['before']:.3f} | {row['after']:.3f} "
+                    f"| {result['seed']} | {name} | {share:g} | {on} | {row['before']:.3f} | {row['after']:.3f} "
                     f"| {row['change']:+.3f} | {interval} |"
                 )
     return [line.replace("-0.", "−0.") for line in lines]
@@ -142,7 +142,7 @@ def main() -> None:
     options = parser.parse_args()
     found = trained(options.output, options.seeds, options.limit)
     curve = curve_of(found["best"])
-    shares = [one["training"]["wise_ft"]["share"] for one in found["best"]]
+    shares = [result["training"]["wise_ft"]["share"] for result in found["best"]]
     report = {
         "recipe": found["best"][0]["training"]["recipe"],
         "limit": options.limit,
@@ -150,8 +150,9 @@ def main() -> None:
         "chosen": shares,
         "curve": curve,
         "tested": {
-            name: [{"seed": one["seed"], "gained": one["training"]["gained"], "zero_shot": one["training"]["zero_shot"],
-                    "score": one["scores"][0]} for one in results]
+            name: [{"seed": result["seed"], "gained": result["training"]["gained"],
+                    "zero_shot": result["training"]["zero_shot"],
+                    "score": result["scores"][0]} for result in results]
             for name, results in found.items()
         },
     }  # fmt: skip

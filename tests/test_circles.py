@@ -21,7 +21,7 @@ def imports(source: Path) -> dict[str, set[str]]:
     for path in source.rglob("*.py"):
         parts = path.relative_to(source).with_suffix("").parts
         files[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    found: dict[str, set[str]] = {}
+    collected: dict[str, set[str]] = {}
     for name, path in files.items():
         named: set[str] = set()
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -30,8 +30,8 @@ def imports(source: Path) -> dict[str, set[str]]:
             elif isinstance(node, ast.ImportFrom) and node.module:
                 inside = {f"{node.module}.{alias.name}" for alias in node.names}
                 named |= inside & files.keys() or {node.module}
-        found[name] = (named & files.keys()) - {name} - ONE_OBJECT.get(name, set())
-    return found
+        collected[name] = (named & files.keys()) - {name} - ONE_OBJECT.get(name, set())
+    return collected
 
 
 def circle(source: Path) -> list[str]:

@@ -29,18 +29,18 @@ def collected_files(root: Path, places: list[Path]) -> set[Path]:
 
 def test_every_source_file_that_holds_an_example_is_collected() -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
-    searched = {place for pattern in settings["testpaths"] for place in ROOT.glob(pattern)}
+    searched = {path for pattern in settings["testpaths"] for path in ROOT.glob(pattern)}
     sources = sorted(ROOT.glob("packages/*/src"))
     assert set(sources) <= searched
     assert collected_files(ROOT, sources) >= files_with_examples(sources)
 
 
 def test_a_folder_that_the_settings_leave_out_is_noticed(tmp_path: Path) -> None:
-    place = tmp_path / "src" / "training"
-    place.mkdir(parents=True)
-    (place / "fit.py").write_text('def f():\n    """One.\n\n    >>> 1\n    1\n    """\n')
+    folder = tmp_path / "src" / "training"
+    folder.mkdir(parents=True)
+    (folder / "fit.py").write_text('def f():\n    """One.\n\n    >>> 1\n    1\n    """\n')
     settings = '[tool.pytest.ini_options]\naddopts = "--import-mode=importlib --doctest-modules"\n'
-    for excluded, seen in (("training", set()), ("elsewhere", {place / "fit.py"})):
+    for excluded, seen in (("training", set()), ("elsewhere", {folder / "fit.py"})):
         (tmp_path / "pyproject.toml").write_text(f'{settings}norecursedirs = ["{excluded}"]\n')
         assert collected_files(tmp_path, [tmp_path / "src"]) == seen
-    assert files_with_examples([tmp_path / "src"]) == {place / "fit.py"}
+    assert files_with_examples([tmp_path / "src"]) == {folder / "fit.py"}

@@ -37,7 +37,7 @@ def test_eevee_select_is_the_librarys(tmp_path: Path) -> None:
         for name in ("found.json", "own.json")
     )
     assert ours == theirs
-    chosen = [one.id for one in eevee.load_table("gate").benchmarks if one.id in done.stdout]
+    chosen = [benchmark.id for benchmark in eevee.load_table("gate").benchmarks if benchmark.id in done.stdout]
     assert len(chosen) >= 2
 
 
@@ -56,10 +56,10 @@ def test_prompts_show_names_the_missing_package_or_prints_knowledge(tmp_path: Pa
 
 
 def test_pairs_are_built_and_scored(tmp_path: Path) -> None:
-    for place, workers in (("a", "1"), ("b", "2")):
-        arguments = ("eqben", "build", "micro", place, "--pairs", "3", "--size", "64", "--workers", workers)
+    for text, workers in (("a", "1"), ("b", "2")):
+        arguments = ("eqben", "build", "micro", text, "--pairs", "3", "--size", "64", "--workers", workers)
         assert call(*arguments, cwd=tmp_path).returncode == 0
-    first, second = (sorted(path for path in (tmp_path / place).rglob("*") if path.is_file()) for place in ("a", "b"))
+    first, second = (sorted(path for path in (tmp_path / text).rglob("*") if path.is_file()) for text in ("a", "b"))
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
     assert call("eqben", "verify", "a", cwd=tmp_path).returncode == 0
     done = call("eqben", "score", "a", cwd=tmp_path)

@@ -57,7 +57,7 @@ def uses(source: str) -> set[str]:
             modules = [node.value]
         else:
             continue
-        named |= {found[1] for module in modules if (found := DOTTED.fullmatch(module))}
+        named |= {match[1] for module in modules if (match := DOTTED.fullmatch(module))}
     return named
 
 

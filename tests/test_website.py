@@ -63,10 +63,10 @@ def test_a_docstring_is_prepared_for_its_parser() -> None:
 
 
 def test_a_paragraph_on_fields_becomes_a_section() -> None:
-    given = "Both.\n\ntext: One,\n    and more.\nlow, high: Two.\n\nelse: Three."
+    text = "Both.\n\ntext: One,\n    and more.\nlow, high: Two.\n\nelse: Three."
     wanted = "Both.\n\nAttributes:\n    text: One,\n        and more.\n    low, high: Two.\n\nelse: Three."
-    assert prepared(given, frozenset({"text", "low", "high"})) == wanted
-    assert prepared(given) == given
+    assert prepared(text, frozenset({"text", "low", "high"})) == wanted
+    assert prepared(text) == text
 
 
 def test_every_result_has_a_script_and_a_place_on_a_page() -> None:
@@ -94,8 +94,8 @@ def test_the_drawings_are_current_and_name_files_that_exist() -> None:
 def test_every_picture_is_made_by_something_here() -> None:
     places = [*ROOT.glob("docs/**/*"), *ROOT.glob("packages/*/*"), *ROOT.glob("packages/*/benchmarks/results/**/*")]
     places += ROOT.glob("experiments/results/*")
-    there = {path.relative_to(ROOT).as_posix() for path in places if path.suffix in (".jpg", ".png", ".svg")}
-    assert there == {*pictures.MADE, *pictures.ELSEWHERE}
+    present = {path.relative_to(ROOT).as_posix() for path in places if path.suffix in (".jpg", ".png", ".svg")}
+    assert present == {*pictures.MADE, *pictures.ELSEWHERE}
     assert [place for place in pictures.ELSEWHERE.values() if not (ROOT / place).is_file()] == []
 
 
@@ -107,9 +107,9 @@ def test_the_contact_sheet_is_current(tmp_path: Path) -> None:
 
 def test_code_that_pages_link_to_exists() -> None:
     pages = [path.read_text(encoding="utf-8") for path in (ROOT / "docs").rglob("*.md")]
-    linked = {place for page in pages for place in re.findall(r"\]\(code:([^)#]+)", page)}
+    linked = {match for page in pages for match in re.findall(r"\]\(code:([^)#]+)", page)}
     assert linked
-    assert [place for place in sorted(linked) if not (ROOT / place).is_file()] == []
+    assert [match for match in sorted(linked) if not (ROOT / match).is_file()] == []
 
 
 WALKS = {

@@ -65,10 +65,10 @@ def clean(home: Path) -> dict[str, str]:
     return {**said, "PYTHONPYCACHEPREFIX": str(home / "bytecode")}
 
 
-def environment(uv: str, place: Path, install: list[str]) -> Path:
-    shutil.rmtree(place, ignore_errors=True)
-    run([uv, "venv", "--quiet", "--python", sys.executable, str(place)])
-    python = place / ("Scripts" if os.name == "nt" else "bin") / "python"
+def environment(uv: str, folder: Path, install: list[str]) -> Path:
+    shutil.rmtree(folder, ignore_errors=True)
+    run([uv, "venv", "--quiet", "--python", sys.executable, str(folder)])
+    python = folder / ("Scripts" if os.name == "nt" else "bin") / "python"
     constraints = ["--constraint", str(ROOT / "constraints.txt")]
     run([uv, "pip", "install", "--quiet", "--python", str(python), *constraints, *install])
     return python

@@ -31,8 +31,8 @@ WORDS = WORDS | {"crosses": "crosses", "rubber": "plain", "metal": "shiny"}
 
 def render_chunk(builder: KubricBuilder, chunk: int, path: Path) -> None:
     """Render the indices of a chunk; what its certificate refuses is left out."""
-    made = [builder.make(index) for index in range(chunk * CHUNK, (chunk + 1) * CHUNK)]
-    pairs = [pair for pair in made if isinstance(pair, Made)]
+    makes = [builder.make(index) for index in range(chunk * CHUNK, (chunk + 1) * CHUNK)]
+    pairs = [pair for pair in makes if isinstance(pair, Made)]
     images = np.stack([image for pair in pairs for image in pair.images])
     texts = np.array([text for pair in pairs for text in pair.captions])
     aspects = np.array([KINDS[pair.aspect] for pair in pairs])

@@ -55,8 +55,8 @@ class MicroTowers(Towers):
     def texts(self, words: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
         """Texts of about one length at a time: the end token sees nothing behind it."""
         order = ends.argsort()
-        found = [self._texts(words[rows], ends[rows]) for rows in order.split(32)]
-        return torch.cat(found)[order.argsort()]
+        texts = [self._texts(words[rows], ends[rows]) for rows in order.split(32)]
+        return torch.cat(texts)[order.argsort()]
 
     def _texts(self, words: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
         length = int(ends.max()) + 1

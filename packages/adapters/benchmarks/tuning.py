@@ -103,15 +103,15 @@ def main() -> None:
     torch.set_num_threads(1)
     suffix = f"_from_{arguments.first_seed}" if arguments.first_seed else ""
     out = Path(__file__).parent / "results" / f"tuning_{arguments.case}{suffix}.json"
-    kept = json.loads(out.read_text())["rows"] if arguments.resume and out.exists() else []
-    rows = {row["seed"]: row for row in kept}
+    record = json.loads(out.read_text())["rows"] if arguments.resume and out.exists() else []
+    rows = {row["seed"]: row for row in record}
     for seed in range(arguments.first_seed, arguments.first_seed + arguments.seeds):
         row = rows.setdefault(seed, {"seed": seed})
         measure(row, arguments)
         print({key: round(value, 4) if isinstance(value, float) else value for key, value in row.items()}, flush=True)
-        found = summary(list(rows.values()), arguments)
-        out.write_text(json.dumps(found, indent=1) + "\n")
-    print(json.dumps({key: value for key, value in found.items() if key != "rows"}, indent=1))
+        lines = summary(list(rows.values()), arguments)
+        out.write_text(json.dumps(lines, indent=1) + "\n")
+    print(json.dumps({key: value for key, value in lines.items() if key != "rows"}, indent=1))
 
 
 if __name__ == "__main__":

@@ -25,8 +25,8 @@ def exact_permutation_p(measure: Measure, first: np.ndarray, second: np.ndarray)
 def mean_iou(outcomes: np.ndarray) -> float:
     """From counts [n, 3, k] of pixels in both, predicted and true: sums over images, then the mean over classes."""
     values = []
-    for each in range(outcomes.shape[2]):
-        both, predicted, true = (sum(image[kind][each] for image in outcomes) for kind in range(3))
+    for index in range(outcomes.shape[2]):
+        both, predicted, true = (sum(image[kind][index] for image in outcomes) for kind in range(3))
         if predicted + true > 0:
             values.append(both / (predicted + true - both))
     return float(np.mean(values))

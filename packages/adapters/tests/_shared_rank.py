@@ -91,7 +91,7 @@ def main() -> None:
         "gloo", store=dist.FileStore(str(folder / "store"), world), rank=rank, world_size=world,
         timeout=timedelta(seconds=120),
     )  # fmt: skip
-    found: dict[str, Any] = {}
+    collected: dict[str, Any] = {}
     for case in sys.argv[4:]:
         try:
             module, done = trained(case, folder, dist.group.WORLD)
@@ -99,10 +99,10 @@ def main() -> None:
             dist.barrier()
             module, done = trained(case, folder, dist.group.WORLD)
         except (ValueError, RuntimeError) as error:
-            found[case] = str(error)
+            collected[case] = str(error)
             continue
-        found[case] = {"history": [tuple(row) for row in done.history], "state": dict(module.state_dict())}
-    torch.save(found, folder / f"rank{rank}.pt")
+        collected[case] = {"history": [tuple(row) for row in done.history], "state": dict(module.state_dict())}
+    torch.save(collected, folder / f"rank{rank}.pt")
     # Without it, threads of a group whose other process died can abort the end of the interpreter.
     dist.destroy_process_group()
 

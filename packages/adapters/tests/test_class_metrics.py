@@ -92,11 +92,11 @@ def test_labels_without_positives_are_left_out() -> None:
     truth = generator.integers(0, 2, (50, 4))
     truth[:, 2] = 0
     scores = generator.random((50, 4))
-    kept = [0, 1, 3]
+    numbers = [0, 1, 3]
     for name, theirs in (("roc_auc", sklearn.roc_auc_score), ("average_precision", sklearn.average_precision_score)):
-        found = evaluate(name, scores, truth)
-        assert_allclose(found.value, theirs(truth[:, kept], scores[:, kept], average="macro"))
-        assert found.low < found.value < found.high
+        score = evaluate(name, scores, truth)
+        assert_allclose(score.value, theirs(truth[:, numbers], scores[:, numbers], average="macro"))
+        assert score.low < score.value < score.high
         with pytest.raises(ValueError, match="label 0 has 0 positives"):
             evaluate(name, scores[:, :1], truth[:, 2:3])
     assert_allclose(

@@ -29,8 +29,8 @@ def world(n: int = 60, d: int = 8, seed: int = 0) -> tuple[np.ndarray, np.ndarra
 
 def test_it_keeps_scikit_learns_contract() -> None:
     """Every check passes, but the array API's, which is skipped unless SciPy's is switched on."""
-    found = check_estimator(HeadClassifier(), on_skip=None)
-    assert sum(each["status"] == "passed" for each in found) >= 50
+    estimator = check_estimator(HeadClassifier(), on_skip=None)
+    assert sum(each["status"] == "passed" for each in estimator) >= 50
 
 
 def test_it_is_the_tuner_on_numbered_classes() -> None:
@@ -69,14 +69,16 @@ def test_embeddings_by_name_by_row_or_at_fit_are_one() -> None:
 def test_cv_results_are_those_of_a_grid_search() -> None:
     X, y, texts = world()
     classifier = HeadClassifier(class_embeddings=texts).fit(X, y)
-    found = classifier.cv_results_
-    assert classifier.best_score_ in found["mean_test_score"]
-    assert found["rank_test_score"].min() == 1
-    assert found["mean_test_score"][found["rank_test_score"] == 1][0] == found["mean_test_score"].max()
-    assert {"params", "param_kind", "param_strength", "param_blend"} <= found.keys()
-    for row, params in enumerate(found["params"]):
+    cv_results_ = classifier.cv_results_
+    assert classifier.best_score_ in cv_results_["mean_test_score"]
+    assert cv_results_["rank_test_score"].min() == 1
+    assert (
+        cv_results_["mean_test_score"][cv_results_["rank_test_score"] == 1][0] == cv_results_["mean_test_score"].max()
+    )
+    assert {"params", "param_kind", "param_strength", "param_blend"} <= cv_results_.keys()
+    for row, params in enumerate(cv_results_["params"]):
         for name in ("strength", "blend", "temperature"):
-            assert found[f"param_{name}"].mask[row] == (name not in params)
+            assert cv_results_[f"param_{name}"].mask[row] == (name not in params)
 
 
 def test_it_goes_through_pipelines_searches_clones_and_pickles() -> None:

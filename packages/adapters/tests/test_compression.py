@@ -32,9 +32,9 @@ def test_pca_is_scikit_learns_and_the_first_dimensions_are_the_first() -> None:
 
 def test_one_bit_ranks_as_hamming_distance_does() -> None:
     found = codec("binary", ROWS)
-    bits, asked = found.restored(ROWS), found.restored(TESTED)
+    bits, restored = found.restored(ROWS), found.restored(TESTED)
     hamming = ((ROWS.mean(0) < TESTED)[:, None] != (ROWS.mean(0) < ROWS)[None]).sum(-1)
-    assert torch.equal(asked @ bits.T, (12 - 2 * hamming).float())
+    assert torch.equal(restored @ bits.T, (12 - 2 * hamming).float())
 
 
 @pytest.mark.parametrize(

@@ -27,25 +27,25 @@ def world(count: int, seed: int) -> tuple[Tensor, Tensor]:
     tokens = 0.1 * torch.randn(count, 64, 6, generator=generator)
     truth = torch.full((count, 2, 5), -1.0)
     for row in range(count):
-        for place in range(int(torch.randint(0, 3, (1,), generator=generator))):
+        for index in range(int(torch.randint(0, 3, (1,), generator=generator))):
             label = int(torch.randint(0, 2, (1,), generator=generator))
             x, y, w, h = (int(v) for v in torch.randint(1, 4, (4,), generator=generator))
-            x, y = x + 3 * place, y + 2 * place
+            x, y = x + 3 * index, y + 2 * index
             w, h = min(w, 8 - x), min(h, 8 - y)
             tokens[row].view(8, 8, 6)[y : y + h, x : x + w, label] += 2
-            truth[row, place] = torch.tensor([label, (x + w / 2) / 8, (y + h / 2) / 8, w / 8, h / 8])
+            truth[row, index] = torch.tensor([label, (x + w / 2) / 8, (y + h / 2) / 8, w / 8, h / 8])
     return tokens, truth
 
 
 def hit_rate(head: DenseHead | SetHead, tokens: Tensor, truth: Tensor) -> float:
     """Share of objects that one of the three best boxes of their class overlaps by half."""
-    found = head.detections(head(tokens), most=3)
+    detections = head.detections(head(tokens), most=3)
     hits = total = 0
     for row in range(len(tokens)):
         for label, *box in truth[row].tolist():
             if label >= 0:
-                mine = found.labels[row] == int(label)
-                overlap = box_iou(_corners(found.boxes[row][mine]), _corners(torch.tensor([box])))
+                mine = detections.labels[row] == int(label)
+                overlap = box_iou(_corners(detections.boxes[row][mine]), _corners(torch.tensor([box])))
                 total, hits = total + 1, hits + int(bool((overlap > 0.5).any()))
     return hits / total
 
@@ -103,8 +103,8 @@ def test_overlaps_of_boxes() -> None:
     first = torch.tensor([[0.0, 0, 2, 2], [0, 0, 1, 1], [0, 0, 0, 0]])
     second = torch.tensor([[1.0, 1, 3, 3], [0, 0, 1, 1], [2, 2, 3, 3]])
     assert generalized_iou(first, second).tolist() == pytest.approx([1 / 7 - 2 / 9, 1.0, -8 / 9])
-    some = _corners(torch.rand(2, 9, 4, generator=torch.Generator().manual_seed(0)) + 0.01)
-    for picture in some:
+    corners = _corners(torch.rand(2, 9, 4, generator=torch.Generator().manual_seed(0)) + 0.01)
+    for picture in corners:
         torch.testing.assert_close(
             generalized_iou(picture[:, None], picture[None]),
             generalized_box_iou(picture, picture),
@@ -224,7 +224,7 @@ def test_average_precision_is_what_one_detection_after_another_gives(seed: int) 
         rows(truth, crowd=lambda table: np.zeros(len(table), bool)), rows(found, score=lambda table: table[:, 4])
     )
     thresholds = np.linspace(0.5, 0.95, 10)
-    slow = [slow_average_precision(truth, found, each) for each in thresholds]
-    ones = np.ones((1, len(truth)))
-    assert average_precisions(matches, ones)[0, 0] == pytest.approx(slow, abs=1e-9)
-    assert mean_average_precision(matches, ones)[0] == pytest.approx(np.mean(slow), abs=1e-9)
+    slow = [slow_average_precision(truth, found, threshold) for threshold in thresholds]
+    values = np.ones((1, len(truth)))
+    assert average_precisions(matches, values)[0, 0] == pytest.approx(slow, abs=1e-9)
+    assert mean_average_precision(matches, values)[0] == pytest.approx(np.mean(slow), abs=1e-9)

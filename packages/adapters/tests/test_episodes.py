@@ -21,12 +21,12 @@ class Counted(EncoderWithHead):
 
     def features(self, rows: Tensor) -> Tensor:
         self.seen += rows.flatten().round().int().tolist()
-        found: Tensor = self.features_of(rows).sin()
-        return found
+        features: Tensor = self.features_of(rows).sin()
+        return features
 
     def forward(self, rows: Tensor) -> Tensor:
-        found: Tensor = self.head(self.features(rows))
-        return found
+        head: Tensor = self.head(self.features(rows))
+        return head
 
 
 def test_each_image_of_episodes_goes_through_the_encoder_once_for_each_checkpoint() -> None:
@@ -50,6 +50,6 @@ def test_each_image_of_episodes_goes_through_the_encoder_once_for_each_checkpoin
         scores.append(module(episodes[:]))
     for size, chosen in found.items():
         assert torch.equal(chosen, torch.stack(scores[:size]).mean(0).argmax(dim=1)), size
-    assert len({tuple(one.flatten().tolist()) for one in found.values()}) > 1
+    assert len({tuple(chosen_class_name.flatten().tolist()) for chosen_class_name in found.values()}) > 1
     module.load_state_dict(states[0])
     assert torch.equal(chosen_classes(module, (episodes,), images=9, at_once=1)[1], found[1])

@@ -204,10 +204,10 @@ def test_recomputed_blocks_keep_gradients_and_statistics(mode: bool) -> None:
     assert recompute_blocks(again) == ["blocks.0", "blocks.1"]
     for module in (plain, again):
         module["blocks"](images).square().sum().backward()  # type: ignore[operator, index]
-    for one, other in zip(plain.parameters(), again.parameters(), strict=True):
-        assert torch.equal(one.grad, other.grad)  # type: ignore[arg-type]
-    for (name, one), other in zip(plain.state_dict().items(), again.state_dict().values(), strict=True):
-        assert torch.equal(one, other), name
+    for parameter, other in zip(plain.parameters(), again.parameters(), strict=True):
+        assert torch.equal(parameter.grad, other.grad)  # type: ignore[arg-type]
+    for (name, parameter), other in zip(plain.state_dict().items(), again.state_dict().values(), strict=True):
+        assert torch.equal(parameter, other), name
     keep_blocks(again)
     assert "forward" not in vars(again["blocks"][0])  # type: ignore[index]
     with pytest.raises(ValueError, match="no list of equal blocks"):

@@ -63,11 +63,11 @@ def test_a_head_that_starts_at_its_probe_is_what_two_trainings_by_hand_give() ->
     fit(probe, (frozen(other).rows("train"),), LABELS, recipe=HEAD, **said)  # type: ignore[arg-type]  # named
     assert len(calls) == 1
     assert torch.equal(calls[0], plain.weight), "the encoder is as it came until the probe is there"
-    whole = behind(other, before.scale).attach(plain)
+    attached = behind(other, before.scale).attach(plain)
     said["validate"] = lambda module: accuracy(module, (IMAGES,))
-    by_hand = fit(whole, (IMAGES,), LABELS, recipe=WHOLE, **said)  # type: ignore[arg-type]  # named
+    by_hand = fit(attached, (IMAGES,), LABELS, recipe=WHOLE, **said)  # type: ignore[arg-type]  # named
     assert [row[:3] for row in done.history[1:]] == [row[:3] for row in by_hand.history[1:]]
-    assert all(torch.equal(value, whole.state_dict()[name]) for name, value in done.module.state_dict().items())
+    assert all(torch.equal(value, attached.state_dict()[name]) for name, value in done.module.state_dict().items())
 
 
 @pytest.mark.parametrize("value", [0.0, 0.5])

@@ -21,9 +21,9 @@ def write(path: Path, colour: int, size: tuple[int, int] = (10, 6)) -> None:
 
 
 def test_a_folder_of_classes(tmp_path: Path) -> None:
-    for place in range(10):
-        write(tmp_path / "dog" / f"{place}.png", 10 + place)
-        write(tmp_path / "cat" / f"{place}.PNG", 100 + place)
+    for index in range(10):
+        write(tmp_path / "dog" / f"{index}.png", 10 + index)
+        write(tmp_path / "cat" / f"{index}.PNG", 100 + index)
     (tmp_path / "cat" / "notes.txt").write_text("no image")
     listing = list_images(tmp_path)
     assert listing.names == ["cat", "dog"]
@@ -70,12 +70,12 @@ def test_bad_tables_are_named_by_line_and_field(tmp_path: Path, text: str, messa
 
 def test_unreadable_images_are_named_and_skipped_only_on_request(tmp_path: Path) -> None:
     for name in ("a", "b"):
-        for place in range(4):
-            write(tmp_path / "train" / name / f"{place}.png", 50)
+        for index in range(4):
+            write(tmp_path / "train" / name / f"{index}.png", 50)
         write(tmp_path / "test" / name / "x.png", 50)
-    whole = (tmp_path / "train" / "a" / "0.png").read_bytes()
+    content = (tmp_path / "train" / "a" / "0.png").read_bytes()
     (tmp_path / "train" / "a" / "1.png").write_bytes(b"not an image")
-    (tmp_path / "train" / "b" / "2.png").write_bytes(whole[: len(whole) // 2])
+    (tmp_path / "train" / "b" / "2.png").write_bytes(content[: len(content) // 2])
     listing = list_images(tmp_path)
     with pytest.raises(ValueError, match=r"1\.png cannot be read as an image"):
         load_split(listing, "train", 4)

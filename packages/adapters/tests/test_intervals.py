@@ -53,12 +53,12 @@ def test_classes_of_equal_scores_share_what_random_order_gives() -> None:
     scores = rng.integers(0, 3, (40, 7)).astype(float)
     labels = rng.integers(0, 7, 40)
     for name, k in (("acc@1", 1), ("acc@5", 5)):
-        found = evaluate(name, scores, labels, resamples=0).outcomes
+        outcomes = evaluate(name, scores, labels, resamples=0).outcomes
         hits = np.zeros(40)
         for _ in range(4000):
             order = np.argsort(-scores + 1e-3 * rng.random(scores.shape), axis=1)[:, :k]
             hits += (order == labels[:, None]).any(axis=1)
-        np.testing.assert_allclose(found, hits / 4000, atol=0.04)
+        np.testing.assert_allclose(outcomes, hits / 4000, atol=0.04)
     assert evaluate("accuracy", np.zeros((8, 4)), np.zeros(8, dtype=int)).value == 0.25
 
 
@@ -116,10 +116,10 @@ def test_scores_of_batches_are_those_of_all_samples(name: str) -> None:
     for size in (1, 2, 1, 1, 7):
         rows = slice(running.samples, running.samples + size)
         running.update(guess[rows], truth[rows])
-    found, whole = running.compute(seed=3), evaluate(name, guess, truth, seed=3)
-    assert (found[name].value, found[name].low, found[name].high) == (whole.value, whole.low, whole.high)
-    np.testing.assert_array_equal(found[name].outcomes, whole.outcomes)
-    assert found["mean_acc"].value == evaluate("mean_acc", guess, truth, resamples=0).value
+    scores, score = running.compute(seed=3), evaluate(name, guess, truth, seed=3)
+    assert (scores[name].value, scores[name].low, scores[name].high) == (score.value, score.low, score.high)
+    np.testing.assert_array_equal(scores[name].outcomes, score.outcomes)
+    assert scores["mean_acc"].value == evaluate("mean_acc", guess, truth, resamples=0).value
 
 
 def test_wilsons_ends_are_scipys() -> None:

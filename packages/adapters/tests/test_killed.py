@@ -71,10 +71,10 @@ def test_ten_kills_at_random_steps_leave_the_same_weights(tmp_path: Path) -> Non
 
     command = [sys.executable, "-W", "ignore", "-c", CODE, str(tmp_path), "0"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
-    found = json.loads(done.stdout)
-    assert len(found["deaths"]) == 10
-    assert set(found["deaths"]) == {9}  # SIGKILL
-    assert found["ends"] == [0, 0]
+    record = json.loads(done.stdout)
+    assert len(record["deaths"]) == 10
+    assert set(record["deaths"]) == {9}  # SIGKILL
+    assert record["ends"] == [0, 0]
     assert (tmp_path / "killed.json").read_text() == (tmp_path / "whole.json").read_text()
     killed, whole = (torch.load(tmp_path / f"{name}.pt", weights_only=True) for name in ("killed", "whole"))
     assert killed["last"].keys() == whole["last"].keys()

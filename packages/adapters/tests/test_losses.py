@@ -104,5 +104,5 @@ def test_weights_of_classes_are_torchs_and_balance_makes_classes_count_the_same(
     torch.testing.assert_close(
         ours, torch.nn.functional.cross_entropy(logits, labels, weight=weight, ignore_index=-100)
     )
-    each = torch.nn.functional.cross_entropy(logits[:11], labels[:11], reduction="none")
-    torch.testing.assert_close(ours, (each[:8].mean() + each[8:].mean()) / 2)
+    cross_entropy = torch.nn.functional.cross_entropy(logits[:11], labels[:11], reduction="none")
+    torch.testing.assert_close(ours, (cross_entropy[:8].mean() + cross_entropy[8:].mean()) / 2)

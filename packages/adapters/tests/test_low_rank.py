@@ -25,8 +25,8 @@ class Block(nn.Module):
         self.mix = nn.Sequential(nn.Linear(8, 12), nn.GELU(), nn.Linear(12, 8))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        found: torch.Tensor = self.attention(x, x, x, need_weights=False)[0]
-        mixed: torch.Tensor = self.mix(x + found)
+        attention: torch.Tensor = self.attention(x, x, x, need_weights=False)[0]
+        mixed: torch.Tensor = self.mix(x + attention)
         return mixed
 
 
@@ -39,12 +39,12 @@ class Pool(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         x = x.transpose(0, 1)
-        found: torch.Tensor = nn.functional.multi_head_attention_forward(
+        attended: torch.Tensor = nn.functional.multi_head_attention_forward(
             x[:1], x, x, 8, 2, None, torch.cat([self.q.bias, self.k.bias, self.v.bias]), None, None, False, 0.0,
             self.out.weight, self.out.bias, use_separate_proj_weight=True, q_proj_weight=self.q.weight,
             k_proj_weight=self.k.weight, v_proj_weight=self.v.weight, need_weights=False,
         )[0]  # fmt: skip
-        return found[0]
+        return attended[0]
 
 
 def stack() -> nn.Module:

@@ -139,10 +139,10 @@ def test_foreground_overlap_leaves_out_what_is_truly_background(seed: int) -> No
     """By sets of pixels: what is predicted there costs nothing, background elsewhere is a class of its own."""
     generator = np.random.default_rng(seed)
     predicted, true = generator.integers(0, 4, (3, 4, 6)), generator.integers(0, 4, (3, 4, 6))
-    kept = {tuple(at) for at in np.argwhere(true != 0)}
+    ats = {tuple(at) for at in np.argwhere(true != 0)}
     overlaps = []
     for label in range(4):
-        ours, theirs = ({at for at in kept if maps[at] == label} for maps in (predicted, true))
+        ours, theirs = ({at for at in ats if maps[at] == label} for maps in (predicted, true))
         if ours | theirs:
             overlaps.append(len(ours & theirs) / len(ours | theirs))
     assert evaluate("miou_foreground", predicted, true, resamples=10).value == pytest.approx(np.mean(overlaps))
@@ -196,12 +196,12 @@ def test_errors_that_no_number_holds_are_refused(name: str, wrong: list[float], 
 def test_interval_is_the_resampled_metric() -> None:
     s, y = binary(40, 3, 1000)
     y[:5], y[5:10] = 0, 1
-    got = evaluate("roc_auc", s, y, seed=4, resamples=50, level=0.9)
+    score = evaluate("roc_auc", s, y, seed=4, resamples=50, level=0.9)
     low, high = slow.bootstrap(lambda i: slow.auc(s[i], y[i]), 40, 50, 4, 0.9)
-    assert (got.low, got.high) == pytest.approx((low, high))
+    assert (score.low, score.high) == pytest.approx((low, high))
     error = np.abs(s - y)
-    got = evaluate("mae", s, y, seed=4, resamples=50)
-    assert (got.low, got.high) == pytest.approx(tuple(slow.bootstrap(lambda i: error[i].mean(), 40, 50, 4, 0.95)))
+    score = evaluate("mae", s, y, seed=4, resamples=50)
+    assert (score.low, score.high) == pytest.approx(tuple(slow.bootstrap(lambda i: error[i].mean(), 40, 50, 4, 0.95)))
 
 
 def test_intervals_cover_the_truth() -> None:

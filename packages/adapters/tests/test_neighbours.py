@@ -52,12 +52,12 @@ def test_chance_is_the_mean_over_all_orders() -> None:
 
 def test_votes_are_scikit_learns_of_equal_and_of_own_weights() -> None:
     rng = np.random.default_rng(0)
-    rows, labels, asked = rng.normal(size=(80, 4)), rng.integers(0, 3, 80), rng.normal(size=(25, 4))
-    rows, asked = (one / np.linalg.norm(one, axis=1, keepdims=True) for one in (rows, asked))
-    similar = asked @ rows.T
+    rows, labels, values = rng.normal(size=(80, 4)), rng.integers(0, 3, 80), rng.normal(size=(25, 4))
+    rows, values = (one / np.linalg.norm(one, axis=1, keepdims=True) for one in (rows, values))
+    similar = values @ rows.T
     order = np.argsort(-similar, axis=1)[:, :7]
     for temperature, weights in ((1e9, "uniform"), (0.07, lambda d: np.exp((1 - d * d / 2) / 0.07))):
-        known = KNeighborsClassifier(7, weights=weights).fit(rows, labels).predict_proba(asked)
+        known = KNeighborsClassifier(7, weights=weights).fit(rows, labels).predict_proba(values)
         votes = neighbour_votes(labels[order], np.take_along_axis(similar, order, 1), 3, temperature=temperature)
         assert votes == pytest.approx(known, abs=1e-6)
 
@@ -75,19 +75,21 @@ def test_validation_chooses_the_number_of_neighbours() -> None:
 @given(st.integers(2, 60), st.integers(1, 6), st.integers(1, 6), st.integers(0, 999))
 def test_agreements_are_scikit_learns(n: int, classes: int, clusters: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    true, found = rng.integers(0, classes, n), rng.integers(0, clusters, n)
-    known = {"ami": sk.adjusted_mutual_info_score(true, found), "v_measure": sk.v_measure_score(true, found)}
+    true, numbers = rng.integers(0, classes, n), rng.integers(0, clusters, n)
+    known = {"ami": sk.adjusted_mutual_info_score(true, numbers), "v_measure": sk.v_measure_score(true, numbers)}
     for name, value in known.items():
-        assert agreement(name, found, true, resamples=0).value == pytest.approx(value, abs=1e-9)
-        some = rng.integers(0, 2, n)
-        some[:2] = 1
-        kept = some.astype(bool)
-        part = {"ami": sk.adjusted_mutual_info_score, "v_measure": sk.v_measure_score}[name](true[kept], found[kept])
-        outcomes = np.stack([found, true], axis=1).astype(float)
-        assert AGREEMENTS[name](outcomes, some[None].astype(float))[0] == pytest.approx(part, abs=1e-9)
-    renamed = matched_clusters(found, true)
-    assert sk.adjusted_rand_score(found, renamed) == 1.0
-    assert (renamed == true).sum() >= (found == true).sum()
+        assert agreement(name, numbers, true, resamples=0).value == pytest.approx(value, abs=1e-9)
+        numbers = rng.integers(0, 2, n)
+        numbers[:2] = 1
+        numbers = numbers.astype(bool)
+        part = {"ami": sk.adjusted_mutual_info_score, "v_measure": sk.v_measure_score}[name](
+            true[numbers], numbers[numbers]
+        )
+        outcomes = np.stack([numbers, true], axis=1).astype(float)
+        assert AGREEMENTS[name](outcomes, numbers[None].astype(float))[0] == pytest.approx(part, abs=1e-9)
+    renamed = matched_clusters(numbers, true)
+    assert sk.adjusted_rand_score(numbers, renamed) == 1.0
+    assert (renamed == true).sum() >= (numbers == true).sum()
 
 
 def test_the_interval_of_clusters_that_know_nothing_holds_zero() -> None:
@@ -104,8 +106,8 @@ def test_the_interval_of_clusters_that_know_nothing_holds_zero() -> None:
 def test_clusters_of_what_lies_apart_are_its_classes() -> None:
     rng = np.random.default_rng(0)
     classes = np.repeat(np.arange(4), 30)
-    found = cluster(np.eye(4)[classes] * 20 + rng.normal(size=(120, 4)), 4)
-    assert agreement("ami", found, classes).value == 1.0
+    clusters = cluster(np.eye(4)[classes] * 20 + rng.normal(size=(120, 4)), 4)
+    assert agreement("ami", clusters, classes).value == 1.0
     with pytest.raises(ValueError, match="3 samples do not make 4 clusters"):
         cluster(np.eye(3), 4)
 

@@ -20,20 +20,20 @@ def counts(rng: np.random.Generator, samples: int, classes: int) -> np.ndarray:
 def test_means_agree_with_every_exchange(samples: int) -> None:
     rng = np.random.default_rng(samples)
     first, second = rng.random(samples), rng.random(samples) + 0.2
-    found = paired_test("mae", [first], [second])
-    assert found.p_permutation == reference.exact_permutation_p(lambda o: float(o.mean()), first, second)
-    assert found.difference == pytest.approx(second.mean() - first.mean(), abs=1e-15)
-    assert found.samples == samples
+    test = paired_test("mae", [first], [second])
+    assert test.p_permutation == reference.exact_permutation_p(lambda o: float(o.mean()), first, second)
+    assert test.difference == pytest.approx(second.mean() - first.mean(), abs=1e-15)
+    assert test.samples == samples
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_masks_agree_with_every_exchange(seed: int) -> None:
     rng = np.random.default_rng(seed)
     first, second = counts(rng, 7, 4), counts(rng, 7, 4)
-    found = paired_test("miou", [first], [second])
-    assert found.p_permutation == reference.exact_permutation_p(reference.mean_iou, first, second)
-    assert found.first == pytest.approx(reference.mean_iou(first), abs=1e-12)
-    assert found.difference == pytest.approx(reference.mean_iou(second) - reference.mean_iou(first), abs=1e-12)
+    test = paired_test("miou", [first], [second])
+    assert test.p_permutation == reference.exact_permutation_p(reference.mean_iou, first, second)
+    assert test.first == pytest.approx(reference.mean_iou(first), abs=1e-12)
+    assert test.difference == pytest.approx(reference.mean_iou(second) - reference.mean_iou(first), abs=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -48,10 +48,10 @@ def test_rankings_agree_with_every_exchange_of_ranks(seed: int) -> None:
             own[row, 0, 0] = (one[:, 0, 0] < one[row, 0, 0]).sum() + (one[:, 0, 0] == one[row, 0, 0]).sum() / 2
         ranked.append(own)
     expected = reference.exact_permutation_p(reference.area_under_curve, ranked[0], ranked[1])
-    found = paired_test("roc_auc", [first], [second])
-    assert found.p_permutation == expected
+    test = paired_test("roc_auc", [first], [second])
+    assert test.p_permutation == expected
     gap = reference.area_under_curve(second) - reference.area_under_curve(first)
-    assert found.difference == pytest.approx(gap, abs=1e-12)
+    assert test.difference == pytest.approx(gap, abs=1e-12)
 
 
 def test_the_scale_of_scores_does_not_matter_for_rankings() -> None:
@@ -68,13 +68,13 @@ def test_interval_of_a_mean_is_that_of_its_paired_differences() -> None:
     rng = np.random.default_rng(0)
     first = rng.normal(0, 5, 900)
     second = first + rng.normal(0.3, 1.0, 900)
-    found = paired_test("mse", [first], [second], resamples=4000)
+    test = paired_test("mse", [first], [second], resamples=4000)
     difference = second - first
     half = 1.96 * difference.std() / np.sqrt(900)
-    assert found.low == pytest.approx(difference.mean() - half, abs=0.1 * half)
-    assert found.high == pytest.approx(difference.mean() + half, abs=0.1 * half)
-    assert found.effect == pytest.approx(difference.mean() / difference.std(), rel=0.05)
-    assert found.p_permutation == 1e-4
+    assert test.low == pytest.approx(difference.mean() - half, abs=0.1 * half)
+    assert test.high == pytest.approx(difference.mean() + half, abs=0.1 * half)
+    assert test.effect == pytest.approx(difference.mean() / difference.std(), rel=0.05)
+    assert test.p_permutation == 1e-4
 
 
 def test_exchanging_the_models_changes_the_sign_only() -> None:
@@ -97,11 +97,11 @@ def test_a_class_that_one_model_never_predicts() -> None:
 def test_seeds_are_averaged() -> None:
     first = [np.array([0.0, 1, 0, 1, 0]), np.array([1.0, 1, 0, 0, 0])]
     second = [np.array([1.0, 1, 0, 1, 1]), np.array([1.0, 1, 1, 0, 0])]
-    found = paired_test("accuracy", first, second)
+    test = paired_test("accuracy", first, second)
     joined = paired_test("accuracy", [np.mean(first, axis=0)], [np.mean(second, axis=0)])
-    assert found.by_seed == pytest.approx((0.4, 0.2), abs=1e-15)
-    assert found.difference == pytest.approx(joined.difference, abs=1e-15)
-    assert found.p_permutation == joined.p_permutation
+    assert test.by_seed == pytest.approx((0.4, 0.2), abs=1e-15)
+    assert test.difference == pytest.approx(joined.difference, abs=1e-15)
+    assert test.p_permutation == joined.p_permutation
 
 
 @pytest.mark.parametrize(
@@ -129,9 +129,9 @@ def test_seeds_widen_the_interval_by_what_they_vary() -> None:
 
 def test_equal_outcomes_differ_in_nothing() -> None:
     same = np.array([0.0, 1, 1, 0])
-    found = paired_test("acc@1", [same], [same.copy()])
-    assert (found.difference, found.low, found.high, found.effect) == (0, 0, 0, None)
-    assert (found.p_permutation, found.p_bootstrap) == (1, 1)
+    test = paired_test("acc@1", [same], [same.copy()])
+    assert (test.difference, test.low, test.high, test.effect) == (0, 0, 0, None)
+    assert (test.p_permutation, test.p_bootstrap) == (1, 1)
 
 
 def test_more_permutations_where_none_reaches() -> None:
@@ -156,7 +156,7 @@ def test_holm_agrees_with_its_step_down_definition(seed: int, values: list[float
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("acc@1", [np.ones(3)], [np.ones(4)]), r"\[3, 4\] outcomes"),
         (("acc@1", [np.ones(3)], []), "1 seeds of the first model and 0"),
@@ -164,6 +164,8 @@ def test_holm_agrees_with_its_step_down_definition(seed: int, values: list[float
         (("mine", [np.ones((3, 2))], [np.ones((3, 2))]), "metric 'mine' is unknown"),
     ],
 )
-def test_what_cannot_be_paired_is_refused(arguments: tuple[str, list[np.ndarray], list[np.ndarray]], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_what_cannot_be_paired_is_refused(
+    arguments: tuple[str, list[np.ndarray], list[np.ndarray]], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
         paired_test(*arguments)

@@ -43,11 +43,11 @@ def test_forms_are_drawn_by_step_and_agree_between_rows() -> None:
 def test_what_a_loss_gets_of_false_captions() -> None:
     sides, model = dual(negatives=2)
     images = torch.randn(3, 1, 3)
-    found = features_of_batch(model(images, [("0",), ("1",), ("2",)], [("5",), (), ("6", "7")]))
-    assert found["owners"].tolist() == [0, 2, 2]
-    assert torch.equal(found["text_features"], sides.texts(["0", "1", "2", "5", "6", "7"]))
-    assert torch.equal(found["image_features"], sides.image(images[:, 0]))
-    assert float(found["logit_scale"].detach()) == pytest.approx(1 / 0.07)
+    features = features_of_batch(model(images, [("0",), ("1",), ("2",)], [("5",), (), ("6", "7")]))
+    assert features["owners"].tolist() == [0, 2, 2]
+    assert torch.equal(features["text_features"], sides.texts(["0", "1", "2", "5", "6", "7"]))
+    assert torch.equal(features["image_features"], sides.image(images[:, 0]))
+    assert float(features["logit_scale"].detach()) == pytest.approx(1 / 0.07)
     assert "owners" not in features_of_batch(model(images, [("0",), ("1",), ("2",)], [(), (), ()]))
 
 

@@ -230,8 +230,8 @@ def test_ragged_targets_reach_the_loss() -> None:
     seen: list[list[int]] = []
 
     def loss(output: torch.Tensor, boxes: list[torch.Tensor]) -> torch.Tensor:
-        seen.append([len(each) for each in boxes])
-        return torch.stack([(z - len(each)).square().sum() for z, each in zip(output, boxes, strict=True)]).mean()
+        seen.append([len(box) for box in boxes])
+        return torch.stack([(z - len(box)).square().sum() for z, box in zip(output, boxes, strict=True)]).mean()
 
     heads = []
     for parts in (1, 3):

@@ -69,10 +69,10 @@ def test_the_default_weighs_a_discriminant_where_noise_has_directions() -> None:
     loud = torch.linspace(0.2, 6.0, 30) @ torch.eye(30) * torch.randn(240, 30, generator=generator)
     turn = torch.linalg.qr(torch.randn(30, 30, generator=generator))[0]
     tuned = tune(tuning_data((means[y] + loud) @ turn, y))
-    tried = [each for each in tuned.candidates if each["kind"] == "discriminant"]
+    tried = [candidate for candidate in tuned.candidates if candidate["kind"] == "discriminant"]
     assert tried
     assert (
-        max(each["validation"] for each in tried)
+        max(candidate["validation"] for candidate in tried)
         > max(e["validation"] for e in tuned.candidates if e["kind"] != "discriminant") - 0.1
     )
 

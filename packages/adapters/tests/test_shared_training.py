@@ -22,9 +22,9 @@ def two(folder: Path, *cases: str) -> tuple[list[dict[str, Any]], list[int]]:
         subprocess.Popen([sys.executable, str(SCRIPT), str(rank), "2", str(folder), *cases], stderr=subprocess.PIPE)
         for rank in (0, 1)
     ]
-    said = [rank.communicate(timeout=300)[1] for rank in ranks]
+    errors = [rank.communicate(timeout=300)[1] for rank in ranks]
     files = [folder / f"rank{rank}.pt" for rank in (0, 1)]
-    assert files[0].exists(), said[0].decode()
+    assert files[0].exists(), errors[0].decode()
     return [torch.load(file) for file in files if file.exists()], [rank.returncode for rank in ranks]
 
 
@@ -62,8 +62,8 @@ def test_a_process_that_dies_stops_the_others(tmp_path: Path) -> None:
     assert ends == [0, -9]
     (first,) = results
     assert isinstance(first["dying"], str)
-    kept = torch.load(tmp_path / "dying.checkpoint", weights_only=True)
-    assert kept["step"] == 4
+    loaded = torch.load(tmp_path / "dying.checkpoint", weights_only=True)
+    assert loaded["step"] == 4
 
 
 def test_a_batch_smaller_than_the_group_is_refused() -> None:

@@ -77,7 +77,7 @@ def test_an_interrupted_training_ends_with_the_same_bits(
     assert same(whole, again)
     assert repr(first.history) == repr(second.history)
     assert (first.best_step, first.best_score) == (second.best_step, second.best_score)
-    assert [each.name for each in tmp_path.iterdir()] == ["state.pt"]
+    assert [path.name for path in tmp_path.iterdir()] == ["state.pt"]
     finished = network()
     third = run(finished, recipe, file)
     assert third.seconds == second.seconds or third.seconds < second.seconds + 1
@@ -107,8 +107,8 @@ def test_a_stopped_training_goes_on_to_the_same_bits(tmp_path: Path, schedule: d
     assert repr(part(again, None).history) == repr(first.history)
     assert same(whole, again)
     assert repr(part(network(), stop).history) == repr(first.history)  # past the stop: it is only read
-    for bad, said in ((stop + 1, "multiple of"), (-1, "multiple of")):
-        with pytest.raises(ValueError, match=said):
+    for bad, message in ((stop + 1, "multiple of"), (-1, "multiple of")):
+        with pytest.raises(ValueError, match=message):
             part(network(), bad)
     with pytest.raises(ValueError, match="takes a checkpoint"):
         fit(
@@ -366,15 +366,15 @@ def test_each_layers_gradient_is_recorded(tmp_path: Path) -> None:
     recipe = Recipe(lr=0.1, steps=1, batch_size=31, validate_every=1, clip_norm=1e-3)
     call = {"loss": cross_entropy, "recipe": recipe, "validate": lambda _: 0.0, "direction": "higher", "seed": 0}
     done = fit(module, (x,), y, **call, layers=True, checkpoint=tmp_path / "state.pt")
-    found = done.history[1].layers
+    layers = done.history[1].layers
     assert done.history[0].layers == {}
-    assert sorted(found) == ["0", "2"]
-    for name, value in found.items():
+    assert sorted(layers) == ["0", "2"]
+    for name, value in layers.items():
         layer = expected[int(name)]
         by_hand = math.sqrt(float(layer.weight.grad.square().sum() + layer.bias.grad.square().sum()))
         assert value == pytest.approx(by_hand, rel=1e-5)
-    assert math.hypot(*found.values()) == pytest.approx(done.history[1].gradient_norm, rel=1e-5)
-    assert fit(module, (x,), y, **call, layers=True, checkpoint=tmp_path / "state.pt").history[1].layers == found
+    assert math.hypot(*layers.values()) == pytest.approx(done.history[1].gradient_norm, rel=1e-5)
+    assert fit(module, (x,), y, **call, layers=True, checkpoint=tmp_path / "state.pt").history[1].layers == layers
     assert fit(module, (x,), y, **call).history[1].layers == {}
 
 

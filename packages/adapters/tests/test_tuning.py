@@ -63,16 +63,16 @@ def test_ridge_logistic_finds_the_minimum(several: bool, n: int, d: int, k: int,
     targets = torch.nn.functional.one_hot(labels, k).double()
     problem = RidgeLogistic(z, targets, several=several, anchor=anchor)
     penalties = torch.tensor([penalty], dtype=torch.float64)
-    found = problem.unrotated(problem.solve(penalties, steps=500, tolerance=1e-9))[0].numpy()
+    unrotated = problem.unrotated(problem.solve(penalties, steps=500, tolerance=1e-9))[0].numpy()
     args = (np.full(k, penalty), anchor.numpy(), several)
-    least = objective(z.numpy(), targets.numpy(), found, *args)
+    least = objective(z.numpy(), targets.numpy(), unrotated, *args)
     own, gradient, _ = problem.evaluate(
-        (torch.from_numpy(found) @ problem.rotation)[None], penalties, torch.zeros(1).long()
+        (torch.from_numpy(unrotated) @ problem.rotation)[None], penalties, torch.zeros(1).long()
     )
     assert float(own) == pytest.approx(least, rel=1e-9)
     assert float(gradient.norm()) < 1e-6
-    moves = np.random.default_rng(0).normal(size=(30, *found.shape)) * 1e-3
-    assert all(objective(z.numpy(), targets.numpy(), found + move, *args) > least for move in moves)
+    moves = np.random.default_rng(0).normal(size=(30, *unrotated.shape)) * 1e-3
+    assert all(objective(z.numpy(), targets.numpy(), unrotated + move, *args) > least for move in moves)
 
 
 @pytest.mark.parametrize("several", [False, True])
@@ -165,7 +165,7 @@ def test_validation_is_never_worse_than_zero_shot(seed: int, n: int) -> None:
         return
     assert tuned.validation >= tuned.candidates[0]["validation"]
     assert tuned.candidates[0]["kind"] == "zero_shot"
-    assert {"zero_shot", "regression", "around_texts"} <= {each["kind"] for each in tuned.candidates}
+    assert {"zero_shot", "regression", "around_texts"} <= {candidate["kind"] for candidate in tuned.candidates}
 
 
 @pytest.mark.parametrize(("noise", "than"), [(0.3, "zero_shot"), (1.0, "zero_shot"), (1.0, "clap"), (3.0, "clap")])
@@ -203,13 +203,13 @@ def test_the_fit_around_the_texts_is_a_minimum(strength: float) -> None:
     anchor = blend * cosines(data, unit)
     weights = (head.weight.detach() - blend * torch.nn.functional.normalize(texts, dim=1)) / standard.scale
     bias = head.bias.detach() + (weights * standard.scale) @ standard.centre
-    found = torch.cat([weights, bias[:, None]], dim=1).double().numpy()
+    rows = torch.cat([weights, bias[:, None]], dim=1).double().numpy()
     targets = torch.nn.functional.one_hot(y, 5).double().numpy()
     args = (np.full(5, strength / 5), anchor.double().numpy(), False)
     z = standard(unit).double().numpy()
-    least = objective(z, targets, found, *args)
-    moves = np.random.default_rng(0).normal(size=(20, *found.shape)) * 0.05
-    assert all(objective(z, targets, found + move, *args) > least for move in moves)
+    least = objective(z, targets, rows, *args)
+    moves = np.random.default_rng(0).normal(size=(20, *rows.shape)) * 0.05
+    assert all(objective(z, targets, rows + move, *args) > least for move in moves)
 
 
 def test_rows_without_their_class_in_training_do_not_count() -> None:
@@ -240,9 +240,9 @@ def test_a_metric_of_which_less_is_better_is_tuned_for(method: str, several: boo
     """The Brier score needs probabilities, and its best value is the least: the search once kept an erased head."""
     x, y, test, truth, texts = world(40)
     if several:
-        y, truth = (F.one_hot(each, 5) for each in (y, truth))
+        y, truth = (F.one_hot(candidate, 5) for candidate in (y, truth))
     tuned = tune(tuning_data(x, y, class_embeddings=texts, metric="brier"), method)
-    values = [each["validation"] for each in tuned.candidates]
+    values = [candidate["validation"] for candidate in tuned.candidates]
     assert -0.25 < max(values) < 0
     assert tuned.validation is not None
     assert tuned.validation >= np.median(values)
@@ -337,8 +337,11 @@ def test_the_path_goes_on_while_it_helps_and_no_further() -> None:
     for noise in (0.5, 12.0):
         x, y, _, _, _ = world(400, d=4, k=8, noise=noise)
         tuned = tune(tuning_data(x, y, validation="shuffled"))
-        ends[noise] = min(each["strength"] for each in tuned.candidates if "strength" in each)
-        best = min((each for each in tuned.candidates if "strength" in each), key=lambda each: each["loss"])
+        ends[noise] = min(candidate["strength"] for candidate in tuned.candidates if "strength" in candidate)
+        best = min(
+            (candidate for candidate in tuned.candidates if "strength" in candidate),
+            key=lambda candidate: candidate["loss"],
+        )
         assert best["strength"] >= ends[noise]
     assert ends[0.5] < 1e-3 < 0.01 < ends[12.0]
 
@@ -364,7 +367,9 @@ def test_the_batched_search_picks_what_run_after_run_picks(seed: int, as_release
         (a["lr"], a["weight_decay"]) for a in slow.candidates
     ]
     np.testing.assert_allclose(
-        [each["validation"] for each in fast.candidates], [each["validation"] for each in slow.candidates], atol=0.1
+        [candidate["validation"] for candidate in fast.candidates],
+        [candidate["validation"] for candidate in slow.candidates],
+        atol=0.1,
     )
     torch.testing.assert_close(fast.scores(test), slow.scores(test))
     assert 42 <= len(fast.candidates) <= 90
@@ -391,9 +396,9 @@ def test_folds_cover_each_sample_once_and_spread_single_images() -> None:
 def test_knowledge_is_selected_on_validation() -> None:
     x, y, _, _, texts = world(noise=0.5)
     data = tuning_data(x, y)
-    found = select_knowledge(data, {"shuffled": texts.roll(1, 0), "right": texts, "same": texts}, "zero_shot")
-    assert found.name == "right"
-    assert found.validation["shuffled"] < found.validation["right"] == found.validation["same"]
+    knowledge = select_knowledge(data, {"shuffled": texts.roll(1, 0), "right": texts, "same": texts}, "zero_shot")
+    assert knowledge.name == "right"
+    assert knowledge.validation["shuffled"] < knowledge.validation["right"] == knowledge.validation["same"]
     with pytest.raises(ValueError, match=r"'short' has shape \(4, 16\), expected \(5, 16\)"):
         select_knowledge(data, {"short": texts[:4]})
     with pytest.raises(ValueError, match="clap has no validation"):
@@ -454,8 +459,8 @@ def test_features_as_an_encoder_leaves_them(method: str) -> None:
     with torch.inference_mode():
         inferred, described = x * 1, texts * 1
     for features, embeddings in ((inferred, described), (x.clone().requires_grad_(), texts), (x.half(), texts)):
-        found = tune(tuning_data(features, y, class_embeddings=embeddings), method).scores(test)
-        assert torch.equal(plain, found)
+        scores = tune(tuning_data(features, y, class_embeddings=embeddings), method).scores(test)
+        assert torch.equal(plain, scores)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
@@ -567,10 +572,10 @@ def test_neighbours_are_a_candidate_and_their_head_gives_the_validated_scores() 
 
 def test_class_means_are_a_candidate_without_texts() -> None:
     x, y, test, _, texts = world(30, noise=1.0)
-    tried = [each for each in tune(tuning_data(x, y)).candidates if each["kind"] == "class_means"]
-    assert {each["temperature"] for each in tried} == set(MEAN_TEMPERATURES)
+    tried = [candidate for candidate in tune(tuning_data(x, y)).candidates if candidate["kind"] == "class_means"]
+    assert {candidate["temperature"] for candidate in tried} == set(MEAN_TEMPERATURES)
     with_texts = tune(tuning_data(x, y, class_embeddings=texts))
-    assert not [each for each in with_texts.candidates if each["kind"] == "class_means"]
+    assert not [candidate for candidate in with_texts.candidates if candidate["kind"] == "class_means"]
     data, unit = tuning_data(x, y), F.normalize(x, dim=1)
     head, _ = _refit(data, unit, Candidate("class_means", temperature=10.0))
     means = F.normalize(torch.stack([unit[y == label].mean(0) for label in range(5)]), dim=1)

@@ -68,8 +68,8 @@ def test_uncertain_items_are_asked_more_often():
     chance = sigmoid(slope * 0.5 + offset)
     unsure = np.sqrt(chance * (1 - chance))
     wanted = 0.7 * (unsure**2).mean() / unsure.mean() + 0.3 * unsure.mean()
-    got = np.mean(unsure[np.concatenate(blocks[1:])])
-    assert (got - unsure.mean()) > 0.5 * (wanted - unsure.mean()) > 0
+    mean = np.mean(unsure[np.concatenate(blocks[1:])])
+    assert (mean - unsure.mean()) > 0.5 * (wanted - unsure.mean()) > 0
     assert sum(map(len, blocks)) == 500
 
 
@@ -125,11 +125,11 @@ def test_a_bank_goes_through_its_file_and_the_command(tmp_path, capsys):
     file = tmp_path / "bank.json"
     assert main(["items", "--outcomes", str(tmp_path / "o.npz"), "--method", "adaptive", "--json", str(file)]) == 0
     assert "a bank of 300 items for adaptive tests" in capsys.readouterr().out
-    found = read_items(file).benchmarks["toy"]
-    assert len(found.items) == found.total == 300
-    assert set(found.errors) == {"plain mean", "adaptive"}
-    assert adaptive_test(found, until=0.1).next_block()
-    whole = estimate(found, {key: float(v) for key, v in zip(found.items, values[0], strict=True)})
+    benchmarks = read_items(file).benchmarks["toy"]
+    assert len(benchmarks.items) == benchmarks.total == 300
+    assert set(benchmarks.errors) == {"plain mean", "adaptive"}
+    assert adaptive_test(benchmarks, until=0.1).next_block()
+    whole = estimate(benchmarks, {key: float(v) for key, v in zip(benchmarks.items, values[0], strict=True)})
     assert whole.value == whole.low == whole.high == pytest.approx(values[0].mean())
     toy = Outcomes("toy", tuple(f"m{i}" for i in range(12)), tuple(map(str, range(300))), values)
     with pytest.raises(EeveeError, match="items chosen by drawn; an adaptive test needs --method adaptive"):

@@ -105,7 +105,7 @@ def chosen() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "said"),
+    ("name", "value", "message"),
     [
         ("mix", 5, "mix of 'toy' is 5"), ("half", -1, "half -1"), ("total", 0, "total of 'toy' is 0"),
         ("weights", [float("nan")] * 6, "not finite"), ("slope", [1.0], "slope of 'toy' has 1 numbers for 6 items"),
@@ -113,11 +113,11 @@ def chosen() -> dict[str, Any]:
     ],
 )  # fmt: skip
 def test_items_that_were_edited_are_refused_with_their_file(
-    chosen: dict[str, Any], name: str, value: Any, said: str, tmp_path: Path
+    chosen: dict[str, Any], name: str, value: Any, message: str, tmp_path: Path
 ) -> None:
     assert ItemChoice.from_mapping(chosen).benchmarks["toy"].total == 60
     edited = {**chosen, "benchmarks": {"toy": {**chosen["benchmarks"]["toy"], name: value}}}
-    with pytest.raises(EeveeError, match=rf"items\.json: .*{said}"):
+    with pytest.raises(EeveeError, match=rf"items\.json: .*{message}"):
         ItemChoice.from_mapping(edited, "items.json")
 
 
@@ -159,8 +159,8 @@ def test_a_terminal_obeys_no_name_of_a_table(tmp_path: Path, capsys: pytest.Capt
     table.write_text("\n".join(["model,\x1b[2Ja,b,c", *rows]) + "\n")
     for words in (["check"], ["check", "--json", "-"], ["select", "-k", "9"]):
         main([words[0], "--table", str(table), "--direction", "higher", *words[1:]])
-        said = capsys.readouterr()
-        assert "\x1b" not in said.out + said.err, words
+        printed = capsys.readouterr()
+        assert "\x1b" not in printed.out + printed.err, words
 
 
 def command(capsys, *argv: str) -> str:

@@ -24,20 +24,20 @@ def test_residuals_equal_refitting(missing, groups, per_benchmark):
     data = standardise(table)
     scorer = GpScorer(kernels=(KERNEL,))
     for candidate in ((0, 3), (1,), (0, 2, 4)):
-        got = scorer.residuals(data, [candidate])[0]
+        residuals = scorer.residuals(data, [candidate])[0]
         want = gp_residuals(data.values, data.mask, data.metric_columns(candidate), data.groups, KERNEL)
-        np.testing.assert_allclose(got, np.where(data.mask, want, 0.0), atol=1e-7)
+        np.testing.assert_allclose(residuals, np.where(data.mask, want, 0.0), atol=1e-7)
 
 
 def test_prediction_of_a_held_out_model_is_its_held_out_residual():
     data = standardise(made_up(models=12, missing=0.2))
     scorer = GpScorer(kernels=(KERNEL,))
-    got, spread = scorer.residuals(data, [(0, 2)])[0], scorer.held_out_spread(data, (0, 2))
+    residuals, spread = scorer.residuals(data, [(0, 2)])[0], scorer.held_out_spread(data, (0, 2))
     for i in (0, 5, 11):
         rest = data.without([i])
         row = data.values[[i]]
         new = scorer.predict(rest, (0, 2), row)[0] - row[0]
-        np.testing.assert_allclose(np.where(data.mask[i], new, 0.0), got[i], atol=1e-9)
+        np.testing.assert_allclose(np.where(data.mask[i], new, 0.0), residuals[i], atol=1e-9)
         assert scorer.spread(rest, (0, 2), row)[0] == pytest.approx(spread[i])
 
 

@@ -42,11 +42,11 @@ def test_ability_is_the_most_probable():
     """No ability on a fine grid has a higher posterior."""
     _, _, values = drawn(models=20, items=300)
     irt = fit_irt(values)
-    got = fit_abilities(values, np.ones_like(values), irt.slope, irt.offset)
+    abilities = fit_abilities(values, np.ones_like(values), irt.slope, irt.offset)
     grid = np.linspace(-4, 4, 2001)
     p = np.clip(irt.probability(grid), 1e-12, 1 - 1e-12)
     posterior = values @ np.log(p).T + (1 - values) @ np.log(1 - p).T - grid**2 / 2
-    np.testing.assert_allclose(got, grid[posterior.argmax(1)], atol=5e-3)
+    np.testing.assert_allclose(abilities, grid[posterior.argmax(1)], atol=5e-3)
 
 
 @pytest.mark.parametrize("method", ["clusters", "information", "random"])
@@ -116,8 +116,8 @@ def test_the_corrected_mean_holds_whatever_is_predicted(wrong):
     outcome = (generator.random(1000) < chance).astype(float)
     predicted = (1 - wrong) * chance + wrong * (1 - chance)
     rows = np.array([generator.choice(1000, 60, replace=False) for _ in range(3000)])
-    told = np.full(3000, predicted.mean())
-    value, low, high = corrected_mean(outcome[rows], predicted[rows], told, 1000, 0.9)
+    constant = np.full(3000, predicted.mean())
+    value, low, high = corrected_mean(outcome[rows], predicted[rows], constant, 1000, 0.9)
     truth = outcome.mean()
     assert value.mean() == pytest.approx(truth, abs=4 * value.std() / np.sqrt(3000) + 1e-3)
     assert 0.88 < np.mean((low <= truth) & (truth <= high)) < 0.93
@@ -143,8 +143,8 @@ def test_the_printed_errors_promise_no_more_than_they_hold():
     _, _, values = drawn(models=20, items=200)
     generator = np.random.default_rng(0)
     draws = [values[:, generator.choice(200, 30, replace=False)].mean(1) - values.mean(1) for _ in range(2000)]
-    got = _plain_error(outcomes(values), 30, np.arange(20))
-    assert got == pytest.approx(np.sqrt(np.mean(np.square(draws))), rel=0.02)
+    plain_error = _plain_error(outcomes(values), 30, np.arange(20))
+    assert plain_error == pytest.approx(np.sqrt(np.mean(np.square(draws))), rel=0.02)
     guesses, truth = generator.normal(size=(40, 4000)), np.zeros(4000)
     off = [
         _picked(part, np.zeros(20), [np.arange(f, 20, 5) for f in range(5)])
@@ -195,16 +195,16 @@ def run_folder(path, spec, correct, digest="d", benchmark="micro/toy", test=None
 def test_run_folders_to_a_file_of_items(tmp_path, capsys):
     _, _, values = drawn(models=8, items=100)
     folders = [run_folder(tmp_path / f"r{i}", f"enc{i % 7}", row) for i, row in enumerate(values)]
-    found = read_outcomes(folders)["micro/toy"]
-    assert found.unit == 100
-    assert found.models[:2] == ("enc0 (r0)", "enc1")
-    np.testing.assert_array_equal(found.values, values)
+    outcomes = read_outcomes(folders)["micro/toy"]
+    assert outcomes.unit == 100
+    assert outcomes.models[:2] == ("enc0 (r0)", "enc1")
+    np.testing.assert_array_equal(outcomes.values, values)
     file = tmp_path / "items.json"
     assert main(["items", "--outcomes", *folders, "--share", "0.2", "--json", str(file)]) == 0
     assert "20 of 100 items" in capsys.readouterr().out
     again = read_items(file).benchmarks["micro/toy"]
     assert again.items[0].startswith("test/")
-    assert again == choose_items({"micro/toy": found}, share=0.2).benchmarks["micro/toy"]
+    assert again == choose_items({"micro/toy": outcomes}, share=0.2).benchmarks["micro/toy"]
     episodes = [run_folder(tmp_path / f"e{i}", "few-shot", row, test=30) for i, row in enumerate(values)]
     with pytest.raises(EeveeError, match="no benchmark in common"):
         read_outcomes(episodes)

@@ -58,7 +58,7 @@ def test_intervals_hold_all_true_ranks_and_items_tell_more_than_tasks():
             for task in range(6)
         }  # fmt: skip
         of_items = places(rank_outcomes(outcomes, resamples=500, seed=seed))
-        scores = np.stack([one.scores() for one in outcomes.values()], axis=1)
+        scores = np.stack([outcome.scores() for outcome in outcomes.values()], axis=1)
         of_tasks = places(rank_models(table(scores), resamples=500, seed=seed))
         true = [(1, 2), (1, 2), (3, 3), (4, 4), (5, 6), (5, 6)]
         held += all(low <= last and high >= first for (low, high), (first, last) in zip(
@@ -143,14 +143,14 @@ def test_ties_everywhere_and_what_cannot_be_ranked():
 
 def test_the_command(tmp_path, capsys):
     assert main(["rank", "gate", "--json", str(tmp_path / "board.json")]) == 0
-    said = capsys.readouterr().out
-    assert "of 210 pairs are decided" in said
-    assert "may be the best: cvnxtv2, clip" in said
+    out = capsys.readouterr().out
+    assert "of 210 pairs are decided" in out
+    assert "may be the best: cvnxtv2, clip" in out
     assert json.loads((tmp_path / "board.json").read_text())["places"][0]["model"] == "cvnxtv2"
     generator = np.random.default_rng(0)
     right = (generator.random((5, 400)) < np.array([0.9, 0.6, 0.6, 0.5, 0.2])[:, None]).astype(float)
     np.savez(tmp_path / "outcomes.npz", models=np.array(list("abcde")), toy=right)
     assert main(["rank", str(tmp_path / "outcomes.npz")]) == 0
-    said = capsys.readouterr().out
-    assert "on other test items of these tasks" in said
-    assert "the best: a" in said
+    out = capsys.readouterr().out
+    assert "on other test items of these tasks" in out
+    assert "the best: a" in out

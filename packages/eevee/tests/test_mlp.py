@@ -21,10 +21,10 @@ CANDIDATES = [(0,), (1, 4, 5), (0, 2), (0, 1, 2, 3, 4, 5)]
 def test_equal_to_a_module_for_each(per_benchmark, chunk):
     data = standardise(made_up(per_benchmark=per_benchmark))
     scorer = MlpScorer(epochs=15, hidden=17, splits=4, held_out=0.3, seed=5, chunk=chunk)
-    got = scorer.score(data, CANDIDATES)
+    scored = scorer.score(data, CANDIDATES)
     splits = shuffled_splits(data.groups, 4, 0.3, 5)
     starts = draw_starts(data.values.shape[1], 17, 4, 5)
-    for candidate, (error, stderr) in zip(CANDIDATES, got, strict=True):
+    for candidate, (error, stderr) in zip(CANDIDATES, scored, strict=True):
         columns = data.metric_columns(candidate)
         each = module_scores(
             data.values[:, columns], data.values, splits, starts, columns, epochs=15, lr=0.01, weight_decay=0.01
@@ -51,14 +51,14 @@ def test_missing_targets_do_not_count():
     data = standardise(table)
     full = standardise(made_up())
     scorer = MlpScorer(epochs=8, hidden=9, splits=3, held_out=0.3)
-    got = scorer.score(data, [(0, 2)])
+    scored = scorer.score(data, [(0, 2)])
     from dataclasses import replace
 
     noisy = np.where(data.mask, data.values, 0.0)
     noisy[:, 3] = np.where(data.mask[:, 3], data.values[:, 3], 7.0)
     again = scorer.score(replace(data, values=noisy), [(0, 2)])
-    np.testing.assert_allclose(got, again, atol=1e-6)
-    assert abs(got[0, 0] - scorer.score(full, [(0, 2)])[0, 0]) > 1e-4
+    np.testing.assert_allclose(scored, again, atol=1e-6)
+    assert abs(scored[0, 0] - scorer.score(full, [(0, 2)])[0, 0]) > 1e-4
 
 
 def test_common_random_numbers():

@@ -61,16 +61,18 @@ def test_score_is_the_mean_of_squared_residuals(missing, objective):
 def test_rank_objective_is_one_minus_spearman(missing):
     data = standardise(made_up(missing=missing))
     residual = ridge_residuals(data.values, data.mask, [0, 2], data.groups, 1.0)
-    each = [spearman((data.values + residual)[seen, j], data.values[seen, j]) for j, seen in enumerate(data.mask.T)]
-    got = RidgeScorer(objective="rank").score(data, [(0, 2)])[0, 0]
-    assert got == pytest.approx(1 - np.mean(each), abs=1e-9)
+    correlations = [
+        spearman((data.values + residual)[seen, j], data.values[seen, j]) for j, seen in enumerate(data.mask.T)
+    ]
+    scored = RidgeScorer(objective="rank").score(data, [(0, 2)])[0, 0]
+    assert scored == pytest.approx(1 - np.mean(correlations), abs=1e-9)
 
 
 def test_rank_errors_with_ties():
     truth = torch.tensor([[1.0], [1.0], [2.0], [5.0], [5.0]], dtype=torch.float64)
     guess = torch.tensor([[0.0], [3.0], [2.0], [2.0], [9.0]], dtype=torch.float64)
-    got = rank_errors(guess[None], truth, torch.ones(1, 5, 1, dtype=torch.float64)).error.item()
-    assert got == pytest.approx(1 - spearman(guess[:, 0].numpy(), truth[:, 0].numpy()), abs=1e-12)
+    value = rank_errors(guess[None], truth, torch.ones(1, 5, 1, dtype=torch.float64)).error.item()
+    assert value == pytest.approx(1 - spearman(guess[:, 0].numpy(), truth[:, 0].numpy()), abs=1e-12)
 
 
 def test_pairwise_objective_pair_by_pair():
@@ -78,21 +80,21 @@ def test_pairwise_objective_pair_by_pair():
     residual = ridge_residuals(data.values, data.mask, [1, 5], data.groups, 1.0)
     score = (data.values * data.signs).mean(1)
     guess = ((data.values + residual) * data.signs).mean(1)
-    got = RidgeScorer(objective="pairwise").score(data, [(1, 5)])[0, 0]
-    assert got == pytest.approx(pairwise(score, guess), abs=1e-9)
+    scored = RidgeScorer(objective="pairwise").score(data, [(1, 5)])[0, 0]
+    assert scored == pytest.approx(pairwise(score, guess), abs=1e-9)
 
 
 def test_pairwise_jackknife_leaves_one_model_out():
     generator = torch.Generator().manual_seed(3)
     truth = torch.randn(7, 2, dtype=torch.float64, generator=generator)
     guess = truth + torch.randn(7, 2, dtype=torch.float64, generator=generator)
-    one, signs = torch.ones(1, 7, 2, dtype=torch.float64), torch.tensor([1.0, -1.0], dtype=torch.float64)
+    values, signs = torch.ones(1, 7, 2, dtype=torch.float64), torch.tensor([1.0, -1.0], dtype=torch.float64)
     without = [
         pairwise((truth * signs).mean(1)[keep].numpy(), (guess * signs).mean(1)[keep].numpy())
         for keep in ([j for j in range(7) if j != i] for i in range(7))
     ]
-    got = pairwise_errors(guess[None], truth, one, signs).stderr.item()
-    assert got == pytest.approx(np.sqrt(6 / 7 * ((without - np.mean(without)) ** 2).sum()), abs=1e-12)
+    value = pairwise_errors(guess[None], truth, values, signs).stderr.item()
+    assert value == pytest.approx(np.sqrt(6 / 7 * ((without - np.mean(without)) ** 2).sum()), abs=1e-12)
 
 
 def test_scores_do_not_depend_on_order_or_batch():
@@ -155,9 +157,9 @@ def test_prediction_of_a_held_out_model_is_its_held_out_residual(missing):
 def test_prediction_with_a_gap_uses_what_is_there():
     data = standardise(made_up())
     row = np.array([[1.0, np.nan, 0.5, np.nan, 0.1, 0.2]])
-    got = RidgeScorer().predict(data, (0, 1, 2), row)
+    prediction = RidgeScorer().predict(data, (0, 1, 2), row)
     coefficients = solve_for(*normal_equations(data, [0, 2], 1.0), np.arange(2))
-    np.testing.assert_allclose(got[0], np.array([1.0, 0.5, 1.0]) @ coefficients, atol=1e-12)
+    np.testing.assert_allclose(prediction[0], np.array([1.0, 0.5, 1.0]) @ coefficients, atol=1e-12)
 
 
 @pytest.mark.parametrize("alpha", [0.0, -1.0, float("nan"), float("inf")])
@@ -180,8 +182,8 @@ def test_candidates_that_share_a_base_equal_refitting(objective, groups, per_ben
         table = narrower(table)
     data = standardise(table)
     candidates = [(0, 3, 6), (0, 1, 3), (0, 3, 4), (2,), (5,), (1, 4), (1, 6), (0, 2, 4, 5), (3, 6, 0)]
-    got = RidgeScorer(alpha=0.7, objective=objective).score(data, candidates)
-    for candidate, (error, stderr) in zip(candidates, got, strict=True):
+    scored = RidgeScorer(alpha=0.7, objective=objective).score(data, candidates)
+    for candidate, (error, stderr) in zip(candidates, scored, strict=True):
         columns = data.metric_columns(candidate)
         residual = ridge_residuals(data.values, data.mask, columns, data.groups, 0.7)
         counted = data.mask.copy()

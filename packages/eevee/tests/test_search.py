@@ -137,12 +137,12 @@ def test_exhaustive_is_the_minimum_and_the_others_respect_the_rules(rules):
     lowest = min(evaluate(brute(table, rules)))
     assert search("exhaustive", evaluator(table), space, seed=0).error == pytest.approx(lowest, abs=1e-12)
     for method in ("evolution", "greedy", "greedy-swap", "random"):
-        found = search(method, evaluator(table), space, seed=0)
-        assert space.feasible(found.best)
-        assert found.error >= lowest - 1e-12
-        assert found.error == pytest.approx(evaluate([found.best])[0], abs=1e-12)
+        hits = search(method, evaluator(table), space, seed=0)
+        assert space.feasible(hits.best)
+        assert hits.error >= lowest - 1e-12
+        assert hits.error == pytest.approx(evaluate([hits.best])[0], abs=1e-12)
         if method in ("evolution", "random"):  # so many draws see such a small space whole
-            assert found.error == pytest.approx(lowest, abs=1e-12)
+            assert hits.error == pytest.approx(lowest, abs=1e-12)
 
 
 def test_greedy_by_hand():
@@ -168,21 +168,21 @@ def test_swap_ends_where_no_swap_helps():
 def test_evolution_counts_and_settings_of_the_paper():
     """1,000 to start with; then 50 winners kept, with 10 children each."""
     table = load_table("gate")
-    asked = []
+    requests = []
 
     class Counting(Evaluator):
         def __call__(self, candidates):
-            asked.append(len(candidates))
+            requests.append(len(candidates))
             return super().__call__(candidates)
 
     evaluate = Counting(RidgeScorer(), standardise(table))
-    found = search("evolution", evaluate, Space(table, Constraints(k=8)), seed=0, generations=3)
-    assert asked == [1000, 550, 550, 550]
-    assert found.asked == 2650
+    hits = search("evolution", evaluate, Space(table, Constraints(k=8)), seed=0, generations=3)
+    assert requests == [1000, 550, 550, 550]
+    assert hits.asked == 2650
     assert evaluate.computed == len(evaluate.cache) < 2650
-    assert len(found.winners) == 50
-    assert list(found.history) == sorted(found.history, reverse=True)
-    assert found.error == found.winners[0][1] == min(e for e, _ in evaluate.cache.values())
+    assert len(hits.winners) == 50
+    assert list(hits.history) == sorted(hits.history, reverse=True)
+    assert hits.error == hits.winners[0][1] == min(e for e, _ in evaluate.cache.values())
 
 
 def test_same_seed_same_result_whatever_the_map():
@@ -231,10 +231,10 @@ def test_an_exhaustive_search_is_spread_and_goes_on_from_its_journal(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         exhaust(Evaluator(broken, data, journal=journal, key="k"), space, step=4)
     assert broken.scored == 8
-    whole = Counted()
-    again = exhaust(Evaluator(whole, data, journal=journal, key="k"), space, step=4)
+    counted = Counted()
+    again = exhaust(Evaluator(counted, data, journal=journal, key="k"), space, step=4)
     assert (again.best, again.winners, again.asked) == (plain.best, plain.winners, every)
-    assert whole.scored == every - 8
+    assert counted.scored == every - 8
     finished = Counted(0)
     assert exhaust(Evaluator(finished, data, journal=journal, key="k"), space, step=4).best == plain.best
 
@@ -352,9 +352,9 @@ select(load_table("gate"), 3, nested=False, journal=Path(sys.argv[1]))
     assert "journal.jsonl: cannot be written (File too large); what it holds is kept" in last
     held = journal.stat().st_size
     assert 0 < held <= 20_000
-    found = select(load_table("gate"), 3, nested=False, journal=journal)
+    selection = select(load_table("gate"), 3, nested=False, journal=journal)
     assert journal.stat().st_size > held
-    assert found.benchmarks == select(load_table("gate"), 3, nested=False).benchmarks
+    assert selection.benchmarks == select(load_table("gate"), 3, nested=False).benchmarks
 
 
 def test_what_to_measure_besides_what_is_given():
@@ -385,6 +385,6 @@ def test_medoids_are_nearest_to_all_and_keep_the_constraints():
     chosen = search("medoids", Evaluator(scorer, standardise(table)), Space(table, Constraints(k=3)), seed=0)
     assert sums[chosen.best] == pytest.approx(min(sums.values()))
     assert chosen.error == pytest.approx(scorer.score(standardise(table), [chosen.best])[0, 0])
-    kept = select(table, 3, include=["b7"], exclude=["b0"], method="medoids", nested=False, randoms=5)
-    assert "b7" in kept.benchmarks
-    assert "b0" not in kept.benchmarks
+    selection = select(table, 3, include=["b7"], exclude=["b0"], method="medoids", nested=False, randoms=5)
+    assert "b7" in selection.benchmarks
+    assert "b0" not in selection.benchmarks

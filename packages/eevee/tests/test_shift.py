@@ -114,9 +114,9 @@ def test_a_row_beyond_the_table_has_the_intervals_of_such_rows():
     values = bend + 0.1 * generator.normal(size=(40, 8))
     table = replace(made_up(models=40, benchmarks=8), values=values)
     best = {"new": dict.fromkeys(("b0", "b4"), 3.5), "old": dict.fromkeys(("b0", "b4"), 0.0)}
-    found = predict(table, ["b0", "b4"], best, scorer="ridge", searched=False).models
-    assert (found["new"].beyond, found["old"].beyond) == ("above", "")
-    assert found["new"].extrapolates
+    models = predict(table, ["b0", "b4"], best, scorer="ridge", searched=False).models
+    assert (models["new"].beyond, models["old"].beyond) == ("above", "")
+    assert models["new"].extrapolates
     data = standardise(table)
     rows = np.full((1, 8), np.nan)
     rows[0, [0, 4]] = 3.5
@@ -148,7 +148,7 @@ def test_the_nearest_models_by_hand():
     table = replace(table, groups=("g", "g", *(f"m{i}" for i in range(2, 12))))
     data = standardise(table)
     candidate, columns = (0, 3), data.metric_columns((0, 3))
-    got = NeighbourScorer().residuals(data, [candidate])[0]
+    residuals = NeighbourScorer().residuals(data, [candidate])[0]
     mean = NeighbourScorer(neighbours=0).residuals(data, [candidate])[0]
     for i in range(12):
         others = [j for j in range(12) if data.groups[j] != data.groups[i]]
@@ -162,11 +162,11 @@ def test_the_nearest_models_by_hand():
         nearest = sorted(others, key=lambda j: far[j])[:3]
         for t in range(data.values.shape[1]):
             if not data.mask[i, t]:
-                assert got[i, t] == mean[i, t] == 0
+                assert residuals[i, t] == mean[i, t] == 0
                 continue
             everyone = np.mean([data.values[j, t] for j in others if data.mask[j, t]])
             seen = [data.values[j, t] for j in nearest if data.mask[j, t]]
-            assert got[i, t] + data.values[i, t] == pytest.approx(np.mean(seen) if seen else everyone)
+            assert residuals[i, t] + data.values[i, t] == pytest.approx(np.mean(seen) if seen else everyone)
             assert mean[i, t] + data.values[i, t] == pytest.approx(everyone)
 
 

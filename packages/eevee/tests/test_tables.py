@@ -256,20 +256,22 @@ def test_check_finds_what_was_planted():
     values[:, 2] = 0.0
     values[9, 4] = 1e5
     values[4:, 3] = np.nan
-    found = check(replace(table, values=values))
-    assert found.constant == ("b1/m0", "b2/m0")
-    assert found.all_zero == ("b2/m0",)
-    assert found.unmeasured == ("b3/m0",)
-    assert found.duplicates == (("m3", "m7"),)
-    assert ("m5", "m8") in [pair[:2] for pair in found.near_duplicates]
-    assert [o[:2] for o in found.outliers] == [("m9", "b4/m0")]
-    assert found.missing == pytest.approx(8 / 60)
-    assert json.loads(found.to_json())["models"] == 12
+    checked = check(replace(table, values=values))
+    assert checked.constant == ("b1/m0", "b2/m0")
+    assert checked.all_zero == ("b2/m0",)
+    assert checked.unmeasured == ("b3/m0",)
+    assert checked.duplicates == (("m3", "m7"),)
+    assert ("m5", "m8") in [pair[:2] for pair in checked.near_duplicates]
+    assert [o[:2] for o in checked.outliers] == [("m9", "b4/m0")]
+    assert checked.missing == pytest.approx(8 / 60)
+    assert json.loads(checked.to_json())["models"] == 12
 
 
 def test_check_of_a_clean_table_is_quiet():
-    found = check(made_up(models=12))
-    assert (found.constant, found.all_zero, found.duplicates, found.near_duplicates, found.outliers) == ((),) * 5
+    checked = check(made_up(models=12))
+    assert (checked.constant, checked.all_zero, checked.duplicates, checked.near_duplicates, checked.outliers) == (
+        (),
+    ) * 5
 
 
 def test_twins_are_grouped_transitively():
@@ -336,8 +338,8 @@ def test_long_with_other_names_and_metrics_that_benchmarks_share():
     )
     assert table.metric_ids == ("x/acc", "y/acc")
     assert table.values[:, 1].tolist() == [1, 2, 3, 4, 5]
-    told = read_csv_text("Model,dataset,metric,score\n" + rows, name="t", direction="higher")
-    assert told.hash == table.hash
+    csv_text = read_csv_text("Model,dataset,metric,score\n" + rows, name="t", direction="higher")
+    assert csv_text.hash == table.hash
     with pytest.raises(EeveeError, match="no column names the benchmark"):
         read_csv_text("model,a,acc1\nm0,u,1\nm1,v,2\n", name="t", layout=Layout(value="acc1"))
 

@@ -37,18 +37,18 @@ def main() -> None:
         built = time.process_time() - start
         found = {"all": blind_scores(captions)}
         for aspect in sorted(set(aspects)):
-            some = [pair for pair, one in zip(captions, aspects, strict=True) if one == aspect]
-            found[aspect] = blind_scores(some)
-        for name, one in found.items():
-            assert one.learnt is not None
+            pairs = [pair for pair, value in zip(captions, aspects, strict=True) if value == aspect]
+            found[aspect] = blind_scores(pairs)
+        for name, value in found.items():
+            assert value.learnt is not None
             print(
-                f"{subset} {name}: {len(one.outcomes)} pairs, caption 0 likelier {one.likelier.value:.3f} "
-                f"({one.likelier.low:.3f}, {one.likelier.high:.3f}), told apart {one.learnt.value:.3f} "
-                f"({one.learnt.low:.3f}, {one.learnt.high:.3f}), leak {one.leak:.3f}"
+                f"{subset} {name}: {len(value.outcomes)} pairs, caption 0 likelier {value.likelier.value:.3f} "
+                f"({value.likelier.low:.3f}, {value.likelier.high:.3f}), told apart {value.learnt.value:.3f} "
+                f"({value.learnt.low:.3f}, {value.learnt.high:.3f}), leak {value.leak:.3f}"
             )
         results[subset] = {
-            name: {"pairs": len(one.outcomes), "likelier": one.likelier, "learnt": one.learnt, "leak": one.leak}
-            for name, one in found.items()
+            name: {"pairs": len(value.outcomes), "likelier": value.likelier, "learnt": value.learnt, "leak": value.leak}
+            for name, value in found.items()
         } | {"seconds_to_build": round(built, 1)}
     worst = max(results[subset]["all"]["leak"] for subset in results)
     print(f"worst leak over all aspects {worst:.3f} (target {LIMIT})")
@@ -56,8 +56,8 @@ def main() -> None:
         "machine": platform.machine(), "python": platform.python_version(), "numpy": np.__version__,
         "worst_leak": worst, "results": results,
     }  # fmt: skip
-    place = Path(__file__).parent / "results" / "blind_control.json"
-    place.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    path = Path(__file__).parent / "results" / "blind_control.json"
+    path.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

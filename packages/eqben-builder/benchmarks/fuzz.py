@@ -141,19 +141,19 @@ def main() -> None:
     context = multiprocessing.get_context("spawn")
     result: dict[str, object] = {}
     for name, (_, _, share) in PARSERS.items():
-        told = context.Queue()
-        process = context.Process(target=work, args=(name, round(options.inputs * share), options.seed, told))
+        queue = context.Queue()
+        process = context.Process(target=work, args=(name, round(options.inputs * share), options.seed, queue))
         process.start()
-        found = None
-        while found is None and process.is_alive():
+        value = None
+        while value is None and process.is_alive():
             with contextlib.suppress(Exception):
-                found = told.get(timeout=1)
+                value = queue.get(timeout=1)
         with contextlib.suppress(Exception):
-            found = found or told.get(timeout=2)
+            value = value or queue.get(timeout=2)
         process.join()
-        if found is None or isinstance(found[2], str):
-            sys.exit(f"FAILED: {name}, seed {options.seed}: {found or f'the child ended with {process.exitcode}'}")
-        result[name] = {"inputs": found[1], "refused": found[2], "slowest_cpu_seconds": round(found[3], 4)}
+        if value is None or isinstance(value[2], str):
+            sys.exit(f"FAILED: {name}, seed {options.seed}: {value or f'the child ended with {process.exitcode}'}")
+        result[name] = {"inputs": value[1], "refused": value[2], "slowest_cpu_seconds": round(value[3], 4)}
         print(name, result[name], file=sys.stderr, flush=True)
     report({"seed": options.seed, "parsers": result, "inputs": sum(one["inputs"] for one in result.values())},
            options.output)  # fmt: skip

@@ -48,17 +48,19 @@ def main() -> None:
     )
     cpu, wall = cpu_seconds() - begun, time.perf_counter() - start
     start = time.perf_counter()
-    found = verify(options.folder)
-    if found.failures or found.certified != manifest["pairs"]:
-        for failure in found.failures[:20]:
+    verification = verify(options.folder)
+    if verification.failures or verification.certified != manifest["pairs"]:
+        for failure in verification.failures[:20]:
             print(failure, file=sys.stderr)
-        sys.exit(f"FAILED: {len(found.failures)} failures, {found.certified} of {manifest['pairs']} certified")
+        sys.exit(
+            f"FAILED: {len(verification.failures)} failures, {verification.certified} of {manifest['pairs']} certified"
+        )
     result = {
         "engine": options.engine,
         "pairs": manifest["pairs"],
         "counts": manifest["counts"],
         "dropped": manifest["dropped"],
-        "certified_again": found.certified,
+        "certified_again": verification.certified,
         "verify_seconds": round(time.perf_counter() - start, 1),
         "megabytes": round(manifest["bytes"] / 1e6, 2),
         "megabytes_for_6000": round(manifest["bytes"] / manifest["pairs"] * 6000 / 1e6, 1),
@@ -67,12 +69,12 @@ def main() -> None:
         "hash": manifest["hash"],
     }
     if seen:
-        made = seen[-1][0].pairs - seen[0][0].pairs + 1
+        pairs = seen[-1][0].pairs - seen[0][0].pairs + 1
         result |= {
-            "made_now": made,
+            "made_now": pairs,
             "wall_seconds": round(wall, 1),
-            "cpu_seconds_per_pair": round(cpu / made, 4),
-            "hours_for_6000_on_2_cores": round(cpu / made * 6000 / 2 / 3600, 3),
+            "cpu_seconds_per_pair": round(cpu / pairs, 4),
+            "hours_for_6000_on_2_cores": round(cpu / pairs * 6000 / 2 / 3600, 3),
         }
         first = next(((now, at, spent) for now, at, spent in seen if now.seconds_left is not None), None)
         if first is not None and first[0].seconds_left and first[0].bytes_total:

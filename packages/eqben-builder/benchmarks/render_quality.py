@@ -35,7 +35,9 @@ def main() -> None:
     options = parser.parse_args()
     engine = mitsuba_engine.MitsubaEngine()
     mi, denoiser = mitsuba_engine._mitsuba(), Denoiser(SIZE, SIZE)
-    found: dict[str, dict[str, list[float]]] = {name: {"seconds": [], "noisy": [], "denoised": []} for name in VARIANTS}
+    collected: dict[str, dict[str, list[float]]] = {
+        name: {"seconds": [], "noisy": [], "denoised": []} for name in VARIANTS
+    }
     for k in range(options.scenes):
         pair = scene_pair(generator_at(17, k), ASPECTS[k % 3], Choices(engine.shapes))
         assert pair is not None
@@ -51,16 +53,16 @@ def main() -> None:
         for name, (weight, samples) in VARIANTS.items():
             start = time.process_time()
             noisy = np.array(mi.render(loaded[weight], spp=samples, seed=3), dtype=np.float32)
-            found[name]["seconds"].append(time.process_time() - start)
+            collected[name]["seconds"].append(time.process_time() - start)
             if abs(float(noisy.mean() / truth.mean()) - 1) > 0.01:
                 sys.exit(f"FAILED: {name} samples: mean light {noisy.mean():.4f}, expected {truth.mean():.4f}")
             denoised = denoiser(noisy, guides[..., :3], guides[..., 3:6])
             for kind, picture in (("noisy", noisy), ("denoised", denoised)):
                 error = float(np.mean((mitsuba_engine._bytes(picture) - clean) ** 2))
-                found[name][kind].append(10 * float(np.log10(255**2 / error)))
+                collected[name][kind].append(10 * float(np.log10(255**2 / error)))
     medians = {
         name: {kind: round(statistics.median(values), 3) for kind, values in columns.items()}
-        for name, columns in found.items()
+        for name, columns in collected.items()
     }
     result = {"scenes": options.scenes, "size": SIZE, "median": medians, "versions": engine.versions()}
     report(result, options.output)

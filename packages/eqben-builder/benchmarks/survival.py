@@ -61,11 +61,11 @@ def main() -> None:
         script = root / "child.py"
         script.write_text(_CHILD)
         start = time.process_time()
-        whole = build(KubricBuilder(engine=options.engine, size=options.size), root / "whole", pairs=options.pairs)
+        built = build(KubricBuilder(engine=options.engine, size=options.size), root / "whole", pairs=options.pairs)
         seconds = time.process_time() - start
         target = root / "killed"
         command = [sys.executable, str(script), str(target), options.engine, str(options.pairs), str(options.size)]
-        total = whole["pairs"] + sum(whole["dropped"].values())
+        total = built["pairs"] + sum(built["dropped"].values())
         goals = sorted(chosen.sample(range(1, total - 1), options.kills))
         left_over = 0
         for goal in goals:
@@ -86,22 +86,27 @@ def main() -> None:
                 time.sleep(0.05)
             left_over += sum(map(running, workers))
         again = subprocess.run(command, check=False)
-        found = read_manifest(target)
-        if again.returncode or found is None or found["hash"] != whole["hash"] or tree(target) != tree(root / "whole"):
+        manifest = read_manifest(target)
+        if (
+            again.returncode
+            or manifest is None
+            or manifest["hash"] != built["hash"]
+            or tree(target) != tree(root / "whole")
+        ):
             sys.exit("FAILED: the killed build is not the undisturbed one")
         if left_over:
             sys.exit(f"FAILED: {left_over} worker processes outlived their parent")
     result = {
         "engine": options.engine,
-        "pairs": whole["pairs"],
+        "pairs": built["pairs"],
         "size": options.size,
         "kills": options.kills,
         "killed_after_jobs": goals,
         "workers": "1 against 2",
         "equal": True,
         "undisturbed_cpu_seconds": round(seconds, 2),
-        "hash": whole["hash"],
-        "versions": whole["versions"],
+        "hash": built["hash"],
+        "versions": built["versions"],
     }
     report(result, options.output)
 

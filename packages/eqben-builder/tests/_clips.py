@@ -31,7 +31,7 @@ def second(image):
 
 
 def reasons(results):
-    return sorted(one.reason for one in results if isinstance(one, Dropped))
+    return sorted(result.reason for result in results if isinstance(result, Dropped))
 
 
 def record_of(made, subset):

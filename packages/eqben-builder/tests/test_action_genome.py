@@ -94,9 +94,11 @@ def test_hostile_opcodes_are_refused_and_change_nothing(content, tmp_path):
 # Action Genome
 
 
-def seen(place, attention="looking_at", spatial="in_front_of", contacting="holding"):
+def seen(folder, attention="looking_at", spatial="in_front_of", contacting="holding"):
     return Seen(
-        place, f"v.mp4/{place:06d}.png", *((x,) if isinstance(x, str) else x for x in (attention, spatial, contacting))
+        folder,
+        f"v.mp4/{folder:06d}.png",
+        *((x,) if isinstance(x, str) else x for x in (attention, spatial, contacting)),
     )
 
 
@@ -148,12 +150,12 @@ def ag_object(name="table", attention="looking_at", spatial="in_front_of", conta
     return {"class": name, "bbox": box, "visible": visible, "metadata": {"set": "train"}, **lists}
 
 
-def write_ag(place, frames, people=None):
-    place.mkdir(parents=True, exist_ok=True)
-    (place / "object_bbox_and_relationship.pkl").write_bytes(pickle.dumps(frames))
+def write_ag(folder, frames, people=None):
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "object_bbox_and_relationship.pkl").write_bytes(pickle.dumps(frames))
     boxes = {name: {"bbox": np.ones((1, 4), np.float32)} for name in frames} | (people or {})
-    (place / "person_bbox.pkl").write_bytes(pickle.dumps(boxes))
-    return place
+    (folder / "person_bbox.pkl").write_bytes(pickle.dumps(boxes))
+    return folder
 
 
 A, B = ("looking_at", "in_front_of", "touching"), ("not_looking_at", "behind", "holding")
@@ -170,22 +172,22 @@ def test_eq_ag_from_videos_and_from_frames(tmp_path):
     write_clip(tmp_path / "videos" / "001YG.mp4", 7)
     builder = ActionGenomeBuilder(annotations=annotations, videos=tmp_path / "videos")
     results = builder.make(0)
-    assert all(isinstance(one, Made) for one in results)
-    assert [(second(one.images[0]), second(one.images[1])) for one in results] == [(0, 1), (0, 5), (3, 4)]
+    assert all(isinstance(result, Made) for result in results)
+    assert [(second(result.images[0]), second(result.images[1])) for result in results] == [(0, 1), (0, 5), (3, 4)]
     assert results[0].captions == (
         "The person is looking at the table which is in front of him/her.",
         "The person is not looking at the table which is behind him/her.",
     )
     assert results[0].certificate["relations_differ"] == 3
-    for made in results:
-        assert certifier_of("ag")(record_of(made, "ag"), *made.images, None) == made.certificate
+    for result in results:
+        assert certifier_of("ag")(record_of(result, "ag"), *result.images, None) == result.certificate
     for name in ag_frames():
         path = tmp_path / "frames" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.new("RGB", (64, 48), (20 * ((int(path.stem) - 1) // 10) + 10,) * 3).save(path)
     stored = ActionGenomeBuilder(annotations=annotations, videos=tmp_path / "frames", size=24)
     results = stored.make(0)
-    assert [(second(one.images[0]), second(one.images[1])) for one in results] == [(0, 1), (0, 5), (3, 4)]
+    assert [(second(result.images[0]), second(result.images[1])) for result in results] == [(0, 1), (0, 5), (3, 4)]
     assert results[0].images[0].shape == (24, 32, 3)
     manifest = build(stored, tmp_path / "out")
     assert manifest["counts"] == {"ag": 3}
@@ -236,12 +238,12 @@ def test_frames_that_make_no_pair_are_dropped_with_their_reason(tmp_path):
     ],
 )
 def test_broken_ag_files_are_refused(tmp_path, frames, message):
-    place = tmp_path / "annotations"
-    place.mkdir()
-    (place / "object_bbox_and_relationship.pkl").write_bytes(pickle.dumps(frames))
+    folder = tmp_path / "annotations"
+    folder.mkdir()
+    (folder / "object_bbox_and_relationship.pkl").write_bytes(pickle.dumps(frames))
     with pytest.raises(FileNotFoundError, match=r"holds no person_bbox\.pkl"):
-        read_action_genome(place)
+        read_action_genome(folder)
     names = frames if isinstance(frames, dict) else {}
-    (place / "person_bbox.pkl").write_bytes(pickle.dumps({name: {"bbox": np.ones((1, 4))} for name in names}))
+    (folder / "person_bbox.pkl").write_bytes(pickle.dumps({name: {"bbox": np.ones((1, 4))} for name in names}))
     with pytest.raises(ValueError, match=message):
-        read_action_genome(place)
+        read_action_genome(folder)

@@ -34,8 +34,8 @@ def test_the_caption_model_follows_its_formula_and_sums_to_one():
 
 
 def test_micro_pairs_do_not_leak_through_their_captions():
-    made = [minimal_pair(generator_at(3, k), KINDS[k % 3]) for k in range(1500)]
-    found = blind_scores([(pair.caption0, pair.caption1) for pair in made])
+    minimal_pairs = [minimal_pair(generator_at(3, k), KINDS[k % 3]) for k in range(1500)]
+    found = blind_scores([(pair.caption0, pair.caption1) for pair in minimal_pairs])
     assert found.leak < 0.03, found  # about two standard errors; the benchmark asks more pairs
     assert found.learnt is not None
 

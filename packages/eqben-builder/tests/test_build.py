@@ -300,8 +300,8 @@ def test_a_finite_builder_gives_several_pairs_a_job_and_counts_its_drops(tmp_pat
         assert mask.sum() == 1
         assert mask[2, 3]
     assert build(Listed(["m", "d", "mdm", "dd", "mm"]), tmp_path / "b", pairs=2)["pairs"] == 2
-    found = verify(tmp_path / "a")
-    assert (found.pairs, found.certified, found.failures) == (5, 0, ())
+    verification = verify(tmp_path / "a")
+    assert (verification.pairs, verification.certified, verification.failures) == (5, 0, ())
 
 
 def test_a_pair_of_one_picture_is_none(tmp_path):

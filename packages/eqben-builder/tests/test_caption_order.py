@@ -42,8 +42,8 @@ def test_any_text_is_read_as_an_order_or_as_none(text):
 
 @pytest.fixture(scope="module")
 def pairs():
-    made = [minimal_pair(generator_at(7, k), KINDS[k % 3]) for k in range(20)]
-    return made, [(*render([p.scene0, p.scene1], 16).images, p.caption0, p.caption1) for p in made]
+    minimal_pairs = [minimal_pair(generator_at(7, k), KINDS[k % 3]) for k in range(20)]
+    return minimal_pairs, [(*render([p.scene0, p.scene1], 16).images, p.caption0, p.caption1) for p in minimal_pairs]
 
 
 def captions_in(prompt):
@@ -84,11 +84,11 @@ def test_chance_is_what_coins_get(pairs):
 
 
 def test_captions_with_braces_reach_the_model_unchanged():
-    picture, asked = np.zeros((2, 2, 3), np.uint8), []
+    picture, requests = np.zeros((2, 2, 3), np.uint8), []
     pair = (picture, picture, "a {caption2} {0}", "b {caption1}")
-    caption_order_scores([pair], lambda images, prompt: asked.append(prompt) or "1;2")
-    assert captions_in(asked[0]) == [pair[2], pair[3]]
-    assert captions_in(asked[1]) == [pair[3], pair[2]]
+    caption_order_scores([pair], lambda images, prompt: requests.append(prompt) or "1;2")
+    assert captions_in(requests[0]) == [pair[2], pair[3]]
+    assert captions_in(requests[1]) == [pair[3], pair[2]]
 
 
 def test_pictures_of_two_heights_stand_side_by_side():

@@ -42,8 +42,8 @@ def call(capsys, *arguments, models=None):
     """Exit status, and what was printed."""
     with pytest.raises(SystemExit) as ended:
         main([str(argument) for argument in arguments], models)
-    said = capsys.readouterr()
-    return ended.value.code or 0, said.out, said.err
+    printed = capsys.readouterr()
+    return ended.value.code or 0, printed.out, printed.err
 
 
 @pytest.fixture
@@ -128,15 +128,15 @@ def test_errors_are_one_line(here, capsys, arguments, message):
 
 
 def test_a_caller_brings_its_own_encoders(here, capsys):
-    asked = []
+    requests = []
 
     def encoder(spec, device):
-        asked.append((spec, device))
+        requests.append((spec, device))
         return made_by("own_eqben_models:load", device)
 
     status, out, _ = call(capsys, "score", "micro/compositional", "--limit", 15, models=Models(encoder, usual="mine"))
     assert status == 0
-    assert asked == [("mine", "cpu")]
+    assert requests == [("mine", "cpu")]
     assert "suite, mine" in out
 
 
@@ -178,9 +178,9 @@ def test_a_terminal_obeys_no_caption_id_or_subset(here, capsys):
     encoder = ["--encoder", "own_eqben_models:load"]
     (here / "sugarcrepe").mkdir()
     for name in ("replace_obj", "replace_att", "replace_rel", "swap_obj", "swap_att", "add_obj", "add_att"):
-        asked = {"filename": "1.jpg", "caption": ODD, "negative_caption": "a hat"}
+        settings = {"filename": "1.jpg", "caption": ODD, "negative_caption": "a hat"}
         (here / "sugarcrepe" / f"{name}.json").write_text(
-            json.dumps({"0": asked, "1": asked | {"filename": f"{ODD[:-1]}.jpg"}})
+            json.dumps({"0": settings, "1": settings | {"filename": f"{ODD[:-1]}.jpg"}})
         )
     Image.new("RGB", (4, 4)).save(here / "sugarcrepe" / "1.jpg")
     printed = []

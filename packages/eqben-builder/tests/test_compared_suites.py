@@ -79,10 +79,10 @@ def test_whatsup_counts_pairs_and_sets_as_controlled_images_does(tmp_path):
     names = {"a": "controlled_images", "b": "controlled_clevr"}
     for subset, prepositions in words.items():
         rows = []
-        for k, thing in enumerate(("mug", "book", "cap", "fork", "plate", "bowl")):
+        for k, text in enumerate(("mug", "book", "cap", "fork", "plate", "bowl")):
             for preposition in prepositions:
-                path = f"data/{names[subset]}/{thing}_{preposition}_table.jpeg"
-                rows.append({"image_path": path, "caption_options": [f"{thing} {p}" for p in (preposition, *"xyz")]})
+                path = f"data/{names[subset]}/{text}_{preposition}_table.jpeg"
+                rows.append({"image_path": path, "caption_options": [f"{text} {p}" for p in (preposition, *"xyz")]})
                 noise(tmp_path / "whatsup" / path, k)
         dump(tmp_path / f"whatsup/{names[subset]}_dataset.json", rows)
     for name in ("coco_qa_one_obj", "coco_qa_two_obj"):
@@ -95,12 +95,12 @@ def test_whatsup_counts_pairs_and_sets_as_controlled_images_does(tmp_path):
     assert len(data.rows) == 52
     rng = np.random.default_rng(1)
     scores = [np.append(rng.random() + 0.6, rng.random(len(row.captions) - 1))[:, None] for row in data.rows]
-    found = Similarities(scores, [None] * 52)
-    table = suite_table(data, found, resamples=1)
+    similarities = Similarities(scores, [None] * 52)
+    table = suite_table(data, similarities, resamples=1)
     for number, (subset, prepositions) in enumerate(words.items()):
         rows = json.loads((tmp_path / f"whatsup/{names[subset]}_dataset.json").read_text())
         correct = {}
-        for row, s in zip(rows, found.values[24 * number :], strict=False):
+        for row, s in zip(rows, similarities.values[24 * number :], strict=False):
             base = row["image_path"].split("/")[-1]
             key = (base.split("_")[0], base.split("_")[-1][:-5])
             correct.setdefault(key, {})[base.split("_")[1]] = np.argmax(s[:, 0]) == 0
@@ -137,9 +137,11 @@ def test_crepe_crops_and_ranks_as_its_own_script(tmp_path):
         assert np.array_equal(row.images[0].load(), np.asarray(image.crop(box)))
         assert row.images[0].path.stem == str(theirs["image_id"])
         assert list(row.captions) == [theirs["caption"], *eval(theirs["hard_negs"])]
-    found = Similarities([rng.random((len(row.captions), 1)) for row in data.rows], [None] * 30)  # no ties: theirs vary
-    ranks = np.array([np.flatnonzero(np.argsort(-s[:, 0]) == 0)[0] for s in found.values])
-    table = suite_table(data, found, resamples=1)
+    similarities = Similarities(
+        [rng.random((len(row.captions), 1)) for row in data.rows], [None] * 30
+    )  # no ties: theirs vary
+    ranks = np.array([np.flatnonzero(np.argsort(-s[:, 0]) == 0)[0] for s in similarities.values])
+    table = suite_table(data, similarities, resamples=1)
     assert table.line("prod/atom/4").score.value == pytest.approx(np.mean(ranks < 1))
     assert table.line("prod/atom/4", "mean rank").score.value == pytest.approx(ranks.mean() + 1)
     for k in (3, 5, 10):

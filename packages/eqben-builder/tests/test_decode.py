@@ -33,14 +33,14 @@ def number(image):
 
 @pytest.fixture(scope="module")
 def videos(tmp_path_factory):
-    place = tmp_path_factory.mktemp("videos")
+    folder = tmp_path_factory.mktemp("videos")
     kinds = {
         "plain.mp4": ("mpeg4", 12, 0),
         "long.mp4": ("mpeg4", 250, 0),
         "b.mp4": ("libx264", 30, 3),
         "b.mkv": ("libx264", 30, 2),
     }
-    return {name: write_video(place / name, *kind[:2], b_frames=kind[2]) for name, kind in kinds.items()}
+    return {name: write_video(folder / name, *kind[:2], b_frames=kind[2]) for name, kind in kinds.items()}
 
 
 @pytest.mark.parametrize("name", ["plain.mp4", "long.mp4", "b.mp4", "b.mkv"])
@@ -50,14 +50,14 @@ def test_frames_at_times_are_those_on_screen(videos, name, count):
     numbers = rng.integers(0, FRAMES, count)
     # Within a frame's time, not at its edges: containers round times to a millisecond.
     times = ((numbers + rng.uniform(0.1, 0.9, count)) / RATE).tolist()
-    found = frames_at(videos[name], times)
-    assert [number(frame.image) for frame in found] == numbers.tolist()
-    assert found[0].image.shape == (SIZE[1], SIZE[0], 3)
-    for frame, k in zip(found, numbers, strict=True):
+    frames = frames_at(videos[name], times)
+    assert [number(frame.image) for frame in frames] == numbers.tolist()
+    assert frames[0].image.shape == (SIZE[1], SIZE[0], 3)
+    for frame, k in zip(frames, numbers, strict=True):
         assert frame.time == pytest.approx(k / RATE, abs=2e-3)
     again = frames_numbered(videos[name], numbers.tolist())
     assert [number(frame.image) for frame in again] == numbers.tolist()
-    assert all(np.array_equal(a.image, b.image) for a, b in zip(found, again, strict=True))
+    assert all(np.array_equal(a.image, b.image) for a, b in zip(frames, again, strict=True))
 
 
 def test_the_first_instant_the_last_frame_and_nothing(videos):
@@ -90,9 +90,9 @@ def test_what_is_not_in_the_video_is_an_error(videos, tmp_path):
 
 
 def test_a_video_that_breaks_off_is_named(videos, tmp_path):
-    whole = videos["b.mkv"].read_bytes()
+    content = videos["b.mkv"].read_bytes()
     broken = tmp_path / "broken.mkv"
-    broken.write_bytes(whole[: len(whole) // 2])
+    broken.write_bytes(content[: len(content) // 2])
     assert number(frames_at(broken, [0.5])[0].image) == 12
     with pytest.raises(VideoError, match=r"broken\.mkv (ends after|breaks off)"):
         frames_at(broken, [0.5, 7.0])

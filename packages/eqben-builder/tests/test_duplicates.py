@@ -73,18 +73,18 @@ def test_near_duplicates_are_those_of_the_loop(bits, counted, monkeypatch):
 
 
 def test_one_picture_alike_is_not_enough_and_a_pair_is_not_compared_with_itself():
-    kept = PairHashes(3)
-    kept.add(0, 0)
-    assert kept.alike(0, (1 << 40) - 1) is None
-    assert kept.alike(1, 2) == 0
+    hashes = PairHashes(3)
+    hashes.add(0, 0)
+    assert hashes.alike(0, (1 << 40) - 1) is None
+    assert hashes.alike(1, 2) == 0
 
 
 def test_more_pairs_than_the_first_reservation_are_kept():
-    kept = PairHashes(0)
+    hashes = PairHashes(0)
     for value in range(2500):
-        kept.add(value << 20, value << 40)
-    assert len(kept) == 2500
-    assert kept.alike(2400 << 20, 2400 << 40) == 2400
+        hashes.add(value << 20, value << 40)
+    assert len(hashes) == 2500
+    assert hashes.alike(2400 << 20, 2400 << 40) == 2400
 
 
 def test_what_is_no_picture_and_a_distance_out_of_range_are_refused():

@@ -18,9 +18,9 @@ from eqben_builder.micro.builder import MicroBuilder
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    place = tmp_path_factory.mktemp("formats") / "built"
-    build(MicroBuilder(size=24), place, pairs=2)
-    return place
+    folder = tmp_path_factory.mktemp("formats") / "built"
+    build(MicroBuilder(size=24), folder, pairs=2)
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -181,8 +181,10 @@ def test_webdataset_reads_the_shards(tmp_path, rows):
     iterators = pytest.importorskip("webdataset.tariterators")
     place = write_as(rows, tmp_path / "wds", "webdataset")
     with (place / "pairs-000000.tar").open("rb") as file:
-        samples = list(iterators.group_by_keys({"__url__": "", **one} for one in iterators.tar_file_iterator(file)))
-    assert [json.loads(one["json"])["caption_0"] for one in samples] == [row.caption0 for row in rows]
+        samples = list(
+            iterators.group_by_keys({"__url__": "", **sample} for sample in iterators.tar_file_iterator(file))
+        )
+    assert [json.loads(sample["json"])["caption_0"] for sample in samples] == [row.caption0 for row in rows]
     assert np.array_equal(Picture(content=samples[2]["image_1.png"]).load(), rows[2].image1.load())
 
 
@@ -295,9 +297,9 @@ def test_what_is_no_source_is_refused(tmp_path):
 def test_broken_shards_are_refused(tmp_path, rows):
     (tmp_path / "tar").mkdir()
     (shard,) = write_webdataset(rows, tmp_path / "tar")
-    whole = shard.read_bytes()
-    for length in (512 * 9, 5000, len(whole) - 10240):
-        shard.write_bytes(whole[:length])
+    content = shard.read_bytes()
+    for length in (512 * 9, 5000, len(content) - 10240):
+        shard.write_bytes(content[:length])
         with pytest.raises(ValueError, match="is no whole tar file"):
             list(read_any(shard))
     with tarfile.open(shard, "w") as archive:

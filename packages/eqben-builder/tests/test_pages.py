@@ -22,9 +22,9 @@ NASTY = "</script><script>alert(1)</script> \"'&<b>"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    place = tmp_path_factory.mktemp("pages") / "built"
-    build(MicroBuilder(size=24), place, pairs=3)
-    return place
+    folder = tmp_path_factory.mktemp("pages") / "built"
+    build(MicroBuilder(size=24), folder, pairs=3)
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -203,13 +203,13 @@ def test_the_review_page_is_driven_by_keyboard_and_keeps_its_votes(tmp_path, fol
         capture_output=True, text=True, timeout=100, check=True,
     )  # fmt: skip
     (content,) = re.findall(r"<textarea>(.*)</textarea>", done.stdout, flags=re.DOTALL)
-    found = json.loads(content.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
-    assert found["swapped"]
-    assert not found["focused"], "the space bar would vote again"
-    assert found["count"] == "3 of 9 decided, 2 rejected"
-    assert found["where"] == "1 / 2"
-    assert found["marks"] >= 1
-    exported = found["votes"]
+    record = json.loads(content.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
+    assert record["swapped"]
+    assert not record["focused"], "the space bar would vote again"
+    assert record["count"] == "3 of 9 decided, 2 rejected"
+    assert record["where"] == "1 / 2"
+    assert record["marks"] >= 1
+    exported = record["votes"]
     assert {name: vote.get("vote") for name, vote in exported["votes"].items()} == {
         rows[0].id: "accept", rows[1].id: "reject", rows[3].id: "reject"
     }  # fmt: skip
@@ -243,8 +243,8 @@ def test_votes_leave_out_pairs_and_list_them(tmp_path, folder, rows):
         {"reviewer": "one", "vote": "reject", "note": "np0"},
         {"reviewer": "two", "vote": "accept", "note": "np0"},
     ]
-    kept = list(read_records(any_.output))
-    assert [record.id for record in kept] == [row.id for k, row in enumerate(rows) if k not in (0, 2)]
+    records = list(read_records(any_.output))
+    assert [record.id for record in records] == [row.id for k, row in enumerate(rows) if k not in (0, 2)]
     manifest = read_manifest(any_.output)
     assert manifest["pairs"] == 7
     assert manifest["review"]["rejected"] == 2

@@ -90,11 +90,11 @@ def test_colours_and_materials_look_different():
 
 def test_a_scene_does_not_depend_on_what_is_drawn_beside_it():
     scenes = [sample_scene(np.random.default_rng(k), (0, 6)) for k in range(17)]
-    whole = render(scenes, 64)
+    rendered = render(scenes, 64)
     for k in (0, 8, 16):
         alone = render([scenes[k]], 64)
-        assert alone.images.tobytes() == whole.images[k].tobytes()
-        assert alone.visible.tobytes() == whole.visible[k].tobytes()
+        assert alone.images.tobytes() == rendered.images[k].tobytes()
+        assert alone.visible.tobytes() == rendered.visible[k].tobytes()
 
 
 def test_items_may_leave_the_picture_and_a_list_may_be_empty():

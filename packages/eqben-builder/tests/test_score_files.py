@@ -65,7 +65,7 @@ def test_other_shapes_of_the_same_scores(tmp_path, scores):
     np.savez(tmp_path / "columns.npz", **{name: scores.reshape(7, 4)[:, k] for k, name in enumerate(NAMES)})
     assert np.array_equal(read_scores(tmp_path / "columns.npz", IDS), scores)
     path = tmp_path / "nested.jsonl"
-    path.write_text("".join(json.dumps({"scores": one}) + "\n\n" for one in scores.tolist()))
+    path.write_text("".join(json.dumps({"scores": score}) + "\n\n" for score in scores.tolist()))
     assert np.array_equal(read_scores(path, IDS), scores)
     foils = read_scores(write(tmp_path / "all.csv", scores, IDS), IDS, foils=True)
     assert np.array_equal(foils, scores[:, :, 0])

@@ -121,9 +121,9 @@ def test_intervals_of_every_row_cover_the_truth(n, p):
             scores, ["ag"] * (n // 2) + ["sd"] * (n - n // 2), resamples=200, seed=int(rng.integers(1e6))
         )
         alone = winoground_scores(scores, resamples=200, seed=int(rng.integers(1e6)))
-        found = shares_of(table)
-        assert all(share.low < share.high for share in (*found, alone.text, alone.image, alone.group))
-        covered += [share.low <= p <= share.high for share in found]
+        shares = shares_of(table)
+        assert all(share.low < share.high for share in (*shares, alone.text, alone.image, alone.group))
+        covered += [share.low <= p <= share.high for share in shares]
     # Wilson's own coverage oscillates: it is .886 for 12 of p = .99, of which three standard errors are taken.
     assert covered.min() >= 0.82 * trials
 
@@ -134,7 +134,7 @@ def test_pairs_of_one_cluster_are_resampled_together():
     right = {name: rng.random() < 0.5 for name in clusters}
     scores = np.array([np.eye(2) if right[name] else 1 - np.eye(2) for name in clusters])
     table = score_table(scores, clusters=clusters, resamples=20_000)
-    members = {name: [k for k, one in enumerate(clusters) if one == name] for name in set(clusters)}
+    members = {name: [k for k, cluster in enumerate(clusters) if cluster == name] for name in set(clusters)}
     names, draws = sorted(members), []
     for _ in range(4000):
         drawn = [k for j in rng.integers(0, len(names), len(names)) for k in members[names[j]]]

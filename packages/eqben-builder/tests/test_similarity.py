@@ -11,9 +11,9 @@ from eqben_builder.scoring import dual_similarities, fusion_similarities
 
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory):
-    place = tmp_path_factory.mktemp("similarity") / "built"
-    build(MicroBuilder(size=16), place, pairs=3)
-    return list(read_any(place))
+    folder = tmp_path_factory.mktemp("similarity") / "built"
+    build(MicroBuilder(size=16), folder, pairs=3)
+    return list(read_any(folder))
 
 
 class Model:
@@ -47,10 +47,10 @@ def test_cosines_follow_the_plain_definition(rows, batch):
 
 
 def test_a_fusion_model_sees_all_four_combinations_once(rows):
-    asked = []
+    requests = []
 
     def score(images, captions):
-        asked.extend((image.tobytes(), text) for image, text in zip(images, captions, strict=True))
+        requests.extend((image.tobytes(), text) for image, text in zip(images, captions, strict=True))
         return [image.mean() - len(text) for image, text in zip(images, captions, strict=True)]
 
     found = fusion_similarities(rows, score, batch=2)
@@ -58,7 +58,7 @@ def test_a_fusion_model_sees_all_four_combinations_once(rows):
         for c, text in enumerate((row.caption0, row.caption1)):
             for i, picture in enumerate(row.pictures()):
                 assert s[c, i] == pytest.approx(picture.load().mean() - len(text))
-    assert len(asked) == len(set(asked)) == 36
+    assert len(requests) == len(set(requests)) == 36
 
 
 def test_foil_rows_give_two_scores(rows):

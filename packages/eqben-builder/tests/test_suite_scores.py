@@ -51,15 +51,15 @@ def test_a_choice_is_right_only_when_it_beats_every_other():
     rng = np.random.default_rng(3)
     rows = [question(k, captions=tuple("abcdef")) for k in range(300)]
     scores = [column(*rng.integers(0, 5, 6)) for _ in rows]
-    found = outcomes_of(rows, Similarities(scores, [None] * 300))
+    outcomes = outcomes_of(rows, Similarities(scores, [None] * 300))
     for k, s in enumerate(scores):
         values = s.ravel().tolist()
-        assert found["accuracy"].right[k] == all(values[0] > other for other in values[1:])
-        assert found["accuracy"].tied[k] == (values[0] == max(values[1:]))
+        assert outcomes["accuracy"].right[k] == all(values[0] > other for other in values[1:])
+        assert outcomes["accuracy"].tied[k] == (values[0] == max(values[1:]))
         rank = 1 + sum(other >= values[0] for other in values[1:])
-        assert found["mean rank"].right[k] == rank
-        assert [found[f"R@{n}"].right[k] for n in (3, 5, 10)] == [rank <= 3, rank <= 5, True]
-    assert found["accuracy"].chance[0] == pytest.approx(1 / 6)
+        assert outcomes["mean rank"].right[k] == rank
+        assert [outcomes[f"R@{n}"].right[k] for n in (3, 5, 10)] == [rank <= 3, rank <= 5, True]
+    assert outcomes["accuracy"].chance[0] == pytest.approx(1 / 6)
 
 
 def test_chance_is_what_independent_scores_get():
@@ -72,8 +72,8 @@ def test_chance_is_what_independent_scores_get():
         row = SuiteRow("0", "s", shape, (NOTHING,) * pictures, tuple("abc"[:texts]), "c")
         own = [rng.standard_normal((texts, texts)) for _ in range(n)] if shape == "paraphrases" else [None] * n
         own = [None if one is None else (one + one.T) for one in own]
-        found = outcomes_of([row] * n, Similarities(list(rng.standard_normal((n, texts, pictures))), own))
-        for measure, outcome in found.items():
+        outcomes = outcomes_of([row] * n, Similarities(list(rng.standard_normal((n, texts, pictures))), own))
+        for measure, outcome in outcomes.items():
             mean = outcome.right.mean()
             assert mean == pytest.approx(outcome.chance.mean(), abs=4 * 0.5 / math.sqrt(n)), (shape, measure)
 
@@ -143,7 +143,7 @@ def test_published_averages_come_out_of_published_subsets():
 def test_averages_of_fewer_subsets_are_not_printed():
     rows = [question(k) for k in range(4)]
     table = suite_table(data_of("sugarcrepe", rows), Similarities([column(1, 0)] * 4, [None] * 4))
-    assert [one.name for one in table.averages] == ["pooled"]
+    assert [average.name for average in table.averages] == ["pooled"]
 
 
 def reference_bigram(rows, seed=0):
@@ -292,9 +292,9 @@ def test_statements_are_cut_where_the_other_folds_say():
         SuiteRow(str(k), "random", "statement", (NOTHING,), ("text",), f"i{k}", label=bool(k % 2)) for k in range(50)
     ]
     scores = [np.array([[0.30 + 0.01 * (k % 2)]]) for k in range(50)]
-    found = outcomes_of(rows, Similarities(scores, [None] * 50))
-    assert found["accuracy"].right.mean() == 1.0
-    assert found["accuracy"].chance[0] == 0.5
+    outcomes = outcomes_of(rows, Similarities(scores, [None] * 50))
+    assert outcomes["accuracy"].right.mean() == 1.0
+    assert outcomes["accuracy"].chance[0] == 0.5
 
 
 def test_statements_of_neighbouring_scores_are_told_apart():
@@ -352,10 +352,10 @@ def test_bad_numbers_are_refused():
         suite_table(data_of("sugarcrepe", rows), Similarities([column(1, 0)], [None]), level=1)
     places = {k: [k] for k in range(12)}
     gallery = Gallery("pets", (None,) * 12, ("",) * 12, {"original": Positives(places, places)})
-    ones = np.ones((1, 1), bool)
+    values = np.ones((1, 1), bool)
     for score in (
         lambda **numbers: gallery_table(gallery, np.eye(12), np.eye(12), **numbers),
-        lambda **numbers: object_table(ObjectGallery("o", (None,), ("a",), ones, ones), ones, ones, **numbers),
+        lambda **numbers: object_table(ObjectGallery("o", (None,), ("a",), values, values), values, values, **numbers),
         lambda **numbers: paired_difference(np.ones(2), np.ones(2), ["a", "b"], **numbers),
     ):
         for numbers, message in (({"level": 1.0}, "level = 1.0"), ({"resamples": 0}, "resamples = 0")):

@@ -86,19 +86,19 @@ def test_a_broken_row_has_its_file_row_and_field(tmp_path, change, message):
         read(tmp_path, "sugarcrepe")
 
 
-def places_in(value, place=()):
+def places_in(value, folder=()):
     """Where something stands in a JSON value: of a list the first entry alone."""
-    yield place
+    yield folder
     members = value.items() if isinstance(value, dict) else enumerate(value[:1]) if isinstance(value, list) else ()
     for key, member in members:
-        yield from places_in(member, (*place, key))
+        yield from places_in(member, (*folder, key))
 
 
-def with_another(value, place, other):
-    if not place:
+def with_another(value, folder, other):
+    if not folder:
         return other
     copy = dict(value) if isinstance(value, dict) else list(value)
-    copy[place[0]] = with_another(value[place[0]], place[1:], other)
+    copy[folder[0]] = with_another(value[folder[0]], folder[1:], other)
     return copy
 
 
@@ -147,8 +147,8 @@ def test_questions_that_cannot_be_won_and_other_kinds_of_file_are_said(tmp_path)
     write_sugarcrepe(tmp_path)
     same = {"filename": "000000000139.jpg", "caption": "A cup.", "negative_caption": "A cup."}
     dump(tmp_path, "sugarcrepe/data/add_obj.json", {"0": same})
-    found = [note for note in read(tmp_path, "sugarcrepe").notes if "cannot be won" in note]
-    assert found == ["add_obj: 1 questions have the right caption among the wrong ones, and cannot be won"]
+    notes = [note for note in read(tmp_path, "sugarcrepe").notes if "cannot be won" in note]
+    assert notes == ["add_obj: 1 questions have the right caption among the wrong ones, and cannot be won"]
     dump(tmp_path, "sugarcrepe/data/add_obj.json", [same])
     with pytest.raises(ValueError, match="expected a JSON dict, found a list"):
         read(tmp_path, "sugarcrepe")
@@ -268,7 +268,7 @@ def test_frozen_orders_know_their_pictures_by_the_bytes(tmp_path):
     }
     folder = tmp_path / "aro/ARO-COCO-order/data"
     folder.mkdir(parents=True)
-    table = pa.table({"images": [{"bytes": one, "path": None} for one in pictures], **texts})
+    table = pa.table({"images": [{"bytes": picture, "path": None} for picture in pictures], **texts})
     pq.write_table(table, folder / "test-0.parquet")
     rows = [row for row in read(tmp_path, "aro").rows if row.subset == "coco_order"]
     assert rows[1].captions == ("correct_caption 1", *(f"hard_text_{k} 1" for k in (1, 2, 3, 4)))
@@ -448,8 +448,8 @@ def test_colorswap_naturalbench_cola_and_mmvp(tmp_path):
             "caption_source": "human"}  # fmt: skip
     dump(tmp_path, "colorswap/data/test.json", [swap])
     image(tmp_path, "colorswap/data/images/img_7_1.png", "colorswap/data/images/img_7_2.png")
-    (one,) = read(tmp_path, "colorswap").rows
-    assert (one.id, one.shape, one.captions[1]) == ("7", "pairs", "a blue cup on a red table")
+    (row,) = read(tmp_path, "colorswap").rows
+    assert (row.id, row.shape, row.captions[1]) == ("7", "pairs", "a blue cup on a red table")
     natural = {"index": 0, "image_0": "a.jpg", "image_1": "b.jpg", "caption_0": "a", "caption_1": "b"}
     dump(tmp_path, "naturalbench/metadata.json", [natural])
     image(tmp_path, "naturalbench/images/a.jpg", "naturalbench/images/b.jpg")
@@ -460,8 +460,8 @@ def test_colorswap_naturalbench_cola_and_mmvp(tmp_path):
     links = ["https://x.org/vg_gqa_images/1.jpg", "a red cup", "https://x.org/vg_gqa_images/2.jpg", "a blue cup"]
     dump(tmp_path, "cola/data/COLA_multiobjects_matching_benchmark.json", [links])
     image(tmp_path, "visual_genome/VG_100K/1.jpg", "visual_genome/VG_100K_2/2.jpg")
-    (one,) = read(tmp_path, "cola").rows
-    assert [picture.path.name for picture in one.images] == ["1.jpg", "2.jpg"]
+    (row,) = read(tmp_path, "cola").rows
+    assert [picture.path.name for picture in row.images] == ["1.jpg", "2.jpg"]
 
 
 @pytest.mark.parametrize("content", [-1, 1.5, {"a": 1}, [["a", "b", 3, "c"]], [[1, 2, 3, 4]]])
@@ -472,7 +472,7 @@ def test_a_cola_file_of_another_kind_is_named(tmp_path, content):
 
 
 @pytest.mark.parametrize(
-    ("place", "rows", "message"),
+    ("folder", "rows", "message"),
     [
         ("../secret.json", [], "leads out of its folder"),
         ("/etc/passwd", [], "leads out of its folder"),
@@ -482,10 +482,10 @@ def test_a_cola_file_of_another_kind_is_named(tmp_path, content):
         ("a.json", [["p.jpg", {"POS": [], "NEG": 3}]], "should be lists of texts"),
     ],
 )
-def test_a_checklist_that_names_what_it_should_not(tmp_path, place, rows, message):
+def test_a_checklist_that_names_what_it_should_not(tmp_path, folder, rows, message):
     root = tmp_path / "data" / "vl-checklist"
     (root / "corpus/v1").mkdir(parents=True)
-    (root / "corpus/v1/a.yaml").write_text(f"ANNO_PATH: {place}\nIMG_ROOT: vg/\n")
+    (root / "corpus/v1/a.yaml").write_text(f"ANNO_PATH: {folder}\nIMG_ROOT: vg/\n")
     dump(root, "a.json", rows)
     dump(tmp_path, "data/secret.json", [["p.jpg", {"POS": ["a"], "NEG": ["b"]}]])
     with pytest.raises((ValueError, FileNotFoundError), match=message):
@@ -509,9 +509,9 @@ def test_mmvp_pairs_questions_by_number(tmp_path):
     root.mkdir()
     (root / "Questions.csv").write_text("\n".join(lines) + "\n")
     image(root, "MLLM_VLM Images/Orientation/1.jpg", "MLLM_VLM Images/Orientation/2.jpg")
-    (one,) = read(tmp_path, "mmvp").rows
-    assert one.captions == ("a photo of a cup facing left", "a photo of a cup facing right")
-    assert one.id == "1-2"
+    (row,) = read(tmp_path, "mmvp").rows
+    assert row.captions == ("a photo of a cup facing left", "a photo of a cup facing right")
+    assert row.id == "1-2"
     (root / "Questions.csv").write_text("\n".join(lines[:2]) + "\n")
     with pytest.raises(ValueError, match="numbered from 1 without gaps"):
         read(tmp_path, "mmvp")
@@ -536,13 +536,13 @@ def test_bivlc_and_vismin_are_read_from_their_columns(tmp_path):
     assert one.images[1].load().shape == (6, 8, 3)
     row = {"id": "x1", "image_0": png(), "text_0": "a", "image_1": png(), "text_1": "b", "category": "counting"}
     table = pa.Table.from_pylist([row])
-    place = tmp_path / "vismin/data/test/data-00000-of-00003.arrow"
-    with pa.OSFile(str(place), "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
+    path = tmp_path / "vismin/data/test/data-00000-of-00003.arrow"
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
         writer.write_table(table)
     (one,) = read(tmp_path, "vismin").rows
     assert (one.subset, one.captions) == ("counting", ("a", "b"))
     assert one.images[0].load().shape == (6, 8, 3)
-    place.write_bytes(b"no arrow")
+    path.write_bytes(b"no arrow")
     with pytest.raises(ValueError, match="cannot be read"):
         read(tmp_path, "vismin")
 
@@ -572,7 +572,7 @@ def write_coco(root):
         name = f"COCO_val2014_{number:012d}.jpg"
         sentences = [{"raw": f"caption {number} {k}", "sentid": 10 * number + k} for k in range(6)]
         images.append({"filepath": "val2014", "filename": name, "split": "test", "cocoid": 100 + number,
-                       "sentids": [one["sentid"] for one in sentences], "sentences": sentences})  # fmt: skip
+                       "sentids": [sentence["sentid"] for sentence in sentences], "sentences": sentences})  # fmt: skip
         image(root, f"coco/val2014/{name}")
     images.append(images[0] | {"split": "train"})
     dump(root, "coco/dataset_coco.json", {"images": images, "dataset": "coco"})

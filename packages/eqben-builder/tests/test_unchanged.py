@@ -61,8 +61,8 @@ def scores_of(suite):
 
 
 def made_by(builder):
-    made = [pair for pair in map(builder.make, range(6)) if hasattr(pair, "captions")]
-    return [[*pair.captions, *(round(float(image.mean()), 3) for image in pair.images)] for pair in made]
+    pairs = [pair for pair in map(builder.make, range(6)) if hasattr(pair, "captions")]
+    return [[*pair.captions, *(round(float(image.mean()), 3) for image in pair.images)] for pair in pairs]
 
 
 def captions_of_the_micro_suite():

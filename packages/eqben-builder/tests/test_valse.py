@@ -47,7 +47,7 @@ def test_calibration_is_out_of_fold():
     # Labels at random: thresholds fitted on the few rows that they are used on would look far better than chance.
     rng = np.random.default_rng(0)
     found = [valse_scores(rng.standard_normal((20, 2)), scale="calibrated", resamples=1) for _ in range(300)]
-    assert np.mean([one.accuracy.value for one in found]) < 0.5 + 4 * 0.5 / np.sqrt(300 * 40)
+    assert np.mean([valse_score.accuracy.value for valse_score in found]) < 0.5 + 4 * 0.5 / np.sqrt(300 * 40)
     assert len(found[0].thresholds) == 5
     scores = rng.standard_normal((4000, 2))
     shifted = scores / 100 + 0.25 + np.array([0.01, 0.0])

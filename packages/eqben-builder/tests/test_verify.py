@@ -53,9 +53,9 @@ def checks(folder):
 
 def test_a_whole_build_has_no_failures(built):
     seen = []
-    found = verify(built, progress=lambda phase, done, total: seen.append((done, total)))
-    assert found.failures == ()
-    assert found.pairs == found.certified == 24
+    verification = verify(built, progress=lambda phase, done, total: seen.append((done, total)))
+    assert verification.failures == ()
+    assert verification.pairs == verification.certified == 24
     assert seen[-1] == (24, 24)
 
 
@@ -76,7 +76,7 @@ def test_a_changed_byte_a_missing_file_and_one_too_many_are_found(copy):
 def test_a_picture_that_is_missing_is_a_failure_beside_pairs_made_again(copy):
     for path in (copy / "images").rglob("*_1.png"):
         path.unlink()
-    assert "pictures" in {one.check for one in verify(copy, render=4, seed=0).failures}
+    assert "pictures" in {failure.check for failure in verify(copy, render=4, seed=0).failures}
 
 
 def test_a_manifest_that_was_edited_is_found(copy):
@@ -191,21 +191,21 @@ def test_pairs_made_anew_tell_pictures_that_were_exchanged(tmp_path):
     change_row(folder, 1, spot)
     sign_again(folder)
     assert verify(folder).failures == ()
-    (found,) = verify(folder, render=3).failures
-    assert (found.where, found.check) == ("kubric-000001", "render")
-    assert "picture 0 is not that of its scene" in found.found
+    (failure,) = verify(folder, render=3).failures
+    assert (failure.where, failure.check) == ("kubric-000001", "render")
+    assert "picture 0 is not that of its scene" in failure.found
 
 
 def test_edited_licences_and_parameters_are_found(copy):
     change_row(copy, 0, lambda row: row.update(licence="all rights reserved"))
     sign_again(copy)
-    assert [one.check for one in verify(copy).failures] == ["licence"]
+    assert [failure.check for failure in verify(copy).failures] == ["licence"]
     change_row(copy, 0, lambda row: row.update(licence="CC0-1.0"))
     sign_again(copy)
     assert verify(copy, render=2, seed=1).failures == ()
     change_parameters(copy, seed=7)
     assert verify(copy).failures == ()
-    assert {one.check for one in verify(copy, render=2, seed=1).failures} == {"render"}
+    assert {failure.check for failure in verify(copy, render=2, seed=1).failures} == {"render"}
     change_parameters(copy, mood="grim")
     with pytest.raises(ValueError, match="the manifest's parameters are not those of"):
         verify(copy, render=1)

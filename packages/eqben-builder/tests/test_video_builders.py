@@ -128,9 +128,9 @@ def test_eq_youcook2_takes_middle_frames_and_drops_faces(tmp_path, own_faces):
     builder = YouCook2Builder(annotations=annotations, videos=tmp_path / "raw", faces=own_faces)
     results = builder.make(0)
     assert reasons(results) == ["a frame with a face", "a segment of no length", "captions are the same"]
-    made = [one for one in results if isinstance(one, Made)]
-    assert [one.captions for one in made] == [("cut the onion", "fry it"), ("cut the onion", "Fry it")]
-    assert [(second(one.images[0]), second(one.images[1])) for one in made] == [(0, 3), (0, 9)]
+    made = [result for result in results if isinstance(result, Made)]
+    assert [result.captions for result in made] == [("cut the onion", "fry it"), ("cut the onion", "Fry it")]
+    assert [(second(result.images[0]), second(result.images[1])) for result in made] == [(0, 3), (0, 9)]
     assert made[0].source["times"] == [0.5, 3.0]
     assert reasons(builder.make(1)) == ["no such video"]
     manifest = build(builder, tmp_path / "out")
@@ -148,7 +148,7 @@ def test_one_step_beyond_the_end_does_not_cost_the_others(tmp_path):
     builder = YouCook2Builder(annotations=write_json(tmp_path / "a.json", content), videos=tmp_path, faces="none")
     results = builder.make(0)
     assert reasons(results) == ["a frame cannot be decoded"]
-    assert sum(isinstance(one, Made) for one in results) == 1
+    assert sum(isinstance(result, Made) for result in results) == 1
 
 
 @pytest.mark.parametrize(

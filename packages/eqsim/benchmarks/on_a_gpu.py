@@ -152,10 +152,10 @@ def measure(run: Run, loss: Loss, inputs: list[torch.Tensor]) -> dict[str, Any]:
         with stopwatch(run.device) as taken:
             step(loss, inputs)
         times += taken
-    found: dict[str, Any] = {"ms": statistics.median(times)}
+    collected: dict[str, Any] = {"ms": statistics.median(times)}
     if run.device == "cuda":
-        found["peak_gb"] = (torch.cuda.max_memory_allocated() - before) / 2**30
-    return found
+        collected["peak_gb"] = (torch.cuda.max_memory_allocated() - before) / 2**30
+    return collected
 
 
 def rows_of(run: Run) -> list[dict[str, Any]]:

@@ -19,31 +19,31 @@ def features(n: int = 24, d: int = 6) -> tuple[torch.Tensor, torch.Tensor]:
 def test_the_published_margin_leaves_v2_without_gradient() -> None:
     image, text = features(64, 32)
     with pytest.warns(UserWarning, match="v2_text, v2_image gives no gradient"):
-        found = diagnose(EqSimLoss.reference(generator=torch.Generator().manual_seed(0)), image, text, 3.0)
-    assert found.dead == ("v2_text", "v2_image")
-    assert found.gradient_share["v1"] == 1.0
-    assert found.inside_margin["v2_text"] > 0.5
-    assert "NO GRADIENT" in str(found)
+        diagnosis = diagnose(EqSimLoss.reference(generator=torch.Generator().manual_seed(0)), image, text, 3.0)
+    assert diagnosis.dead == ("v2_text", "v2_image")
+    assert diagnosis.gradient_share["v1"] == 1.0
+    assert diagnosis.inside_margin["v2_text"] > 0.5
+    assert "NO GRADIENT" in str(diagnosis)
 
 
 def test_shares_terms_and_distribution() -> None:
     image, text = features()
     loss = ClipEqSimLoss(weight=0.5)
-    found = diagnose(loss, image, text, 10.0)
-    assert set(found.gradient_share) == {"contrastive", "v1", "v2_text", "v2_image"}
-    assert sum(found.gradient_share.values()) == pytest.approx(1.0)
+    diagnosis = diagnose(loss, image, text, 10.0)
+    assert set(diagnosis.gradient_share) == {"contrastive", "v1", "v2_text", "v2_image"}
+    assert sum(diagnosis.gradient_share.values()) == pytest.approx(1.0)
     named = loss(image, text, 10.0, output_dict=True)
-    assert found.terms["contrastive"] == pytest.approx(float(named["contrastive_loss"]), rel=1e-5)
-    terms = found.terms["v1"] + found.terms["v2_text"] + found.terms["v2_image"]
+    assert diagnosis.terms["contrastive"] == pytest.approx(float(named["contrastive_loss"]), rel=1e-5)
+    terms = diagnosis.terms["v1"] + diagnosis.terms["v2_text"] + diagnosis.terms["v2_image"]
     assert terms == pytest.approx(float(named["eqsim_loss"]), rel=1e-5)
     scores = image @ text.T
-    torch.testing.assert_close(found.equivariance, equivariance_score(scores))
-    counts, edges = found.histogram(10)
+    torch.testing.assert_close(diagnosis.equivariance, equivariance_score(scores))
+    counts, edges = diagnosis.histogram(10)
     assert sum(counts) == 24 * 23 // 2
     assert len(edges) == 11
     middle = float(equivariance_score(scores).median())
-    assert found.quantiles["equivariance score"][2] == pytest.approx(middle, rel=0.05)
-    assert found.quantiles["text residual"][0] == pytest.approx(-found.quantiles["text residual"][4], abs=0.05)
+    assert diagnosis.quantiles["equivariance score"][2] == pytest.approx(middle, rel=0.05)
+    assert diagnosis.quantiles["text residual"][0] == pytest.approx(-diagnosis.quantiles["text residual"][4], abs=0.05)
 
 
 def test_inside_margin_counts_pairs() -> None:
@@ -53,18 +53,18 @@ def test_inside_margin_counts_pairs() -> None:
     others = ~torch.eye(5, dtype=torch.bool)
     margin = 1.001 * float(squares[others].median())
     with pytest.warns(UserWarning, match="no gradient"):
-        found = diagnose(EqSimLoss("v1", margin_v1=10.0), image, text)
-    assert found.inside_margin == {"v1": 1.0}
-    found = diagnose(EqSimLoss("v1", margin_v1=margin, margin_mode="pair"), image, text)
-    assert found.inside_margin["v1"] == pytest.approx(float((squares[others] <= margin).float().mean()))
+        diagnosis = diagnose(EqSimLoss("v1", margin_v1=10.0), image, text)
+    assert diagnosis.inside_margin == {"v1": 1.0}
+    diagnosis = diagnose(EqSimLoss("v1", margin_v1=margin, margin_mode="pair"), image, text)
+    assert diagnosis.inside_margin["v1"] == pytest.approx(float((squares[others] <= margin).float().mean()))
 
 
 def test_one_sample_has_nothing_to_compare() -> None:
     with pytest.warns(UserWarning, match="no gradient"):
-        found = diagnose(EqSimLoss("v1"), *(rows[:1] for rows in features()))
-    assert found.equivariance.numel() == 0
-    assert found.inside_margin == {}
-    assert found.histogram(3)[0] == [0, 0, 0]
+        diagnosis = diagnose(EqSimLoss("v1"), *(rows[:1] for rows in features()))
+    assert diagnosis.equivariance.numel() == 0
+    assert diagnosis.inside_margin == {}
+    assert diagnosis.histogram(3)[0] == [0, 0, 0]
 
 
 @pytest.mark.filterwarnings("ignore:.*no gradient")
@@ -77,9 +77,9 @@ def test_a_histogram_of_equal_scores_counts_all_in_the_first_bin() -> None:
 
 @pytest.mark.filterwarnings("ignore:.*no gradient")
 def test_a_batch_of_one_has_no_pair_and_no_nan() -> None:
-    found = diagnose(EqSimLoss(), *(torch.ones(1, 3) for _ in range(2)))
-    assert "nan" not in str(found)
-    assert found.histogram(2) == ([0, 0], [0.0, 0.5, 1.0])
+    diagnosis = diagnose(EqSimLoss(), *(torch.ones(1, 3) for _ in range(2)))
+    assert "nan" not in str(diagnosis)
+    assert diagnosis.histogram(2) == ([0, 0], [0.0, 0.5, 1.0])
 
 
 def test_diagnoses_can_be_compared_and_put_into_sets() -> None:

@@ -139,8 +139,8 @@ def matrix_of(d: float, a: float, m: float) -> torch.Tensor:
 def test_gradients_of_the_relative_form_near_m_of_zero(m: float) -> None:
     e, pairs = 0.01, torch.tensor([[0, 1]])
     scores = matrix_of(0.2, -0.1, m).requires_grad_()
-    found = [float(x) for x in pair_differences(scores.detach(), pairs)]
-    assert found == pytest.approx([0.2, -0.1, 2 * m])
+    values = [float(x) for x in pair_differences(scores.detach(), pairs)]
+    assert values == pytest.approx([0.2, -0.1, 2 * m])
     eqsim_relative(scores, pairs, epsilon=e).backward()
     reach, twice = 0.3, 2 * max(m, 0.0)
     of_m = -(reach + e) / ((twice + e) * (reach + twice + 2 * e)) if m > 0 else 0.0
@@ -237,15 +237,15 @@ def test_errors_at_the_door(make: object, shown: str) -> None:
 def test_diagnose_reports_m_d_and_a_of_the_listed_pairs() -> None:
     image, text, scale = (x.detach() for x in leaves(8, near=0.4))
     pairs = torch.arange(8).view(-1, 2)
-    found = diagnose(ClipEqSimLoss("relative", pair_weight=1.0), image, text, scale, close_pairs=pairs)
-    assert set(found.gradient_share) == {"contrastive", "relative", "pair"}
+    diagnosis = diagnose(ClipEqSimLoss("relative", pair_weight=1.0), image, text, scale, close_pairs=pairs)
+    assert set(diagnosis.gradient_share) == {"contrastive", "relative", "pair"}
     scores = _reference.score_matrix(image, text, "cosine")
     d, a, twice_m = pair_differences(scores, pairs)
     for name, values in (("M", twice_m / 2), ("|d|", d.abs()), ("|a|", a.abs())):
-        assert found.quantiles[name][2] in [pytest.approx(float(x)) for x in values]
-        assert found.quantiles[name] == sorted(found.quantiles[name])
-    assert found.right == float((twice_m > d.abs() + a.abs()).double().mean())
-    assert "(|d| + |a|) / 2M" in str(found)
-    assert "pairs that are right" in str(found)
+        assert diagnosis.quantiles[name][2] in [pytest.approx(float(x)) for x in values]
+        assert diagnosis.quantiles[name] == sorted(diagnosis.quantiles[name])
+    assert diagnosis.right == float((twice_m > d.abs() + a.abs()).double().mean())
+    assert "(|d| + |a|) / 2M" in str(diagnosis)
+    assert "pairs that are right" in str(diagnosis)
     everything = diagnose(EqSimLoss("v1"), image, text)
-    assert everything.quantiles["M"][4] >= found.quantiles["M"][4] - 1e-9
+    assert everything.quantiles["M"][4] >= diagnosis.quantiles["M"][4] - 1e-9

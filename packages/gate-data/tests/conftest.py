@@ -12,8 +12,8 @@ import pytest
 @pytest.fixture
 def shared_data() -> Path:
     """The folder with real data; the test is skipped where it is not there."""
-    given = os.environ.get("VLB_SHARED_DATA")
-    root = Path(given) if given else Path(__file__).parents[4] / "shared" / "data"
+    value = os.environ.get("VLB_SHARED_DATA")
+    root = Path(value) if value else Path(__file__).parents[4] / "shared" / "data"
     if not root.is_dir():
         pytest.skip("the project's shared data is not here")
     return root

@@ -31,11 +31,11 @@ def small_limit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("small_limit")
 def test_a_large_jpeg_is_read_at_a_fraction(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    whole = Image.fromarray(photograph(800, 600))
-    whole.save(tmp_path / "a.jpg", quality=95)
+    picture = Image.fromarray(photograph(800, 600))
+    picture.save(tmp_path / "a.jpg", quality=95)
     image = decode(str(tmp_path / "a.jpg"))
     assert image.size == (200, 150)  # 480,000 pixels: a quarter of the sides, for a half is 120,000
-    expected = np.asarray(whole.resize((200, 150), Image.Resampling.BOX), float)
+    expected = np.asarray(picture.resize((200, 150), Image.Resampling.BOX), float)
     assert np.abs(np.asarray(image) - expected).mean() < 3
     assert "a.jpg has 480,000 pixels: read at about 1/4 of its sides" in caplog.text
     assert decode(str(tmp_path / "a.jpg"), side=30).size == (100, 75)  # as before: at least twice the side

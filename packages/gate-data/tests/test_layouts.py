@@ -30,14 +30,14 @@ def picture(path: Path, seed: int = 0, size: tuple[int, int] = (40, 30)) -> Path
 
 def read(folder: Path, table: str | None = None) -> tuple[OwnBenchmark, Data[Any], tuple[str, ...]]:
     """What `new` and `run` do: guess, write, read, check, load; and what was said."""
-    found = guess(folder, table=None if table is None else Path(table))
+    guessed = guess(folder, table=None if table is None else Path(table))
     path = folder / "benchmark.toml"
-    write_benchmark(found.values, path)
+    write_benchmark(guessed.values, path)
     originals = originals_of(path)
     originals.check(folder)
     own = read_benchmark(path)
     assert summary(own, folder)
-    return own, originals.load(folder, DataRequest(size=16)), found.remarks
+    return own, originals.load(folder, DataRequest(size=16)), guessed.remarks
 
 
 def sizes(data: Data[Any]) -> list[int]:
@@ -78,12 +78,12 @@ def as_distributed(folder: Path, *, captions: bool = True) -> Path:
 
 
 def test_coco_as_it_is_distributed(tmp_path: Path) -> None:
-    own, data, said = read(as_distributed(tmp_path))
+    own, data, message = read(as_distributed(tmp_path))
     assert (own.benchmark.task, own.data.roots) == ("detection", {"train": "train2017", "test": "val2017"})
     assert sizes(data) == [7, 1, 4]
     assert data.classes == ("dog", "bottle")
     assert data.test.targets.counts(2).tolist() == [2, 2]
-    assert any("captions_train2017.json" in one for one in said)
+    assert any("captions_train2017.json" in one for one in message)
     coco = pytest.importorskip("pycocotools.coco").COCO(str(tmp_path / "annotations" / "instances_val2017.json"))
     assert [one["bbox"] for one in coco.loadAnns(coco.getAnnIds())] == [
         [float(value) for value in row["box"][0]] for row in data.test.targets.rows
@@ -231,9 +231,9 @@ def test_yolos_files(tmp_path: Path, write: Callable[[Path], None], expected: li
 def test_yolos_files_without_names_and_outlines(tmp_path: Path) -> None:
     ultralytics(tmp_path, yaml=False)
     (tmp_path / "labels" / "train2017" / "0.txt").write_text("2 0.25 0.2 0.75 0.2 0.75 0.8 0.3 0.6\n")
-    own, data, said = read(tmp_path)
+    own, data, message = read(tmp_path)
     assert data.classes == ("class 0", "class 1", "class 2")
-    assert any("names of classes are not there" in one for one in said)
+    assert any("names of classes are not there" in one for one in message)
     boxes = [tuple(row["box"][0]) for row in data.train.targets.rows if 2 in row["label"]]
     assert boxes == [pytest.approx((10.0, 6.0, 20.0, 18.0))]
     (tmp_path / "labels" / "train2017" / "0.txt").write_text("1 0.5 0.5\n")
@@ -343,10 +343,10 @@ def test_several_tables_are_asked_for_by_name(tmp_path: Path) -> None:
     labelled(tmp_path, "wide.csv", "species")
     with pytest.raises(DataError, match=r"there are labels\.csv, wide\.csv: name one with --table"):
         guess(tmp_path)
-    own, data, said = read(tmp_path, "wide.csv")
+    own, data, message = read(tmp_path, "wide.csv")
     assert (own.data.table, own.data.target, own.data.root) == ("wide.csv", "species", "images")
     assert sizes(data) == [7, 1, 2] or sum(sizes(data)) == 10
-    assert any("'species', the only other one" in one for one in said)
+    assert any("'species', the only other one" in one for one in message)
 
 
 def test_a_table_for_each_split_needs_no_name(tmp_path: Path) -> None:
@@ -415,16 +415,16 @@ def test_a_file_that_lies_elsewhere_finds_them_all(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (b"image;label\na.jpg;x\n", r"line 1: fields are separated by ';', expected ','"),
         ("image,label\na.jpg,é\n".encode("latin-1"), r"save it as UTF-8 \(in Excel: 'CSV UTF-8'\)"),
         ("image,label\na.jpg,x\n".encode("utf-16"), r"it is UTF-16: save it as UTF-8"),
     ],
 )
-def test_tables_in_other_dialects_are_told_the_way_out(tmp_path: Path, content: bytes, said: str) -> None:
+def test_tables_in_other_dialects_are_told_the_way_out(tmp_path: Path, content: bytes, message: str) -> None:
     (tmp_path / "a.csv").write_bytes(content)
-    with pytest.raises(DataError, match=said):
+    with pytest.raises(DataError, match=message):
         guess(tmp_path)
 
 

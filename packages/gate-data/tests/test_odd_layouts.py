@@ -34,7 +34,7 @@ def yolo(folder: Path, label: str = "0 .5 .5 .1 .1\n") -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (ALIASES + "train: images\nnames: [*i]\n", "'names' is no list of names"),
         ("train: images\nnames: {0: a, b: c}\n", "'names' is no list of names"),
@@ -43,10 +43,10 @@ def yolo(folder: Path, label: str = "0 .5 .5 .1 .1\n") -> None:
         (ALIASES + "train: there\npath: [*i]\nnames: [a]\n", "neither a folder nor a list"),
     ],
 )
-def test_yaml_that_would_fill_the_memory_or_names_no_classes(tmp_path: Path, content: str, said: str) -> None:
+def test_yaml_that_would_fill_the_memory_or_names_no_classes(tmp_path: Path, content: str, message: str) -> None:
     yolo(tmp_path)
     (tmp_path / "data.yaml").write_text(content)
-    with pytest.raises(DataError, match=said):
+    with pytest.raises(DataError, match=message):
         guess(tmp_path)
 
 

@@ -21,12 +21,12 @@ Content = dict[str, Any]
 
 def coco_file(folder: Path, ids: list[int], categories: tuple[int, int] = (1, 2)) -> Path:
     """A picture for each id, and a box on each; categories in turn."""
-    for place in range(len(ids)):
-        Image.new("RGB", (10, 10)).save(folder / f"{place}.png")
-    images = [{"id": one, "file_name": f"{place}.png", "width": 10, "height": 10} for place, one in enumerate(ids)]
+    for index in range(len(ids)):
+        Image.new("RGB", (10, 10)).save(folder / f"{index}.png")
+    images = [{"id": one, "file_name": f"{index}.png", "width": 10, "height": 10} for index, one in enumerate(ids)]
     objects = [
-        {"id": place, "image_id": one, "category_id": categories[place % 2], "bbox": [1, 1, place % 7 + 1, 2]}
-        for place, one in enumerate(ids)
+        {"id": index, "image_id": one, "category_id": categories[index % 2], "bbox": [1, 1, index % 7 + 1, 2]}
+        for index, one in enumerate(ids)
     ]
     names = [{"id": one, "name": name} for one, name in zip(categories, "ab", strict=True)]
     path = folder / "coco.json"
@@ -50,7 +50,7 @@ def test_large_ids_stay_apart(tmp_path: Path, start: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (
             lambda made: made["images"][3].update(id=0),
@@ -60,14 +60,14 @@ def test_large_ids_stay_apart(tmp_path: Path, start: int) -> None:
         (lambda made: made["images"][3].update(id=1e17), r"entry 3: field 'id' is '1e\+17', expected a whole number"),
     ],
 )
-def test_ids_that_come_twice_or_are_not_exact_are_refused(tmp_path: Path, change: Any, said: str) -> None:
+def test_ids_that_come_twice_or_are_not_exact_are_refused(tmp_path: Path, change: Any, message: str) -> None:
     path = coco_file(tmp_path, list(range(6)))
     changed(path, change)
-    with pytest.raises(DataError, match=said):
+    with pytest.raises(DataError, match=message):
         read_coco(path)
     changed(path, lambda made: [one.update(caption="a") for one in made["annotations"]])
-    if "categories" not in said and "entry 1" not in said:
-        with pytest.raises(DataError, match=said):
+    if "categories" not in message and "entry 1" not in message:
+        with pytest.raises(DataError, match=message):
             list(coco_captions(path))
 
 
@@ -89,7 +89,7 @@ def test_whole_numbers_are_exact(value: object, read: int | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (lambda made: made["images"][2].update(width=1e30), r"entry 2: field 'width' is '1e\+30', expected a"),
         (lambda made: made["images"][2].update(width=10**30), r"entry 2: field 'width' is '1000"),
@@ -97,10 +97,10 @@ def test_whole_numbers_are_exact(value: object, read: int | None) -> None:
         (lambda made: made["annotations"][2].update(category_id=[1]), r"entry 2: field 'category_id' is"),
     ],
 )
-def test_odd_values_of_coco_files_are_refused(tmp_path: Path, change: Any, said: str) -> None:
+def test_odd_values_of_coco_files_are_refused(tmp_path: Path, change: Any, message: str) -> None:
     path = coco_file(tmp_path, list(range(6)))
     changed(path, change)
-    with pytest.raises(DataError, match=said):
+    with pytest.raises(DataError, match=message):
         read_coco(path)
 
 
@@ -115,12 +115,12 @@ def test_a_crowd_is_what_says_1(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["../../secret.png", "/etc/secret.png"])
 def test_pictures_outside_of_the_folder_are_refused(tmp_path: Path, name: str) -> None:
     path = coco_file(tmp_path, list(range(6)))
-    changed(path, lambda made: made["images"][2].update(file_name=name))
-    said = rf"entry 2: field 'file_name' is '{name}', expected a path inside"
+    changed(path, lambda record: record["images"][2].update(file_name=name))
+    text = rf"entry 2: field 'file_name' is '{name}', expected a path inside"
     for has_size in (True, False):
         if not has_size:
-            changed(path, lambda made: made["images"][2].pop("width"))
-        with pytest.raises(DataError, match=said):
+            changed(path, lambda record: record["images"][2].pop("width"))
+        with pytest.raises(DataError, match=text):
             read_coco(path)
 
 
@@ -141,7 +141,7 @@ def test_json_whose_pictures_are_no_list_is_no_traceback(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("table", "names", "said"),
+    ("table", "names", "message"),
     [
         ("image,label\n0.png,é\n1.png,e\u0301\n", "", r"classes .* differ only in their case, or in what is not seen"),
         ("image,label\n0.png,a\n1.png,a\u200b\n", "", r"classes 'a' and 'a\\u200b' differ only"),
@@ -150,13 +150,13 @@ def test_json_whose_pictures_are_no_list_is_no_traceback(tmp_path: Path) -> None
         ("image,label\n0.png,a\n1.png,b\n", 'file = "names.txt"', r"names.txt: the class 'b' comes twice"),
     ],
 )
-def test_classes_that_are_one_are_not_two(tmp_path: Path, table: str, names: str, said: str) -> None:
+def test_classes_that_are_one_are_not_two(tmp_path: Path, table: str, names: str, message: str) -> None:
     coco_file(tmp_path, list(range(2)))
     (tmp_path / "all.csv").write_text(table, encoding="utf-8")
     (tmp_path / "names.txt").write_text("a\nb\nb\n")
     path = tmp_path / "mine.toml"
     path.write_text(f'[benchmark]\nid = "a"\n[data]\nkind = "table"\ntable = "all.csv"\n[classes]\n{names}\n')
-    with pytest.raises(DataError, match=said):
+    with pytest.raises(DataError, match=message):
         originals_of(path).check(tmp_path)
 
 

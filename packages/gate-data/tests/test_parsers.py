@@ -67,9 +67,9 @@ def read(kind: str, content: bytes) -> Any:
         try:
             return parse(path)
         except DataError as error:
-            said = str(error)
-        assert path.name in said
-        assert "\n" not in said, said
+            text = str(error)
+        assert path.name in text
+        assert "\n" not in text, text
         return None
 
 
@@ -137,11 +137,11 @@ def test_lists_of_pairs_are_read_as_they_were_written(entries: list[tuple[str, s
 @FEW
 def test_captions_in_both_forms_are_the_same(captions: list[str], name: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        tokens, whole = Path(folder) / "given.token", Path(folder) / "given.json"
-        tokens.write_text("".join(f"{name}#{at}\t{one}\n" for at, one in enumerate(captions)), encoding="utf-8")
-        sentences = [{"raw": one} for one in captions]
-        whole.write_text(json.dumps({"images": [{"filename": name, "split": "val", "sentences": sentences}]}))
-        (first,), (second,) = list(numbered(tokens)), list(karpathy(whole))
+        tokens, path = Path(folder) / "given.token", Path(folder) / "given.json"
+        tokens.write_text("".join(f"{name}#{at}\t{caption}\n" for at, caption in enumerate(captions)), encoding="utf-8")
+        sentences = [{"raw": caption} for caption in captions]
+        path.write_text(json.dumps({"images": [{"filename": name, "split": "val", "sentences": sentences}]}))
+        (first,), (second,) = list(numbered(tokens)), list(karpathy(path))
     assert (first.file, first.captions) == (second.file, second.captions) == (name, tuple(captions))
 
 

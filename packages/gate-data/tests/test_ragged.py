@@ -19,14 +19,14 @@ def labels() -> Ragged:
 
 
 def test_it_is_a_list_of_lists(labels: Ragged) -> None:
-    assert [one["label"].tolist() for one in labels] == LISTS
+    assert [label["label"].tolist() for label in labels] == LISTS
     assert [labels[at]["label"].tolist() for at in range(5)] == LISTS
     order = np.array([3, 0, 0, 4])
-    assert [one["label"].tolist() for one in labels.take(order)] == [LISTS[at] for at in order]
+    assert [label["label"].tolist() for label in labels.take(order)] == [LISTS[at] for at in order]
     both = joined(labels, taken(labels, order))
-    assert [one["label"].tolist() for one in both] == LISTS + [LISTS[at] for at in order]
+    assert [label["label"].tolist() for label in both] == LISTS + [LISTS[at] for at in order]
     again = Ragged.from_arrays(labels.to_arrays())
-    assert [one["label"].tolist() for one in again] == LISTS
+    assert [label["label"].tolist() for label in again] == LISTS
 
 
 def test_a_batch_is_padded_and_masked(labels: Ragged) -> None:
@@ -37,14 +37,14 @@ def test_a_batch_is_padded_and_masked(labels: Ragged) -> None:
 
 
 @pytest.mark.parametrize(
-    ("samples", "said"),
+    ("samples", "message"),
     [
         ([{"a": [1]}, {"b": [1]}], "sample 1 has columns {'b': 1}, expected \\['a'\\], equally long"),
         ([{"a": [1], "b": [1, 2]}], "sample 0 has columns {'a': 1, 'b': 2}"),
     ],
 )
-def test_samples_that_do_not_fit_are_named(samples: list[dict[str, list[int]]], said: str) -> None:
-    with pytest.raises(DataError, match=said):
+def test_samples_that_do_not_fit_are_named(samples: list[dict[str, list[int]]], message: str) -> None:
+    with pytest.raises(DataError, match=message):
         Ragged.of(samples)
     with pytest.raises(DataError, match="column 'a' has 1 rows, expected 3"):
         Ragged({"a": np.zeros(1)}, np.array([1, 2]))
@@ -55,7 +55,7 @@ def _images(count: int, *more: int) -> torch.Tensor:
 
 
 def test_splits_of_pairs_clips_and_ragged_targets(labels: Ragged) -> None:
-    texts = tuple(f"{sample}{place}" for sample in range(5) for place in "ab")
+    texts = tuple(f"{sample}{text}" for sample in range(5) for text in "ab")
     pairs = Split(_images(5, 2), torch.arange(5), texts)
     chosen = pairs.take(torch.tensor([4, 1]))
     assert chosen.texts == ("4a", "4b", "1a", "1b")

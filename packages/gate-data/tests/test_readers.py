@@ -225,10 +225,10 @@ def listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_a_listing_is_kept(tmp_path: Path, listed: list[str]) -> None:
-    found = files_of_classes(tmp_path / "data")
+    files = files_of_classes(tmp_path / "data")
     assert listed == ["data"]
     names = [f"{number}.JPG" for number in range(3)]
-    assert found == {one: [str(tmp_path / "data" / one / name) for name in names] for one in ("cat", "dog")}
+    assert files == {text: [str(tmp_path / "data" / text / name) for name in names] for text in ("cat", "dog")}
 
 
 CHANGES: dict[str, tuple[Callable[[Path], object], list[str]]] = {
@@ -267,9 +267,9 @@ def test_a_folder_that_changed_just_now_is_not_kept(
 
 
 def test_a_spoilt_memory_of_a_listing_is_made_again(tmp_path: Path, listed: list[str]) -> None:
-    (kept,) = (tmp_path / "cache").rglob("*.json")
+    (path,) = (tmp_path / "cache").rglob("*.json")
     for content in ("", "[]", '{"dog": 3, "cat": [[1], ["a"]]}', '{"dog": [1, "0.JPG"]}'):
-        kept.write_text(content)
+        path.write_text(content)
         assert {name: len(files) for name, files in files_of_classes(tmp_path / "data").items()} == {"cat": 3, "dog": 3}
 
 
@@ -456,9 +456,9 @@ def test_a_limit_is_spread_over_the_classes(labels: list[int], limit: int) -> No
     rows = spread(labels, limit)
     assert len(rows) == len(set(rows)) == min(limit, len(labels))
     counts = np.bincount([labels[row] for row in rows], minlength=6)
-    whole = np.bincount(labels, minlength=6)
-    for one in range(6):  # a class is short only where it has no more, or no other has two more
-        assert counts[one] == whole[one] or counts[one] >= counts.max() - 1
+    bincount = np.bincount(labels, minlength=6)
+    for index in range(6):  # a class is short only where it has no more, or no other has two more
+        assert counts[index] == bincount[index] or counts[index] >= counts.max() - 1
 
 
 @given(st.lists(st.integers(0, 9), min_size=12, max_size=80))
@@ -484,9 +484,9 @@ VALUES = {
 
 @pytest.mark.parametrize("protocol", range(6))
 def test_pickles_of_every_protocol(protocol: int) -> None:
-    found = pickles.load(pickle.dumps(VALUES, protocol), "a.pkl")
-    assert found.keys() == VALUES.keys()
-    assert all(np.array_equal(found[key], value) for key, value in VALUES.items())
+    loaded = pickles.load(pickle.dumps(VALUES, protocol), "a.pkl")
+    assert loaded.keys() == VALUES.keys()
+    assert all(np.array_equal(loaded[key], value) for key, value in VALUES.items())
 
 
 class Evil:
@@ -495,7 +495,7 @@ class Evil:
 
 
 @pytest.mark.parametrize(
-    ("raw", "said"),
+    ("raw", "message"),
     [
         (pickle.dumps(Evil(), 2), "asks for posix.system"),
         (pickle.dumps(np.array([{}], dtype=object), 2), "an array of 'O8', expected numbers"),
@@ -508,8 +508,8 @@ class Evil:
         (b"", "is no whole pickle"),
     ],
 )
-def test_pickles_that_are_more_than_data(raw: bytes, said: str) -> None:
-    with pytest.raises(DataError, match=said):
+def test_pickles_that_are_more_than_data(raw: bytes, message: str) -> None:
+    with pytest.raises(DataError, match=message):
         pickles.load(raw, "a.pkl")
 
 
@@ -546,9 +546,9 @@ def test_frames_are_those_at_the_middles_of_real_videos(count: int, shared_data:
         in_order = all(first[0] < second[0] for first, second in pairwise(shown))
         for part, image in enumerate(read_clip(Clip(str(path), count))):
             wanted = start + (part + 0.5) * length / count
-            place = max((number for number, (time, _) in enumerate(shown) if time <= wanted), default=0)
+            largest = max((number for number, (time, _) in enumerate(shown) if time <= wanted), default=0)
             # An AVI file has no times of its own frames: where those that are made up jump back, one near by will do.
-            near = range(place, place + 1) if in_order else range(place - 3, place + 4)
+            near = range(largest, largest + 1) if in_order else range(largest - 3, largest + 4)
             assert any(np.array_equal(np.asarray(image), shown[number][1]) for number in near), (path.name, part)
     assert read >= 2
 

@@ -98,15 +98,15 @@ def rejections(families: int, shift: float, seed: int) -> tuple[dict[str, float]
         values = []
         for index, (kind, (metric, draw)) in enumerate(KINDS.items()):
             a, b = draw(np.random.default_rng([seed, family, index]), shift)
-            found = paired_test(metric, [a], [b], seed=family, resamples=RESAMPLES, permutations=PERMUTATIONS)
-            permuted[kind] += found.p_permutation <= ALPHA
-            booted[kind] += found.p_bootstrap <= ALPHA
-            values.append(found.p_permutation)
+            test = paired_test(metric, [a], [b], seed=family, resamples=RESAMPLES, permutations=PERMUTATIONS)
+            permuted[kind] += test.p_permutation <= ALPHA
+            booted[kind] += test.p_bootstrap <= ALPHA
+            values.append(test.p_permutation)
             if shift:
                 one, two = (score_outcomes(metric, side, resamples=RESAMPLES) for side in (a, b))
                 apart += one.high < two.low or two.high < one.low
         any_of_family += min(holm(values)) <= ALPHA
-    share = [{kind: count / families for kind, count in found.items()} for found in (permuted, booted)]
+    share = [{kind: count / families for kind, count in test.items()} for test in (permuted, booted)]
     return share[0], share[1], any_of_family / families, apart / families / len(KINDS)
 
 

@@ -37,9 +37,9 @@ def rejected(pairs: int, seeds: int, spread: float, shift: float, first_seed: in
             ]
             for extra in (0.0, shift)
         ]
-        found = paired_test("acc@1", sides[0], sides[1], seed=pair, resamples=200, permutations=199)
-        decided += found.p <= ALPHA
-        permuted += found.p_permutation <= ALPHA
+        test = paired_test("acc@1", sides[0], sides[1], seed=pair, resamples=200, permutations=199)
+        decided += test.p <= ALPHA
+        permuted += test.p_permutation <= ALPHA
     return decided / pairs, permuted / pairs
 
 

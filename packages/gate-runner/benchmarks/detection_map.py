@@ -44,16 +44,16 @@ def made(images: int, boxes: int, classes: int) -> tuple[Objects, Ragged]:
     return Objects.of(truths, [(640, 640)] * images), Ragged.of(founds)
 
 
-def reference(truth: Objects, found: Ragged, names: list[str]) -> float:
+def reference(truth: Objects, ragged: Ragged, names: list[str]) -> float:
     """pycocotools, from the same files' contents."""
     from pycocotools.coco import COCO
     from pycocotools.cocoeval import COCOeval
 
     with contextlib.redirect_stdout(io.StringIO()):
-        one = COCO()
-        one.dataset = copy.deepcopy(as_coco(truth, names))
-        one.createIndex()
-        run = COCOeval(one, one.loadRes(detections_as_coco(found)), "bbox")
+        coco = COCO()
+        coco.dataset = copy.deepcopy(as_coco(truth, names))
+        coco.createIndex()
+        run = COCOeval(coco, coco.loadRes(detections_as_coco(ragged)), "bbox")
         run.evaluate()
         run.accumulate()
         run.summarize()
@@ -74,7 +74,7 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=int, default=count)
     options = parser.parse_args()
     truth, found = made(options.images, options.boxes, options.classes)
-    names = [str(place) for place in range(options.classes)]
+    names = [str(index) for index in range(options.classes)]
     once = np.ones((1, options.images))
     ways = {
         "pycocotools": lambda: reference(truth, found, names),

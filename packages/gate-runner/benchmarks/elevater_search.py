@@ -38,12 +38,12 @@ def main() -> None:
     parser.add_argument("--shots", type=int, default=20)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results" / "elevater_search.json")
-    asked = parser.parse_args()
+    args = parser.parse_args()
     encoder = load_encoder("micro-clip", device="cpu")
-    data = BENCHMARKS[asked.set].load("micro", DataRequest(size=encoder.image_size))
-    rows = torch.from_numpy(elevater_indices(data.train.targets, asked.shots, 0).indices)
+    data = BENCHMARKS[args.set].load("micro", DataRequest(size=encoder.image_size))
+    rows = torch.from_numpy(elevater_indices(data.train.targets, args.shots, 0).indices)
     images, labels = data.train.images[rows], data.train.targets[rows]
-    prompts = build_prompts(ClassPrompts(asked.set, ["a {}"], list(data.classes)))
+    prompts = build_prompts(ClassPrompts(args.set, ["a {}"], list(data.classes)))
     texts = class_embeddings(lambda words: encoder.encode_text(words).numpy(), prompts).weights
 
     def encoded() -> TuningData:
@@ -63,7 +63,7 @@ def main() -> None:
 
     seconds: dict[str, list[float]] = {"kept": [], "anew": []}
     picks: dict[str, Any] = {}
-    for _ in range(asked.repeats):
+    for _ in range(args.repeats):
         for name, make in (("kept", kept), ("anew", anew)):
             start = time.process_time()
             found = make()
@@ -73,7 +73,7 @@ def main() -> None:
             raise SystemExit(f"not the same pick: {picks}")
     ratio = statistics.median(seconds["anew"]) / statistics.median(seconds["kept"])
     report = {
-        "set": asked.set,
+        "set": args.set,
         "images": len(images),
         "runs": len(found.candidates) + 1,
         "pick": picks["kept"],
@@ -82,7 +82,7 @@ def main() -> None:
         "load": os.getloadavg()[0],
         "versions": {name: version(name) for name in ("vision-adapters", "torch", "numpy")},
     }
-    asked.output.write_text(json.dumps(report, indent=2) + "\n")
+    args.output.write_text(json.dumps(report, indent=2) + "\n")
     print(f"{len(images)} images, {report['runs']} runs: {ratio:.1f} times as fast from kept features; {picks['kept']}")
 
 

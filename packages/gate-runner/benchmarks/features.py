@@ -22,7 +22,7 @@ from pathlib import Path
 SIDE, WIDTH = 16, 384
 
 
-def run(images: int, kept: str, steps: int) -> dict[str, object]:
+def run(images: int, text: str, steps: int) -> dict[str, object]:
     import torch
 
     from gate_data.data import Data, Split
@@ -50,7 +50,7 @@ def run(images: int, kept: str, steps: int) -> dict[str, object]:
     benchmark = Benchmark("made-up", "made up", base.task, base.metrics, {}, training)
     data = Data(split(images), split(64), split(64), ("dark", "light"))
     with tempfile.TemporaryDirectory() as folder:
-        store = FeatureCache(None) if kept == "memory" else FeatureCache(Path(folder), in_memory=0)
+        store = FeatureCache(None) if text == "memory" else FeatureCache(Path(folder), in_memory=0)
         memory, start, cpu = PeakMemory(), time.perf_counter(), time.process_time()
         outcome = run_task(Job(encoder, benchmark, data, features=store))
         seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
@@ -63,9 +63,9 @@ def run(images: int, kept: str, steps: int) -> dict[str, object]:
 def in_a_process(*words: object) -> dict[str, object]:
     command = [sys.executable, "-W", "ignore", __file__, "--one", *map(str, words)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    found: dict[str, object] = json.loads(done.stdout.splitlines()[-1])
-    print({name: value for name, value in found.items() if name != "validation"}, flush=True)
-    return found
+    record: dict[str, object] = json.loads(done.stdout.splitlines()[-1])
+    print({name: value for name, value in record.items() if name != "validation"}, flush=True)
+    return record
 
 
 def main() -> None:

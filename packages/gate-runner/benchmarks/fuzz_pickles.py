@@ -35,18 +35,18 @@ def originals() -> list[bytes]:
 def mutated(rng: random.Random, seeds: list[bytes]) -> bytes:
     raw = bytearray(rng.choice(seeds))
     for _ in range(rng.randint(1, 6)):
-        place = rng.randrange(len(raw) + 1)
+        position = rng.randrange(len(raw) + 1)
         match rng.randrange(4):
-            case 0 if place < len(raw):
-                raw[place] = rng.randrange(256)
+            case 0 if position < len(raw):
+                raw[position] = rng.randrange(256)
             case 1:
-                raw[place:place] = rng.randbytes(rng.randint(1, 8))
+                raw[position:position] = rng.randbytes(rng.randint(1, 8))
             case 2:
-                del raw[place : place + rng.randint(1, 20)]
+                del raw[position : position + rng.randint(1, 20)]
             case _:
                 other = rng.choice(seeds)
                 start = rng.randrange(len(other))
-                raw[place:place] = other[start : start + rng.randint(1, 40)]
+                raw[position:position] = other[start : start + rng.randint(1, 40)]
         raw = raw or bytearray(b".")
     return bytes(raw)
 

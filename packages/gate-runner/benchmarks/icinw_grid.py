@@ -39,11 +39,11 @@ def main() -> None:
     parser.add_argument("--limit", type=int, help="samples of each split, for a try")
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results" / "icinw_grid.json")
     parser.add_argument("more", nargs="*", help="further options of gate-runner run")
-    asked = parser.parse_args()
-    few = [] if asked.limit is None else ["--limit", str(asked.limit)]
+    args = parser.parse_args()
+    few = [] if args.limit is None else ["--limit", str(args.limit)]
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made) / "grid"
-        command = ["gate-runner", "run", "micro/icinw", *GRID, *few, *asked.more]
+        command = ["gate-runner", "run", "micro/icinw", *GRID, *few, *args.more]
         loads, began, before = [os.getloadavg()[0]], time.monotonic(), _processor()
         script = Path(sys.executable).with_name("gate-runner")
         subprocess.run([str(script), *command[1:], "--output", str(folder)], check=True)
@@ -56,7 +56,7 @@ def main() -> None:
             **figures(folder),
             "versions": {name: version(name) for name in ("gate-runner", "vision-adapters", "torch", "numpy")},
         }
-    asked.output.write_text(json.dumps(report, indent=1) + "\n")
+    args.output.write_text(json.dumps(report, indent=1) + "\n")
     print(json.dumps({name: report[name] for name in ("wall_seconds", "processor_seconds", "units", "encoded")}))
 
 
@@ -72,13 +72,13 @@ def figures(folder: Path) -> dict[str, Any]:
     records = records_of(results)
     kinds: dict[str, list[float]] = defaultdict(list)
     rows: dict[str, list[float]] = defaultdict(list)
-    for one in records:
-        if one.status == "ok" and not one.shared:
-            kinds[f"{one.cell.tune}, {shots_in_words(one.cell.shots)}"].append(one.seconds)
-        if one.status == "ok" and one.value is not None and one.cell.knowledge in ("none", "auto"):
-            rows[_row(one)].append(one.value)
+    for record in records:
+        if record.status == "ok" and not record.shared:
+            kinds[f"{record.cell.tune}, {shots_in_words(record.cell.shots)}"].append(record.seconds)
+        if record.status == "ok" and record.value is not None and record.cell.knowledge in ("none", "auto"):
+            rows[_row(record)].append(record.value)
     return {
-        "units": {**Counter(one.status for one in records), "shared": sum(one.shared for one in records)},
+        "units": {**Counter(record.status for record in records), "shared": sum(record.shared for record in records)},
         "computed": {
             kind: {"units": len(seconds), "seconds": round(sum(seconds), 1), "each": round(statistics.mean(seconds), 3)}
             for kind, seconds in sorted(kinds.items())
@@ -89,14 +89,16 @@ def figures(folder: Path) -> dict[str, Any]:
     }
 
 
-def _row(one: Record) -> str:
-    return f"{shots_in_words(one.cell.shots)}, {one.cell.tune}, {one.cell.variant.start}, {one.cell.knowledge}"
+def _row(record: Record) -> str:
+    return (
+        f"{shots_in_words(record.cell.shots)}, {record.cell.tune}, {record.cell.variant.start}, {record.cell.knowledge}"
+    )
 
 
 def _kept(records: list[Record]) -> dict[str, int]:
     """Of the computed trainings of the encoder, how many validation left at their start."""
-    own = [one for one in records if one.status == "ok" and one.cell.tune == "full" and not one.shared]
-    return {"trainings": len(own), "left at the start": sum(one.chosen.get("step") == 0 for one in own)}
+    own = [record for record in records if record.status == "ok" and record.cell.tune == "full" and not record.shared]
+    return {"trainings": len(own), "left at the start": sum(record.chosen.get("step") == 0 for record in own)}
 
 
 if __name__ == "__main__":

@@ -68,10 +68,10 @@ def whole(
     """Run to the end: seconds, and what was said."""
     begin = time.monotonic()
     process = start(encoder, folder, limit, steps, how)
-    said, _ = process.communicate()
+    message, _ = process.communicate()
     if process.returncode:
         raise SystemExit(f"a run that nobody killed ended with {process.returncode}")
-    return time.monotonic() - begin, [tuple(json.loads(line)) for line in said.splitlines()]
+    return time.monotonic() - begin, [tuple(json.loads(line)) for line in message.splitlines()]
 
 
 def results(folder: Path) -> dict[str, Any]:
@@ -85,14 +85,14 @@ def results(folder: Path) -> dict[str, Any]:
 def repeated(runs: list[list[tuple[str, str, int]]]) -> int:
     """The most steps of one training that one run did again, seen from what the runs before had said."""
     most, furthest = 0, {}
-    for said in runs:
+    for run in runs:
         first: dict[str, int] = {}
-        for name, phase, done in said:
+        for name, phase, done in run:
             if phase == "train":
                 first.setdefault(name, done)
         for name, step in first.items():
             most = max(most, furthest.get(name, 0) - step + 1 if name in furthest else 0)
-        for name, phase, done in said:
+        for name, phase, done in run:
             if phase == "train":
                 furthest[name] = max(furthest.get(name, 0), done)
     return most
@@ -110,8 +110,8 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results" / "kills.json")
     options = parser.parse_args()
     rng, how = random.Random(options.seed), [options.tune, *options.names]
-    with tempfile.TemporaryDirectory() as place:
-        undisturbed, cut = Path(place) / "undisturbed", Path(place) / "killed"
+    with tempfile.TemporaryDirectory() as folder:
+        undisturbed, cut = Path(folder) / "undisturbed", Path(folder) / "killed"
         seconds, _ = whole(options.encoder, undisturbed, options.limit, options.steps, how)
         print(f"undisturbed: {seconds:.0f} s", flush=True)
         runs: list[list[tuple[str, str, int]]] = []
@@ -134,18 +134,18 @@ def main() -> None:
                 if results(cut) != results(undisturbed):
                     raise SystemExit("the results differ")
                 again = max(again, repeated(runs[in_this_folder:]))
-                cut, in_this_folder = Path(place) / f"killed{len(runs)}", len(runs)
+                cut, in_this_folder = Path(folder) / f"killed{len(runs)}", len(runs)
                 continue
             process.send_signal(signal.SIGKILL)
             process.wait()
             listener.join()
-            said = [tuple(json.loads(line)) for line in lines if line.endswith("\n")]
-            runs.append(said)
-            phase = said[-1][1].partition(" ")[0]
+            records = [tuple(json.loads(line)) for line in lines if line.endswith("\n")]
+            runs.append(records)
+            phase = records[-1][1].partition(" ")[0]
             moments[phase] = moments.get(phase, 0) + 1
             time.sleep(0.5)  # its worker notices, and goes too
-        _, said = whole(options.encoder, cut, options.limit, options.steps, how)
-        runs.append(said)
+        _, records = whole(options.encoder, cut, options.limit, options.steps, how)
+        runs.append(records)
         if results(cut) != results(undisturbed):
             raise SystemExit("the results differ")
         left = [

@@ -111,27 +111,27 @@ def main() -> None:
     )
     parser.add_argument("--steps", type=int, default=2)
     parser.add_argument("--output", type=Path)
-    asked = parser.parse_args()
-    found: dict[str, Any] = {
+    args = parser.parse_args()
+    collected: dict[str, Any] = {
         "machine": {"cpu": platform.processor() or platform.machine(), "cores": os.cpu_count()},
         "versions": {name: version(name) for name in ("gate-runner", "torch", "timm")},
         "threads": os.environ.get("OMP_NUM_THREADS", "all"),
-        "steps": asked.steps,
+        "steps": args.steps,
         "cases": {},
     }
-    if asked.output and asked.output.is_file():  # cases that are not asked for stay as they were measured
-        found["cases"] = json.loads(asked.output.read_text())["cases"]
+    if args.output and args.output.is_file():  # cases that are not asked for stay as they were measured
+        collected["cases"] = json.loads(args.output.read_text())["cases"]
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         write_maps(root)
         write_clips(root)
         for case in CASES:
-            if not case.startswith(tuple(asked.cases)):
+            if not case.startswith(tuple(args.cases)):
                 continue
-            one = found["cases"][case] = measured(case, root, asked.steps)
+            one = collected["cases"][case] = measured(case, root, args.steps)
             print(f"{case}: {one['peak_gb']} GB, {one['wall_s']} s ({one['cpu_s']} s of processor)", flush=True)
-            if asked.output:
-                asked.output.write_text(json.dumps(found, indent=2) + "\n")
+            if args.output:
+                args.output.write_text(json.dumps(collected, indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -398,11 +398,11 @@ def main() -> None:
     pictures = Pictures(options.pictures)
     rows: dict[str, dict[str, Any]] = {}
     start = time.perf_counter()
-    with tempfile.TemporaryDirectory() as place:
+    with tempfile.TemporaryDirectory() as folder:
         for number, (name, layout) in enumerate(LAYOUTS.items()):
             if options.names and not any(word in name for word in options.names):
                 continue
-            row = rows[name] = measured(layout, Path(place) / f"scenes{number}", pictures, options.encoder)
+            row = rows[name] = measured(layout, Path(folder) / f"scenes{number}", pictures, options.encoder)
             shown = row.get("failed") or (
                 f"{row['task']:<22}{row['metric']:<10}{row['value']:.3f} {row['interval']} chance {row['chance']}, "
                 f"{row['cpu_s']} s"

@@ -68,16 +68,16 @@ def measured(code: str, root: Path, cache: Path) -> dict[str, Any]:
         env={**os.environ, "GATE_RUNNER_CACHE": str(cache)},
     ) as process:
         assert process.stdout is not None
-        said = process.stdout.read().split()
+        parts = process.stdout.read().split()
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = status
     if status:
         raise SystemExit("the process failed")
     return {
-        "seconds": round(float(said[0]), 2),
-        "cpu_s": round(float(said[1]), 2),
+        "seconds": round(float(parts[0]), 2),
+        "cpu_s": round(float(parts[1]), 2),
         "peak_gb": round(usage.ru_maxrss / 1e6, 3),
-        "counts": [int(one) for one in said[2:]],
+        "counts": [int(part) for part in parts[2:]],
         "load": round(load, 1),
     }
 
@@ -88,30 +88,30 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="Where the files are made and removed again; a temporary folder.")
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--output", type=Path)
-    asked = parser.parse_args()
-    root = Path(tempfile.mkdtemp(dir=asked.folder))
+    args = parser.parse_args()
+    root = Path(tempfile.mkdtemp(dir=args.folder))
     try:
         free = os.statvfs(root).f_favail
-        if free < 1.1 * asked.scale * (_TRAIN + _VAL):
+        if free < 1.1 * args.scale * (_TRAIN + _VAL):
             raise SystemExit(f"{root} has {free:,} inodes left, too few")
         start = time.perf_counter()
-        counts = made(root, asked.scale)
+        counts = made(root, args.scale)
         print(f"{sum(counts):,} files made in {time.perf_counter() - start:.0f} s", flush=True)
-        found: dict[str, Any] = {
+        collected: dict[str, Any] = {
             "machine": {"cpu": platform.machine(), "cores": os.cpu_count()},
             "versions": {"gate-runner": version("gate-runner"), "python": platform.python_version()},
         }
         for what, code in (("listing", _LIST), ("check-data", _CHECK)):
             for when in ("first", "again"):
-                one = found[f"{what}, {when}"] = measured(code, root, root / f"cache-{what}")
+                one = collected[f"{what}, {when}"] = measured(code, root, root / f"cache-{what}")
                 if tuple(one["counts"]) != counts:
                     raise SystemExit(f"{what}: {one['counts']} samples, expected {counts}")
                 cost = f"{one['seconds']} s ({one['cpu_s']} s of processor), {one['peak_gb']} GB"
                 print(f"{what}, {when}: {cost}, load {one['load']}", flush=True)
     finally:
         shutil.rmtree(root)
-    if asked.output:
-        asked.output.write_text(json.dumps(found, indent=2) + "\n")
+    if args.output:
+        args.output.write_text(json.dumps(collected, indent=2) + "\n")
 
 
 if __name__ == "__main__":

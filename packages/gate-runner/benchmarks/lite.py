@@ -75,11 +75,11 @@ def main() -> None:
             )
         if own:
             compared = gate_runner.compare(*(place / f"lite-{number}" for number in (0, 1, 2)))
-            for one in compared.contrasts:
-                report["photographs"].append(asdict(one))
+            for contrast in compared.contrasts:
+                report["photographs"].append(asdict(contrast))
             print(*compared.sentences, sep="\n")
     report["hardware"] = {"machine": platform.machine(), "cores": os.cpu_count()}
-    report["versions"] = {one: version(one) for one in ("gate-runner", "torch", "timm", "numpy")}
+    report["versions"] = {contrast: version(contrast) for contrast in ("gate-runner", "torch", "timm", "numpy")}
     options.output.write_text(json.dumps(report, indent=2) + "\n")
 
 

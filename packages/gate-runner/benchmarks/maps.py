@@ -22,7 +22,7 @@ from pathlib import Path
 CLASSES, SIDE, FILES = 150, 512, 50
 
 
-def run(count: int, kept: str) -> dict[str, object]:
+def run(count: int, text: str) -> dict[str, object]:
     import numpy as np
     import torch
     from PIL import Image
@@ -48,12 +48,12 @@ def run(count: int, kept: str) -> dict[str, object]:
         kind = ClassMap({value: value - 1 for value in range(1, CLASSES + 1)}, ignored=(0,))
 
         def split(samples: int) -> Split[Maps]:
-            named = tuple(files[place % FILES] for place in range(samples))
+            named = tuple(files[index % FILES] for index in range(samples))
             return Split(torch.zeros(samples, 3, 8, 8, dtype=torch.uint8), Maps(named, 256, kind.read))
 
         data = Data(split(count), split(8), split(8), tuple(map(str, range(CLASSES))))
         encoder = Encoder("made-up", 8, lambda pixels: pixels.flatten(1).float())
-        store = FeatureCache(Path(folder) / "kept", in_memory=0) if kept == "disk" else FeatureCache(None)
+        store = FeatureCache(Path(folder) / "kept", in_memory=0) if text == "disk" else FeatureCache(None)
         before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
         rows = targets_of(Job(encoder, BENCHMARKS["ade20k"], data, features=store))["train"]
         read = time.process_time()
@@ -63,7 +63,7 @@ def run(count: int, kept: str) -> dict[str, object]:
             rows[numbers]
         again = time.process_time()
     return {
-        "maps": count, "kept": kept, "read_cpu_seconds": read - start, "count_cpu_seconds": counted - read,
+        "maps": count, "kept": text, "read_cpu_seconds": read - start, "count_cpu_seconds": counted - read,
         "batches_cpu_seconds": again - counted, "megabytes_before": before / 1e3,
         "peak_megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3,
     }  # fmt: skip
@@ -79,8 +79,8 @@ def main() -> None:
         return
     rows = []
     for count in options.counts:
-        for kept in ("disk", "memory"):
-            command = [sys.executable, "-W", "ignore", __file__, "--one", str(count), kept]
+        for text in ("disk", "memory"):
+            command = [sys.executable, "-W", "ignore", __file__, "--one", str(count), text]
             done = subprocess.run(command, capture_output=True, text=True, check=True)
             rows.append(json.loads(done.stdout.splitlines()[-1]))
             print(rows[-1], flush=True)

@@ -60,15 +60,15 @@ def main() -> None:
     options = parser.parse_args()
     times: dict[str, list[tuple[float, float]]] = {}
     for _ in range(options.repeats):
-        spent, clock, said = measured([sys.executable, "-c", PLAIN, str(options.limit), *options.names])
+        spent, clock, message = measured([sys.executable, "-c", PLAIN, str(options.limit), *options.names])
         times.setdefault("plain", []).append((spent, clock))
-        scores: dict[str, Any] = json.loads(said)
+        scores: dict[str, Any] = json.loads(message)
         for isolate in options.isolate:
-            with tempfile.TemporaryDirectory() as place:
+            with tempfile.TemporaryDirectory() as folder:
                 limit = ["--limit", str(options.limit)] if options.limit else []
-                spent, clock, _ = measured([*RUN, *options.names, "--isolate", isolate, "--output", place, *limit])
-                found = [json.loads(path.read_text()) for path in (Path(place) / "results").glob("*.json")]
-            if {one["benchmark"]: [score["value"] for score in one["scores"]] for one in found} != scores:
+                spent, clock, _ = measured([*RUN, *options.names, "--isolate", isolate, "--output", folder, *limit])
+                records = [json.loads(path.read_text()) for path in (Path(folder) / "results").glob("*.json")]
+            if {record["benchmark"]: [score["value"] for score in record["scores"]] for record in records} != scores:
                 raise SystemExit("the scores differ: no figure is worth printing")
             times.setdefault(isolate, []).append((spent, clock))
         print(

@@ -43,12 +43,12 @@ def pictures(folder: Path, count: int, side: int) -> list[str]:
     return made
 
 
-def adapted(place: Path, side: int) -> Head:
+def adapted(folder: Path, side: int) -> Head:
     """A head of ten classes on a few pictures."""
     for name in range(10):
-        pictures(place / str(name), 4, side)
-    gate_runner.adapt(place, encoder="micro-clip", save=place.parent / "head", output=place.parent / "run")
-    return load_head(place.parent / "head", device="cpu")
+        pictures(folder / str(name), 4, side)
+    gate_runner.adapt(folder, encoder="micro-clip", save=folder.parent / "head", output=folder.parent / "run")
+    return load_head(folder.parent / "head", device="cpu")
 
 
 def main() -> None:
@@ -64,10 +64,10 @@ def main() -> None:
         files = pictures(Path(name) / "new", options.pictures, options.side)
         known = Pictures.of(files[:BATCH], head.encoder.image_size)[:]
         expected = head.scores(known).softmax(dim=1).max(dim=1)
-        found = list(head.predict(files[:BATCH], batch_size=BATCH))
-        assert [one.classes[0] for one in found] == [head.classes[index] for index in expected.indices.tolist()]
-        told = torch.tensor([one.probabilities[0] for one in found])
-        torch.testing.assert_close(told, expected.values.cpu(), atol=1e-5, rtol=0)
+        prediction = list(head.predict(files[:BATCH], batch_size=BATCH))
+        assert [one.classes[0] for one in prediction] == [head.classes[index] for index in expected.indices.tolist()]
+        probabilities = torch.tensor([one.probabilities[0] for one in prediction])
+        torch.testing.assert_close(probabilities, expected.values.cpu(), atol=1e-5, rtol=0)
         seconds: dict[str, list[float]] = {"encoder": [], "predict": []}
         processor: dict[str, list[float]] = {"encoder": [], "predict": []}
 
@@ -90,7 +90,7 @@ def main() -> None:
                 ),
             )
             assert not failed
-    medians = {one: statistics.median(each) for one, each in seconds.items()}
+    medians = {one: statistics.median(second) for one, second in seconds.items()}
     ratio = medians["predict"] / medians["encoder"]
     of_processor = sum(processor["predict"]) / sum(processor["encoder"])
     print(

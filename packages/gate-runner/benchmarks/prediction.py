@@ -43,12 +43,12 @@ def main() -> None:
         )
         scores = {name: float(table.values[index, columns[name]]) for name in PACKS["small"]}
         with patch("eevee.load_table", return_value=rest):
-            found = forecast_scores(scores, model=model, level=LEVEL)
+            forecast = forecast_scores(scores, model=model, level=LEVEL)
         truth = float(table.values[index].mean())
         rows.append(
             {
-                "model": model, "mean": truth, "predicted": found.mean, "low": found.low, "high": found.high,
-                "guess": float(rest.values.mean()), "warned": bool(found.warnings),
+                "model": model, "mean": truth, "predicted": forecast.mean, "low": forecast.low, "high": forecast.high,
+                "guess": float(rest.values.mean()), "warned": bool(forecast.warnings),
             }
         )  # fmt: skip
     held = sum(row["low"] <= row["mean"] <= row["high"] for row in rows)

@@ -32,7 +32,7 @@ SEEDS = (0, 1, 2)
 
 def scored(encoder: str, root: Path, limit: int, folder: Path) -> dict[str, list[tuple[float, np.ndarray]]]:
     """Of each benchmark, for each seed: the headline and the outcomes of the test samples."""
-    found: dict[str, list[tuple[float, np.ndarray]]] = {name: [] for name in BENCHMARKS}
+    collected: dict[str, list[tuple[float, np.ndarray]]] = {name: [] for name in BENCHMARKS}
     for seed in SEEDS:
         spec = f"{encoder}:{seed}" if encoder.endswith("random") else encoder
         output = folder / f"{encoder.replace('/', '-').replace(':', '-')}-{seed}"
@@ -44,8 +44,8 @@ def scored(encoder: str, root: Path, limit: int, folder: Path) -> dict[str, list
                 raise SystemExit(f"{spec} on {result.name}: {result.reason}")
             outcomes = read_samples(RunFolder(output).samples_file(result.name, seed))
             print(f"{spec} on {result.name}: {result.headline.value:.3f}", flush=True)
-            found[result.name].append((result.headline.value, outcomes))
-    return found
+            collected[result.name].append((result.headline.value, outcomes))
+    return collected
 
 
 def main() -> None:
@@ -54,13 +54,13 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="Under which omniglot/ holds the original zip files.")
     parser.add_argument("--limit", type=int, default=300)
     parser.add_argument("--output", type=Path)
-    asked = parser.parse_args()
+    args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        by_encoder = {one: scored(one, asked.folder, asked.limit, Path(folder)) for one in ENCODERS}
+        by_encoder = {one: scored(one, args.folder, args.limit, Path(folder)) for one in ENCODERS}
     report: dict[str, Any] = {
         "machine": {"cpu": platform.processor() or platform.machine(), "cores": os.cpu_count()},
         "versions": {name: version(name) for name in ("gate-runner", "torch", "timm")},
-        "limit": asked.limit,
+        "limit": args.limit,
         "seeds": list(SEEDS),
         "benchmarks": {},
     }
@@ -88,8 +88,8 @@ def main() -> None:
             print(f"  {one:36}", " ".join(f"{value:.3f}" for value in values[one]))
         for pair, p in row.get("p", {}).items():
             print(f"  {pair}: p {p:.3g}")
-    if asked.output:
-        asked.output.write_text(json.dumps(report, indent=2) + "\n")
+    if args.output:
+        args.output.write_text(json.dumps(report, indent=2) + "\n")
 
 
 if __name__ == "__main__":

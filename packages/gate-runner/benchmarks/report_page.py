@@ -86,11 +86,11 @@ class Noise:
         return [("noise taken for noise", self.hardest(count)[0])]
 
 
-def seconds(program: str, page: Path, place: Path) -> tuple[float, float]:
+def seconds(program: str, page: Path, folder: Path) -> tuple[float, float]:
     """From the start of the browser to a screenshot: by the clock, and of processors."""
     command = [
-        program, "--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={place / 'profile'}",
-        f"--screenshot={place / 'shot.png'}", "--window-size=1280,900", page.as_uri(),
+        program, "--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder / 'profile'}",
+        f"--screenshot={folder / 'shot.png'}", "--window-size=1280,900", page.as_uri(),
     ]  # fmt: skip
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     subprocess.run(command, check=True, capture_output=True, timeout=300)
@@ -108,27 +108,27 @@ def main() -> None:
     if program is None:
         raise SystemExit("there is no chromium here: nothing to measure")
     with tempfile.TemporaryDirectory() as name:
-        place = Path(name)
-        runs = write_runs(place)
+        path = Path(name)
+        runs = write_runs(path)
         start = time.perf_counter()
         with patch("gate_runner.reports.sections.made_again", lambda *_: (Noise(), "")):
             text = build_page(runs)
-        made = time.perf_counter() - start
+        perf_counter = time.perf_counter() - start
         for run in runs:
             for result in run.results:
                 score = result.scores[0]
                 if f"{number(score.value)}" not in text or f"{number(score.low)}–{number(score.high)}" not in text:
                     raise SystemExit(f"{run.label} {result.name} is not in the page: no figure is worth printing")
-        page, empty = place / "page.html", place / "empty.html"
+        page, empty = path / "page.html", path / "empty.html"
         page.write_text(text, encoding="utf-8")
         empty.write_text("<!doctype html><title>empty</title>")
-        pairs = [(seconds(program, page, place), seconds(program, empty, place)) for _ in range(options.repeats)]
+        pairs = [(seconds(program, page, path), seconds(program, empty, path)) for _ in range(options.repeats)]
     (full, full_used), (nothing, nothing_used) = (
         tuple(statistics.median(column) for column in zip(*side, strict=True)) for side in zip(*pairs, strict=True)
     )
     report = {
         "megabytes": len(text.encode()) / 1e6,
-        "made_seconds": made,
+        "made_seconds": perf_counter,
         "page_seconds": full,
         "empty_seconds": nothing,
         "difference": full - nothing,
@@ -137,7 +137,7 @@ def main() -> None:
         "hardware": {"machine": platform.machine(), "cores": os.cpu_count(), "load": os.getloadavg()[0]},
         "versions": {name: version(name) for name in ("gate-runner", "numpy")},
     }
-    print(f"{ENCODERS} encoders x {BENCHMARKS} benchmarks: {report['megabytes']:.2f} MB, made in {made:.1f} s")
+    print(f"{ENCODERS} encoders x {BENCHMARKS} benchmarks: {report['megabytes']:.2f} MB, made in {perf_counter:.1f} s")
     print(f"chromium: {full:.2f} s, an empty page {nothing:.2f} s, so {full - nothing:.2f} s for the page")
     print(f"processor seconds: {full_used:.2f}, an empty page {nothing_used:.2f}, so {full_used - nothing_used:.2f}")
     print(f"at most 5 MB: {'yes' if report['megabytes'] <= 5 else 'no'}")

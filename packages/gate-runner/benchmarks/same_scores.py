@@ -71,12 +71,12 @@ OWN = {
 """Whole commands on a folder of class folders, which is written first."""
 
 
-def run_case(python: str, words: list[str], place: Path) -> None:
+def run_case(python: str, words: list[str], folder: Path) -> None:
     """Run one command of gate-runner to its end, with one compute thread."""
     command = [python, "-W", "ignore", "-c", "from gate_runner.cli import main; main()", *words]
-    cache = place / "caches" / words[-1].replace(os.sep, "-")  # what another case encoded was batched otherwise
+    cache = folder / "caches" / words[-1].replace(os.sep, "-")  # what another case encoded was batched otherwise
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "GATE_RUNNER_CACHE": str(cache)}
-    done = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"{' '.join(words)} ended with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
 
@@ -115,16 +115,16 @@ def measure(python: str, only: list[str]) -> tuple[dict[str, Scores], dict[str, 
     scores: dict[str, Scores] = {}
     seconds: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as name:
-        place = Path(name)
-        write_own_folder(place / "photos")
+        path = Path(name)
+        write_own_folder(path / "photos")
         commands = {case: ["run", *words] for case, words in RUNS.items()} | OWN
         for case, words in commands.items():
             if only and case not in only:
                 continue
             started = time.perf_counter()
-            target = place / case
+            target = path / case
             filled = ["photos" if word == "FOLDER" else word for word in words]
-            run_case(python, [*filled, "--output", str(target)], place)
+            run_case(python, [*filled, "--output", str(target)], path)
             scores[case] = stored_scores(target)
             seconds[case] = round(time.perf_counter() - started, 1)
             print(f"{case}: {len(scores[case])} scores, {seconds[case]} s", flush=True)
@@ -142,17 +142,17 @@ def main() -> None:
     if options.record:
         machine = {"machine": platform.machine(), "cores": os.cpu_count(), "python": platform.python_version()}
         if options.only:  # the others stay as they were recorded
-            kept = json.loads(options.file.read_text())
-            scores, seconds = {**kept["scores"], **scores}, {**kept["seconds"], **seconds}
+            record = json.loads(options.file.read_text())
+            scores, seconds = {**record["scores"], **scores}, {**record["seconds"], **seconds}
         report = {"scores": scores, "seconds": seconds, "hardware": machine}
         options.file.write_text(json.dumps(report, indent=1, sort_keys=True) + "\n")
         return
     recorded = json.loads(options.file.read_text())["scores"]
     differing = [
-        f"{case} {name}: {recorded[case].get(name)} is {found.get(name)}"
-        for case, found in scores.items()
-        for name in sorted(recorded[case].keys() | found.keys())
-        if recorded[case].get(name) != json.loads(json.dumps(found.get(name)))
+        f"{case} {name}: {recorded[case].get(name)} is {score.get(name)}"
+        for case, score in scores.items()
+        for name in sorted(recorded[case].keys() | score.keys())
+        if recorded[case].get(name) != json.loads(json.dumps(score.get(name)))
     ]
     print("\n".join(differing))
     print(f"{sum(map(len, scores.values()))} scores, {len(differing)} differ")

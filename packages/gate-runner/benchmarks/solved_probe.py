@@ -72,7 +72,7 @@ def redrawn(labels: torch.Tensor, splits: dict[str, Split[Any]], seed: int) -> d
     """Places of the samples of each split, as many of each class in each as before, drawn anew."""
     order = torch.from_numpy(np.random.default_rng(seed).permutation(len(labels)))
     left = {int(label): order[labels[order] == label].tolist() for label in labels.unique()}
-    return {name: torch.tensor([left[int(label)].pop() for label in one.targets]) for name, one in splits.items()}
+    return {name: torch.tensor([left[int(label)].pop() for label in split.targets]) for name, split in splits.items()}
 
 
 def over_draws(spec: str, folder: Path, draws: int) -> dict[str, Any]:

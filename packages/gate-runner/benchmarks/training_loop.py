@@ -134,8 +134,8 @@ def ours(encoder: Encoder, name: str, limit: int, steps: int, every: int) -> tup
     watched = replace(encoder, image=watch.around(encoder.image))
     torch.autograd.backward = watch.around(backward)
     try:
-        with tempfile.TemporaryDirectory() as place:
-            done = gate_runner.run(f"micro/{name}", encoder=watched, output=place, limit=limit, tune="full",
+        with tempfile.TemporaryDirectory() as folder:
+            done = gate_runner.run(f"micro/{name}", encoder=watched, output=folder, limit=limit, tune="full",
                                    recipe_fields=fields, device="cpu", show=False)  # fmt: skip
     finally:
         torch.autograd.backward = backward

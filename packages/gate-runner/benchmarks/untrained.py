@@ -40,9 +40,9 @@ def main() -> None:
         if any(old.get(row["name"]) != row for row in made["rows"]):
             raise SystemExit("the table does not hold any more: make it again")
         return
-    asked = {row["name"] for row in made["rows"]}
-    kept = [row for row in before["rows"] if row["name"] not in asked and before.get("schema") == made["schema"]]
-    made["rows"] = sorted([*kept, *made["rows"]], key=lambda row: str(row["name"]))
+    rows = {row["name"] for row in made["rows"]}
+    rows = [row for row in before["rows"] if row["name"] not in rows and before.get("schema") == made["schema"]]
+    made["rows"] = sorted([*rows, *made["rows"]], key=lambda row: str(row["name"]))
     TABLE.write_text(json.dumps(made, indent=1) + "\n")
 
 

@@ -218,8 +218,8 @@ def chexpert(root: Path, batches: bool = False) -> None:
             )
             if batches:
                 inner = name.removeprefix("train/") if split == "train" else name
-                place = base / "CheXpert-v1.0 batch 2 (train 1)" if split == "train" else lists
-                picture(place / inner)
+                path = base / "CheXpert-v1.0 batch 2 (train 1)" if split == "train" else lists
+                picture(path / inner)
             else:
                 picture(base / name)
         rows(lists / f"{split}.csv", *table)
@@ -273,15 +273,16 @@ def clevr(root: Path) -> None:
     folder = root / "CLEVR_v1.0"
     answers = ("blue", "cube", "3", "large", "yes", "metal")
     for split, count in (("train", 12), ("val", 3)):
-        asked = []
+        requests = []
         for index in range(count):
             name = f"CLEVR_{split}_{index:06}.png"
             picture(folder / "images" / split / name)
             for question in range(2):
                 answer = answers[(2 * index + question) % 6]
-                asked.append({"image_index": index, "split": split, "image_filename": name, "question": "What is it?",
-                              "answer": answer, "question_family_index": 1, "program": []})  # fmt: skip
-        dump(folder / "questions" / f"CLEVR_{split}_questions.json", {"info": {}, "questions": asked})
+                requests.append({"image_index": index, "split": split, "image_filename": name,
+                                 "question": "What is it?", "answer": answer,
+                                 "question_family_index": 1, "program": []})  # fmt: skip
+        dump(folder / "questions" / f"CLEVR_{split}_questions.json", {"info": {}, "questions": requests})
 
 
 def flickr30k(root: Path, karpathy: bool = True) -> None:
@@ -294,14 +295,14 @@ def flickr30k(root: Path, karpathy: bool = True) -> None:
     if karpathy:
         images = [
             {"filename": f"{stem}.jpg", "split": split, "imgid": place, "sentids": [],
-             "sentences": [{"raw": one, "tokens": one.split()} for one in captions[place]]}
+             "sentences": [{"raw": caption, "tokens": caption.split()} for caption in captions[place]]}
             for place, (stem, split) in enumerate(zip(stems, splits, strict=True))
         ]  # fmt: skip
         dump(folder / "dataset_flickr30k.json", {"images": images, "dataset": "flickr30k"})
     else:
         lines = (
-            f"{stem}.jpg#{number}\t{one}" for stem, own in zip(stems, captions, strict=True)
-            for number, one in enumerate(own)
+            f"{stem}.jpg#{number}\t{caption}" for stem, own in zip(stems, captions, strict=True)
+            for number, caption in enumerate(own)
         )  # fmt: skip
         text(folder / "results_20130124.token", lines)
         for split in ("train", "val", "test"):

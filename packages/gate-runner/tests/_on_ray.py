@@ -28,11 +28,11 @@ def ray() -> Iterator[Any]:
     import ray as module
 
     # A short path, whatever TMPDIR is: sockets lie below it.
-    place = tempfile.mkdtemp(prefix="r", dir="/tmp" if Path("/tmp").is_dir() else None)
-    module.init(num_cpus=2, include_dashboard=False, _temp_dir=place, logging_level="ERROR", log_to_driver=False)
+    folder = tempfile.mkdtemp(prefix="r", dir="/tmp" if Path("/tmp").is_dir() else None)
+    module.init(num_cpus=2, include_dashboard=False, _temp_dir=folder, logging_level="ERROR", log_to_driver=False)
     yield module
     module.shutdown()
-    shutil.rmtree(place, ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.mark.filterwarnings("ignore")  # Ray warns about itself

@@ -31,8 +31,8 @@ def listening(root: int) -> set[str]:
     sockets = set()
     for member in family:
         try:
-            for one in Path(f"/proc/{member}/fd").iterdir():
-                sockets.add(str(one.readlink()).removeprefix("socket:[").removesuffix("]"))
+            for path in Path(f"/proc/{member}/fd").iterdir():
+                sockets.add(str(path.readlink()).removeprefix("socket:[").removesuffix("]"))
         except OSError:
             continue
     found = set()
@@ -50,18 +50,18 @@ def test_what_a_run_starts_listens_on_the_loopback(tmp_path: Path, monkeypatch: 
     import os
 
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    place = tempfile.mkdtemp(prefix="r", dir="/tmp")
-    options = {"cluster_cpus": "1", "temp_dir": place}
+    folder = tempfile.mkdtemp(prefix="r", dir="/tmp")
+    options = {"cluster_cpus": "1", "temp_dir": folder}
     request = sleepy_request(tmp_path, monkeypatch).changed(
         isolate="worker", executor="ray", executor_options=options, seeds=(0,)
     )
     executor = RayExecutor(request)
     try:
         executor.open()
-        found = listening(os.getpid())
+        addresses = listening(os.getpid())
     finally:
         executor.close()
-        shutil.rmtree(place, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
     loopback = {"0100007F", "00000000000000000000000001000000", "0000000000000000FFFF00000100007F"}
-    assert found
-    assert found <= loopback, found
+    assert addresses
+    assert addresses <= loopback, addresses

@@ -43,14 +43,15 @@ def sleepy_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunReques
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     benchmarks = [
-        replace(one, training={**one.training, "steps": 20, "validate_every": 10}) for one in resolve(["cifar100"])
+        replace(benchmark, training={**benchmark.training, "steps": 20, "validate_every": 10})
+        for benchmark in resolve(["cifar100"])
     ]
     return RunRequest(benchmarks, f"{name}:make", tmp_path / "run", Settings(limit=64, seeds=(0, 1)))
 
 
 def told(results: list[Result]) -> list[Result]:
     """Without what differs from one run to the next."""
-    return [replace(one, seconds={}, energy={}, memory={}) for one in results]
+    return [replace(result, seconds={}, energy={}, memory={}) for result in results]
 
 
 class Names(Observer):

@@ -182,9 +182,9 @@ class OwlProcessor:
         self.pictures = transformers.Owlv2ImageProcessor(size={"height": 64, "width": 64})
 
     def __call__(self, images: Any, text: Any, **_: Any) -> Any:
-        given = self.tokenizer(text[0], padding="max_length", max_length=8, return_tensors="pt")
+        tokenizer = self.tokenizer(text[0], padding="max_length", max_length=8, return_tensors="pt")
         shown = self.pictures(images, return_tensors="pt")
-        shown["input_ids"], shown["attention_mask"] = given["input_ids"], given["attention_mask"]
+        shown["input_ids"], shown["attention_mask"] = tokenizer["input_ids"], tokenizer["attention_mask"]
         return shown
 
 

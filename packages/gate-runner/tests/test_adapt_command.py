@@ -49,18 +49,18 @@ def adapt(*arguments: object) -> dict[str, Any]:
         main(["adapt", *map(str, arguments), "--output", "run"])
     assert ended.value.code in (0, None)
     (path,) = Path("run/results").iterdir()
-    found: dict[str, Any] = json.loads(path.read_text())
-    return found
+    record: dict[str, Any] = json.loads(path.read_text())
+    return record
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
     """What a command says that ends with status 2: one line."""
     with pytest.raises(SystemExit) as ended:
         main(["adapt", *map(str, arguments)])
-    said = capsys.readouterr()
+    printed = capsys.readouterr()
     assert ended.value.code == 2
-    assert len(said.err.strip().splitlines()) == 1
-    return said.err
+    assert len(printed.err.strip().splitlines()) == 1
+    return printed.err
 
 
 def accuracy(head: Path, files: Path, **options: Any) -> float:
@@ -131,9 +131,9 @@ def test_default_folders_tell_apart_what_is_asked_for(digits: Path) -> None:
 
 
 def test_the_command_says_the_score_and_where_the_head_is(digits: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = adapt("zeroshot", digits, "--save", "head")
+    adapted = adapt("zeroshot", digits, "--save", "head")
     out = capsys.readouterr().out
-    assert f"zeroshot: test acc@1 {found['scores'][0]['value']:.4f} [" in out
+    assert f"zeroshot: test acc@1 {adapted['scores'][0]['value']:.4f} [" in out
     assert "on 30 images of 3 classes" in out
     assert "kept in head: gate-runner adapt predict head IMAGES" in out
 
@@ -189,7 +189,7 @@ def test_an_unreadable_image_is_named_and_left_out_on_request(digits: Path, caps
 
 
 @pytest.mark.parametrize(
-    ("names", "said"),
+    ("names", "message"),
     [
         ({"test": "tast"}, "look like splits, beside tast"),
         ({"train/one": "train/ZERO", "test/one": "test/ZERO"}, "classes 'ZERO' and 'zero' differ only in their case"),
@@ -197,24 +197,24 @@ def test_an_unreadable_image_is_named_and_left_out_on_request(digits: Path, caps
     ],
 )
 def test_what_looks_like_splits_but_is_not_whole_is_refused(
-    names: dict[str, str], said: str, digits: Path, capsys: pytest.CaptureFixture[str]
+    names: dict[str, str], message: str, digits: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for old, new in names.items():
         (digits / old).rename(digits / new)
-    assert said in refused(capsys, "zeroshot", digits)
+    assert message in refused(capsys, "zeroshot", digits)
 
 
 def test_test_images_that_are_training_images_are_said(digits: Path) -> None:
     copied = (digits / "train" / "one" / "3.png").read_bytes()
     (digits / "test" / "one" / "copy.png").write_bytes(copied)
-    found = adapt("zeroshot", digits)
-    assert found["data"]["shared"] == 1
-    assert "1 test picture is trained on, too" in found["note"]
+    adapted = adapt("zeroshot", digits)
+    assert adapted["data"]["shared"] == 1
+    assert "1 test picture is trained on, too" in adapted["note"]
 
 
 def test_a_table_is_taken_and_says_which_row_is_wrong(digits: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = Path("own.csv")
-    rows = [f"three/train/{name}/{place}.png,{name}" for name in NAMES for place in range(10)]
+    rows = [f"three/train/{name}/{index}.png,{name}" for name in NAMES for index in range(10)]
     table.write_text("\n".join(["path,label", *rows]))
     assert adapt("zeroshot", table)["data"]["test"] == 6
     table.write_text("\n".join(["path,label", *rows, "nowhere.png,one"]))
@@ -228,10 +228,10 @@ def test_a_benchmarks_own_file_is_taken(digits: Path) -> None:
         '[benchmark]\nid = "threes"\nmetrics = ["mean_per_class"]\n[data]\nkind = "folders"\n[splits]\n'
         'train = "train"\ntest = "test"\n[classes]\ntemplates = ["the digit {}"]\n'
     )
-    found = adapt("zeroshot", digits)
-    assert found["name"].startswith("threes@0-shot")
-    assert found["scores"][0]["metric"] == "mean_per_class"
-    assert found["training"]["named"] == sorted(NAMES)
+    adapted = adapt("zeroshot", digits)
+    assert adapted["name"].startswith("threes@0-shot")
+    assert adapted["scores"][0]["metric"] == "mean_per_class"
+    assert adapted["training"]["named"] == sorted(NAMES)
     assert not Path("run/benchmark.toml").exists()
 
 

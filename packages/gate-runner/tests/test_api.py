@@ -112,9 +112,9 @@ def test_observers_are_told(capsys: pytest.CaptureFixture[str]) -> None:
 def test_runs_and_folders_can_be_compared_reported_and_predicted(tmp_path: Path) -> None:
     weak = write_run(tmp_path / "w", {"cifar100": 0.3, "ade20k": 0.3, "mini": 0.3}, encoder="weak")
     strong = write_run(tmp_path / "s", {"cifar100": 0.9, "ade20k": 0.8, "mini": 0.9}, encoder="strong")
-    found = gate_runner.compare(gate_runner.Run(weak, ()), str(strong), permutations=999)
-    assert isinstance(found, gate_runner.Comparison)
-    assert {one.verdict for one in found.contrasts} == {"better"}
+    comparison = gate_runner.compare(gate_runner.Run(weak, ()), str(strong), permutations=999)
+    assert isinstance(comparison, gate_runner.Comparison)
+    assert {contrast.verdict for contrast in comparison.contrasts} == {"better"}
     page = gate_runner.report(weak, strong, output=tmp_path / "new" / "page.html", pictures=0)
     assert (tmp_path / "new" / "page.html").read_text() == page
     assert gate_runner.report(weak, form="csv").startswith("run,benchmark")
@@ -124,13 +124,13 @@ def test_runs_and_folders_can_be_compared_reported_and_predicted(tmp_path: Path)
 
 
 def test_a_plan_of_an_object() -> None:
-    found = gate_runner.plan(DIGITS, encoder=Tiny(), limit=60)
-    assert isinstance(found, gate_runner.Plan)
-    assert [part.name for part in found.parts] == ["digits"]
+    planned = gate_runner.plan(DIGITS, encoder=Tiny(), limit=60)
+    assert isinstance(planned, gate_runner.Plan)
+    assert [part.name for part in planned.parts] == ["digits"]
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "message"),
     [
         (lambda: gate_runner.run("digit"), "nearest: digits"),
         (lambda: gate_runner.run("digits", encoder="micro-clop"), "nearest: micro-clip"),
@@ -144,8 +144,8 @@ def test_a_plan_of_an_object() -> None:
         (lambda: gate_runner.forecast("nowhere.csv"), "nowhere.csv: cannot be read"),
     ],
 )
-def test_mistakes_are_shown_before_anything_is_written(call: object, said: str, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=said):
+def test_mistakes_are_shown_before_anything_is_written(call: object, message: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=message):
         call()  # type: ignore[operator]
     assert list(tmp_path.iterdir()) == []
 

@@ -20,30 +20,30 @@ SPECS = ("micro-clip", "micro-clip/random", "micro-clip/random:0", "timm:resnet1
 
 @pytest.fixture(scope="module")
 def choice(tmp_path_factory: pytest.TempPathFactory) -> Choice:
-    place = tmp_path_factory.mktemp("choice")
+    folder = tmp_path_factory.mktemp("choice")
     settings = Settings(limit=120, readout=("auto",))
-    return choose("digits@knn", SPECS, place, settings, first=40, price=3.6)
+    return choose("digits@knn", SPECS, folder, settings, first=40, price=3.6)
 
 
 def test_the_best_comes_first_and_what_fails_is_said(choice: Choice) -> None:
     first, *others = choice.candidates
     assert first.verdict == "best"
-    assert {one.verdict for one in others} <= {"tied", "beaten", "failed"}
-    scored = [one for one in choice.candidates if one.verdict in ("best", "tied")]
-    assert all((one.value or 0) <= (first.value or 0) for one in scored)
-    (failed,) = [one for one in choice.candidates if one.verdict == "failed"]
+    assert {candidate.verdict for candidate in others} <= {"tied", "beaten", "failed"}
+    scored = [candidate for candidate in choice.candidates if candidate.verdict in ("best", "tied")]
+    assert all((candidate.value or 0) <= (first.value or 0) for candidate in scored)
+    (failed,) = [candidate for candidate in choice.candidates if candidate.verdict == "failed"]
     assert failed.encoder == SPECS[3]
     assert "nowhere.pth" in failed.reason
-    assert {one.encoder for one in choice.candidates} == set(SPECS)
+    assert {candidate.encoder for candidate in choice.candidates} == set(SPECS)
 
 
 def test_two_encoders_with_the_same_features_are_said_and_tied(choice: Choice) -> None:
     """Seed 0 is what ``/random`` has: the same features, one difference of 0."""
-    by_name = {one.encoder: one for one in choice.candidates}
+    by_name = {twin.encoder: twin for twin in choice.candidates}
     twins = by_name["micro-clip/random"], by_name["micro-clip/random:0"]
     assert twins[0].value == twins[1].value
-    if all(one.verdict != "beaten" for one in twins):
-        assert sum("the same features as" in one.reason for one in twins) == 1
+    if all(twin.verdict != "beaten" for twin in twins):
+        assert sum("the same features as" in twin.reason for twin in twins) == 1
 
 
 def test_costs_and_codes_are_of_the_encoder(choice: Choice) -> None:
@@ -65,7 +65,7 @@ def test_the_same_call_computes_nothing_again(choice: Choice, tmp_path: Path) ->
     place = choice.runs[0].parent
     written = {path: path.stat().st_mtime_ns for path in place.glob("*/results/*.json")}
     again = choose("digits@knn", SPECS, place, Settings(limit=120, readout=("auto",)), first=40)
-    assert [one.value for one in again.candidates] == [one.value for one in choice.candidates]
+    assert [candidate.value for candidate in again.candidates] == [candidate.value for candidate in choice.candidates]
     assert {path: path.stat().st_mtime_ns for path in place.glob("*/results/*.json")} == written
 
 
@@ -75,8 +75,8 @@ def test_the_front_is_what_nothing_beats_in_both() -> None:
     listed = tuple(
         Candidate(name, "tied", value, costs=cost) for name, value, cost in zip("abcd", values, costs, strict=True)
     )
-    found = Choice("x", "acc@1", "higher", listed, (), (1, 1), (), ())
-    assert found.pareto() == ("a", "b")
+    choice = Choice("x", "acc@1", "higher", listed, (), (1, 1), (), ())
+    assert choice.pareto() == ("a", "b")
     lower = Choice("x", "mae", "lower", listed, (), (1, 1), (), ())
     assert lower.pareto() == ("d",)
 
@@ -86,9 +86,9 @@ def test_the_command_prints_json_and_writes_a_page(tmp_path: Path) -> None:
     words = ["choose", "digits", "--encoders", "micro-clip,micro-clip/random", "--limit", "60", "--task", "knn"]
     done = CliRunner().invoke(app, [*words, "--output", str(out), "--json"])
     assert done.exit_code == 0, done.output
-    said = json.loads(done.stdout[done.stdout.index("{") :])
-    assert said["benchmark"] == "digits@knn,readout=auto"
-    assert said["sentences"][0].startswith(f"Take {said['candidates'][0]['encoder']}, read out at ")
+    record = json.loads(done.stdout[done.stdout.index("{") :])
+    assert record["benchmark"] == "digits@knn,readout=auto"
+    assert record["sentences"][0].startswith(f"Take {record['candidates'][0]['encoder']}, read out at ")
     page = (out / "choice.html").read_text()
     assert "Which encoder" in page
     assert "pictures a second" in page

@@ -62,12 +62,12 @@ def test_chosen_samples_are_scored_and_stand_for_all(learnt: tuple[Path, list[Pa
     items = eevee.read_items(chosen).benchmarks["faces"]
     one, other = few
     assert (one.status, one.data["test"], one.data["test_whole"]) == ("ok", 15, LIMIT)
-    assert [f"test/{place}" for place in one.data["test_items"]] == list(items.items)
+    assert [f"test/{row}" for row in one.data["test_items"]] == list(items.items)
     kept, every = (np.load(path / "samples" / "faces.seed0.npz")["outcomes"] for path in (few.folder, runs[5]))
     np.testing.assert_array_equal(kept, every[one.data["test_items"]])  # the very same answers
-    found = eevee.estimate(items, dict(zip(items.items, kept, strict=True)))
+    estimate = eevee.estimate(items, dict(zip(items.items, kept, strict=True)))
     (score,) = one.scores
-    assert (score.value, score.low, score.high) == (found.value, found.low, found.high)
+    assert (score.value, score.low, score.high) == (estimate.value, estimate.low, estimate.high)
     assert score.low < score.value < score.high
     assert one.note.endswith("estimated from 15 chosen of 60 test samples, with a 90 % interval")
     assert other.note == "all test samples scored: none of this benchmark are chosen"

@@ -75,12 +75,12 @@ def test_names_that_do_not_fit_are_refused(tmp_path: Path) -> None:
 def test_imagenets_ids_become_words_by_the_sets_order() -> None:
     from knowledge_prompts import load_class_prompts
 
-    whole = load_class_prompts("imagenet-1k")
+    class_prompts = load_class_prompts("imagenet-1k")
     ids = [f"n{number:08d}" for number in range(1000)]
     built = ClassWords(prompts="imagenet").built(ids)
-    assert list(built.classes) == list(whole.classes)
-    assert len(built.texts(0)) == len(whole.templates) == 80
-    assert built.texts(0)[0] == whole.templates[0].replace("{}", "tench")
+    assert list(built.classes) == list(class_prompts.classes)
+    assert len(built.texts(0)) == len(class_prompts.templates) == 80
+    assert built.texts(0)[0] == class_prompts.templates[0].replace("{}", "tench")
 
 
 def test_imagenets_ids_become_words_by_wordnet() -> None:
@@ -93,9 +93,9 @@ def test_imagenets_ids_become_words_by_wordnet() -> None:
     assert ClassWords().named(IDS) == ("tench", "hen")
     assert ClassWords(prompts="imagenet").built(IDS).classes == ("tench", "hen")  # two of its thousand
     assert ClassWords().named(("n99999999", "n00000001")) == ("n99999999", "n00000001")
-    told = ClassWords(("a {}",), knowledge=("wordnet",)).built(["hen", "xyzzy"])
-    assert told.texts(0)[0] == "a hen ; adult female chicken"
-    assert told.without_knowledge == ["xyzzy"]
+    built = ClassWords(("a {}",), knowledge=("wordnet",)).built(["hen", "xyzzy"])
+    assert built.texts(0)[0] == "a hen ; adult female chicken"
+    assert built.without_knowledge == ["xyzzy"]
 
 
 def test_a_file_chooses_no_plug_in(tmp_path: Path) -> None:
@@ -111,9 +111,11 @@ def test_a_templates_mean_is_the_mean_on_the_sphere(folder: Path, tmp_path: Path
 
     encoder = load_encoder("micro-clip")
     templates = ("a {}", "a red {}", "a small {}")
-    each = torch.stack([encoder.encode_text([one.format(name) for name in ("c1", "c2", "c3")]) for one in templates])
-    mean = torch.nn.functional.normalize(torch.nn.functional.normalize(each, dim=-1).mean(dim=0), dim=-1)
-    for given, texts in ((templates, mean), (templates[1], torch.nn.functional.normalize(each[1], dim=-1))):
+    rows = torch.stack(
+        [encoder.encode_text([template.format(name) for name in ("c1", "c2", "c3")]) for template in templates]
+    )
+    mean = torch.nn.functional.normalize(torch.nn.functional.normalize(rows, dim=-1).mean(dim=0), dim=-1)
+    for given, texts in ((templates, mean), (templates[1], torch.nn.functional.normalize(rows[1], dim=-1))):
         done = gate_runner.adapt(folder, "zeroshot", encoder=encoder, template=given, output=tmp_path / str(len(given)))
         head = gate_runner.load_head(done.heads[0], encoder=encoder)
         torch.testing.assert_close(head.module.weight.detach(), texts)

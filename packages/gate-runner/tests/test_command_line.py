@@ -56,7 +56,7 @@ def test_help_takes_at_most_three_times_what_typer_takes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["run", "smal"], "unknown pack or benchmark 'smal'; nearest: small"),
         (["run", "cifar10"], "nearest: cifar100"),
@@ -71,10 +71,10 @@ def test_help_takes_at_most_three_times_what_typer_takes() -> None:
         (["plan", "smal"], "unknown pack or benchmark 'smal'; nearest: small"),
     ],
 )
-def test_a_mistake_is_one_line_and_status_2(arguments: list[str], said: str, tmp_path: Path) -> None:
+def test_a_mistake_is_one_line_and_status_2(arguments: list[str], message: str, tmp_path: Path) -> None:
     done = here(*arguments, cwd=tmp_path)
     assert done.returncode == 2
-    assert said in done.stderr
+    assert message in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
     assert not (tmp_path / "runs").exists()
 

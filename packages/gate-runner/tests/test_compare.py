@@ -27,8 +27,8 @@ def two(tmp_path: Path) -> list[Path]:
 
 
 def test_verdicts_and_sentences(two: list[Path]) -> None:
-    found = compare_runs(read_runs(two), permutations=999)
-    verdicts = {one.name: one.verdict for one in found.contrasts}
+    comparison = compare_runs(read_runs(two), permutations=999)
+    verdicts = {contrast.name: contrast.verdict for contrast in comparison.contrasts}
     assert verdicts == {
         "micro/cifar100": "better",
         "micro/ade20k": "better",
@@ -36,22 +36,22 @@ def test_verdicts_and_sentences(two: list[Path]) -> None:
         "digits": "worse",
         "micro/acdc": "undecided",
     }
-    assert all(one.p_adjusted >= one.test.p_permutation for one in found.contrasts)
-    error = next(one for one in found.contrasts if one.name == "micro/iwildcam")
+    assert all(contrast.p_adjusted >= contrast.test.p_permutation for contrast in comparison.contrasts)
+    error = next(contrast for contrast in comparison.contrasts if contrast.name == "micro/iwildcam")
     assert error.test.difference < 0 < error.gain
-    said = " ".join(found.sentences)
-    assert said.startswith("strong is better on 3 of 5 (")
-    assert "and worse on 1 of 5 (digits −0." in said
-    assert "on 1 no difference holds (micro/acdc)" in said
-    assert "5% over all 5 tests together (Holm)" in said
-    assert "Names with micro/ are synthetic stand-ins" in said
+    text = " ".join(comparison.sentences)
+    assert text.startswith("strong is better on 3 of 5 (")
+    assert "and worse on 1 of 5 (digits −0." in text
+    assert "on 1 no difference holds (micro/acdc)" in text
+    assert "5% over all 5 tests together (Holm)" in text
+    assert "Names with micro/ are synthetic stand-ins" in text
 
 
 def test_equal_runs_do_not_differ(tmp_path: Path) -> None:
     runs = [write_run(tmp_path / name, WEAK, encoder=name) for name in ("a", "b")]
-    found = compare_runs(read_runs(runs), permutations=99)
-    assert {one.verdict for one in found.contrasts} == {"undecided"}
-    assert found.sentences[0] == "No difference between b and a holds on any of 5 benchmarks."
+    comparison = compare_runs(read_runs(runs), permutations=99)
+    assert {contrast.verdict for contrast in comparison.contrasts} == {"undecided"}
+    assert comparison.sentences[0] == "No difference between b and a holds on any of 5 benchmarks."
 
 
 def test_more_runs_against_the_first_or_all_pairs(tmp_path: Path) -> None:
@@ -59,8 +59,8 @@ def test_more_runs_against_the_first_or_all_pairs(tmp_path: Path) -> None:
     runs = read_runs([write_run(tmp_path / f"{s}", {"digits": s}, encoder=f"e{s}") for s in skills])
     first = compare_runs(runs, permutations=99)
     every = compare_runs(runs, permutations=99, all_pairs=True)
-    assert [(one.first, one.second) for one in first.contrasts] == [("e0.3", "e0.6"), ("e0.3", "e0.9")]
-    assert [(one.first, one.second) for one in every.contrasts][-1] == ("e0.6", "e0.9")
+    assert [(contrast.first, contrast.second) for contrast in first.contrasts] == [("e0.3", "e0.6"), ("e0.3", "e0.9")]
+    assert [(contrast.first, contrast.second) for contrast in every.contrasts][-1] == ("e0.6", "e0.9")
     assert "all 3 tests" in every.sentences[-1]
 
 
@@ -69,9 +69,9 @@ def test_a_difference_that_every_seed_shows_is_decided(tmp_path: Path) -> None:
         write_run(tmp_path / name, {"digits": skill}, encoder=name, seeds=(0, 1, 2), samples=400)
         for name, skill in (("a", 0.3), ("b", 0.9))
     ]
-    found = compare_runs(read_runs(runs), permutations=999)
-    assert [one.verdict for one in found.contrasts] == ["better"]
-    assert "and Student's test over 3 seeds and the samples, rejects" in " ".join(found.sentences)
+    comparison = compare_runs(read_runs(runs), permutations=999)
+    assert [contrast.verdict for contrast in comparison.contrasts] == ["better"]
+    assert "and Student's test over 3 seeds and the samples, rejects" in " ".join(comparison.sentences)
 
 
 def test_a_difference_whose_sign_depends_on_the_seed_is_undecided(tmp_path: Path) -> None:
@@ -91,14 +91,14 @@ def test_what_only_one_run_finished_is_left_out_by_name(tmp_path: Path) -> None:
     a = write_run(tmp_path / "a", {"digits": 0.5, "micro/mini": 0.5}, encoder="a")
     b = write_run(tmp_path / "b", {"digits": 0.5}, encoder="b")
     write_run(b, {"micro/mini": 0.5}, encoder="b", status="failed", reason="no memory", scores=())
-    found = compare_runs(read_runs([a, b]), permutations=99)
-    assert found.left_out == (("b", "micro/mini", "failed: no memory"),)
+    comparison = compare_runs(read_runs([a, b]), permutations=99)
+    assert comparison.left_out == (("b", "micro/mini", "failed: no memory"),)
     with pytest.raises(UsageError, match=r"share no benchmark that both finished \(b micro/mini: failed: no memory\)"):
         compare_runs(read_runs([a, b]), only=["mini"])
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"settings": {"limit": 10}}, "digits cannot be compared: limit is None in .* and 10 in"),
         ({"seeds": (0, 1)}, r"seeds is \[0\] in .* and \[0, 1\] in"),
@@ -106,10 +106,12 @@ def test_what_only_one_run_finished_is_left_out_by_name(tmp_path: Path) -> None:
         ({"training": {"ways": 5, "validation": []}}, "ways is None in .* and 5 in"),
     ],
 )
-def test_other_conditions_are_refused_with_what_differs(tmp_path: Path, changes: dict[str, object], said: str) -> None:
+def test_other_conditions_are_refused_with_what_differs(
+    tmp_path: Path, changes: dict[str, object], message: str
+) -> None:
     a = write_run(tmp_path / "a", {"digits": 0.5}, encoder="a")
     b = write_run(tmp_path / "b", {"digits": 0.6}, encoder="b", **changes)  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(UsageError, match=message):
         compare_runs(read_runs([a, b]))
 
 
@@ -144,8 +146,8 @@ def test_the_command(two: list[Path], capsys: pytest.CaptureFixture[str]) -> Non
     assert "strong is worse on 1 of 1 (digits" in shown
     with pytest.raises(SystemExit):
         main(["compare", *names, "--json", "--permutations", "99"])
-    found = json.loads(capsys.readouterr().out)
-    assert {one["verdict"] for one in found["contrasts"]} == {"better", "worse", "undecided"}
+    record = json.loads(capsys.readouterr().out)
+    assert {one["verdict"] for one in record["contrasts"]} == {"better", "worse", "undecided"}
     with pytest.raises(SystemExit) as ended:
         main(["compare", names[0]])
     assert ended.value.code == 2
@@ -158,20 +160,20 @@ def test_the_command(two: list[Path], capsys: pytest.CaptureFixture[str]) -> Non
 def test_a_narrow_terminal_loses_columns_but_no_name_and_no_value(two: list[Path]) -> None:
     from rich.console import Console
 
-    found = compare_runs(read_runs(two), permutations=99)
+    comparison = compare_runs(read_runs(two), permutations=99)
     headers = {}
     for width in (None, 80, 60):
-        table, needed = fitted(found, width)
+        table, needed = fitted(comparison, width)
         out = io.StringIO()
         Console(width=max(needed, width or 0), file=out).print(table)
         text = out.getvalue()
         headers[width] = [column.header for column in table.columns]
         assert needed <= (width or 200)
         assert "…" not in text
-        for one in found.contrasts:
-            line = next(line for line in text.splitlines() if line.startswith(one.name + " "))
-            assert f"{one.test.difference:+.3f}" in line
-            assert one.verdict in line
+        for contrast in comparison.contrasts:
+            line = next(line for line in text.splitlines() if line.startswith(contrast.name + " "))
+            assert f"{contrast.test.difference:+.3f}" in line
+            assert contrast.verdict in line
     assert len(headers[None]) == 10
     assert len(headers[None]) > len(headers[80]) > len(headers[60])
 

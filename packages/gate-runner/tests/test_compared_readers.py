@@ -37,8 +37,8 @@ Named = list[tuple[str, str]]
 def _made_up_files_are_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     """torchvision compares digests of the published files; these are others."""
     for module in ("cifar", "fer2013", "flowers102", "places365"):
-        found = importlib.import_module(f"torchvision.datasets.{module}")
-        monkeypatch.setattr(found, "check_integrity", lambda path, md5=None: Path(path).exists())
+        module_of_readers = importlib.import_module(f"torchvision.datasets.{module}")
+        monkeypatch.setattr(module_of_readers, "check_integrity", lambda path, md5=None: Path(path).exists())
 
 
 def moved(source: str, target: str) -> Callable[[Path], None]:
@@ -230,7 +230,7 @@ def test_transparent_pictures_as_torchvision_loads_them(mode: str, tmp_path: Pat
     assert np.array_equal(np.asarray(decode(str(path), transparency="drop")), theirs)
     if mode != "P":
         assert np.array_equal(np.asarray(decode(str(path))), theirs) == (mode == "RGB")
-    shown = [Pictures.of([path], 8, transparency=way).note_in for way in ("white", "drop")]
+    shown = [Pictures.of([path], 8, transparency=text).note_in for text in ("white", "drop")]
     digests = [hashlib.sha256() for _ in shown]
     for note, digest in zip(shown, digests, strict=True):
         note(digest)
@@ -294,8 +294,16 @@ def test_cityscapes_are_torchvisions(tmp_path: Path) -> None:
     kept = [*data.train.images.files, *data.validation.images.files]  # type: ignore[union-attr]
     assert sorted(str(files[0]) for files in kept) == sorted(train.images)
     assert sorted(str(files[0]) for files in data.test.images.files) == sorted(test.images)  # type: ignore[union-attr]
-    ids = {one.id: one.train_id for one in official.Cityscapes.classes if not one.ignore_in_eval}
-    names = {one.train_id: one.name for one in official.Cityscapes.classes if not one.ignore_in_eval}
+    ids = {
+        class_name.id: class_name.train_id
+        for class_name in official.Cityscapes.classes
+        if not class_name.ignore_in_eval
+    }
+    names = {
+        class_name.train_id: class_name.name
+        for class_name in official.Cityscapes.classes
+        if not class_name.ignore_in_eval
+    }
     assert [plain(name) for name in data.classes] == [plain(names[label]) for label in sorted(names)]
     whole = np.asarray(test[0][1])  # ids 7 (road) and 4 (static, which counts nowhere)
     expected = np.vectorize(lambda value: ids.get(value, -100))(whole)

@@ -21,8 +21,8 @@ def run(*words: str) -> object:
 
 
 def results(folder: Path) -> dict[str, float]:
-    found = [json.loads(path.read_text()) for path in (folder / "results").iterdir()]
-    return {f"{one['name']} {one['seed']}": one["scores"][0]["value"] for one in found}
+    records = [json.loads(path.read_text()) for path in (folder / "results").iterdir()]
+    return {f"{record['name']} {record['seed']}": record["scores"][0]["value"] for record in records}
 
 
 def test_a_file_holds_all_and_the_command_line_goes_before_it(tmp_path: Path) -> None:

@@ -26,8 +26,8 @@ def validated(path: Path) -> Any:
 
 
 def rows(dataset: Any, name: str) -> list[dict[str, str]]:
-    found = dataset.records(name)
-    return [{key.partition("/")[2]: value.decode() for key, value in row.items()} for row in found]
+    records = dataset.records(name)
+    return [{key.partition("/")[2]: value.decode() for key, value in row.items()} for row in records]
 
 
 def call(*words: object) -> None:
@@ -54,10 +54,12 @@ def test_pairs_are_described_and_read_through_it(tmp_path: Path) -> None:
 def test_questions_are_described_and_read_through_it(tmp_path: Path) -> None:
     entities = [("Q1", "mandarin duck"), ("Q2", "wood"), ("Q3", "owl")]
     kb = tmp_path / "kb.jsonl"
-    kb.write_text("".join(json.dumps({"wikidata_id": one, "wikipedia_title": name}) + "\n" for one, name in entities))
+    kb.write_text(
+        "".join(json.dumps({"wikidata_id": label, "wikipedia_title": name}) + "\n" for label, name in entities)
+    )
     call("oven", "build", kb, "--output", tmp_path / "kb")
     labels = [{"image_id": f"{name}{i}", "label": name} for _, name in entities for i in range(12)]
-    (tmp_path / "labels.jsonl").write_text("".join(json.dumps(one) + "\n" for one in labels))
+    (tmp_path / "labels.jsonl").write_text("".join(json.dumps(label) + "\n" for label in labels))
     words = ["--test", 0.3, "--unseen", 0.4, "--licence", "CC-BY-4.0"]
     call("oven", "make", tmp_path / "labels.jsonl", "--kb", tmp_path / "kb", "--output", tmp_path / "made", *words)
     dataset = validated(tmp_path / "made" / "croissant.json")
@@ -71,17 +73,17 @@ def test_questions_are_described_and_read_through_it(tmp_path: Path) -> None:
 
 def test_a_changed_table_no_longer_fits(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"id": "x"}\n')
-    said = Described("a", "One row.", "CC0-1.0", "1.0.0", {"a.jsonl": {"id": "it"}})
-    first = json.loads(write_croissant(tmp_path, said).read_text())["distribution"][0]["sha256"]
+    described = Described("a", "One row.", "CC0-1.0", "1.0.0", {"a.jsonl": {"id": "it"}})
+    first = json.loads(write_croissant(tmp_path, described).read_text())["distribution"][0]["sha256"]
     (tmp_path / "a.jsonl").write_text('{"id": "y"}\n')
-    assert json.loads(write_croissant(tmp_path, said).read_text())["distribution"][0]["sha256"] != first
+    assert json.loads(write_croissant(tmp_path, described).read_text())["distribution"][0]["sha256"] != first
 
 
 def test_what_is_no_croissant_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"id": "x"}\n')
     path = write_croissant(tmp_path, Described("a", "One row.", "CC0-1.0", "1.0.0", {"a.jsonl": {"id": "it"}}))
-    said = json.loads(path.read_text())
-    said["recordSet"][0]["field"][0]["source"]["fileObject"]["@id"] = "b.jsonl"
-    path.write_text(json.dumps(said))
+    record = json.loads(path.read_text())
+    record["recordSet"][0]["field"][0]["source"]["fileObject"]["@id"] = "b.jsonl"
+    path.write_text(json.dumps(record))
     with pytest.raises(mlcroissant.ValidationError):
         validated(path)

@@ -25,10 +25,10 @@ def states(root: Path, *names: str, deep: bool = False) -> dict[str, tuple[str, 
 
 
 def test_what_is_missing_says_where_to_get_it(tmp_path: Path) -> None:
-    found = check_data({each.id: each.originals for each in resolve(["full"])}, tmp_path)
-    assert len(found) == 31
-    assert {row.state for row in found} == {"missing"}
-    assert "food-101/images/" in next(row for row in found if row.benchmark == "food101").problems[0]
+    data = check_data({benchmark.id: benchmark.originals for benchmark in resolve(["full"])}, tmp_path)
+    assert len(data) == 31
+    assert {row.state for row in data} == {"missing"}
+    assert "food-101/images/" in next(row for row in data if row.benchmark == "food101").problems[0]
     with pytest.raises(DataError, match="is not a folder"):
         check_data({}, tmp_path / "nothing")
 
@@ -46,10 +46,10 @@ def test_counts_overlaps_and_broken_pictures(tmp_path: Path) -> None:
     pictures = tmp_path / "food-101" / "images" / "waffles"
     shutil.copy(pictures / "train1.jpg", pictures / "test0.jpg")
     (pictures / "test1.jpg").write_bytes((pictures / "test1.jpg").read_bytes()[:200])
-    state, said = states(tmp_path, "food101", deep=True)["food101"]
+    state, message = states(tmp_path, "food101", deep=True)["food101"]
     assert state == "wrong"
-    assert "test0.jpg of test has the content of" in said
-    assert "test1.jpg cannot be read as an image" in said
+    assert "test0.jpg of test has the content of" in message
+    assert "test1.jpg cannot be read as an image" in message
     table = tmp_path / "nih" / "Data_Entry_2017_v2020.csv"
     table.write_text(table.read_text().replace("00000029_000.png,Mass,0,29", "00000029_000.png,Mass,0,0"))
     assert "1 groups are in train and in test, such as 0" in states(tmp_path, "chestxray14")["chestxray14"][1]
@@ -60,8 +60,8 @@ def test_maps_with_values_that_are_no_class_are_found(tmp_path: Path) -> None:
     assert "value" not in states(tmp_path, "cityscapes")["cityscapes"][1]
     wrong = next(tmp_path.rglob("*_gtFine_labelIds.png"))
     Image.fromarray(np.full((4, 4), 40, dtype=np.uint8)).save(wrong)
-    state, said = states(tmp_path, "cityscapes")["cityscapes"]
-    assert (state, f"{wrong} has the value 40, expected 0 to 33" in said) == ("wrong", True)
+    state, message = states(tmp_path, "cityscapes")["cityscapes"]
+    assert (state, f"{wrong} has the value 40, expected 0 to 33" in message) == ("wrong", True)
 
 
 def test_the_command_prints_json_and_fails_on_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -91,8 +91,8 @@ def test_near_duplicates_across_splits_are_listed_and_are_no_error(
         opened.resize((61, 60)).save(pictures / "test0.jpg", quality=60)
     food = {"food101": BENCHMARKS["food101"].originals}
     (row,) = check_data(food, tmp_path, near=lambda sides: map(str, near_duplicates(sides, 4)))
-    (said,) = row.near
-    assert f"{pictures / 'test0.jpg'} of test is nearly {pictures / 'train1.jpg'} of train" in said
+    (near,) = row.near
+    assert f"{pictures / 'test0.jpg'} of test is nearly {pictures / 'train1.jpg'} of train" in near
     assert row.state == "incomplete", "what is alike is to be looked at, and is no error"
     assert check_data(food, tmp_path)[0].near == ()
     with pytest.raises(SystemExit) as ended:
@@ -126,8 +126,8 @@ def test_own_data_are_looked_at_by_their_file_or_its_folder(
     assert "2 classes (all, of them test): cat 10 (5), dog 10 (5)" in shown
     assert shown.splitlines()[-1].split() == ["pets", "whole", "10", "10"]
     shutil.copy(pets / "train" / "cat" / "0.png", pets / "test" / "dog" / "4.png")
-    whole = (pets / "test" / "cat" / "1.png").read_bytes()
-    (pets / "test" / "cat" / "1.png").write_bytes(whole[:200])
+    content = (pets / "test" / "cat" / "1.png").read_bytes()
+    (pets / "test" / "cat" / "1.png").write_bytes(content[:200])
     with pytest.raises(SystemExit, match=r"^1$"):
         main(["check-data", str(pets / file), "--deep"])
     shown = capsys.readouterr().out

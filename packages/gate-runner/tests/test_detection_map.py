@@ -50,16 +50,16 @@ def made(seed: int, pictures: int = 40, ties: bool = True) -> tuple[Objects, Rag
     return Objects.of(truths, [(460, 460)] * pictures), Ragged.of(founds)
 
 
-def reference(truth: Objects, found: Ragged) -> tuple[np.ndarray, np.ndarray]:
+def reference(truth: Objects, ragged: Ragged) -> tuple[np.ndarray, np.ndarray]:
     """pycocotools' twelve numbers, and its precision at the recalls."""
     from pycocotools.coco import COCO
     from pycocotools.cocoeval import COCOeval
 
     with contextlib.redirect_stdout(io.StringIO()):
-        one = COCO()
-        one.dataset = copy.deepcopy(as_coco(truth, CLASSES))
-        one.createIndex()
-        run = COCOeval(one, one.loadRes(detections_as_coco(found)), "bbox")
+        coco = COCO()
+        coco.dataset = copy.deepcopy(as_coco(truth, CLASSES))
+        coco.createIndex()
+        run = COCOeval(coco, coco.loadRes(detections_as_coco(ragged)), "bbox")
         run.evaluate()
         run.accumulate()
         run.summarize()
@@ -113,16 +113,16 @@ def test_pictures_without_objects_and_without_detections() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"label": np.array([7])}, "a detection is of class 7, expected 0 to 4"),
         ({"score": np.array([np.nan])}, "a detection holds NaN"),
     ],
 )
-def test_detections_that_cannot_be_scored_are_refused(change: dict[str, Any], said: str) -> None:
+def test_detections_that_cannot_be_scored_are_refused(change: dict[str, Any], message: str) -> None:
     truth = Objects.of([{"box": [(0, 0, 4, 4)], "label": [0]}], [(8, 8)])
     one = {"box": np.array([[0.0, 0, 4, 4]]), "label": np.array([0]), "score": np.array([0.5])}
-    with pytest.raises(DataError, match=said):
+    with pytest.raises(DataError, match=message):
         coco_metrics(truth, Ragged.of([{**one, **change}]), CLASSES)
     with pytest.raises(DataError, match="of 2 pictures, expected 1"):
         coco_metrics(truth, Ragged.of([one, one]), CLASSES)

@@ -83,10 +83,10 @@ def test_prompts_and_splits_are_not_mixed() -> None:
 
 def test_published_scores_stand_beside_whole_suites_alone() -> None:
     thirteen = read_table("odinw")["thirteen"]
-    some = [result(f"odinw-{one}", 0.5, odinw=one) for one in thirteen]
-    first, second = overview([run(*some)]).tables
+    results = [result(f"odinw-{one}", 0.5, odinw=one) for one in thirteen]
+    first, second = overview([run(*results)]).tables
     assert first.rows[1][:3] == ("GLIP-T, published on the 13", "full", "–")
-    assert len(overview([run(*some[:12])]).tables[0].rows) == 1
+    assert len(overview([run(*results[:12])]).tables[0].rows) == 1
     column = second.heads.index("GLIP-T (zero-shot, test)")
     assert second.rows[-1][column] == "46.5"
     assert "Grounding DINO-T (zero-shot, valid, other split)" in second.heads

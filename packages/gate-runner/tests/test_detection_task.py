@@ -46,11 +46,11 @@ class Grid(torch.nn.Module):
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """The same set with both heads; the second with few shots, too."""
-    place = tmp_path_factory.mktemp("detection")
+    folder = tmp_path_factory.mktemp("detection")
     found = []
     for head in ("dense", "detr"):
         done = gate_runner.run(
-            "micro/odinw-lot", encoder=Grid(), output=place / head, limit=32, show=False, head=head,
+            "micro/odinw-lot", encoder=Grid(), output=folder / head, limit=32, show=False, head=head,
             recipe_fields=SHORT, shots=("full", "3"), device="cpu",
         )  # fmt: skip
         assert [one.status for one in done] == ["ok", "ok"], [one.reason for one in done]
@@ -82,8 +82,8 @@ def test_the_result_says_all_that_a_reader_needs(runs: list[Path]) -> None:
 
 
 def test_runs_are_compared_on_resampled_pictures_and_drawn(runs: list[Path]) -> None:
-    found = gate_runner.compare(*runs, permutations=49, resamples=30, only=["odinw-lot"])
-    (contrast,) = found.contrasts
+    comparison = gate_runner.compare(*runs, permutations=49, resamples=30, only=["odinw-lot"])
+    (contrast,) = comparison.contrasts
     assert contrast.test.samples == 32
     values = [read_run(run).named("micro/odinw-lot")[0].scores[0].value for run in runs]
     assert [contrast.test.first, contrast.test.second] == pytest.approx(values, abs=1e-12)
@@ -129,9 +129,9 @@ def test_boxes_of_the_stand_ins_are_exact_and_the_same_under_a_limit() -> None:
         assert (box[:, :2] + box[:, 2:] <= 64).all()
         assert (truth.rows.columns["area"] <= box[:, 2] * box[:, 3]).all()
     lot = find_benchmark("odinw-lot").load("micro", DataRequest(limit=40)).train
-    for image, one in zip(lot.images, lot.targets.rows, strict=True):
+    for image, row in zip(lot.images, lot.targets.rows, strict=True):
         grey = image.float().mean(dim=0)
-        for left, top, wide, high in one["box"].astype(int).tolist():
+        for left, top, wide, high in row["box"].astype(int).tolist():
             inside = grey[top : top + high, left : left + wide]
             assert float(inside.mean()) > float(grey.median()) + 20  # bright things on a dark ground
     empty = find_benchmark("odinw-colours").load("micro", DataRequest(limit=40)).train.targets
@@ -211,9 +211,9 @@ def test_shots_follow_the_rule_and_take_what_there_is() -> None:
 
 def test_variants_have_names_of_their_own() -> None:
     assert list(cells(Settings(shots=["0,5", "full"]))) == ["0", "5", ""]
-    assert [one.id for one in resolve(["micro/odinw@5"])] == [f"{name}@5" for name in PACKS["micro/odinw"]]
-    found = find_benchmark("odinw-lot@valid-1")
-    assert (found.training["shots"], found.training["split"]) == ("1", "valid")
+    assert [benchmark.id for benchmark in resolve(["micro/odinw@5"])] == [f"{name}@5" for name in PACKS["micro/odinw"]]
+    benchmark = find_benchmark("odinw-lot@valid-1")
+    assert (benchmark.training["shots"], benchmark.training["split"]) == ("1", "valid")
     with pytest.raises(UsageError, match="has no variant 'train'"):
         find_benchmark("odinw-lot@train")
     with pytest.raises(UsageError, match="benchmark 'ade20k' has no variants"):
@@ -225,16 +225,16 @@ def test_variants_have_names_of_their_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"tune": "prompt"}, "--tune prompt trains a part of a detector"),
         ({"shots": "0"}, "--shots 0 is for detectors"),
     ],
 )
-def test_what_a_head_cannot_do_is_a_reason(options: dict[str, str], said: str, tmp_path: Path) -> None:
+def test_what_a_head_cannot_do_is_a_reason(options: dict[str, str], message: str, tmp_path: Path) -> None:
     done = gate_runner.run("micro/odinw-lot", encoder=Grid(), output=tmp_path, limit=20, show=False, **options)
     assert done.results[0].status == "failed"
-    assert done.results[0].reason.startswith(said)
+    assert done.results[0].reason.startswith(message)
 
 
 def test_more_shots_than_pictures_take_all_and_say_so(tmp_path: Path) -> None:

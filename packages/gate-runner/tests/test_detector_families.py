@@ -28,9 +28,9 @@ TRUTHS = [torch.tensor([[1.0, 0.5, 0.5, 0.4, 0.4]]), torch.zeros(0, 5), torch.te
 
 
 def loaded(path: Path) -> Detector:
-    found = load_encoder(f"hf-detector:{path}").detector
-    assert found is not None
-    return found
+    detector = load_encoder(f"hf-detector:{path}").detector
+    assert detector is not None
+    return detector
 
 
 def _visual(name: str) -> bool:
@@ -47,8 +47,8 @@ def test_a_closed_set_is_read_as_its_own_processor_does_and_learns(family: str, 
     asked = phrases(["square", "circle"])
     spotted = made.spot(PICTURE, asked)
     with torch.inference_mode():
-        said = made.model(**made.processor(images=PICTURE, return_tensors="pt"))
-    (theirs,) = made.processor.post_process_object_detection(said, threshold=0.0, target_sizes=[(48, 64)])
+        model = made.model(**made.processor(images=PICTURE, return_tensors="pt"))
+    (theirs,) = made.processor.post_process_object_detection(model, threshold=0.0, target_sizes=[(48, 64)])
     best = int(theirs["scores"].argmax())
     query, label = divmod(int(spotted.scores.argmax()), 2)
     assert label == int(theirs["labels"][best])
@@ -115,9 +115,9 @@ def test_omdet_turbo_reads_names_in_chunks_and_scores_as_its_processor(tmp_path:
         text_kwargs={"padding": "max_length", "max_length": 16},
     )  # fmt: skip
     with torch.inference_mode():
-        said = made.model(**inputs)
+        model = made.model(**inputs)
     (theirs,) = made.processor.post_process_grounded_object_detection(
-        said, threshold=0.0, nms_threshold=1.0, target_sizes=[(48, 64)], max_num_det=24
+        model, threshold=0.0, nms_threshold=1.0, target_sizes=[(48, 64)], max_num_det=24
     )
     assert spotted.scores.shape == (12, 2)
     torch.testing.assert_close(spotted.scores.flatten().sort().values, theirs["scores"].sort().values)
@@ -135,11 +135,11 @@ def test_omdet_turbo_reads_names_in_chunks_and_scores_as_its_processor(tmp_path:
     tokens = [len(made.processor.tokenizer(f"Detect {', '.join(names)}.")["input_ids"])
               for names in (first, [*first, many[chunks[1][0]].name])]  # fmt: skip
     assert tokens[0] <= 16 < tokens[1]
-    whole = made.spot(PICTURE, many)
-    assert whole.scores.shape == (24, 9)
-    assert float(whole.scores[:, 2].sum()) == 0
+    spot = made.spot(PICTURE, many)
+    assert spot.scores.shape == (24, 9)
+    assert float(spot.scores[:, 2].sum()) == 0
     alone = made.spot(PICTURE, [many[place] for place in chunks[1]])
-    torch.testing.assert_close(whole.scores[12:, chunks[1]], alone.scores)
+    torch.testing.assert_close(spot.scores[12:, chunks[1]], alone.scores)
     with pytest.raises(DataError, match=r"class 'fish fish .* has \d+ tokens, at most 16 fit"):
         made.spot(PICTURE, phrases(["fish " * 20]))
     long = [Phrase("fish", suffix=": " + "small " * 30), Phrase("dog", suffix=": black")]
@@ -213,7 +213,7 @@ def test_each_kind_of_knowledge_and_what_is_not_known(knowledge: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"prompts": "gpt3"}, "--prompts gpt3 needs --knowledge-from NAME=PATH"),
         ({"knowledge_from": "glip=x"}, "--knowledge-from goes with --prompts path, definition, wiktionary, gpt3"),
@@ -221,8 +221,8 @@ def test_each_kind_of_knowledge_and_what_is_not_known(knowledge: Path) -> None:
         ({"prompts": "path", "knowledge_from": "glip=/gone.yaml"}, "with a path that exists"),
     ],
 )
-def test_knowledge_is_asked_for_in_whole(options: Any, said: str) -> None:
-    with pytest.raises(UsageError, match=said):
+def test_knowledge_is_asked_for_in_whole(options: Any, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         Settings(**options)
 
 
@@ -232,12 +232,12 @@ def test_a_run_names_the_knowledge_that_was_read(tmp_path: Path, knowledge: Path
     }  # fmt: skip
     for number, made in enumerate((grounding(tmp_path / "model"), omdet(tmp_path / "omdet"))):
         output = tmp_path / f"run{number}"
-        (found,) = gate_runner.run("micro/odinw-lot", encoder=f"hf-detector:{made}", output=output, **plain)
-        assert found.status == "ok", found.reason
-        said = found.training["prompts"]
-        assert (said["kind"], said["from"], said["known"]) == ("definition", f"glip={knowledge}", 2)
-        assert said["read"][0] == "square: red. small? square"
-        assert said["shortened"] == 1
+        (run,) = gate_runner.run("micro/odinw-lot", encoder=f"hf-detector:{made}", output=output, **plain)
+        assert run.status == "ok", run.reason
+        training = run.training["prompts"]
+        assert (training["kind"], training["from"], training["known"]) == ("definition", f"glip={knowledge}", 2)
+        assert training["read"][0] == "square: red. small? square"
+        assert training["shortened"] == 1
         assert "square: red. small?" in gate_runner.report(output, pictures=0)
     path = closed_set(tmp_path / "closed", "detr")
     (refused,) = gate_runner.run("micro/odinw-lot", encoder=f"hf-detector:{path}", output=tmp_path / "c", **plain)

@@ -40,9 +40,9 @@ def closed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def detector(path: Path) -> Detector:
-    found = load_encoder(f"hf-detector:{path}").detector
-    assert found is not None
-    return found
+    detector = load_encoder(f"hf-detector:{path}").detector
+    assert detector is not None
+    return detector
 
 
 def test_names_become_phrases_as_glip_writes_them() -> None:
@@ -85,19 +85,19 @@ def test_long_lists_are_asked_in_chunks_and_nameless_classes_never(grounding_din
 
 
 def test_owl_boxes_lie_in_the_picture_not_in_its_square(tmp_path: Path) -> None:
-    made = Detector(*owl(tmp_path))
-    spotted = made.spot(PICTURE, phrases(["square", "small fish"]))
+    detector = Detector(*owl(tmp_path))
+    spotted = detector.spot(PICTURE, phrases(["square", "small fish"]))
     assert spotted.scores.shape == (16, 2)
-    inputs = made.processor(images=PICTURE, text=[["square", "small fish"]])
+    inputs = detector.processor(images=PICTURE, text=[["square", "small fish"]])
     with torch.inference_mode():
-        said = made.model(**inputs)
-    low = (said.pred_boxes[0, :, 1] + said.pred_boxes[0, :, 3] / 2) * 64  # pixels of the square, 64 on each side
+        model = detector.model(**inputs)
+    low = (model.pred_boxes[0, :, 1] + model.pred_boxes[0, :, 3] / 2) * 64  # pixels of the square, 64 on each side
     torch.testing.assert_close(spotted.boxes[:, 3] * 48, low)
     job: Any = SimpleNamespace(settings=SimpleNamespace(tune="full"))
     from gate_runner.detection.tuning import tune_detector
 
     with pytest.raises(UsageError, match="owlv2 cannot be trained: transformers has no loss for it"):
-        tune_detector(job, made, phrases(["square"]))
+        tune_detector(job, detector, phrases(["square"]))
 
 
 def test_what_is_no_detector_is_refused(tmp_path: Path) -> None:
@@ -140,8 +140,8 @@ def test_mixed_prompts_would_teach_wrong_classes_and_ours_do_not(grounding_dino:
     asked = phrases(["square", "circle"])
     with torch.no_grad():
         whole = batch_loss(made, [PICTURE] * 3, truths(), asked)
-        each = [batch_loss(made, [PICTURE], [one], asked) for one in truths()]
-    objects = sum(len(one) for one in truths())
+        each = [batch_loss(made, [PICTURE], [truth], asked) for truth in truths()]
+    objects = sum(len(truth) for truth in truths())
     assert float(whole) == pytest.approx(sum(map(float, each)) / objects, rel=0.02)  # each is over one object, or none
 
 
@@ -174,10 +174,10 @@ def test_a_closed_set_learns_its_own_classes_and_resumes_to_the_bit(closed: Path
     }  # fmt: skip
     refused = gate_runner.run("micro/odinw-lot", output=tmp_path / "zero", **plain).results[0]
     assert "knows 5 classes of its own, the data set has 2: train it" in refused.reason
-    whole = gate_runner.run("micro/odinw-lot", output=tmp_path / "whole", tune="full", **plain).results[0]
-    assert whole.status == "ok", whole.reason
-    assert whole.training["steps"] == 4
-    assert whole.training["recipe"]["weight_decay"] == 0.05
+    results = gate_runner.run("micro/odinw-lot", output=tmp_path / "whole", tune="full", **plain).results[0]
+    assert results.status == "ok", results.reason
+    assert results.training["steps"] == 4
+    assert results.training["recipe"]["weight_decay"] == 0.05
 
     class Stops(Observer):
         def progress(self, name: str, seed: int, phase: str, done: int, total: int) -> None:
@@ -187,10 +187,10 @@ def test_a_closed_set_learns_its_own_classes_and_resumes_to_the_bit(closed: Path
     with pytest.raises(KeyboardInterrupt):
         gate_runner.run("micro/odinw-lot", output=tmp_path / "broken", tune="full", observers=[Stops()], **plain)
     again = gate_runner.run("micro/odinw-lot", output=tmp_path / "broken", tune="full", **plain).results[0]
-    assert again.samples_sha256 == whole.samples_sha256
-    assert again.training["validation"] == whole.training["validation"]
-    assert again.training["losses"] == whole.training["losses"]
-    assert len(set(whole.training["losses"])) == 2
+    assert again.samples_sha256 == results.samples_sha256
+    assert again.training["validation"] == results.training["validation"]
+    assert again.training["losses"] == results.training["losses"]
+    assert len(set(results.training["losses"])) == 2
 
 
 KILLED = """
@@ -218,8 +218,8 @@ def test_grounding_dino_killed_and_resumed_is_the_same_to_the_bit(
     plain: dict[str, Any] = {
         "encoder": spec, "limit": 4, "show": False, "device": "cpu", "recipe_fields": QUICK, "tune": tune,
     }  # fmt: skip
-    whole = gate_runner.run("micro/odinw-lot", output=tmp_path / "whole", **plain).results[0]
-    assert whole.status == "ok", whole.reason
+    results = gate_runner.run("micro/odinw-lot", output=tmp_path / "whole", **plain).results[0]
+    assert results.status == "ok", results.reason
     broken = tmp_path / "broken"
     died = subprocess.run([sys.executable, "-c", KILLED, spec, str(broken), tune], check=False, capture_output=True)
     assert died.returncode == -signal.SIGKILL, died.stderr.decode()
@@ -233,11 +233,11 @@ def test_grounding_dino_killed_and_resumed_is_the_same_to_the_bit(
 
     again = gate_runner.run("micro/odinw-lot", output=broken, observers=[Counts()], **plain).results[0]
     assert steps == [3, 4]  # the first epoch is not trained again
-    assert again.samples_sha256 == whole.samples_sha256
-    assert again.training["validation"] == whole.training["validation"]
-    assert again.training["losses"] == whole.training["losses"]
-    assert len(set(whole.training["losses"])) == 2
-    assert [score.value for score in again.scores] == [score.value for score in whole.scores]
+    assert again.samples_sha256 == results.samples_sha256
+    assert again.training["validation"] == results.training["validation"]
+    assert again.training["losses"] == results.training["losses"]
+    assert len(set(results.training["losses"])) == 2
+    assert [score.value for score in again.scores] == [score.value for score in results.scores]
 
 
 def test_recipes_are_glips_and_say_what_they_do_not_know() -> None:

@@ -40,7 +40,7 @@ def test_specs_are_read(text: str, source: str, name: str, weights: str | None) 
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("micro-clop", "nearest: micro-clip"),
         ("timm:", "names no model"),
@@ -56,8 +56,8 @@ def test_specs_are_read(text: str, source: str, name: str, weights: str | None) 
         ("timm:test_vit@٣٢/random", "whole number of pixels"),
     ],
 )
-def test_wrong_specs_are_refused(text: str, said: str) -> None:
-    with pytest.raises(UsageError, match=said):
+def test_wrong_specs_are_refused(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         parse_spec(text)
 
 
@@ -72,7 +72,7 @@ def test_every_form_is_listed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("timm:resnet19/random", "nearest: .*resnet1"),
         ("open_clip:ViT-B-33/random", "nearest: .*ViT-B-3"),
@@ -87,10 +87,10 @@ def test_every_form_is_listed() -> None:
         ("no.such.module:make", "cannot import 'no.such.module'"),
     ],
 )
-def test_what_does_not_exist_is_named(text: str, said: str) -> None:
+def test_what_does_not_exist_is_named(text: str, message: str) -> None:
     if text.startswith("hf:"):
         pytest.importorskip("transformers")
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(UsageError, match=message):
         load_encoder(text)
 
 
@@ -194,8 +194,8 @@ def test_hugging_face_dual_encoder_from_a_directory(tmp_path: Path) -> None:
     _save_word_tokenizer(transformers, tmp_path)
     encoder = load_encoder(f"hf:{tmp_path}")
     with torch.inference_mode():
-        found = model.get_image_features(pixel_values=encoder.prepare(IMAGES))
-    assert torch.equal(features(encoder), getattr(found, "pooler_output", found))
+        image_features = model.get_image_features(pixel_values=encoder.prepare(IMAGES))
+    assert torch.equal(features(encoder), getattr(image_features, "pooler_output", image_features))
     assert encoder.encode_patches(IMAGES).grid == (4, 4)
     assert encoder.encode_text(["star", "red star"]).shape == (2, 16)
     assert encoder.encode_text_tokens(["star", "red star"]).mask.sum(dim=1).tolist() == [3, 4]
@@ -238,7 +238,7 @@ def test_own_encoder(own: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("function", "said"),
+    ("function", "message"),
     [
         ("wrong_shape", r"encode_image of two inputs gave shape \(2, 3, 32, 32\), expected \(2, d\)"),
         ("nan", r"NaN or infinity in 384 of 384 values, shape \(2, 192\)"),
@@ -261,8 +261,8 @@ def test_own_encoder(own: str) -> None:
         ("raises", r"encode_image of images of shape \(2, 3, 32, 32\) raised KeyError: 'weights'"),
     ],
 )
-def test_a_bad_encoder_is_found_before_anything_runs(own: str, function: str, said: str) -> None:
-    with pytest.raises(EncoderError, match=said):
+def test_a_bad_encoder_is_found_before_anything_runs(own: str, function: str, message: str) -> None:
+    with pytest.raises(EncoderError, match=message):
         load_encoder(f"{own}:{function}")
 
 
@@ -289,9 +289,9 @@ def test_a_file_in_the_place_of_its_module_is_said(own: str) -> None:
 def test_a_device_that_is_not_there_is_one_line() -> None:
     with pytest.raises(UsageError, match=r"--device 'gpu' is none; expected auto, cpu, cuda"):
         Settings(device="gpu")
-    there = torch.cuda.device_count()
-    with pytest.raises(UsageError, match=rf"--device cuda:{there}: torch finds (no|{there}) GPU"):
-        device_for(f"cuda:{there}")
+    device_count = torch.cuda.device_count()
+    with pytest.raises(UsageError, match=rf"--device cuda:{device_count}: torch finds (no|{device_count}) GPU"):
+        device_for(f"cuda:{device_count}")
     with pytest.raises(EncoderError, match="cannot be moved to xpu:7"):
         load_encoder("micro-clip/random", device="xpu:7")
 

@@ -39,9 +39,9 @@ def powercap(tmp_path: Path) -> Path:
 def spend(root: Path, zone: str, joules: float) -> None:
     counter = root / zone / "energy_uj"
     # In one step, as the kernel does it: a meter that polls meanwhile must not read a file that is still empty.
-    whole = counter.with_suffix(".new")
-    whole.write_text(str((int(counter.read_text()) + round(joules * 1e6)) % RANGE))
-    whole.replace(counter)
+    changed = counter.with_suffix(".new")
+    changed.write_text(str((int(counter.read_text()) + round(joules * 1e6)) % RANGE))
+    changed.replace(counter)
 
 
 def test_packages_and_memory_are_summed_by_phase_and_turning_over_is_seen(powercap: Path) -> None:
@@ -56,9 +56,9 @@ def test_packages_and_memory_are_summed_by_phase_and_turning_over_is_seen(powerc
         spend(powercap, "intel-rapl:0:1", 0.5)
     with meter.around("encode"):
         spend(powercap, "intel-rapl:0", 1)
-    found = meter.read()
-    assert found["joules"] == {"cpu": {"encode": 4.0, "train": 7.5, "total": 13.5}}
-    assert found["unmeasured"] == {"gpu": "the run used no GPU"}
+    values = meter.read()
+    assert values["joules"] == {"cpu": {"encode": 4.0, "train": 7.5, "total": 13.5}}
+    assert values["unmeasured"] == {"gpu": "the run used no GPU"}
 
 
 def test_a_long_phase_is_looked_at_in_between(powercap: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,10 +88,10 @@ def test_what_cannot_be_read_is_a_reason(powercap: Path, damage: str) -> None:
     else:
         counter.unlink()
         counter.mkdir()
-    found = EnergyMeter("cpu", powercap=powercap).read()
-    assert found["joules"] == {}
+    values = EnergyMeter("cpu", powercap=powercap).read()
+    assert values["joules"] == {}
     expected = f"no counters under {powercap}" if damage == "nothing" else f"{counter} cannot be read"
-    assert found["unmeasured"]["cpu"].startswith(expected)
+    assert values["unmeasured"]["cpu"].startswith(expected)
 
 
 def test_a_counter_that_goes_away_takes_its_figures_with_it(powercap: Path) -> None:
@@ -101,9 +101,9 @@ def test_a_counter_that_goes_away_takes_its_figures_with_it(powercap: Path) -> N
     (powercap / "intel-rapl:0" / "energy_uj").unlink()
     with meter.around("train"):
         pass
-    found = meter.read()
-    assert found["joules"] == {}
-    assert "energy_uj cannot be read: FileNotFoundError" in found["unmeasured"]["cpu"]
+    values = meter.read()
+    assert values["joules"] == {}
+    assert "energy_uj cannot be read: FileNotFoundError" in values["unmeasured"]["cpu"]
 
 
 class NvmlError(Exception):
@@ -135,9 +135,9 @@ def test_a_gpu_is_counted_beside_the_processor(driver: SimpleNamespace, powercap
     with meter.around("train"):
         driver.millijoules += 2_500
         spend(powercap, "intel-rapl:0", 1)
-    found = meter.read()
-    assert found["joules"] == {"cpu": {"train": 1.0, "total": 1.0}, "gpu": {"train": 2.5, "total": 2.5}}
-    assert found["unmeasured"] == {}
+    values = meter.read()
+    assert values["joules"] == {"cpu": {"train": 1.0, "total": 1.0}, "gpu": {"train": 2.5, "total": 2.5}}
+    assert values["unmeasured"] == {}
 
 
 def test_a_gpu_without_a_counter_says_so(driver: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:

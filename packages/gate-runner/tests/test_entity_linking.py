@@ -40,8 +40,8 @@ def image(pixels: Tensor) -> Tensor:
 def text(texts: Sequence[str]) -> Tensor:
     """A vector for each word, added up."""
     rows = []
-    for one in texts:
-        words = [np.frombuffer(hashlib.sha256(word.encode()).digest()[:8], dtype=np.int8) for word in one.split()]
+    for text in texts:
+        words = [np.frombuffer(hashlib.sha256(word.encode()).digest()[:8], dtype=np.int8) for word in text.split()]
         rows.append(torch.from_numpy(np.sum(words, axis=0, dtype=np.float32)))
     return torch.stack(rows)
 
@@ -89,8 +89,8 @@ def test_scores_equal_a_plain_loop(weights: Weights | None, monkeypatch: pytest.
     shown = encoder().encode_image(data.validation.images).double().numpy()
     pictures |= {entity: unit(row) for entity, row in zip(data.validation.targets.tolist(), shown, strict=True)}
     right, both = [], []
-    asked = zip(encoder().encode_image(data.test.images), data.test.texts or (), data.test.targets, strict=True)
-    for features, question, target in asked:
+    pairs = zip(encoder().encode_image(data.test.images), data.test.texts or (), data.test.targets, strict=True)
+    for features, question, target in pairs:
         x, t = unit(features.double().numpy()), unit(text([question])[0].double().numpy())
         scores = [
             a * (x @ name) + b * (t @ pictures[e]) + c * (x @ pictures[e]) + d * (t @ name)

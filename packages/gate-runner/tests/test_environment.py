@@ -26,14 +26,14 @@ def test_the_command_names_versions_and_hardware_and_nobody() -> None:
 
 
 def test_the_same_as_json() -> None:
-    found = json.loads(CliRunner().invoke(app, ["env", "--json"]).output)
-    assert found == json.loads(json.dumps(environment.environment()))
-    assert set(found["extras"]["gate-runner"]) >= {"hf", "ray", "wandb"}
+    record = json.loads(CliRunner().invoke(app, ["env", "--json"]).output)
+    assert record == json.loads(json.dumps(environment.environment()))
+    assert set(record["extras"]["gate-runner"]) >= {"hf", "ray", "wandb"}
 
 
 def test_an_extra_lacks_what_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    there = environment._version
-    monkeypatch.setattr(environment, "_version", lambda name: None if name == "ray" else there(name))
+    _version = environment._version
+    monkeypatch.setattr(environment, "_version", lambda name: None if name == "ray" else _version(name))
     found = environment.environment()
     assert found["extras"]["gate-runner"]["ray"] == ["ray"]
     assert "ray lacks ray" in "\n".join(environment.described(found))

@@ -48,7 +48,7 @@ def test_pairs_are_built_verified_and_left_alone_when_they_are_whole(tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["build", "mikro", "x"], "unknown subset 'mikro'; nearest: micro"),
         (["build", "micro", "x", "--engine", "raster"], "--engine is no option of the subset 'micro'"),
@@ -58,10 +58,10 @@ def test_pairs_are_built_verified_and_left_alone_when_they_are_whole(tmp_path: P
         (["verify", "nowhere"], "nowhere is no build folder: it holds no manifest.json"),
     ],
 )
-def test_a_mistake_is_one_line_and_nothing_is_written(arguments: list[str], said: str, tmp_path: Path) -> None:
+def test_a_mistake_is_one_line_and_nothing_is_written(arguments: list[str], message: str, tmp_path: Path) -> None:
     done = call_here("eqben", *arguments, cwd=tmp_path)
     assert done.returncode == 2
-    assert said in done.stderr.decode()
+    assert message in done.stderr.decode()
     assert len(done.stderr.decode().strip().splitlines()) == 1
     assert not (tmp_path / "x").exists()
 

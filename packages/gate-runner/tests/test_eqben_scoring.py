@@ -20,9 +20,9 @@ from gate_runner.encoders import load_encoder
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("eqben") / "pairs"
-    build(MicroBuilder(size=64), place, pairs=4)
-    return place
+    folder = tmp_path_factory.mktemp("eqben") / "pairs"
+    build(MicroBuilder(size=64), folder, pairs=4)
+    return folder
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
@@ -67,7 +67,7 @@ def test_similarities_are_the_encoders_cosines(
     saved = tmp_path / "s.npz"
     run(capsys, "score", folder, "--save", saved, "--batch-size", 5)
     encoder, row = load_encoder("micro-clip"), next(iter(read_any(folder)))
-    images = torch.stack([torch.from_numpy(one.load()).permute(2, 0, 1) for one in row.pictures()])
+    images = torch.stack([torch.from_numpy(picture.load()).permute(2, 0, 1) for picture in row.pictures()])
     v = torch.nn.functional.normalize(encoder.encode_image(images).double(), dim=-1)
     t = torch.nn.functional.normalize(encoder.encode_text([row.caption0, row.caption1]).double(), dim=-1)
     assert np.allclose(np.load(saved)["scores"][0], (t @ v.T).numpy(), atol=1e-5)
@@ -152,14 +152,14 @@ def test_a_review_is_written_and_its_votes_applied(
     assert "12 pairs in" in run(capsys, "review", folder, page)
     assert "5 pairs in" in run(capsys, "review", folder, tmp_path / "part.html", "--sample", 5, "--link")
     records = list(read_records(folder))
-    shown = source_of((one.id, one.caption0, one.caption1) for one in records)
+    shown = source_of((record.id, record.caption0, record.caption1) for record in records)
     assert shown in page.read_text()
     votes = tmp_path / "votes.json"
     cast = {records[2].id: {"vote": "reject", "note": "too small"}}
     votes.write_text(json.dumps({"schema": "eqben-votes/1", "source": shown, "reviewer": "R", "votes": cast}))
     said = run(capsys, "apply-votes", folder, tmp_path / "kept", "--votes", votes)
     assert said.startswith("11 pairs in")
-    assert records[2].id not in {one.id for one in read_records(tmp_path / "kept")}
+    assert records[2].id not in {record.id for record in read_records(tmp_path / "kept")}
     assert "exists already" in refused(capsys, "apply-votes", folder, tmp_path / "kept", "--votes", votes)
 
 

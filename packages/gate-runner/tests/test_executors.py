@@ -32,13 +32,13 @@ def test_on_ray(name: str, passed: str, tmp_path: Path) -> None:
 
     # By itself and one at a time: a second cluster in one process may wait for the first one's remains for ever. Ray's
     # workers give way to everything else on the machine, which on a busy one means that they hardly get to run.
-    file, said = Path(__file__).with_name(name), tmp_path / "said.txt"
+    file, path = Path(__file__).with_name(name), tmp_path / "said.txt"
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", str(file)]
     environment = {**os.environ, "RAY_worker_niceness": "0", "RAY_raylet_start_wait_time_s": "120"}
-    with FileLock(Path(tempfile.gettempdir()) / "one-ray-at-a-time.lock", timeout=600), said.open("wb") as out:
+    with FileLock(Path(tempfile.gettempdir()) / "one-ray-at-a-time.lock", timeout=600), path.open("wb") as out:
         done = subprocess.run(command, stdout=out, stderr=subprocess.STDOUT, env=environment, timeout=400, check=False)
-    assert done.returncode == 0, said.read_text()[-6000:]
-    assert passed in said.read_text()
+    assert done.returncode == 0, path.read_text()[-6000:]
+    assert passed in path.read_text()
 
 
 def test_ray_refuses_what_it_does_not_know(request_here: RunRequest) -> None:
@@ -109,16 +109,16 @@ def test_interrupted_workers_are_gone(request_here: RunRequest) -> None:
     workers = _children(process.pid)
     assert workers
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=120)
-    assert "KeyboardInterrupt" in said
+    _, message = process.communicate(timeout=120)
+    assert "KeyboardInterrupt" in message
     assert not [pid for pid in workers if Path(f"/proc/{pid}/cmdline").exists() and _command(pid)]
 
 
 def _children(pid: int) -> list[int]:
     if not Path(f"/proc/{pid}/task").is_dir():
         pytest.skip("no /proc on this system")
-    found = [(task / "children").read_text() for task in Path(f"/proc/{pid}/task").iterdir()]
-    return [int(word) for text in found for word in text.split()]
+    texts = [(task / "children").read_text() for task in Path(f"/proc/{pid}/task").iterdir()]
+    return [int(word) for text in texts for word in text.split()]
 
 
 def _command(pid: int) -> bytes:

@@ -37,9 +37,14 @@ def python_3_12_or_newer() -> Path | None:
         return Path(sys.executable)
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     on_path = [shutil.which(f"python3.{minor}") for minor in (14, 13, 12)]
-    candidates = [*sorted(pyenv.glob("3.1[2-9]*/bin/python")), *(Path(one) for one in on_path if one)]
+    candidates = [*sorted(pyenv.glob("3.1[2-9]*/bin/python")), *(Path(candidate) for candidate in on_path if candidate)]
     return next(
-        (one for one in candidates if subprocess.run([one, "--version"], capture_output=True).returncode == 0), None
+        (
+            candidate
+            for candidate in candidates
+            if subprocess.run([candidate, "--version"], capture_output=True).returncode == 0
+        ),
+        None,
     )
 
 
@@ -69,11 +74,11 @@ def validated(folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_every_eval_ever_passes_its_own_validator(run: StoredRun, tmp_path: Path) -> None:
-    made = export(run, "every-eval-ever", tmp_path, organization="A lab")
+    exported = export(run, "every-eval-ever", tmp_path, organization="A lab")
     done = validated(tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     read = {Path(one["file"]).name: one["valid"] for one in json.loads(done.stdout)}
-    assert read == {path.name: True for path in made.files}  # scores and the lines per sample
+    assert read == {path.name: True for path in exported.files}  # scores and the lines per sample
     assert len(read) == 2
 
 
@@ -86,11 +91,11 @@ def no_outcome(scores: dict[str, Any], lines: list[dict[str, Any]]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("damage", "said"),
+    ("damage", "message"),
     [(no_interval, "confidence_interval -> lower"), (no_outcome, "line 4 -> evaluation")],
 )
 def test_the_validator_refuses_what_is_broken(
-    run: StoredRun, damage: Callable[[Any, Any], None], said: str, tmp_path: Path
+    run: StoredRun, damage: Callable[[Any, Any], None], message: str, tmp_path: Path
 ) -> None:
     samples, aggregate = export(run, "every-eval-ever", tmp_path).files
     scores = json.loads(aggregate.read_text())
@@ -103,29 +108,31 @@ def test_the_validator_refuses_what_is_broken(
     done = validated(tmp_path)
     assert done.returncode == 1
     places = [one["loc"] for file in json.loads(done.stdout) for one in file["errors"]]
-    assert said in places[0]
-    assert {place.split(".")[-1].split(" ")[-1] for place in places} == {said.split(" ")[-1]}  # and nothing else
+    assert message in places[0]
+    assert {place.split(".")[-1].split(" ")[-1] for place in places} == {message.split(" ")[-1]}  # and nothing else
 
 
 def test_every_eval_ever_says_what_the_run_says(run: StoredRun, tmp_path: Path) -> None:
-    made = export(run, "every-eval-ever", tmp_path)
-    samples, aggregate = made.files
-    said = json.loads(aggregate.read_text())
+    exported = export(run, "every-eval-ever", tmp_path)
+    samples, aggregate = exported.files
+    record = json.loads(aggregate.read_text())
     scores = {
-        (one["evaluation_name"], one["metric_config"]["additional_details"]["seed"]): one["score_details"]["score"]
-        for one in said["evaluation_results"]
+        (result["evaluation_name"], result["metric_config"]["additional_details"]["seed"]): result["score_details"][
+            "score"
+        ]
+        for result in record["evaluation_results"]
     }
-    assert scores == {(one.name, str(one.seed)): one.scores[0].value for one in run.results}
-    assert said["model_info"]["id"] == "timm/resnet18-random-1"
+    assert scores == {(result.name, str(result.seed)): result.scores[0].value for result in run.results}
+    assert record["model_info"]["id"] == "timm/resnet18-random-1"
     lines = [json.loads(line) for line in samples.read_text().splitlines()]
-    assert len(lines) == said["detailed_evaluation_results"]["total_rows"] == 4 * 120  # two of 0 and 1, two seeds
-    mine = [one["evaluation"]["score"] for one in lines if one["evaluation_result_id"] == "digits.seed1.acc@1"]
+    assert len(lines) == record["detailed_evaluation_results"]["total_rows"] == 4 * 120  # two of 0 and 1, two seeds
+    mine = [result["evaluation"]["score"] for result in lines if result["evaluation_result_id"] == "digits.seed1.acc@1"]
     assert mine == run.outcomes(run.named("digits")[1]).tolist()
-    for one in said["evaluation_results"]:
-        interval = one["score_details"]["uncertainty"]["confidence_interval"]
-        assert interval["lower"] <= one["score_details"]["score"] <= interval["upper"]
-    assert len(made.left_out) == 4
-    assert "micro/acdc seed 0" in made.left_out[0]
+    for result in record["evaluation_results"]:
+        interval = result["score_details"]["uncertainty"]["confidence_interval"]
+        assert interval["lower"] <= result["score_details"]["score"] <= interval["upper"]
+    assert len(exported.left_out) == 4
+    assert "micro/acdc seed 0" in exported.left_out[0]
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -139,10 +146,12 @@ def test_a_model_card_is_read_back_by_the_hubs_reader(run: StoredRun, tmp_path: 
     hub = pytest.importorskip("huggingface_hub")
     path = export(run, "model-card", tmp_path, model="mylab/tiny").files[0]
     card = hub.ModelCard.load(path)
-    values = {one.dataset_name: one.metric_value for one in card.data.eval_results}
-    means = {name: sum(one.scores[0].value for one in run.named(name)) / 2 for name in SKILLS}
+    values = {eval_result.dataset_name: eval_result.metric_value for eval_result in card.data.eval_results}
+    means = {name: sum(eval_result.scores[0].value for eval_result in run.named(name)) / 2 for name in SKILLS}
     assert values == pytest.approx(means)
-    assert {one.dataset_type for one in card.data.eval_results} == set(SKILLS)  # a stand-in has no real set's name
+    assert {eval_result.dataset_type for eval_result in card.data.eval_results} == set(
+        SKILLS
+    )  # a stand-in has no real set's name
     assert "| micro/acdc | dice ↑ |" in card.text
     path.write_text(path.read_text().replace("    metrics:\n", "    measures:\n"))
     with pytest.raises((KeyError, ValueError)):
@@ -151,20 +160,20 @@ def test_a_model_card_is_read_back_by_the_hubs_reader(run: StoredRun, tmp_path: 
 
 def test_eval_results_are_read_back_by_the_hubs_reader(run: StoredRun, tmp_path: Path) -> None:
     hub, yaml = pytest.importorskip("huggingface_hub"), pytest.importorskip("yaml")
-    made = export(run, "model-card", tmp_path)
+    exported = export(run, "model-card", tmp_path)
     files = sorted((tmp_path / ".eval_results").iterdir())
     assert [path.stem for path in files] == ["digits", "micro-acdc", "micro-cifar100", "micro-iwildcam"]
-    assert set(files) < set(made.files)
+    assert set(files) < set(exported.files)
     for path in files:
         (entry,) = hub.parse_eval_result_entries(yaml.safe_load(path.read_text()))
-        (name,) = (one for one in SKILLS if one.replace("/", "-") == path.stem)
+        (name,) = (result for result in SKILLS if result.replace("/", "-") == path.stem)
         results = run.named(name)
         assert entry.dataset_id == f"gate-runner/{path.stem}"
         assert entry.task_id == results[0].scores[0].metric
-        assert entry.value == pytest.approx(sum(one.scores[0].value for one in results) / 2)
+        assert entry.value == pytest.approx(sum(result.scores[0].value for result in results) / 2)
         assert "2 seeds" in entry.notes
         assert ("synthetic stand-in" in entry.notes) == name.startswith("micro/")
-    assert "a hub shows only those of its own" in made.left_out[0]
+    assert "a hub shows only those of its own" in exported.left_out[0]
     with pytest.raises((KeyError, TypeError, ValueError)):
         hub.parse_eval_result_entries(yaml.safe_load(files[0].read_text().replace("value:", "worth:")))
 
@@ -177,8 +186,8 @@ def test_a_name_that_would_break_the_table_is_escaped(tmp_path: Path) -> None:
 
 
 def test_mteb_has_a_file_per_benchmark(run: StoredRun, tmp_path: Path) -> None:
-    made = export(run, "mteb", tmp_path)
-    said = {path.name: json.loads(path.read_text()) for path in made.files}
+    exported = export(run, "mteb", tmp_path)
+    said = {path.name: json.loads(path.read_text()) for path in exported.files}
     assert said["model_meta.json"]["name"] == "timm/resnet18-random-1"
     digits = said["GateRunner-digits.json"]
     assert digits["scores"]["test"][0]["main_score"] == pytest.approx(
@@ -190,14 +199,14 @@ def test_mteb_has_a_file_per_benchmark(run: StoredRun, tmp_path: Path) -> None:
 def test_csv_has_a_row_per_result_and_failed_ones(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "c", {"digits": 0.5}, encoder="m:f", note="=cmd")
     write_run(folder, {"micro/cifar100": 0.5}, encoder="m:f", status="failed", reason="no memory", scores=())
-    made = export(read_run(folder), "csv", tmp_path)
-    rows = list(csv.DictReader(made.files[0].read_text().splitlines()))
+    exported = export(read_run(folder), "csv", tmp_path)
+    rows = list(csv.DictReader(exported.files[0].read_text().splitlines()))
     assert [(row["benchmark"], row["status"], row["reason"]) for row in rows] == [
         ("digits", "ok", ""),
         ("micro/cifar100", "failed", "no memory"),
     ]
     assert rows[0]["note"] == "'=cmd"
-    assert made.left_out == ("without a score, since they failed: micro/cifar100 seed 0",)
+    assert exported.left_out == ("without a score, since they failed: micro/cifar100 seed 0",)
 
 
 def test_a_second_export_is_refused_and_told_who_is_there(run: StoredRun, tmp_path: Path) -> None:

@@ -74,8 +74,8 @@ def test_a_full_disk_is_said_and_done_without_where_memory_has_room(
     assert "features of test are kept in memory alone: no room for" in caplog.text
     with pytest.raises(DataError, match=r"npy: it needs 0.00 GB.*--encode-again does without"):
         FeatureCache(tmp_path / "encoder", in_memory=0).rows("test", "text", TEXTS, 4, encode)
-    made = FeatureCache(tmp_path / "encoder", in_memory=0, again=True).rows("test", "text", TEXTS, 4, encode)
-    assert torch.equal(made[torch.tensor([7, 2])], encode(torch.tensor([7, 2])))
+    rows = FeatureCache(tmp_path / "encoder", in_memory=0, again=True).rows("test", "text", TEXTS, 4, encode)
+    assert torch.equal(rows[torch.tensor([7, 2])], encode(torch.tensor([7, 2])))
     assert not list((tmp_path / "encoder").rglob("*.npy"))
 
 
@@ -208,10 +208,10 @@ def test_the_scale_in_parts_is_that_of_the_whole(monkeypatch: pytest.MonkeyPatch
     torch.testing.assert_close(Scale.of(rows, mask).mean.double(), flat.mean(0), rtol=1e-6, atol=0)
 
 
-@pytest.mark.parametrize("kept", ["memory", "disk"])
-def test_features_change_their_type_only_without_loss(tmp_path: Path, kept: str) -> None:
+@pytest.mark.parametrize("text", ["memory", "disk"])
+def test_features_change_their_type_only_without_loss(tmp_path: Path, text: str) -> None:
     """An encoder's later batch in float64 was written into float32 rows as raw bytes."""
-    features = FeatureCache(tmp_path / "f" if kept == "disk" else None, in_memory=0)
+    features = FeatureCache(tmp_path / "f" if text == "disk" else None, in_memory=0)
     types = {0: torch.float32, 2: torch.float16, 4: torch.float64}
     half = features.rows("a", "a", TEXTS[:4], 2, lambda rows: torch.ones(len(rows), 3, dtype=types[int(rows[0])]))
     assert torch.equal(half[:], torch.ones(4, 3))
@@ -278,17 +278,17 @@ def test_what_was_remembered_and_is_spoilt_is_read_anew(tmp_path: Path, opened: 
     remember_in(tmp_path / "contents")
     shown = pictures(tmp_path / "pictures", 5)
     before = shown.contents
-    (kept,) = (tmp_path / "contents").iterdir()
-    held = kept.read_bytes()
+    (path,) = (tmp_path / "contents").iterdir()
+    held = path.read_bytes()
     if spoil == "gone":
-        kept.unlink()
+        path.unlink()
     else:
-        kept.write_bytes(held[:-7] if spoil == "cut" else held[:3] + b"x" + held[4:])
+        path.write_bytes(held[:-7] if spoil == "cut" else held[:3] + b"x" + held[4:])
     assert replace(shown).contents == before
     assert len(opened) == 10
     Image.new("RGB", (24, 16), (99,) * 3).save(shown.files[2][0])
     now = replace(shown).contents
-    assert [place for place in range(5) if now[place] != before[place]] == [2]
+    assert [index for index in range(5) if now[index] != before[index]] == [2]
 
 
 def test_an_interrupted_first_reading_keeps_what_was_encoded(tmp_path: Path, opened: list[str]) -> None:

@@ -87,8 +87,8 @@ def test_what_comes_out_is_an_encoder_by_its_folder(tmp_path: Path) -> None:
 
 
 def test_the_command_says_how_it_ended_and_trains_once(tmp_path: Path) -> None:
-    said = "--encoder micro-clip/random --steps 2 --batch-size 8 --loss siglip --wise-ft 0.5 --output"
-    words = ["finetune", str(made(tmp_path / "mine")), *said.split(), str(tmp_path / "out")]
+    text = "--encoder micro-clip/random --steps 2 --batch-size 8 --loss siglip --wise-ft 0.5 --output"
+    words = ["finetune", str(made(tmp_path / "mine")), *text.split(), str(tmp_path / "out")]
     first = CliRunner().invoke(app, words)
     assert first.exit_code == 0, first.output
     assert "gate-runner trade micro-clip/random tuned:" in first.output
@@ -108,7 +108,7 @@ def reference(image: Tensor, text: Tensor, scale: float, teacher: tuple[Tensor, 
         logits[rows + 1, rows] - logits[rows, rows], logits[rows, rows + 1] - logits[rows + 1, rows + 1],
     ]  # fmt: skip
     theirs = teacher[2] * (teacher[0] @ teacher[1].T)
-    kept = sum(
+    total = sum(
         (one.softmax(1) * (one.log_softmax(1) - own.log_softmax(1))).sum(1).mean() / 2
         for one, own in ((theirs, logits), (theirs.T, logits.T))
     )
@@ -116,7 +116,7 @@ def reference(image: Tensor, text: Tensor, scale: float, teacher: tuple[Tensor, 
         "contrastive_loss": float((F.cross_entropy(logits, labels) + F.cross_entropy(logits.T, labels)) / 2),
         "eqsim_loss": 0.5 * float(((d - a) ** 2).mean() + ((d + a) ** 2).mean()),
         "pair_loss": float(sum(F.softplus(margin).mean() for margin in margins)) / 4,
-        "keep_loss": 2.0 * float(kept),
+        "keep_loss": 2.0 * float(total),
     }
 
 
@@ -219,8 +219,8 @@ def shard(path: Path, captions: list[str | dict[str, Any] | None]) -> Path:
 
 
 def test_shards_and_every_form_of_pairs_are_read(pairs: Path, tmp_path: Path) -> None:
-    found = read_captioned(str(shard(tmp_path / "a.tar", [f"caption {number}" for number in range(20)])))
-    assert (len(found.train), len(found.validation), found.train.pictures_each) == (18, 2, 1)
+    captioned = read_captioned(str(shard(tmp_path / "a.tar", [f"caption {number}" for number in range(20)])))
+    assert (len(captioned.train), len(captioned.validation), captioned.train.pictures_each) == (18, 2, 1)
     for form in ("webdataset", "parquet", "imagefolder"):
         write_as(read_any(pairs), tmp_path / form, form)
         read = read_captioned(str(tmp_path / form)).train
@@ -230,10 +230,10 @@ def test_shards_and_every_form_of_pairs_are_read(pairs: Path, tmp_path: Path) ->
 
 def test_false_captions_that_are_true_are_named_and_left_out(tmp_path: Path) -> None:
     data = made(tmp_path / "mine", negative=lambda number: f"A {WORDS[number % 8]} of {number}." if number < 9 else "x")
-    found = read_captioned(str(data))
-    (note,) = [line for line in found.notes if "false captions equal" in line]
+    captioned = read_captioned(str(data))
+    (note,) = [line for line in captioned.notes if "false captions equal" in line]
     assert "left out: 'A " in note
-    rows = zip(found.train.captions, found.train.negatives, strict=True)
+    rows = zip(captioned.train.captions, captioned.train.negatives, strict=True)
     assert all(false == (() if int(forms[0][0].split()[-1]) < 9 else ("x",)) for forms, false in rows)
 
 

@@ -24,38 +24,38 @@ REAL = {"cifar100": 0.75, "ade20k": 0.42, "mini": 0.93}
 def row_of(model: str) -> dict[str, float]:
     table = eevee.load_table("gate")
     row = table.values[table.models.index(model)]
-    return {one.benchmark: float(value) for one, value in zip(table.metrics, row, strict=True)}
+    return {metric.benchmark: float(value) for metric, value in zip(table.metrics, row, strict=True)}
 
 
 def test_a_model_like_one_of_the_table_is_predicted_near_it() -> None:
-    whole = row_of("clip")
-    found = forecast_scores({name: whole[name] for name in PACKS["small"]})
-    assert found.low <= np.mean(list(whole.values())) <= found.high
-    assert found.warnings == ()
-    assert found.of == 22
-    given = {one.benchmark for one in found.benchmarks if one.measured}
-    assert given == set(PACKS["small"])
-    for one in found.benchmarks:
-        assert one.low <= one.value <= one.high
-        if one.measured:
-            assert one.value == whole[one.benchmark]
+    row = row_of("clip")
+    forecast = forecast_scores({name: row[name] for name in PACKS["small"]})
+    assert forecast.low <= np.mean(list(row.values())) <= forecast.high
+    assert forecast.warnings == ()
+    assert forecast.of == 22
+    benchmarks = {benchmark.benchmark for benchmark in forecast.benchmarks if benchmark.measured}
+    assert benchmarks == set(PACKS["small"])
+    for benchmark in forecast.benchmarks:
+        assert benchmark.low <= benchmark.value <= benchmark.high
+        if benchmark.measured:
+            assert benchmark.value == row[benchmark.benchmark]
 
 
 def test_more_benchmarks_narrow_the_interval_and_levels_nest() -> None:
-    whole = row_of("deit")
-    few = forecast_scores({name: whole[name] for name in ("cifar100", "mini")})
-    many = forecast_scores({name: whole[name] for name in PACKS["small"]})
-    wide = forecast_scores({name: whole[name] for name in PACKS["small"]}, level=0.95)
+    row = row_of("deit")
+    few = forecast_scores({name: row[name] for name in ("cifar100", "mini")})
+    many = forecast_scores({name: row[name] for name in PACKS["small"]})
+    wide = forecast_scores({name: row[name] for name in PACKS["small"]}, level=0.95)
     assert many.high - many.low < few.high - few.low
     assert wide.high - wide.low >= many.high - many.low
     assert any("only 2 of the table's 30" in warning for warning in few.warnings)
 
 
 def test_everything_given_leaves_nothing_to_predict() -> None:
-    whole = row_of("vit")
-    found = forecast_scores(whole)
-    assert found.mean == pytest.approx(np.mean(list(whole.values())))
-    assert found.high - found.low == pytest.approx(0, abs=1e-9)
+    row = row_of("vit")
+    forecast = forecast_scores(row)
+    assert forecast.mean == pytest.approx(np.mean(list(row.values())))
+    assert forecast.high - forecast.low == pytest.approx(0, abs=1e-9)
 
 
 def test_what_the_table_does_not_cover_is_said() -> None:
@@ -66,7 +66,7 @@ def test_what_the_table_does_not_cover_is_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("scores", "said"),
+    ("scores", "message"),
     [
         ({}, "no score given"),
         ({"cifar10": 50.0}, "nearest: cifar100"),
@@ -75,8 +75,8 @@ def test_what_the_table_does_not_cover_is_said() -> None:
         ({"cifar100": 0.7, "mini": 0.9}, "in percent, not in shares"),
     ],
 )
-def test_bad_scores_are_shown(scores: dict[str, float], said: str) -> None:
-    with pytest.raises(UsageError, match=said):
+def test_bad_scores_are_shown(scores: dict[str, float], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         forecast_scores(scores)
     with pytest.raises(UsageError, match="level must lie between"):
         forecast_scores({"cifar100": 50.0}, level=0.99)
@@ -96,48 +96,48 @@ def test_a_run_on_stand_ins_is_refused_and_says_how_else(tmp_path: Path) -> None
         UsageError, match=r"synthetic stand-ins \(micro/ade20k, .* a CSV of real scores .*--accept-stand-ins"
     ):
         forecast_run(run)
-    found = forecast_run(run, accept_stand_ins=True)
-    assert "does not carry over" in found.warnings[0]
+    forecast = forecast_run(run, accept_stand_ins=True)
+    assert "does not carry over" in forecast.warnings[0]
 
 
 def test_a_run_on_real_data_is_predicted_with_what_separates_it(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "r", REAL, encoder="mine", seeds=(0, 1))
     write_run(folder, {"iwildcam": 0.5, "micro/acdc": 0.5, "pairs": 0.4}, encoder="mine")
     run = read_run(folder)
-    found = forecast_run(run)
-    given = {one.benchmark: one.value for one in found.benchmarks if one.measured}
+    forecast = forecast_run(run)
+    given = {benchmark.benchmark: benchmark.value for benchmark in forecast.benchmarks if benchmark.measured}
     assert set(given) == {"cifar100", "ade20k", "mini", "iwildcam"}
     cifar = [result.scores[0].value for result in run.named("cifar100")]
     assert given["cifar100"] == pytest.approx(100 * np.mean(cifar))
     (error,) = run.named("iwildcam")
     assert given["iwildcam"] == pytest.approx(100 * (1 - error.scores[0].value / 3))
-    said = " ".join(found.warnings)
-    assert "froze its encoder" in said
-    assert "left out, as synthetic stand-ins: micro/acdc" in said
+    text = " ".join(forecast.warnings)
+    assert "froze its encoder" in text
+    assert "left out, as synthetic stand-ins: micro/acdc" in text
     nothing = read_run(write_run(tmp_path / "n", {"digits": 0.5}))
     with pytest.raises(UsageError, match="no finished benchmark of the paper's table"):
         forecast_run(nothing)
 
 
-@pytest.mark.parametrize(("settings", "said"), [
+@pytest.mark.parametrize(("settings", "message"), [
     ({}, "this run froze its encoder; the encoders of the paper's table were trained whole"),
     ({"tune": "full", "recipe": "gate"}, "this run trained its encoder by that recipe on images of its own size;"),
     ({"tune": "lora"}, "this run trained its encoder by --tune lora --recipe quick;"),
 ])  # fmt: skip
-def test_a_prediction_says_how_the_encoder_was_trained(settings: dict[str, str], said: str, tmp_path: Path) -> None:
+def test_a_prediction_says_how_the_encoder_was_trained(settings: dict[str, str], message: str, tmp_path: Path) -> None:
     run = read_run(write_run(tmp_path / "r", REAL, settings=settings))
-    assert any(said in warning for warning in forecast_run(run).warnings)
+    assert any(message in warning for warning in forecast_run(run).warnings)
 
 
 def test_each_row_says_whether_it_can_stand_beside_ours(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = write_run(tmp_path / "r", {"mini": 0.5, "mini-gate": 0.9, "ham10k": 0.8, "cifar100": 0.7})
-    found = forecast_run(read_run(folder))
-    rows = {one.benchmark: one for one in found.benchmarks}
+    forecast = forecast_run(read_run(folder))
+    rows = {benchmark.benchmark: benchmark for benchmark in forecast.benchmarks}
     (many,) = read_run(folder).named("mini-gate")
     assert rows["mini"].value == pytest.approx(100 * many.scores[0].value)  # not the mean with 5 ways and 1 shot
     assert rows["nycc"].beside_ours == "no: their rows are another data set"
     assert rows["cifar100"].beside_ours == "yes: another size of the picture"
-    assert not any(warning.startswith("mini ") for warning in found.warnings)
+    assert not any(warning.startswith("mini ") for warning in forecast.warnings)
     with pytest.raises(SystemExit):
         main(["predict", str(folder)])
     shown = capsys.readouterr().out.splitlines()
@@ -148,10 +148,10 @@ def test_each_row_says_whether_it_can_stand_beside_ours(tmp_path: Path, capsys: 
 def test_a_comparison_says_which_scores_can_stand_beside_the_papers(tmp_path: Path) -> None:
     scores = {"cifar100": 0.7, "ade20k": 0.4, "micro/mini": 0.8}
     runs = [read_run(write_run(tmp_path / name, scores, encoder=name)) for name in ("a", "b")]
-    said = " ".join(compare_runs(runs, resamples=50, permutations=99).sentences)
-    assert "can stand beside the paper's rows: cifar100 (another size of the picture)." in said
+    text = " ".join(compare_runs(runs, resamples=50, permutations=99).sentences)
+    assert "can stand beside the paper's rows: cifar100 (another size of the picture)." in text
     assert (
-        "cannot stand beside the paper's rows: ade20k (their mIoU is over 100 things, ours over 150 classes)." in said
+        "cannot stand beside the paper's rows: ade20k (their mIoU is over 100 things, ours over 150 classes)." in text
     )
 
 
@@ -160,7 +160,7 @@ def test_a_file_of_scores(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     path.write_text("model,cifar100,ade20k/miou,mini\nmine,75,41.5,93\nclip,70,,90\n")
     first, second = forecast_file(path)
     assert (first.model, second.model) == ("mine", "clip (new)")
-    assert sum(one.measured for one in second.benchmarks) == 2
+    assert sum(benchmark.measured for benchmark in second.benchmarks) == 2
     with pytest.raises(SystemExit) as ended:
         main(["predict", str(path)])
     assert ended.value.code == 0
@@ -183,7 +183,7 @@ def test_own_data_called_like_a_known_data_set_do_not_pass_for_it(tmp_path: Path
     with pytest.raises(UsageError, match=r"no finished benchmark of the paper's table .* but own data \(cifar100\)"):
         forecast_run(runs[0])
     write_run(tmp_path / "a", {"mini": 0.8}, encoder="a")
-    found = forecast_run(read_run(tmp_path / "a"))
-    assert [one.benchmark for one in found.benchmarks if one.measured] == ["mini"]
-    assert "left out, as own data: cifar100" in found.warnings
+    forecast = forecast_run(read_run(tmp_path / "a"))
+    assert [benchmark.benchmark for benchmark in forecast.benchmarks if benchmark.measured] == ["mini"]
+    assert "left out, as own data: cifar100" in forecast.warnings
     assert "beside the paper's rows" not in " ".join(compare_runs(runs, resamples=50, permutations=99).sentences)

@@ -170,12 +170,12 @@ def test_whole_cities_validate(tmp_path: Path) -> None:
 def test_nyu_is_read_row_by_row(tmp_path: Path) -> None:
     write.nyu(tmp_path)
     data = load("nyu", tmp_path, limit=700)
-    place = [files[0].row for files in data.test.images.files].index(0)  # type: ignore[union-attr]
-    assert data.test.images[place][0].float().mean(dim=0).gt(100).tolist() == [False] * 4 + [True] * 4
-    assert set(data.test.targets[place][:, -1].tolist()) == {0}  # id 21 is "wall"
-    assert set(data.test.targets[place][:, 0].tolist()) == {-100}
+    index = [files[0].row for files in data.test.images.files].index(0)  # type: ignore[union-attr]
+    assert data.test.images[index][0].float().mean(dim=0).gt(100).tolist() == [False] * 4 + [True] * 4
+    assert set(data.test.targets[index][:, -1].tolist()) == {0}  # id 21 is "wall"
+    assert set(data.test.targets[index][:, 0].tolist()) == {-100}
     depth = load("nyu-depth", tmp_path, limit=700)
-    assert float(depth.test.targets[place][3, -1]) == 2.5
+    assert float(depth.test.targets[index][3, -1]) == 2.5
 
 
 def test_what_was_uncertain_counts_as_is_usual(tmp_path: Path) -> None:
@@ -230,12 +230,12 @@ def test_frames_come_from_the_middles(tmp_path: Path) -> None:
     write.ucf(tmp_path)
     data = load("ucf", tmp_path)
     assert data.test.images.shape == (4, 8, 3, 8, 8)
-    place = [str(files[0].source) for files in data.test.images.files].index(  # type: ignore[union-attr]
+    index = [str(files[0].source) for files in data.test.images.files].index(  # type: ignore[union-attr]
         str(tmp_path / "ucf101" / "UCF-101" / "ApplyEyeMakeup" / "v_ApplyEyeMakeup_g01_c01.avi")
     )
-    shades = data.test.images[place].float().mean(dim=(1, 2, 3))
+    shades = data.test.images[index].float().mean(dim=(1, 2, 3))
     assert bool((shades.diff() > 10).all())
-    assert len(read_clip(data.test.images.files[place][0])) == 8  # type: ignore[arg-type]
+    assert len(read_clip(data.test.images.files[index][0])) == 8  # type: ignore[arg-type]
 
 
 def test_lost_videos_are_counted(tmp_path: Path) -> None:
@@ -423,13 +423,13 @@ BAD: list[tuple[str, Callable[[Path], None], Callable[[Path], None], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "layout", "spoilt", "said"), BAD)
+@pytest.mark.parametrize(("name", "layout", "spoilt", "message"), BAD)
 def test_what_is_wrong_is_named(
-    name: str, layout: Callable[[Path], None], spoilt: Callable[[Path], None], said: str, tmp_path: Path
+    name: str, layout: Callable[[Path], None], spoilt: Callable[[Path], None], message: str, tmp_path: Path
 ) -> None:
     layout(tmp_path)
     spoilt(tmp_path)
-    with pytest.raises(DataError, match=said):
+    with pytest.raises(DataError, match=message):
         read_maps(load(name, tmp_path))
 
 
@@ -488,9 +488,9 @@ def test_real_maps_of_coco_stuff(shared_data: Path) -> None:
     from gate_data.readers.arrays import read_matlab
 
     for path in sorted((shared_data / "samples" / "cocostuff").glob("*.mat")):
-        things = np.asarray(read_matlab(str(path), "labelMapThings"))
-        assert things.ndim == 2
-        assert set(np.unique(things)) - {0} <= set(read_table("coco_stuff")["ids"])
+        matlab = np.asarray(read_matlab(str(path), "labelMapThings"))
+        assert matlab.ndim == 2
+        assert set(np.unique(matlab)) - {0} <= set(read_table("coco_stuff")["ids"])
         with pytest.raises(DataError, match="has no variable 'S'; it has labelMapThings"):
             read_matlab(str(path), "S")
 

@@ -106,14 +106,14 @@ def test_every_metric_of_the_papers_table_is_ours(shared_data: Path) -> None:
 def test_recalls_and_galleries_agree_with_loops() -> None:
     generator = torch.Generator().manual_seed(3)
     joint = torch.randn(9, 4, 5, generator=generator)
-    found = _recalls(joint)
+    recalls = _recalls(joint)
     for k in (1, 5, 10):
         for image in range(9):
             scores = sorted(
                 ((float(joint[image, 0] @ joint[owner, 1 + text]), owner) for owner in range(9) for text in range(3)),
                 reverse=True,
             )
-            assert found[f"i2t_r@{k}"][image] == float(any(owner == image for _, owner in scores[:k]))
+            assert recalls[f"i2t_r@{k}"][image] == float(any(owner == image for _, owner in scores[:k]))
         for image in range(9):
             right = 0
             for text in range(3):
@@ -121,7 +121,7 @@ def test_recalls_and_galleries_agree_with_loops() -> None:
                     ((float(joint[other, 0] @ joint[image, 1 + text]), other) for other in range(9)), reverse=True
                 )
                 right += any(other == image for _, other in scores[:k])
-            assert found[f"t2i_r@{k}"][image] == pytest.approx(right / 3)
+            assert recalls[f"t2i_r@{k}"][image] == pytest.approx(right / 3)
     split = Split(torch.arange(9, dtype=torch.uint8).reshape(9, 1, 1, 1).expand(9, 3, 2, 2), torch.zeros(9))
     one = joint[:, :2]
     galleries = _galleries(one, split)
@@ -139,18 +139,20 @@ def test_equal_scores_share_the_places_of_recalls() -> None:
         assert constant[f"t2i_r@{k}"] == pytest.approx(np.full(12, min(1.0, k / 12)))
     generator = torch.Generator().manual_seed(1)
     joint = torch.randint(0, 2, (3, 3, 2), generator=generator).double()
-    found, orders = _recalls(joint), list(permutations(range(6)))
+    recalls, orders = _recalls(joint), list(permutations(range(6)))
     texts = joint[:, 1:].reshape(6, 2)
     for image in range(3):
         scores = (texts @ joint[image, 0]).tolist()
         first = [sorted(order, key=lambda text: -scores[text])[0] for order in orders]  # sorting keeps an order of ties
-        assert found["i2t_r@1"][image] == pytest.approx(np.mean([text // 2 == image for text in first]))
+        assert recalls["i2t_r@1"][image] == pytest.approx(np.mean([text // 2 == image for text in first]))
 
 
 def test_one_row_of_each_picture_is_in_a_gallery() -> None:
     images = torch.arange(6, dtype=torch.uint8).div(2, rounding_mode="floor").reshape(6, 1, 1, 1).expand(6, 3, 2, 2)
-    found = _galleries(torch.randn(6, 2, 4, generator=torch.Generator().manual_seed(0)), Split(images, torch.zeros(6)))
-    assert np.isnan(found["image_to_text"]).tolist() == [False, True] * 3
+    galleries = _galleries(
+        torch.randn(6, 2, 4, generator=torch.Generator().manual_seed(0)), Split(images, torch.zeros(6))
+    )
+    assert np.isnan(galleries["image_to_text"]).tolist() == [False, True] * 3
 
 
 def test_ties_share_their_places() -> None:
@@ -192,8 +194,8 @@ def test_which_rows_of_the_paper_are_comparable() -> None:
 
 def gates_episode(sizes: list[int], low: int, high: int, rng: np.random.RandomState) -> tuple[int, dict[int, int]]:
     """Queries of each draw, and shots by class, by GATE's rule in its own order."""
-    ways = rng.choice(range(low, high + 1))
-    chosen = rng.choice(len(sizes), size=min(ways, len(sizes)))
+    choice = rng.choice(range(low, high + 1))
+    chosen = rng.choice(len(sizes), size=min(choice, len(sizes)))
     queries = min(max(int(np.floor(min(sizes[label] for label in chosen) * 0.5)), 1), 5)
     support, shots = 0, dict[int, int]()
     for position, label in enumerate(chosen.tolist()):
@@ -214,9 +216,9 @@ def test_gates_episodes_have_its_ways_and_shots(classes: int, high: int) -> None
     split = Split(torch.zeros(len(targets), 3, 1, 1, dtype=torch.uint8), targets)
     ours = gate_episodes(split, "test", 5, high, count, 7)
     rules = [gates_episode([size] * classes, 5, high, np.random.RandomState(number)) for number in range(count)]
-    ways = np.array([len(shots) for _, shots in rules], dtype=float)
+    counts = np.array([len(shots) for _, shots in rules], dtype=float)
     support = np.array([sum(shots.values()) for _, shots in rules], dtype=float)
-    for mine, theirs in ((ours.ways.numpy(), ways), (ours.shots.sum(dim=(1, 2)).numpy(), support)):
+    for mine, theirs in ((ours.ways.numpy(), counts), (ours.shots.sum(dim=(1, 2)).numpy(), support)):
         error = np.sqrt(mine.var() / count + theirs.var() / count)
         assert abs(mine.mean() - theirs.mean()) < 4 * error + 1e-9
     by_class = ours.shots.sum(dim=2)

@@ -124,12 +124,12 @@ def test_of_a_large_set_no_more_rows_than_the_limit_are_read(tmp_path: Path, cac
     write.imagenet1k(tmp_path)
     data = load("imagenet1k", tmp_path, limit=10)
     assert sizes(data) == (10, 10, 4)
-    kept = [json.loads(line) for line in _lists(cache)]
-    assert len(kept) == 10 + 10 + 4
+    records = [json.loads(line) for line in _lists(cache)]
+    assert len(records) == 10 + 10 + 4
     assert "the first rows in a drawn order" in data.note
     write.food101(tmp_path)
     assert sizes(load("food101", tmp_path, limit=3)) == (3, 2, 3)
-    assert len(list(_lists(cache))) == len(kept) + 10 + 4
+    assert len(list(_lists(cache))) == len(records) + 10 + 4
 
 
 def _lists(cache: Path) -> Iterator[str]:
@@ -142,14 +142,14 @@ def test_a_killed_reading_continues_after_the_last_whole_archive(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: Path
 ) -> None:
     write.food101(tmp_path)
-    whole = load("food101", tmp_path).train.images[:]
+    images = load("food101", tmp_path).train.images[:]
     shutil.rmtree(cache)
     monkeypatch.setattr(fetching, "_ROWS", 4)
-    told, given = fetching._told, 0
+    _told, given = fetching._told, 0
 
     def dying(*args: Any) -> Iterator[Any]:
         nonlocal given
-        for row in told(*args):
+        for row in _told(*args):
             given += 1
             if given == 7:
                 raise KeyboardInterrupt
@@ -160,7 +160,7 @@ def test_a_killed_reading_continues_after_the_last_whole_archive(
         load("food101", tmp_path)
     assert [path.name for path in cache.rglob("*.zip")] == ["000000000-000000004.zip"]
     assert not list(cache.rglob("*.part"))
-    assert torch.equal(load("food101", tmp_path).train.images[:], whole)
+    assert torch.equal(load("food101", tmp_path).train.images[:], images)
     assert given == 7 + 6 + 4  # up to the kill, the six after the archive's four, and four to test
     load("food101", tmp_path)
     assert given == 17  # from the cache alone
@@ -184,10 +184,10 @@ WRONG: list[tuple[str, Callable[[Path], None], str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "layout", "said"), WRONG)
-def test_what_is_wrong_is_one_line(name: str, layout: Callable[[Path], None], said: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "layout", "message"), WRONG)
+def test_what_is_wrong_is_one_line(name: str, layout: Callable[[Path], None], message: str, tmp_path: Path) -> None:
     layout(tmp_path)
-    with pytest.raises(DataError, match=said) as caught:
+    with pytest.raises(DataError, match=message) as caught:
         load(name, tmp_path).test.targets[0:1]
     assert "\n" not in str(caught.value)
 
@@ -230,8 +230,8 @@ def test_what_is_missing_is_said_before_anything_is_read(
     assert run(["run", "places365", "--source", "hub"]) == 2
     assert "has no source 'hub'; it has: local, micro" in capsys.readouterr().err
     with monkeypatch.context() as changed:
-        found = importlib.util.find_spec
-        changed.setattr("gate_data.hub.find_spec", lambda name: None if name == "datasets" else found(name))
+        real_find_spec = importlib.util.find_spec
+        changed.setattr("gate_data.hub.find_spec", lambda name: None if name == "datasets" else real_find_spec(name))
         with pytest.raises(DataError, match=r"pip install 'gate-data\[hub\]'"):
             BENCHMARKS["food101"].choose_source("hub", None)
 
@@ -245,9 +245,9 @@ def test_a_hub_that_cannot_be_reached_is_one_line(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(huggingface_hub.HfApi, "dataset_info", fail)
     with pytest.raises(
         DataError, match=r"ethz/food101 cannot be read from the Hugging Face hub: Name or service"
-    ) as one:
+    ) as error:
         BENCHMARKS["food101"].load("hub", DataRequest())
-    assert "\n" not in str(one.value)
+    assert "\n" not in str(error.value)
 
 
 def test_a_run_from_the_hub_is_no_stand_in(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -311,9 +311,9 @@ def test_rows_that_were_kept_twice_are_fetched_again(
     name: str, tmp_path: Path, cache: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     write.food101(tmp_path)
-    whole = load("food101", tmp_path).train.images[:]
+    images = load("food101", tmp_path).train.images[:]
     place = spoil(cache, "000000000-000000010.zip", name)
-    assert torch.equal(load("food101", tmp_path).train.images[:], whole)
+    assert torch.equal(load("food101", tmp_path).train.images[:], images)
     assert "holds rows of ethz/food101 twice" in caplog.text
     assert [path.name for path in place.glob("*.zip")] == ["000000000-000000010.zip"]
 

@@ -102,10 +102,10 @@ def named_copy(root: Path, name: str, names: Sequence[str] | None = None) -> Non
     splits = {hub.train: train, hub.test: test}
     if hub.validation:
         sizes = [size // ICINW[name].classes for size in ICINW[name].sizes]
-        every = [place for place in range(ICINW[name].classes) for _ in range(sum(sizes) + 1)]
+        every = [index for index in range(ICINW[name].classes) for _ in range(sum(sizes) + 1)]
         third = len(every) // 3
         splits = {hub.train: every[:third], hub.validation: every[third : 2 * third], hub.test: every[2 * third :]}
-    tables(root, name, kind, lambda place: order.index(theirs[place]), splits)
+    tables(root, name, kind, lambda index: order.index(theirs[index]), splits)
 
 
 def numbered_copy(root: Path, name: str) -> None:
@@ -223,7 +223,7 @@ def test_aircraft_lose_their_banner(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_names_of_classes_stay_apart() -> None:
     """No two classes of a data set are one once case, spaces and marks are left out."""
     for name, sheet in ICINW.items():
-        keys = {plain(one).replace(" ", "").strip("?") for one in class_names(name)}
+        keys = {plain(class_name).replace(" ", "").strip("?") for class_name in class_names(name)}
         assert len(keys) == sheet.classes, name
 
 
@@ -248,11 +248,11 @@ def test_what_is_wrong_is_one_line(tmp_path: Path) -> None:
             names=list(class_names("resisc45_clip"))), int, {"train": [0], "validation": [1], "test": [2]}),
          r"timm/resisc45: class 'airplane' has 1 pictures, expected more than 70"),
     ]  # fmt: skip
-    for number, (name, layout, said) in enumerate(cases):
+    for number, (name, layout, message) in enumerate(cases):
         root = tmp_path / str(number)
         root.mkdir()
         layout(root)
-        with pytest.raises(DataError, match=said) as caught:
+        with pytest.raises(DataError, match=message) as caught:
             read(name, root)
         assert "\n" not in str(caught.value)
 

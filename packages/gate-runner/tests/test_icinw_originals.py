@@ -31,9 +31,9 @@ def picture(path: Path, width: int = 8, height: int = 6) -> None:
     Image.new("RGB", (width, height), (9, 90, 200)).save(path)
 
 
-def text(path: Path, said: str) -> None:
+def text(path: Path, message: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(said)
+    path.write_text(message)
 
 
 def touch(folder: Path, count: int) -> None:
@@ -223,8 +223,8 @@ def voc(root: Path) -> None:
     folder = root / "VOCdevkit" / "VOC2007"
     for split, first in (("train", 1), ("test", 3)):
         for name in class_names("voc-2007-classification"):
-            said = {"dog": ("1", "-1"), "cat": ("0", "1")}.get(name, ("-1", "-1"))
-            rows = [f"{first + at:06} {one:>2}" for at, one in enumerate(said)]
+            value = {"dog": ("1", "-1"), "cat": ("0", "1")}.get(name, ("-1", "-1"))
+            rows = [f"{first + at:06} {one:>2}" for at, one in enumerate(value)]
             text(folder / "ImageSets" / "Main" / f"{name}_{split}.txt", "\n".join(rows) + "\n")
         for at in range(2):
             picture(folder / "JPEGImages" / f"{first + at:06}.jpg")
@@ -371,10 +371,10 @@ def test_details_of_the_authors_formats(tmp_path: Path) -> None:
     pcam(tmp_path)
     assert isinstance(sides("patch-camelyon", tmp_path).test[1].source, Stored)
     line = "{kind} 0 0 0 0 0 0 0 1 1 1 1 1 {z} 0\n"
-    for said, expected in (
+    for message, expected in (
         ([("Car", 8.0), ("Van", 30)], 0), ([("Truck", 8.01)], 1), ([("Car", 20.5)], 2), ([("Tram", 3)], 3), ([], 3),
     ):  # fmt: skip
-        text(tmp_path / "labels.txt", "".join(line.format(kind=kind, z=z) for kind, z in said))
+        text(tmp_path / "labels.txt", "".join(line.format(kind=kind, z=z) for kind, z in message))
         assert nearest_vehicle(tmp_path / "labels.txt") == expected
     kitti(tmp_path)
     found = sides("kitti-distance", tmp_path)
@@ -470,9 +470,9 @@ def test_pictures_of_an_index_as_json_stand_by_their_ids(tmp_path: Path) -> None
 
 def test_a_line_without_labels_is_of_no_class_where_several_can_be(tmp_path: Path) -> None:
     write_elevater(tmp_path, "voc-2007-classification", [("a.jpg", "0,14"), ("b.jpg", ""), ("c.jpg", "3")])
-    found = sides("voc-2007-classification", tmp_path).train
-    assert [sum(sample.target) for sample in found] == [2, 0, 1]
-    assert [str(sample.source.name) for sample in found] == ["a.jpg", "b.jpg", "c.jpg"]
+    train = sides("voc-2007-classification", tmp_path).train
+    assert [sum(sample.target) for sample in train] == [2, 0, 1]
+    assert [str(sample.source.name) for sample in train] == ["a.jpg", "b.jpg", "c.jpg"]
     folder = write_elevater(tmp_path, "dtd", [("a.jpg", "3")])
     text(folder / "train.txt", "train.zip@a.jpg\n")
     with pytest.raises(DataError, match="expected a path, a space and one label"):
@@ -522,7 +522,7 @@ def test_what_is_wrong_with_the_authors_files_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "change", "said"),
+    ("file", "change", "message"),
     [
         ("batches.meta", {"label_names": None}, "batches.meta has no list 'label_names'"),
         ("test_batch", {"labels": [-1] * 10}, "test_batch has the label -1, expected 0 to 9"),
@@ -533,9 +533,9 @@ def test_what_is_wrong_with_the_authors_files_is_named(tmp_path: Path) -> None:
         ("data_batch_2", {"data": [[1], [2, 3]]}, "data_batch_2: data is a list, expected an array"),
     ],
 )
-def test_cifar_of_wrong_values_names_them(tmp_path: Path, file: str, change: dict[str, object], said: str) -> None:
+def test_cifar_of_wrong_values_names_them(tmp_path: Path, file: str, change: dict[str, object], message: str) -> None:
     cifar(tmp_path, "cifar-10")
     path = tmp_path / "cifar-10-batches-py" / file
     path.write_bytes(pickle.dumps({**pickle.loads(path.read_bytes()), **change}))
-    with pytest.raises(DataError, match=said):
+    with pytest.raises(DataError, match=message):
         cifar_10.load(cifar_10.find(tmp_path), DataRequest())

@@ -100,19 +100,19 @@ def test_performance_efficiency_has_the_minus_sign() -> None:
     assert float(efficiency(huge).rows[0][-1]) < 0.51
 
 
-def result(one: Record) -> Result:
-    name = f"{one.cell.dataset}@{one.cell.variant.name}"
-    if one.value is None:
-        return Result(name, name, "elevater", "micro", one.cell.seed, "failed", one.reason)
-    score = Score(one.metric, "higher", one.value, one.value, one.value, 0.1)
-    training = {"validated": None, "trained_parameters": one.trained, "chosen": {}, "known": one.known, "draw": "",
-                "short_classes": 0}  # fmt: skip
-    return Result(name, name, "elevater", "micro", one.cell.seed, "ok", scores=(score,), training=training)
+def result(record: Record) -> Result:
+    name = f"{record.cell.dataset}@{record.cell.variant.name}"
+    if record.value is None:
+        return Result(name, name, "elevater", "micro", record.cell.seed, "failed", record.reason)
+    score = Score(record.metric, "higher", record.value, record.value, record.value, 0.1)
+    training = {"validated": None, "trained_parameters": record.trained, "chosen": {}, "known": record.known,
+                "draw": "", "short_classes": 0}  # fmt: skip
+    return Result(name, name, "elevater", "micro", record.cell.seed, "ok", scores=(score,), training=training)
 
 
 def stored(folder: Path, records: list[Record]) -> Path:
-    for one in records:
-        RunFolder(folder).save(result(one), None if one.value is None else np.zeros(3))
+    for record in records:
+        RunFolder(folder).save(result(record), None if record.value is None else np.zeros(3))
     identity = {"encoder": {"spec": "<own>", "parameters": 1000, "provides": []}}
     (folder / "manifest.json").write_text(json.dumps({"identity": identity, "runs": []}))
     return folder
@@ -243,8 +243,8 @@ def test_a_grids_cells_become_entries_with_their_seeds_joined(folder: Path) -> N
     units = [record(cell("mnist", 5, seed=seed), 0.5, trained=trained) for seed, trained in ((0, 100), (1, 300))]
     paths = []
     for seed, unit in enumerate(units):
-        given = RunFolder(folder).save(result(unit), np.zeros(3), probabilities=entry("mnist").predictions[seed])
-        paths.append(RunFolder(folder).predictions_file(given.name, seed))
+        save = RunFolder(folder).save(result(unit), np.zeros(3), probabilities=entry("mnist").predictions[seed])
+        paths.append(RunFolder(folder).predictions_file(save.name, seed))
     for path in [*(folder / "results").glob("a@*"), *(folder / "results").glob("b@*")]:
         path.unlink()
     way = {"model": "own", "shots": 5, "tune": "frozen", "init": "language", "projection": "2p", "knowledge": "none"}

@@ -92,7 +92,7 @@ def test_one_part_may_be_unpacked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (tar([("notes/a.JPEG", b"x")]), r"img_train\.tar: notes/a\.JPEG is in no archive of a class like n01440764"),
         (
@@ -103,10 +103,10 @@ def test_one_part_may_be_unpacked(tmp_path: Path) -> None:
         (tar([]), r"img_train\.tar holds no \.jpg"),
     ],
 )
-def test_a_damaged_archive_is_one_line(content: bytes, said: str, tmp_path: Path) -> None:
+def test_a_damaged_archive_is_one_line(content: bytes, message: str, tmp_path: Path) -> None:
     folder = write(tmp_path)
     (folder / "ILSVRC2012_img_train.tar").write_bytes(content)
-    with pytest.raises(DataError, match=said):
+    with pytest.raises(DataError, match=message):
         load(tmp_path)
 
 

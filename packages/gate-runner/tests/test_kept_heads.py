@@ -26,16 +26,16 @@ COLOURS = {"blue": (20, 40, 220), "green": (30, 200, 40), "red": (220, 30, 20)}
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("pots")
+    folder = tmp_path_factory.mktemp("pots")
     rng = np.random.default_rng(0)
     for name, colour in COLOURS.items():
-        (place / name).mkdir()
+        (folder / name).mkdir()
         for index in range(6):
             noise = rng.integers(-20, 20, (40, 32, 3))
             Image.fromarray((np.array(colour) + noise).clip(0, 255).astype(np.uint8)).save(
-                place / name / f"{index}.png"
+                folder / name / f"{index}.png"
             )
-    return place
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -69,9 +69,9 @@ def test_predictions_of_a_folder_name_what_cannot_be_read(probed: Path, folder: 
 
 
 def test_json_lines_hold_probabilities_of_all_classes_that_sum_to_one(probed: Path, folder: Path) -> None:
-    found = list(load_head(probed).predict(sorted((folder / "red").iterdir()), top=9))
-    assert [one.classes[0] for one in found] == ["red"] * 6
-    assert all(abs(sum(one.probabilities) - 1) < 1e-5 and len(one.classes) == 3 for one in found)
+    prediction = list(load_head(probed).predict(sorted((folder / "red").iterdir()), top=9))
+    assert [one.classes[0] for one in prediction] == ["red"] * 6
+    assert all(abs(sum(one.probabilities) - 1) < 1e-5 and len(one.classes) == 3 for one in prediction)
 
 
 def test_another_encoder_is_refused_with_both_fingerprints(probed: Path) -> None:
@@ -124,7 +124,7 @@ def test_what_is_damaged_is_named(probed: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"head\.safetensors does not belong to its card\.json: .* save it again"):
         load_head(copy)
     card = json.loads((probed / "card.json").read_text())
-    for change, said in (
+    for change, message in (
         ({"schema": "x/9"}, "schema is 'x/9'"),
         ({"head": {"kind": "linear", "dim": 4, "outputs": 3, "features": "l2", "scaled": False}}, "do not fit"),
         ({"head": {"kind": "tree"}}, "unknown kind of head 'tree'"),
@@ -134,7 +134,7 @@ def test_what_is_damaged_is_named(probed: Path, tmp_path: Path) -> None:
         shutil.copytree(probed, copy)
         changed = {**card, **change}
         (copy / "card.json").write_text(json.dumps({**changed, "digest": card_digest(changed)}))
-        with pytest.raises(DataError, match=said):
+        with pytest.raises(DataError, match=message):
             load_head(copy)
     with pytest.raises(DataError, match="holds no head"):
         load_head(tmp_path / "nowhere")
@@ -158,6 +158,6 @@ def test_onnx_gives_torchs_probabilities(probed: Path, folder: Path, tmp_path: P
     assert export_onnx(head, tmp_path / "pots.onnx") < 1e-4
     images = Pictures.of(sorted((folder / "red").iterdir()), 64)[:5]
     session = runtime.InferenceSession(str(tmp_path / "pots.onnx"), providers=["CPUExecutionProvider"])
-    (found,) = session.run(None, {"pixels": (images.float() / 255).numpy()})
-    torch.testing.assert_close(torch.from_numpy(found), head.scores(images).softmax(1), rtol=0, atol=1e-5)
+    (run,) = session.run(None, {"pixels": (images.float() / 255).numpy()})
+    torch.testing.assert_close(torch.from_numpy(run), head.scores(images).softmax(1), rtol=0, atol=1e-5)
     assert json.loads(session.get_modelmeta().custom_metadata_map["classes"]) == ["blue", "green", "red"]

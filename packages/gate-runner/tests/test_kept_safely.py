@@ -50,14 +50,14 @@ def head(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def changed(head: Path, place: Path, change: Callable[[dict[str, Any]], None], *, signed: bool) -> Path:
-    shutil.copytree(head, place)
-    card = json.loads((place / "card.json").read_text())
+def changed(head: Path, folder: Path, change: Callable[[dict[str, Any]], None], *, signed: bool) -> Path:
+    shutil.copytree(head, folder)
+    card = json.loads((folder / "card.json").read_text())
     change(card)
     if signed:
         card["digest"] = card_digest(card)
-    (place / "card.json").write_text(json.dumps(card))
-    return place
+    (folder / "card.json").write_text(json.dumps(card))
+    return folder
 
 
 def test_a_card_whose_classes_were_exchanged_is_refused(head: Path, tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_a_head_of_the_last_release_is_read(head: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (lambda card: card.update(classes=["a", "b", "c"]), "3 different classes for a head of 2"),
         (lambda card: card.update(classes=["a", "a"]), "1 different classes"),
@@ -86,8 +86,8 @@ def test_a_head_of_the_last_release_is_read(head: Path, tmp_path: Path) -> None:
         (lambda card: card.update(features="bogus"), "features are 'bogus'"),
     ],
 )
-def test_cards_that_cannot_be(head: Path, tmp_path: Path, change: Any, said: str) -> None:
-    with pytest.raises(DataError, match=said):
+def test_cards_that_cannot_be(head: Path, tmp_path: Path, change: Any, message: str) -> None:
+    with pytest.raises(DataError, match=message):
         load_head(changed(head, tmp_path / "head", change, signed=True))
 
 
@@ -130,8 +130,8 @@ def test_a_process_that_stops_while_a_folder_is_written_leaves_the_old_or_the_ne
     owner = shutil if call == "rmtree" else os
     old, new = {"a": b"old", "b": b"old"}, {"a": b"new", "b": b"new"}
     for number in range(12):
-        place = tmp_path / str(number) / "folder"
-        write_folder(place, old)
+        folder = tmp_path / str(number) / "folder"
+        write_folder(folder, old)
         left = [number]
         real = getattr(owner, call)
 
@@ -144,14 +144,14 @@ def test_a_process_that_stops_while_a_folder_is_written_leaves_the_old_or_the_ne
         with monkeypatch.context() as patch:
             patch.setattr(owner, call, stopping)
             try:
-                write_folder(place, new)
+                write_folder(folder, new)
                 stopped = False
             except KeyboardInterrupt:
                 stopped = True
-        held = {path.name: path.read_bytes() for path in place.iterdir()}
+        held = {path.name: path.read_bytes() for path in folder.iterdir()}
         assert held in (old, new)
-        write_folder(place, new)
-        assert [path.name for path in place.parent.iterdir()] == ["folder"]
+        write_folder(folder, new)
+        assert [path.name for path in folder.parent.iterdir()] == ["folder"]
         if not stopped:
             break
 
@@ -163,13 +163,13 @@ def test_a_run_folder_of_another_fine_tuning_is_refused(photos: Path, tmp_path: 
         return done.results[0].scores[0].value
 
     assert tune() == tune()
-    for options, said in (
+    for options, message in (
         ({"encoder": "micro-clip/random"}, "micro-clip/random"),
         ({"recipe_fields": {"steps": 3}}, "recipe_fields"),
         ({"metric": "mean_per_class"}, "other fields of its file"),
         ({"template": "a {} wall"}, "other fields of its file"),
     ):
-        with pytest.raises(UsageError, match=said):
+        with pytest.raises(UsageError, match=message):
             tune(**options)
 
 
@@ -265,8 +265,8 @@ def test_a_strangers_run_is_exported_into_the_folder_alone(tmp_path: Path) -> No
     manifest["identity"]["encoder"].update(fingerprint="../../../../../escaped", spec="../../escaped")
     path.write_text(json.dumps(manifest))
     for form in ("mteb", "every-eval-ever", "model-card", "csv"):
-        made = export(read_run(run), form, tmp_path / "out" / "a" / "b" / form)
-        assert all((tmp_path / "out" / "a" / "b" / form) in file.resolve().parents for file in made.files)
+        exported = export(read_run(run), form, tmp_path / "out" / "a" / "b" / form)
+        assert all((tmp_path / "out" / "a" / "b" / form) in file.resolve().parents for file in exported.files)
     assert {path.name for path in tmp_path.iterdir()} == {"run", "out"}
     assert {path.name for path in (tmp_path / "out" / "a" / "b").iterdir()} == {
         "mteb",

@@ -60,15 +60,15 @@ def test_untrained_weights_follow_their_seed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said", "error"),
+    ("text", "message", "error"),
     [
         ("lite:5", "unknown EfficientNet-Lite '5'", UsageError),
         ("lite:", "names no model", UsageError),
         ("lite:0/weights.pth", "has its own weights", EncoderError),
     ],
 )
-def test_wrong_specs_are_refused(text: str, said: str, error: type[Exception]) -> None:
-    with pytest.raises(error, match=said):
+def test_wrong_specs_are_refused(text: str, message: str, error: type[Exception]) -> None:
+    with pytest.raises(error, match=message):
         load_encoder(text)
 
 

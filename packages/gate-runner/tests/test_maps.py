@@ -75,10 +75,10 @@ def test_maps_in_files_give_what_maps_in_memory_give(scenes: Data[Maps], tmp_pat
         "encoded again": FeatureCache(tmp_path / "c", cap=0, in_memory=0),
     }
     for where, store in stores.items():
-        found = run_task(job(scenes, encoder(), store=store))
+        outcome = run_task(job(scenes, encoder(), store=store))
         assert store.placed["maps-train"] == where
-        assert found.scores == expected.scores
-        np.testing.assert_array_equal(found.samples, expected.samples)
+        assert outcome.scores == expected.scores
+        np.testing.assert_array_equal(outcome.samples, expected.samples)
     assert expected.samples.shape[0] == 5  # also the map that counts nowhere
 
 
@@ -166,7 +166,7 @@ def test_stored_questions_give_what_those_in_memory_give(
     expected = run_task(Job(micro, short, data))
     monkeypatch.setattr(features, "_WORDS_IN_MEMORY", 0)
     for store in (FeatureCache(tmp_path / "a", in_memory=0), FeatureCache(tmp_path / "b", cap=0, in_memory=0)):
-        found = run_task(Job(micro, short, data, features=store))
+        outcome = run_task(Job(micro, short, data, features=store))
         assert ("texts-train" in store.placed) is sees_texts
-        assert found.scores == expected.scores
-        np.testing.assert_array_equal(found.samples, expected.samples)
+        assert outcome.scores == expected.scores
+        np.testing.assert_array_equal(outcome.samples, expected.samples)

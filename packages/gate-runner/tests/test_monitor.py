@@ -26,12 +26,12 @@ class Model(nn.Module):
         self.head = nn.Linear(128, 4)
 
     def encode_image(self, images: Tensor) -> Tensor:
-        found: Tensor = self.body(images)
-        return found
+        body: Tensor = self.body(images)
+        return body
 
     def forward(self, images: Tensor) -> Tensor:
-        found: Tensor = self.head(self.body(images))
-        return found
+        head: Tensor = self.head(self.body(images))
+        return head
 
 
 def trained(monitor: Any, steps: int = 5) -> tuple[Model, list[float]]:
@@ -40,7 +40,7 @@ def trained(monitor: Any, steps: int = 5) -> tuple[Model, list[float]]:
         seeded(0)
     model, losses = Model(), []
     model.head.weight.requires_grad_(False)
-    optimiser = torch.optim.AdamW([one for one in model.parameters() if one.requires_grad], lr=1e-2)
+    optimiser = torch.optim.AdamW([parameter for parameter in model.parameters() if parameter.requires_grad], lr=1e-2)
     for step in range(steps):
         images = torch.randn(8, 3, 16, 16) + random.random() + float(np.random.rand())  # noqa: NPY002 - a loop that draws from it
         loss = nn.functional.cross_entropy(model.train()(images), torch.arange(8) % 4)
@@ -63,15 +63,19 @@ def test_a_training_has_the_same_bits_with_and_without_it(tmp_path: Path) -> Non
     plain, losses = trained(lambda model, step: None)
     watched, again = trained(monitor)
     assert losses == again
-    for (name, one), other in zip(plain.state_dict().items(), watched.state_dict().values(), strict=True):
-        assert torch.equal(one, other), name
-    assert [one.requires_grad for one in watched.parameters()] == [one.requires_grad for one in plain.parameters()]
+    for (name, parameter), other in zip(plain.state_dict().items(), watched.state_dict().values(), strict=True):
+        assert torch.equal(parameter, other), name
+    assert [parameter.requires_grad for parameter in watched.parameters()] == [
+        parameter.requires_grad for parameter in plain.parameters()
+    ]
     assert [reading.step for reading in monitor.readings] == [0, 2, 4]
     assert not monitor.readings[-1].failed
     page = gate_runner.report(tmp_path / "run", pictures=0)
     assert "effective rank" in page
     assert 'class="curve"' in page
-    (result,) = [one for one in gate_runner.api.read_run(tmp_path / "run").results if one.name == "digits"]
+    (result,) = [
+        parameter for parameter in gate_runner.api.read_run(tmp_path / "run").results if parameter.name == "digits"
+    ]
     assert [row["step"] for row in result.training["validation"]] == [0, 2, 4]
     assert result.training["geometry"][-1]["rank"] == pytest.approx(monitor.readings[-1].geometry["rank"])
     # a process that goes on from step 3 keeps what lies before it
@@ -79,7 +83,9 @@ def test_a_training_has_the_same_bits_with_and_without_it(tmp_path: Path) -> Non
         ["digits", "faces"], every=3, budget=None, output=tmp_path / "run", limit=40, name="mine"
     )
     more(watched, 3)
-    (result,) = [one for one in gate_runner.api.read_run(tmp_path / "run").results if one.name == "digits"]
+    (result,) = [
+        parameter for parameter in gate_runner.api.read_run(tmp_path / "run").results if parameter.name == "digits"
+    ]
     assert [row["step"] for row in result.training["validation"]] == [0, 2, 3]
 
 
@@ -132,7 +138,7 @@ def test_as_a_callback_of_transformers(tmp_path: Path) -> None:
         def forward(self, images: Tensor, labels: Tensor) -> Any:
             return {"loss": nn.functional.cross_entropy(super().forward(images), labels)}
 
-    rows = [{"images": torch.randn(3, 16, 16), "labels": torch.tensor(place % 4)} for place in range(8)]
+    rows = [{"images": torch.randn(3, 16, 16), "labels": torch.tensor(index % 4)} for index in range(8)]
     how = transformers.TrainingArguments(
         output_dir=str(tmp_path / "out"), max_steps=4, per_device_train_batch_size=2, report_to=[], save_strategy="no",
         use_cpu=True, disable_tqdm=True,

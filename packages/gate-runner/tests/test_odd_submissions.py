@@ -15,7 +15,7 @@ from gate_runner.submission import MEMBER, Entry, read_submission
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"n_shot": float("inf")}, "n_shot holds 'inf', expected a whole number"),
         ({"n_shot": True}, "n_shot holds 'True'"),
@@ -27,13 +27,13 @@ from gate_runner.submission import MEMBER, Entry, read_submission
         ({"predictions": [[[True] + [False] * 9] * 3] * 2}, "bool where numbers are expected"),
     ],
 )
-def test_what_is_no_number_in_a_submission_is_refused(changes: dict[str, Any], said: str, tmp_path: Path) -> None:
+def test_what_is_no_number_in_a_submission_is_refused(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
     entry = Entry("mnist", "a model", 5, (0, 1), np.full((2, 3, 10), 0.1)).to_mapping()
     path = tmp_path / "mnist.json"
     path.write_text(json.dumps(entry))
     assert len(read_submission(path)) == 1
     path.write_text(json.dumps({**entry, **changes}))
-    with pytest.raises(DataError, match=said):
+    with pytest.raises(DataError, match=message):
         read_submission(path)
 
 

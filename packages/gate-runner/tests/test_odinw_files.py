@@ -55,9 +55,9 @@ def written(root: Path, classes: list[tuple[int, str]], counts: tuple[int, int, 
 
 
 def changed(path: Path, change: Any) -> None:
-    made = json.loads(path.read_text())
-    change(made)
-    path.write_text(json.dumps(made))
+    record = json.loads(path.read_text())
+    change(record)
+    path.write_text(json.dumps(record))
 
 
 THERMAL = "odinw/thermalDogsAndPeople"
@@ -65,8 +65,8 @@ THERMAL = "odinw/thermalDogsAndPeople"
 
 def test_a_set_is_found_read_checked_and_run(tmp_path: Path) -> None:
     written(tmp_path / THERMAL, [(3, "dog"), (9, "person")])
-    one = find_benchmark("odinw-thermal")
-    data = one.load("local", DataRequest(tmp_path, size=16))
+    benchmark = find_benchmark("odinw-thermal")
+    data = benchmark.load("local", DataRequest(tmp_path, size=16))
     assert data.classes == ("dog", "person")
     assert (len(data.train), len(data.validation), len(data.test)) == (12, 6, 6)
     assert data.test.images[0:2].shape == (2, 3, 16, 16)
@@ -78,9 +78,9 @@ def test_a_set_is_found_read_checked_and_run(tmp_path: Path) -> None:
     assert (len(valid.train), len(valid.validation), len(valid.test)) == (11, 1, 6)
     assert valid.note.startswith("split valid; 1 training pictures validate")
     assert valid.digest() != data.digest()
-    (found,) = check_data({one.id: one.originals}, tmp_path)
-    assert (found.state, found.counts) == ("incomplete", (18, 6))
-    assert any("142 published" in text for text in found.problems)
+    (row,) = check_data({benchmark.id: benchmark.originals}, tmp_path)
+    assert (row.state, row.counts) == ("incomplete", (18, 6))
+    assert any("142 published" in text for text in row.problems)
 
 
 def test_a_real_run_says_split_shots_and_draw(tmp_path: Path) -> None:
@@ -110,11 +110,11 @@ def test_shots_are_drawn_from_the_pictures_by_their_ids(tmp_path: Path) -> None:
     """GLIP sorts the ids before it shuffles them, so that a file in another order gives the same draw."""
     root = written(tmp_path / THERMAL, [(1, "dog"), (2, "person")], (30, 6, 6))
     path = root / "train" / "_annotations.coco.json"
-    changed(path, lambda made: random.Random(5).shuffle(made["images"]))
-    made = json.loads(path.read_text())
-    names = {one["id"]: one["file_name"] for one in made["images"]}
+    changed(path, lambda record: random.Random(5).shuffle(record["images"]))
+    record = json.loads(path.read_text())
+    names = {one["id"]: one["file_name"] for one in record["images"]}
     labels: dict[int, set[int]] = {number: set() for number in sorted(names)}
-    for one in made["annotations"]:
+    for one in record["annotations"]:
         labels[one["image_id"]].add(one["category_id"])
     ids, left, expected = [number for number, own in labels.items() if own], {1: 3, 2: 3}, set()
     random.Random(30).shuffle(ids)
@@ -134,10 +134,10 @@ def test_bad_input_is_cut_left_out_or_refused(tmp_path: Path) -> None:
     assert plain.classes == ("(unlabelled)", "king")
     assert (plain.clipped, plain.dropped) == (0, 0)
 
-    def outside(made: Content) -> None:
-        made["annotations"][0]["bbox"] = [30, 20, 40, 40]
-        made["annotations"][1]["bbox"] = [5, 5, 0, 9]
-        made["annotations"][2]["bbox"] = [50, 5, 9, 9]
+    def outside(content: Content) -> None:
+        content["annotations"][0]["bbox"] = [30, 20, 40, 40]
+        content["annotations"][1]["bbox"] = [5, 5, 0, 9]
+        content["annotations"][2]["bbox"] = [50, 5, 9, 9]
 
     changed(path, outside)
     read = read_coco(path)
@@ -146,15 +146,15 @@ def test_bad_input_is_cut_left_out_or_refused(tmp_path: Path) -> None:
     assert read.objects.rows[0]["area"].tolist() == [100.0]
     assert read.note == "1 boxes cut at the edge of their picture, 2 boxes without an area left out"
 
-    def nothing(made: Content) -> None:
-        made["annotations"] = []
+    def nothing(content: Content) -> None:
+        content["annotations"] = []
 
     changed(path, nothing)
     assert read_coco(path).objects.rows.lengths.sum() == 0
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (
             lambda made: made["annotations"][3].update(category_id=77),
@@ -171,11 +171,11 @@ def test_bad_input_is_cut_left_out_or_refused(tmp_path: Path) -> None:
         (lambda made: made["categories"][1].update(name=None), r"categories, entry 1: field 'name' is missing"),
     ],
 )
-def test_what_cannot_be_read_names_its_entry(tmp_path: Path, change: Any, said: str) -> None:
+def test_what_cannot_be_read_names_its_entry(tmp_path: Path, change: Any, message: str) -> None:
     root = written(tmp_path / "set", [(1, "a"), (2, "b")])
     path = root / "train" / "_annotations.coco.json"
     changed(path, change)
-    with pytest.raises(DataError, match=said):
+    with pytest.raises(DataError, match=message):
         read_coco(path)
 
 
@@ -186,9 +186,9 @@ def test_pascal_voc_beside_each_picture(tmp_path: Path) -> None:
         for row in range(4):
             Image.new("RGB", (20, 10)).save(folder / split / f"{split}{row}.jpg")
             box = "<bndbox><xmin>3</xmin><ymin>2</ymin><xmax>12</xmax><ymax>30</ymax></bndbox>"
-            one = f"<object><name>raccoon</name>{box}</object>" if row else ""
+            text = f"<object><name>raccoon</name>{box}</object>" if row else ""
             (folder / split / f"{split}{row}.xml").write_text(
-                f"<annotation><filename>{split}{row}.jpg</filename><size><width>20</width><height>10</height></size>{one}"
+                f"<annotation><filename>{split}{row}.jpg</filename><size><width>20</width><height>10</height></size>{text}"
                 "</annotation>"
             )
     data = find_benchmark("odinw-raccoon").load("local", DataRequest(tmp_path, size=8))
@@ -228,12 +228,12 @@ def test_the_sheets_add_up_to_the_papers_totals() -> None:
 
 def test_published_means_are_computed_again() -> None:
     tables = read_table("odinw_published")
-    means = {one["id"]: np.mean(list(one["map"].values())) for one in tables["models"]}
-    printed = {one["id"]: one["printed_mean"] for one in tables["models"]}
+    means = {table["id"]: np.mean(list(table["map"].values())) for table in tables["models"]}
+    printed = {table["id"]: table["printed_mean"] for table in tables["models"]}
     wrong = {name for name in means if abs(means[name] - printed[name]) > 0.11}
     assert wrong == {"glip-t-a", "glip-t-b", "glip-t-c", "mm-gdino-t", "gdino-l-13"}
     assert means["mm-gdino-t"] == pytest.approx(23.2, abs=0.05)
-    assert {len(one["map"]) for one in tables["models"]} == {35, 13}
+    assert {len(table["map"]) for table in tables["models"]} == {35, 13}
 
 
 def test_published_scores_stand_beside_a_run_marked_where_they_differ() -> None:

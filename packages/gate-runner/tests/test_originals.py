@@ -252,7 +252,7 @@ def test_cifar100_runs_nothing_that_a_pickle_asks_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "change", "said"),
+    ("name", "change", "message"),
     [
         ("meta", {"fine_label_names": None}, "meta has no list 'fine_label_names'"),
         ("train", {"fine_labels": [-1] * 400}, "train has the label -1, expected 0 to 99"),
@@ -264,11 +264,13 @@ def test_cifar100_runs_nothing_that_a_pickle_asks_for(tmp_path: Path) -> None:
         ("train", {"data": [[1, 2], [3]]}, "train: data is a list, expected an array"),
     ],
 )
-def test_cifar100_of_wrong_values_names_them(tmp_path: Path, name: str, change: dict[str, object], said: str) -> None:
+def test_cifar100_of_wrong_values_names_them(
+    tmp_path: Path, name: str, change: dict[str, object], message: str
+) -> None:
     write_cifar(tmp_path, archive=False)
     file = tmp_path / "cifar-100-python" / name
     file.write_bytes(pickle.dumps({**pickle.loads(file.read_bytes()), **change}))
-    with pytest.raises(DataError, match=said):
+    with pytest.raises(DataError, match=message):
         load("cifar100", tmp_path)
 
 
@@ -329,8 +331,8 @@ def test_ade20k_maps(tmp_path: Path) -> None:
     assert row.shape == (256,)
     assert row.tolist() == [-100] * 64 + [2] * 128 + [149] * 64  # quarters of the width, nearest pixels
     assert data.classes[0] == "thing1"
-    said = "14 / 4 samples to train on and to score, published are 20,210 / 2,000"
-    assert load("ade20k", tmp_path, size=16).note == said
+    text = "14 / 4 samples to train on and to score, published are 20,210 / 2,000"
+    assert load("ade20k", tmp_path, size=16).note == text
 
 
 def test_ade20k_names_an_image_without_annotation(tmp_path: Path) -> None:
@@ -394,7 +396,7 @@ def test_iwildcam_sequences(tmp_path: Path) -> None:
     splits = (data.train, data.validation, data.test)
     assert sum(map(len, splits)) == 28
     cameras = [{Path(path).name.split("-")[0] for frames in split.images.files for path in frames} for split in splits]
-    assert [len(some) for some in cameras] == [7, 1, 2]
+    assert [len(camera) for camera in cameras] == [7, 1, 2]
     assert not cameras[0] & cameras[1] | cameras[0] & cameras[2] | cameras[1] & cameras[2]
     long = next(frames for split in splits for frames in split.images.files if len(set(frames)) > 3)
     assert [int(Path(path).stem.split("-")[2]) for path in long] == [
@@ -443,9 +445,9 @@ def test_held_out_keeps_the_share_of_every_class() -> None:
 
 def test_a_limit_on_few_shot_keeps_drawn_classes_whole() -> None:
     samples = [Sample("a.jpg", label) for label in range(40) for _ in range(30)]
-    kept = [sample.target for sample in few_classes(samples, 120)]
-    assert sorted(np.unique(kept, return_counts=True)[1].tolist()) == [20] * 6
-    assert sorted(set(kept)) != list(range(6))
+    targets = [sample.target for sample in few_classes(samples, 120)]
+    assert sorted(np.unique(targets, return_counts=True)[1].tolist()) == [20] * 6
+    assert sorted(set(targets)) != list(range(6))
 
 
 def test_clevr_maths_test_is_not_asked_about_clevrs_own_pictures(

@@ -123,10 +123,10 @@ def test_links_are_refused_as_calibration_has_learnt(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.decode().startswith("on 30 names of other entities: ")
     assert "AUROC 1.000 for being in here" in done.stdout.decode()
-    asked = b"grey bird number7\ngrey fish of kind99\n"
-    plain = call("link", "--kb", "kb", "--json", cwd=tmp_path, text=asked).stdout.decode().splitlines()
+    content = b"grey bird number7\ngrey fish of kind99\n"
+    plain = call("link", "--kb", "kb", "--json", cwd=tmp_path, text=content).stdout.decode().splitlines()
     assert [len(json.loads(line)["entities"]) for line in plain] == [1, 1]
-    sure = call("link", "--kb", "kb", "--refuse", "--json", cwd=tmp_path, text=asked).stdout.decode().splitlines()
+    sure = call("link", "--kb", "kb", "--refuse", "--json", cwd=tmp_path, text=content).stdout.decode().splitlines()
     right, wrong = map(json.loads, sure)
     assert [entity["id"] for entity in right["entities"]] == ["Q7"]
     assert wrong["entities"] == []

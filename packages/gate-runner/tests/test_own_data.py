@@ -57,10 +57,10 @@ def rows(folder: Path, header: str, lines: list[str]) -> None:
 
 
 def test_a_folder_of_classes_is_guessed_written_and_run(tmp_path: Path) -> None:
-    found = guess(folders(tmp_path / "Paint pots"))
-    assert found.remarks[0] == "3 folders of classes, 36 pictures"
+    guessed = guess(folders(tmp_path / "Paint pots"))
+    assert guessed.remarks[0] == "3 folders of classes, 36 pictures"
     path = tmp_path / "Paint pots" / "benchmark.toml"
-    write_benchmark(found.values, path)
+    write_benchmark(guessed.values, path)
     assert read_benchmark(path).benchmark.id == "paint-pots"
     (result,) = gate_runner.run(str(path), encoder="micro-clip/random", output=tmp_path / "run", show=False)
     assert (result.status, result.name, result.source) == ("ok", "paint-pots", "file"), result.reason
@@ -72,25 +72,25 @@ def test_a_folder_of_classes_is_guessed_written_and_run(tmp_path: Path) -> None:
 def test_imagenets_own_layout_is_splits_and_not_classes(tmp_path: Path) -> None:
     folders(tmp_path / "train")
     folders(tmp_path / "val", 4)
-    found = guess(tmp_path)
-    assert found.values["splits"] == {"train": "train", "test": "val"}
+    guessed = guess(tmp_path)
+    assert guessed.values["splits"] == {"train": "train", "test": "val"}
     path = tmp_path / "b.toml"
-    write_benchmark(found.values, path)
+    write_benchmark(guessed.values, path)
     data = load(path)
     assert (len(data.test), len(data.train) + len(data.validation), data.classes) == (12, 36, ("blue", "green", "red"))
 
 
 @pytest.mark.parametrize(
-    ("names", "said"),
+    ("names", "message"),
     [
         (["train", "cat"], r"holds train, which look like splits, beside cat"),
         (["val", "test"], r"has val, test but no train folder"),
     ],
 )
-def test_what_looks_like_splits_but_is_not_whole_is_refused(tmp_path: Path, names: list[str], said: str) -> None:
+def test_what_looks_like_splits_but_is_not_whole_is_refused(tmp_path: Path, names: list[str], message: str) -> None:
     for name in names:
         folders(tmp_path / name, 1)
-    with pytest.raises(DataError, match=said):
+    with pytest.raises(DataError, match=message):
         guess(tmp_path)
 
 
@@ -200,8 +200,8 @@ WRONG: dict[str, tuple[str, str]] = {
 
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_file_is_told_with_its_line(tmp_path: Path, name: str) -> None:
-    text, said = WRONG[name]
-    with pytest.raises(DataError, match=said):
+    text, message = WRONG[name]
+    with pytest.raises(DataError, match=message):
         read_benchmark(toml(tmp_path, text))
 
 
@@ -215,9 +215,9 @@ def test_wrong_data_are_told_before_anything_runs(tmp_path: Path) -> None:
         (lambda i, file: f"{file},one", r"one class only \(one\)"),
         (lambda i, file: f"../{file},{i % 2}", r"line 2: field 'image' is '\.\./0\.png', expected a path inside"),
     ]
-    for line, said in cases:
+    for line, message in cases:
         rows(tmp_path, "image,label", [line(i, file) for i, file in enumerate(files)])
-        with pytest.raises(DataError, match=said):
+        with pytest.raises(DataError, match=message):
             load(path)
     rows(
         tmp_path,
@@ -267,10 +267,10 @@ def captioned(tmp_path: Path, captions: Callable[[int], int]) -> None:
 
 def test_pictures_and_captions_are_guessed_and_matched_both_ways(tmp_path: Path) -> None:
     captioned(tmp_path, lambda index: 2)
-    found = guess(tmp_path)
-    assert found.values["benchmark"]["task"] == "image-text"
+    guessed = guess(tmp_path)
+    assert guessed.values["benchmark"]["task"] == "image-text"
     path = tmp_path / "benchmark.toml"
-    write_benchmark(found.values, path)
+    write_benchmark(guessed.values, path)
     data = load(path)
     assert [len(split.texts or ()) for split in (data.train, data.validation, data.test)] == [44, 4, 12]
     texts = data.test.texts or ()
@@ -334,9 +334,9 @@ def test_a_file_of_captions_for_each_split(tmp_path: Path) -> None:
     files = [picture(mine / f"{index}.png", list(COLOURS)[index % 3], index) for index in range(30)]
     coco_captions(mine / "captions_train2017.json", files[:20])
     coco_captions(mine / "captions_val2017.json", files[20:])
-    found = guess(mine)
+    guessed = guess(mine)
     path = tmp_path / "elsewhere.toml"
-    write_benchmark(values_at(found.values, mine, tmp_path), path)
+    write_benchmark(values_at(guessed.values, mine, tmp_path), path)
     data = load(path)
     named = [{Path(one).name for (one,) in split.images.files} for split in (data.train, data.validation, data.test)]
     assert named[2] == set(files[20:])
@@ -351,7 +351,7 @@ def test_captions_of_no_picture_are_told(tmp_path: Path) -> None:
     path = toml(
         tmp_path, '[benchmark]\nid = "c"\ntask = "image-text"\n[data]\nkind = "coco"\ntable = "captions.json"\n'
     )
-    for values, said in (
+    for values, message in (
         ({"image_id": 3, "caption": "a"}, r"entry 1: field 'image_id' is '3', expected the id of an image"),
         ({"image_id": 10, "caption": " "}, r"entry 1: field 'caption' is ' ', expected text"),
     ):
@@ -359,7 +359,7 @@ def test_captions_of_no_picture_are_told(tmp_path: Path) -> None:
         content = json.loads((tmp_path / "captions.json").read_text())
         content["annotations"].append(values)
         (tmp_path / "captions.json").write_text(json.dumps(content))
-        with pytest.raises(DataError, match=said):
+        with pytest.raises(DataError, match=message):
             load(path)
     coco_captions(tmp_path / "captions.json", ["../a.png"], 1)
     with pytest.raises(DataError, match=r"'\.\./a\.png', expected a path inside"):
@@ -383,11 +383,11 @@ def boxes(tmp_path: Path, count: int = 30) -> None:
 def test_boxes_are_guessed_and_found(tmp_path: Path) -> None:
     pytest.importorskip("faster_coco_eval")
     boxes(tmp_path)
-    found = guess(tmp_path)
-    assert found.values["benchmark"]["task"] == "detection"
-    assert found.values["data"]["root"] == "images"
+    guessed = guess(tmp_path)
+    assert guessed.values["benchmark"]["task"] == "detection"
+    assert guessed.values["data"]["root"] == "images"
     path = tmp_path / "benchmark.toml"
-    write_benchmark(found.values, path)
+    write_benchmark(guessed.values, path)
     data = load(path)
     files = [set(split.images.files) for split in (data.train, data.validation, data.test)]
     assert [len(one) for one in files] == [22, 2, 6]
@@ -401,7 +401,7 @@ def test_boxes_are_guessed_and_found(tmp_path: Path) -> None:
 def test_wrong_boxes_are_told(tmp_path: Path) -> None:
     boxes(tmp_path, 2)
     start = '[benchmark]\nid = "b"\ntask = "detection"\n[data]\n'
-    for text, said in (
+    for text, message in (
         ('kind = "folders"\n', 'needs kind = "coco", "voc" or "yolo" under'),
         ('kind = "coco"\nroot = "images"\n', "'data.table' is missing"),
         ('kind = "coco"\ntable = "boxes.json"\n', "2 of 2 pictures are not in"),
@@ -409,7 +409,7 @@ def test_wrong_boxes_are_told(tmp_path: Path) -> None:
         ('kind = "coco"\ntable = "boxes.json"\nroot = "images"\n[splits]\ngroup = "g"\n', "group and column are of"),
         ('kind = "coco"\ntable = "boxes.json"\nroot = "images"\n', "1 pictures are too few to draw validation from"),
     ):
-        with pytest.raises(DataError, match=said):
+        with pytest.raises(DataError, match=message):
             load(toml(tmp_path, start + text))
 
 
@@ -427,11 +427,11 @@ def test_wrong_boxes_are_told(tmp_path: Path) -> None:
 )
 def test_what_a_table_is_for_is_seen_from_its_columns(tmp_path: Path, header: str, line: str, task: str) -> None:
     rows(tmp_path, header, [line])
-    found = guess(tmp_path)
-    assert found.values["benchmark"]["task"] == task
-    write_benchmark(found.values, tmp_path / "b.toml")
+    guessed = guess(tmp_path)
+    assert guessed.values["benchmark"]["task"] == task
+    write_benchmark(guessed.values, tmp_path / "b.toml")
     assert read_benchmark(tmp_path / "b.toml").benchmark.task == task  # all its fields exist
-    named = {value for key, value in found.values["data"].items() if key in ("image", "image2", "text", "text2")}
+    named = {value for key, value in guessed.values["data"].items() if key in ("image", "image2", "text", "text2")}
     assert named <= set(header.split(","))
 
 
@@ -462,14 +462,14 @@ def test_clips_in_folders_and_in_a_table(tmp_path: Path) -> None:
                     container.mux(stream.encode(av.VideoFrame.from_ndarray(pixels, format="rgb24")))
                 container.mux(stream.encode())
             lines.append(f"{name}/{index}.mp4,{name}")
-    found = guess(tmp_path / "clips")
-    assert found.values["benchmark"]["task"] == "video-classification"
-    write_benchmark(found.values, tmp_path / "clips" / "b.toml")
+    guessed = guess(tmp_path / "clips")
+    assert guessed.values["benchmark"]["task"] == "video-classification"
+    write_benchmark(guessed.values, tmp_path / "clips" / "b.toml")
     data = load(tmp_path / "clips" / "b.toml")
     assert data.test.images[:].shape[1:] == (8, 3, 16, 16)
     (tmp_path / "clips" / "all.csv").write_text("\n".join(["clip,label", *lines]) + "\n")
-    found = guess(tmp_path / "clips")
-    write_benchmark(found.values, tmp_path / "clips" / "c.toml")
+    guessed = guess(tmp_path / "clips")
+    write_benchmark(guessed.values, tmp_path / "clips" / "c.toml")
     (result,) = gate_runner.run(
         str(tmp_path / "clips" / "c.toml"), output=tmp_path / "run", recipe_fields={"steps": 2}, show=False
     )
@@ -511,9 +511,9 @@ def test_the_command_takes_a_folder(tmp_path: Path, capsys: pytest.CaptureFixtur
         with pytest.raises(SystemExit) as ended:
             main(words)
         assert ended.value.code == 0
-    said = capsys.readouterr()
-    assert said.err.count("3 folders of classes, 36 pictures") == 1
-    assert "mine" in said.out
+    printed = capsys.readouterr()
+    assert printed.err.count("3 folders of classes, 36 pictures") == 1
+    assert "mine" in printed.out
     assert (tmp_path / "mine" / "benchmark.toml").is_file()
     with pytest.raises(SystemExit):
         main(["run"])
@@ -538,11 +538,11 @@ def test_a_known_data_sets_name_is_refused(tmp_path: Path, name: str) -> None:
 
 
 def test_a_folder_called_like_a_known_data_set_is_renamed(tmp_path: Path) -> None:
-    found = guess(folders(tmp_path / "CIFAR100"))
-    assert found.values["benchmark"]["id"] == "my-cifar100"
-    assert "called my-cifar100: cifar100 is the name of a known data set" in found.remarks[-1]
+    guessed = guess(folders(tmp_path / "CIFAR100"))
+    assert guessed.values["benchmark"]["id"] == "my-cifar100"
+    assert "called my-cifar100: cifar100 is the name of a known data set" in guessed.remarks[-1]
     path = tmp_path / "CIFAR100" / "benchmark.toml"
-    write_benchmark(found.values, path)
+    write_benchmark(guessed.values, path)
     assert own_benchmark(path).id == "my-cifar100"
 
 

@@ -67,8 +67,8 @@ def test_rare_tags_are_dealt_to_both_sides_and_lonely_ones_are_left_out_and_said
     parts = originals_of(path).parts
     assert parts is not None
     lists = parts(tmp_path)
-    place = lists.classes.index("rare")
-    assert sorted(sum(sample.target[place] for sample in split) for split in (lists.train, lists.test)) in (
+    index = lists.classes.index("rare")
+    assert sorted(sum(sample.target[index] for sample in split) for split in (lists.train, lists.test)) in (
         [0, 2],
         [1, 1],
     )
@@ -76,7 +76,7 @@ def test_rare_tags_are_dealt_to_both_sides_and_lonely_ones_are_left_out_and_said
         np.mean([sample.target[lists.classes.index("dark")] for sample in split]) for split in (lists.train, lists.test)
     ]
     assert dark == pytest.approx([0.5, 0.5], abs=0.1)
-    assert any("no positive in test: once" in one for one in summary(read_benchmark(path), tmp_path))
+    assert any("no positive in test: once" in line for line in summary(read_benchmark(path), tmp_path))
     with caplog.at_level(logging.WARNING):
         result = run(path, recipe_fields={"steps": 60, "validate_every": 20})
     assert "once" in result.training["left_out"]
@@ -94,17 +94,17 @@ def test_each_class_has_its_figures_in_the_result_and_the_report(tmp_path: Path)
     ]
     path = table(tmp_path, "image,label", lines)
     result = run(path)
-    found = result.training["by_class"]
-    assert [row["class"] for row in found["rows"]] == ["dark", "grey", "light"]
-    assert sum(row["support"] for row in found["rows"]) == result.data["test"]
+    training = result.training["by_class"]
+    assert [row["class"] for row in training["rows"]] == ["dark", "grey", "light"]
+    assert sum(row["support"] for row in training["rows"]) == result.data["test"]
     assert result.headline is not None
-    assert found["scores"]["micro_f1"]["value"] == pytest.approx(result.headline.value)
+    assert training["scores"]["micro_f1"]["value"] == pytest.approx(result.headline.value)
     assert [score.metric for score in result.scores] == ["acc@1", "macro_f1"]
     text = gate_runner.report(path.parent / "run")
     assert "macro F1" in text
     rows = list(csv.DictReader(io.StringIO(gate_runner.report(path.parent / "run", form="classes"))))
     assert [row["class"] for row in rows] == ["dark", "grey", "light"]
-    assert float(rows[0]["recall"]) == found["rows"][0]["recall"][0]
+    assert float(rows[0]["recall"]) == training["rows"][0]["recall"][0]
     assert ">grey<" in text
 
 
@@ -149,14 +149,14 @@ def test_new_says_what_is_doubtful_and_writes_last(tmp_path: Path, capsys: pytes
     (mine / "ship" / "b.jxl").touch()
     (mine / "truck" / "0.png").write_bytes((mine / "ship" / "3.png").read_bytes())
     assert new(mine, "--dry-run") == 0
-    said = capsys.readouterr().out
+    out = capsys.readouterr().out
     assert not (mine / "benchmark.toml").exists()
-    assert "3 classes (all, of them test): ship 40" in said
-    assert "1 class has one picture: shp" in said
-    assert "labels 'shp' (1) and 'ship' (40) are nearly equal" in said
-    assert "2 pictures lie there with two labels" in said  # that one, and shp's, which is a ship
-    assert ".jxl 1" in said
-    assert 'kind = "folders"' in said
+    assert "3 classes (all, of them test): ship 40" in out
+    assert "1 class has one picture: shp" in out
+    assert "labels 'shp' (1) and 'ship' (40) are nearly equal" in out
+    assert "2 pictures lie there with two labels" in out  # that one, and shp's, which is a ship
+    assert ".jxl 1" in out
+    assert 'kind = "folders"' in out
     (mine / "empty").mkdir()
     assert new(mine) == 2
     assert not (mine / "benchmark.toml").exists()
@@ -217,19 +217,21 @@ def test_features_in_a_file_and_predictions_scored_by_a_table(
     from torch.nn import functional as F
 
     side = encoder.image_size
-    shown = torch.stack([torch.from_numpy(np.array(Image.fromarray(one).resize((side, side), 3))) for one in pixels])
+    shown = torch.stack(
+        [torch.from_numpy(np.array(Image.fromarray(pixel).resize((side, side), 3))) for pixel in pixels]
+    )
     alone = encoder.encode_image(shown.permute(0, 3, 1, 2))
     assert float(F.cosine_similarity(alone, torch.from_numpy(held["features"][:2])).min()) > 0.999
 
     gate_runner.adapt(mine, encoder="micro-clip", output=tmp_path / "run", save=tmp_path / "head")
     predict = ("adapt", "predict", tmp_path / "head", "--labels", mine / "labels.csv")
     assert command(*predict, "--output", tmp_path / "p.csv") == 0
-    said = capsys.readouterr().out
+    out = capsys.readouterr().out
     rows = (tmp_path / "p.csv").read_text().splitlines()[1:]
     right = np.mean([Path(row.split(",")[0]).stem.startswith(row.split(",")[1]) for row in rows])
-    assert f"accuracy {right:.4f} [" in said
-    assert "macro F1" in said
-    assert "p.csv, 20 images" in said
+    assert f"accuracy {right:.4f} [" in out
+    assert "macro F1" in out
+    assert "p.csv, 20 images" in out
     (mine / "labels.csv").write_text("image,label\nimg/dark0.png,zebra\nimg/light0.png,dark\n")
     assert command(*predict) == 2
     assert "labels that the head does not know: zebra" in capsys.readouterr().err

@@ -33,10 +33,10 @@ def part_of(name: str, output: Path, limit: int | None) -> Part:
 
 @pytest.mark.parametrize("name", ["acdc", "clevr-math", "mini", "pairs", "digits"])
 def test_samples_are_counted_without_making_them_all(name: str, tmp_path: Path) -> None:
-    whole = BENCHMARKS[name].load(part_of(name, tmp_path, 40).source, DataRequest(limit=40))
+    loaded = BENCHMARKS[name].load(part_of(name, tmp_path, 40).source, DataRequest(limit=40))
     counted = count(part_of(name, tmp_path, 40), 8, 64)
-    assert counted.samples == (len(whole.train), len(whole.validation), len(whole.test))
-    assert len(counted.data.test) < len(whole.test)
+    assert counted.samples == (len(loaded.train), len(loaded.validation), len(loaded.test))
+    assert len(counted.data.test) < len(loaded.test)
     assert counted.seconds > 0
 
 
@@ -49,31 +49,31 @@ def test_counts_of_a_whole_stand_in(tmp_path: Path) -> None:
 def test_a_plan_comes_near_what_the_run_takes(own: str, tmp_path: Path) -> None:
     """Not a measurement, which would need a quiet machine: within a factor, and in the right order."""
     benchmarks = [
-        replace(one, training={**one.training, "steps": steps, "validate_every": 20})
-        for one, steps in zip(resolve(["digits", "iwildcam"]), (40, 240), strict=True)
+        replace(part, training={**part.training, "steps": steps, "validate_every": 20})
+        for part, steps in zip(resolve(["digits", "iwildcam"]), (40, 240), strict=True)
     ]
     request = RunRequest(benchmarks, f"{own}:grid", tmp_path / "run", Settings(limit=120))
     found = plan(request)
     results = run(request)
-    planned, taken = [one.seconds for one in found.parts], [one.seconds["total"] for one in results]
+    planned, seconds = [part.seconds for part in found.parts], [part.seconds["total"] for part in results]
     assert planned[0] < planned[1]
-    assert sum(taken) / 4 < sum(planned) < sum(taken) * 4
-    for one, result in zip(found.parts, results, strict=True):
-        assert one.seconds == pytest.approx(sum(one.phases.values()))
-        assert set(one.phases) == {"data", "encode", "train", "test", "rest"}
-        assert one.peak_bytes / 2 < result.memory["peak_bytes"] < one.peak_bytes * 2
-    assert stored_plan(request.output) == {(one.name, one.seed): one.seconds for one in found.parts}
+    assert sum(seconds) / 4 < sum(planned) < sum(seconds) * 4
+    for part, result in zip(found.parts, results, strict=True):
+        assert part.seconds == pytest.approx(sum(part.phases.values()))
+        assert set(part.phases) == {"data", "encode", "train", "test", "rest"}
+        assert part.peak_bytes / 2 < result.memory["peak_bytes"] < part.peak_bytes * 2
+    assert stored_plan(request.output) == {(part.name, part.seed): part.seconds for part in found.parts}
 
 
 def test_a_plan_scores_nothing_and_knows_what_would_fail(own: str, tmp_path: Path) -> None:
     request = RunRequest(
         resolve(["ade20k", "digits"]), f"{own}:pooled_only", tmp_path / "run", Settings(limit=40, seeds=(0, 1))
     )
-    found = plan(request)
+    planned = plan(request)
     assert [path.name for path in request.output.iterdir()] == ["plan.json"]
-    assert [one.seed for one in found.parts] == [0, 1, 0, 1]
-    assert all("gives pooled features only" in one.reason for one in found.parts[:2])
-    assert found.parts[2].seconds == found.parts[3].seconds > 0
+    assert [part.seed for part in planned.parts] == [0, 1, 0, 1]
+    assert all("gives pooled features only" in part.reason for part in planned.parts[:2])
+    assert planned.parts[2].seconds == planned.parts[3].seconds > 0
     assert list(stored_plan(request.output)) == [("digits", 0), ("digits", 1)]
     assert stored_plan(tmp_path) == {}
 
@@ -163,10 +163,10 @@ def test_the_commands_of_a_plan_run_alone(own: str, tmp_path: Path) -> None:
     environment: dict[str, Any] = {"env": {**os.environ, "OMP_NUM_THREADS": "1"}, "capture_output": True, "text": True}
     done = call_here(*arguments, "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert found["schema"] == "gate-runner/plan/1"
-    assert found["startup_seconds"] > 0
-    command = found["parts"][1]["command"]
+    record = json.loads(done.stdout)
+    assert record["schema"] == "gate-runner/plan/1"
+    assert record["startup_seconds"] > 0
+    command = record["parts"][1]["command"]
     assert command[0] == "gate-runner"
     subprocess.run([sys.executable, "-c", code, *command[1:]], check=True, timeout=120, **environment)
     assert RunFolder(Path("out")).finished("digits", 3) is not None
@@ -183,9 +183,9 @@ def test_a_plan_of_trainings_is_shown_with_its_recipes_and_what_a_budget_leaves_
     ]
     parts.append(PartPlan("cifar100", "micro/cifar100", 0, 60.0, 10**9, {"train": 60.0}, recipe=recipe))
     show(Plan("micro-clip", 1.0, tuple(parts), choice=Choice(("acdc",), ("ade20k",), (), 0.25, 0.5)), request)
-    said = capsys.readouterr().out
-    assert "micro/acdc, micro/mini: AdamW at 0.0001" in said
-    assert "micro/cifar100: AdamW at 0.0001" in said
-    assert said.count("heads start at the class prompts") == 1
-    assert "left out for the budget: ade20k" in said
-    assert f"gate-runner run acdc --output {tmp_path} (and" in said
+    out = capsys.readouterr().out
+    assert "micro/acdc, micro/mini: AdamW at 0.0001" in out
+    assert "micro/cifar100: AdamW at 0.0001" in out
+    assert out.count("heads start at the class prompts") == 1
+    assert "left out for the budget: ade20k" in out
+    assert f"gate-runner run acdc --output {tmp_path} (and" in out

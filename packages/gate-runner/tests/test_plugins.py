@@ -49,7 +49,7 @@ def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.usefixtures("example")
 def test_everything_in_the_example_is_found() -> None:
     assert find_benchmark("stripes").title == "Direction of stripes"
-    assert [one.id for one in resolve(["stripes", "digits"])] == ["stripes", "digits"]
+    assert [benchmark.id for benchmark in resolve(["stripes", "digits"])] == ["stripes", "digits"]
     assert list(all_benchmarks())[-2:] == ["stripes", "squares"]
     assert ("edges:…", "plug-in gate_stripes.encoder:edges") in encoder_forms()
     encoder = load_encoder("edges:4")
@@ -73,7 +73,7 @@ def test_the_command_runs_all_three(example: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "said"),
+    ("code", "message"),
     [
         ("raise RuntimeError('no licence')", "RuntimeError: no licence"),
         ("made = 3", "TypeError: 'int' object is not iterable"),
@@ -85,15 +85,15 @@ def test_the_command_runs_all_three(example: Path, tmp_path: Path) -> None:
     ],
 )
 def test_a_broken_benchmark_is_warned_about_and_left_out(
-    code: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    code: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = f"broken_{abs(hash(code))}"
     (tmp_path / f"{module}.py").write_text(code)
     install(tmp_path, {"gate_runner.benchmarks": {"mine": f"{module}:made"}}, "broken")
     monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.warns(RuntimeWarning, match=f"plug-in {module}:made is left out: .*{said}"):
-        found = all_benchmarks()
-    assert found == BENCHMARKS
+    with pytest.warns(RuntimeWarning, match=f"plug-in {module}:made is left out: .*{message}"):
+        benchmarks = all_benchmarks()
+    assert benchmarks == BENCHMARKS
     assert resolve(["digits"])[0].id == "digits"  # nothing of it is looked at for what is ours
     with pytest.warns(RuntimeWarning), pytest.raises(UsageError, match="unknown pack or benchmark 'mine'"):
         resolve(["mine"])

@@ -59,25 +59,25 @@ def test_seeds_help_only_as_far_as_the_samples_let_them(tmp_path: Path) -> None:
         )
         for name, skill in (("a", 0.5), ("b", 0.6))
     ]
-    found = power_of(*read_runs(runs), difference=1e-4)
-    assert {row.seeds_needed for row in found.benchmarks} == {0}
-    assert found.benchmarks_needed is not None
+    power = power_of(*read_runs(runs), difference=1e-4)
+    assert {row.seeds_needed for row in power.benchmarks} == {0}
+    assert power.benchmarks_needed is not None
     easy = power_of(*read_runs(runs), difference=0.9).benchmarks[0]
     assert (easy.seeds_needed, easy.power > 0.99) == (1, True)
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "message"),
     [({"difference": 0.0}, "must be positive, not 0.0"), ({"alpha": 0.9}, "got alpha 0.9 and power 0.8")],
 )
-def test_numbers_out_of_range_are_refused(tmp_path: Path, wrong: dict[str, float], said: str) -> None:
+def test_numbers_out_of_range_are_refused(tmp_path: Path, wrong: dict[str, float], message: str) -> None:
     run = read_run(write_run(tmp_path / "a", {"digits": 0.6}))
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(UsageError, match=message):
         power_of(run, **wrong)
 
 
 def test_runs_on_other_data_are_named(tmp_path: Path) -> None:
     write_run(tmp_path / "a", {"digits": 0.6, "micro/cifar100": 0.5})
     write_run(tmp_path / "b", {"digits": 0.6}, encoder="b")
-    found = power_of(*read_runs([tmp_path / "a", tmp_path / "b"]))
-    assert found.left_out == ("micro/cifar100: no finished result in b",)
+    power = power_of(*read_runs([tmp_path / "a", tmp_path / "b"]))
+    assert power.left_out == ("micro/cifar100: no finished result in b",)

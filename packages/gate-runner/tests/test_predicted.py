@@ -57,8 +57,8 @@ def test_a_right_class_is_a_right_outcome(run: StoredRun, name: str) -> None:
 
 def test_the_others_agree_with_their_outcomes_too(run: StoredRun) -> None:
     def truth(name: str) -> np.ndarray:
-        found: np.ndarray = find_benchmark(name).load("micro", DataRequest(limit=LIMIT)).test.targets.numpy()
-        return found
+        targets: np.ndarray = find_benchmark(name).load("micro", DataRequest(limit=LIMIT)).test.targets.numpy()
+        return targets
 
     typed, outcomes = kept(run, "clevr")
     np.testing.assert_array_equal(typed == truth("clevr"), outcomes > 0)
@@ -73,7 +73,7 @@ def test_the_others_agree_with_their_outcomes_too(run: StoredRun) -> None:
     pairs, outcomes = kept(run, "winoground")
     assert outcomes[(pairs != [0, 1]).any(axis=1)].max() == 0.0  # a group is right only where both pictures are
     (result,) = run.named("micro/flickr30k")
-    recall = next(one.value for one in result.scores if one.metric == "i2t_r@1")
+    recall = next(score.value for score in result.scores if score.metric == "i2t_r@1")
     captions, _ = kept(run, "flickr30k")
     test = find_benchmark("flickr30k").load("micro", DataRequest(limit=LIMIT)).test
     owner = captions // (len(test.texts or ()) // len(test))
@@ -138,12 +138,12 @@ def test_the_most_confused_pair_of_a_map_is_that_of_a_slow_count() -> None:
     draw = torch.Generator().manual_seed(0)
     truth = torch.randint(-1, 4, (6, 5, 7), generator=draw)
     truth[truth < 0] = -100
-    said = torch.randint(0, 4, (6, 5, 7), generator=draw)
-    said[5] = truth[5].clamp_min(0)
-    found = mistaken(said, truth, 4)
+    predicted = torch.randint(0, 4, (6, 5, 7), generator=draw)
+    predicted[5] = truth[5].clamp_min(0)
+    found = mistaken(predicted, truth, 4)
     assert found[5].tolist() == [-1, -1, 0]
     for row in range(5):
-        pairs = [(t, s) for t, s in zip(truth[row].flatten().tolist(), said[row].flatten().tolist(), strict=True)]
+        pairs = [(t, s) for t, s in zip(truth[row].flatten().tolist(), predicted[row].flatten().tolist(), strict=True)]
         counts = {pair: pairs.count(pair) for pair in pairs if pair[0] >= 0 and pair[0] != pair[1]}
         pair = (int(found[row, 0]), int(found[row, 1]))
         assert counts[pair] == max(counts.values())

@@ -69,8 +69,8 @@ def test_many_images_are_trained_on_in_batches(own: str, tmp_path: Path, monkeyp
     assert tried[chosen.training["lr"]][0] == 10
     assert [row["step"] for row in chosen.training["validation"]] == [0, 5, 10]  # only the best begun one goes on
     assert not list((tmp_path / "rates" / "unfinished").glob("*.pt*"))
-    told = Settings(limit=60, device="cpu", recipe_fields={"lr": 0.5})
-    (said,) = run(RunRequest([several], f"{own}:grid", tmp_path / "said", told))
+    settings = Settings(limit=60, device="cpu", recipe_fields={"lr": 0.5})
+    (said,) = run(RunRequest([several], f"{own}:grid", tmp_path / "said", settings))
     assert said.training["lr"] == 0.5
     assert "tried" not in said.training  # a rate that was said is the only one
 

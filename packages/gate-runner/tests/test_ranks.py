@@ -92,7 +92,7 @@ def test_two_processes_train_as_one_does_and_one_of_them_writes(small: str, tmp_
 
 
 @pytest.mark.parametrize(
-    ("command", "said"),
+    ("command", "message"),
     [
         (DIES, "process 1 of 2 of this training died: signal 9 (Killed)"),
         ("raise SystemExit(7)", "process 1 of 2 of this training died: exit status 7"),
@@ -104,11 +104,11 @@ def test_two_processes_train_as_one_does_and_one_of_them_writes(small: str, tmp_
     ids=["killed", "exits", "fails"],
 )
 def test_a_process_that_dies_is_named_and_the_training_goes_on_later(
-    command: str, said: str, small: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    command: str, message: str, small: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ranks, "COMMAND", [sys.executable, "-c", command])
     found = trained(small, tmp_path / "run", num_processes=2)
-    assert (found.status, found.reason) == ("failed", f"RuntimeError: {said}")
+    assert (found.status, found.reason) == ("failed", f"RuntimeError: {message}")
     if command == DIES:
         assert len(list((tmp_path / "run" / "unfinished").glob("*"))) > 0
         monkeypatch.undo()

@@ -65,10 +65,10 @@ def test_hooks_see_what_a_tower_itself_says() -> None:
     with torch.inference_mode():
         ours, theirs = hooked(prepared), encoder.blocks(prepared)
     assert len(ours.blocks) == len(theirs.blocks) == 4
-    for one, other in zip(ours.blocks, theirs.blocks, strict=True):
-        assert one.grid == other.grid == (8, 8)
-        assert torch.allclose(one.places, other.places, atol=1e-5)
-        assert torch.allclose(one.cls, other.cls, atol=1e-5)
+    for block, other in zip(ours.blocks, theirs.blocks, strict=True):
+        assert block.grid == other.grid == (8, 8)
+        assert torch.allclose(block.places, other.places, atol=1e-5)
+        assert torch.allclose(block.cls, other.cls, atol=1e-5)
 
 
 def _colours(seed: int = 0) -> Data[Tensor]:
@@ -115,7 +115,7 @@ def test_all_scores_every_read_out_and_chooses_as_auto_does(tmp_path: Path) -> N
     names = ["digits@readout=auto", "digits@readout=all", "digits@readout=block:2/mean/z"]
     done = gate_runner.run(names, output=tmp_path / "r", limit=120, show=False)
     auto, every, second = done.results
-    assert [one.name for one in done.results] == names
+    assert [result.name for result in done.results] == names
     assert auto.scores[0].value == every.scores[0].value
     tested = {row["readout"]: row["acc@1"] for row in every.training["readout"]["tested"]}
     assert {"last", "before-projection", "block:1/cls", "block:4/mean"} <= set(tested)

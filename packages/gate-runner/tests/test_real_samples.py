@@ -49,8 +49,8 @@ def samples(shared_data: Path) -> Path:
 
 def test_every_label_of_chexpert(samples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "CheXpert-v1.0-small"
-    whole = unpacked(samples / "chest" / "chexpert_train.csv.gz", folder / "train.csv").read_bytes()
-    (folder / "valid.csv").write_bytes(b"\n".join(whole.split(b"\n")[:235]))
+    content = unpacked(samples / "chest" / "chexpert_train.csv.gz", folder / "train.csv").read_bytes()
+    (folder / "valid.csv").write_bytes(b"\n".join(content.split(b"\n")[:235]))
     monkeypatch.setattr(medical, "Files", Everything)
     read = medical.chexpert.parts(folder)
     assert (len(read.train), len(read.test)) == (223_414, 234)
@@ -84,15 +84,15 @@ def assert_shows(name: str, root: Path, path: Path) -> None:
     """That the loader gives the picture of a file as it is, and that there is something to see."""
     one = originals(name)
     data = one.load(one.find(root), DataRequest(root, size=32))
-    found = [
+    images = [
         split.images[row]
         for split in (data.train, data.validation, data.test)
         for row, files in enumerate(split.images.files)
         if files[0] == str(path)
     ]
-    assert found
+    assert images
     expected = np.asarray(read_square(path, 32, one.form.fit)).transpose(2, 0, 1)
-    assert np.array_equal(found[0].numpy(), expected)
+    assert np.array_equal(images[0].numpy(), expected)
     assert expected.std() > 5
 
 

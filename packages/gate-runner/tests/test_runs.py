@@ -28,8 +28,10 @@ def quick(names: list[str], **numbers: int) -> list[Benchmark]:
     """Benchmarks with a short training: what is tested is the run, not the score."""
     short = {"steps": 6, "validate_every": 3, "episodes": 20, **numbers}
     return [
-        replace(one, training={key: short.get(key, value) for key, value in (one.training or STEPPED).items()})
-        for one in resolve(names)
+        replace(
+            benchmark, training={key: short.get(key, value) for key, value in (benchmark.training or STEPPED).items()}
+        )
+        for benchmark in resolve(names)
     ]
 
 
@@ -110,9 +112,9 @@ def test_a_failing_benchmark_is_a_row_and_the_rest_goes_on(own: str, tmp_path: P
     assert passed.status == "ok"
     folder = RunFolder(request.output)
     assert folder.finished("micro/ade20k", 0) is None  # it is tried again next time
-    kept = folder.failure_file("micro/ade20k", 0).read_text()
-    assert kept.startswith("Traceback (most recent call last):")
-    assert kept.rstrip().splitlines()[-1].startswith("gate_runner.errors.MissingCapabilityError: ")
+    text = folder.failure_file("micro/ade20k", 0).read_text()
+    assert text.startswith("Traceback (most recent call last):")
+    assert text.rstrip().splitlines()[-1].startswith("gate_runner.errors.MissingCapabilityError: ")
     assert not folder.failure_file("digits", 0).exists()
     folder.save(replace(passed, name="micro/ade20k"), np.zeros(3))  # as if it had succeeded the next time
     assert not folder.failure_file("micro/ade20k", 0).exists()
@@ -150,11 +152,11 @@ def test_an_interrupted_training_ends_as_an_undisturbed_one(
 def test_a_folder_of_another_run_is_refused_untouched(request_for: RunRequest, own: str) -> None:
     run(request_for)
     before = files(request_for.output)
-    for wrong, said in (
+    for wrong, message in (
         (request_for.changed(limit=32), "with limit 64, not 32"),
         (replace(request_for, encoder=f"{own}:pooled_only"), "with encoder"),
     ):
-        with pytest.raises(UsageError, match=said):
+        with pytest.raises(UsageError, match=message):
             run(wrong)
     assert files(request_for.output) == before
 
@@ -171,7 +173,7 @@ def test_a_half_written_result_is_named(request_for: RunRequest) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"limit": 0}, "--limit must be at least 1, not 0"),
         ({"batch_size": 0}, "--batch-size must be at least 1, not 0"),
@@ -181,15 +183,15 @@ def test_a_half_written_result_is_named(request_for: RunRequest) -> None:
         ({"limmit": 3}, "unknown option 'limmit'; nearest: limit"),
     ],
 )
-def test_bad_requests_touch_nothing(request_for: RunRequest, change: dict[str, Any], said: str) -> None:
-    with pytest.raises(UsageError, match=said):
+def test_bad_requests_touch_nothing(request_for: RunRequest, change: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         run(request_for.changed(**change))
     assert not request_for.output.exists()
 
 
 def test_nothing_to_run_and_no_encoder_touch_nothing(request_for: RunRequest) -> None:
-    for change, said in (({"benchmarks": []}, "nothing to run"), ({"encoder": "micro-clop"}, "nearest: micro-clip")):
-        with pytest.raises(UsageError, match=said):
+    for change, message in (({"benchmarks": []}, "nothing to run"), ({"encoder": "micro-clop"}, "nearest: micro-clip")):
+        with pytest.raises(UsageError, match=message):
             run(replace(request_for, **change))
     assert not request_for.output.exists()
 

@@ -131,9 +131,9 @@ def test_an_option_of_the_last_release_works_and_says_what_it_is_now(monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [("wise", "expected NAME=VALUE"), ("wiseft=1", "nearest: wise_ft"), ("retries=often", "retries is")],
 )
-def test_a_setting_that_there_is_not_is_named(text: str, said: str) -> None:
-    with pytest.raises(UsageError, match=said):
+def test_a_setting_that_there_is_not_is_named(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         settings_in([text])

@@ -73,7 +73,7 @@ MANIFESTS: dict[str, tuple[Callable[[Content], object], str]] = {
 }
 
 
-def refused(folder: Path, other: Path, said: str, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def refused(folder: Path, other: Path, message: str, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Every command that reads the folder ends with one line that names the file."""
     commands = [
         ["report", str(folder)], ["compare", str(other), str(folder)], ["predict", str(folder)],
@@ -84,7 +84,7 @@ def refused(folder: Path, other: Path, said: str, file: Path, capsys: pytest.Cap
             main(command)
         shown = capsys.readouterr().err
         assert ended.value.code == 2, (command, shown)
-        assert re.search(said, " ".join(shown.split())), (command, shown)
+        assert re.search(message, " ".join(shown.split())), (command, shown)
         assert file.name in "".join(shown.split()), (command, shown)
 
 
@@ -97,17 +97,17 @@ def test_a_malformed_file_with_the_right_digest_is_one_line(
     file = folder / "manifest.json" if is_manifest else next((folder / "results").glob("*.json"))
     if name == "deep":
         file.write_text(DEEP)
-        said = "is not a (manifest|result file)"
+        text = "is not a (manifest|result file)"
     else:
-        change, said = (MANIFESTS if is_manifest else RESULTS)[name]
+        change, text = (MANIFESTS if is_manifest else RESULTS)[name]
         signed(file, change)
-    refused(folder, other, said, file, capsys)
+    refused(folder, other, text, file, capsys)
 
 
 @pytest.mark.parametrize("outputs", [-1, [1], {"device": "cpu", "image": ["a"]}, {"device": "cpu", "image": 3}])
 def test_outputs_of_a_manifest_that_are_no_features(tmp_path: Path, outputs: Any) -> None:
     identity = {"encoder": {"spec": "a"}, "outputs": {"device": "cpu", "image": [1.0]}}
     RunFolder(tmp_path).claim(identity, {"command": []})
-    signed(tmp_path / "manifest.json", lambda made: made["identity"].update(outputs=outputs))
+    signed(tmp_path / "manifest.json", lambda record: record["identity"].update(outputs=outputs))
     with pytest.raises(UsageError, match=r"field 'outputs' is|gave other features"):
         RunFolder(tmp_path).check(identity)

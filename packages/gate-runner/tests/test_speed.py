@@ -51,17 +51,17 @@ def test_sixteen_bits_are_left_where_they_differ() -> None:
 
 
 def test_a_result_says_how_fast_it_was_and_in_what_it_computed(tmp_path: Path, cold_cache: Any) -> None:
-    asked: dict[str, Any] = {"encoder": "micro-clip", "limit": 40, "show": False, "device": "cpu"}
-    (whole,) = gate_runner.run("digits", output=tmp_path / "whole", **asked)
-    assert whole.memory["images_per_second"] > 0
-    assert whole.memory["threads"] == torch.get_num_threads()
-    assert 0 < whole.seconds["encoder"] <= whole.seconds["encode"]
-    assert whole.seconds["one_image"] > 0
-    assert "precision" not in whole.training
-    (half,) = gate_runner.run("digits", output=tmp_path / "half", precision="bfloat16", **asked)
+    settings: dict[str, Any] = {"encoder": "micro-clip", "limit": 40, "show": False, "device": "cpu"}
+    (run,) = gate_runner.run("digits", output=tmp_path / "whole", **settings)
+    assert run.memory["images_per_second"] > 0
+    assert run.memory["threads"] == torch.get_num_threads()
+    assert 0 < run.seconds["encoder"] <= run.seconds["encode"]
+    assert run.seconds["one_image"] > 0
+    assert "precision" not in run.training
+    (half,) = gate_runner.run("digits", output=tmp_path / "half", precision="bfloat16", **settings)
     assert half.training["precision"] == "bfloat16"
     assert half.settings["precision"] == "bfloat16"
-    assert half.memory["encoded"] == whole.memory["encoded"]
+    assert half.memory["encoded"] == run.memory["encoded"]
 
 
 def test_threads_sleep_while_they_wait_and_are_no_more_than_are_free(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,9 +106,9 @@ def test_a_plan_says_what_a_run_costs(tmp_path: Path) -> None:
         "--encoder",
         "micro-clip",
     ]
-    said = CliRunner().invoke(app, [*asked, "--price", "36", "--json"])
-    found = json.loads(said.stdout)
-    assert found["dollars"] == pytest.approx(found["seconds"] / 100)
+    result = CliRunner().invoke(app, [*asked, "--price", "36", "--json"])
+    record = json.loads(result.stdout)
+    assert record["dollars"] == pytest.approx(record["seconds"] / 100)
     refused = CliRunner().invoke(app, [*asked, "--price", "-1"])
     assert "--price is in dollars an hour, at least 0, not -1.0" in str(refused.exception)
 

@@ -132,14 +132,14 @@ def seen(name: str, root: Path, sheet: Sheet | None, touched: Path | None = None
             rows = [row for row, file in enumerate(split.targets.files) if str(touched) == file_of(file)]
             _ = [split.targets[row] for row in rows[:2]]
     if one.parts is None or (name == "mini" and not (root / "mini-imagenet" / "train.csv").exists()):
-        made = Counter(
+        counts = Counter(
             str(hash(row)) for split in (data.train, data.test) for row in pixels(split.images, split.targets)
         )
-        return Seen((len(data.train) + len(data.validation), len(data.test)), len(data.classes), made, data.note)
+        return Seen((len(data.train) + len(data.validation), len(data.test)), len(data.classes), counts, data.note)
     parts = one.parts(place)
     samples = [*parts.train, *(parts.validation or ()), *parts.test]
-    said = Counter(f"{one.source} {named(one.target, parts.classes)}" for one in samples)
-    return Seen(counted(parts), len(parts.classes), said, data.note)
+    counts = Counter(f"{one.source} {named(one.target, parts.classes)}" for one in samples)
+    return Seen(counted(parts), len(parts.classes), counts, data.note)
 
 
 def pixels(images: Any, targets: Any) -> list[tuple[bytes, bytes]]:
@@ -151,8 +151,8 @@ def named(target: Any, classes: tuple[str, ...]) -> str:
     return classes[target] if type(target) is int and classes else str(target)
 
 
-def is_free(name: str, what: str) -> bool:
-    return any(one in what for one in FREE.get(name, ()))
+def is_free(name: str, text: str) -> bool:
+    return any(one in text for one in FREE.get(name, ()))
 
 
 def published(name: str, whole: Seen) -> Sheet:
@@ -165,11 +165,11 @@ def fault(name: str, root: Path, sheet: Sheet, whole: Seen, touched: Path, where
     try:
         found = seen(name, root, sheet, touched)
     except DataError as error:
-        said = str(error)
+        text = str(error)
         names = {touched.name, touched.stem, touched.parent.name, *where}
-        if "does not hold its files" not in said and not any(one in said for one in names):
-            return f"the message does not name it: {said}"
-        return "more than a line: " + said if "\n" in said else ""
+        if "does not hold its files" not in text and not any(one in text for one in names):
+            return f"the message does not name it: {text}"
+        return "more than a line: " + text if "\n" in text else ""
     except Exception as error:  # noqa: BLE001 - whatever else comes is what this test is for
         return f"{type(error).__name__}: {error}"
     if found.note != whole.note and found.note:
@@ -227,9 +227,9 @@ def test_files_that_are_missing_cut_short_or_empty(layout: str, made: Made) -> N
                 path.unlink()
             else:
                 path.write_bytes(content[: len(content) // 2] if how == "half" else b"")
-            what = f"{path.relative_to(root)}, {how}"
-            if (said := fault(name, root, sheet, whole, path)) and not is_free(name, what):
-                wrong[what] = said
+            text = f"{path.relative_to(root)}, {how}"
+            if (said := fault(name, root, sheet, whole, path)) and not is_free(name, text):
+                wrong[text] = said
             path.write_bytes(content)
     folders = sorted({path.parent for path in root.rglob("*") if path.is_file()} - {root})
     for folder in [*folders[:2], *folders[2:][-2:]]:
@@ -240,7 +240,7 @@ def test_files_that_are_missing_cut_short_or_empty(layout: str, made: Made) -> N
             wrong[f"{folder.relative_to(root)}, emptied"] = said
         folder.rmdir()
         (root.parent / aside.name).rename(folder)
-    assert not wrong, "\n".join(f"{what}: {said}" for what, said in wrong.items())
+    assert not wrong, "\n".join(f"{text}: {said}" for text, said in wrong.items())
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

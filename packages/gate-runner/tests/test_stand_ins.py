@@ -22,7 +22,7 @@ def test_the_pack_is_the_papers_small_tier() -> None:
 
 
 def test_no_two_stand_ins_share_a_seed() -> None:
-    used = [first + place for first in SEEDS.values() for place in range(3)]
+    used = [first + index for first in SEEDS.values() for index in range(3)]
     assert len(set(used)) == len(used)
     assert max(used) < 100_000
 
@@ -42,7 +42,7 @@ def test_a_stand_in_is_the_same_twice_and_begins_alike_under_a_limit(name: str) 
     assert few.digest() == BENCHMARKS[name].load("micro", DataRequest(limit=24)).digest()
     assert full.note == "synthetic stand-in"
     assert BENCHMARKS[name].name_with("micro").startswith("micro/")
-    pictures = [one for split in (full.train, full.validation, full.test) for one in split.images.flatten(1)[:40]]
+    pictures = [image for split in (full.train, full.validation, full.test) for image in split.images.flatten(1)[:40]]
     assert len({picture.numpy().tobytes() for picture in pictures}) == len(pictures)
 
 

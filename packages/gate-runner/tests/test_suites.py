@@ -37,8 +37,8 @@ class Colours:
 
     def encode_image(self, images: Tensor) -> Tensor:
         self.images += len(images)
-        found = images.float().mean(dim=(2, 3))
-        return found + self.noise * torch.sin(1e3 * found.roll(1, 1)) + 0.01
+        mean = images.float().mean(dim=(2, 3))
+        return mean + self.noise * torch.sin(1e3 * mean.roll(1, 1)) + 0.01
 
     def encode_text(self, texts: list[str]) -> Tensor:
         self.texts += len(texts)
@@ -47,10 +47,10 @@ class Colours:
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> list[gate_runner.Run]:
-    place = tmp_path_factory.mktemp("suites")
+    folder = tmp_path_factory.mktemp("suites")
     return [
         gate_runner.run("micro/compositional", encoder=Colours(noise), name=f"colours-{noise:g}",
-                        output=place / f"{noise:g}", limit=150, show=False)
+                        output=folder / f"{noise:g}", limit=150, show=False)
         for noise in (0.0, 200.0)
     ]  # fmt: skip
 
@@ -102,7 +102,7 @@ def test_the_micro_suite_is_scored_with_its_whole_table(runs: list[gate_runner.R
     assert score.metric == "right"
     assert 0 < score.low < score.value < score.high < 1
     assert score.chance == pytest.approx((1 / 4 + 1 / 6 + 1 / 3 + 1 / 4 + 1 / 2) / 5, abs=0.02)
-    assert "pairs, group" in {one.metric for one in averages}
+    assert "pairs, group" in {average.metric for average in averages}
     lines = result.training["suite"]["lines"]
     assert {line["kind"] for line in lines} == {"all", "average", "subset"}
     choice = next(line for line in lines if line["name"] == "captions/attribute" and line["measure"] == "accuracy")
@@ -147,8 +147,8 @@ def test_shares_are_weighted_by_picture() -> None:
 
 
 def test_runs_are_compared_by_picture(runs: list[gate_runner.Run]) -> None:
-    found = gate_runner.compare(*runs, permutations=199, resamples=100)
-    (contrast,) = found.contrasts
+    comparison = gate_runner.compare(*runs, permutations=199, resamples=100)
+    (contrast,) = comparison.contrasts
     assert contrast.test.samples == 30
     first, second = (run.results[0].scores[0].value for run in runs)
     assert first != second
@@ -158,8 +158,8 @@ def test_runs_are_compared_by_picture(runs: list[gate_runner.Run]) -> None:
 def test_a_report_shows_the_table_and_the_hardest_questions(runs: list[gate_runner.Run]) -> None:
     page = gate_runner.report(*runs, pictures=2)
     assert page.count("<summary>micro/every-shape, colours-") == 2
-    for said in ("all questions", "captions/relation", "better than blind", "bigram", "A blind line never looks"):
-        assert said in page
+    for text in ("all questions", "captions/relation", "better than blind", "bigram", "A blind line never looks"):
+        assert text in page
     assert page.count("<img ") == 2
     assert "“" in page
 
@@ -169,8 +169,8 @@ def test_exports_keep_every_line_and_every_question(runs: list[gate_runner.Run],
     export(stored, "csv", tmp_path)
     rows = (tmp_path / "suites.csv").read_text().splitlines()
     assert len(rows) == 1 + len(stored.results[0].training["suite"]["lines"])
-    made = export(stored, "every-eval-ever", tmp_path)
-    assert made.left_out == ()
+    exported = export(stored, "every-eval-ever", tmp_path)
+    assert exported.left_out == ()
     samples = [json.loads(line) for line in next(tmp_path.rglob("*_samples.jsonl")).read_text().splitlines()]
     right = [line["evaluation"]["score"] for line in samples]
     assert (len(right), np.mean(right)) == (150, stored.results[0].scores[0].value)
@@ -207,8 +207,8 @@ def test_each_picture_and_caption_is_encoded_once(tmp_path: Path) -> None:
 def test_it_is_planned(tmp_path: Path) -> None:
     write_colorswap(tmp_path)
     for name, root in (("micro/compositional", None), ("colorswap", tmp_path)):
-        found = gate_runner.plan(name, encoder=Colours(), output=tmp_path / name, isolate="none", data_root=root)
-        (part,) = found.parts
+        planned = gate_runner.plan(name, encoder=Colours(), output=tmp_path / name, isolate="none", data_root=root)
+        (part,) = planned.parts
         assert part.reason == ""
         assert part.phases["encode"] > 0
 
@@ -216,8 +216,8 @@ def test_it_is_planned(tmp_path: Path) -> None:
 def test_missing_pictures_are_counted_and_named(tmp_path: Path) -> None:
     write_vsr(tmp_path)
     (tmp_path / "coco" / "val2017" / "1.jpg").unlink()
-    (one,) = gate_runner.run("vsr", encoder=Colours(), data_root=tmp_path, output=tmp_path / "run", show=False)
-    assert "4 of 32 questions are left out: 1 pictures are missing (val2017/1.jpg)" in one.note
+    (run,) = gate_runner.run("vsr", encoder=Colours(), data_root=tmp_path, output=tmp_path / "run", show=False)
+    assert "4 of 32 questions are left out: 1 pictures are missing (val2017/1.jpg)" in run.note
     for path in (tmp_path / "coco" / "val2017").iterdir():
         path.unlink()
     with pytest.raises(DataError, match=r"not one picture of VSR is there: 8 are missing, such as val2017/0\.jpg"):

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -81,8 +82,10 @@ RATE = {"lr": 1e-2}
 def quick(names: list[str], **numbers: int) -> list[Benchmark]:
     short = {"steps": 40, "validate_every": 10, "episodes": 20, **numbers}
     return [
-        replace(one, training={key: short.get(key, value) for key, value in (one.training or STEPPED).items()})
-        for one in resolve(names)
+        replace(
+            benchmark, training={key: short.get(key, value) for key, value in (benchmark.training or STEPPED).items()}
+        )
+        for benchmark in resolve(names)
     ]
 
 
@@ -235,13 +238,13 @@ def test_an_edited_result_is_named_and_computed_again_on_request(request_here: R
     whole = path.read_text()
     content = json.loads(whole)
     content["scores"][0]["value"] = 0.999
-    for text, said in (
+    for text, message in (
         (json.dumps(content), "was changed after it was written"),
         (whole[:70], "is not a result file"),
         (json.dumps({**content, "extra": 1}), r"unknown fields \['extra'\]"),
     ):
         path.write_text(text)
-        with pytest.raises(UsageError, match=f"{path.name}.*{said}"):
+        with pytest.raises(UsageError, match=f"{path.name}.*{message}"):
             run(request_here)
         assert path.read_text() == text
         (again,) = run(request_here.changed(recompute=True))
@@ -332,8 +335,8 @@ def test_a_full_disk_stops_the_run_and_keeps_what_is_finished(
     with pytest.raises(StorageError, match=r"cannot write .*No space left on device; what is finished is kept"):
         run(request_here.changed(seeds=(0, 1, 2)))
     monkeypatch.undo()
-    kept = [path for path in request_here.output.rglob("*") if path.is_file()]
-    names = [path.name for path in kept if path.parent.suffix != ".features"]  # what was encoded waits for more room
+    paths = [path for path in request_here.output.rglob("*") if path.is_file()]
+    names = [path.name for path in paths if path.parent.suffix != ".features"]  # what was encoded waits for more room
     assert sorted(names) == ["manifest.json", "micro-cifar100.seed0.json", "micro-cifar100.seed0.npz"]
     assert run(request_here) == [first]
 
@@ -383,25 +386,25 @@ def test_a_lock_is_held_by_one_and_free_after_a_kill(tmp_path: Path) -> None:
 
 def test_two_commands_in_one_folder_share_the_work_and_name_who_is_there(moody: str, tmp_path: Path) -> None:
     """Two `gate-runner run` find seed 0 taken, say by whom, share the others, and wait."""
-    place = tmp_path / "run"
+    folder = tmp_path / "run"
     command = [*GATE_RUNNER, "run", "digits", "--seed", "0", "--seed", "1", "--seed", "2", "--limit", "60",
-               "--encoder", moody, "--output", str(place)]  # fmt: skip
+               "--encoder", moody, "--output", str(folder)]  # fmt: skip
     logs = [tmp_path / "a.log", tmp_path / "b.log"]
-    with RunFolder(place).working("digits", 0):
+    with RunFolder(folder).working("digits", 0):
         both = []
         for log in logs:
             with log.open("w") as file:
                 both.append(subprocess.Popen(command, cwd=tmp_path, stdout=file, stderr=subprocess.STDOUT))
         end = time.monotonic() + 300
-        there = f"digits seed 0 is being computed by process {os.getpid()} on"
-        while not all(there in log.read_text() for log in logs):
+        text = f"digits seed 0 is being computed by process {os.getpid()} on"
+        while not all(text in log.read_text() for log in logs):
             assert time.monotonic() < end, [log.read_text() for log in logs]
-            assert all(one.poll() is None for one in both), [log.read_text() for log in logs]
+            assert all(result.poll() is None for result in both), [log.read_text() for log in logs]
             time.sleep(0.05)
-    assert [one.wait(300) for one in both] == [0, 0], [log.read_text() for log in logs]
-    results = read_run(place).results
-    assert [(one.seed, one.status) for one in results] == [(0, "ok"), (1, "ok"), (2, "ok")]
-    assert not list(place.rglob("*.lock"))
+    assert [result.wait(300) for result in both] == [0, 0], [log.read_text() for log in logs]
+    results = read_run(folder).results
+    assert [(result.seed, result.status) for result in results] == [(0, "ok"), (1, "ok"), (2, "ok")]
+    assert not list(folder.rglob("*.lock"))
 
 
 def test_two_runs_in_one_folder_share_the_work(request_here: RunRequest) -> None:
@@ -437,7 +440,7 @@ def test_weights_from_no_seed_are_noticed(moody: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"time_limit": 5.0}, "--time-limit needs processes of their own"),
         ({"workers": 2}, "--workers needs processes"),
@@ -447,8 +450,8 @@ def test_weights_from_no_seed_are_noticed(moody: str, tmp_path: Path) -> None:
         ({"isolate": "worker", "executor_options": {"a": "b"}}, r"takes no options, not \['a'\]"),
     ],
 )
-def test_requests_that_make_no_sense(request_here: RunRequest, change: dict[str, Any], said: str) -> None:
-    with pytest.raises(UsageError, match=said):
+def test_requests_that_make_no_sense(request_here: RunRequest, change: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         run(request_here.changed(**change))
     assert not request_here.output.exists()
 

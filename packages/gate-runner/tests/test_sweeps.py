@@ -84,7 +84,9 @@ def test_axes_say_which_units_there_are() -> None:
     assert counted[2, "frozen", "random", "gpt3"] == 0
     both = Axes(tune=("frozen", "full"), projection=("1p", "2p"), knowledge=("gpt3",), shots=(5,), seeds=(0, 1, 2))
     counted = Counter((point.tune, point.knowledge) for point, _ in both.units() if point.init == "language")
-    assert counted == {("frozen", one): 6 for one in ("gpt3", "random-words", "other-classes")} | {("full", "gpt3"): 6}
+    assert counted == {("frozen", text): 6 for text in ("gpt3", "random-words", "other-classes")} | {
+        ("full", "gpt3"): 6
+    }
     assert Axes(knowledge=("auto",)).candidates() == ("none",)
     for said, message in (
         ({"shots": "5,many"}, "not 'many'"),
@@ -113,8 +115,8 @@ def test_every_unit_is_computed_and_each_picture_is_encoded_once(
 
 def test_units_compare_like_any_other_results(filled: Path, tmp_path: Path) -> None:
     swept(tmp_path, encoder="micro-clip/random", shots="2", knowledge="none")
-    found = gate_runner.compare(filled, tmp_path, only=["micro/icinw-shapes@2-shot.frozen.random-2p.none"])
-    assert len(found.contrasts) == 1
+    comparison = gate_runner.compare(filled, tmp_path, only=["micro/icinw-shapes@2-shot.frozen.random-2p.none"])
+    assert len(comparison.contrasts) == 1
 
 
 def test_classes_with_fewer_images_than_shots_give_all_or_skip_the_unit(tmp_path: Path) -> None:
@@ -136,9 +138,9 @@ def test_classes_with_fewer_images_than_shots_give_all_or_skip_the_unit(tmp_path
 
 def test_a_choice_is_one_of_its_candidates_and_draws_differ(filled: Path) -> None:
     shapes, makers = of_set(filled, "icinw-shapes"), of_set(filled, "icinw-makers")
-    plain, known = (makers[f"2-shot.frozen.language-2p.{one}.seed0"] for one in ("none", "gpt3"))
+    plain, known = (makers[f"2-shot.frozen.language-2p.{text}.seed0"] for text in ("none", "gpt3"))
     assert plain.training["texts"] != known.training["texts"]
-    without, with_it = (makers[f"0-shot.frozen.language-2p.{one}.seed0"] for one in ("none", "gpt3"))
+    without, with_it = (makers[f"0-shot.frozen.language-2p.{text}.seed0"] for text in ("none", "gpt3"))
     assert value_of(without) != value_of(with_it)
     auto = makers["2-shot.frozen.language-2p.auto.seed0"]
     chosen = makers[f"2-shot.frozen.language-2p.{auto.training['chosen']['knowledge']}.seed0"]
@@ -342,8 +344,8 @@ def test_the_command_line_sweeps_with_workers(
     with pytest.raises(SystemExit) as ended:
         main([*command, "--knowledge", "none,auto", "--output", str(tmp_path / "run")])
     assert ended.value.code == 0
-    said = capsys.readouterr().out
-    assert "10 to run" in said
-    assert "| LP | Language-2P |" in said
+    out = capsys.readouterr().out
+    assert "10 to run" in out
+    assert "| LP | Language-2P |" in out
     results = [json.loads(path.read_text()) for path in (tmp_path / "run" / "results").iterdir()]
     assert Counter(result["status"] for result in results) == {"ok": 8, "skipped": 2}

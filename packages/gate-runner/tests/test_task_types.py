@@ -24,9 +24,9 @@ __all__ = ["example"]
 
 
 def test_ours_are_whole() -> None:
-    found = task_types()
-    assert {one.task for one in gate_runner.BENCHMARKS.values()} <= set(found)
-    for one in found.values():
+    types = task_types()
+    assert {one.task for one in gate_runner.BENCHMARKS.values()} <= set(types)
+    for one in types.values():
         assert callable(named(one.run))
         assert callable(named(one.draw))
         assert not one.caution or callable(named(one.caution))
@@ -36,24 +36,24 @@ def test_ours_are_whole() -> None:
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Two encoders on boxes, in folders."""
-    place = tmp_path_factory.mktemp("detection")
+    folder = tmp_path_factory.mktemp("detection")
     with pytest.MonkeyPatch.context() as patch:
-        _installed(place, patch)
+        _installed(folder, patch)
         return [
-            gate_runner.run("squares", encoder=spec, output=place / spec.replace(":", ""), show=False).folder
+            gate_runner.run("squares", encoder=spec, output=folder / spec.replace(":", ""), show=False).folder
             for spec in ("edges:2", "edges:6")
         ]
 
 
-def _installed(place: Path, patch: pytest.MonkeyPatch) -> None:
+def _installed(folder: Path, patch: pytest.MonkeyPatch) -> None:
     import tomllib
 
     from .test_plugins import EXAMPLE
 
     project = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["project"]
-    install(place / "site", project["entry-points"])
+    install(folder / "site", project["entry-points"])
     patch.syspath_prepend(str(EXAMPLE / "src"))
-    patch.syspath_prepend(str(place / "site"))
+    patch.syspath_prepend(str(folder / "site"))
 
 
 @pytest.mark.usefixtures("example")
@@ -69,8 +69,8 @@ def test_boxes_are_scored_kept_compared_and_drawn(runs: list[Path], tmp_path: Pa
     from gate_stripes.detection import average_precision
 
     assert average_precision(outcomes, np.ones((1, 120)))[0] == pytest.approx(score.value, abs=1e-12)
-    found = gate_runner.compare(*runs, permutations=99, resamples=50)
-    (contrast,) = found.contrasts
+    comparison = gate_runner.compare(*runs, permutations=99, resamples=50)
+    (contrast,) = comparison.contrasts
     assert contrast.test.samples == 120
     assert contrast.test.second == pytest.approx(score.value, abs=1e-12)
     assert contrast.test.difference == pytest.approx(contrast.test.second - contrast.test.first)
@@ -82,8 +82,8 @@ def test_boxes_are_scored_kept_compared_and_drawn(runs: list[Path], tmp_path: Pa
 
 @pytest.mark.usefixtures("example")
 def test_it_is_planned(tmp_path: Path) -> None:
-    found = gate_runner.plan("squares", encoder="edges:2", output=tmp_path / "run", isolate="none", limit=80)
-    (part,) = found.parts
+    planned = gate_runner.plan("squares", encoder="edges:2", output=tmp_path / "run", isolate="none", limit=80)
+    (part,) = planned.parts
     assert part.reason == ""
     assert part.phases["train"] > 0
 
@@ -93,14 +93,14 @@ def test_a_changed_file_of_ragged_outcomes_is_noticed(runs: list[Path]) -> None:
     stored = read_run(runs[0])
     (result,) = stored.results
     path = RunFolder(runs[0]).samples_file(result.name, result.seed)
-    kept = path.read_bytes()
+    content = path.read_bytes()
     with np.load(path) as file:
         arrays = dict(file)
     arrays["column score"] = arrays["column score"] + 1
     np.savez(path, **arrays)
     with pytest.raises(UsageError, match="was changed after its result was written"):
         stored.outcomes(result)
-    path.write_bytes(kept)
+    path.write_bytes(content)
 
 
 def test_average_precision_is_that_of_a_slow_loop(example: Path) -> None:
@@ -111,12 +111,12 @@ def test_average_precision_is_that_of_a_slow_loop(example: Path) -> None:
     images = []
     for _ in range(12):
         true = rng.integers(0, 3, rng.integers(0, 3))
-        said = rng.integers(0, 3, rng.integers(1, 5))
+        numbers = rng.integers(0, 3, rng.integers(1, 5))
         images.append(
             {
-                "label": np.concatenate([true, said]).astype(float),
-                "score": np.concatenate([0 * true, rng.random(len(said))]),
-                "hit": np.concatenate([0.0 * true - 1, rng.integers(0, 2, len(said)).astype(float)]),
+                "label": np.concatenate([true, numbers]).astype(float),
+                "score": np.concatenate([0 * true, rng.random(len(numbers))]),
+                "hit": np.concatenate([0.0 * true - 1, rng.integers(0, 2, len(numbers)).astype(float)]),
             }
         )
     weights = rng.integers(0, 3, 12)
@@ -129,10 +129,10 @@ def test_average_precision_is_that_of_a_slow_loop(example: Path) -> None:
         groups: dict[float, list[float]] = {}
         for less, hit in ordered:
             groups.setdefault(less, []).append(hit)
-        points, found, every = [], 0.0, 0
+        points, value, every = [], 0.0, 0
         for hits in groups.values():  # copies of one image have one score: they come together
-            found, every = found + sum(hits), every + len(hits)
-            points.append((sum(hits), found / every))
+            value, every = value + sum(hits), every + len(hits)
+            points.append((sum(hits), value / every))
         area = sum(gain * max(precision for _, precision in points[at:]) for at, (gain, _) in enumerate(points))
         areas.append(area / true if true else 0.0)
     whole = Ragged.of(images)
@@ -140,7 +140,7 @@ def test_average_precision_is_that_of_a_slow_loop(example: Path) -> None:
 
 
 def test_what_lacks_a_part_is_refused() -> None:
-    for lacking, said in (
+    for lacking, message in (
         ({"id": ""}, "task type '' lacks its id"),
         ({"summary": ""}, "task type 'x' lacks its summary"),
         ({"run": ""}, "lacks its run"),
@@ -148,12 +148,12 @@ def test_what_lacks_a_part_is_refused() -> None:
         ({"statistics": {"ap": 3}}, "ap is 3; expected a function"),
         ({"probe_samples": 0}, "probe_samples must be at least 1, not 0"),
     ):
-        with pytest.raises(UsageError, match=said):
+        with pytest.raises(UsageError, match=message):
             replace(TaskType("x", "nothing", "a:b"), **lacking)  # type: ignore[arg-type]  # that is what is tested
 
 
 @pytest.mark.parametrize(
-    ("code", "said"),
+    ("code", "message"),
     [
         ("from gate_runner.tasks import find_task_type\nmade = find_task_type('few-shot')", "a TaskType 'few-shot' al"),
         ("from gate_runner.tasks import TaskType\nmade = TaskType('x', '', 'a:b')", "task type 'x' lacks its summary"),
@@ -161,13 +161,13 @@ def test_what_lacks_a_part_is_refused() -> None:
     ],
 )
 def test_a_broken_task_type_is_warned_about_and_left_out(
-    code: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    code: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = f"broken_{abs(hash(code))}"
     (tmp_path / f"{module}.py").write_text(code)
     install(tmp_path, {"gate_runner.tasks": {"mine": f"{module}:made"}}, "broken")
     monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.warns(RuntimeWarning, match=f"plug-in {module}:made is left out: .*{said}"):
+    with pytest.warns(RuntimeWarning, match=f"plug-in {module}:made is left out: .*{message}"):
         assert "x" not in task_types()
 
 

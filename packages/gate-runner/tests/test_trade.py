@@ -35,20 +35,20 @@ def folders(tmp_path: Path) -> list[Path]:
 def test_kinds_have_the_mean_of_their_benchmarks(folders: list[Path]) -> None:
     old, new, half = read_runs(folders)
     found = trade_between(old, new, [half], permutations=99)
-    contrasts = {one.name: one for one in compare_runs([old, new], permutations=99).contrasts}
+    contrasts = {contrast.name: contrast for contrast in compare_runs([old, new], permutations=99).contrasts}
     sides = {side.kind: side for side in found.sides}
     assert set(sides) == {"recognition", "other tasks"}
     lost = sides["recognition"]
     assert lost.verdict == "lost"
-    assert {one.name for one in lost.contrasts} == {"digits", "micro/cifar100"}
+    assert {contrast.name for contrast in lost.contrasts} == {"digits", "micro/cifar100"}
     two = [contrasts["digits"], contrasts["micro/cifar100"]]
-    assert math.isclose(lost.gain, sum(one.gain for one in two) / 2)
-    widths = [(one.test.high - one.test.low) / 2 for one in two]
+    assert math.isclose(lost.gain, sum(contrast.gain for contrast in two) / 2)
+    widths = [(contrast.test.high - contrast.test.low) / 2 for contrast in two]
     assert math.isclose((lost.high - lost.low) / 2, math.hypot(*widths) / 2)
     # A smaller error is a gain.
     gained = sides["other tasks"]
     assert gained.verdict == "gained"
-    assert all(one.gain > 0 for one in gained.contrasts)
+    assert all(contrast.gain > 0 for contrast in gained.contrasts)
     assert found.sentence.startswith("new gained +0.")
     assert "and lost −0." in found.sentence
     labels = [label for label, _ in found.front]
@@ -70,8 +70,8 @@ def test_the_page_has_gains_left_of_losses(folders: list[Path]) -> None:
 def test_the_command_reads_runs_and_writes_a_page(folders: list[Path], tmp_path: Path, capsys: object) -> None:
     page = tmp_path / "page.html"
     main_exits_well(["trade", *map(str, folders[:2]), "--mix", str(folders[2]), "--page", str(page), "--json"])
-    said = json.loads(capsys.readouterr().out)  # type: ignore[attr-defined]
-    assert {side["kind"] for side in said["sides"]} == {"recognition", "other tasks"}
+    record = json.loads(capsys.readouterr().out)  # type: ignore[attr-defined]
+    assert {side["kind"] for side in record["sides"]} == {"recognition", "other tasks"}
     assert "new gained" in page.read_text(encoding="utf-8")
 
 

@@ -86,8 +86,8 @@ def test_transformers(name: str, photographs: list[Path]) -> None:
     assert transform is not None
     mean, std = processor.image_mean, processor.image_std
     encoder = Encoder(name, 224, lambda images: images, mean=mean, std=std, transform=transform)
-    made = [processor(images=Image.open(file).convert("RGB"), return_tensors="pt") for file in photographs]
-    expected = torch.cat([one["pixel_values"] for one in made])
+    processors = [processor(images=Image.open(file).convert("RGB"), return_tensors="pt") for file in photographs]
+    expected = torch.cat([one["pixel_values"] for one in processors])
     torch.testing.assert_close(shown_to(encoder, photographs), expected, rtol=0, atol=16 * torch.finfo().eps)
 
 
@@ -124,12 +124,12 @@ def test_a_run_says_which_way_and_refuses_to_mix(tmp_path: Path, photographs: li
     from gate_data.own import guess, write_benchmark
 
     write_benchmark(guess(tmp_path / "birds").values, Path(own))
-    asked: dict[str, Any] = {"encoder": "timm:resnet18@64/random", "show": False}
-    model = gate_runner.run(own, output=tmp_path / "model", **asked)
-    square = gate_runner.run(own, output=tmp_path / "square", transform="square", **asked)
+    settings: dict[str, Any] = {"encoder": "timm:resnet18@64/random", "show": False}
+    model = gate_runner.run(own, output=tmp_path / "model", **settings)
+    square = gate_runner.run(own, output=tmp_path / "square", transform="square", **settings)
     results = [json.loads(next((run.folder / "results").iterdir()).read_text()) for run in (model, square)]
-    assert [one["status"] for one in results] == ["ok", "ok"]
-    assert [one["settings"].get("transform") for one in results] == [None, "square"]
-    assert [one["memory"]["encoded"] for one in results] == [8, 8]  # of twelve, four are there twice
+    assert [result["status"] for result in results] == ["ok", "ok"]
+    assert [result["settings"].get("transform") for result in results] == [None, "square"]
+    assert [result["memory"]["encoded"] for result in results] == [8, 8]  # of twelve, four are there twice
     with pytest.raises(UsageError, match="transform"):
-        gate_runner.run(own, output=tmp_path / "model", transform="square", **asked)
+        gate_runner.run(own, output=tmp_path / "model", transform="square", **settings)

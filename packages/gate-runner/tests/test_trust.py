@@ -58,9 +58,9 @@ def test_a_terminal_obeys_no_file_and_no_class(tmp_path: Path, capsys: pytest.Ca
 
     with pytest.raises(SystemExit):
         main(["report", str(tmp_path / "\x1b]0;title\x07")])
-    said = capsys.readouterr().err
-    assert "\x1b" not in said
-    assert r"\x1b]0;title\x07" in said
+    err = capsys.readouterr().err
+    assert "\x1b" not in err
+    assert r"\x1b]0;title\x07" in err
 
     class Terminal(StringIO):
         def isatty(self) -> bool:
@@ -76,10 +76,10 @@ def test_a_file_called_like_a_library_does_not_run_in_a_worker(tmp_path: Path) -
         (tmp_path / f"{name}.py").write_text(INTRUDER)
     order = json.dumps({"open": {"encoder": "micro-clip/random", "device": "cpu"}}) + "\n"
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    kept = os.pathsep.join(path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path)
+    text = os.pathsep.join(path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path)
     done = subprocess.Popen(
         COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=tmp_path,
-        env={**environment, **({"PYTHONPATH": kept} if kept else {})},
+        env={**environment, **({"PYTHONPATH": text} if text else {})},
     )  # fmt: skip
     assert done.stdin is not None
     assert done.stdout is not None
@@ -97,7 +97,7 @@ def test_the_users_folder_comes_last_for_own_encoders(tmp_path: Path, monkeypatc
     name = f"mine_{abs(hash(str(tmp_path)))}"
     (tmp_path / f"{name}.py").write_text("from torch import nn\ndef make():\n    return nn.Flatten()\n")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [one for one in sys.path if one not in ("", str(tmp_path))])
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path not in ("", str(tmp_path))])
     assert load_encoder(f"{name}:make").spec == f"{name}:make"
     assert sys.path[-1] == str(tmp_path)
 
@@ -151,10 +151,10 @@ def test_a_data_root_without_the_files_is_no_stand_in(tmp_path: Path) -> None:
 
 
 def test_a_name_as_results_print_it_is_that_stand_in(tmp_path: Path) -> None:
-    (one,) = resolve(["micro/cifar100"])
-    assert one.choose_source(None, tmp_path) == "micro"
-    assert one.name_with("micro") == "micro/cifar100"
-    assert len(one.load("micro", DataRequest(limit=8)).train) == 8
+    (benchmark,) = resolve(["micro/cifar100"])
+    assert benchmark.choose_source(None, tmp_path) == "micro"
+    assert benchmark.name_with("micro") == "micro/cifar100"
+    assert len(benchmark.load("micro", DataRequest(limit=8)).train) == 8
     with pytest.raises(UsageError, match="unknown pack or benchmark 'micro/digits'"):
         resolve(["micro/digits"])
 
@@ -490,8 +490,8 @@ def hdf5(folder: Path) -> dict[str, tuple[Stored, str]]:
 
 
 def test_hdf5_has_limits_and_stays_in_its_file(tmp_path: Path) -> None:
-    for source, said in hdf5(tmp_path).values():
-        with pytest.raises(DataError, match=said):
+    for source, message in hdf5(tmp_path).values():
+        with pytest.raises(DataError, match=message):
             stored_array(source)
     assert stored_array(Stored(str(tmp_path / "a.h5"), "fine/x", 1)).shape == (4, 4)
 
@@ -511,9 +511,9 @@ def test_nifti_has_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     with pytest.raises(DataError, match=r"b.nii.gz, as numbers, has 32,768,000,000 bytes, more than"):
         volume(tmp_path / "b.nii.gz")
     head[108:112] = struct.pack("<f", 2e9)
-    for content, said in ((head, "its values begin at byte 2e"), (b"\0" * 600, "no header of 348 or 540 bytes")):
+    for content, message in ((head, "its values begin at byte 2e"), (b"\0" * 600, "no header of 348 or 540 bytes")):
         (tmp_path / "b.nii.gz").write_bytes(gzip.compress(content))
-        with pytest.raises(DataError, match=said):
+        with pytest.raises(DataError, match=message):
             volume(tmp_path / "b.nii.gz")
 
 

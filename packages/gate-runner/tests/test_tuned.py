@@ -65,12 +65,12 @@ class Tiny(nn.Module):
         self.texts = nn.Sequential(Block(), Block(), Block())
 
     def places(self, images: Tensor) -> Tensor:
-        found: Tensor = self.blocks(self.stem(images).flatten(2).transpose(1, 2))
-        return found
+        blocks: Tensor = self.blocks(self.stem(images).flatten(2).transpose(1, 2))
+        return blocks
 
     def encode_image(self, images: Tensor) -> Tensor:
-        found: Tensor = self.end(self.places(images).mean(1))
-        return found
+        features: Tensor = self.end(self.places(images).mean(1))
+        return features
 
     def encode_patches(self, images: Tensor) -> tuple[Tensor, tuple[int, int]]:
         return self.places(images), (4, 4)
@@ -183,8 +183,8 @@ def test_layers_that_are_read_and_not_called_get_updates_too() -> None:
             self.texts = nn.Sequential(*(Block() for _ in range(6)))
 
         def encode_image(self, images: Tensor) -> Tensor:
-            found: Tensor = self.visual(images)
-            return found
+            visual: Tensor = self.visual(images)
+            return visual
 
     encoder = adopt(Towers(), "towers")
     images = torch.randint(0, 256, (4, 3, 32, 32), dtype=torch.uint8)
@@ -240,9 +240,9 @@ def test_modes_lie_in_folders_of_their_own_and_are_paired(tmp_path: Path) -> Non
     with pytest.raises(UsageError, match="tune"):
         tuned("digits", tmp_path / "full", encoder, tune="bias", recipe_fields={})
     runs = read_runs([tmp_path / "frozen", tmp_path / "full"])
-    assert [one.label for one in runs] == ["tiny", "tiny (full)"]
-    found = compare_runs(runs, resamples=50, permutations=99)
-    assert len(found.contrasts) == 1
+    assert [run.label for run in runs] == ["tiny", "tiny (full)"]
+    comparison = compare_runs(runs, resamples=50, permutations=99)
+    assert len(comparison.contrasts) == 1
 
 
 @pytest.mark.parametrize(("mode", "encoder"), [("full", None), ("lora", "micro-clip/random")])
@@ -254,11 +254,11 @@ def test_a_killed_fine_tuning_ends_with_the_same_bits(mode: str, encoder: str | 
             if phase == "train" and done == 5:
                 raise KeyboardInterrupt
 
-    asked: dict[str, Any] = {"tune": mode, "recipe_fields": {**FIELDS, "augment": True}}
-    whole = tuned("cifar100", tmp_path / "whole", encoder, **asked)
+    settings: dict[str, Any] = {"tune": mode, "recipe_fields": {**FIELDS, "augment": True}}
+    whole = tuned("cifar100", tmp_path / "whole", encoder, **settings)
     with pytest.raises(KeyboardInterrupt):
-        tuned("cifar100", tmp_path / "cut", encoder, **asked, observers=[Stops()])
-    again = tuned("cifar100", tmp_path / "cut", encoder, **asked, decode_workers=1)
+        tuned("cifar100", tmp_path / "cut", encoder, **settings, observers=[Stops()])
+    again = tuned("cifar100", tmp_path / "cut", encoder, **settings, decode_workers=1)
     assert again.scores == whole.scores
     assert again.training["validation"] == whole.training["validation"]
     assert again.training["gradients"] == whole.training["gradients"]
@@ -292,11 +292,11 @@ def test_a_head_that_starts_at_random_is_not_trained_before(tmp_path: Path) -> N
 
     heard = [Hears(), Hears()]
     starts = [
-        tuned("iwildcam", tmp_path / how, tune="full", observers=[one], recipe_fields={**FIELDS, "head_start": how})
-        for how, one in zip(("probe", "random"), heard, strict=True)
+        tuned("iwildcam", tmp_path / how, tune="full", observers=[start], recipe_fields={**FIELDS, "head_start": how})
+        for how, start in zip(("probe", "random"), heard, strict=True)
     ]
-    assert [("train head" in one.phases) for one in heard] == [True, False]
-    first, other = (one.training["validation"][0]["mae"] for one in starts)
+    assert [("train head" in start.phases) for start in heard] == [True, False]
+    first, other = (start.training["validation"][0]["mae"] for start in starts)
     assert first != other
 
 
@@ -319,13 +319,13 @@ def test_what_cannot_be_trained_says_so(tmp_path: Path) -> None:
         def forward(self, images: Tensor) -> Tensor:
             return self.stem(images).mean((2, 3))
 
-    for module, mode, said in (
+    for module, mode, message in (
         (Detached(), "full", "gives no gradients"),
         (Plain(), "full", "shows no weights to train"),
         (Convolutional(), "lora", "--tune lora: no linear layers and no attentions"),
         (Convolutional(), "norm", "no parameter of kind 'norm'"),
     ):
-        with pytest.raises(EncoderError, match=said):
+        with pytest.raises(EncoderError, match=message):
             choose_weights(adopt(module, "own"), "pooled", mode, IMAGES)
     failed = tuned("cifar100", tmp_path / "run", adopt(Detached(), "own"), tune="full")
     assert "gives no gradients: --tune frozen only" in failed.reason
@@ -386,11 +386,11 @@ class WithTexts(Tiny):
     """The same with a text side: a vector of each text's letters."""
 
     def encode_text(self, texts: list[str]) -> Tensor:
-        found = torch.zeros(len(texts), 8)
+        values = torch.zeros(len(texts), 8)
         for row, text in enumerate(texts):
             for letter in text:
-                found[row, ord(letter) % 8] += 1
-        return found
+                values[row, ord(letter) % 8] += 1
+        return values
 
 
 def with_texts() -> Any:
@@ -451,8 +451,8 @@ def test_a_card_does_not_call_code(own: str, tmp_path: Path) -> None:
 def test_gain_and_loss_and_the_mix_between(mode: str, tmp_path: Path) -> None:
     needs(mode)
     pytest.importorskip("skimage", reason="the faces come with scikit-image")
-    asked: dict[str, Any] = {"tune": mode, "keep_zero_shot": ("zero-shot", "faces")}
-    plain = tuned("cifar100", tmp_path / "plain", with_texts(), **asked)
+    settings: dict[str, Any] = {"tune": mode, "keep_zero_shot": ("zero-shot", "faces")}
+    plain = tuned("cifar100", tmp_path / "plain", with_texts(), **settings)
     assert plain.status == "ok", plain.reason
     rows = plain.training["zero_shot"]
     assert [row["benchmark"] for row in rows] == ["micro/zero-shot", "faces"]
@@ -460,7 +460,7 @@ def test_gain_and_loss_and_the_mix_between(mode: str, tmp_path: Path) -> None:
     assert plain.training["gained"]["after"] == pytest.approx(plain.scores[0].value)
     curves = {}
     for share in (0.0, 1.0, "best"):
-        found = tuned("cifar100", tmp_path / str(share), with_texts(), wise_ft=share, **asked)
+        found = tuned("cifar100", tmp_path / str(share), with_texts(), wise_ft=share, **settings)
         assert found.status == "ok", found.reason
         curves[share] = found.training["wise_ft"]["curve"]
         here = [row for row in curves[share] if row["share"] == found.training["wise_ft"]["share"]]
@@ -502,13 +502,13 @@ def test_a_plan_of_a_training_shows_its_recipe_and_what_it_needs(
     mark = encoder.fingerprint()
     settings = Settings(limit=130, device="cpu", tune="full", recipe_fields={"batch_size": "8"})
     asked = [BENCHMARKS["cifar100"], BENCHMARKS["mini"]]
-    found = plan(RunRequest(asked, encoder, tmp_path / "run", settings))
-    assert [part.reason for part in found.parts] == ["", ""]
+    planned = plan(RunRequest(asked, encoder, tmp_path / "run", settings))
+    assert [part.reason for part in planned.parts] == ["", ""]
     assert encoder.fingerprint() == mark
-    assert [part.recipe["steps"] for part in found.parts] == [450, 150]
-    assert all(part.seconds > part.phases["train"] > 0 for part in found.parts)
+    assert [part.recipe["steps"] for part in planned.parts] == [450, 150]
+    assert all(part.seconds > part.phases["train"] > 0 for part in planned.parts)
     longer = settings.changed(recipe_fields={"batch_size": "8", "steps": "15000"})
-    assert plan(RunRequest(asked[:1], encoder, tmp_path / "long", longer)).seconds > 5 * found.parts[0].seconds
+    assert plan(RunRequest(asked[:1], encoder, tmp_path / "long", longer)).seconds > 5 * planned.parts[0].seconds
     monkeypatch.setattr("gate_runner.planning.trained.available_bytes", lambda device: 1)
     tried = iter([9_000, 5_000])
     monkeypatch.setattr("gate_runner.planning.trained.peak_of", lambda *of: next(tried))
@@ -548,9 +548,9 @@ def test_little_memory_halves_the_batch_and_keeps_the_gradient(tmp_path: Path) -
         module.most = most
         return tuned("cifar100", tmp_path / str(most), adopt(module, "heavy"), tune="full")
 
-    whole, cut = run_with(64), run_with(3)
-    assert (whole.training.get("micro_batches"), cut.training["micro_batches"]) == (None, 4)
-    for first, second in zip(whole.training["gradients"], cut.training["gradients"], strict=True):
+    result, cut = run_with(64), run_with(3)
+    assert (result.training.get("micro_batches"), cut.training["micro_batches"]) == (None, 4)
+    for first, second in zip(result.training["gradients"], cut.training["gradients"], strict=True):
         assert second == pytest.approx(first, rel=1e-3, abs=1e-6)
 
 
@@ -607,25 +607,25 @@ def test_a_start_that_there_is_not_shows_the_nearest() -> None:
 
 def test_ensembles_are_means_of_outputs_and_the_best_weights_stay() -> None:
     generator = torch.Generator().manual_seed(0)
-    kept = [Kept(step, 0.0, {"weight": torch.randn(2, 3, generator=generator)}) for step in range(5)]
+    kepts = [Kept(step, 0.0, {"weight": torch.randn(2, 3, generator=generator)}) for step in range(5)]
     module, rows = nn.Linear(3, 2, bias=False), torch.randn(7, 3, generator=generator)
-    module.load_state_dict(kept[0].state)
-    found = list(averaged(module, kept, (rows,), lambda output: output, 4))
+    module.load_state_dict(kepts[0].state)
+    found = list(averaged(module, kepts, (rows,), lambda output: output, 4))
     for size in (1, 3, 5):
-        expected = torch.stack([rows @ one.state["weight"].T for one in kept[:size]]).mean(0)
+        expected = torch.stack([rows @ one.state["weight"].T for one in kepts[:size]]).mean(0)
         assert torch.allclose(torch.cat([batch[size] for batch in found]), expected, atol=1e-6)
-    assert torch.equal(module.weight, kept[0].state["weight"])
-    assert [set(batch) for batch in averaged(module, kept[:4], (rows,), lambda output: output, 7)] == [{1, 3, 4}]
-    assert [set(batch) for batch in averaged(module, kept[:1], (rows,), lambda output: output, 7)] == [{1}]
+    assert torch.equal(module.weight, kepts[0].state["weight"])
+    assert [set(batch) for batch in averaged(module, kepts[:4], (rows,), lambda output: output, 7)] == [{1, 3, 4}]
+    assert [set(batch) for batch in averaged(module, kepts[:1], (rows,), lambda output: output, 7)] == [{1}]
 
 
 def test_an_ensemble_of_vectors_has_the_mean_of_their_products() -> None:
     generator = torch.Generator().manual_seed(0)
-    kept = [Kept(step, 0.0, {"weight": torch.randn(2, 3, generator=generator)}) for step in range(3)]
+    kepts = [Kept(step, 0.0, {"weight": torch.randn(2, 3, generator=generator)}) for step in range(3)]
     module, rows = nn.Linear(3, 2, bias=False), torch.randn(7, 3, generator=generator)
-    module.load_state_dict(kept[0].state)
-    (found,) = averaged(module, kept, (rows,), lambda output: output, 7, side_by_side=True)
-    expected = torch.stack([(rows @ one.state["weight"].T) @ (rows @ one.state["weight"].T).T for one in kept]).mean(0)
+    module.load_state_dict(kepts[0].state)
+    (found,) = averaged(module, kepts, (rows,), lambda output: output, 7, side_by_side=True)
+    expected = torch.stack([(rows @ one.state["weight"].T) @ (rows @ one.state["weight"].T).T for one in kepts]).mean(0)
     assert torch.allclose(found[3] @ found[3].T, expected, atol=1e-5)
 
 
@@ -671,9 +671,9 @@ def test_a_task_is_run_once_and_its_test_images_are_encoded_by_the_trained_encod
     run_once = task.run
     monkeypatch.setattr(task, "run", lambda job: (runs.append(job.settings.tune), run_once(job))[1])
 
-    def noted(*said: Any, **named: Any) -> Any:
-        encoded.append(said[4])
-        return original(*said, **named)
+    def noted(*message: Any, **named: Any) -> Any:
+        encoded.append(message[4])
+        return original(*message, **named)
 
     monkeypatch.setattr("gate_runner.tasks.features.encode_pictures", noted)
     assert tuned("chexpert", tmp_path / "run", tune="full").status == "ok"

@@ -25,7 +25,7 @@ def test_a_known_benchmark_is_scored_without_a_probe(means: Encoder, tmp_path: P
     names = ["digits@knn", "digits@image-retrieval", "digits@clustering"]
     done = gate_runner.run(names, encoder=means, output=tmp_path / "a", limit=150, show=False)
     knn, retrieval, clustering = done.results
-    assert [one.status for one in done.results] == ["ok"] * 3
+    assert [result.status for result in done.results] == ["ok"] * 3
     assert [score.metric for score in retrieval.scores] == ["map", "recall@1", "recall@5", "recall@10"]
     assert all(score.chance < 1 and score.low <= score.value <= score.high for score in retrieval.scores)
     assert retrieval.training["gallery"] == retrieval.data["test"] - 1
@@ -73,9 +73,9 @@ def test_samples_that_do_not_count_are_left_out_of_paired_tests() -> None:
     rng = np.random.default_rng(0)
     first = rng.random(50)
     second = first + 0.2
-    whole = paired_test("map", [first], [second], permutations=199)
+    test = paired_test("map", [first], [second], permutations=199)
     first[3] = second[3] = np.nan
-    found = paired_test("map", [first], [second], permutations=199)
-    assert found.samples == 49
-    assert found.difference == pytest.approx(0.2)
-    assert found.p == whole.p
+    test = paired_test("map", [first], [second], permutations=199)
+    assert test.samples == 49
+    assert test.difference == pytest.approx(0.2)
+    assert test.p == test.p

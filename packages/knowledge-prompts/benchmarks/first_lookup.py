@@ -55,8 +55,8 @@ def child(code: str, folder: Path) -> dict[str, float | str]:
     run = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", code, str(folder)], capture_output=True, text=True, check=True
     )
-    found: dict[str, float | str] = json.loads(run.stdout)
-    return found
+    record: dict[str, float | str] = json.loads(run.stdout)
+    return record
 
 
 def nltk_folder(database: Path, root: Path) -> Path:

@@ -36,22 +36,22 @@ BATCH = 32
 
 def prompt_sets(folder: Path) -> dict[str, list[PromptSet]]:
     """For each data set its prompts under each of the five sources."""
-    found: dict[str, list[PromptSet]] = {}
+    collected: dict[str, list[PromptSet]] = {}
     for name in built_in_sets():
         class_prompts = without_aliases(load_class_prompts(name))
         if not class_prompts.classes or name == "imagenet-1k":
             continue
-        found[name] = [build_prompts(class_prompts)]
+        collected[name] = [build_prompts(class_prompts)]
         for source in stored_sources(folder, name):
             if source.name == "gpt3":  # the toolkit keeps a class's equal answers apart
                 answers = [
                     StoredKnowledge({name: source.items(name)[i : i + 1] for name in source.classes}, name="gpt3")
                     for i in range(5)
                 ]
-                found[name] += [build_prompts(class_prompts, [answer]) for answer in answers]
+                collected[name] += [build_prompts(class_prompts, [answer]) for answer in answers]
             else:
-                found[name].append(build_prompts(class_prompts, [source]))
-    return found
+                collected[name].append(build_prompts(class_prompts, [source]))
+    return collected
 
 
 def main() -> None:
@@ -59,12 +59,12 @@ def main() -> None:
     parser.add_argument("--sample", type=int, default=384, help="different texts to draw")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--threads", type=int, default=1)
-    given = parser.parse_args()
+    args = parser.parse_args()
     import open_clip
     import torch
 
-    torch.set_num_threads(given.threads)
-    sets = prompt_sets(knowledge_folder(given.data))
+    torch.set_num_threads(args.threads)
+    sets = prompt_sets(knowledge_folder(args.data))
     prompts = [prompt for group in sets.values() for one in group for prompt in one]
     unique = len({prompt.text for prompt in prompts})
     tokenizer = open_clip.SimpleTokenizer()
@@ -77,7 +77,7 @@ def main() -> None:
 
     torch.manual_seed(0)
     model = open_clip.create_model("ViT-B-32").eval()
-    texts = set(random.Random(0).sample(sorted({prompt.text for prompt in prompts}), given.sample))
+    texts = set(random.Random(0).sample(sorted({prompt.text for prompt in prompts}), args.sample))
     drawn = [prompt for prompt in prompts if prompt.text in texts]
     # Each drawn prompt is a class of its own, so that embeddings compare text by text.
     names = tuple(str(i) for i in range(len(drawn)))
@@ -100,7 +100,7 @@ def main() -> None:
     if difference > GATE:
         raise SystemExit(f"embeddings differ by {difference:.1e}, more than {GATE:.0e}; no time is reported")
     seconds: dict[str, list[float]] = {"padded": [], "ours": []}
-    for _ in range(given.repeats):
+    for _ in range(args.repeats):
         for name, run in (("padded", padded), ("ours", ours)):
             start = time.process_time()
             run()
@@ -110,11 +110,11 @@ def main() -> None:
         "prompts": len(prompts),
         "unique_prompts": unique,
         "too_long": long,
-        "drawn_texts": given.sample,
+        "drawn_texts": args.sample,
         "drawn_prompts": len(drawn),
         "batch_size": BATCH,
-        "threads": given.threads,
-        "repeats": given.repeats,
+        "threads": args.threads,
+        "repeats": args.repeats,
         "largest_difference": difference,
         "cpu_s": {name: [round(value, 3) for value in values] for name, values in seconds.items()},
         "cpu_ratio_padded_to_ours": round(medians["padded"] / medians["ours"], 2),

@@ -142,9 +142,9 @@ def test_shortening_ends_at_a_word():
         return CausalEncoder()(ids)
 
     found = class_embeddings(encode, prompts, tokenize=WORDS, overlong="shorten", padding="longest")
-    kept = found.truncation.long[0].read
-    assert kept == "owl ; a very long account of a bird that goes on"
-    assert seen == WORDS([kept])
+    read = found.truncation.long[0].read
+    assert read == "owl ; a very long account of a bird that goes on"
+    assert seen == WORDS([read])
 
 
 def test_overlong_prompts_can_be_refused():

@@ -48,7 +48,7 @@ def test_each_field_is_a_source(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("a: [1", r"line \d+: not YAML"),
         ("- a\n- b", "expected one entry for each class, found list"),
@@ -59,8 +59,8 @@ def test_each_field_is_a_source(tmp_path: Path) -> None:
         ("hen: !!python/object/apply:os.system ['false']", "not YAML"),
     ],
 )
-def test_what_is_not_in_the_format_is_named(tmp_path: Path, text: str, said: str) -> None:
+def test_what_is_not_in_the_format_is_named(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "odinw.yaml"
     path.write_text(text)
-    with pytest.raises(KnowledgeFileError, match=said):
+    with pytest.raises(KnowledgeFileError, match=message):
         glip_sources(path)

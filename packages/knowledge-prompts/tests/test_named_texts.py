@@ -102,9 +102,9 @@ def test_random_words_refuse(arguments, message):
 
 
 def test_coverage_counts_items_by_class_and_source():
-    one = StoredKnowledge({"hen": ["a", "b"], "cow": ["c"]}, name="one")
+    knowledge = StoredKnowledge({"hen": ["a", "b"], "cow": ["c"]}, name="one")
     two = StoredKnowledge({}, name="two")
-    table = coverage(["hen", "owl"], [one, two])
+    table = coverage(["hen", "owl"], [knowledge, two])
     assert table.items.tolist() == [[2, 0], [0, 0]]
     assert table.covered == {"one": 1, "two": 0}
     assert (table.any_source, table.without_knowledge) == (1, ["owl"])

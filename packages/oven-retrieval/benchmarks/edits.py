@@ -66,12 +66,12 @@ def main() -> int:
     removed = {entities[i].id for i in rng.choice(options.names, EDITED, replace=False)}
     queries = make_queries(names, 2000, rng)
     rounds: dict[str, list[float]] = {}
-    with tempfile.TemporaryDirectory() as place:
+    with tempfile.TemporaryDirectory() as folder:
         for number in range(options.rounds):
-            seconds, linker = one_round(Path(place) / str(number), old, new, removed)
+            seconds, linker = one_round(Path(folder) / str(number), old, new, removed)
             if number == 0:
-                scratch = build_kb([entity for entity in entities if entity.id not in removed], Path(place) / "kb")
-                expected = answers(build_name_index(scratch, Path(place) / "names"), queries)
+                scratch = build_kb([entity for entity in entities if entity.id not in removed], Path(folder) / "kb")
+                expected = answers(build_name_index(scratch, Path(folder) / "names"), queries)
                 found = answers(linker, queries)
                 if found[0] != expected[0] or not np.array_equal(found[1], expected[1], equal_nan=True):
                     print("WRONG: the index that followed differs from one from scratch", file=sys.stderr)

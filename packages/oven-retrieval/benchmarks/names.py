@@ -174,8 +174,8 @@ def main() -> int:
             sparse.index(tokens, show_progress=False)
             peers["bm25s"] = resident_mb() - before
             part = queries[: max(200, len(queries) // 20)]
-            found = sparse.retrieve(part, k=1, show_progress=False, n_threads=1)
-            if not np.allclose(found.scores[:, 0] * (K1 + 1), ours.scores[: len(part), 0], rtol=1e-5, atol=1e-4):
+            retrieved = sparse.retrieve(part, k=1, show_progress=False, n_threads=1)
+            if not np.allclose(retrieved.scores[:, 0] * (K1 + 1), ours.scores[: len(part), 0], rtol=1e-5, atol=1e-4):
                 problems.append("bm25s: best scores differ")
             runs["bm25s"] = lambda: sparse.retrieve(part, k=1, show_progress=False, n_threads=1)
             per_call["bm25s"] = len(part)

@@ -40,7 +40,7 @@ def main() -> int:
         links = {"without n-grams": plain.link(texts), "with n-grams": linker.link(texts)}
         linker.typos = True
         links["with n-grams and typos"] = linker.link(texts)
-        ids = {name: [kb.ids[row] if row >= 0 else None for row in found.rows[:, 0]] for name, found in links.items()}
+        ids = {name: [kb.ids[row] if row >= 0 else None for row in link.rows[:, 0]] for name, link in links.items()}
     before = links["without n-grams"].rows[:, 0]
     for name, ranking in links.items():
         kinds = ranking.kinds[:, 0]

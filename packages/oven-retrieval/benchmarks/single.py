@@ -150,17 +150,17 @@ def main() -> int:
             "link": lambda text: linker.link([text]),
             "link without n-grams": lambda text: words.link([text]),
         }
-        asked = {text: text for text in texts}
+        settings = {text: text for text in texts}
         if not options.without_tantivy:
             index = tantivy_index(names)
             searcher = index.searcher()
-            asked |= {("tantivy", text): index.parse_query(text, ["name"]) for text in texts}
+            settings |= {("tantivy", text): index.parse_query(text, ["name"]) for text in texts}
             runs["tantivy"] = lambda query: searcher.search(query, 1, count=False)
         blocks: dict[str, dict[str, list[float]]] = {mix: {name: [] for name in runs} for mix in mixes}
         for mix, queries in mixes.items():
             for number, first in enumerate(range(0, len(queries), BLOCK)):
                 for name in sorted(runs, reverse=bool(number % 2)):
-                    block = [asked.get((name, text), text) for text in queries[first : first + BLOCK]]
+                    block = [settings.get((name, text), text) for text in queries[first : first + BLOCK]]
                     start = time.process_time()
                     for query in block:
                         runs[name](query)

@@ -66,7 +66,7 @@ def table(pairs, found: dict[str, list[bool]]) -> dict:
 def measure(pairs, others: list[str]) -> dict:
     """Link the pairs among their own names and others."""
     names = list(dict.fromkeys([name for *_, name in pairs])) + others
-    asked = [text for _, _, text, _ in pairs]
+    texts = [text for _, _, text, _ in pairs]
     truth = [names.index(name) for *_, name in pairs]
     kb = KnowledgeBase.from_names(names)
     found, steps, times = {}, {}, {}
@@ -77,8 +77,8 @@ def measure(pairs, others: list[str]) -> dict:
         if every:
             linker.inflections.diacritics = True
         start = time.process_time()
-        links = [linker.link([text]) for text in asked]
-        times[label] = round((time.process_time() - start) / len(asked) * 1000, 3)
+        links = [linker.link([text]) for text in texts]
+        times[label] = round((time.process_time() - start) / len(texts) * 1000, 3)
         found[label] = [
             names[int(link.rows[0, 0])] == name if link.rows[0, 0] >= 0 else False
             for link, (*_, name) in zip(links, pairs, strict=True)
@@ -91,7 +91,7 @@ def measure(pairs, others: list[str]) -> dict:
                 if not good
             ]
     found["BM25 over trigrams"] = [
-        best >= 0 and names[best] == names[right] for best, right in zip(plain_bm25(names, asked), truth, strict=True)
+        best >= 0 and names[best] == names[right] for best, right in zip(plain_bm25(names, texts), truth, strict=True)
     ]
     return {
         "names": len(names),

@@ -73,9 +73,9 @@ def one_pair(folder: Path, kinds: tuple[str, str], number: int, expected: set[st
         worker.stdin.flush()
     outcomes = []
     for worker, (kind, argument, new) in zip(workers, arguments, strict=True):
-        told, errors = worker.communicate(timeout=300)
-        said = told.strip().partition("\n")[0]
-        assert said == "done" or ("refused" in said and "is writing there" in said), (kinds, told, errors)
+        reports, errors = worker.communicate(timeout=300)
+        said = reports.strip().partition("\n")[0]
+        assert said == "done" or ("refused" in said and "is writing there" in said), (kinds, reports, errors)
         if said == "done" and kind == "add":
             expected.add(new)
         if said == "done" and kind == "remove":

@@ -100,11 +100,11 @@ def _orders(kb, holders: dict[str, set[int]], change) -> list[int]:
     counts = [0, 0]
     for name, rows in holders.items():
         query = change(name)
-        found = spellings.get(fold(query), [])
+        value = spellings.get(fold(query), [])
         for place, folded_first in enumerate((True, False)):
             keys = [
                 ((alias, text != spelled(query)) if folded_first else (text != spelled(query), alias), loud, row)
-                for text, alias, loud, row in found
+                for text, alias, loud, row in value
             ]
             counts[place] += bool(keys) and min(keys)[2] in rows
     return counts

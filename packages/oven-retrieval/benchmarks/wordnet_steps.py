@@ -84,22 +84,22 @@ def one_edit_apart(names: list[str], count: int, rng: np.random.Generator) -> li
 def inflections(kb: KnowledgeBase, exceptions, count: int, rng: np.random.Generator) -> dict:
     """How many inflected names link to their entity first, by kind, with and without the list of exceptions."""
     irregular = {singular: plural for plural, singulars in exceptions.items() for singular in singulars}
-    taken = {fold(name) for name in name_texts(kb)}
-    asked, truth, itself = [], [], 0
+    folds = {fold(name) for name in name_texts(kb)}
+    requests, truth, itself = [], [], 0
     for i in rng.permutation(len(kb)).tolist():
         name = kb.names[i].lower()
         kinds = (plural(name, irregular), f"the {name}", f"{'an' if name[0] in 'aeiou' else 'a'} {name}", f"{name}'s")
         for kind in kinds:
-            if fold(kind) in taken:
+            if fold(kind) in folds:
                 itself += 1
                 continue
-            asked.append(kind)
+            requests.append(kind)
             truth.append(fold(name))
-        if len(asked) >= count:
+        if len(requests) >= count:
             break
-    result: dict = {"names": len(asked), "left out because the spoiled name is a name": itself}
+    result: dict = {"names": len(requests), "left out because the spoiled name is a name": itself}
     for label, given in (("rules and exceptions", exceptions), ("rules alone", None)):
-        links = build_linker(kb, exceptions=given).link(asked)
+        links = build_linker(kb, exceptions=given).link(requests)
         right = [
             row >= 0 and any(fold(own) == name for own in (kb.names[row], *(kb.aliases[a] for a in kb.alias_rows(row))))
             for row, name in zip(links.rows[:, 0].tolist(), truth, strict=True)
@@ -150,20 +150,20 @@ class World:
         links, features = name_features(self.linker, names)
         truth = self.linker.kb.rows([i or "" for i in ids])
         right = (links.rows[:, 0] == truth) & (truth >= 0)
-        p, there = model.probability(features), model.presence(features)
+        p, presence = model.probability(features), model.presence(features)
         given = p >= model.threshold
         return {
             "precision": round(float(right[given].mean()), 4),
             "coverage": round(float(given.mean()), 4),
-            "AUROC of being in here": round(auroc(there, truth >= 0), 4),
+            "AUROC of being in here": round(auroc(presence, truth >= 0), 4),
             "the same by spelling alone": round(auroc(is_spelled(links), truth >= 0), 4),
-            "AUROC, of names that no other entity has": round(auroc(there[alone], truth[alone] >= 0), 4),
+            "AUROC, of names that no other entity has": round(auroc(presence[alone], truth[alone] >= 0), 4),
             "the same by spelling alone, of names that no other entity has": round(
                 auroc(is_spelled(links)[alone], truth[alone] >= 0), 4
             ),
             "AUROC of the best link being right": round(auroc(p, right), 4),
             "mean |p - right| by tenths of p": round(_calibration_error(p, right), 4),
-            "mean |p - in here| by tenths of p": round(_calibration_error(there, truth >= 0), 4),
+            "mean |p - in here| by tenths of p": round(_calibration_error(presence, truth >= 0), 4),
         }
 
 
@@ -226,11 +226,11 @@ def simulations(world: World, precision: float, count: int = 300, labelled: int 
 def elsewhere(exceptions, entities, precision: float, rng: np.random.Generator, folder: Path) -> dict:
     """Fit on a knowledge base of common things, and try the model on one of persons, places and groups."""
     named = ("person", "location", "group")
-    things = World([e for e in entities if e.category not in named], exceptions, rng, folder / "things")
+    world = World([e for e in entities if e.category not in named], exceptions, rng, folder / "things")
     others = World([e for e in entities if e.category in named], exceptions, rng, folder / "others")
-    model, _ = calibrate_names(things.linker, *things.draw(6000)[:2], precision, seed=1)
+    model, _ = calibrate_names(world.linker, *world.draw(6000)[:2], precision, seed=1)
     return {
-        "fitted on": len(things.entities),
+        "fitted on": len(world.entities),
         "tried on": len(others.entities),
         "draws": [others.tried(model, 3000) for _ in range(2)],
     }

@@ -50,9 +50,9 @@ def test_four_shards_on_ray_and_a_lost_worker(whole, tmp_path, cluster):
     search = ShardedSearch(layout, workers)
     expected = build_linker(kb, inflections=False, ngrams=False).link(queries(), 5)
     same_links(search.link(queries(), 5), expected)
-    asked = np.random.default_rng(4).normal(size=(30, 9)).astype(np.float32)
-    nearest = exact_search(asked, ArrayRows(made), 10)
-    np.testing.assert_array_equal(search.search(asked, 10).rows, nearest.rows)
+    values = np.random.default_rng(4).normal(size=(30, 9)).astype(np.float32)
+    nearest = exact_search(values, ArrayRows(made), 10)
+    np.testing.assert_array_equal(search.search(values, 10).rows, nearest.rows)
 
     tree = [psutil.Process(), *psutil.Process().children(recursive=True)]
     listening = {

@@ -21,17 +21,17 @@ def entities(count, seed=0):
 
 def queries(seed=1, count=120):
     rng = np.random.default_rng(seed)
-    made = [" ".join(rng.choice([*WORDS, "nothing"], rng.integers(1, 5))) for _ in range(count)]
-    return [*made, "", "nothing", "WOOD wood", "gate", "the the of"]
+    texts = [" ".join(rng.choice([*WORDS, "nothing"], rng.integers(1, 5))) for _ in range(count)]
+    return [*texts, "", "nothing", "WOOD wood", "gate", "the the of"]
 
 
 def made_whole(folder):
     """A knowledge base, its vectors, and the array that they are made from."""
     kb = build_kb(entities(203), folder / "kb")
-    made = np.random.default_rng(3).normal(size=(203, 9)).astype(np.float32)
-    made[50] = made[120]  # equal scores in different shards
-    vectors = build_vectors(lambda a, b: made[a:b], 203, folder / "v", kb=kb.hash, encoder="e", dtype=np.float32)
-    return kb, vectors, made
+    values = np.random.default_rng(3).normal(size=(203, 9)).astype(np.float32)
+    values[50] = values[120]  # equal scores in different shards
+    vectors = build_vectors(lambda a, b: values[a:b], 203, folder / "v", kb=kb.hash, encoder="e", dtype=np.float32)
+    return kb, vectors, values
 
 
 def same_links(found, expected):

@@ -68,15 +68,15 @@ def test_the_loss_has_one_synthesised_negative_a_question():
         assert cosine[i, other[i]] == max(cosine[i, j] for j in range(5) if truth[j] != truth[i])
     extra = 0.0
     for i in range(5):
-        asked = model.query(image[i : i + 1], text[i : i + 1])
+        query = model.query(image[i : i + 1], text[i : i + 1])
         right = model.entity(own[i : i + 1], names[i : i + 1])
-        made = model.entity(own[i : i + 1], names[other[i] : other[i] + 1])
-        gap = float((model.log_scale.exp() * (asked @ made.T - asked @ right.T)).detach())
+        entity = model.entity(own[i : i + 1], names[other[i] : other[i] + 1])
+        gap = float((model.log_scale.exp() * (query @ entity.T - query @ right.T)).detach())
         extra += math.log1p(math.exp(gap)) / 5
     expected = float(contrastive_loss(model(image, text, own, names), truth).detach()) + extra
     assert model.loss(image, text, own, names, truth).item() == pytest.approx(expected, rel=1e-5)
-    one = torch.zeros(5, dtype=torch.int64)
-    assert model.loss(image, text, own, names, one).item() == pytest.approx(0.0, abs=1e-6)
+    values = torch.zeros(5, dtype=torch.int64)
+    assert model.loss(image, text, own, names, values).item() == pytest.approx(0.0, abs=1e-6)
 
 
 def test_the_place_that_is_asked_for_is_found():
@@ -122,5 +122,5 @@ def test_a_tower_without_patches_says_so():
     with pytest.raises(ValueError, match="an adaptor needs an encoder that shows patch features"):
         tower.patches(torch.ones(1, 3, 2, 2))
     shown = Tower(tower.module, lambda batch: batch, lambda batch: torch.ones(len(batch), 4, 2))
-    found = shown.patches(torch.stack([torch.zeros(3, 2, 2), torch.ones(3, 2, 2)]))
-    assert found.sum(dim=(1, 2)).tolist() == [0.0, 8.0]
+    patches = shown.patches(torch.stack([torch.zeros(3, 2, 2), torch.ones(3, 2, 2)]))
+    assert patches.sum(dim=(1, 2)).tolist() == [0.0, 8.0]

@@ -98,9 +98,9 @@ def test_what_is_no_encoder_is_one_line(
     folder, own = built
     named = spec.replace("MODULE", own.partition(":")[0])
     assert oven("search", "--kb", str(folder), "--encoder", named, "--text", "red", "-k", "1") == 2
-    said = capsys.readouterr().err
-    assert message in said
-    assert said.count("\n") == 1
+    err = capsys.readouterr().err
+    assert message in err
+    assert err.count("\n") == 1
 
 
 def test_help_imports_neither_torch_nor_faiss() -> None:
@@ -123,6 +123,6 @@ def test_a_terminal_obeys_no_name_of_a_knowledge_base(tmp_path: Path, capsys: py
     for words in (("--json",), ()):
         assert oven("link", str(tmp_path / "names.txt"), "--kb", str(tmp_path / "kb"), *words) == 0
     assert oven("link", str(tmp_path / "names.txt"), "--kb", str(tmp_path / name)) == 2
-    said = capsys.readouterr()
-    assert not {"\x1b", "\x9b", "\x07"} & set(said.out + said.err)
-    assert json.loads(said.out.splitlines()[1])["query"] == name
+    printed = capsys.readouterr()
+    assert not {"\x1b", "\x9b", "\x07"} & set(printed.out + printed.err)
+    assert json.loads(printed.out.splitlines()[1])["query"] == name

@@ -29,20 +29,20 @@ def make(seed, entities, questions, dim, pictured):
 def test_one_search_equals_four_terms(weights, entities, questions, dim, pictured):
     model, image, text, features, has_image = make(1, entities, questions, dim, pictured)
     truth = np.empty((questions, entities))
-    place = np.cumsum(has_image) - 1
+    rows_with_images = np.cumsum(has_image) - 1
     for q in range(questions):
         for e in range(entities):
-            picture = features[1, place[e]] if has_image[e] else features[2, 0]
+            picture = features[1, rows_with_images[e]] if has_image[e] else features[2, 0]
             truth[q, e] = clip2clip_score(image[q], text[q], picture, features[0, e], weights)
     np.testing.assert_allclose(model.scores(image, text, weights), truth, atol=1e-6, rtol=0)
     k = min(5, entities)
-    found = model.search(image, text, weights, k)
-    np.testing.assert_allclose(found.scores, np.sort(truth, axis=1)[:, ::-1][:, :k], atol=1e-6, rtol=0)
-    np.testing.assert_allclose(np.take_along_axis(truth, found.rows, 1), found.scores, atol=1e-6, rtol=0)
+    hits = model.search(image, text, weights, k)
+    np.testing.assert_allclose(hits.scores, np.sort(truth, axis=1)[:, ::-1][:, :k], atol=1e-6, rtol=0)
+    np.testing.assert_allclose(np.take_along_axis(truth, hits.rows, 1), hits.scores, atol=1e-6, rtol=0)
     for row in range(0, entities, 50):
         words, picture = model.entity_vectors(row)
         np.testing.assert_allclose(words, normalise(features[:1, row])[0], atol=1e-6)
-        expected = features[1, place[row]] if has_image[row] else features[2, 0]
+        expected = features[1, rows_with_images[row]] if has_image[row] else features[2, 0]
         np.testing.assert_allclose(picture, normalise(expected[None])[0], atol=1e-6)
 
 
@@ -76,9 +76,9 @@ def test_grid_search_finds_planted_weights():
 
 def test_k_beyond_the_entities():
     model, image, text, *_ = make(2, 5, 3, 4, 2)
-    found = model.search(image, text, k=9)
-    assert np.all(found.rows[:, 5:] == -1)
-    assert sorted(found.rows[0, :5].tolist()) == [0, 1, 2, 3, 4]
+    hits = model.search(image, text, k=9)
+    assert np.all(hits.rows[:, 5:] == -1)
+    assert sorted(hits.rows[0, :5].tolist()) == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.parametrize(

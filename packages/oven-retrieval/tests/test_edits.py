@@ -97,9 +97,9 @@ def test_edits_equal_a_build_from_scratch(tmp_path, seed):
         assert list(kb) == list(scratch) == list(kept.values())
         assert kb.entity_count == len(kept)
         ids = [*kept, "gone"]
-        found = kb.rows(ids)
-        assert [kb.ids[row] if row >= 0 else "gone" for row in found] == ids
-        assert kb.has_image()[found[:-1]].tolist() == [entity.image is not None for entity in kept.values()]
+        rows = kb.rows(ids)
+        assert [kb.ids[row] if row >= 0 else "gone" for row in rows] == ids
+        assert kb.has_image()[rows[:-1]].tolist() == [entity.image is not None for entity in kept.values()]
     assert np.array_equal(KnowledgeBase(tmp_path / "kb", verify=True).removed, kb.removed)
 
 

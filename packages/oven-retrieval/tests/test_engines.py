@@ -29,8 +29,8 @@ def surfaces(seed, names, vocabulary, aliases=False, longest=6):
 
 def queries(seed, count, vocabulary, longest=6):
     rng = np.random.default_rng(seed + 1000)
-    made = [[f"t{t}" for t in rng.integers(0, vocabulary + 3, size=rng.integers(0, longest))] for _ in range(count)]
-    return [*made, [], ["unknown"], ["t0", "t0", "t1"]]
+    texts = [[f"t{t}" for t in rng.integers(0, vocabulary + 3, size=rng.integers(0, longest))] for _ in range(count)]
+    return [*texts, [], ["unknown"], ["t0", "t0", "t1"]]
 
 
 def assert_equals_reference(engine, corpus, asked, k, tolerance):

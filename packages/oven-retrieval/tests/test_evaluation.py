@@ -96,10 +96,10 @@ def test_official_refusals(given_, expected):
 def test_complete_files_give_the_same_accuracies_in_any_order(questions, random):
     kinds = [True, False, *(seen for seen, _ in questions)]
     right = [True, True, *(correct for _, correct in questions)]
-    asked = [Reference(str(i), f"Q{i}", "test_seen" if seen else "test_unseen") for i, seen in enumerate(kinds)]
-    given_ = answers(asked, {i for i, correct in enumerate(right) if correct})
+    references = [Reference(str(i), f"Q{i}", "test_seen" if seen else "test_unseen") for i, seen in enumerate(kinds)]
+    given_ = answers(references, {i for i, correct in enumerate(right) if correct})
     random.shuffle(given_)
-    official, honest = official_split(asked, given_), split_scores(outcomes(asked, given_), resamples=100)
+    official, honest = official_split(references, given_), split_scores(outcomes(references, given_), resamples=100)
     assert official == (round(honest.seen.value, 2), round(honest.unseen.value, 2))
     assert honest.missing == honest.duplicates == honest.unknown == 0
 

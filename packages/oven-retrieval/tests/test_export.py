@@ -17,12 +17,12 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # the clients' own: deprecati
 
 @pytest.fixture
 def base(tmp_path):
-    made = np.random.default_rng(0).normal(size=(57, 8)).astype(np.float32)
+    values = np.random.default_rng(0).normal(size=(57, 8)).astype(np.float32)
     kb = build_kb(
         (Entity(f"Q{i}", f"thing {i} 鴨", description="d" * (i * 2000), category="c") for i in range(57)),
         tmp_path / "kb",
     )
-    return kb, build_vectors(lambda a, b: made[a:b], 57, tmp_path / "v", kb=kb.hash, encoder="e", dtype=np.float32)
+    return kb, build_vectors(lambda a, b: values[a:b], 57, tmp_path / "v", kb=kb.hash, encoder="e", dtype=np.float32)
 
 
 class Dying:
@@ -56,10 +56,10 @@ def test_an_export_is_whole_searched_and_resumed(base, tmp_path, kind):
     assert (done.total, done.written) == (57, 37)
     assert steps == [("entities", there, 57) for there in (30, 40, 50, 57)]
     assert export_kb(kb, vectors, collection, batch=10).written == 0
-    asked = np.random.default_rng(1).normal(size=(9, 8)).astype(np.float32)
-    found, exact = collection.search(asked, 12), exact_search(asked, vectors, 12)
-    np.testing.assert_array_equal(found.rows, exact.rows)
-    np.testing.assert_allclose(found.scores, exact.scores, rtol=1e-5, atol=1e-6)
+    values = np.random.default_rng(1).normal(size=(9, 8)).astype(np.float32)
+    hits, exact = collection.search(values, 12), exact_search(values, vectors, 12)
+    np.testing.assert_array_equal(hits.rows, exact.rows)
+    np.testing.assert_allclose(hits.scores, exact.scores, rtol=1e-5, atol=1e-6)
     assert check_export(kb, vectors, collection) == 1.0
     assert collection.source(3) == f"{kb.hash[:16]} {vectors.hash[:16]}"
     assert collection.source(99) is None
@@ -138,13 +138,13 @@ def test_every_request_to_milvus_has_a_deadline(tmp_path):
     from oven_retrieval.export.target import Record
 
     collection = MilvusCollection(str(tmp_path / "d.db"), "e", timeout=47)
-    client, asked = collection._client, []
+    client, requests = collection._client, []
 
     class Listening:
         def __getattr__(self, name):
             def request(*arguments, **options):
                 if arguments[:1] == ("e",):
-                    asked.append((name, options.get("timeout")))
+                    requests.append((name, options.get("timeout")))
                 return getattr(client, name)(*arguments, **options)
 
             return request
@@ -158,8 +158,10 @@ def test_every_request_to_milvus_has_a_deadline(tmp_path):
     collection.search(np.ones((1, 8), np.float32), 1)
     assert collection.count() == 1
     assert collection.source(3) == "x"
-    assert {"has_collection", "create_collection", "upsert", "flush", "search", "query"} <= {name for name, _ in asked}
-    assert {limit for _, limit in asked} == {47}
+    assert {"has_collection", "create_collection", "upsert", "flush", "search", "query"} <= {
+        name for name, _ in requests
+    }
+    assert {limit for _, limit in requests} == {47}
 
 
 def test_targets_that_cannot_be():

@@ -82,12 +82,12 @@ def test_killed_at_every_call_and_power_lost_the_old_or_the_new_state_is_whole(m
         if not killed:
             break
         lose_unsynced(folder, inodes, synced)
-        found = [entity.id for entity in KnowledgeBase(folder / "kb", verify=True)]
-        assert found in (["2", "3"], AFTER[name]), die_at
-        seen.add(tuple(found))
+        ids = [entity.id for entity in KnowledgeBase(folder / "kb", verify=True)]
+        assert ids in (["2", "3"], AFTER[name]), die_at
+        seen.add(tuple(ids))
         # The next writer works, and leaves nothing of the one that died.
         more = add_entities(KnowledgeBase(folder / "kb"), [Entity("9", "z")])
-        assert [entity.id for entity in more] == [*found, "9"]
+        assert [entity.id for entity in more] == [*ids, "9"]
         compact(more)
         assert [entry.name for entry in folder.iterdir()] == ["kb"]
         assert {entry.suffix for entry in (folder / "kb").iterdir()} == {".bin", ".json"}
@@ -121,8 +121,8 @@ def test_readers_never_meet_a_gap(tmp_path):
     def read():
         while not stop.is_set():
             try:
-                found = KnowledgeBase(tmp_path / "kb", verify=True)
-                names = [entity.name for entity in found]
+                base = KnowledgeBase(tmp_path / "kb", verify=True)
+                names = [entity.name for entity in base]
                 if len(names) not in (50, 51):
                     failures.append(len(names))
             except Exception as error:  # noqa: BLE001  # whatever a reader meets is a failure
@@ -223,7 +223,7 @@ def test_a_full_disk_names_the_file(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (lambda held: held["meta"].pop("count"), "meta has no 'count'; there are"),
         (lambda held: held["meta"].update(count="2"), "counts '2' entities, there are 2 ids"),
@@ -234,13 +234,13 @@ def test_a_full_disk_names_the_file(tmp_path):
         (lambda held: held["columns"]["category"].update(shape=[]), r"'category' is int\d+ \[\], expected numbers"),
     ],
 )
-def test_a_manifest_that_lacks_something_is_named(tmp_path, change, said):
+def test_a_manifest_that_lacks_something_is_named(tmp_path, change, message):
     project(tmp_path)
     file = tmp_path / "p" / "kb" / "manifest.json"
     held = json.loads(file.read_text())
     change(held)
     file.write_text(json.dumps(held))
-    with pytest.raises(FolderError, match=said):
+    with pytest.raises(FolderError, match=message):
         KnowledgeBase(tmp_path / "p" / "kb")
 
 

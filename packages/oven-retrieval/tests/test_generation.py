@@ -131,42 +131,44 @@ def test_a_complete_search_equals_every_name_scored_alone(parts, linker):
     kind, model, processor, images = parts
     generator = NameGenerator(model, processor, linker, batch=2)
     done = []
-    found = generator.constrained(
+    constrained = generator.constrained(
         prompts_for(kind), images, k=9, beams=12, progress=lambda phase, count, total: done.append((count, total))
     )
     assert done == [(2, 3), (3, 3)]
-    assert found.rows.shape == found.scores.shape == (3, 9)
+    assert constrained.rows.shape == constrained.scores.shape == (3, 9)
     for i, prompt in enumerate(prompts_for(kind)):
         image = None if images is None else images[i]
         defined = {name: log_probability(model, processor, kind, prompt, image, name) for name in NAMES}
-        assert sorted(found.rows[i].tolist()) == list(range(9))  # every entity, each once
-        for row, score, text in zip(found.rows[i].tolist(), found.scores[i], found.texts[i], strict=True):
+        assert sorted(constrained.rows[i].tolist()) == list(range(9))  # every entity, each once
+        for row, score, text in zip(
+            constrained.rows[i].tolist(), constrained.scores[i], constrained.texts[i], strict=True
+        ):
             assert text == linker.kb.names[row]
             assert score == pytest.approx(defined[text], abs=2e-4)
-        assert (np.diff(found.scores[i]) <= 0).all()
-        ids = [linker.kb.ids[row] for row in found.rows[i]]
+        assert (np.diff(constrained.scores[i]) <= 0).all()
+        ids = [linker.kb.ids[row] for row in constrained.rows[i]]
         assert ids.index("Q4") - ids.index("twin") == 1
-    assert len({tuple(rows) for rows in found.rows.tolist()}) > 1  # the prompt matters
+    assert len({tuple(rows) for rows in constrained.rows.tolist()}) > 1  # the prompt matters
 
 
 @pytest.mark.parametrize("beams", [1, 3])
 def test_whatever_the_beams_only_names_come_out(parts, linker, beams):
     kind, model, processor, images = parts
-    found = NameGenerator(model, processor, linker).constrained(prompts_for(kind), images, k=1, beams=beams)
-    assert (found.rows >= 0).all()
-    assert all(text[0] in NAMES for text in found.texts)
-    assert np.isfinite(found.scores).all()
+    constrained = NameGenerator(model, processor, linker).constrained(prompts_for(kind), images, k=1, beams=beams)
+    assert (constrained.rows >= 0).all()
+    assert all(text[0] in NAMES for text in constrained.texts)
+    assert np.isfinite(constrained.scores).all()
     best = NameGenerator(model, processor, linker).constrained(prompts_for(kind), images, k=1, beams=12)
-    assert (found.scores <= best.scores + 1e-4).all()
+    assert (constrained.scores <= best.scores + 1e-4).all()
 
 
 def test_aliases_may_be_written_too(parts, linker):
     kind, model, processor, images = parts
     generator = NameGenerator(model, processor, linker, aliases=True)
-    found = generator.constrained(prompts_for(kind)[:1], images and images[:1], k=9, beams=12)
+    constrained = generator.constrained(prompts_for(kind)[:1], images and images[:1], k=9, beams=12)
     assert len(generator.trie()) == 10
-    assert sorted(found.rows[0].tolist()) == list(range(9))
-    assert {"tea", "rose"} & set(found.texts[0])
+    assert sorted(constrained.rows[0].tolist()) == list(range(9))
+    assert {"tea", "rose"} & set(constrained.texts[0])
 
 
 def test_names_that_the_tokenizer_cannot_write_are_left_out_and_counted(tmp_path):
@@ -184,9 +186,9 @@ def test_names_that_the_tokenizer_cannot_write_are_left_out_and_counted(tmp_path
 def test_free_texts_are_mapped(parts, linker):
     kind, model, processor, images = parts
     generator = NameGenerator(model, processor, linker, batch=2)
-    found = generator.free(prompts_for(kind), images, k=2, max_new_tokens=4)
-    assert found.rows.shape == (3, 2)
-    for rows, scores, texts in zip(found.rows, found.scores, found.texts, strict=True):
+    free = generator.free(prompts_for(kind), images, k=2, max_new_tokens=4)
+    assert free.rows.shape == (3, 2)
+    for rows, scores, texts in zip(free.rows, free.scores, free.texts, strict=True):
         assert rows.tolist() == linker.link([texts[0]], 2).rows[0].tolist()
         assert np.array_equal(np.isnan(scores), rows < 0)
 
@@ -216,12 +218,12 @@ def test_answers_to_a_file_continue_after_a_kill(parts, linker, tmp_path):
             asked.append(question._replace(image=tmp_path / f"{i}.png"))
     template = "<image> {question}" if kind == "llava" else None
     generator = NameGenerator(model, processor, linker, batch=2)
-    whole = tmp_path / "whole.jsonl"
-    assert write_answers(generator, asked, whole, template=template) == 3
-    records = [json.loads(line) for line in whole.read_text(encoding="utf-8").splitlines()]
+    path = tmp_path / "whole.jsonl"
+    assert write_answers(generator, asked, path, template=template) == 3
+    records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     assert [record["data_id"] for record in records] == ["q0", "q1", "q2"]
     assert all(record["text"] in NAMES and np.isfinite(record["score"]) for record in records)
-    assert [p.entity_id for p in read_predictions(whole)] == [r["pred_entity_id"] for r in records]
+    assert [p.entity_id for p in read_predictions(path)] == [r["pred_entity_id"] for r in records]
 
     def killed(phase, done, count):
         raise KeyboardInterrupt

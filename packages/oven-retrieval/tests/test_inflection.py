@@ -96,8 +96,8 @@ def test_an_updated_index_equals_one_from_scratch(tmp_path):
     kb = add_entities(remove_entities(kb, ["0", "3"]), [Entity("x", "Corpus"), Entity("y", "Wood ducks")])
     updated = update_name_index(tmp_path / "names", kb)
     scratch = build_name_index(kb, tmp_path / "again", exceptions=exceptions)
-    asked = ["duck", "ducks", "corpora", "wood duck", "sister in law", "the axes", "crises"]
-    for few in (asked, asked * 3):  # one by one, and as a batch
+    texts = ["duck", "ducks", "corpora", "wood duck", "sister in law", "the axes", "crises"]
+    for few in (texts, texts * 3):  # one by one, and as a batch
         for mine, other in zip(updated.link(few, 3), scratch.link(few, 3), strict=True):
             np.testing.assert_array_equal(mine, other)
     assert first(updated, "corpora") == ("x", "inflected name")
@@ -137,6 +137,6 @@ def test_single_questions_are_answered_as_batches_are(seed, k):
     asked = [list(rng.choice([*words, "?"], rng.integers(0, 6))) for _ in range(20)]
     batch = engine.search(asked, k)
     for number, query in enumerate(asked):
-        one = engine.search([query], k)
-        np.testing.assert_array_equal(one.rows[0], batch.rows[number])
-        np.testing.assert_array_equal(one.scores[0], batch.scores[number])
+        hits = engine.search([query], k)
+        np.testing.assert_array_equal(hits.rows[0], batch.rows[number])
+        np.testing.assert_array_equal(hits.scores[0], batch.scores[number])

@@ -129,8 +129,8 @@ def test_bytes_that_are_not_utf8_and_damaged_archives(tmp_path):
     (tmp_path / "kb.jsonl").write_bytes(b'{"id": "1", "name": "a"}\n{"id": "2", "name": "\xff"}\n')
     with pytest.raises(EntityFileError, match=r"kb.jsonl:\d: expected UTF-8"):
         list(read_entities(tmp_path / "kb.jsonl", "jsonl"))
-    whole = gzip.compress(b'{"id": "1", "name": "a"}\n' * 9)
-    (tmp_path / "kb.jsonl.gz").write_bytes(whole[: len(whole) // 2])
+    content = gzip.compress(b'{"id": "1", "name": "a"}\n' * 9)
+    (tmp_path / "kb.jsonl.gz").write_bytes(content[: len(content) // 2])
     with pytest.raises(EntityFileError, match="damaged"):
         list(read_entities(tmp_path / "kb.jsonl.gz", "jsonl"))
     with pytest.raises(ValueError, match=r"expected a name that ends in .jsonl or .csv"):

@@ -84,10 +84,10 @@ def test_an_index_on_disk_and_its_updates_know_languages(kb, tmp_path):
     build_name_index(kb, tmp_path / "names")
     kb = add_entities(remove_entities(kb, ["Q2"]), [Entity("Q9", "Poison", language="fr", popularity=99)])
     updated, scratch = update_name_index(tmp_path / "names", kb), build_name_index(kb, tmp_path / "again")
-    asked = ["poison", "Gift", "poisons", "venom snake", "rat"]
+    texts = ["poison", "Gift", "poisons", "venom snake", "rat"]
     for languages in (["fr"], ["de"], ["en", "fr"], None):
         for mine, other in zip(
-            updated.link(asked, 3, languages=languages), scratch.link(asked, 3, languages=languages), strict=True
+            updated.link(texts, 3, languages=languages), scratch.link(texts, 3, languages=languages), strict=True
         ):
             np.testing.assert_array_equal(mine, other)
     assert first(updated, "poison", languages=["en"]) == ("Q1", "folded alias")

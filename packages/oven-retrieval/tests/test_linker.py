@@ -41,10 +41,10 @@ CITIES = [
 
 
 def data_folder():
-    here = Path(__file__).resolve()
+    benchmarks = Path(__file__).resolve()
     for root in [
         Path(os.environ.get("VLB_SHARED_DATA", "/nonexistent")),
-        *(p / "shared" / "data" for p in here.parents),
+        *(p / "shared" / "data" for p in benchmarks.parents),
     ]:
         if (root / "entities").is_dir():
             return root / "entities"

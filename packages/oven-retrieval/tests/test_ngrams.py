@@ -79,10 +79,10 @@ def test_names_within_some_edits_equal_a_look_at_every_name(names, data):
         most = allowed_edits(asked) if asked else 0
         distances = {row: defined_distance(asked, plain(name)) for row, name in enumerate(names)}
         near = {row: -edits for row, edits in distances.items() if most and edits <= most}
-        found = index.within(query)
-        assert dict(zip(found.row.tolist(), found.score.tolist(), strict=True)) == near
-        assert found.score.tolist() == sorted(found.score.tolist(), reverse=True)
-        assert found.text == [names[row] for row in found.row]
+        within = index.within(query)
+        assert dict(zip(within.row.tolist(), within.score.tolist(), strict=True)) == near
+        assert within.score.tolist() == sorted(within.score.tolist(), reverse=True)
+        assert within.text == [names[row] for row in within.row]
 
 
 @settings(max_examples=20, deadline=None)
@@ -98,14 +98,14 @@ def test_names_that_are_alike_equal_the_definition_for_every_name(names, query, 
 
     scores = {row: 2 * weight(own & asked) / (weight(own) + weight(asked)) for row, own in enumerate(sets)}
     sure = {row: score for row, score in scores.items() if score >= least + 1e-5}
-    found = index.alike(query, k, least)
-    assert set(found.row.tolist()) <= {row for row, score in scores.items() if score >= least - 1e-5}
-    assert len(found.row) >= min(k, len(sure))
-    for row, score in zip(found.row.tolist(), found.score.tolist(), strict=True):
+    alike = index.alike(query, k, least)
+    assert set(alike.row.tolist()) <= {row for row, score in scores.items() if score >= least - 1e-5}
+    assert len(alike.row) >= min(k, len(sure))
+    for row, score in zip(alike.row.tolist(), alike.score.tolist(), strict=True):
         assert score == pytest.approx(scores[row], abs=1e-5)  # weights of names are float32
-    if len(found.row):
+    if len(alike.row):
         best = max(scores.values())
-        assert found.score[0] == pytest.approx(best, abs=1e-5)
+        assert alike.score[0] == pytest.approx(best, abs=1e-5)
 
 
 @pytest.fixture
@@ -155,7 +155,7 @@ def test_typos_come_after_exact_names_and_before_the_others(kb):
 
 def test_one_name_and_a_block_of_names_get_the_same_answers_by_ngrams(kb):
     for linker in (build_linker(kb), build_linker(kb, engine="rank_bm25")):
-        asked = [
+        texts = [
             "mandarindukc",
             "dukk",
             "Дак",
@@ -168,9 +168,9 @@ def test_one_name_and_a_block_of_names_get_the_same_answers_by_ngrams(kb):
             "x",
         ]
         for k in (1, 3):
-            whole = linker.link(asked, k)
-            for number, name in enumerate(asked):
-                for column, single in zip(whole, linker.link([name], k), strict=True):
+            links = linker.link(texts, k)
+            for number, name in enumerate(texts):
+                for column, single in zip(links, linker.link([name], k), strict=True):
                     np.testing.assert_array_equal(column[number], single[0])
         assert STEPS[linker.link(["mandarindukc"]).kinds[0, 0]] == "ngrams"
 
@@ -301,18 +301,20 @@ def test_icu_writes_all_scripts_in_latin_letters_where_it_is_installed(monkeypat
 
     from oven_retrieval.names import plain as module
 
-    asked = []
+    requests = []
     icu = ModuleType("icu")
     icu.__spec__ = SimpleNamespace(name="icu")
     icu.Transliterator = SimpleNamespace(
-        createInstance=lambda rules: SimpleNamespace(transliterate=lambda text: asked.append(rules) or f"latin {text}")
+        createInstance=lambda rules: SimpleNamespace(
+            transliterate=lambda text: requests.append(rules) or f"latin {text}"
+        )
     )
     monkeypatch.setitem(sys.modules, "icu", icu)
     plain_of = sys.modules["oven_retrieval.names.plain"]
     plain_of._icu.cache_clear()
     try:
         assert module("東京") == "latin 東京"
-        assert asked == ["Any-Latin; Latin-ASCII; Lower"]
+        assert requests == ["Any-Latin; Latin-ASCII; Lower"]
         assert plain_of.folding() == "icu 1"
     finally:
         monkeypatch.undo()

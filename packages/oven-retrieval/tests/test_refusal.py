@@ -31,13 +31,13 @@ def test_a_planted_model_is_found_and_its_probabilities_are_calibrated():
     p = 1 / (1 + np.exp(-(x @ [1.5, -0.4, 0.0] + 0.3)))
     right = rng.random(len(x)) < p
     model = fit_calibration(x[:10_000], right[:10_000])
-    found = model.probability(x[10_000:])
-    np.testing.assert_allclose(found, p[10_000:], atol=0.04)
+    probability = model.probability(x[10_000:])
+    np.testing.assert_allclose(probability, p[10_000:], atol=0.04)
     for low in np.arange(0, 1, 0.2):
-        some = (found >= low) & (found < low + 0.2)
-        assert abs(found[some].mean() - right[10_000:][some].mean()) < 0.04
+        some = (probability >= low) & (probability < low + 0.2)
+        assert abs(probability[some].mean() - right[10_000:][some].mean()) < 0.04
     chosen = threshold_for(model.probability(x[:10_000]), right[:10_000], 0.9)
-    assert abs(right[10_000:][found >= chosen].mean() - 0.9) < 0.02
+    assert abs(right[10_000:][probability >= chosen].mean() - 0.9) < 0.02
 
 
 def test_the_curve_and_the_area_equal_their_definitions():
@@ -82,8 +82,8 @@ def world(tmp_path):
     rng = np.random.default_rng(2)
     syllables = [a + b for a in "bdfgklmnprst" for b in "aeiou"]
     names = sorted({" ".join("".join(rng.choice(syllables, 3)) for _ in range(2)) for _ in range(600)})
-    kept = [Entity(str(i), name) for i, name in enumerate(names) if i % 3]
-    linker = build_linker(build_kb(kept, tmp_path / "kb"))
+    entities = [Entity(str(i), name) for i, name in enumerate(names) if i % 3]
+    linker = build_linker(build_kb(entities, tmp_path / "kb"))
     # Some are asked with one word of theirs, which others may share.
     asked = [name if i % 4 else f"{name.split()[0]} {names[i - 1].split()[1]}" for i, name in enumerate(names)]
     return linker, asked, [str(i) if i % 3 else None for i in range(len(names))]
@@ -195,17 +195,17 @@ def test_vectors_that_are_not_in_here():
 
 def test_reranking_is_a_sort_by_the_user_s_function():
     rng = np.random.default_rng(4)
-    found = Ranking(rng.permutation(60).reshape(6, 10), rng.random((6, 10)).astype(np.float32))
-    found.rows[2, 7:] = -1
+    ranking = Ranking(rng.permutation(60).reshape(6, 10), rng.random((6, 10)).astype(np.float32))
+    ranking.rows[2, 7:] = -1
     taste = rng.integers(0, 5, 60).astype(float)
-    again = rerank(found, lambda query, rows: taste[rows] + query, 4)
+    again = rerank(ranking, lambda query, rows: taste[rows] + query, 4)
     for query in range(6):
-        rows = [row for row in found.rows[query].tolist() if row >= 0]
+        rows = [row for row in ranking.rows[query].tolist() if row >= 0]
         expected = sorted(rows, key=lambda row: -taste[row])[:4]
         assert again.rows[query].tolist() == expected
         assert again.scores[query].tolist() == [taste[row] + query for row in expected]
     with pytest.raises(ValueError, match=r"score: query 0: expected 10 numbers"):
-        rerank(found, lambda query, rows: np.full(len(rows), np.nan))
+        rerank(ranking, lambda query, rows: np.full(len(rows), np.nan))
 
 
 def test_the_page_shows_the_curve(tmp_path):

@@ -42,16 +42,16 @@ def test_vectors_equal_exact_search(whole, tmp_path):
     layout = build_shards(kb, tmp_path / "s", 4, vectors=vectors)
     search = ShardedSearch(ShardLayout.read(tmp_path / "s"))
     assert layout == search.layout
-    asked = np.concatenate([np.random.default_rng(4).normal(size=(30, 9)).astype(np.float32), made[50:51]])
+    rows = np.concatenate([np.random.default_rng(4).normal(size=(30, 9)).astype(np.float32), made[50:51]])
     for k in (1, 10, 210):
-        found, expected = search.search(asked, k), exact_search(asked, ArrayRows(made), k)
-        np.testing.assert_array_equal(found.rows, expected.rows)
-        np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-6, atol=1e-6)  # sums of terms of about 1
-    ordered = found.rows[-1].tolist()
+        hits, expected = search.search(rows, k), exact_search(rows, ArrayRows(made), k)
+        np.testing.assert_array_equal(hits.rows, expected.rows)
+        np.testing.assert_allclose(hits.scores, expected.scores, rtol=1e-6, atol=1e-6)  # sums of terms of about 1
+    ordered = hits.rows[-1].tolist()
     assert ordered.index(120) == ordered.index(50) + 1
-    assert search.records(found.rows[:2, :3])[int(found.rows[0, 0])] == (
-        kb.ids[int(found.rows[0, 0])],
-        kb.names[int(found.rows[0, 0])],
+    assert search.records(hits.rows[:2, :3])[int(hits.rows[0, 0])] == (
+        kb.ids[int(hits.rows[0, 0])],
+        kb.names[int(hits.rows[0, 0])],
     )
     search.close()
 
@@ -116,12 +116,12 @@ def test_on_ray(tmp_path):
 
     # By itself and one at a time: a second cluster in one process may wait for the first one's remains for ever. Ray's
     # workers give way to everything else on the machine, which on a busy one means that they hardly get to run.
-    file, said = Path(__file__).with_name("_on_ray.py"), tmp_path / "said.txt"
+    file, path = Path(__file__).with_name("_on_ray.py"), tmp_path / "said.txt"
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", str(file)]
     # Where the machine is slow, Ray's own processes outlive its shutdown for a moment, and Python warns of them.
     command += ["-W", "ignore::pytest.PytestUnraisableExceptionWarning"]
     environment = {**os.environ, "RAY_worker_niceness": "0", "RAY_raylet_start_wait_time_s": "120"}
-    with FileLock(Path(tempfile.gettempdir()) / "one-ray-at-a-time.lock", timeout=600), said.open("wb") as out:
+    with FileLock(Path(tempfile.gettempdir()) / "one-ray-at-a-time.lock", timeout=600), path.open("wb") as out:
         done = subprocess.run(command, stdout=out, stderr=subprocess.STDOUT, env=environment, timeout=300, check=False)
-    assert done.returncode == 0, said.read_text()[-6000:]
-    assert "1 passed" in said.read_text()
+    assert done.returncode == 0, path.read_text()[-6000:]
+    assert "1 passed" in path.read_text()

@@ -68,11 +68,11 @@ def test_a_dump_by_language(tmp_path, ending):
     file = write(tmp_path / f"dump.json{ending}", "[\n" + ",\n".join(json.dumps(i) for i in ITEMS) + "\n]\n")
     assert guess_format(file) == "wikidata"
     dump = WikidataDump(file, ["de", "en"])
-    found = [entity for _, entity, _ in dump]
-    assert [entity.name for entity in found] == ["Belgien", "Tokyo"]
-    assert found[0].aliases == ("Belgium", "Königreich Belgien", "BE")
-    assert (found[0].language, found[0].alias_languages) == ("de", ("en", "de", "en"))
-    assert (found[0].popularity, found[0].category, found[0].description) == (3.0, "Q6256", "thing 31")
+    entities = [entity for _, entity, _ in dump]
+    assert [entity.name for entity in entities] == ["Belgien", "Tokyo"]
+    assert entities[0].aliases == ("Belgium", "Königreich Belgien", "BE")
+    assert (entities[0].language, entities[0].alias_languages) == ("de", ("en", "de", "en"))
+    assert (entities[0].popularity, entities[0].category, entities[0].description) == (3.0, "Q6256", "thing 31")
     assert (dump.without_label, dump.cut, dump.found) == (1, None, {"de": 1, "en": 2})
     kb = build_kb_from_file(file, tmp_path / "kb", languages=["ja"])
     assert [entity.name for entity in kb] == ["ベルギー", "東京"]
@@ -126,9 +126,9 @@ def test_wordnet_s_own_files(tmp_path, monkeypatch):
     )
     (tmp_path / "cntlist.rev").write_text("dog%1:05:00:: 1 42\nduck%1:05:00:: 1 4\n")
     (tmp_path / "noun.exc").write_text("dogges dog\n")
-    found = [entity for _, entity, _ in read_wordnet_nouns(tmp_path)]
-    assert found[1].aliases == ("domestic dog", "Canis familiaris")
-    assert [(e.id, e.name, e.category, e.popularity) for e in found] == [
+    entities = [entity for _, entity, _ in read_wordnet_nouns(tmp_path)]
+    assert entities[1].aliases == ("domestic dog", "Canis familiaris")
+    assert [(e.id, e.name, e.category, e.popularity) for e in entities] == [
         ("01846331-n", "duck", "animal", 4.0),
         ("02084071-n", "dog", "animal", 42.0),
     ]

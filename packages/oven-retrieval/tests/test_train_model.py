@@ -143,8 +143,8 @@ def test_a_trained_folder_answers(world, tmp_path, kind, fine_tune):
     assert ("grid search on 96 training questions" in "\n".join(lines)) == (kind != "fusion")
     questions = [question.text for question in validation]
     pictures = read([question.image for question in validation])
-    found = model.search(pictures, questions, k=ENTITIES + 1)
-    right = found.rows[:, 0] == kb.rows([question.entity_id for question in validation])
+    hits = model.search(pictures, questions, k=ENTITIES + 1)
+    right = hits.rows[:, 0] == kb.rows([question.entity_id for question in validation])
     seen = np.array([question.seen for question in validation])
     config, report = read_config(tmp_path / "model")
     assert (config.kind, config.fine_tune) == (kind, fine_tune)
@@ -152,14 +152,14 @@ def test_a_trained_folder_answers(world, tmp_path, kind, fine_tune):
     assert 100 * right[seen].mean() == pytest.approx(report["training"]["seen"], abs=5)
     assert 100 * right[~seen].mean() == pytest.approx(report["training"]["unseen"], abs=5)
     assert right.mean() > (1 if kind == "fusion" else 3) / ENTITIES
-    assert np.all(found.rows[:, ENTITIES] == -1)
+    assert np.all(hits.rows[:, ENTITIES] == -1)
     again = open_model(tmp_path / "model", kb, make_towers, encoder_name="toy@1")
-    np.testing.assert_array_equal(again.search(pictures, questions, k=3).rows, found.rows[:, :3])
+    np.testing.assert_array_equal(again.search(pictures, questions, k=3).rows, hits.rows[:, :3])
     file = write_predictions(again, validation, tmp_path / "answers.jsonl", read, batch=7)
     scores = evaluate_files(entity=(tmp_path / "val.jsonl", file), query=None)
     assert "seen" in json.dumps(scores)
     first = json.loads(file.read_text(encoding="utf-8").splitlines()[0])
-    assert first["pred_entity_id"] == kb.ids[int(found.rows[0, 0])]
+    assert first["pred_entity_id"] == kb.ids[int(hits.rows[0, 0])]
     with pytest.raises(FolderError, match="encoder is 'toy@1', expected 'other'; train again"):
         open_model(tmp_path / "model", kb, make_towers, encoder_name="other")
     with pytest.raises(ValueError, match="expected one of each per question, got 96, 1"):

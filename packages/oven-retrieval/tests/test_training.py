@@ -23,8 +23,8 @@ def plain_loss(logits, truth):
     n, total = len(truth), 0.0
     for matrix in (logits, list(zip(*logits, strict=True))):
         for i in range(n):
-            kept = [matrix[i][j] for j in range(n) if j == i or truth[j] != truth[i]]
-            total -= matrix[i][i] - math.log(sum(math.exp(x) for x in kept))
+            matrixs = [matrix[i][j] for j in range(n) if j == i or truth[j] != truth[i]]
+            total -= matrix[i][i] - math.log(sum(math.exp(x) for x in matrixs))
     return total / (2 * n)
 
 
@@ -54,8 +54,8 @@ def test_module_equals_the_four_terms_and_the_search():
         for q in range(9)
     ]
     np.testing.assert_allclose(made, slow, atol=1e-6)
-    found = Clip2Clip(entity_text, entity_image, [True] * 9).search(image, text, module.weights)
-    np.testing.assert_array_equal(found.rows[:, 0], made.argmax(axis=1))
+    hits = Clip2Clip(entity_text, entity_image, [True] * 9).search(image, text, module.weights)
+    np.testing.assert_array_equal(hits.rows[:, 0], made.argmax(axis=1))
 
 
 def world(seed=0, entities=60, per_entity=30, dim=16):

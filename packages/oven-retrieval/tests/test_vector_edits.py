@@ -42,20 +42,20 @@ def check(kb, folder, k=9):
     """Answers are those of vectors that are encoded anew, and no removed row is among them."""
     index = open_vectors(folder, kb, encoder_name="seeded")
     fresh = encode_names(kb, Seeded(), folder / "fresh", encoder_name="seeded", overwrite=True)
-    asked = np.random.default_rng(5).normal(size=(40, DIM)).astype(np.float32)
+    values = np.random.default_rng(5).normal(size=(40, DIM)).astype(np.float32)
     live = kb.live_rows()
-    exact = exact_search(asked, fresh, len(kb))
+    exact = exact_search(values, fresh, len(kb))
     expected = np.stack([rows[np.isin(rows, live)][:k] for rows in exact.rows])
-    np.testing.assert_array_equal(index.exact(asked, k).rows, expected)
+    np.testing.assert_array_equal(index.exact(values, k).rows, expected)
     if index.plan.factory == "exact":
-        np.testing.assert_array_equal(index.search(asked, k).rows, expected)
+        np.testing.assert_array_equal(index.search(values, k).rows, expected)
     else:
         index.probes = 8  # all lists: only the 8 bits differ
-        found = index.search(asked, k)
-        assert np.mean(found.rows[:, 0] == expected[:, 0]) > 0.8
-        everything = index.search(asked[:3], len(kb) + 5).rows
+        hits = index.search(values, k)
+        assert np.mean(hits.rows[:, 0] == expected[:, 0]) > 0.8
+        everything = index.search(values[:3], len(kb) + 5).rows
         assert all(sorted(row[row >= 0].tolist()) == live.tolist() for row in everything)
-    beyond = index.search(asked[:1], len(kb) + 5).rows
+    beyond = index.search(values[:1], len(kb) + 5).rows
     assert np.count_nonzero(beyond >= 0) == len(live)
 
 

@@ -108,11 +108,11 @@ def test_equal_vectors_come_by_row_whatever_the_shape(chunk):
     base[[7, 100, 101, 103, 211, 212, 350, 499]] = base[350]
     base[250:290] = base[3]
     for batch in (1, 2, 5, 40):
-        asked = np.concatenate([base[[350, 3]], unit(1, batch, 33)])[-max(batch, 2) :]
-        asked[:2] = base[[350, 3]]
+        rows = np.concatenate([base[[350, 3]], unit(1, batch, 33)])[-max(batch, 2) :]
+        rows[:2] = base[[350, 3]]
         for k in (1, 5, 9, 45):
-            found = exact_search(asked, ArrayRows(base), k, chunk=chunk)
-            exact = (asked.astype(np.float64)[:, None] * base.astype(np.float64)).sum(axis=2)
+            found = exact_search(rows, ArrayRows(base), k, chunk=chunk)
+            exact = (rows.astype(np.float64)[:, None] * base.astype(np.float64)).sum(axis=2)
             # Equal to the last bit of float32 where vectors are equal; other rows do not tie in this draw.
             expected = np.lexsort((np.broadcast_to(np.arange(501), exact.shape), -exact.astype(np.float32)), axis=1)
             np.testing.assert_array_equal(found.rows, expected[:, :k])
@@ -147,10 +147,10 @@ def test_store_round_trip(tmp_path, dtype):
 
 
 def test_a_killed_encoding_continues(tmp_path):
-    made, asked = unit(0, 100, 6), []
+    made, requests = unit(0, 100, 6), []
 
     def encode(first, last, limit):
-        asked.append((first, last))
+        requests.append((first, last))
         if last > limit:
             raise KeyboardInterrupt
         return made[first:last]
@@ -162,25 +162,25 @@ def test_a_killed_encoding_continues(tmp_path):
         file.write(b"half a chunk that was not finished")
     with pytest.raises(FolderError, match=r"unfinished build with other encoder is there \('e', expected 'f'\)"):
         build_vectors(lambda a, b: made[a:b], 100, tmp_path / "v", **{**build, "encoder": "f"})
-    asked.clear()
+    requests.clear()
     stored = build_vectors(lambda a, b: encode(a, b, 100), 100, tmp_path / "v", **build)
-    assert asked == [(60, 90), (90, 100)]
+    assert requests == [(60, 90), (90, 100)]
     np.testing.assert_array_equal(stored.rows(0, 100), made)
 
 
 def test_bad_vectors_are_refused(tmp_path):
-    made = np.ones((9, 3))
-    made[7, 1] = np.inf
+    values = np.ones((9, 3))
+    values[7, 1] = np.inf
     with pytest.raises(ValueError, match="vectors: row 7 holds NaN or infinity"):
-        build_vectors(lambda a, b: made[a:b], 9, tmp_path / "a", kb="k", encoder="e", chunk=5)
+        build_vectors(lambda a, b: values[a:b], 9, tmp_path / "a", kb="k", encoder="e", chunk=5)
     with pytest.raises(ValueError, match="vectors as float16: row 0 holds NaN or infinity"):
         build_vectors(lambda a, b: np.full((b - a, 3), 1e6), 9, tmp_path / "b", kb="k", encoder="e")
     with pytest.raises(ValueError, match=r"expected 9 rows for 0..8, got 2"):
         build_vectors(lambda a, b: np.ones((2, 3)), 9, tmp_path / "c", kb="k", encoder="e")
     with pytest.raises(ValueError, match="dtype: expected float16 or float32, got float64"):
-        build_vectors(lambda a, b: made, 9, tmp_path / "d", kb="k", encoder="e", dtype=np.float64)
+        build_vectors(lambda a, b: values, 9, tmp_path / "d", kb="k", encoder="e", dtype=np.float64)
     with pytest.raises(ValueError, match="count, chunk: expected at least 1, got 0, 1024"):
-        build_vectors(lambda a, b: made, 0, tmp_path / "d", kb="k", encoder="e")
+        build_vectors(lambda a, b: values, 0, tmp_path / "d", kb="k", encoder="e")
 
 
 @pytest.mark.parametrize(
@@ -243,18 +243,18 @@ def test_index_is_tuned_measured_saved_and_continued(tmp_path, monkeypatch):
     report = built.report
     assert report.recall_1 >= 0.9
     assert report.cross_modal
-    found, exact = built.search(asked, 10), exact_search(asked, ArrayRows(made), 10)
-    assert recall_at(found.rows, exact.rows, 1) == report.recall_1
-    assert recall_at(found.rows, exact.rows, 10) == report.recall_10
+    hits, exact = built.search(asked, 10), exact_search(asked, ArrayRows(made), 10)
+    assert recall_at(hits.rows, exact.rows, 1) == report.recall_1
+    assert recall_at(hits.rows, exact.rows, 10) == report.recall_10
     loaded = open_index(tmp_path / "index", stored)
     assert loaded.report == report
     assert loaded.probes == report.probes
-    np.testing.assert_array_equal(loaded.search(asked, 10).rows, found.rows)
+    np.testing.assert_array_equal(loaded.search(asked, 10).rows, hits.rows)
     built.probes = 16  # all lists: only the 8 bits differ from exact
-    whole = built.search(asked, 10)
-    assert recall_at(whole.rows, exact.rows, 1) > 0.9
-    true = np.take_along_axis(asked @ made.T, whole.rows, 1)
-    assert np.abs(whole.scores - true).mean() < 0.01
+    hits = built.search(asked, 10)
+    assert recall_at(hits.rows, exact.rows, 1) > 0.9
+    true = np.take_along_axis(asked @ made.T, hits.rows, 1)
+    assert np.abs(hits.scores - true).mean() < 0.01
     assert sorted(p.name for p in tmp_path.iterdir()) == ["index", "vectors"]
 
 
@@ -297,9 +297,9 @@ def test_where_everything_was_removed_nothing_is_found(tmp_path, plan):
     gone, _ = store(tmp_path, rows=60, removed=everything, overwrite=True)
     for index in (VectorIndex(gone, built.plan), update_index(tmp_path / "index", gone, lambda version: np.arange(60))):
         for search in (index.search, index.exact):
-            found = search(made[:3], 2)
-            assert found.rows.tolist() == [[-1, -1]] * 3
-            assert np.isneginf(found.scores).all()
+            hits = search(made[:3], 2)
+            assert hits.rows.tolist() == [[-1, -1]] * 3
+            assert np.isneginf(hits.scores).all()
 
 
 def test_a_damaged_index_is_not_read(tmp_path):

@@ -124,7 +124,7 @@ class Originals(Generic[Place]):
             digest.update(f"{len(samples)}\n".encode())
             for sample in samples:
                 digest.update(repr(sample).encode("utf-8", "surrogateescape"))
-            sources: Any = (s.source if _is_clip(s.source) else (s.source,) for s in samples)
+            sources: Any = (s.source if type(s.source) is tuple else (s.source,) for s in samples)
             maps = ((sample.target,) for sample in samples if is_file)
             for mark in (listing_mark(sources), listing_mark(maps)):
                 digest.update(mark.digest)

@@ -40,8 +40,8 @@ class Quarters(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         """Scores and boxes ``[n, 4, classes + 5]``."""
-        found: Tensor = self.body(features).unflatten(1, (4, -1))
-        return found
+        outputs: Tensor = self.body(features).unflatten(1, (4, -1))
+        return outputs
 
 
 def run(job: Job) -> Outcome:
@@ -95,10 +95,10 @@ def average_precision(outcomes: Any, weights: np.ndarray) -> np.ndarray:
         mine = np.flatnonzero((label == kind) & (hit >= 0))
         mine = mine[np.argsort(-score[mine], kind="stable")]
         true = weights[:, image[(label == kind) & (hit < 0)]].sum(axis=1)
-        found = np.cumsum(weights[:, image[mine]] * hit[mine], axis=1)
+        hits = np.cumsum(weights[:, image[mine]] * hit[mine], axis=1)
         every = np.cumsum(weights[:, image[mine]], axis=1)
-        precision = np.maximum.accumulate((found / np.maximum(every, 1e-9))[:, ::-1], axis=1)[:, ::-1]
-        steps = np.diff(found, axis=1, prepend=0.0)
+        precision = np.maximum.accumulate((hits / np.maximum(every, 1e-9))[:, ::-1], axis=1)[:, ::-1]
+        steps = np.diff(hits, axis=1, prepend=0.0)
         areas.append((precision * steps).sum(axis=1) / np.maximum(true, 1e-9))
     values: np.ndarray = np.mean(areas, axis=0) if areas else np.zeros(len(weights))
     return values
@@ -130,11 +130,11 @@ def _dense(split: Split[Ragged], side: int, classes: int) -> Tensor:
     return dense
 
 
-def _loss(found: Tensor, wanted: Tensor, classes: int) -> Tensor:
+def _loss(values: Tensor, wanted: Tensor, classes: int) -> Tensor:
     label = wanted[..., 0].long()
     real = label < classes
-    place = F.l1_loss(found[..., classes + 1 :][real], wanted[..., 1:][real]) if bool(real.any()) else 0.0
-    return F.cross_entropy(found[..., : classes + 1].flatten(0, 1), label.flatten()) + 10 * place
+    place_loss = F.l1_loss(values[..., classes + 1 :][real], wanted[..., 1:][real]) if bool(real.any()) else 0.0
+    return F.cross_entropy(values[..., : classes + 1].flatten(0, 1), label.flatten()) + 10 * place_loss
 
 
 def _blind(targets: Tensor, classes: int) -> Tensor:
@@ -146,32 +146,32 @@ def _blind(targets: Tensor, classes: int) -> Tensor:
     return torch.cat([shares.clamp_min(1e-6).log(), boxes], dim=1)
 
 
-def _matched(found: Tensor, split: Split[Ragged], side: int, classes: int) -> Ragged:
+def _matched(values: Tensor, split: Split[Ragged], side: int, classes: int) -> Ragged:
     """Each detection with whether it hits a true box, and the true boxes."""
-    return Ragged.of(_rows(found, split.targets, side, classes))
+    return Ragged.of(_rows(values, split.targets, side, classes))
 
 
-def _rows(found: Tensor, targets: Ragged, side: int, classes: int) -> Iterator[dict[str, np.ndarray]]:
-    scores = found[..., : classes + 1].softmax(dim=-1).numpy()
-    boxes = side * found[..., classes + 1 :].numpy()
+def _rows(values: Tensor, targets: Ragged, side: int, classes: int) -> Iterator[dict[str, np.ndarray]]:
+    scores = values[..., : classes + 1].softmax(dim=-1).numpy()
+    boxes = side * values[..., classes + 1 :].numpy()
     for image, truth in enumerate(targets):
         rows = [(float(label), 0.0, -1.0) for label in truth["label"]]
         free = set(range(len(truth["label"])))
-        order = sorted((-scores[image, place, kind], place, kind) for place in range(4) for kind in range(classes))
-        for less, place, kind in order:
+        order = sorted((-scores[image, index, kind], index, kind) for index in range(4) for kind in range(classes))
+        for less, index, kind in order:
             same = [one for one in sorted(free) if truth["label"][one] == kind]
-            fits = [one for one in same if _overlap(boxes[image, place], truth["boxes"][one]) >= 0.5]
+            fits = [one for one in same if _overlap(boxes[image, index], truth["boxes"][one]) >= 0.5]
             free -= set(fits[:1])
             rows.append((float(kind), -less, float(bool(fits))))
         table = np.array(rows)
         yield {"label": table[:, 0], "score": table[:, 1], "hit": table[:, 2]}
 
 
-def _overlap(one: np.ndarray, other: np.ndarray) -> float:
+def _overlap(values: np.ndarray, other: np.ndarray) -> float:
     """Intersection over union."""
-    wide, high = (min(one[k + 2], other[k + 2]) - max(one[k], other[k]) for k in (0, 1))
+    wide, high = (min(values[k + 2], other[k + 2]) - max(values[k], other[k]) for k in (0, 1))
     shared = float(max(0.0, wide) * max(0.0, high))
-    areas = sum(float((box[2] - box[0]) * (box[3] - box[1])) for box in (one, other))
+    areas = sum(float((box[2] - box[0]) * (box[3] - box[1])) for box in (values, other))
     return shared / (areas - shared) if areas > shared else 0.0
 
 
