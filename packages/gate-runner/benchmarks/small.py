@@ -4,10 +4,10 @@ Runs the pack in fresh processes with micro-clip and with the same architecture 
 first that a second run of three of them gives the same results; prints a table, and writes it as JSON with versions.
 
     python packages/gate-runner/benchmarks/small.py [--untrained 3] [--workers 2] [--output small.json]
-    python packages/gate-runner/benchmarks/small.py --costs full base    # of whole packs, into packs.json; no scores
+    python packages/gate-runner/benchmarks/small.py --costs full base    # of whole packs, into small_packs.json; no scores
 
 With ``--costs`` alone, packs run once, and what they took is kept beside the scores that the file has (of `small`), or
-in packs.json (of others). The processor's time is of all processes and threads, the peak of the largest process.
+in small_packs.json (of others). The processor's time is of all processes and threads, the peak of the largest process.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def pack(
 def costs(names: Sequence[str], workers: int | None) -> None:
     """What whole packs take, and each benchmark's share, into their file."""
     for name in names:
-        path = Path(__file__).parent / "results" / ("small.json" if name == "small" else "packs.json")
+        path = Path(__file__).parent / "results" / ("small.json" if name == "small" else "small_packs.json")
         report, load = json.loads(path.read_text()), os.getloadavg()[0]
         with tempfile.TemporaryDirectory() as folder:
             spent, results = pack("micro-clip", Path(folder), [name], workers)

@@ -263,13 +263,14 @@ def test_an_own_encoder_that_fails_late_is_one_line(own: str, digits: Path, caps
 
 def test_features_are_encoded_once_for_all_methods_shots_and_seeds(digits: Path) -> None:
     encoder, calls = load_encoder("micro-clip/random:7"), []
-    image = encoder.image
+    backbone = encoder.backbone
+    assert backbone is not None
 
     def counted(images: torch.Tensor) -> torch.Tensor:
         calls.append(len(images))
-        return image(images)
+        return backbone(images)
 
-    encoder.image = counted
+    encoder.backbone = counted  # the projection is no second pass
     files = sorted(digits.rglob("*.png"))
     for number, (method, options) in enumerate(
         [("probe", {}), ("probe", {"shots": 2, "seeds": (3,)}), ("zeroshot", {}), ("probe", {"probe": "gda"})]

@@ -79,7 +79,7 @@ def test_every_form_is_listed() -> None:
         ("open_clip:ViT-B-32", "add /random, /FILE or a tag"),
         ("open_clip:ViT-B-32/laion3b", "nearest"),
         ("timm:test_vit/nowhere.safetensors", "no file nowhere.safetensors"),
-        ("timm:test_vit/random:x", "whole number, not 'x'"),
+        ("timm:test_vit/random:x", "whole number below .*, not 'x'"),
         ("timm:test_vit@200/random", "200 pixels are not divided by patches of 16; the nearest sizes are 192 and 208"),
         ("timm:levit_128s@256/random", "takes pictures of 224 pixels, and no others"),
         ("micro-clip/pretrained", "micro-clip/random"),
