@@ -4,7 +4,7 @@ Runs the pack in fresh processes with micro-clip and with the same architecture 
 first that a second run of three of them gives the same results; prints a table, and writes it as JSON with versions.
 
     python packages/gate-runner/benchmarks/small.py [--untrained 3] [--workers 2] [--output small.json]
-    python packages/gate-runner/benchmarks/small.py --costs full base    # of whole packs, into small_packs.json; no scores
+    python packages/gate-runner/benchmarks/small.py --costs full base  # of whole packs; no scores
 
 With ``--costs`` alone, packs run once, and what they took is kept beside the scores that the file has (of `small`), or
 in small_packs.json (of others). The processor's time is of all processes and threads, the peak of the largest process.
