@@ -106,16 +106,16 @@ class HereExecutor:
         from gate_runner.encoders.probe import probe
 
         encoder, device = self.request.encoder, device_for(self.request.settings.device)
-        with origin.watched() as sources:
-            if isinstance(encoder, str):
-                self.encoder: Encoder = load_encoder(encoder, device=device)
-            else:
-                encoder.to(device)
-                encoder.outputs = probe(encoder)
-                self.encoder = encoder
+        before = origin.surroundings()
+        if isinstance(encoder, str):
+            self.encoder: Encoder = load_encoder(encoder, device=device)
+        else:
+            encoder.to(device)
+            encoder.outputs = probe(encoder)
+            self.encoder = encoder
         self.description = self.encoder.describe()
         if isinstance(encoder, str):
-            origin.remember(encoder, sources, {"description": self.description, "outputs": self.encoder.outputs})
+            origin.remember(encoder, {"description": self.description, "outputs": self.encoder.outputs}, before)
         return Opening(self.description, circumstances(), self.encoder.outputs)
 
     def run(self, parts: Sequence[Part], observer: Observer) -> Iterator[Result | Postponed]:

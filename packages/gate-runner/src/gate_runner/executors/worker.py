@@ -81,10 +81,10 @@ class Worker:
             from gate_runner.encoders import load_encoder
             from gate_runner.machine import circumstances
 
-            with origin.watched() as sources:
-                self.encoder = load_encoder(encoder, device=device_for(device))
+            before = origin.surroundings()
+            self.encoder = load_encoder(encoder, device=device_for(device))
             self.description = self.encoder.describe()
-            origin.remember(encoder, sources, {"description": self.description, "outputs": self.encoder.outputs})
+            origin.remember(encoder, {"description": self.description, "outputs": self.encoder.outputs}, before)
         except (UsageError, OSError, ImportError) as error:
             return {"event": "refused", "reason": " ".join(str(error).split()) or type(error).__name__}
         except Exception as error:
