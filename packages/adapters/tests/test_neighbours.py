@@ -75,21 +75,24 @@ def test_validation_chooses_the_number_of_neighbours() -> None:
 @given(st.integers(2, 60), st.integers(1, 6), st.integers(1, 6), st.integers(0, 999))
 def test_agreements_are_scikit_learns(n: int, classes: int, clusters: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    true, numbers = rng.integers(0, classes, n), rng.integers(0, clusters, n)
-    known = {"ami": sk.adjusted_mutual_info_score(true, numbers), "v_measure": sk.v_measure_score(true, numbers)}
+    true, clusters_of_samples = rng.integers(0, classes, n), rng.integers(0, clusters, n)
+    known = {
+        "ami": sk.adjusted_mutual_info_score(true, clusters_of_samples),
+        "v_measure": sk.v_measure_score(true, clusters_of_samples),
+    }
     for name, value in known.items():
-        assert agreement(name, numbers, true, resamples=0).value == pytest.approx(value, abs=1e-9)
-        numbers = rng.integers(0, 2, n)
-        numbers[:2] = 1
-        numbers = numbers.astype(bool)
+        assert agreement(name, clusters_of_samples, true, resamples=0).value == pytest.approx(value, abs=1e-9)
+        weights = rng.integers(0, 2, n)
+        weights[:2] = 1
+        counts = weights.astype(bool)
         part = {"ami": sk.adjusted_mutual_info_score, "v_measure": sk.v_measure_score}[name](
-            true[numbers], numbers[numbers]
+            true[counts], clusters_of_samples[counts]
         )
-        outcomes = np.stack([numbers, true], axis=1).astype(float)
-        assert AGREEMENTS[name](outcomes, numbers[None].astype(float))[0] == pytest.approx(part, abs=1e-9)
-    renamed = matched_clusters(numbers, true)
-    assert sk.adjusted_rand_score(numbers, renamed) == 1.0
-    assert (renamed == true).sum() >= (numbers == true).sum()
+        outcomes = np.stack([clusters_of_samples, true], axis=1).astype(float)
+        assert AGREEMENTS[name](outcomes, weights[None].astype(float))[0] == pytest.approx(part, abs=1e-9)
+    renamed = matched_clusters(clusters_of_samples, true)
+    assert sk.adjusted_rand_score(clusters_of_samples, renamed) == 1.0
+    assert (renamed == true).sum() >= (clusters_of_samples == true).sum()
 
 
 def test_the_interval_of_clusters_that_know_nothing_holds_zero() -> None:

@@ -94,11 +94,9 @@ def test_hostile_opcodes_are_refused_and_change_nothing(content, tmp_path):
 # Action Genome
 
 
-def seen(folder, attention="looking_at", spatial="in_front_of", contacting="holding"):
+def seen(place, attention="looking_at", spatial="in_front_of", contacting="holding"):
     return Seen(
-        folder,
-        f"v.mp4/{folder:06d}.png",
-        *((x,) if isinstance(x, str) else x for x in (attention, spatial, contacting)),
+        place, f"v.mp4/{place:06d}.png", *((x,) if isinstance(x, str) else x for x in (attention, spatial, contacting))
     )
 
 
@@ -150,12 +148,12 @@ def ag_object(name="table", attention="looking_at", spatial="in_front_of", conta
     return {"class": name, "bbox": box, "visible": visible, "metadata": {"set": "train"}, **lists}
 
 
-def write_ag(folder, frames, people=None):
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "object_bbox_and_relationship.pkl").write_bytes(pickle.dumps(frames))
+def write_ag(place, frames, people=None):
+    place.mkdir(parents=True, exist_ok=True)
+    (place / "object_bbox_and_relationship.pkl").write_bytes(pickle.dumps(frames))
     boxes = {name: {"bbox": np.ones((1, 4), np.float32)} for name in frames} | (people or {})
-    (folder / "person_bbox.pkl").write_bytes(pickle.dumps(boxes))
-    return folder
+    (place / "person_bbox.pkl").write_bytes(pickle.dumps(boxes))
+    return place
 
 
 A, B = ("looking_at", "in_front_of", "touching"), ("not_looking_at", "behind", "holding")
@@ -179,8 +177,8 @@ def test_eq_ag_from_videos_and_from_frames(tmp_path):
         "The person is not looking at the table which is behind him/her.",
     )
     assert results[0].certificate["relations_differ"] == 3
-    for result in results:
-        assert certifier_of("ag")(record_of(result, "ag"), *result.images, None) == result.certificate
+    for made in results:
+        assert certifier_of("ag")(record_of(made, "ag"), *made.images, None) == made.certificate
     for name in ag_frames():
         path = tmp_path / "frames" / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -41,8 +41,8 @@ def main() -> None:
             raise SystemExit("the table does not hold any more: make it again")
         return
     rows = {row["name"] for row in made["rows"]}
-    rows = [row for row in before["rows"] if row["name"] not in rows and before.get("schema") == made["schema"]]
-    made["rows"] = sorted([*rows, *made["rows"]], key=lambda row: str(row["name"]))
+    kept = [row for row in before["rows"] if row["name"] not in rows and before.get("schema") == made["schema"]]
+    made["rows"] = sorted([*kept, *made["rows"]], key=lambda row: str(row["name"]))
     TABLE.write_text(json.dumps(made, indent=1) + "\n")
 
 

@@ -212,8 +212,8 @@ def test_shots_follow_the_rule_and_take_what_there_is() -> None:
 def test_variants_have_names_of_their_own() -> None:
     assert list(cells(Settings(shots=["0,5", "full"]))) == ["0", "5", ""]
     assert [benchmark.id for benchmark in resolve(["micro/odinw@5"])] == [f"{name}@5" for name in PACKS["micro/odinw"]]
-    benchmark = find_benchmark("odinw-lot@valid-1")
-    assert (benchmark.training["shots"], benchmark.training["split"]) == ("1", "valid")
+    found = find_benchmark("odinw-lot@valid-1")
+    assert (found.training["shots"], found.training["split"]) == ("1", "valid")
     with pytest.raises(UsageError, match="has no variant 'train'"):
         find_benchmark("odinw-lot@train")
     with pytest.raises(UsageError, match="benchmark 'ade20k' has no variants"):
@@ -225,16 +225,16 @@ def test_variants_have_names_of_their_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "said"),
     [
         ({"tune": "prompt"}, "--tune prompt trains a part of a detector"),
         ({"shots": "0"}, "--shots 0 is for detectors"),
     ],
 )
-def test_what_a_head_cannot_do_is_a_reason(options: dict[str, str], message: str, tmp_path: Path) -> None:
+def test_what_a_head_cannot_do_is_a_reason(options: dict[str, str], said: str, tmp_path: Path) -> None:
     done = gate_runner.run("micro/odinw-lot", encoder=Grid(), output=tmp_path, limit=20, show=False, **options)
     assert done.results[0].status == "failed"
-    assert done.results[0].reason.startswith(message)
+    assert done.results[0].reason.startswith(said)
 
 
 def test_more_shots_than_pictures_take_all_and_say_so(tmp_path: Path) -> None:

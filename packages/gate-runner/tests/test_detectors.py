@@ -85,19 +85,19 @@ def test_long_lists_are_asked_in_chunks_and_nameless_classes_never(grounding_din
 
 
 def test_owl_boxes_lie_in_the_picture_not_in_its_square(tmp_path: Path) -> None:
-    detector = Detector(*owl(tmp_path))
-    spotted = detector.spot(PICTURE, phrases(["square", "small fish"]))
+    made = Detector(*owl(tmp_path))
+    spotted = made.spot(PICTURE, phrases(["square", "small fish"]))
     assert spotted.scores.shape == (16, 2)
-    inputs = detector.processor(images=PICTURE, text=[["square", "small fish"]])
+    inputs = made.processor(images=PICTURE, text=[["square", "small fish"]])
     with torch.inference_mode():
-        model = detector.model(**inputs)
+        model = made.model(**inputs)
     low = (model.pred_boxes[0, :, 1] + model.pred_boxes[0, :, 3] / 2) * 64  # pixels of the square, 64 on each side
     torch.testing.assert_close(spotted.boxes[:, 3] * 48, low)
     job: Any = SimpleNamespace(settings=SimpleNamespace(tune="full"))
     from gate_runner.detection.tuning import tune_detector
 
     with pytest.raises(UsageError, match="owlv2 cannot be trained: transformers has no loss for it"):
-        tune_detector(job, detector, phrases(["square"]))
+        tune_detector(job, made, phrases(["square"]))
 
 
 def test_what_is_no_detector_is_refused(tmp_path: Path) -> None:

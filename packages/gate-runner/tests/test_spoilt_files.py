@@ -138,8 +138,8 @@ def seen(name: str, root: Path, sheet: Sheet | None, touched: Path | None = None
         return Seen((len(data.train) + len(data.validation), len(data.test)), len(data.classes), counts, data.note)
     parts = one.parts(place)
     samples = [*parts.train, *(parts.validation or ()), *parts.test]
-    counts = Counter(f"{one.source} {named(one.target, parts.classes)}" for one in samples)
-    return Seen(counted(parts), len(parts.classes), counts, data.note)
+    said = Counter(f"{one.source} {named(one.target, parts.classes)}" for one in samples)
+    return Seen(counted(parts), len(parts.classes), said, data.note)
 
 
 def pixels(images: Any, targets: Any) -> list[tuple[bytes, bytes]]:
@@ -151,8 +151,8 @@ def named(target: Any, classes: tuple[str, ...]) -> str:
     return classes[target] if type(target) is int and classes else str(target)
 
 
-def is_free(name: str, text: str) -> bool:
-    return any(one in text for one in FREE.get(name, ()))
+def is_free(name: str, what: str) -> bool:
+    return any(one in what for one in FREE.get(name, ()))
 
 
 def published(name: str, whole: Seen) -> Sheet:
@@ -227,9 +227,9 @@ def test_files_that_are_missing_cut_short_or_empty(layout: str, made: Made) -> N
                 path.unlink()
             else:
                 path.write_bytes(content[: len(content) // 2] if how == "half" else b"")
-            text = f"{path.relative_to(root)}, {how}"
-            if (said := fault(name, root, sheet, whole, path)) and not is_free(name, text):
-                wrong[text] = said
+            what = f"{path.relative_to(root)}, {how}"
+            if (said := fault(name, root, sheet, whole, path)) and not is_free(name, what):
+                wrong[what] = said
             path.write_bytes(content)
     folders = sorted({path.parent for path in root.rglob("*") if path.is_file()} - {root})
     for folder in [*folders[:2], *folders[2:][-2:]]:
@@ -240,7 +240,7 @@ def test_files_that_are_missing_cut_short_or_empty(layout: str, made: Made) -> N
             wrong[f"{folder.relative_to(root)}, emptied"] = said
         folder.rmdir()
         (root.parent / aside.name).rename(folder)
-    assert not wrong, "\n".join(f"{text}: {said}" for text, said in wrong.items())
+    assert not wrong, "\n".join(f"{what}: {said}" for what, said in wrong.items())
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

@@ -251,10 +251,10 @@ def test_index_is_tuned_measured_saved_and_continued(tmp_path, monkeypatch):
     assert loaded.probes == report.probes
     np.testing.assert_array_equal(loaded.search(asked, 10).rows, hits.rows)
     built.probes = 16  # all lists: only the 8 bits differ from exact
-    hits = built.search(asked, 10)
-    assert recall_at(hits.rows, exact.rows, 1) > 0.9
-    true = np.take_along_axis(asked @ made.T, hits.rows, 1)
-    assert np.abs(hits.scores - true).mean() < 0.01
+    whole = built.search(asked, 10)
+    assert recall_at(whole.rows, exact.rows, 1) > 0.9
+    true = np.take_along_axis(asked @ made.T, whole.rows, 1)
+    assert np.abs(whole.scores - true).mean() < 0.01
     assert sorted(p.name for p in tmp_path.iterdir()) == ["index", "vectors"]
 
 
