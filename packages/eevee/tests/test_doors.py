@@ -232,6 +232,7 @@ def test_a_table_of_one_model_a_board_without_a_shared_task_and_ties_everywhere(
 
 def test_hostile_names_on_the_page_and_in_pictures(tmp_path, capsys):
     """Formulas, markup, control and direction characters of names are shown as they are, or as escapes."""
+    pytest.importorskip("matplotlib")
     names = [f"m{i}$\\nocommand{{x$ \x1b]0;t\x07<img src=x>\u202e" for i in range(8)]
     ids = ["a$\\frac$", "b<script>", "c\x1b[31m", "d&amp;"]
     rows = np.random.default_rng(0).random((8, 4)).round(3)

@@ -144,7 +144,7 @@ def test_bad_input_is_cut_left_out_or_refused(tmp_path: Path) -> None:
     assert (read.clipped, read.dropped) == (1, 2)
     assert read.objects.rows[0]["box"].tolist() == [[30.0, 20.0, 10.0, 10.0]]
     assert read.objects.rows[0]["area"].tolist() == [100.0]
-    assert read.note == "1 boxes cut at the edge of their picture, 2 boxes without an area left out"
+    assert read.note == "1 box cut at the edge of a picture, 2 boxes without an area left out"
 
     def nothing(content: Content) -> None:
         content["annotations"] = []

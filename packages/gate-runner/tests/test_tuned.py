@@ -675,7 +675,7 @@ def test_a_task_is_run_once_and_its_test_images_are_encoded_by_the_trained_encod
         encoded.append(message[4])
         return original(*message, **named)
 
-    monkeypatch.setattr("gate_runner.tasks.features.encode_pictures", noted)
+    monkeypatch.setattr("gate_runner.features.encode_pictures", noted)
     assert tuned("chexpert", tmp_path / "run", tune="full").status == "ok"
     assert runs == ["full"]
     assert encoded == ["train", "validation"]

@@ -65,9 +65,9 @@ class Listed:
         """What was changed; empty for nothing."""
         remarks = []
         if self.clipped:
-            remarks.append(f"{self.clipped} boxes cut at the edge of their picture")
+            remarks.append(f"{self.clipped} box{'es' * (self.clipped != 1)} cut at the edge of a picture")
         if self.dropped:
-            remarks.append(f"{self.dropped} boxes without an area left out")
+            remarks.append(f"{self.dropped} box{'es' * (self.dropped != 1)} without an area left out")
         return ", ".join(remarks)
 
 

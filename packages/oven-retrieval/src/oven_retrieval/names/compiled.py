@@ -9,7 +9,6 @@ import numpy as np
 
 from oven_retrieval.names.impacts import LENGTHS, MOST_TOKENS
 from oven_retrieval.names.trigrams import most_alike
-from oven_retrieval.names.trigrams import scratch as scratch
 
 TOO_LONG = -2
 """First row of a query with more than `MOST_TOKENS` distinct known tokens, which is left alone."""
@@ -219,7 +218,7 @@ def plain_letters(folded):
 
 
 @_jit
-def guess(hashes, words, folded, trigrams, least, scratch):
+def guess(hashes, words, folded, trigrams, least):
     """The best answer by words, or by trigrams where those may miss what is meant.
 
     How it was found, the row by words or the name's number by trigrams, the score, and another name as good, or -1.
@@ -231,7 +230,7 @@ def guess(hashes, words, folded, trigrams, least, scratch):
         return UNDECIDED, 0, 0.0, -1
     if rows[0, 0] < 0 or unknown[0] > 0:
         points = plain_letters(folded)
-        names, likeness, last = most_alike(points, _ONE * len(points), *trigrams, 1, least, *scratch)
+        names, likeness, last = most_alike(points, _ONE * len(points), *trigrams, 1, least)
         if len(names) > 2 or last[0] == DAMAGE or (len(names) == 2 and likeness[0] != likeness[1]):
             return UNDECIDED, 0, 0.0, -1
         if len(names):

@@ -222,7 +222,6 @@ class NameLinker:
             np.frombuffer(folded.encode(), np.uint8),
             self.ngrams.arrays,
             LEAST_LIKENESS,
-            loops.scratch(),
         )
         if how == loops.UNDECIDED:
             return None

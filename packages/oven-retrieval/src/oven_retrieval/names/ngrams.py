@@ -211,12 +211,11 @@ class NgramIndex:
         self, texts: Sequence[str], k: int, least: float
     ) -> tuple[Int32[np.ndarray, " m"], Float64[np.ndarray, " m"], Int64[np.ndarray, " t"]]:
         """Numbers of the names nearest to each plain text, their likenesses, and where those of each text end."""
-        from oven_retrieval.names.trigrams import DAMAGE, forget_scratch, most_alike, scratch
+        from oven_retrieval.names.trigrams import DAMAGE, most_alike
 
         nearest: Any = most_alike
-        numbers, scores, ends = nearest(*code_points(texts), *self.arrays, k, least, *scratch())
+        numbers, scores, ends = nearest(*code_points(texts), *self.arrays, k, least)
         if len(ends) and ends[0] == DAMAGE:
-            forget_scratch()
             raise FolderError(DAMAGED)
         return numbers, scores, ends
 

@@ -4,17 +4,14 @@
 
 from __future__ import annotations
 
-import threading
-
 import numba
 import numpy as np
-import numpy.typing as npt
 
 from oven_retrieval.names.impacts import BUCKET_BITS
 
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.uint64(64 - BUCKET_BITS)
-_FIRST_BLOCK, _GREATEST_BLOCK = 1 << 12, 1 << 14
+_FIRST_BLOCK, _GREATEST_BLOCK = 1 << 12, 1 << 15
 """Names that are read together; twice as many each time."""
 _MORE_LISTS, _LONGER = 2, 2
 """So many lists more are added up to the names of the first ones, if each is at most so many times as long as those."""
@@ -152,58 +149,16 @@ def _put(score, k, filled, best):
     return filled
 
 
-_of_thread = threading.local()
-
-
-def scratch() -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int32]]:
-    """Arrays that `most_alike` writes in, those of this thread."""
-    try:
-        arrays: tuple[npt.NDArray[np.float32], npt.NDArray[np.int32]] = _of_thread.arrays
-    except AttributeError:
-        arrays = _of_thread.arrays = np.zeros(_GREATEST_BLOCK, np.float32), np.empty(_GREATEST_BLOCK, np.int32)
-    return arrays
-
-
-def forget_scratch() -> None:
-    """After damage, which leaves the arrays as they are."""
-    del _of_thread.arrays
-
-
 @_jit
-def _reach(post, end, number, at):
-    """Move a place of a rising list, which may have been left behind, up to the first name of at least a number."""
-    return at if at == end or post[at] >= number else _from(post, at, end, number)
-
-
-@_jit
-def _reach_down(post, begin, number, at):
-    """Move a place of a rising list down until all names before it are below a number."""
-    return at if at == begin or post[at - 1] < number else _from(post, begin, at, number)
-
-
-@_jit
-def _in_block(post, begins, lasts, downs, ups, i, first, last, rising):
-    """Where the names of a block begin and end in a list, which is left there."""
-    if rising:
-        low_place = _reach(post, lasts[i], first, ups[i])
-        ups[i] = _from(post, low_place, lasts[i], last)
-        return low_place, ups[i]
-    high_place = _reach_down(post, begins[i], last, downs[i])
-    downs[i] = _from(post, begins[i], high_place, first)
-    return downs[i], high_place
-
-
-@_jit
-def most_alike(points, ends, start, post, weight, idf, k, least, shared, candidates):
+def most_alike(points, ends, start, post, weight, idf, k, least):
     """The names that share most with each text that ends at `ends`: numbers, likenesses, and where each text's end.
 
-    The first end is `DAMAGE` where the arrays do not fit one another. `shared`, all zero before and after, and
-    `candidates` are of `scratch`.
+    The first end is `DAMAGE` where the arrays do not fit one another.
 
     Names are numbered by rising weight. Blocks of them are read from the weight that is known of the text outwards,
-    until no name beyond can be as alike as the k-th best is; each list is left where a block ends and read on from
-    there. In a block, a name of the likeness that is needed has some of the first lists, the rarest ones: those are
-    added up, and what may still be enough is looked for in the others, list by list.
+    until no name beyond can be as alike as the k-th best is. In a block, a name of the likeness that is needed has some
+    of the first lists, the rarest ones: those are added up, and what may still be enough is looked for in the others,
+    list by list.
     """
     longest, begin = 0, 0
     for end in ends:
@@ -212,9 +167,10 @@ def most_alike(points, ends, start, post, weight, idf, k, least, shared, candida
     buckets = np.empty(longest + 2, np.int32)
     begins, lasts = np.empty(longest + 2, np.int64), np.empty(longest + 2, np.int64)
     lows, highs = np.empty(longest + 2, np.int64), np.empty(longest + 2, np.int64)
-    downs, ups = np.empty(longest + 2, np.int64), np.empty(longest + 2, np.int64)
     weights, behind = np.empty(longest + 2), np.empty(longest + 3)
     best = np.empty(k)
+    block = min(_GREATEST_BLOCK, len(weight))
+    shared, candidates = np.empty(0, np.float32), np.empty(0, np.int32)
     names, scores = np.empty(16 + len(ends) * k, np.int32), np.empty(16 + len(ends) * k)
     last_of = np.empty(len(ends), np.int64)
     filled, begin = 0, 0
@@ -226,9 +182,9 @@ def most_alike(points, ends, start, post, weight, idf, k, least, shared, candida
         known_weight, of_best = behind[0], 0
         needed = least
         if known_weight >= least / (2 - least) * text_weight:
+            if not len(shared):
+                shared, candidates = np.zeros(block, np.float32), np.empty(block, np.int32)
             low = high = _from(weight, 0, len(weight), known_weight)
-            for i in range(lists):
-                downs[i] = ups[i] = _from(post, begins[i], lasts[i], low)
             down = up = _FIRST_BLOCK
             while True:
                 # Of a weight below what is known of the text, a name shares at most its own; above it, what is known.
@@ -236,51 +192,37 @@ def most_alike(points, ends, start, post, weight, idf, k, least, shared, candida
                 above = 2 * known_weight / (text_weight + weight[high]) if high < len(weight) else -1.0
                 if max(below, above) < needed - TIE:
                     break
-                rising = below < above
-                if rising:
-                    first, last = high, min(len(weight), high + up)
-                    high, up = last, min(2 * up, _GREATEST_BLOCK)
-                else:
+                if below >= above:
                     first, last = max(0, low - down), low
                     low, down = first, min(2 * down, _GREATEST_BLOCK)
+                else:
+                    first, last = high, min(len(weight), high + up)
+                    high, up = last, min(2 * up, _GREATEST_BLOCK)
                 enough = (needed - TIE) / 2 * (text_weight + weight[first])
                 read = total = 0
                 while read < lists and behind[read] >= enough:
-                    list_weight = np.float32(weights[read])
-                    if rising:
-                        at_place = lows[read] = _reach(post, lasts[read], first, ups[read])
-                        while at_place < lasts[read] and post[at_place] < last:
-                            at = np.uintp(post[at_place] - first)
-                            if at >= last - first:  # files of strangers: compiled code writes wherever it is told
-                                last_of[0] = DAMAGE
-                                return names[:0], scores[:0], last_of
-                            shared[at] += list_weight
-                            at_place += 1
-                        highs[read] = ups[read] = at_place
-                    else:
-                        at_place = highs[read] = _reach_down(post, begins[read], last, downs[read])
-                        while at_place > begins[read] and post[at_place - 1] >= first:
-                            at_place -= 1
-                            at = np.uintp(post[at_place] - first)
-                            if at >= last - first:
-                                last_of[0] = DAMAGE
-                                return names[:0], scores[:0], last_of
-                            shared[at] += list_weight
-                        lows[read] = downs[read] = at_place
+                    lows[read] = _from(post, begins[read], lasts[read], first)
+                    highs[read] = _from(post, lows[read], lasts[read], last)
+                    for posting in range(lows[read], highs[read]):
+                        at = np.uintp(post[posting] - first)
+                        if at >= last - first:  # files of strangers: compiled code writes wherever it is told
+                            last_of[0] = DAMAGE
+                            return names[:0], scores[:0], last_of
+                        shared[at] += weights[read]
                     total += highs[read] - lows[read]
                     read += 1
                 beyond = read
                 while beyond < min(lists, read + _MORE_LISTS):
-                    low_place, high_place = _in_block(post, begins, lasts, downs, ups, beyond, first, last, rising)
+                    low_place = _from(post, begins[beyond], lasts[beyond], first)
+                    high_place = _from(post, low_place, lasts[beyond], last)
                     if high_place - low_place > _LONGER * total:
                         break
-                    list_weight = np.float32(weights[beyond])
                     for posting in range(low_place, high_place):
                         at = np.uintp(post[posting] - first)
                         if at >= last - first:
                             last_of[0] = DAMAGE
                             return names[:0], scores[:0], last_of
-                        shared[at] += list_weight if shared[at] > 0 else np.float32(0)
+                        shared[at] += np.float32(weights[beyond]) if shared[at] > 0 else np.float32(0)
                     beyond += 1
                 chosen, floor = 0, np.float32(enough - behind[beyond] - TIE)
                 for i in range(read):
@@ -296,19 +238,19 @@ def most_alike(points, ends, start, post, weight, idf, k, least, shared, candida
                 for i in range(beyond, lists):
                     if not chosen:
                         break
-                    low_place, high_place = _in_block(post, begins, lasts, downs, ups, i, first, last, rising)
-                    list_weight = np.float32(weights[i])
+                    low_place = _from(post, begins[i], lasts[i], first)
+                    high_place = _from(post, low_place, lasts[i], last)
                     if high_place - low_place < _LOOK_UP * chosen:
                         for posting in range(low_place, high_place):
                             at = np.uintp(post[posting] - first)
                             if at < last - first and shared[at] < 0:
-                                shared[at] -= list_weight
+                                shared[at] -= weights[i]
                     else:
                         for j in range(chosen):
                             at = candidates[j]
                             posting = _from(post, low_place, high_place, first + at)
                             if posting < high_place and post[posting] == first + at:
-                                shared[at] -= list_weight
+                                shared[at] -= weights[i]
                     remaining = 0
                     for j in range(chosen):
                         at = candidates[j]
