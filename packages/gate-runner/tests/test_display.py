@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from gate_runner.runs.display import BarDisplay, PlainDisplay, results_table, watching
+from gate_runner.runs.display import BarDisplay, Pace, PlainDisplay, results_table, watching
 from gate_runner.runs.observers import Planned
-from gate_runner.runs.pace import Pace
 from gate_runner.runs.results import Result, Score
 
 GOOD = Result(

@@ -81,9 +81,8 @@ def _adaptation(method: Literal["zeroshot", "probe", "finetune"], text: str, *se
     ) -> None:
         from gate_runner import api
         from gate_runner.adapting import asks_for_texts
-        from gate_runner.runs.display import watching
+        from gate_runner.runs.display import Terminal, watching
         from gate_runner.settings import Settings
-        from gate_runner.terminal import Terminal
 
         if encoder is None:
             worded = bool(template or prompt_set or class_names or class_knowledge)

@@ -51,10 +51,9 @@ def choose(
     from gate_runner.reports.choice import choice_section
     from gate_runner.reports.looks import looks
     from gate_runner.reports.page import build_page
-    from gate_runner.runs.display import watching
+    from gate_runner.runs.display import Terminal, watching
     from gate_runner.runs.stored import read_runs
     from gate_runner.settings import Settings
-    from gate_runner.terminal import Terminal
 
     if not 0 < alpha < 1 or (price is not None and not 0 < price < inf):
         raise UsageError(f"expected --alpha between 0 and 1 and --price above 0, not {alpha} and {price}")

@@ -42,7 +42,7 @@ def compare(
         return
     from rich.markup import escape
 
-    from gate_runner.terminal import Terminal
+    from gate_runner.runs.display import Terminal
 
     console = Terminal(highlight=False)
     table, needed = fitted(comparison, console.width if console.is_terminal else None)
@@ -61,7 +61,7 @@ _DISPENSABLE = ("effect", "p", "metric", "first", "95 % CI")
 
 def fitted(comparison: Comparison, width: int | None) -> tuple[Table, int]:
     """A comparison for so many characters in a line."""
-    from gate_runner.terminal import Terminal
+    from gate_runner.runs.display import Terminal
 
     unbounded = Terminal(width=10_000)
     for count in range(len(_DISPENSABLE) + 1):

@@ -63,8 +63,7 @@ def run(
 
     from gate_runner.executors import run as execute
     from gate_runner.executors.threads import workers_for
-    from gate_runner.runs.display import watching
-    from gate_runner.terminal import Terminal
+    from gate_runner.runs.display import Terminal, watching
 
     console = Terminal(highlight=False, soft_wrap=True, stderr=json)
     settings = request.settings

@@ -81,10 +81,9 @@ def _run_of(name: str, names: Sequence[str], runs: Path, settings: Settings) -> 
         return Path(name)
     from gate_runner.benchmarks.resolving import resolve
     from gate_runner.executors import run as execute
-    from gate_runner.runs.display import watching
+    from gate_runner.runs.display import Terminal, watching
     from gate_runner.runs.request import make_request
     from gate_runner.tasks.elevater.variants import zero_shot
-    from gate_runner.terminal import Terminal
 
     benchmarks = [benchmark if settings.shots else zero_shot(benchmark) for benchmark in resolve(names)]
     named = make_request(benchmarks, name, output=None, settings=settings).output.name
