@@ -44,8 +44,8 @@ class Diagnosis:
 
     Example:
         >>> from eqsim import EqSimLoss, diagnose
-        >>> found = diagnose(EqSimLoss("v2"), torch.eye(3), torch.eye(3).roll(1, 0) * 0.5 + torch.eye(3))
-        >>> found.samples, found.right, found.dead
+        >>> diagnosis = diagnose(EqSimLoss("v2"), torch.eye(3), torch.eye(3).roll(1, 0) * 0.5 + torch.eye(3))
+        >>> diagnosis.samples, diagnosis.right, diagnosis.dead
         (3, 1.0, ())
     """
 

@@ -1,4 +1,7 @@
-"""How a benchmark reads a data set's own files, and the way that all lists of samples take to three splits."""
+"""How a benchmark reads a data set's own files, and the way that all lists of samples take to three splits.
+
+One file of more than 400 lines: what a data set says of its files is read by each step of that way.
+"""
 
 from __future__ import annotations
 

@@ -81,8 +81,8 @@ class Nested:
         >>> from eevee import Constraints, RidgeScorer, Space, load_table
         >>> table = load_table("gate")
         >>> space = Space(table, Constraints(k=3))
-        >>> found = nested_error(table, space, RidgeScorer(), method="greedy", seed=0, folds=3, randoms=5)
-        >>> found.models, found.folds, found.inner < found.outer
+        >>> nested = nested_error(table, space, RidgeScorer(), method="greedy", seed=0, folds=3, randoms=5)
+        >>> nested.models, nested.folds, nested.inner < nested.outer
         (21, 3, True)
     """
 

@@ -84,8 +84,8 @@ class Prediction(Recorded):
         >>> from eevee import load_table
         >>> table = load_table("gate")
         >>> new = {"mine": {"mini": 93.0, "ucf": 70.0}}
-        >>> found = predict(table, ["mini", "ucf"], new, scorer="ridge")
-        >>> len(found.ranking), found.models["mine"].cells["mini/acc1"].given
+        >>> prediction = predict(table, ["mini", "ucf"], new, scorer="ridge")
+        >>> len(prediction.ranking), prediction.models["mine"].cells["mini/acc1"].given
         (22, True)
     """
 

@@ -274,8 +274,8 @@ def estimate(chosen: BenchmarkItems, outcomes: Mapping[str, float]) -> Estimate:
         >>> from eevee import Outcomes
         >>> toy = Outcomes("toy", tuple(f"m{i}" for i in range(12)), tuple(f"i{j}" for j in range(100)), values)
         >>> choice = choose_items({"toy": toy}, count=10)
-        >>> found = estimate(choice.benchmarks["toy"], dict.fromkeys(choice.benchmarks["toy"].items, 1.0))
-        >>> bool(found.value > values.mean()), found.low <= found.value <= found.high
+        >>> estimated = estimate(choice.benchmarks["toy"], dict.fromkeys(choice.benchmarks["toy"].items, 1.0))
+        >>> bool(estimated.value > values.mean()), estimated.low <= estimated.value <= estimated.high
         (True, True)
     """
     missing = [key for key in chosen.items if key not in outcomes]

@@ -44,8 +44,8 @@ class Check(Recorded):
 
     Example:
         >>> from eevee import load_table
-        >>> found = check(load_table("gate"))
-        >>> found.models, found.metrics, found.missing
+        >>> checked = check(load_table("gate"))
+        >>> checked.models, checked.metrics, checked.missing
         (21, 30, 0.0)
     """
 

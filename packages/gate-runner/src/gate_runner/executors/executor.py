@@ -101,12 +101,11 @@ class HereExecutor:
 
     def open(self) -> Opening:
         """Load the encoder and describe it."""
-        from gate_runner.encoders import load_encoder, origin
-        from gate_runner.encoders.loading import device_for
+        from gate_runner.encoders.loading import device_for, load_encoder, remember, surroundings
         from gate_runner.encoders.probe import probe
 
         encoder, device = self.request.encoder, device_for(self.request.settings.device)
-        before = origin.surroundings()
+        before = surroundings()
         if isinstance(encoder, str):
             self.encoder: Encoder = load_encoder(encoder, device=device)
         else:
@@ -115,7 +114,7 @@ class HereExecutor:
             self.encoder = encoder
         self.description = self.encoder.describe()
         if isinstance(encoder, str):
-            origin.remember(encoder, {"description": self.description, "outputs": self.encoder.outputs}, before)
+            remember(encoder, {"description": self.description, "outputs": self.encoder.outputs}, before)
         return Opening(self.description, circumstances(), self.encoder.outputs)
 
     def run(self, parts: Sequence[Part], observer: Observer) -> Iterator[Result | Postponed]:

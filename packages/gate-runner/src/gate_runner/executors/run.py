@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from importlib.metadata import entry_points
 
-from gate_runner.encoders.origin import recalled
+from gate_runner.encoders.loading import recalled
 from gate_runner.errors import unknown
 from gate_runner.executors.executor import Executor, HereExecutor, Opening, Postponed
 from gate_runner.files import BusyError

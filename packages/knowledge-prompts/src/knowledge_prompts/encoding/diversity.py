@@ -53,8 +53,8 @@ class ConceptMap:
     Example:
         >>> import numpy as np
         >>> from knowledge_prompts import concept_map
-        >>> found = concept_map({"pets": np.eye(3, dtype=np.float32), "cars": -np.eye(3, dtype=np.float32)})
-        >>> found.points["pets"].shape, sorted(found.spread)
+        >>> concepts = concept_map({"pets": np.eye(3, dtype=np.float32), "cars": -np.eye(3, dtype=np.float32)})
+        >>> concepts.points["pets"].shape, sorted(concepts.spread)
         ((3, 2), ['cars', 'pets'])
     """
 

@@ -41,8 +41,8 @@ class ClassEmbeddings:
         >>> def encode(texts):
         ...     return np.array([[len(text), text.count("a") + 1] for text in texts], dtype=np.float32)
         >>> own = ClassPrompts("pets", ["a photo of a {}."], ["cat", "zebra"])
-        >>> found = class_embeddings(encode, build_prompts(own))
-        >>> found.weights.shape, found.classes, found.prompts
+        >>> embeddings = class_embeddings(encode, build_prompts(own))
+        >>> embeddings.weights.shape, embeddings.classes, embeddings.prompts
         ((2, 2), ('cat', 'zebra'), 2)
     """
 
@@ -100,8 +100,8 @@ def class_embeddings(
     Example:
         >>> from knowledge_prompts import ClassPrompts, build_prompts
         >>> prompts = build_prompts(ClassPrompts("own", ["a {}.", "the {}."], ["wren", "owl"]))
-        >>> found = class_embeddings(lambda texts: np.array([[len(t), t.count("e")] for t in texts]), prompts)
-        >>> found.weights.shape, found.encoded, found.truncation
+        >>> embeddings = class_embeddings(lambda texts: np.array([[len(t), t.count("e")] for t in texts]), prompts)
+        >>> embeddings.weights.shape, embeddings.encoded, embeddings.truncation
         ((2, 2), 4, None)
 
     Source: ELEVATER, section 4.2, and the zero-shot ensemble of Radford et al. 2021, section 3.1.4.

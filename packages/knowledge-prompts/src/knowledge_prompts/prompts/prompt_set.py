@@ -51,8 +51,8 @@ class PromptSet:
 
     Example:
         >>> from knowledge_prompts import ClassPrompts, build_prompts
-        >>> found = build_prompts(ClassPrompts("birds", ["a photo of a {}."], ["hen", "cock"]))
-        >>> len(found), found.texts(1)
+        >>> prompts = build_prompts(ClassPrompts("birds", ["a photo of a {}."], ["hen", "cock"]))
+        >>> len(prompts), prompts.texts(1)
         (2, ['a photo of a cock.'])
     """
 

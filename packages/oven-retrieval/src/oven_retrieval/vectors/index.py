@@ -122,9 +122,9 @@ class VectorIndex:
         scores, rows = self._index.search(matrix, check_k(k))
         if rows.size and not -1 <= int(rows.min()) <= int(rows.max()) < len(self.vectors):
             wrong = rows[(rows < -1) | (rows >= len(self.vectors))][0]
-            place = getattr(self.vectors, "path", "the vectors")
+            store = getattr(self.vectors, "path", "the vectors")
             raise FolderError(
-                f"the index names row {wrong}, {place} has {len(self.vectors):,}: it was changed; rebuild it"
+                f"the index names row {wrong}, {store} has {len(self.vectors):,}: it was changed; rebuild it"
             )
         scores = np.where(rows < 0, -np.inf, scores).astype(np.float32)
         order = np.lexsort((np.where(rows < 0, np.iinfo(np.int64).max, rows), -scores), axis=1)

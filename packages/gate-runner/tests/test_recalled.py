@@ -13,7 +13,8 @@ import torch
 from PIL import Image
 
 from gate_data.own import guess, write_benchmark
-from gate_runner.encoders import load_encoder, origin
+from gate_runner.encoders import load_encoder
+from gate_runner.encoders.loading import recalled, remember, surroundings
 from gate_runner.encoders.named import CARD_SCHEMA
 
 RUN = """
@@ -57,22 +58,22 @@ def test_only_what_is_built_in_and_lies_here_is_known(tmp_path: Path, monkeypatc
     monkeypatch.setenv("GATE_RUNNER_CACHE", str(tmp_path))
     about = {"description": {}, "outputs": {}}
     load_encoder("micro-clip")  # libraries set variables as they are imported
-    origin.remember("micro-clip", about, origin.surroundings())
-    assert origin.recalled("micro-clip") == about
-    assert origin.recalled("micro-clip/random") is None
+    remember("micro-clip", about, surroundings())
+    assert recalled("micro-clip") == about
+    assert recalled("micro-clip/random") is None
     for text in (
         "timm:resnet18",
         "hf:facebook/dinov2-small",
         "open_clip:ViT-B-32/laion2b_s34b_b79k",
         "tests.mine:make",
     ):
-        origin.remember(text, about, origin.surroundings())  # a hub's, or code that can read anything
-        assert origin.recalled(text) is None, text
+        remember(text, about, surroundings())  # a hub's, or code that can read anything
+        assert recalled(text) is None, text
     monkeypatch.setenv("SOME_LIBRARYS_SWITCH", "perhaps")
-    assert origin.recalled("micro-clip") is None
+    assert recalled("micro-clip") is None
     monkeypatch.delenv("SOME_LIBRARYS_SWITCH")
     next(tmp_path.rglob("*.json")).write_text("{")
-    assert origin.recalled("micro-clip") is None
+    assert recalled("micro-clip") is None
 
 
 def test_weights_in_files_are_known_by_their_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,10 +85,10 @@ def test_weights_in_files_are_known_by_their_times(tmp_path: Path, monkeypatch: 
         f'{{"schema": "{CARD_SCHEMA}", "encoder": {{"spec": "micro-clip", "start": "0", "fingerprint": "1"}}}}'
     )
     for text, file in ((f"timm:resnet18/{weights}", weights), (f"tuned:{tuned}", tuned / "card.json")):
-        origin.remember(text, {"description": {}}, origin.surroundings())
-        assert origin.recalled(text) == {"description": {}}
+        remember(text, {"description": {}}, surroundings())
+        assert recalled(text) == {"description": {}}
         file.write_text(file.read_text(errors="replace") + " ")
-        assert origin.recalled(text) is None
+        assert recalled(text) is None
 
 
 def test_a_library_that_sets_variables_as_it_loads_changes_nothing(tmp_path: Path) -> None:
