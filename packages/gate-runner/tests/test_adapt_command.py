@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -273,7 +272,6 @@ def test_features_are_encoded_once_for_all_methods_shots_and_seeds(digits: Path)
 
     encoder.backbone = counted  # the projection is no second pass
     files = sorted(digits.rglob("*.png"))
-    time.sleep(2.1)  # what changed within two seconds is read, and encoded, again
     for number, (method, options) in enumerate(
         [("probe", {}), ("probe", {"shots": 2, "seeds": (3,)}), ("zeroshot", {}), ("probe", {"probe": "gda"})]
     ):

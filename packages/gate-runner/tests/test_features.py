@@ -17,7 +17,7 @@ import torch
 from PIL import Image
 
 from gate_data.pictures import Pictures
-from gate_data.remembered import remember_in
+from gate_data.remembered import Listing, remember_in
 from gate_runner.benchmarks import BENCHMARKS
 from gate_runner.encoders import load_encoder
 from gate_runner.encoders.encoder import Encoder
@@ -311,6 +311,23 @@ def test_a_segment_whose_file_was_cut_is_made_anew(tmp_path: Path, opened: list[
     rows.write_bytes(rows.read_bytes()[:-5])
     again = encode_pictures(FeatureCache(tmp_path / "encoder"), greys.encoder, shown, "pooled", "test", 4)[:]
     assert torch.equal(again, whole)
+    assert greys.seen == 10
+
+
+def test_files_that_are_too_new_to_be_remembered_are_hashed_again_and_encoded_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gate_data.pictures.listing_mark", lambda samples: Listing(b"names, sizes and times", False))
+    shown, greys = pictures(tmp_path / "pictures", 10), Greys()
+
+    def encoded() -> torch.Tensor:
+        return encode_pictures(FeatureCache(tmp_path / "e"), greys.encoder, replace(shown), "pooled", "test", 4)[:]
+
+    first = encoded()
+    assert torch.equal(encoded(), first)
+    assert greys.seen == 9
+    Image.new("RGB", (24, 16), (99,) * 3).save(shown.files[2][0])  # within the grain of the clock
+    assert encoded()[:, 0].round().tolist() == [0, 1, 99, *range(3, 9), 0]
     assert greys.seen == 10
 
 
