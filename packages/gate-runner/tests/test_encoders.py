@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import socket
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
+from huggingface_hub import constants as hub_settings
 
+from gate_data.hub.reaching import SECONDS
 from gate_runner.encoders import encoder_forms, load_encoder, parse_spec
 from gate_runner.encoders.encoder import Encoder
 from gate_runner.encoders.loading import device_for
@@ -228,6 +233,52 @@ def _save_word_tokenizer(transformers: object, folder: Path) -> None:
     transformers.PreTrainedTokenizerFast(  # type: ignore[attr-defined]
         tokenizer_object=tokenizer, pad_token="<pad>", bos_token="<s>", eos_token="</s>", unk_token="<unk>"
     ).save_pretrained(folder)
+
+
+@pytest.fixture
+def silent_hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A hub that takes connections and never says anything."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen(20)
+        monkeypatch.setattr(hub_settings, "ENDPOINT", f"http://127.0.0.1:{listening.getsockname()[1]}")
+        monkeypatch.setattr(hub_settings, "HF_HUB_OFFLINE", False)
+        yield
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("hf:mylab/vit", "there is no folder mylab/vit here, .* as hf:./FOLDER, or bring the hub's cache"),
+        ("hf-text:bert", "there is no folder bert here"),
+        ("timm:resnet18", "does not hold its weights; .* as timm:resnet18/FILE"),
+        ("open_clip:ViT-B-32/laion2b_s34b_b79k", "does not hold its weights"),
+    ],
+)
+def test_a_hub_that_does_not_answer_is_one_line_after_seconds(silent_hub: None, text: str, message: str) -> None:
+    begun = time.monotonic()
+    with pytest.raises(EncoderError, match=rf"127.0.0.1:\d+ does not answer \(.*\), and .*{message}") as error:
+        load_encoder(text)
+    assert time.monotonic() - begun < SECONDS + 20  # its own library's retries take 53 s, and more of a silent hub
+    assert "\n" not in str(error.value)
+    assert not hub_settings.HF_HUB_OFFLINE
+
+
+def test_what_the_hubs_cache_holds_is_loaded_without_the_hub(
+    silent_hub: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    transformers = pytest.importorskip("transformers")
+    snapshot = tmp_path / "models--mylab--vit" / "snapshots" / ("a" * 40)
+    config = transformers.ViTConfig(
+        hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32, image_size=32
+    )
+    transformers.ViTModel(config).save_pretrained(snapshot)
+    transformers.ViTImageProcessor().save_pretrained(snapshot)
+    (tmp_path / "models--mylab--vit" / "refs").mkdir()
+    (tmp_path / "models--mylab--vit" / "refs" / "main").write_text("a" * 40)
+    monkeypatch.setattr(hub_settings, "HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr("transformers.utils.hub.TRANSFORMERS_CACHE", str(tmp_path), raising=False)
+    assert load_encoder("hf:mylab/vit").image_size == 32
 
 
 def test_own_encoder(own: str) -> None:

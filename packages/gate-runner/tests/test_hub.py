@@ -243,6 +243,7 @@ def test_a_hub_that_cannot_be_reached_is_one_line(monkeypatch: pytest.MonkeyPatc
         raise ConnectionError("Name or service not known\nretry")
 
     monkeypatch.setattr(huggingface_hub.HfApi, "dataset_info", fail)
+    monkeypatch.setattr("gate_data.hub.fetching.why_silent", lambda: "")
     with pytest.raises(
         DataError, match=r"ethz/food101 cannot be read from the Hugging Face hub: Name or service"
     ) as error:

@@ -20,6 +20,7 @@ from filelock import FileLock, Timeout
 
 from gate_data.cards import Hub
 from gate_data.errors import DataError, StorageError
+from gate_data.hub.reaching import why_silent
 from gate_data.hub.tables import Table
 from gate_data.readers import Member, Row
 from gate_data.readers.archives import read
@@ -257,6 +258,8 @@ def _revision(hub: Hub) -> str:
     from huggingface_hub import HfApi
 
     try:
+        if reason := why_silent():
+            raise ConnectionError(reason)
         return str(HfApi().dataset_info(hub.id, revision=hub.revision or None, timeout=20).sha)
     except Exception as error:
         reason = " ".join(str(error).split())[:300] or type(error).__name__

@@ -15,11 +15,12 @@ import sysconfig
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import entry_points
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gate_data.readers.folders import cache_home
-from gate_runner.encoders.named import is_at_hand, read_card, share_of, spec_of_file
+from gate_runner.encoders.named import FOLDER_SOURCES, HUB_SOURCES, is_at_hand, read_card, share_of, spec_of_file
 from gate_runner.encoders.spec import ENTRY_POINTS, EncoderSpec, parse_spec
 from gate_runner.errors import EncoderError, UsageError
 from gate_runner.files import write
@@ -72,6 +73,35 @@ def load_named_encoder(named: str, file: Path, *, chosen: str | None = None, dev
 
 
 def _made(spec: EncoderSpec) -> Encoder:
+    """From what lies here, or from the hub where that answers; where it does not, from the hub's cache."""
+    if spec.source not in HUB_SOURCES or is_at_hand(spec) or find_spec("huggingface_hub") is None:
+        return _loaded(spec)
+    from gate_data.hub.reaching import cache_alone, why_silent
+
+    silent = why_silent()
+    if not silent:
+        return _loaded(spec)
+    try:
+        with cache_alone():
+            return _loaded(spec)
+    except EncoderError as error:
+        causes: list[BaseException | None] = [error.__cause__]
+        while (cause := causes[-1]) is not None:
+            causes.append(cause.__cause__ or cause.__context__)
+        if not any(isinstance(cause, OSError) for cause in causes):  # of the network, or of what the cache lacks
+            raise
+        local, form = (
+            (f"there is no folder {spec.name} here, nor does the hub's cache hold it", "./FOLDER")
+            if spec.source in FOLDER_SOURCES
+            else ("the hub's cache does not hold its weights", f"{spec.name}/FILE")
+        )
+        raise EncoderError(
+            f"encoder {spec.text!r}: {silent}, and {local}; fetch it where there is a network and name the copy, as "
+            f"{spec.source}:{form}, or bring the hub's cache (HF_HOME), which HF_HUB_OFFLINE=1 takes without asking"
+        ) from error
+
+
+def _loaded(spec: EncoderSpec) -> Encoder:
     """By the loader of the spec's source, whose module is imported only now."""
     if spec.source == "micro-clip":
         from gate_runner.encoders import micro_clip

@@ -14,7 +14,9 @@ CARD_SCHEMA = "gate-runner/encoder/1"
 """Of a trained encoder's card; changes whenever one of its fields does."""
 _BUILT_IN = ("micro-clip", "lite")
 _DEEPEST = 20
-_FOLDERS = ("hf", "hf-detector", "hf-text", "hf-audio")
+FOLDER_SOURCES = ("hf", "hf-detector", "hf-text", "hf-audio")
+"""Of a folder, or of a name on the hub."""
+HUB_SOURCES = (*FOLDER_SOURCES, "open_clip", "timm")
 
 
 def spec_of_file(named: object, file: Path, *, say: str = "--encoder {}") -> str:
@@ -104,7 +106,7 @@ def is_at_hand(spec: EncoderSpec) -> bool:
     """Whether it is built in, with weights that lie here or are drawn."""
     if spec.source in _BUILT_IN:
         return True
-    if spec.source in _FOLDERS:
+    if spec.source in FOLDER_SOURCES:
         return Path(spec.name.partition("/random")[0]).expanduser().is_dir()
     if spec.source not in ("open_clip", "timm") or spec.weights is None or ":" in spec.name:  # hf-hub:, local-dir:
         return False
