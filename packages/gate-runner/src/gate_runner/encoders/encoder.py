@@ -119,13 +119,16 @@ class Encoder:
             What the model takes, float32 on the encoder's device.
         """
         pixels = images.to(self.device, non_blocking=True)
-        pixels = pixels.float().div(255) if pixels.dtype == torch.uint8 else pixels.float()
+        whole = pixels.dtype == torch.uint8
+        pixels = pixels.to(torch.float32, copy=True)  # changed in place from here on: fresh memory costs as much
+        if whole:
+            pixels.div_(255)
         if pixels.shape[-2:] != (self.image_size, self.image_size):
             size = (self.image_size, self.image_size)
-            pixels = F.interpolate(pixels, size, mode="bicubic", antialias=True, align_corners=False).clamp(0, 1)
+            pixels = F.interpolate(pixels, size, mode="bicubic", antialias=True, align_corners=False).clamp_(0, 1)
         mean = torch.tensor(self.mean, device=self.device).view(3, 1, 1)
         std = torch.tensor(self.std, device=self.device).view(3, 1, 1)
-        return (pixels - mean) / std
+        return pixels.sub_(mean).div_(std)
 
     @torch.inference_mode()
     def encode_image(self, images: UInt8[Tensor, "n 3 h w"] | Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n d"]:
