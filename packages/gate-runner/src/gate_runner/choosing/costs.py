@@ -91,7 +91,7 @@ def twins(features: Mapping[str, Tensor]) -> dict[str, str]:
     return same
 
 
-def rate(encoder: Encoder, batch: int, seconds: float = 0.5) -> float:
+def rate(encoder: Encoder, batch: int, seconds: float = 0.2) -> float:
     """Pictures a second, by the median of as many calls as fit into the time, at least three, after one unmeasured."""
     import torch
 
