@@ -265,7 +265,15 @@ def test_an_encoder_of_images_alone_computes_what_applies(tmp_path: Path, own: s
     found = swept(tmp_path / "run", "icinw-shapes", f"{own}:grid", shots="0,2", projection="1p,2p", knowledge="")
     assert found["icinw-shapes@2-shot.frozen.random-1p.none.seed0"].status == "ok"
     assert "no text side" in found["icinw-shapes@0-shot.frozen.language-2p.none.seed0"].reason
-    assert "no second projection" in found["icinw-shapes@2-shot.frozen.random-2p.none.seed0"].reason
+    backbone, output = (
+        found[f"icinw-shapes@2-shot.frozen.random-{projection}.none.seed0"] for projection in ("1p", "2p")
+    )
+    assert output.status == "ok" and output.scores == backbone.scores  # its output is the only one
+
+
+def test_the_default_sweep_of_an_encoder_of_images_alone_has_scores(tmp_path: Path, own: str) -> None:
+    results = swept(tmp_path / "run", "digits", f"{own}:grid", shots="2", limit=40)
+    assert results["digits@2-shot.frozen.random-2p.none.seed0"].status == "ok"
 
 
 def test_any_image_classification_is_swept_and_nothing_else(tmp_path: Path) -> None:

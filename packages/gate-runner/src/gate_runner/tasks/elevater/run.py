@@ -171,8 +171,6 @@ def _check(job: Job, variant: Variant) -> None:
         raise NotApplicableError(f"encoder {spec!r} has no text side")
     if variant.projection == "1p" and variant.init == "language" and not projected:
         raise NotApplicableError(f"encoder {spec!r} shows no projection to merge")
-    if variant.projection == "2p" and variant.init == "random" and not texts:
-        raise NotApplicableError(f"encoder {spec!r} has no second projection")
     if variant.projection == "1p" and variant.init == "random" and not projected and texts:
         raise NotApplicableError(f"encoder {spec!r} shows no features before its projection")
     if job.settings.save_heads and variant.projection == "1p" and variant.init == "language":
