@@ -268,7 +268,8 @@ def test_an_encoder_of_images_alone_computes_what_applies(tmp_path: Path, own: s
     backbone, output = (
         found[f"icinw-shapes@2-shot.frozen.random-{projection}.none.seed0"] for projection in ("1p", "2p")
     )
-    assert output.status == "ok" and output.scores == backbone.scores  # its output is the only one
+    assert output.status == "ok"
+    assert output.scores == backbone.scores  # its output is the only one
 
 
 def test_the_default_sweep_of_an_encoder_of_images_alone_has_scores(tmp_path: Path, own: str) -> None:

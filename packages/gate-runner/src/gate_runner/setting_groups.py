@@ -307,8 +307,7 @@ class SweepSettings:
     )
     projection: tuple[str, ...] = _sweep(
         (),
-        "Of a sweep: 1p, a head on the backbone's features; 2p, on what the encoder gives: the projected, if it projects.\n"
-        "2p is the default of a sweep.",
+        "Of a sweep: 1p, a head on the backbone's features; 2p, on its output.\n2p is the default of a sweep.",
         read=words_in,
         accepts=_WORDS,
         metavar="LIST",
