@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 import gate_runner
 from gate_data.data import Data
-from gate_runner.benchmarks import find_benchmark
+from gate_runner.benchmarks import find_benchmark, resolve
 from gate_runner.encoders import load_encoder
 from gate_runner.encoders.encoder import Encoder
 from gate_runner.encoders.own import adopt
@@ -185,3 +185,10 @@ def test_a_learned_query_is_a_read_out_of_a_block() -> None:
         gate_runner.run("chestxray14", readout="block:1/attentive", show=False)
     with pytest.raises(UsageError, match="'block:1/attentive/z' is no read-out"):
         gate_runner.run("digits", readout="block:1/attentive/z", show=False)
+
+
+def test_a_stand_ins_variant_goes_by_the_name_of_the_stand_in() -> None:
+    """As results print it: it was an unknown benchmark."""
+    variants = resolve(["micro/cifar100@readout=last", "micro/cifar100@knn"])
+    assert [variant.id for variant in variants] == ["cifar100@readout=last", "cifar100@knn"]
+    assert {tuple(variant.sources) for variant in variants} == {("micro",)}

@@ -59,20 +59,18 @@ def resolve(names: Iterable[str]) -> list[Benchmark]:
                 )
             resolved[own.id] = own
             continue
-        stand_in = _stand_in(name)
-        if stand_in is not None:
-            resolved[stand_in.id] = stand_in
-            continue
         base, _, variant = name.partition("@")
-        if base not in PACKS and base not in benchmarks:
+        stand_in = _stand_in(base)
+        if stand_in is None and base not in PACKS and base not in benchmarks:
             benchmarks = all_benchmarks()
             if base not in benchmarks:
                 if Path(name).exists():
                     folder = Path(name) if Path(name).is_dir() else Path(name).absolute().parent
                     raise UsageError(f"{name} is no benchmark's file (.toml); try: gate-runner run --data {folder}")
                 raise unknown("pack or benchmark", base, [*PACKS, *benchmarks])
-        for member in PACKS.get(base, (base,)):
-            benchmark = _varied(benchmarks[member], variant) if variant else benchmarks[member]
+        members = [benchmarks[member] for member in PACKS.get(base, (base,))] if stand_in is None else [stand_in]
+        for plain in members:
+            benchmark = _varied(plain, variant) if variant else plain
             resolved[benchmark.id] = benchmark
     return list(resolved.values())
 
