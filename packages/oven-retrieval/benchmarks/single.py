@@ -10,7 +10,8 @@ the single answers are compared with the batch's, to the bit. Then `link` of one
 name, `link` without the step of n-grams (which tantivy's BM25 over words does not have either) and tantivy's search of
 one take turns, a hundred new queries of one mix each, in processor time; tantivy's query parser is left out of its time
 by making the queries beforehand, and it does not count all hits. The build runs in a process of its own, which reports
-its peak of anonymous memory.
+its peak of anonymous memory. Batches take as many threads as numba may (`NUMBA_NUM_THREADS`), so that they are timed by
+the clock too, in turns with tantivy's searches of all the queries.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ import time
 from importlib.metadata import version
 from pathlib import Path
 
+import numba
 import numpy as np
 from names import make_names
 
@@ -167,11 +169,18 @@ def main() -> int:
                     blocks[mix][name].append((time.process_time() - start) / len(block) * 1000)
         batches = {"link": linker, "link without n-grams": words}
         in_batches = {name: [] for name in batches}
-        for _ in range(3):
+        by_clock: dict[str, list[float]] = {name: [] for name in runs}
+        for _ in range(5):
             for name, batch_linker in batches.items():
-                start = time.process_time()
+                start, clock = time.process_time(), time.perf_counter()
                 batch_linker.link(texts)
                 in_batches[name].append((time.process_time() - start) / len(texts) * 1000)
+                by_clock[name].append((time.perf_counter() - clock) / len(texts) * 1000)
+            if "tantivy" in runs:
+                clock = time.perf_counter()
+                for text in texts:
+                    searcher.search(settings["tantivy", text], 1, count=False)
+                by_clock["tantivy"].append((time.perf_counter() - clock) / len(texts) * 1000)
     by_mix = {mix: {name: statistics.median(values) for name, values in of.items()} for mix, of in blocks.items()}
     mean = {name: statistics.fmean(of[name] for of in by_mix.values()) for name in runs}
     result = {
@@ -192,6 +201,15 @@ def main() -> int:
             for name, values in in_batches.items()
             if "tantivy" in mean
         },
+        "in batches (tantivy one by one), ms by the clock: median": {
+            name: round(statistics.median(values), 4) for name, values in by_clock.items() if values
+        },
+        "tantivy one by one over batches, by the clock": {
+            name: round(statistics.median(by_clock["tantivy"]) / statistics.median(by_clock[name]), 1)
+            for name in batches
+            if "tantivy" in mean
+        },
+        "threads": numba.config.NUMBA_NUM_THREADS,
         "build": built,
         "peak MB of this process": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
         "cores": os.cpu_count(),

@@ -124,6 +124,26 @@ def test_bm25_alone(linker):
     assert np.isfinite(links.scores[0, 0])
 
 
+@pytest.mark.parametrize("k", [1, 3])
+def test_a_batch_in_parts_answers_as_one(linker, monkeypatch, k):
+    """Parts of three texts in threads, with texts of words, of trigrams, of too many words, and of nothing."""
+    texts = [
+        "paris",
+        "Pariss Texsa",
+        "東京タワ",
+        "?",
+        "filler a",
+        "filer b x",
+        " ".join(f"filler {c}" for c in "abcdefghijkl"),
+    ]
+    whole = linker.link(texts * 7, k)
+    monkeypatch.setattr("oven_retrieval.names.pruned._PART", 3)
+    in_parts = linker.link(texts * 7, k)
+    for column in ("rows", "scores", "kinds"):
+        np.testing.assert_array_equal(getattr(in_parts, column), getattr(whole, column))
+    assert {STEPS[kind] for kind in whole.kinds.ravel() if kind >= 0} >= {"bm25", "ngrams"}
+
+
 def test_index_on_disk(tmp_path):
     kb = build_kb(CITIES, tmp_path / "kb")
     built = build_name_index(kb, tmp_path / "names", tokenizer="whitespace", k1=0.9)

@@ -17,7 +17,7 @@ from oven_retrieval.folder import FolderError
 from oven_retrieval.names.impacts import BUCKET_BITS, DAMAGED, check_starts
 from oven_retrieval.names.places import name_texts, spoken_in
 from oven_retrieval.names.plain import folding, plain
-from oven_retrieval.names.pruned import read_only
+from oven_retrieval.names.pruned import of_parts, read_only
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -214,10 +214,15 @@ class NgramIndex:
         from oven_retrieval.names.trigrams import DAMAGE, most_alike
 
         nearest: Any = most_alike
-        numbers, scores, ends = nearest(*code_points(texts), *self.arrays, k, least)
-        if len(ends) and ends[0] == DAMAGE:
+        arrays = self.arrays
+        parts = of_parts(lambda points, ends: nearest(points, ends, *arrays, k, least), *code_points(texts))
+        if any(len(ends) and ends[0] == DAMAGE for _, _, ends in parts):
             raise FolderError(DAMAGED)
-        return numbers, scores, ends
+        if len(parts) == 1:
+            return parts[0]  # type: ignore[no-any-return]
+        first = accumulate((len(numbers) for numbers, *_ in parts), initial=0)
+        ends = np.concatenate([ends + before for (_, _, ends), before in zip(parts, first, strict=False)])
+        return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts]), ends
 
     @cached_property
     def arrays(self) -> tuple[npt.NDArray[Any], ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache, cached_property
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from oven_retrieval.ranking import Ranking
 from oven_retrieval.tokens import hash64, hash_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from types import ModuleType
 
     from jaxtyping import Bool
@@ -27,6 +28,8 @@ Float = npt.NDArray[np.float64]
 Allowed = npt.NDArray[np.bool_] | None
 """Which names count, [N]; None for all."""
 _ALL = np.zeros(0, np.bool_)
+_PART = 256
+"""Texts that one thread takes at once."""
 
 
 class PrunedIndex:
@@ -98,11 +101,16 @@ class PrunedIndex:
         loops = compiled_loops()
         if allowed is not None and len(allowed) != len(self._impacts.owner):
             raise FolderError(DAMAGED)
-        all_rows, all_scores, unknown, too_long = loops.search(
-            hashes, ends, *self.arrays, _ALL if allowed is None else allowed, reached, k
+        arrays, counted = self.arrays, _ALL if allowed is None else allowed
+        parts = of_parts(
+            lambda part, part_ends: loops.search(part, part_ends, *arrays, counted, reached, k), hashes, ends
         )
-        if too_long == loops.DAMAGE:
+        if any(part[-1] == loops.DAMAGE for part in parts):
             raise FolderError(DAMAGED)
+        all_rows, all_scores, unknown, too_long = parts[0]
+        if len(parts) > 1:
+            all_rows, all_scores, unknown = (np.concatenate([part[column] for part in parts]) for column in range(3))
+            too_long = sum(part[-1] for part in parts)
         hits = Ranking(all_rows, all_scores)
         if not too_long and self.prunes:
             return hits, unknown
@@ -144,6 +152,23 @@ class PrunedIndex:
         return best_entities(
             sums[sharing], index.owner[sharing].astype(np.int64), index.preference[sharing].astype(np.int64), k
         )
+
+
+def of_parts(loop: Callable[[Any, Any], Any], values: npt.NDArray[Any], ends: Int) -> list[Any]:
+    """What a compiled loop gives of texts whose values end at `ends`; of many, part by part, in threads.
+
+    There are as many threads as numba may use (`NUMBA_NUM_THREADS`, by default the cores of this process).
+    """
+    if len(ends) < 2 * _PART:
+        return [loop(values, ends)]
+    import numba
+
+    config: Any = numba.config
+    firsts = range(0, len(ends), _PART)
+    begins = [int(ends[first - 1]) if first else 0 for first in firsts]
+    parts = [ends[first : first + _PART] for first in firsts]
+    with ThreadPoolExecutor(config.NUMBA_NUM_THREADS, "oven-names") as pool:
+        return list(pool.map(lambda begin, part: loop(values[begin : part[-1]], part - begin), begins, parts))
 
 
 @cache
