@@ -22,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ Scores = dict[str, Any]
 """Value, low, high and chance, and a digest of outcomes, by what was scored."""
 
 SEEDS = ["--seed", "0", "--seed", "1", "--seed", "2"]
+SHIPPED = ["--encoder", "micro-clip"]
 RESULTS = Path(__file__).parent / "results" / "same_scores.json"
 
 RUNS = {
@@ -63,10 +65,10 @@ RUNS = {
 
 OWN = {
     "own-run": ["run", "--data", "FOLDER", *SEEDS],
-    "own-probe": ["adapt", "probe", "FOLDER"],
-    "own-probe-shots": ["adapt", "probe", "FOLDER", "--shots", "2", "--probe", "logistic"],
+    "own-probe": ["adapt", "probe", "FOLDER", *SHIPPED],
+    "own-probe-shots": ["adapt", "probe", "FOLDER", *SHIPPED, "--shots", "2", "--probe", "logistic"],
     "own-zeroshot": ["adapt", "zeroshot", "FOLDER"],
-    "own-finetune": ["adapt", "finetune", "FOLDER", "--set", "steps=4", "--set", "batch_size=8"],
+    "own-finetune": ["adapt", "finetune", "FOLDER", *SHIPPED, "--set", "steps=4", "--set", "batch_size=8"],
 }
 """Whole commands on a folder of class folders, which is written first."""
 
@@ -110,10 +112,8 @@ def stored_scores(folder: Path) -> Scores:
     return scores
 
 
-def measure(python: str, only: list[str]) -> tuple[dict[str, Scores], dict[str, float]]:
-    """Scores and seconds of each case."""
-    scores: dict[str, Scores] = {}
-    seconds: dict[str, float] = {}
+def measured(python: str, only: list[str]) -> Iterator[tuple[str, Scores, float]]:
+    """Each case with its scores and seconds."""
     with tempfile.TemporaryDirectory() as name:
         path = Path(name)
         write_own_folder(path / "photos")
@@ -125,10 +125,9 @@ def measure(python: str, only: list[str]) -> tuple[dict[str, Scores], dict[str, 
             target = path / case
             filled = ["photos" if word == "FOLDER" else word for word in words]
             run_case(python, [*filled, "--output", str(target)], path)
-            scores[case] = stored_scores(target)
-            seconds[case] = round(time.perf_counter() - started, 1)
-            print(f"{case}: {len(scores[case])} scores, {seconds[case]} s", flush=True)
-    return scores, seconds
+            scores, seconds = stored_scores(target), round(time.perf_counter() - started, 1)
+            print(f"{case}: {len(scores)} scores, {seconds} s", flush=True)
+            yield case, scores, seconds
 
 
 def main() -> None:
@@ -138,24 +137,28 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", default=[], choices=[*RUNS, *OWN])
     parser.add_argument("--file", type=Path, default=RESULTS)
     options = parser.parse_args()
-    scores, seconds = measure(options.python, options.only)
+    report: dict[str, Any] = {"scores": {}, "seconds": {}}
+    if options.file.exists() and (options.only or not options.record):
+        report = json.loads(options.file.read_text())
+    differing, count = [], 0
+    for case, scores, seconds in measured(options.python, options.only):
+        if options.record:  # each case at once; others stay as they were recorded
+            report["scores"][case], report["seconds"][case] = scores, seconds
+            cores, version = os.cpu_count(), platform.python_version()
+            report["hardware"] = {"machine": platform.machine(), "cores": cores, "python": version}
+            options.file.write_text(json.dumps(report, indent=1, sort_keys=True) + "\n")
+            continue
+        recorded = report["scores"].get(case, {})
+        count += len(scores)
+        differing += [
+            f"{case} {name}: {recorded.get(name)} is {scores.get(name)}"
+            for name in sorted(recorded.keys() | scores.keys())
+            if recorded.get(name) != json.loads(json.dumps(scores.get(name)))
+        ]
     if options.record:
-        machine = {"machine": platform.machine(), "cores": os.cpu_count(), "python": platform.python_version()}
-        if options.only:  # the others stay as they were recorded
-            record = json.loads(options.file.read_text())
-            scores, seconds = {**record["scores"], **scores}, {**record["seconds"], **seconds}
-        report = {"scores": scores, "seconds": seconds, "hardware": machine}
-        options.file.write_text(json.dumps(report, indent=1, sort_keys=True) + "\n")
         return
-    recorded = json.loads(options.file.read_text())["scores"]
-    differing = [
-        f"{case} {name}: {recorded[case].get(name)} is {score.get(name)}"
-        for case, score in scores.items()
-        for name in sorted(recorded[case].keys() | score.keys())
-        if recorded[case].get(name) != json.loads(json.dumps(score.get(name)))
-    ]
     print("\n".join(differing))
-    print(f"{sum(map(len, scores.values()))} scores, {len(differing)} differ")
+    print(f"{count} scores, {len(differing)} differ")
     raise SystemExit(bool(differing))
 
 
