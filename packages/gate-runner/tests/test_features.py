@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
+import pickle
 import subprocess
 import sys
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from PIL import Image
@@ -336,3 +340,98 @@ def test_a_picture_that_cannot_be_read_ahead_is_one_line_with_its_name(tmp_path:
     Path(str(shown.files[17][0])).write_bytes(b"no picture")
     with pytest.raises(DataError, match=r"17\.png cannot be read as an image"):
         encode_pictures(FeatureCache(tmp_path / "encoder"), Greys().encoder, shown, "pooled", "test", 4)
+
+
+def segment(cache_at: Path) -> tuple[Path, Path, Path]:
+    """The rows of a segment, their digests, and what a writer noted."""
+    FeatureCache(cache_at / "encoder").rows("t", "text", TEXTS, 5, encode)
+    (digests,) = cache_at.rglob("*.digests.npy")
+    rows = digests.with_name(digests.name.replace(".digests.npy", ".npy"))
+    return rows, digests, rows.with_suffix(".part")
+
+
+def saved(array: np.ndarray[Any, Any], **options: Any) -> bytes:
+    file = io.BytesIO()
+    np.save(file, array, **options)
+    return file.getvalue()
+
+
+def claiming(descr: str, shape: tuple[int, ...]) -> bytes:
+    file = io.BytesIO()
+    np.lib.format.write_array_header_1_0(file, {"descr": descr, "fortran_order": False, "shape": shape})
+    return file.getvalue()
+
+
+ODD_DIGESTS = {
+    "one": saved(np.array(b"x")),
+    "a table": saved(np.zeros((2, 5), "S16")),
+    "texts": saved(np.array(["é"] * 10)),
+    "pairs": saved(np.zeros(10, [("a", "S8"), ("b", "S8")])),
+    "146 TiB": claiming("|S16", (10**13,)),
+    "fewer than none": claiming("|S16", (-5,)),
+    "nothing": b"",
+    "a pickle": pickle.dumps([b"x"] * 10),
+    "objects": saved(np.array([b"x"] * 10, object), allow_pickle=True),
+    "an archive": b"PK\3\4" + bytes(40),
+}
+
+
+@pytest.mark.parametrize("odd", ODD_DIGESTS)
+def test_a_segment_with_odd_digests_is_made_anew(tmp_path: Path, odd: str) -> None:
+    _, digests, _ = segment(tmp_path)
+    digests.write_bytes(ODD_DIGESTS[odd])
+    rows = FeatureCache(tmp_path / "encoder").rows("t", "text", TEXTS, 5, encode)
+    assert torch.equal(rows[:], encode(torch.arange(10)))
+
+
+ODD_ROWS = {
+    "a number": saved(np.float32(3)),
+    "nothing": b"",
+    "fewer than none": claiming("<f4", (-10, 3)),
+    "terabytes": claiming("<f4", (10, 10**12)),
+    "an archive": b"PK\3\4" + bytes(40),
+    "a pickle": pickle.dumps([1.0] * 10),
+}
+
+
+@pytest.mark.parametrize("odd", ODD_ROWS)
+def test_a_segment_with_odd_rows_is_made_anew(tmp_path: Path, odd: str) -> None:
+    path, _, _ = segment(tmp_path)
+    path.write_bytes(ODD_ROWS[odd])
+    rows = FeatureCache(tmp_path / "encoder").rows("t", "text", TEXTS, 5, encode)
+    assert torch.equal(rows[:], encode(torch.arange(10)))
+
+
+def test_whole_rows_of_no_numbers_are_made_anew(tmp_path: Path) -> None:
+    """Their checksum is right and they cannot be read, which once went round without end."""
+    path, _, _ = segment(tmp_path)
+    odd = np.zeros((10, 3), np.complex64)
+    path.write_bytes(saved(odd))
+    path.with_name(f"{path.name}.done").write_text(f"{path.stem} 10 (3,) complex64\n10 {zlib.crc32(odd.tobytes())}\n")
+    rows = FeatureCache(tmp_path / "encoder").rows("t", "text", TEXTS, 5, encode)
+    assert torch.equal(rows[:], encode(torch.arange(10)))
+
+
+@pytest.mark.parametrize("name", ["rows", "digests", "done", "part"])
+@pytest.mark.parametrize("how", ["link", "pipe"])
+def test_nothing_is_written_or_waited_for_through_a_segments_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, how: str
+) -> None:
+    monkeypatch.setattr("gate_runner.features.shelf._SOUND", {})  # as in a new process
+    path, digests, part = segment(tmp_path)
+    target = tmp_path / "letter.txt"
+    target.write_text("to keep " * 30)
+    odd = {"rows": path, "digests": digests, "done": path.with_name(f"{path.name}.done"), "part": part}[name]
+    odd.unlink(missing_ok=True)
+    if how == "link":
+        odd.symlink_to(target)
+    else:
+        os.mkfifo(odd)
+    if name == "part":  # which is looked at where rows are unfinished, and written where they are damaged
+        if how == "link":
+            path.write_bytes(path.read_bytes()[:-5])
+        else:
+            digests.unlink()
+    rows = FeatureCache(tmp_path / "encoder").rows("t", "text", TEXTS, 5, encode)
+    assert torch.equal(rows[:], encode(torch.arange(10)))
+    assert target.read_text() == "to keep " * 30

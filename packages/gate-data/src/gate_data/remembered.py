@@ -59,8 +59,11 @@ def known_contents(mark: bytes | None, count: int) -> tuple[bytes, ...] | None:
     """The digests that were kept under a listing; None where there are none, or not whole ones."""
     if _folder is None or mark is None:
         return None
+    path = _folder / mark.hex()
     try:
-        held = (_folder / mark.hex()).read_bytes()
+        if not path.is_file():
+            return None
+        held = path.read_bytes()
     except OSError:
         return None
     packed, check = held[:-_WIDTH], held[-_WIDTH:]

@@ -51,9 +51,7 @@ class StoredRows:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._array = np.load(path, mmap_mode="r", allow_pickle=False)
-        if self._array.ndim == 0 or self._array.dtype.kind not in "fiub":
-            raise ValueError(f"{path} holds {self._array.dtype} of shape {self._array.shape}, expected rows of numbers")
+        self._array = _mapped(path)
 
     @property
     def shape(self) -> torch.Size:
@@ -121,8 +119,7 @@ class RowWriter:
         self.done = self._continued(header)
         if self.done == 0:
             self._begin(header, numbers)
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-        self._offset = int(array.offset)
+        self._offset = int(_mapped(path).offset)
 
     @classmethod
     def left(cls, path: Path, count: int, mark: str) -> RowWriter | None:
@@ -134,12 +131,12 @@ class RowWriter:
             mark: what the rows are of.
         """
         try:
-            array = np.load(path, mmap_mode="r", allow_pickle=False)
+            array = _mapped(path)
             dtype = torch.from_numpy(np.empty(0, array.dtype)).dtype
-            header = path.with_name(f"{path.name}.done").read_text(encoding="utf-8")
+            header, *_ = _lines_of(path, path.with_name(f"{path.name}.done"))
         except (OSError, ValueError, TypeError):
             return None
-        if len(array) != count or not header.startswith(_header(mark, count, array.shape[1:], array.dtype) + "\n"):
+        if len(array) != count or header != _header(mark, count, array.shape[1:], array.dtype) + "\n":
             return None
         return cls(path, count, array.shape[1:], dtype, mark)
 
@@ -207,8 +204,9 @@ class RowWriter:
         self._log.write_text("".join([f"{written}\n", *lines]), encoding="utf-8")
 
     def _begin(self, header: str, numbers: np.dtype[Any]) -> None:
-        self._log.unlink(missing_ok=True)
         try:
+            for file in (self._log, self.path):  # who reads the old rows goes on with them; a link leads elsewhere
+                file.unlink(missing_ok=True)
             np.lib.format.open_memmap(self.path, mode="w+", dtype=numbers, shape=(self.count, *self.shape))
             if hasattr(os, "posix_fallocate"):
                 with self.path.open("r+b") as file:
@@ -234,8 +232,8 @@ class RowWriter:
     def _continued(self, header: str) -> int:
         """Rows of whole batches that an earlier writer left; what lies behind the last of them is written again."""
         try:
-            first, *lines = self._log.read_text(encoding="utf-8").splitlines(keepends=True)
-            array = np.load(self.path, mmap_mode="r", allow_pickle=False)
+            first, *lines = _lines_of(self.path, self._log)
+            array = _mapped(self.path)
         except (OSError, ValueError):
             return 0
         if first != header + "\n" or array.shape != (self.count, *self.shape):
@@ -243,7 +241,7 @@ class RowWriter:
         done, batches = 0, [first]
         for line in lines:
             end, _, checksum = line.rstrip("\n").partition(" ")
-            if not (line.endswith("\n") and end.isdecimal() and done < int(end) <= self.count):
+            if not (line.endswith("\n") and end.isdecimal() and len(end) < 20 and done < int(end) <= self.count):
                 break
             if (
                 str(zlib.crc32(np.ascontiguousarray(array[done : int(end)]).reshape(-1).view(np.uint8).data))
@@ -255,6 +253,29 @@ class RowWriter:
         if len(batches) <= len(lines):  # a whole file is left alone: others may read it now
             self._log.write_text("".join(batches), encoding="utf-8")
         return done
+
+
+def _mapped(path: Path) -> np.memmap[Any, Any]:
+    """Rows of numbers in a file, not read yet; what else lies there, a pipe or a pickle, is a ValueError."""
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path} is no file")
+    try:
+        array: np.memmap[Any, Any] = np.lib.format.open_memmap(path, mode="r")
+    except (OverflowError, TypeError) as error:
+        raise ValueError(f"{path} holds no array: {error}") from error
+    if array.ndim == 0 or array.dtype.kind not in "fiub":
+        raise ValueError(f"{path} holds {array.dtype} of shape {array.shape}, expected rows of numbers")
+    return array
+
+
+def _lines_of(path: Path, log: Path) -> list[str]:
+    """What a writer noted of its batches; a ValueError where it wrote none, or where one of the two is a link."""
+    if path.is_symlink() or log.is_symlink() or not log.is_file():
+        raise ValueError(f"{log} is no file of a writer")
+    lines = log.read_text(encoding="utf-8").splitlines(keepends=True)
+    if not lines:
+        raise ValueError(f"{log} is empty")
+    return lines
 
 
 def _header(mark: str, count: int, shape: Sequence[int], numbers: np.dtype[Any]) -> str:

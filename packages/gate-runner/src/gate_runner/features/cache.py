@@ -186,7 +186,7 @@ class FeatureCache:
 
         if fingerprint is None:
             return cls()
-        about: tuple[Any, ...] = (
+        known_by: tuple[Any, ...] = (
             encoder.spec,
             fingerprint,
             encoder.image_size,
@@ -194,18 +194,21 @@ class FeatureCache:
             encoder.std,
             encoder.device.type,
         )
-        about += () if encoder.precision == "float32" else (encoder.precision,)
-        key = digest_of(f"{_FORMAT} {about}".encode()).hex()
+        known_by += () if encoder.precision == "float32" else (encoder.precision,)
+        key = digest_of(f"{_FORMAT} {known_by}".encode()).hex()
         outputs = encoder.outputs or probe(encoder)
         for number in itertools.count():  # the same weights behind other code are another encoder
             folder = (root or cache_folder()) / (f"{key}-{number}" if number else key)
+            about = folder / "encoder.json"
             try:
-                if agree(json.loads((folder / "encoder.json").read_text())["outputs"], outputs):
+                if about.is_symlink() or (about.exists() and not about.is_file()):
+                    about.unlink()
+                if agree(json.loads(about.read_text())["outputs"], outputs):
                     return cls(folder, cap)
             except (OSError, ValueError, KeyError, TypeError, RecursionError):
                 card = {"spec": encoder.spec, "fingerprint": fingerprint, "outputs": outputs}
                 try:
-                    write(folder / "encoder.json", (json.dumps(card) + "\n").encode())
+                    write(about, (json.dumps(card) + "\n").encode())
                 except OSError as error:
                     _LOG.warning("features are not kept: %s", error)
                     return cls()
@@ -431,10 +434,9 @@ def _first(digests: Digests, missing: Digests) -> list[int]:
 
 def _digests_in(log: Path, count: int) -> list[bytes]:
     """The digests that a writer noted of its first rows; none where there are fewer."""
-    try:
-        held = log.read_bytes()
-    except OSError:
+    if log.is_symlink() or not log.is_file():
         return []
+    held = log.read_bytes()
     if len(held) < count * WIDTH:
         return []
     return [held[at : at + WIDTH].rstrip(b"\0") for at in range(0, count * WIDTH, WIDTH)]

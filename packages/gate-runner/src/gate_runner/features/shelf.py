@@ -75,6 +75,16 @@ def _segments_below(root: Path) -> Iterator[tuple[float, int, Path]]:
             continue
 
 
+def _digests_of(file: Path) -> Digests:
+    """The digests of a segment's rows; a ValueError where a file holds no vector of them, or is none."""
+    if file.exists() and not file.is_file():
+        raise ValueError(f"{file} is no file")
+    digests = np.array(np.lib.format.open_memmap(file, mode="r"))
+    if digests.ndim != 1 or digests.dtype != f"S{WIDTH}":
+        raise ValueError(f"{file} holds {digests.dtype} of shape {digests.shape}, expected digests")
+    return digests
+
+
 _SOUND: dict[Path, tuple[int, int, int]] = {}
 """Files of rows whose checksums this process has compared: size, time and inode."""
 
@@ -89,12 +99,13 @@ class Shelf:
         listed: list[Digests] = []
         for file in sorted(path.glob("*.digests.npy")):
             try:
-                listed.append(np.load(file, allow_pickle=False))
+                listed.append(_digests_of(file))
                 self.files.append(file)
             except FileNotFoundError:  # another process made room
                 continue
-            except (OSError, ValueError):
-                file.unlink(missing_ok=True)
+            except (OSError, ValueError, OverflowError, TypeError):
+                with contextlib.suppress(OSError):  # a folder stays, and its name is said when it is in the way
+                    file.unlink(missing_ok=True)
         lengths = [len(digests) for digests in listed]
         self.digests = np.concatenate(listed) if listed else np.empty(0, f"S{WIDTH}")
         self.segment = np.repeat(np.arange(len(listed)), lengths)
@@ -118,10 +129,10 @@ class Shelf:
             for number in damaged:  # unfinished again: its writer goes on after the last batch that is sound
                 file = shelf.files[number]
                 written = shelf.digests[shelf.segment == number].tolist()
+                part = file.with_name(file.name.replace(".digests.npy", ".part"))
                 with contextlib.suppress(OSError):
-                    file.with_name(file.name.replace(".digests.npy", ".part")).write_bytes(
-                        b"".join(digest.ljust(WIDTH, b"\0") for digest in written)
-                    )
+                    part.unlink(missing_ok=True)  # which may be a link
+                    part.write_bytes(b"".join(digest.ljust(WIDTH, b"\0") for digest in written))
                 file.unlink(missing_ok=True)
 
     def _open(self, number: int) -> bool:
