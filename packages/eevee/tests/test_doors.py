@@ -28,7 +28,7 @@ from eevee import (
     select,
 )
 from eevee.cli import main
-from eevee.searching.evaluation import sole_search
+from eevee.searching.evaluation import open_journal, sole_search
 from eevee.tables.reading import read_csv_text
 from eevee.tables.record import read_result
 
@@ -110,6 +110,9 @@ def chosen() -> dict[str, Any]:
         ("mix", 5, "mix of 'toy' is 5"), ("half", -1, "half -1"), ("total", 0, "total of 'toy' is 0"),
         ("weights", [float("nan")] * 6, "not finite"), ("slope", [1.0], "slope of 'toy' has 1 numbers for 6 items"),
         ("rest", [0.5], "rest of 'toy' has 1 numbers"), ("weights", [1.0] * 6, "weights that sum to 6"),
+        ("total", float("inf"), "total of 'toy' is inf"), ("total", 60.5, "total of 'toy' is 60.5"),
+        ("items", [[]] * 6, "are no texts"), ("items", ["i1"] * 6, "comes twice"), ("slope", [1e308] * 6, "beyond 1e"),
+        ("method", "adaptive", "an adaptive test needs all"),
     ],
 )  # fmt: skip
 def test_items_that_were_edited_are_refused_with_their_file(
@@ -119,6 +122,26 @@ def test_items_that_were_edited_are_refused_with_their_file(
     edited = {**chosen, "benchmarks": {"toy": {**chosen["benchmarks"]["toy"], name: value}}}
     with pytest.raises(EeveeError, match=rf"items\.json: .*{message}"):
         ItemChoice.from_mapping(edited, "items.json")
+
+
+@pytest.mark.parametrize("error", ['"0.1"', "false", "null", "-Infinity", "NaN", "1e400"])
+def test_errors_in_a_journal_that_are_no_numbers_are_refused_or_computed_again(tmp_path: Path, error: str) -> None:
+    path = tmp_path / "j.jsonl"
+    assert open_journal(path, "k") == {}
+    path.write_text(f"{path.read_text()}[[[0, 1], 0.25, NaN]]\n")
+    assert open_journal(path, "k")[0, 1][0] == 0.25  # one split has no standard error
+    path.write_text(f"{path.read_text()}[[[1, 2], {error}, 0.1]]\n")
+    if error in ("-Infinity", "NaN", "1e400"):
+        assert list(open_journal(path, "k")) == [(0, 1)]
+        return
+    with pytest.raises(EeveeError, match=r"j\.jsonl, line 3: not a journal line"):
+        open_journal(path, "k")
+
+
+def test_a_journal_of_other_bytes_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "j.jsonl").write_bytes(b"\xff\xfe")
+    with pytest.raises(EeveeError, match=r"j\.jsonl: not a journal"):
+        open_journal(tmp_path / "j.jsonl", "k")
 
 
 DEEP = "[" * 100_000

@@ -116,6 +116,11 @@ def test_what_does_not_fit_is_refused(learnt: tuple[Path, list[Path]], tmp_path:
     (tmp_path / "y.json").write_text(json.dumps(raw))
     with pytest.raises(UsageError, match="faces has item 'img0'; expected test/0"):
         Settings(items=tmp_path / "y.json")  # type: ignore[arg-type]
+    for beyond in ("test/60", "test/007"):
+        raw["benchmarks"]["faces"]["items"][0] = beyond
+        (tmp_path / "z.json").write_text(json.dumps(raw))
+        with pytest.raises(UsageError, match=rf"faces has item '{beyond}'; expected test/0, test/1, ... of 60"):
+            Settings(items=tmp_path / "z.json")  # type: ignore[arg-type]
 
 
 def test_positions_are_in_plain_digits() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
@@ -78,11 +79,11 @@ def items_in(value: str | PathLike[str] | Mapping[str, Any] | ChosenItems | None
     except EeveeError as error:
         raise DataError(f"--items: {error}") from None
     for name, chosen in choice.benchmarks.items():
-        wrong = next((key for key in chosen.items if place_of(key) is None), None)
+        wrong = next((key for key in chosen.items if (place := place_of(key)) is None or place >= chosen.total), None)
         if wrong is not None or not chosen.digest:
             raise UsageError(
                 f"--items: {value}: {name} has {'item ' + repr(wrong) if wrong else 'no digest of its data'}; expected "
-                "test/0, test/1, ... of known data: choose them from run folders of gate-runner"
+                f"test/0, test/1, ... of {chosen.total} of known data: choose them from run folders of gate-runner"
             )
     content = json.loads(Path(value).read_text(encoding="utf-8"))
     digest = hashlib.sha256(json.dumps(content["benchmarks"], sort_keys=True).encode()).hexdigest()
@@ -93,8 +94,8 @@ def place_of(key: str) -> int | None:
     """The position in the test split that an item's id says, or None.
 
     Example:
-        >>> place_of("test/12"), place_of("12")
-        (12, None)
+        >>> place_of("test/12"), place_of("12"), place_of("test/012")
+        (12, None, None)
     """
-    split, slash, number = key.partition("/")
-    return int(number) if split == "test" and slash and number.isascii() and number.isdecimal() else None
+    split, _, number = key.partition("/")
+    return int(number) if split == "test" and re.fullmatch("0|[1-9][0-9]{0,17}", number) else None

@@ -19,6 +19,8 @@ FIXED = (DRAWN, *ANCHORS)
 METHODS = (*FIXED, ADAPTIVE)
 CURVE = np.linspace(-6.0, 6.0, 241)
 LEVEL = 0.9
+_LARGEST = 1e6
+"""No slope, offset, weight or score is larger; sums of larger ones are not finite."""
 
 
 @dataclass(frozen=True)
@@ -65,13 +67,17 @@ class BenchmarkItems:
 def _check(items: BenchmarkItems) -> None:
     """Refuse what an edited file may hold: shares that are none, lengths that differ, numbers that are none."""
     count = len(items.items)
+    if not all(isinstance(key, str) for key in items.items) or len(set(items.items)) < count:
+        raise ValueError(f"items of {items.benchmark!r} are no texts, or one of them comes twice")
     for name in ("weights", "slope", "offset"):
         if len(getattr(items, name)) != count:
             raise ValueError(f"{name} of {items.benchmark!r} has {len(getattr(items, name))} numbers for {count} items")
     if len(items.rest) != len(CURVE):
         raise ValueError(f"rest of {items.benchmark!r} has {len(items.rest)} numbers, expected {len(CURVE)}")
-    if not 0 < count <= items.total:
+    if type(items.total) is not int or not 0 < count <= items.total:
         raise ValueError(f"total of {items.benchmark!r} is {items.total} for {count} items")
+    if items.method == ADAPTIVE and count != items.total:
+        raise ValueError(f"{items.benchmark!r} has {count} of {items.total} items; an adaptive test needs all")
     if not 0 <= items.mix <= 1:
         raise ValueError(f"mix of {items.benchmark!r} is {items.mix}, expected 0 to 1")
     if not 0 < items.level < 1 or items.method not in METHODS:
@@ -80,8 +86,8 @@ def _check(items: BenchmarkItems) -> None:
             f"and one of {', '.join(METHODS)}"
         )
     numbers = (*items.weights, *items.slope, *items.offset, *items.rest, items.half, items.error, items.unit)
-    if not all(math.isfinite(value) for value in numbers):
-        raise ValueError(f"{items.benchmark!r} holds numbers that are not finite")
+    if not all(abs(value) <= _LARGEST for value in numbers):
+        raise ValueError(f"{items.benchmark!r} holds numbers that are not finite, or beyond {_LARGEST:g}")
     if (
         items.half < 0
         or items.unit <= 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -112,6 +113,8 @@ def open_journal(path: Path, key: str) -> Scores:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise EeveeError(f"{path}: cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError as error:
+        raise EeveeError(f"{path}: not a journal ({error})") from None
     lines = text.split("\n")
     if lines[0] != header:
         raise EeveeError(
@@ -126,7 +129,10 @@ def open_journal(path: Path, key: str) -> Scores:
             continue
         try:
             for candidate, mean, stderr in json.loads(line):
-                restored[tuple(int(i) for i in candidate)] = (float(mean), float(stderr))
+                if type(mean) is not float or type(stderr) is not float:
+                    raise ValueError("errors are no numbers")
+                if math.isfinite(mean):  # what is not is computed again: an error of minus infinity would be chosen
+                    restored[tuple(int(i) for i in candidate)] = (mean, stderr)
         except (ValueError, TypeError, OverflowError, RecursionError):
             raise EeveeError(f"{path}, line {number}: not a journal line") from None
     return restored
