@@ -324,6 +324,74 @@ def test_a_damaged_index_is_not_read(tmp_path):
         open_index(tmp_path / "index", stored)
 
 
+def signed(folder, content):
+    """Other bytes in the place of FAISS's index, with the right digest, as anyone can compute it."""
+    manifest = json.loads((folder / "manifest.json").read_text())
+    (folder / "index.bin").write_bytes(content)
+    column = manifest["columns"]["index"]
+    column |= {"sha256": hashlib.sha256(content).hexdigest(), "shape": [len(content)]}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+
+
+def of_faiss(factory, dim=24, metric=faiss.METRIC_INNER_PRODUCT, probes=1):
+    index = faiss.index_factory(dim, factory, metric)
+    index.train(unit(1, 400, dim))
+    index.add(unit(1, 400, dim))
+    if "IVF" in factory:
+        faiss.extract_index_ivf(index).nprobe = probes
+    return faiss.serialize_index(index).tobytes()
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        ({"factory": "Flat"}, "FAISS cannot read it"),
+        ({"factory": "IVF4,SQ8", "dim": 8}, "an index of 8 numbers"),
+        ({"factory": "IVF4,SQ8", "dim": 48}, "an index of 48 numbers"),
+        ({"factory": "IVF4,SQ8", "metric": faiss.METRIC_L2}, "metric 1"),
+        ({"factory": "IVF4,SQ8", "probes": 0}, "0 probes"),
+    ],
+)
+def test_an_index_of_another_kind_is_refused_and_made_anew(tmp_path, made, message):
+    stored, _ = store(tmp_path)
+    build_index(stored, tmp_path / "index", plan=ivf(3000))
+    signed(tmp_path / "index", of_faiss(**made))
+    with pytest.raises(FolderError, match=message):
+        open_index(tmp_path / "index", stored)
+
+
+@pytest.mark.skipif(not hasattr(faiss, "set_deserialization_vector_byte_limit"), reason="FAISS has no limits")
+def test_an_index_asks_for_no_more_room_than_its_file(tmp_path):
+    stored, _ = store(tmp_path)
+    build_index(stored, tmp_path / "index", plan=ivf(3000))
+    whole, before = (tmp_path / "index" / "index.bin").read_bytes(), faiss.get_deserialization_vector_byte_limit()
+    sizes = [at for at in range(400) if whole[at : at + 8] == len(stored).to_bytes(8, "little")]
+    flat = whole.index(b"IxFI")  # the centroids: their count, then so many numbers
+    counted = next(
+        at for at in range(flat, len(whole)) if whole[at : at + 8] == (24 * ivf(3000).lists).to_bytes(8, "little")
+    )
+    assert sizes
+    content = bytearray(whole)
+    content[counted : counted + 8] = (3 << 28).to_bytes(8, "little")
+    signed(tmp_path / "index", bytes(content))
+    with pytest.raises(FolderError, match=r"FAISS cannot read it .*limit"):
+        open_index(tmp_path / "index", stored)
+    assert faiss.get_deserialization_vector_byte_limit() == before
+
+
+@pytest.mark.parametrize("odd", [2**62, -5])
+def test_odd_row_numbers_of_an_index_are_taken_out(tmp_path, odd):
+    stored, made = store(tmp_path)
+    build_index(stored, tmp_path / "index", plan=ivf(3000), queries=made[:20])
+    index = faiss.deserialize_index(np.fromfile(tmp_path / "index" / "index.bin", np.uint8))
+    index.add_with_ids(made[:1], np.array([odd]))
+    signed(tmp_path / "index", faiss.serialize_index(index).tobytes())
+    later = build_vectors(lambda a, b: made[a:b], 2999, tmp_path / "later", kb="k2", encoder="e1", dtype=np.float32)
+    updated = update_index(tmp_path / "index", later, lambda version: np.arange(2999))
+    assert updated.search(made[:50], 3).rows.max() < 2999
+    assert updated._index.ntotal == 2999
+
+
 def test_recall_counts_within_k():
     exact = np.array([[1, 2, 3], [4, -1, -1]])
     assert recall_at(np.array([[3, 1, 2], [4, 5, 6]]), exact, 1) == 0.5

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import threading
 import time
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +28,8 @@ from oven_retrieval.vectors.plan import IndexPlan, plan_index
 from oven_retrieval.vectors.store import Float32, VectorStore, check_vectors
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from jaxtyping import Int64
 
 KIND = "oven-vector-index"
@@ -224,7 +228,7 @@ def open_index(path: str | Path, vectors: VectorStore, *, verify: bool = True) -
             f"expected those of {vectors.path}, {vectors.hash[:12]}…; bring it up to date, or build it again"
         )
     plan, report = stored_plan(folder)
-    return VectorIndex(vectors, plan, None if plan.factory == "exact" else stored_index(folder), report)
+    return VectorIndex(vectors, plan, None if plan.factory == "exact" else stored_index(folder, vectors.dim), report)
 
 
 def stored_plan(folder: Folder) -> tuple[IndexPlan, IndexReport]:
@@ -235,15 +239,46 @@ def stored_plan(folder: Folder) -> tuple[IndexPlan, IndexReport]:
         raise FolderError(f"{folder.path}: its manifest holds no plan or no report of an index ({error})") from None
 
 
-def stored_index(folder: Folder) -> Any:
-    """FAISS's own index."""
+def stored_index(folder: Folder, dim: int) -> Any:
+    """FAISS's own index of vectors of a width; refused where it is of another kind than `build_index` writes."""
+    file = folder.file("index")
     try:
-        return faiss.read_index(str(folder.file("index")))
+        with _no_more_room_than(file.stat().st_size if "PQ" not in str(folder.meta["plan"]) else _PQ_TABLE):
+            index = faiss.read_index(str(file))
+        lists = faiss.extract_index_ivf(index)
     except (RuntimeError, MemoryError) as error:  # FAISS's words for a file that is none of its own
         message = (str(error).splitlines() or ["no memory"])[0]
+        raise FolderError(f"{file}: FAISS cannot read it ({message}); `oven update --rebuild`") from None
+    measured = index.d, index.metric_type, lists.metric_type
+    if measured != (dim, faiss.METRIC_INNER_PRODUCT, faiss.METRIC_INNER_PRODUCT) or lists.nprobe < 1:
         raise FolderError(
-            f"{folder.file('index')}: FAISS cannot read it ({message}); `oven update --rebuild`"
-        ) from None
+            f"{file}: an index of {index.d} numbers, metric {index.metric_type} and {lists.nprobe} probes; expected "
+            f"{dim}, {faiss.METRIC_INNER_PRODUCT} and at least 1; `oven update --rebuild`"
+        )
+    return index
+
+
+_READING = threading.Lock()
+
+
+_PQ_TABLE = 2 << 30
+"""Bytes of the largest table that FAISS computes while it reads an index of product quantisers."""
+
+
+@contextmanager
+def _no_more_room_than(size: int) -> Iterator[None]:
+    """Let FAISS make room for so many bytes or rounds at once, where its version can be told so."""
+    limits = ("deserialization_vector_byte_limit", "deserialization_loop_limit")
+    known = [name for name in limits if hasattr(faiss, f"set_{name}")]
+    with _READING:
+        before = [getattr(faiss, f"get_{name}")() for name in known]
+        for name in known:
+            getattr(faiss, f"set_{name}")(max(1, size))
+        try:
+            yield
+        finally:
+            for name, limit in zip(known, before, strict=True):
+                getattr(faiss, f"set_{name}")(limit)
 
 
 def measure(index: VectorIndex, queries: Float32, *, recall: float, cross_modal: bool, least: int = 1) -> IndexReport:

@@ -90,12 +90,10 @@ def update_index(
         )
     if plan.factory == "exact":
         return build_index(vectors, path, recall=report.wanted, overwrite=True, say=say)
-    index = stored_index(folder)
+    index = stored_index(folder, vectors.dim)
     gone = np.zeros(len(vectors), np.bool_) if vectors.removed is None else vectors.removed
-    row_now = np.full(max(int(before.max(initial=-1)), _greatest(index)) + 2, -1, dtype=np.int64)
     staying = np.flatnonzero((before >= 0) & ~gone)
-    row_now[before[staying]] = staying
-    dropped = _renumber(index, row_now)
+    dropped = _renumber(index, before[staying], staying)
     new = np.flatnonzero((before < 0) & ~gone)
     for first in range(0, len(new), _BLOCK):
         add_rows(index, vectors, new[first : first + _BLOCK])
@@ -113,22 +111,20 @@ def update_index(
     return built
 
 
-def _greatest(index: faiss.Index) -> int:
-    lists: Any = faiss.extract_index_ivf(index).invlists
-    return max((int(_ids(lists, number).max()) for number in range(lists.nlist) if lists.list_size(number)), default=0)
-
-
 def _ids(lists: Any, number: int) -> npt.NDArray[np.int64]:
     """The ids of one list, in place."""
     ids: npt.NDArray[np.int64] = faiss.rev_swig_ptr(lists.get_ids(number), lists.list_size(number))
     return ids
 
 
-def _renumber(index: faiss.Index, row_now: npt.NDArray[np.int64]) -> int:
+def _renumber(index: faiss.Index, before: npt.NDArray[np.int64], now: npt.NDArray[np.int64]) -> int:
     """Give every row its new number, and take out those without one; returns how many."""
+    order = np.argsort(before)
+    known, numbers = np.append(before[order], np.iinfo(np.int64).max), np.append(now[order], -1)
     lists: Any = faiss.extract_index_ivf(index).invlists
     for number in range(lists.nlist):
         if lists.list_size(number):
             ids = _ids(lists, number)
-            ids[:] = row_now[ids]
+            place = np.searchsorted(known, ids)
+            ids[:] = np.where(known[place] == ids, numbers[place], -1)
     return int(index.remove_ids(faiss.IDSelectorRange(-1, 0)))
