@@ -17,8 +17,11 @@ from PIL import Image
 from torchvision.datasets.folder import default_loader  # type: ignore[import-untyped]
 
 from gate_data.boxes.files import read_coco
+from gate_data.errors import DataError
 from gate_data.original_files import Arrays, Parts
-from gate_data.originals.icinw.elevater import class_names, plain
+from gate_data.originals.icinw.elevater import ICINW, class_names, plain
+from gate_data.own import originals_from
+from gate_data.own.reading import read_benchmark
 from gate_data.pictures import Pictures
 from gate_data.readers import Cut
 from gate_data.readers.decode import decode
@@ -345,6 +348,88 @@ def test_cocos_boxes_are_torchvisions(tmp_path: Path) -> None:
         for file, row in zip(listed.files, listed.objects.rows, strict=True)
     }
     assert ours == expected
+
+
+@pytest.mark.parametrize("name", ["hateful-memes", "kitti-distance", "resisc45_clip"])
+@pytest.mark.parametrize("packed", [True, False])
+def test_elevaters_coco_copies_are_those_of_vision_datasets(tmp_path: Path, name: str, packed: bool) -> None:
+    """The same pictures and classes in the order of ids, whatever the file's order is."""
+    theirs = pytest.importorskip("vision_datasets")
+    sheet, count = ICINW[name], len(class_names(name))
+    folder = tmp_path / "classification" / sheet.folder
+    for index, split in zip(sheet.index, ("train", "test"), strict=True):
+        numbers = range(2 * count, 0, -1)
+        categories = list(range(10, 10 + 3 * count, 3))
+        content = {
+            "images": [{"id": number, "file_name": f"{split}/{number}.png"} for number in numbers],
+            "categories": [{"id": label, "name": f"class {label}"} for label in categories],
+            "annotations": [
+                {"id": number, "image_id": number, "category_id": categories[(number - 1) % count]}
+                for number in numbers
+            ],
+        }
+        for number in numbers:
+            write.picture(folder / split / f"{number}.png", 4, 4)
+        if packed:
+            shutil.make_archive(str(folder / split), "zip", folder, split)
+            shutil.rmtree(folder / split)
+            content["images"] = [{**image, "zip_file": f"{split}.zip"} for image in content["images"]]  # type: ignore[dict-item]
+        write.dump(folder / index, content)
+    ours = sides(name, tmp_path)
+    for index, samples in zip(sheet.index, (ours.train, ours.test), strict=True):
+        adaptor = theirs.CocoManifestAdaptorFactory.create(theirs.DatasetTypes.IMAGE_CLASSIFICATION_MULTICLASS)
+        manifest = adaptor.create_dataset_manifest(index, str(folder))
+        expected = [
+            (str(Path(image.img_path).relative_to(folder)), image.labels[0].label_data) for image in manifest.images
+        ]
+        listed = [(str(sample.source).removeprefix(f"{folder}/"), sample.target) for sample in samples]
+        if packed:
+            listed = [(f"{Path(sample.source.archive).name}@{sample.source.name}", sample.target) for sample in samples]
+        assert listed == expected
+
+
+WILDS = """
+[benchmark]
+id = "iwildcam-wilds"
+[data]
+kind = "table"
+table = "three.csv"
+root = "train"
+image = "filename"
+target = "y"
+[splits]
+column = "split"
+train = "train"
+validation = "val"
+test = "test"
+"""
+
+
+def test_wilds_iwildcam_is_read_as_a_table_of_ones_own(tmp_path: Path) -> None:
+    """Pictures, classes and the three splits of WILDS' metadata.csv that other places test, in its order."""
+    wilds = pytest.importorskip("wilds.datasets.iwildcam_dataset")
+    folder = tmp_path / "iwildcam_v2.0"
+    lines = [",split,location_remapped,sequence_remapped,datetime,y,filename"]
+    for number in range(30):
+        split = ("train", "val", "test", "id_val", "id_test")[number % 5]
+        date = f"2013-06-05 05:44:{number:02}.000"
+        lines.append(f"{number},{split},{number % 4},{number // 3},{date},{7 * number % 3},{number:05x}.jpg")
+        write.picture(folder / "train" / f"{number:05x}.jpg", 8, 6)
+    write.text(folder / "metadata.csv", lines)
+    write.text(folder / "three.csv", (line for line in lines if ",id_" not in line))
+    write.text(folder / "RELEASE_v2.0.txt", ["2.0"])
+    write.text(folder / "benchmark.toml", WILDS.splitlines())
+    theirs = wilds.IWildCamDataset(root_dir=str(tmp_path))
+    own = read_benchmark(folder / "benchmark.toml")
+    reader = originals_from(own, folder / "benchmark.toml").parts
+    assert reader is not None
+    ours = reader(folder)
+    for split, samples in (("train", ours.train), ("val", ours.validation), ("test", ours.test)):
+        rows = theirs.get_subset(split).indices
+        expected = [(str(theirs._input_array[row]), str(int(theirs.y_array[row]))) for row in rows]
+        assert [(Path(sample.source).name, ours.classes[sample.target]) for sample in samples] == expected
+    with pytest.raises(DataError, match="iwildcam2022/metadata/"):  # GATE's files and task are others
+        load("iwildcam", tmp_path)
 
 
 def made_ucf(root: Path) -> list[str]:
