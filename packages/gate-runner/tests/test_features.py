@@ -370,6 +370,7 @@ ODD_DIGESTS = {
     "146 TiB": claiming("|S16", (10**13,)),
     "fewer than none": claiming("|S16", (-5,)),
     "nothing": b"",
+    "a torn header": claiming("|S16", (10,)).replace(b"}", b"{"),
     "a pickle": pickle.dumps([b"x"] * 10),
     "objects": saved(np.array([b"x"] * 10, object), allow_pickle=True),
     "an archive": b"PK\3\4" + bytes(40),
@@ -387,6 +388,7 @@ def test_a_segment_with_odd_digests_is_made_anew(tmp_path: Path, odd: str) -> No
 ODD_ROWS = {
     "a number": saved(np.float32(3)),
     "nothing": b"",
+    "a torn header": claiming("<f4", (10, 3)).replace(b"}", b"{"),
     "fewer than none": claiming("<f4", (-10, 3)),
     "terabytes": claiming("<f4", (10, 10**12)),
     "an archive": b"PK\3\4" + bytes(40),

@@ -205,8 +205,8 @@ class RowWriter:
 
     def _begin(self, header: str, numbers: np.dtype[Any]) -> None:
         try:
-            for file in (self._log, self.path):  # who reads the old rows goes on with them; a link leads elsewhere
-                file.unlink(missing_ok=True)
+            for old in (self._log, self.path):  # who reads the old rows goes on with them; a link leads elsewhere
+                old.unlink(missing_ok=True)
             np.lib.format.open_memmap(self.path, mode="w+", dtype=numbers, shape=(self.count, *self.shape))
             if hasattr(os, "posix_fallocate"):
                 with self.path.open("r+b") as file:
@@ -261,7 +261,9 @@ def _mapped(path: Path) -> np.memmap[Any, Any]:
         raise ValueError(f"{path} is no file")
     try:
         array: np.memmap[Any, Any] = np.lib.format.open_memmap(path, mode="r")
-    except (OverflowError, TypeError) as error:
+    except OSError:
+        raise
+    except Exception as error:  # NumPy raises errors of every kind over a broken header, those of tokens among them
         raise ValueError(f"{path} holds no array: {error}") from error
     if array.ndim == 0 or array.dtype.kind not in "fiub":
         raise ValueError(f"{path} holds {array.dtype} of shape {array.shape}, expected rows of numbers")

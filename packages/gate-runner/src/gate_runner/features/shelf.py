@@ -79,7 +79,12 @@ def _digests_of(file: Path) -> Digests:
     """The digests of a segment's rows; a ValueError where a file holds no vector of them, or is none."""
     if file.exists() and not file.is_file():
         raise ValueError(f"{file} is no file")
-    digests = np.array(np.lib.format.open_memmap(file, mode="r"))
+    try:
+        digests = np.array(np.lib.format.open_memmap(file, mode="r"))
+    except OSError:
+        raise
+    except Exception as error:  # NumPy raises errors of every kind over a broken header, those of tokens among them
+        raise ValueError(f"{file} holds no array: {error}") from error
     if digests.ndim != 1 or digests.dtype != f"S{WIDTH}":
         raise ValueError(f"{file} holds {digests.dtype} of shape {digests.shape}, expected digests")
     return digests
@@ -103,7 +108,7 @@ class Shelf:
                 self.files.append(file)
             except FileNotFoundError:  # another process made room
                 continue
-            except (OSError, ValueError, OverflowError, TypeError):
+            except (OSError, ValueError):
                 with contextlib.suppress(OSError):  # a folder stays, and its name is said when it is in the way
                     file.unlink(missing_ok=True)
         lengths = [len(digests) for digests in listed]
