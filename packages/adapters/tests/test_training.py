@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import TYPE_CHECKING
+import os
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -409,3 +410,41 @@ def test_a_rare_class_is_learnt_from_balanced_draws(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="sample_weights must be 200 finite numbers"):
         fit(head, (x,), y, loss=cross_entropy, recipe=recipe, validate=lambda module: 0.0, direction="lower", seed=0,
             sample_weights=torch.zeros(200))  # fmt: skip
+
+
+ODD_STATES: dict[str, Any] = {
+    "step": 10**9,
+    "module": {},
+    "kept": [],
+    "history": [],
+    "optimiser": {},
+    "rate": None,
+    "generator": torch.zeros(3),
+    "micro_batches": 0,
+    "seconds": "x",
+    "fingerprint": "x",
+}
+
+
+@pytest.mark.parametrize("field", [*ODD_STATES, "a pipe"])
+def test_a_checkpoint_of_this_training_that_holds_something_else_is_one_line(tmp_path: Path, field: str) -> None:
+    """Its fingerprint is right, as anyone can write it: weights that are missing would be those of the start."""
+    x, y = torch.randn(12, 3, generator=torch.Generator().manual_seed(0)), torch.arange(12) % 2
+    path = tmp_path / "c.pt"
+
+    def train(stop: int | None = None) -> None:
+        fit(
+            seeded(lambda: LinearHead(3, 2), 1), (x,), y, loss=cross_entropy, direction="lower", seed=3,
+            recipe=Recipe(lr=0.05, steps=4, batch_size=5, validate_every=2), stop=stop, checkpoint=path,
+            validate=lambda module: float(cross_entropy(module(x), y)),
+        )  # fmt: skip
+
+    train(stop=2)
+    state = torch.load(path, weights_only=True)
+    path.unlink()
+    if field == "a pipe":
+        os.mkfifo(path)
+    else:
+        torch.save({**state, field: ODD_STATES[field]}, path)
+    with pytest.raises(ValueError, match=r"c\.pt (holds no whole state|is not a training checkpoint).*remove it"):
+        train()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 from collections.abc import Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Iterator, Sequence
     from pathlib import Path
 
     from vision_adapters.rows import Rows
@@ -82,9 +84,11 @@ def save(path: Path, state: dict[str, Any]) -> None:
 
 def load(path: Path, expected: dict[str, str], device: torch.device) -> dict[str, Any]:
     """Read a checkpoint and see that it belongs to this call."""
+    if not path.is_file():
+        raise ValueError(f"{path} is not a training checkpoint (no file); remove it")
     try:
         state: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
-        stored: dict[str, str] = state["fingerprint"]
+        stored: dict[str, str] = dict(state["fingerprint"])
     except Exception as error:
         # torch's own words fill a page, and advise to let the file run code
         raise ValueError(f"{path} is not a training checkpoint ({type(error).__name__}); remove it") from error
@@ -95,3 +99,36 @@ def load(path: Path, expected: dict[str, str], device: torch.device) -> dict[str
             f"({'; '.join(f'{name}: {stored.get(name)} there, {expected.get(name)} here' for name in differing)})"
         )
     return state
+
+
+def require_whole(state: Mapping[str, Any], names: Collection[str], steps: int) -> None:
+    """Refuse a state that no training of so many steps writes: its own steps, scores and weights are all there.
+
+    Args:
+        state: what `load` gave.
+        names: of what the module trains.
+        steps: of the recipe.
+    """
+    step, history, kept = state["step"], state["history"], state["kept"]
+    if type(step) is not int or not 0 <= step <= steps or int(history[-1][0]) != step:
+        raise ValueError(f"step {str(step)[:20]} of {steps}, and not the last that was validated")
+    if not kept or not all(0 <= row[0] <= step and math.isfinite(row[1]) for row in kept):
+        raise ValueError("no weights were kept, or with a score that is no number")
+    if any(weights.keys() != set(names) for weights in (state["module"], *(row[2] for row in kept))):
+        raise ValueError("weights are missing, or there are others")
+    micro_batches, seconds = state["micro_batches"], state["seconds"]
+    if type(micro_batches) is not int or micro_batches < 1 or not isinstance(seconds, int | float):
+        raise ValueError(f"micro_batches {str(micro_batches)[:20]}, seconds {str(seconds)[:20]}")
+
+
+@contextmanager
+def restoring(path: Path | None) -> Iterator[None]:
+    """Say in one line where a checkpoint of this very training holds something else than it wrote."""
+    try:
+        yield
+    except torch.OutOfMemoryError:
+        raise
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError, RuntimeError) as error:
+        raise ValueError(
+            f"{path} holds no whole state of a training ({type(error).__name__}: {str(error)[:200]}); remove it"
+        ) from error

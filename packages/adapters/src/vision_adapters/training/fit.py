@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from vision_adapters.heads import global_seed
 from vision_adapters.rows.source import Draw, drawn
-from vision_adapters.training.checkpoint import changing_state, fingerprint, load, save
+from vision_adapters.training.checkpoint import changing_state, fingerprint, load, require_whole, restoring, save
 from vision_adapters.training.outcome import Direction, Fit, Kept, Validation, best_first
 from vision_adapters.training.schedule import Rate, parameter_groups
 from vision_adapters.training.shared import Share, from_first
@@ -178,16 +178,18 @@ def fit(
             module, optimiser, loss, recipe, device, precision, layers=layers, share=share, never_cut=whole
         )
         if state is not None:
-            module.load_state_dict(state["module"], strict=False)
-            optimiser.load_state_dict(state["optimiser"])
-            rate.load(state["rate"])
-            if group is None:
-                torch.set_rng_state(state["generator"].cpu())
-            if group is None and device.type == "cuda":
-                torch.cuda.set_rng_state(state["device_generator"].cpu(), device)
-            history = [Validation(int(row[0]), *row[1:]) for row in state["history"]]
-            best = [Kept(*row) for row in state["kept"]]
-            done, seconds, stepper.micro_batches = state["step"], state["seconds"], state["micro_batches"]
+            with restoring(checkpoint):
+                require_whole(state, changing_state(module).keys(), recipe.steps)
+                module.load_state_dict(state["module"], strict=False)
+                optimiser.load_state_dict(state["optimiser"])
+                rate.load(state["rate"])
+                if group is None:
+                    torch.set_rng_state(state["generator"].cpu())
+                if group is None and device.type == "cuda":
+                    torch.cuda.set_rng_state(state["device_generator"].cpu(), device)
+                history = [Validation(int(row[0]), *row[1:]) for row in state["history"]]
+                best = [Kept(*row) for row in state["kept"]]
+                done, seconds, stepper.micro_batches = state["step"], state["seconds"], state["micro_batches"]
         if share is not None:
             share.agree(seed, done)
         wholes, shares = tee(
