@@ -183,8 +183,11 @@ def _entry(raw: Any, where: str) -> Entry:
             raise ValueError(f"rnd_seeds are {str(raw['rnd_seeds'])[:80]!r}, expected a list of whole numbers")
         seeds, shots = tuple(_whole("rnd_seeds", seed) for seed in raw["rnd_seeds"]), _whole("n_shot", raw["n_shot"])
         counts = {key: float(raw[key]) for key in _KEYS[2:6]}
-        if odd := [key for key, count in counts.items() if not math.isfinite(count)]:
-            raise ValueError(f"{odd[0]} is {counts[odd[0]]}, expected a number")
+        odd = (key for key in counts if type(raw[key]) not in (int, float) or not 0 <= counts[key] < math.inf)
+        if key := next(odd, ""):
+            raise ValueError(f"{key} is {str(raw[key])[:80]}, expected a number from 0")
+        if not isinstance(raw["model_name"], str):
+            raise ValueError(f"model_name is {str(raw['model_name'])[:80]}, expected a text")
     except (TypeError, ValueError, OverflowError) as error:
         raise DataError(f"{where}, {name}: {error}") from error
     return Entry(name, str(raw["model_name"]), shots, seeds, predictions, counts)
