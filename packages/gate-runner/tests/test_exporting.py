@@ -6,20 +6,24 @@ import csv
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gate_runner.errors import UsageError
+from gate_runner.errors import DataError, UsageError
 from gate_runner.exporting import FORMS, export, model_name
 from gate_runner.files import BusyError, held
+from gate_runner.runs.folder import RunFolder
 from gate_runner.runs.stored import StoredRun, read_run
 
+from . import _folders
 from ._folders import write_run
 
 SKILLS = {"digits": 0.8, "micro/cifar100": 0.6, "micro/iwildcam": 0.7, "micro/acdc": 0.5}
@@ -235,3 +239,25 @@ def test_own_data_are_published_as_own_data(form: str, tmp_path: Path) -> None:
     for own in ("own/cifar100", "own-cifar100", "cifar100-digest"):
         published = published.replace(own, "")
     assert "cifar100" not in published
+
+
+@pytest.mark.parametrize(("form", "pattern"), [("mteb", "GateRunner-*.json"), ("model-card", "*.yaml")])
+def test_names_that_a_file_cannot_tell_apart_have_files_of_their_own(tmp_path: Path, form: str, pattern: str) -> None:
+    odd = read_run(write_run(tmp_path / "run", {"a b": 0.5, "a-b": 0.7, "A b": 0.2}))
+    files = [file.name for file in export(odd, form, tmp_path / "out").files if file.match(pattern)]
+    assert len({name.lower() for name in files}) == 3
+
+
+def test_seeds_of_other_metrics_have_no_mean(tmp_path: Path) -> None:
+    folder = RunFolder(write_run(tmp_path / "run", {"digits": 0.5}))
+    scored, samples = _folders.result("digits", 0.6, seed=1)
+    folder.save(replace(scored, scores=(replace(scored.scores[0], metric="f1"),)), samples)
+    for form in ("mteb", "model-card"):
+        with pytest.raises(DataError, match="seeds of digits have other metrics"):
+            export(read_run(folder.path), form, tmp_path / form)
+
+
+@pytest.mark.parametrize("spec", ["é:é", "..", "/", "hf:a/..", "x:"])
+def test_a_spec_without_letters_is_a_name_nevertheless(tmp_path: Path, spec: str) -> None:
+    named = model_name(read_run(write_run(tmp_path / "run", {"digits": 0.5}, encoder=spec)))
+    assert all(re.fullmatch(r"[A-Za-z0-9._-]+", part) for part in named)

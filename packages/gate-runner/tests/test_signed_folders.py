@@ -6,14 +6,18 @@ import hashlib
 import json
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import gate_runner
 from gate_runner.cli import main
-from gate_runner.errors import UsageError
+from gate_runner.errors import DataError, UsageError
+from gate_runner.exporting import FORMS, export
 from gate_runner.runs.folder import RunFolder
+from gate_runner.runs.stored import read_run
 
 from ._folders import write_run
 
@@ -102,6 +106,38 @@ def test_a_malformed_file_with_the_right_digest_is_one_line(
         change, text = (MANIFESTS if is_manifest else RESULTS)[name]
         signed(file, change)
     refused(folder, other, text, file, capsys)
+
+
+TRAININGS: dict[str, Content] = {
+    "rows of classes": {"by_class": {"rows": [[]], "scores": {}, "confused": []}},
+    "figures of classes": {"by_class": 3},
+    "what was forgotten": {"zero_shot": [None], "gained": {"a": 1}},
+    "a readout": {"readout": {"worth": None}},
+    "a suite": {"suite": 5},
+    "a suite's lines": {"suite": {"lines": [1]}},
+}
+
+
+@pytest.mark.parametrize("kind", TRAININGS)
+def test_what_a_stranger_says_of_a_training_is_a_page_or_one_line(kind: str, tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", {"digits": 0.7})
+    signed(next((folder / "results").glob("*.json")), lambda made: made["training"].update(TRAININGS[kind]))
+    calls = [partial(gate_runner.report, folder, form=form) for form in ("html", "md", "classes", "confusions")]
+    refused = []
+    for call in [*calls, *(partial(export, read_run(folder), form, tmp_path / form) for form in FORMS)]:
+        try:
+            call()
+        except DataError as error:
+            refused.append(str(error))
+    assert refused
+    assert all(str(folder) in line for line in refused)
+
+
+def test_two_names_whose_files_are_one_do_not_pass_for_each_other(tmp_path: Path) -> None:
+    folder = RunFolder(write_run(tmp_path / "run", {"micro/mine": 0.7}))
+    assert folder.finished("micro/mine", 0) is not None
+    with pytest.raises(UsageError, match=r"micro-mine\.seed0\.json is of micro/mine seed 0, not of micro-mine seed 0"):
+        folder.finished("micro-mine", 0)
 
 
 @pytest.mark.parametrize("outputs", [-1, [1], {"device": "cpu", "image": ["a"]}, {"device": "cpu", "image": 3}])

@@ -10,7 +10,7 @@ from gate_runner.errors import DataError, UsageError, printable, unknown
 from gate_runner.exporting import every_eval_ever, model_card, mteb, tables
 from gate_runner.exporting.model import Exported, Files, ModelName, model_name
 from gate_runner.files import held, write
-from gate_runner.runs.stored import StoredRun
+from gate_runner.runs.stored import StoredRun, as_written
 
 
 class Form(NamedTuple):
@@ -63,7 +63,9 @@ def export(
     failed = [f"{result.name} seed {result.seed}" for result in run.results if result.status != "ok"]
     if len(failed) == len(run.results):
         raise UsageError(f"{run.path} holds no finished result to export")
-    files = FORMS[form].make(run, model_name(run, model), organization)
+    name = model_name(run, model)
+    with as_written([run]):
+        files = FORMS[form].make(run, name, organization)
     inside = run.path if output.absolute().is_relative_to(run.path.absolute()) else output
     for path in files.contents:
         if not (output / path).resolve().is_relative_to(inside.resolve()):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from gate_runner.errors import UsageError
+from gate_runner.errors import DataError, UsageError
 from gate_runner.runs.stored import StoredRun
 
 
@@ -75,6 +76,9 @@ def means(run: StoredRun) -> list[Mean]:
         done = [result for result in run.named(name) if result.status == "ok"]
         if not done:
             continue
+        metrics = [[(score.metric, score.direction) for score in result.scores] for result in done]
+        if any(seed != metrics[0] for seed in metrics):
+            raise DataError(f"{run.path}: seeds of {name} have other metrics than its first: there is no mean of them")
         for rank, score in enumerate(done[0].scores):
             seeds = [result.scores[rank] for result in done]
             value, low, high, chance = (
@@ -87,6 +91,24 @@ def means(run: StoredRun) -> list[Mean]:
                      len(seeds), note, first.source)
             )  # fmt: skip
     return rows
+
+
+def file_names(names: Iterable[str]) -> dict[str, str]:
+    """Names as parts of file names, no two of them alike: the second of a kind gets a number.
+
+    Example:
+        >>> file_names(["own/a b", "own/a-b", "digits"])
+        {'own/a b': 'own-a-b', 'own/a-b': 'own-a-b-2', 'digits': 'digits'}
+    """
+    plain: dict[str, str] = {}
+    for name in names:
+        stem = start = re.sub(r"[^A-Za-z0-9._-]+", "-", name)
+        for number in itertools.count(2):
+            if stem.lower() not in {other.lower() for other in plain.values()}:
+                break
+            stem = f"{start}-{number}"
+        plain[name] = stem
+    return plain
 
 
 @dataclass(frozen=True)
@@ -175,4 +197,4 @@ def model_name(run: StoredRun, identity: str | None = None) -> ModelName:
 
 
 def _clean(text: str) -> str:
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-.")
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-.") or "unnamed"

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
 from gate_runner.__about__ import __version__
 from gate_runner.errors import UsageError
-from gate_runner.exporting.model import Files, Mean, ModelName, means
+from gate_runner.exporting.model import Files, Mean, ModelName, file_names, means
 from gate_runner.reports.scores import number
 from gate_runner.runs.stored import StoredRun
 
@@ -41,10 +39,10 @@ def files(run: StoredRun, model: ModelName, organization: str) -> Files:
     )
     front = yaml.safe_dump({"tags": ["gate-runner"], "model-index": index}, sort_keys=False, allow_unicode=True)
     texts = {"README.md": f"---\n{front}---\n\n{_section(run, model, rows)}"}
-    for name in dict.fromkeys(row.published for row in rows):
+    for name, stem in file_names(dict.fromkeys(row.published for row in rows)).items():
         entries = [
             EvalResultEntry(
-                dataset_id=f"gate-runner/{_plain(name)}",
+                dataset_id=f"gate-runner/{stem}",
                 task_id=row.metric,
                 value=row.value,
                 notes=f"95 % CI {number(row.low)} to {number(row.high)}; chance {number(row.chance)}; "
@@ -54,13 +52,9 @@ def files(run: StoredRun, model: ModelName, organization: str) -> Files:
             if row.published == name
         ]
         listed = eval_result_entries_to_yaml(entries)
-        texts[f".eval_results/{_plain(name)}.yaml"] = yaml.safe_dump(listed, sort_keys=False, allow_unicode=True)
+        texts[f".eval_results/{stem}.yaml"] = yaml.safe_dump(listed, sort_keys=False, allow_unicode=True)
     remark = "ids in .eval_results are gate-runner/NAME: a hub shows only those of its own benchmark data sets"
     return Files(texts, (remark,))
-
-
-def _plain(name: str) -> str:
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", name)
 
 
 def _section(run: StoredRun, model: ModelName, rows: list[Mean]) -> str:

@@ -6,7 +6,7 @@ import json
 import re
 
 from gate_runner.__about__ import __version__
-from gate_runner.exporting.model import Files, ModelName, means
+from gate_runner.exporting.model import Files, ModelName, file_names, means
 from gate_runner.runs.stored import StoredRun
 
 
@@ -28,12 +28,13 @@ def files(run: StoredRun, model: ModelName, organization: str) -> Files:
     }
     contents = {f"{folder}/model_meta.json": _text(about)}
     rows = means(run)
+    stems = file_names(dict.fromkeys(row.published for row in rows))
     for name in dict.fromkeys(row.name for row in rows):
         mine = [row for row in rows if row.name == name]
         first = next(result for result in run.named(name) if result.status == "ok")
         scores = {row.metric: row.value for row in mine}
         bounds = {f"{row.metric}_{end}": getattr(row, end) for row in mine for end in ("low", "high", "chance")}
-        task = "GateRunner-" + re.sub(r"[^A-Za-z0-9.]+", "-", mine[0].published)
+        task = f"GateRunner-{stems[mine[0].published]}"
         split = {"hf_subset": "default", "languages": ["eng-Latn"], "main_score": mine[0].value, **scores, **bounds}
         contents[f"{folder}/{task}.json"] = _text(
             {

@@ -17,7 +17,7 @@ from gate_runner.reports.tables import (
     confusions_as_csv,
     hardest_as_markdown,
 )
-from gate_runner.runs.stored import StoredRun
+from gate_runner.runs.stored import StoredRun, as_written
 
 _TABLES = {
     "md": as_markdown,
@@ -65,10 +65,13 @@ def report_text(
     if form == "html":
         count = 4 if pictures is None else pictures
         after = looks(runs[0], pictures=count, data_root=data_root) if look else []
-        return build_page(runs, pictures=count, data_root=data_root, tests=tests, after=after)
-    contents = gather(runs, tests=tests)
-    text = _TABLES[form](contents)
-    return printable(f"{text}\n{hardest_as_markdown(contents, pictures, data_root)}" if pictures else text, "\n\t")
+        with as_written(runs):
+            return build_page(runs, pictures=count, data_root=data_root, tests=tests, after=after)
+    with as_written(runs):
+        contents = gather(runs, tests=tests)
+        text = _TABLES[form](contents)
+        hardest = f"\n{hardest_as_markdown(contents, pictures, data_root)}" if pictures else ""
+    return printable(text + hardest, "\n\t")
 
 
 def check_form(form: str, pictures: int | None) -> None:

@@ -85,6 +85,10 @@ class RunFolder:
             return None
         try:
             result = Result.from_file(path)
+            if (result.name, result.seed) != (name, seed):
+                raise UsageError(
+                    f"{path} is of {result.name} seed {result.seed}, not of {name} seed {seed}; choose another --output"
+                )
             if result.status == "ok":
                 self._check_samples(result)
         except DataError:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,22 @@ class StoredRun:
         if predicted is None or samples_digest(predicted) != expected:
             raise DataError(f"{path} was changed after its result was written; run again with --recompute")
         return predicted
+
+
+@contextmanager
+def as_written(runs: Sequence[StoredRun]) -> Iterator[None]:
+    """Say in one line what fails over results that hold something else than gate-runner writes.
+
+    The fields that all results have are checked when they are read; what a task type notes of a training is not.
+    """
+    try:
+        yield
+    except (TypeError, KeyError, IndexError, AttributeError, OverflowError) as error:
+        folders = ", ".join(str(run.path) for run in runs)
+        raise DataError(
+            f"{folders}: what a result says of its training, data or time is not as gate-runner writes it "
+            f"({type(error).__name__}: {error}); --recompute computes it again"
+        ) from error
 
 
 def read_run(path: Path, label: str | None = None) -> StoredRun:
