@@ -505,6 +505,96 @@ def runner_layouts(place: Path) -> tuple[list[bytes], Read]:
     return of_files(folder, each(*(partial(guess, path) for path in layouts)))
 
 
+def cached_features(place: Path) -> tuple[list[bytes], Read]:
+    """A segment of the feature cache: rows, their digests, and what its writer noted; unfinished ones, too."""
+    import torch
+
+    from gate_runner.features import FeatureCache, digests_of, shelf
+
+    folder, texts = fresh(place, "features"), digests_of(list("abcdefghij"))
+    rows = torch.arange(30.0).reshape(10, 3)
+
+    def read() -> object:
+        shelf._SOUND.clear()  # as in a new process
+        cache = FeatureCache(folder / "encoder")
+        features = cache.rows("t", "text", texts, 4, lambda numbers: rows[numbers])[:]
+        if features.shape != rows.shape or features.dtype != rows.dtype:
+            raise RuntimeError(f"features of another shape: {features.shape} {features.dtype}")
+        if not cache.encoded["text"]:
+            raise ValueError("as it was")
+        shutil.rmtree(folder / "encoder")
+        FeatureCache(folder / "encoder").rows("t", "text", texts, 4, lambda numbers: rows[numbers])
+        return features
+
+    cache = FeatureCache(folder / "encoder")
+    cache.rows("t", "text", texts, 4, lambda numbers: rows[numbers])
+    (digests,) = (folder / "encoder" / "text").glob("*.digests.npy")
+    part = digests.with_name(digests.name.replace(".digests.npy", ".part"))
+    part.write_bytes(b"".join(digest.ljust(16, b"\0") for digest in texts.tolist()))
+    return of_files(folder / "encoder", lambda: _restored(read), {".npy", ".done", ".part"})
+
+
+def _restored(read: Callable[[], object]) -> object:
+    """The same, where what is as it was is no refusal."""
+    with contextlib.suppress(ValueError):
+        return read()
+    return None
+
+
+def training_checkpoint(place: Path) -> tuple[list[bytes], Read]:
+    """A checkpoint of a training that was stopped, and is gone on with."""
+    import torch
+
+    from vision_adapters.heads import LinearHead, seeded
+    from vision_adapters.losses import cross_entropy
+    from vision_adapters.training import Recipe, fit
+
+    folder = fresh(place, "training")
+    recipe = Recipe(lr=0.05, steps=4, batch_size=5, validate_every=2)
+    x, y = torch.randn(12, 3, generator=torch.Generator().manual_seed(0)), torch.arange(12) % 2
+
+    def train(stop: int | None = None) -> object:
+        head = seeded(lambda: LinearHead(3, 2), 1)
+        return fit(head, (x,), y, loss=cross_entropy, recipe=recipe, direction="lower", seed=3, stop=stop,
+                   validate=lambda module: float(cross_entropy(module(x), y)), checkpoint=folder / "c.pt")  # fmt: skip
+
+    train(stop=2)
+    whole = (folder / "c.pt").read_bytes()
+
+    def parse(content: bytes) -> object:
+        (folder / "c.pt").write_bytes(content)
+        return train()
+
+    return [whole], parse
+
+
+def oven_vectors(place: Path) -> tuple[list[bytes], Read]:
+    """Vectors and FAISS's index of them: manifests and bytes, whose digests anyone can compute."""
+    import hashlib
+
+    from oven_retrieval.vectors import VectorStore, build_index, build_vectors, open_index
+    from oven_retrieval.vectors.plan import IndexPlan
+
+    folder = fresh(place, "vectors-and-index")
+    values = np.random.default_rng(0).normal(size=(120, 6)).astype(np.float32)
+    store = build_vectors(lambda a, b: values[a:b], 120, folder / "vectors", kb="k", encoder="e")
+    build_index(store, folder / "index", plan=IndexPlan("IVF2,SQ8", 2, 1.0, "small"))
+    whole = json.loads((folder / "index" / "manifest.json").read_text())
+
+    def read() -> object:
+        manifest, content = folder / "index" / "manifest.json", (folder / "index" / "index.bin").read_bytes()
+        if manifest.read_text() == json.dumps(whole, indent=1) or json.loads(manifest.read_text()) == whole:
+            signed = json.loads(json.dumps(whole))
+            signed["columns"]["index"] |= {"sha256": hashlib.sha256(content).hexdigest(), "shape": [len(content)]}
+            manifest.write_text(json.dumps(signed))
+        try:
+            return open_index(folder / "index", VectorStore(folder / "vectors")).search(values[:2], 3)
+        finally:
+            manifest.write_text(json.dumps(whole))
+
+    return of_files(folder, read, {".json", ".bin"})
+
+
 def knowledge_files(place: Path) -> tuple[list[bytes], Read]:
     """Class prompts, cached answers, GLIP's file, a dump of Wiktextract and WordNet's own files."""
     from knowledge_prompts import ClassPrompts, load_class_prompts, named_sources
@@ -562,6 +652,9 @@ FOLDERS: dict[str, tuple[Made, float]] = {
     "gate-runner: captions to fine-tune on": (runner_captioned, 3),
     "gate-runner: configurations": (runner_configurations, 2),
     "gate-runner: heads' tensors": (runner_weights, 3),
+    "gate-runner: feature cache": (cached_features, 3),
+    "vision-adapters: checkpoints": (training_checkpoint, 3),
+    "oven-retrieval: vectors and their index": (oven_vectors, 5),
     "knowledge-prompts: prompts, answers, GLIP, Wiktextract": (knowledge_files, 3),
 }
 """Reader -> how its folder is made below a place, and its share of the inputs."""
