@@ -104,6 +104,9 @@ def _tiles(file: File, held: bytes | None, factor: int, limit: int) -> Image.Ima
             raise DataError(f"{name} is a large TIFF of {page.dtype} with {channels} channels: convert it first")
         if page.photometric not in (1, 2, 6):  # black is 0, RGB, YCbCr, which its decoder makes RGB of
             raise DataError(f"{name} is a large TIFF whose colours are {page.photometric!r}: convert it first")
+        tiles = math.prod(page.chunked)
+        if len(page.dataoffsets) != tiles or len(page.databytecounts) != tiles:
+            raise DataError(f"{name} cannot be read as an image: it lists {len(page.dataoffsets)} of {tiles} tiles")
         sums = np.zeros((-(-height // factor), -(-width // factor), channels), np.uint64)
         for tile, index, _ in page.segments():
             if tile is not None:
