@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -108,3 +109,36 @@ def test_a_broken_npz_is_refused(tmp_path, scores):
             read_scores(path)
     with pytest.raises(FileNotFoundError):
         read_scores(tmp_path / "absent.npz")
+
+
+HEADER = ",".join(("id", *NAMES))
+
+
+@pytest.mark.parametrize(
+    ("ending", "text", "message"),
+    [
+        ("csv", f"{HEADER}\na,1_0,1,2,3\n", "'c0_i0' should be a number, found '1_0'"),
+        ("csv", f"{HEADER}\na,\u0663,1,2,3\n", "'c0_i0' should be a number"),
+        ("csv", f"{HEADER},c0_i0\na,1,1,2,3,9\n", "column 'c0_i0' comes twice"),
+        ("csv", f"{HEADER}\na,1,1,2,3,4\n", "line 2: 1 fields more than columns"),
+        ("jsonl", json.dumps(dict.fromkeys(NAMES, 1) | {"id": "a", "c1_i0": True}), "found True"),
+    ],
+)
+def test_what_python_reads_as_a_number_and_files_do_not_mean(tmp_path, ending, text, message):
+    path = tmp_path / f"s.{ending}"
+    path.write_text(text + "\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=message):
+        read_scores(path)
+
+
+@pytest.mark.parametrize("kind", ["<U1", "complex64", "bool"])
+def test_arrays_that_are_no_scores_are_refused(tmp_path, kind):
+    np.savez(tmp_path / "s.npz", scores=np.ones((2, 2, 2)).astype(kind))
+    with pytest.raises(ValueError, match=r"array .scores. holds .*, expected numbers"):
+        read_scores(tmp_path / "s.npz")
+
+
+def test_a_pipe_is_no_archive(tmp_path):
+    os.mkfifo(tmp_path / "s.npz")
+    with pytest.raises(ValueError, match="a folder or a pipe"):
+        read_scores(tmp_path / "s.npz")

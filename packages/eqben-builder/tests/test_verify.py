@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 
 import numpy as np
@@ -77,6 +78,13 @@ def test_a_picture_that_is_missing_is_a_failure_beside_pairs_made_again(copy):
     for path in (copy / "images").rglob("*_1.png"):
         path.unlink()
     assert "pictures" in {failure.check for failure in verify(copy, render=4, seed=0).failures}
+
+
+def test_a_pipe_in_the_place_of_a_picture_is_not_waited_for(copy):
+    picture = next((copy / "images").rglob("*.png"))
+    picture.unlink()
+    os.mkfifo(picture)
+    assert any("no file that holds data" in failure.found for failure in verify(copy, render=1, seed=0).failures)
 
 
 def test_a_manifest_that_was_edited_is_found(copy):

@@ -67,6 +67,8 @@ class Picture:
         if self.path is None:
             raise ValueError("a picture has neither a path nor a content")
         if self.member is None:
+            if self.path.exists() and not self.path.is_file():
+                raise ValueError(f"{self.path} is no file that holds data")  # a pipe would be waited for without end
             return self.path.read_bytes()
         with opened_zip(self.path, self.name) as archive, archive.open(self.member) as file:
             within(archive.getinfo(self.member).file_size, "member_bytes", self.name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -54,6 +55,8 @@ def read_scores(
         [[5.0, 6.0], [7.0, 8.0]]
     """
     source = Path(path)
+    if source.suffix.lower() == ".npz" and source.exists() and not source.is_file():
+        raise ValueError(f"{source} is no npz file of plain arrays: it is a folder or a pipe")
     readers = {".npz": _npz, ".csv": _csv, ".jsonl": _jsonl}
     if source.suffix.lower() not in readers:
         raise ValueError(f"{source}: scores are read from {', '.join(readers)}, not from {source.suffix or 'this'!r}")
@@ -101,6 +104,9 @@ def _npz(source: Path, columns: Sequence[str]) -> tuple[list[str] | None, NDArra
     except Exception as error:  # NumPy parses headers as Python source, with that parser's errors
         raise ValueError(f"{source} is no npz file of plain arrays: {error}") from error
     ids = [str(name) for name in held["ids"].tolist()] if "ids" in held else None
+    for name in ("scores", *columns):
+        if name in held and held[name].dtype.kind not in "iuf":
+            raise ValueError(f"{source}: array {name!r} holds {held[name].dtype}, expected numbers")
     if "scores" in held:
         scores = np.asarray(held["scores"], dtype=np.float64)
         if len(columns) == 4 and scores.ndim == 3 and scores.shape[1:] == (2, 2):
@@ -124,6 +130,9 @@ def _csv(source: Path, columns: Sequence[str]) -> tuple[list[str] | None, NDArra
     with source.open(newline="", encoding="utf-8") as file:
         reader = csv.DictReader(file)
         header = reader.fieldnames or []
+        doubled = [name for name in dict.fromkeys(header) if header.count(name) > 1]
+        if doubled:
+            raise ValueError(f"{source}, line 1: column {doubled[0]!r} comes twice")
         absent = [name for name in columns if name not in header]
         if absent:
             raise ValueError(f"{source}, line 1: no column {', '.join(absent)}; there are {', '.join(header)}")
@@ -150,10 +159,21 @@ def _fields(
     for k, (where, row) in enumerate(rows):
         for c, name in enumerate(columns):
             try:
-                values[k, c] = float(row[name])
+                values[k, c] = _number(row[name])
             except (KeyError, TypeError, ValueError, OverflowError):
                 raise ValueError(f"{where}: field {name!r} should be a number, found {_short(row.get(name))}") from None
+        if row.get(None):  # type: ignore[call-overload]  # what a table's row has beyond its columns
+            raise ValueError(f"{where}: {len(row[None])} fields more than columns")  # type: ignore[index]  # likewise
     return ([str(row["id"]) for _, row in rows] if named else None), values
+
+
+def _number(value: object) -> float:
+    """A number as files mean it, in plain digits: not ``1_0``, another script's, or a truth value."""
+    if isinstance(value, str) and re.fullmatch(r"\s*[+-]?[0-9.]+([eE][+-]?[0-9]+)?\s*|nan|[+-]?inf", value):
+        return float(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError
+    return float(value)
 
 
 def _short(value: object) -> str:
