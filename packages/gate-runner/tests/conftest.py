@@ -104,8 +104,16 @@ def whole_mask():
     return with_(encode_text_tokens=lambda texts: (torch.ones(len(texts), 5, 8), torch.ones(len(texts), 5).long()))
 
 
-def two_sides():
-    return with_(image_size=(32, 32))
+def no_height():
+    return with_(image_size=(0, 32))
+
+
+def three_sides():
+    return with_(image_size=(32, 32, 3))
+
+
+def size_in_words():
+    return with_(image_size="large")
 
 
 def one_mean():

@@ -21,8 +21,9 @@ from gate_data import original_files
 from gate_data.data import Data
 from gate_data.original_files import Sample, few_classes
 from gate_data.originals import language, medical
-from gate_data.pictures import Pictures, read_square
+from gate_data.pictures import Pictures
 from gate_data.readers import held_out
+from gate_data.readers.decode import decode, resized
 from gate_runner.benchmarks import BENCHMARKS, DataRequest
 from gate_runner.errors import DataError
 from gate_runner.executors import run
@@ -416,9 +417,9 @@ def test_pictures_are_scaled_and_cut_as_pillow_does(tmp_path: Path) -> None:
     write_image(tmp_path / "a.png", 60, 40)
     image = Image.open(tmp_path / "a.png").convert("RGB")
     expected = image.resize((30, 20), Image.Resampling.BICUBIC).crop((5, 0, 25, 20))
-    assert np.array_equal(np.asarray(read_square(tmp_path / "a.png", 20)), np.asarray(expected))
+    assert np.array_equal(np.asarray(resized(decode(str(tmp_path / "a.png"), 20), 20)), np.asarray(expected))
     whole = image.resize((20, 20), Image.Resampling.BICUBIC)
-    assert np.array_equal(np.asarray(read_square(tmp_path / "a.png", 20, "whole")), np.asarray(whole))
+    assert np.array_equal(np.asarray(resized(decode(str(tmp_path / "a.png"), 20), 20, "whole")), np.asarray(whole))
 
 
 def test_an_unreadable_picture_is_named(tmp_path: Path) -> None:

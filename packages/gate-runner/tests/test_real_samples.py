@@ -13,9 +13,9 @@ import torch
 from PIL import Image
 
 from gate_data.originals import language, medical
-from gate_data.pictures import read_square
 from gate_data.readers import Clip, lines
 from gate_data.readers.clips import read_clip
+from gate_data.readers.decode import decode, resized
 from gate_data.tables import read_table
 from gate_runner.benchmarks import DataRequest
 
@@ -91,7 +91,7 @@ def assert_shows(name: str, root: Path, path: Path) -> None:
         if files[0] == str(path)
     ]
     assert images
-    expected = np.asarray(read_square(path, 32, one.form.fit)).transpose(2, 0, 1)
+    expected = np.asarray(resized(decode(str(path), 32), 32, one.form.fit)).transpose(2, 0, 1)
     assert np.array_equal(images[0].numpy(), expected)
     assert expected.std() > 5
 
@@ -106,7 +106,9 @@ def test_real_scenes_of_clevr(number: int, samples: Path, tmp_path: Path) -> Non
     with Image.open(scene) as image:
         assert image.mode == "RGBA"
         plain = np.asarray(image.convert("RGB").resize((32, 32), Image.Resampling.BICUBIC), dtype=float)
-    assert np.abs(np.asarray(read_square(path, 32, "whole"), dtype=float) - plain).mean() < 3  # opaque: nothing is lost
+    assert (
+        np.abs(np.asarray(resized(decode(str(path), 32), 32, "whole"), dtype=float) - plain).mean() < 3
+    )  # opaque: nothing is lost
 
 
 @pytest.mark.parametrize("number", range(6))

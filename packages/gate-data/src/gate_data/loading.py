@@ -16,7 +16,7 @@ from gate_data.cards import SHEETS
 from gate_data.errors import DataError, UsageError, unknown
 from gate_data.imports import named
 from gate_data.originals_by_name import ORIGINALS, PACKAGED
-from gate_data.request import DataRequest
+from gate_data.request import DataRequest, Size, size_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -31,8 +31,8 @@ class SplitDataset(Dataset[tuple[Any, ...]]):
     """One split as a map-style data set of torch.
 
     An item is ``(image, target)``; where the data set asks or compares texts, ``(image, texts, target)``. The image is
-    ``uint8`` ``[3, s, s]`` (of clips and pairs with an axis of frames before), or what ``transform`` makes of it. The
-    target is a class index, a value, 0/1 of each label, a class map ``[s, s]``, or boxes with labels.
+    ``uint8`` ``[3, h, w]`` (of clips and pairs with an axis of frames before), or what ``transform`` makes of it. The
+    target is a class index, a value, 0/1 of each label, a class map ``[s, s]``, or boxes with labels ``[o, 5]``.
 
     Args:
         split: images, targets and texts.
@@ -65,7 +65,7 @@ class SplitDataset(Dataset[tuple[Any, ...]]):
         shown = image if self.transform is None else self.transform(image)
         target = self.split.targets[position] if isinstance(self.split.targets, torch.Tensor) else None
         if target is None:
-            target = self.split.targets.collate(torch.tensor([position]))
+            target = self.split.targets.collate(torch.tensor([position]))[0]
         if not self.split.texts:
             return shown, target
         per_sample = len(self.split.texts) // len(self)
@@ -115,7 +115,7 @@ def load(
     root: str | PathLike[str] | None = None,
     *,
     source: Source = "local",
-    size: int = 224,
+    size: Size = 224,
     limit: int | None = None,
     skip_unreadable: bool = False,
     transform: Callable[[Tensor], Any] | None = None,
@@ -128,7 +128,8 @@ def load(
         root: the folder below which a data set's own files lie, or copies of the hub's repositories; not needed for a
             folder of your own, nor for what comes with a library.
         source: ``"local"``, the data set's own files, or ``"hub"``, its copy on the Hugging Face hub (extra ``hub``).
-        size: side in pixels of the square images that are read from files; what comes with a library keeps its own.
+        size: side in pixels of the square images that are read from files, or their height and width; what comes with a
+            library keeps its own.
         limit: at most so many samples in each split, drawn by class.
         skip_unreadable: look at every picture, and leave out those that cannot be read.
         transform: see `SplitDataset`.
@@ -151,7 +152,7 @@ def load(
         raise unknown("source", source, ("local", "hub"))
     if limit is not None and limit < 1:
         raise UsageError(f"limit must be at least 1, not {limit}")
-    request = DataRequest(folder, limit, size, skip_unreadable, SHEETS.get(name))
+    request = DataRequest(folder, limit, size_of(size), skip_unreadable, SHEETS.get(name))
     if name in PACKAGED:
         data: Data[Any] = named(PACKAGED[name])(request)
     elif name in ORIGINALS:

@@ -36,7 +36,7 @@ from gate_data.readers.clips import undecodable
 from gate_data.readers.decode import Fit
 from gate_data.remembered import listing_mark
 from gate_data.renamed import renamed_keywords
-from gate_data.request import DataRequest
+from gate_data.request import DataRequest, Size
 
 if TYPE_CHECKING:  # they import torch, which whoever only lists files does without
     from torch import Tensor
@@ -346,7 +346,7 @@ def _strata(samples: Sequence[Sample]) -> list[int] | None:
     return [rank[labels] for labels in first]
 
 
-def _split(samples: Sequence[Sample], form: Form, size: int) -> Split[Any]:
+def _split(samples: Sequence[Sample], form: Form, size: Size) -> Split[Any]:
     from gate_data.data import Split
 
     texts = [sample.text for sample in samples]
@@ -371,7 +371,7 @@ def readable(samples: Sequence[Kept], pictures: Pictures, name: str) -> tuple[li
     return readable_samples, f"{len(lost)} of {name} cannot be read: {shown}"
 
 
-def _pictures(samples: Sequence[Sample], form: Form, size: int) -> Pictures:
+def _pictures(samples: Sequence[Sample], form: Form, size: Size) -> Pictures:
     from gate_data.pictures import Pictures
 
     clips = [type(sample.source) is tuple for sample in samples]  # a source alone may be a named tuple

@@ -22,14 +22,15 @@ from torch import Tensor
 
 from gate_data.errors import DataError
 from gate_data.readers.clips import read_clip
-from gate_data.readers.decode import Fit, Transparency, decode, square
+from gate_data.readers.decode import Fit, Transparency, decode, resized
 from gate_data.readers.source import Clip, Cut, Member, Source, Stored, file_of, read_bytes, stamp
 from gate_data.remembered import Listing, known_contents, listing_mark, remember_contents
+from gate_data.request import Size, height_width
 
 _WHOLE, _PIECE = 64_000_000, 65_536
 """Bytes up to which a file is read whole for a digest, and how much is read at three places of a larger one."""
 
-Transform = Callable[[Image.Image], UInt8[np.ndarray, "3 s s"]]
+Transform = Callable[[Image.Image], UInt8[np.ndarray, "3 h w"]]
 """A model's own way from a picture in RGB to the pixels that it takes."""
 
 
@@ -45,19 +46,19 @@ class Looked(NamedTuple):
     """
 
     content: bytes
-    pixels: UInt8[np.ndarray, "*frames 3 s s"] | None
+    pixels: UInt8[np.ndarray, "*frames 3 h w"] | None
     reading: float = 0.0
     decoding: float = 0.0
 
 
 @dataclass(frozen=True)
 class Pictures:
-    """Square images, read from their files whenever they are indexed.
+    """Images of one size, read from their files whenever they are indexed.
 
     Args:
         files: of each sample, its frames' files in order; one file for a still image, one `Clip` for a video file.
-        side: of the images that come out, in pixels.
-        fit: ``"crop"`` scales the shorter side and cuts the middle out; ``"whole"`` scales both sides.
+        side: of the square images that come out, in pixels; or their height and width.
+        fit: ``"crop"`` scales the largest middle part of that shape; ``"whole"`` scales both sides.
         video: whether samples have a frame axis; all then have the same number of frames.
         transparency: see `decode`.
 
@@ -73,14 +74,14 @@ class Pictures:
     """
 
     files: tuple[tuple[Source, ...], ...]
-    side: int
+    side: Size
     fit: Fit = "crop"
     video: bool = False
     transparency: Transparency = "white"
 
     @classmethod
     def of(
-        cls, paths: Sequence[Source | Path], side: int, fit: Fit = "crop", transparency: Transparency = "white"
+        cls, paths: Sequence[Source | Path], side: Size, fit: Fit = "crop", transparency: Transparency = "white"
     ) -> Pictures:
         """Still images."""
         files = tuple((str(path) if isinstance(path, Path) else path,) for path in paths)
@@ -90,12 +91,12 @@ class Pictures:
     def shape(self) -> torch.Size:
         """What indexing all of it would give."""
         frames = (sum(map(_frames, self.files[0] if self.files else ())),) if self.video else ()
-        return torch.Size((len(self.files), *frames, 3, self.side, self.side))
+        return torch.Size((len(self.files), *frames, 3, *height_width(self.side)))
 
     def __len__(self) -> int:
         return len(self.files)
 
-    def __getitem__(self, index: int | slice) -> UInt8[Tensor, "*n 3 s s"]:
+    def __getitem__(self, index: int | slice) -> UInt8[Tensor, "*n 3 h w"]:
         """Read one sample, or those of a slice."""
         numbers = range(len(self))[index] if isinstance(index, slice) else [range(len(self))[index]]
         looked = self._looked(numbers, None, None, len(numbers))
@@ -115,7 +116,7 @@ class Pictures:
         Args:
             numbers: of the samples.
             wanted: from a digest of a sample's content to whether it is decoded; called from other threads.
-            transform: in place of the square of ``side`` pixels.
+            transform: in place of the cut to ``side`` pixels.
             ahead: samples that may be read before they are asked for.
 
         Example:
@@ -226,24 +227,19 @@ class Pictures:
         shown = pixels if self.video else pixels[0]
         return Looked(content, shown, middle - start, time.perf_counter() - middle)
 
-    def _read(self, source: Source, held: bytes | None, transform: Transform | None) -> UInt8[np.ndarray, "f 3 s s"]:
+    def _read(self, source: Source, held: bytes | None, transform: Transform | None) -> UInt8[np.ndarray, "f 3 h w"]:
         if transform is not None:
             shown = read_clip(source) if isinstance(source, Clip) else [decode(source, None, self.transparency, held)]
             return np.stack([transform(image) for image in shown])
         side = self.side
         shown = read_clip(source) if isinstance(source, Clip) else [decode(source, side, self.transparency, held)]
-        squares = [np.asarray(square(image, side, self.fit)) for image in shown]
-        return np.ascontiguousarray(np.stack(squares).transpose(0, 3, 1, 2))
+        pixels = [np.asarray(resized(image, side, self.fit)) for image in shown]
+        return np.ascontiguousarray(np.stack(pixels).transpose(0, 3, 1, 2))
 
 
 def _never(content: bytes) -> bool:
     del content
     return False
-
-
-def read_square(path: Path, side: int, fit: Fit = "crop") -> Image.Image:
-    """One image, scaled with antialiasing."""
-    return square(decode(str(path), side), side, fit)
 
 
 def _frames(source: Source) -> int:

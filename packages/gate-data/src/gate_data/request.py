@@ -4,12 +4,40 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+from gate_data.errors import UsageError
 
 if TYPE_CHECKING:
     from gate_data.cards import Sheet
 
+Size = int | tuple[int, int]
+"""Pixels of a square's side; or height and width, where they differ."""
 SplitName = Literal["train", "validation", "test"]
+
+
+def size_of(size: object) -> Size:
+    """A size as it is held, from a whole number or two: of a square, its side alone.
+
+    Example:
+        >>> size_of([224, 384]), size_of((32, 32))
+        ((224, 384), 32)
+    """
+    numbers: list[Any] = list(size) if isinstance(size, list | tuple) else [size, size]
+    if len(numbers) != 2 or not all(isinstance(number, int) and number > 0 for number in numbers):
+        raise UsageError(f"expected the side of a square in pixels, or its height and width, not {size!r}")
+    high, wide = map(int, numbers)
+    return high if high == wide else (high, wide)
+
+
+def height_width(side: Size) -> tuple[int, int]:
+    """Both sides in pixels.
+
+    Example:
+        >>> height_width(32), height_width((224, 384))
+        ((32, 32), (224, 384))
+    """
+    return (side, side) if isinstance(side, int) else side
 
 
 @dataclass(frozen=True)
@@ -19,14 +47,14 @@ class DataRequest:
     Args:
         root: the folder of original files, for ``local`` sources.
         limit: at most so many samples in each split, or None.
-        size: side in pixels at which images are read from files; those in memory keep their own.
+        size: side, or height and width, in pixels at which images are read from files; those in memory keep their own.
         skip_unreadable: look at every picture of lists of files, and leave out those that cannot be read.
         sheet: what was published of the data set, which the data's note tells apart from what is there; or None.
     """
 
     root: Path | None = None
     limit: int | None = None
-    size: int = 224
+    size: Size = 224
     skip_unreadable: bool = False
     sheet: Sheet | None = None
 

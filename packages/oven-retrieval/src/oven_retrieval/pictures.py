@@ -17,6 +17,15 @@ MOST_PIXELS = 89_478_485
 """A picture with more is refused; Pillow's own limit."""
 
 
+Size = int | tuple[int, int]
+"""Pixels of a square's side; or height and width, where they differ."""
+
+
+def height_width(side: Size) -> tuple[int, int]:
+    """Both sides in pixels."""
+    return (side, side) if isinstance(side, int) else side
+
+
 def read_rgb(path: Path) -> Image.Image:
     """One picture in RGB.
 

@@ -11,7 +11,7 @@ import numpy as np
 from gate_data.errors import DataError
 from gate_data.original_files import MAP_SIDE, Originals, Parts, Sample, counted, original
 from gate_data.readers import ClassMap, File, Files, Row, by_stem, dealt, first_of, lines, nifti, place, shuffled, table
-from gate_data.request import DataRequest
+from gate_data.request import DataRequest, height_width
 
 if TYPE_CHECKING:  # they import torch, which whoever only lists files does without
     from torch import Tensor
@@ -68,7 +68,7 @@ def _slices(volumes: Sequence[Sample], request: DataRequest) -> Split:
     for number, sample in enumerate(volumes if request.limit is None else shuffled(volumes)):
         if request.limit is not None and count >= request.limit:
             break
-        picture, truth = _volume(sample, (request.size, request.size))
+        picture, truth = _volume(sample, height_width(request.size))
         images.append(picture)
         maps.append(truth)
         groups.append(torch.full((len(picture),), number))

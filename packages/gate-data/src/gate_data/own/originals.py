@@ -81,7 +81,8 @@ def originals_from(own: OwnBenchmark, path: Path, *, skip_missing: bool = False)
         target=_FORMS.get(task, "class"),
         share=own.splits.validation_share,
         grouped=bool(own.splits.group),
-        fit="whole" if own.data.kind in _BOXES and task != "image-text" else "crop",  # boxes are cut out
+        # boxes are cut out, and class maps show whole pictures
+        fit="whole" if task == "segmentation" or (own.data.kind in _BOXES and task != "image-text") else "crop",
         trained=task not in ("zero-shot", "pair-scoring"),
         maps=_class_map(own, path) if task == "segmentation" else None,
     )

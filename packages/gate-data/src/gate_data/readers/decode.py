@@ -18,6 +18,7 @@ from gate_data.readers.dicom import dicom_picture, is_dicom
 from gate_data.readers.large import fitting
 from gate_data.readers.limits import refuse_special
 from gate_data.readers.source import Cut, File, Member, Source, Stored, described, read_bytes
+from gate_data.request import Size, height_width
 
 _LOG = logging.getLogger(__name__)
 
@@ -40,7 +41,7 @@ _noted: set[str] = set()
 
 
 def decode(
-    source: Source, side: int | None = None, transparency: Transparency = "white", held: bytes | None = None
+    source: Source, side: Size | None = None, transparency: Transparency = "white", held: bytes | None = None
 ) -> Image.Image:
     """One picture in RGB, upright.
 
@@ -72,7 +73,8 @@ def decode(
         with open_picture(file, held) as opened:
             size = opened.size
             refuse_planar(opened, described(file))
-            fitted = fitting(opened, file, held, None if isinstance(source, Cut) else side)
+            longer = None if side is None or isinstance(source, Cut) else max(height_width(side))
+            fitted = fitting(opened, file, held, longer)
             if fitted.size == size:
                 _note_frames(fitted, file)
             if isinstance(source, Cut) and fitted.getexif().get(_ORIENTATION, 1) in _TURNED:
@@ -111,15 +113,16 @@ def _with_heic() -> None:
     register_heif_opener()
 
 
-def square(image: Image.Image, side: int, fit: Fit = "crop") -> Image.Image:
-    """A picture scaled to a square with antialiasing."""
+def resized(image: Image.Image, side: Size, fit: Fit = "crop") -> Image.Image:
+    """A picture scaled with antialiasing: the largest middle part of the wanted shape, or all of it."""
     width, height = image.size
+    high, wide = height_width(side)
     box = (0.0, 0.0, float(width), float(height))
     if fit == "crop":
-        edge = min(width, height)
-        left, top = (width - edge) / 2, (height - edge) / 2
-        box = (left, top, left + edge, top + edge)
-    return image.resize((side, side), Image.Resampling.BICUBIC, box=box)
+        across, down = min(width, height * wide / high), min(height, width * high / wide)
+        left, top = (width - across) / 2, (height - down) / 2
+        box = (left, top, left + across, top + down)
+    return image.resize((wide, high), Image.Resampling.BICUBIC, box=box)
 
 
 def refuse_planar(image: Image.Image, name: str) -> None:

@@ -115,7 +115,7 @@ def encoders_in(text: str) -> tuple[str, ...]:
 
 def _of_sizes(text: str) -> list[str]:
     """A spec for each size of pictures that one names."""
-    sizes = re.search(r"@(\d+(?:\|\d+)+)", text)
+    sizes = re.search(r"@(\d+(?:x\d+)?(?:\|\d+(?:x\d+)?)+)", text)
     return [text] if sizes is None else [text.replace(sizes[0], f"@{size}") for size in sizes[1].split("|")]
 
 

@@ -69,8 +69,7 @@ def measured(spec: str, settings: Settings, price: float | None, runs: Iterable[
     seconds = sum(result.seconds.get("encode", 0.0) for result in results)
     read = sum(int(result.memory["encoded"]) for result in results) / seconds if seconds else None
     costs = Costs(per_second, 1000 / rate(encoder, 1), encoder.parameters(), weights, dollars, read)
-    size = encoder.image_size
-    noise = torch.randint(0, 256, (4, 3, size, size), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
+    noise = torch.randint(0, 256, (4, *encoder.shape), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
     return Measured(costs, encoder.readouts(), encoder.encode_image(noise).float().cpu())
 
 
@@ -95,8 +94,7 @@ def rate(encoder: Encoder, batch: int, seconds: float = 0.2) -> float:
     """Pictures a second, by the median of as many calls as fit into the time, at least three, after one unmeasured."""
     import torch
 
-    size = encoder.image_size
-    pictures = torch.randint(0, 256, (batch, 3, size, size), dtype=torch.uint8)
+    pictures = torch.randint(0, 256, (batch, *encoder.shape), dtype=torch.uint8)
     times: list[float] = []
     encoder.encode_image(pictures).cpu()
     begun = time.perf_counter()

@@ -44,11 +44,12 @@ class Cropping:
         import torch
         from PIL import Image
 
-        squares = [middle_square(image) for image in images]
-        if len({square.shape for square in squares}) > 1:
-            side = (self.encoder.image_size,) * 2
-            squares = [np.array(Image.fromarray(square).resize(side, Image.Resampling.BICUBIC)) for square in squares]
-        pixels = torch.from_numpy(np.stack(squares)).permute(0, 3, 1, 2)
+        _, high, wide = self.encoder.shape
+        middles = [middle_of(image, high, wide) for image in images]
+        if len({middle.shape for middle in middles}) > 1:
+            size = (wide, high)
+            middles = [np.array(Image.fromarray(middle).resize(size, Image.Resampling.BICUBIC)) for middle in middles]
+        pixels = torch.from_numpy(np.stack(middles)).permute(0, 3, 1, 2)
         features: NDArray[np.float32] = self.encoder.encode_image(pixels).cpu().numpy()
         return features
 
@@ -58,15 +59,15 @@ class Cropping:
         return features
 
 
-def middle_square(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """The largest square in the middle of a picture.
+def middle_of(image: NDArray[np.uint8], high: int, wide: int) -> NDArray[np.uint8]:
+    """The largest part of a shape in the middle of a picture.
 
     Example:
         >>> import numpy as np
-        >>> middle_square(np.zeros((4, 7, 3), np.uint8)).shape
+        >>> middle_of(np.zeros((4, 7, 3), np.uint8), 1, 1).shape
         (4, 4, 3)
     """
     height, width = image.shape[:2]
-    side = min(height, width)
-    top, side_start = (height - side) // 2, (width - side) // 2
-    return image[top : top + side, side_start : side_start + side]
+    down, across = min(height, width * high // wide), min(width, height * wide // high)
+    top, left = (height - down) // 2, (width - across) // 2
+    return image[top : top + down, left : left + across]

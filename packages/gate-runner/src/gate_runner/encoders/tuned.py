@@ -37,9 +37,7 @@ def save_tuned(encoder: Encoder, start: Mapping[str, Tensor], folder: Path, abou
         "gate_runner": __version__,
         "encoder": {
             "spec": encoder.spec,
-            "image_size": encoder.image_size,
-            "mean": list(encoder.mean),
-            "std": list(encoder.std),
+            **encoder.preparation(),
             "start": fingerprint_of(start),
             "fingerprint": fingerprint_of(now),
             "changed": len(changed),
@@ -75,9 +73,10 @@ def open_clip_config(encoder: Encoder) -> dict[str, Any] | None:
     visual: Any = cast(Any, encoder.module).visual
     chosen = getattr(visual, "preprocess_cfg", {})
     resizing = {name: chosen[name] for name in ("interpolation", "resize_mode") if name in chosen}
-    about = {"mean": list(encoder.mean), "std": list(encoder.std), **resizing}
+    prepared = encoder.preparation()
     model: Any = open_clip.get_model_config(spec.name)
-    model["vision_cfg"]["image_size"] = encoder.image_size
+    model["vision_cfg"]["image_size"] = prepared.pop("image_size")
+    about = {**prepared, **resizing}
     return {"model_cfg": model, "preprocess_cfg": about}
 
 
@@ -114,7 +113,7 @@ def load_tuned(folder: Path | str, base: Any, *, spec: str | None = None, share:
             f"not from {encoder.spec} with "
             f"weights {str(encoder.fingerprint())[:16]}…"
         )
-    for name, now in (("image_size", encoder.image_size), ("mean", list(encoder.mean)), ("std", list(encoder.std))):
+    for name, now in encoder.preparation().items():
         if about.get(name, now) != now:
             raise EncoderError(
                 f"{trained} was trained on pictures with {name} {about[name]}, not {now} as {encoder.spec}"

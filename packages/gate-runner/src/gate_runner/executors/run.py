@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from importlib.metadata import entry_points
 
+from gate_data.request import size_of
 from gate_runner.encoders.loading import recalled
 from gate_runner.errors import unknown
 from gate_runner.executors.executor import Executor, HereExecutor, Opening, Postponed
@@ -66,7 +67,7 @@ def run(request: RunRequest, display: Observer | None = None, observers: Sequenc
         for part in parts:
             stored = part.finished()
             if stored is not None:
-                part.check_data(stored, int(opening.description["image_size"]), digests)
+                part.check_data(stored, size_of(opening.description["image_size"]), digests)
                 results_of[part.name, part.seed] = stored
         missing = _missing(parts, results_of)
         if missing and finished:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from gate_data.own import OwnBenchmark
     from gate_data.pictures import Pictures
+    from gate_data.request import Size
     from vision_adapters.training.pairs import Texts
 
 NEGATIVES = ("negative", "negatives", "hard_negative", "hard_negatives", "false_caption", "foil")
@@ -58,7 +59,7 @@ class CaptionedSplit:
         negatives = [self.negatives[row] for row in rows] if self.negatives else ()
         return CaptionedSplit(pictures, [self.captions[row] for row in rows], negatives)
 
-    def at_size(self, side: int) -> CaptionedSplit:
+    def at_size(self, side: Size) -> CaptionedSplit:
         """The same with pictures of files read at another size."""
         import torch
 

@@ -32,7 +32,7 @@ class _Whole(nn.Module):
         self.register_buffer("mean", torch.tensor(encoder.mean).view(3, 1, 1))
         self.register_buffer("std", torch.tensor(encoder.std).view(3, 1, 1))
 
-    def forward(self, pixels: Float[Tensor, "n 3 s s"]) -> Float[Tensor, "n k"]:
+    def forward(self, pixels: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n k"]:
         """Normalise, encode, classify."""
         assert self.encode is not None  # a head on backbone features was made from them
         features = self.encode((pixels - self.get_buffer("mean")) / self.get_buffer("std"))
@@ -41,10 +41,10 @@ class _Whole(nn.Module):
 
 
 def export_onnx(head: Head, path: Path) -> float:
-    """Write ``pixels [n, 3, s, s]`` in 0 to 1 to ``probabilities [n, k]``, for any n.
+    """Write ``pixels [n, 3, h, w]`` in 0 to 1 to ``probabilities [n, k]``, for any n.
 
-    Images have to be scaled to the encoder's side beforehand, as `gate_data.pictures` does it: the shorter
-    side scaled, the middle cut out. Class names are in the file's metadata as ``classes``.
+    Images have to be scaled to the encoder's size beforehand, as `gate_data.pictures` does it: the largest middle part
+    of that shape is scaled. Class names are in the file's metadata as ``classes``.
     """
     try:
         import onnx
@@ -52,9 +52,8 @@ def export_onnx(head: Head, path: Path) -> float:
         import onnxscript  # noqa: F401 - torch's exporter asks for it by name
     except ImportError as error:
         raise MissingCapabilityError(f"{error.name} is missing: pip install 'gate-runner[onnx]'") from error
-    side = head.encoder.image_size
     together = _Whole(head).eval().cpu()
-    pixels = torch.rand(3, 3, side, side, generator=torch.Generator().manual_seed(0))
+    pixels = torch.rand(3, *head.encoder.shape, generator=torch.Generator().manual_seed(0))
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:

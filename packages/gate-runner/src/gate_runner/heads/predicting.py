@@ -17,6 +17,8 @@ from gate_runner.errors import DataError
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from gate_data.request import Size
+
 Progress = Callable[[str, int, int], None]
 """Told of a phase, how much of it is done, and of how much."""
 
@@ -175,7 +177,7 @@ def write_json_lines(predicted: Iterable[Prediction], file: TextIO) -> int:
 
 
 def read_pictures(
-    files: Sequence[str], side: int, transform: Transform | None
+    files: Sequence[str], side: Size, transform: Transform | None
 ) -> tuple[dict[int, Tensor], dict[int, str]]:
     """Pixels by place, and why the others have none."""
 

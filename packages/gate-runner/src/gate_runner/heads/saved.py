@@ -101,7 +101,7 @@ def save_head(head: KeptHead, encoder: Encoder, folder: Path, about: Mapping[str
     files = {"head.safetensors": tensor_bytes(head.module.state_dict())}
     if head.encoder is not None:
         files["encoder.safetensors"] = tensor_bytes(head.encoder)
-    described = {**encoder.describe(), "fingerprint": start, "mean": list(encoder.mean), "std": list(encoder.std)}
+    described = {**encoder.describe(), **encoder.preparation(), "fingerprint": start}
     card = {
         "schema": SCHEMA,
         "gate_runner": __version__,
@@ -174,7 +174,7 @@ def load_head(folder: Path | str, *, encoder: Encoder | nn.Module | str | None =
         )
     differing = [
         f"{name} {card['encoder'][name]}, not {now}"
-        for name, now in (("image_size", loaded.image_size), ("mean", list(loaded.mean)), ("std", list(loaded.std)))
+        for name, now in loaded.preparation().items()
         if card["encoder"].get(name, now) != now
     ]
     now = "" if loaded.transform is None else loaded.transform.description

@@ -268,7 +268,7 @@ class Monitor:
         """Of the encoder, without its weights, which differ at each reading."""
         return {
             "spec": self.name,
-            "image_size": encoder.image_size,
+            "image_size": encoder.preparation()["image_size"],
             "provides": encoder.provides(),
             "parameters": encoder.parameters(),
             "fingerprint": None,

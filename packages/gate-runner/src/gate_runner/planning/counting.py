@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from gate_data.data import Data
+from gate_data.request import Size
 from gate_runner.benchmarks import DataRequest
 from gate_runner.runs.estimated import chosen_of
 from gate_runner.runs.part import Part
@@ -38,7 +39,7 @@ class _Noting(DataRequest):
         return super().cap(count)
 
 
-def count(part: Part, few: int, size: int) -> Counted:
+def count(part: Part, few: int, size: Size) -> Counted:
     """Load a few samples of each split and find out how many the run will load.
 
     Sources that make their samples ask the request how many to make, and are asked for few; the time grows with the

@@ -21,6 +21,7 @@ from gate_runner.settings import Settings
 
 if TYPE_CHECKING:  # it imports torch
     from gate_data.data import Data
+    from gate_data.request import Size
 
 _LOG = logging.getLogger(__name__)
 
@@ -80,7 +81,7 @@ class Part:
             }
         )
 
-    def load(self, size: int) -> Data[Any]:
+    def load(self, size: Size) -> Data[Any]:
         """The benchmark's data, with images of files at ``size`` pixels."""
         from gate_data.remembered import remember_in
 
@@ -88,7 +89,7 @@ class Part:
         data = self.benchmark.load(self.source, self.request(size))
         return data if self.settings.folds is None else pooled(data)
 
-    def listing(self, size: int) -> bytes | None:
+    def listing(self, size: Size) -> bytes | None:
         """What stands for the digest of the data while no file changes; None where they are not lists of files."""
         from gate_data.remembered import remember_in
 
@@ -100,7 +101,7 @@ class Part:
         originals = self.benchmark.originals
         return None if root is None else originals.listing(originals.find(root), self.request(size))
 
-    def request(self, size: int) -> DataRequest:
+    def request(self, size: Size) -> DataRequest:
         """What the benchmark's source is asked for."""
         how = self.settings
         return DataRequest(how.data_root, how.limit, size, how.skip_unreadable)
@@ -128,7 +129,7 @@ class Part:
             return None  # ELEVATER's own metric of VOC 2007 was another one before
         return result
 
-    def check_data(self, stored: Result, size: int, digests: dict[tuple[str, ...], str]) -> None:
+    def check_data(self, stored: Result, size: Size, digests: dict[tuple[str, ...], str]) -> None:
         """See whether a stored result was computed from the original files that lie there now."""
         if self.source not in ("local", "hub", "file"):
             return

@@ -15,17 +15,18 @@ from PIL import Image
 
 from eqben_builder.formats import Picture
 from gate_data.pictures import Looked, Pictures, Transform, content_digest
-from gate_data.readers.decode import square
+from gate_data.readers.decode import resized
+from gate_data.request import height_width
 from gate_runner.errors import DataError
 
 
 @dataclass(frozen=True)
 class QuestionPictures(Pictures):
-    """Square pictures with a frame axis: a question's pictures are its frames, and missing ones are black.
+    """Pictures with a frame axis: a question's pictures are its frames, and missing ones are black.
 
     Args:
         files: of each question its `eqben_builder.formats.Picture`s, in order.
-        side: of the pictures that come out, in pixels.
+        side: of the square pictures that come out, in pixels; or their height and width.
 
     Raises:
         DataError: at indexing, for a picture that is missing or cannot be decoded; the message names it.
@@ -43,7 +44,7 @@ class QuestionPictures(Pictures):
     @property
     def shape(self) -> torch.Size:
         """What indexing all of it would give."""
-        return torch.Size((len(self.files), self._most, 3, self.side, self.side))
+        return torch.Size((len(self.files), self._most, 3, *height_width(self.side)))
 
     @cached_property
     def _most(self) -> int:
@@ -85,19 +86,19 @@ class QuestionPictures(Pictures):
         content = b"" if wanted is None else self.contents[number]
         if wanted is not None and not wanted(content):
             return Looked(content, None)
-        shown = np.zeros((self._most, 3, self.side, self.side), dtype=np.uint8)
+        shown = np.zeros(self.shape[1:], dtype=np.uint8)
         for index, picture in enumerate(self.files[number]):
-            shown[index] = self._square(picture, transform)
+            shown[index] = self._pixels(picture, transform)
         return Looked(content, shown)
 
-    def _square(self, picture: Picture, transform: Transform | None = None) -> UInt8[np.ndarray, "3 s s"]:
+    def _pixels(self, picture: Picture, transform: Transform | None = None) -> UInt8[np.ndarray, "3 h w"]:
         try:
             shown = Image.fromarray(picture.load())
         except (ValueError, OSError) as error:
             raise DataError(f"{picture.name} cannot be read: {error}") from error
         if transform is not None:
             return transform(shown)
-        return np.ascontiguousarray(np.asarray(square(shown, self.side, self.fit)).transpose(2, 0, 1))
+        return np.ascontiguousarray(np.asarray(resized(shown, self.side, self.fit)).transpose(2, 0, 1))
 
 
 def _content(picture: Picture) -> str:

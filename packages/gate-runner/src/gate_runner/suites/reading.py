@@ -9,7 +9,7 @@ from eqben_builder.suites import SUITES, Suite, SuiteData, micro_suite, read_sui
 from eqben_builder.suites.files import Files
 from gate_data.data import Data, Split
 from gate_data.original_files import Originals
-from gate_data.request import DataRequest
+from gate_data.request import DataRequest, Size
 from gate_runner.errors import DataError
 from gate_runner.micro.making import NOTE, split_seed
 from gate_runner.suites.pictures import QuestionPictures
@@ -52,7 +52,7 @@ def void(result: object) -> None:
     """Nothing, of what was read only to see whether it can be."""
 
 
-def as_data(data: SuiteData, size: int, note: str) -> Data[Questions]:
+def as_data(data: SuiteData, size: Size, note: str) -> Data[Questions]:
     """Questions as the test split of a benchmark; nothing is learnt from them."""
     pictures = QuestionPictures(tuple(row.images for row in data.rows), size)
     test = Split(pictures, Questions(data))

@@ -28,10 +28,9 @@ def sample(data: Data[Tensor], training: Mapping[str, Any], index: int) -> Drawi
     image, target = test.images[index], test.targets[index]
     if target.ndim == 2:
         mask = _COLOURS[target.clamp(0, 255).numpy().astype(np.uint8)]
-        size = min(_PIXELS, image.shape[-1])
-        return Drawing(
-            np.concatenate([pixels_of(image, size), _resized(mask, size, nearest=True)], axis=1), "image and truth"
-        )
+        picture = pixels_of(image, min(_PIXELS, image.shape[-1]))
+        classes = _resized(mask, picture.shape[:2], Image.Resampling.NEAREST)
+        return Drawing(np.concatenate([picture, classes], axis=1), "image and truth")
     answer = f"{float(target):g}" if target.is_floating_point() or not data.classes else data.classes[int(target)]
     return Drawing(shown(image), f"{test.texts[index]} True: {answer}" if test.texts else f"true: {answer}")
 
@@ -65,9 +64,8 @@ def captions(data: Data[Tensor], training: Mapping[str, Any], index: int) -> Dra
 def depth(data: Data[Tensor], training: Mapping[str, Any], index: int) -> Drawing:
     """An image beside its depths, the nearest bright; black where nothing was measured."""
     picture, metres = shown(data.test.images[index]), data.test.targets[index].numpy()
-    side = picture.shape[0]
-    rows = (np.arange(side) * metres.shape[0]) // side
-    small = metres[rows][:, (np.arange(side) * metres.shape[1]) // side]
+    rows, columns = (np.arange(shown) * had // shown for shown, had in zip(picture.shape, metres.shape, strict=False))
+    small = metres[rows][:, columns]
     near = np.where(small > 0, 255 * (1 - small / max(float(small.max()), 1e-6)) * 0.9 + 20, 0).astype(np.uint8)
     return Drawing(np.concatenate([picture, np.repeat(near[..., None], 3, axis=2)], axis=1), "image and depth")
 
@@ -82,13 +80,11 @@ def shown(image: UInt8[Tensor, "*frames 3 s s"]) -> UInt8[np.ndarray, "h w 3"]:
     return np.concatenate([np.concatenate(line, axis=1) for line in lines if line], axis=0)
 
 
-def pixels_of(image: UInt8[Tensor, "3 h w"], size: int) -> UInt8[np.ndarray, "s s 3"]:
-    """An image as an array with its channels last, scaled to a square."""
-    return _resized(image.permute(1, 2, 0).numpy(), size)
+def pixels_of(image: UInt8[Tensor, "3 h w"], width: int) -> UInt8[np.ndarray, "h w 3"]:
+    """An image as an array with its channels last, scaled to a width."""
+    shape = max(1, round(width * image.shape[1] / image.shape[2])), width
+    return _resized(image.permute(1, 2, 0).numpy(), shape, Image.Resampling.BICUBIC)
 
 
-def _resized(pixels: np.ndarray, size: int, *, nearest: bool = False) -> np.ndarray:
-    if pixels.shape[:2] == (size, size):
-        return pixels
-    how = Image.Resampling.NEAREST if nearest else Image.Resampling.BICUBIC
-    return np.asarray(Image.fromarray(pixels).resize((size, size), how))
+def _resized(pixels: np.ndarray, shape: tuple[int, ...], how: Image.Resampling) -> np.ndarray:
+    return pixels if pixels.shape[:2] == shape else np.asarray(Image.fromarray(pixels).resize(shape[::-1], how))

@@ -106,8 +106,7 @@ def _knowledge_base(job: Job, names: Float[Tensor, "n d"]) -> Clip2Clip:
     order = torch.argsort(pictures.targets)
     image = pooled(job, pictures, "pictures")[:][order] if len(pictures) else names[:0]
     with job.timed("encode"):
-        size = job.encoder.image_size
-        black = job.encoder.encode_image(torch.zeros(1, 3, size, size, dtype=torch.uint8)).cpu()[0]
+        black = job.encoder.encode_image(torch.zeros(1, *job.encoder.shape, dtype=torch.uint8)).cpu()[0]
     return Clip2Clip(names.numpy(), image.numpy(), has_image, black.numpy())
 
 

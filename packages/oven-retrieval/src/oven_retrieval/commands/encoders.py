@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from oven_retrieval.models import Tower
+    from oven_retrieval.pictures import Size
 
 Towers = Callable[[], "tuple[Tower, Tower]"]
 
@@ -24,13 +25,13 @@ class DualEncoder(Protocol):
 
     Attributes:
         spec: what made it.
-        image_size: side of the pictures in pixels.
+        image_size: side of the square pictures in pixels, or their height and width.
     """
 
     spec: str
-    image_size: int
+    image_size: Size
 
-    def encode_image(self, images: UInt8[Tensor, "n 3 s s"], /) -> Any:
+    def encode_image(self, images: UInt8[Tensor, "n 3 h w"], /) -> Any:
         """Features ``[n, d]``."""
 
     def encode_text(self, texts: list[str], /) -> Any:
@@ -45,7 +46,7 @@ class _Own:
 
     def __init__(self, spec: str, encoder: Any) -> None:
         self.spec, self._encoder = spec, encoder
-        self.image_size = int(getattr(encoder, "image_size", 224))
+        self.image_size: Size = getattr(encoder, "image_size", 224)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._encoder, name)
@@ -90,22 +91,22 @@ def towers_of_own(spec: str, device: str) -> Towers:
     return make
 
 
-def read_squares(paths: Sequence[Path], size: int) -> UInt8[Tensor, "n 3 s s"]:
-    """Pictures as one batch: the middle square of each, at the encoder's size."""
+def read_middles(paths: Sequence[Path], size: Size) -> UInt8[Tensor, "n 3 h w"]:
+    """Pictures as one batch: the middle of each, at the encoder's size."""
     import numpy as np
     import torch
     from PIL import Image, ImageOps
 
-    from oven_retrieval.pictures import read_rgb
+    from oven_retrieval.pictures import height_width, read_rgb
 
-    squares = []
+    middles, (high, wide) = [], height_width(size)
     for path in paths:
         try:
             picture = read_rgb(path)
         except (OSError, ValueError) as error:
             raise ValueError(f"{path}: {error}") from error
-        squares.append(np.asarray(ImageOps.fit(picture, (size, size), Image.Resampling.BICUBIC)))
-    return torch.from_numpy(np.stack(squares)).permute(0, 3, 1, 2)
+        middles.append(np.asarray(ImageOps.fit(picture, (wide, high), Image.Resampling.BICUBIC)))
+    return torch.from_numpy(np.stack(middles)).permute(0, 3, 1, 2)
 
 
 def refused(spec: str, file: Path) -> str:
@@ -123,7 +124,7 @@ class Encoders:
         load: (spec, device) -> an encoder.
         of_file: (spec, file) -> the spec that a file may choose; it raises a ``ValueError`` where it may not.
         towers: (spec, device) -> a function that loads the encoder anew, as an image tower and a text tower.
-        read: (paths, size) -> pictures ``[n, 3, s, s]``, ``uint8``.
+        read: (paths, size) -> pictures ``[n, 3, h, w]``, ``uint8``.
 
     Example:
         >>> Encoders().load("nowhere", "cpu")
@@ -135,7 +136,7 @@ class Encoders:
     load: Callable[[str, str], DualEncoder] = load_own
     of_file: Callable[[str, Path], str] = refused
     towers: Callable[[str, str], Towers] = towers_of_own
-    read: Callable[[Sequence[Path], int], UInt8[Tensor, "n 3 s s"]] = read_squares
+    read: Callable[[Sequence[Path], Size], UInt8[Tensor, "n 3 h w"]] = read_middles
 
 
 def encoder_name(encoder: DualEncoder) -> str:

@@ -14,6 +14,7 @@ from oven_retrieval.commands.terminal import echo
 
 if TYPE_CHECKING:
     from oven_retrieval.models import Question, Recipe, TrainedModel
+    from oven_retrieval.pictures import Size
 
 QuestionFile = Annotated[
     Path, typer.Argument(help="OVEN's jsonl: data_id, image_id, question, entity_id, data_split; .gz too.")
@@ -158,7 +159,7 @@ def answer_file(
 
 def open_trained(
     encoders: Encoders, folder: Path, kb: Path, device: str, encoder: str | None = None
-) -> tuple[TrainedModel, int]:
+) -> tuple[TrainedModel, Size]:
     """Open a model with the encoder that it names, where a file may choose it, or with the one that is given."""
     from oven_retrieval import KnowledgeBase
     from oven_retrieval.models import open_model, read_config

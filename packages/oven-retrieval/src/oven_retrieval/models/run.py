@@ -35,6 +35,7 @@ from oven_retrieval.models.trained import (
     safetensors_torch,
 )
 from oven_retrieval.models.work import TrainingWork
+from oven_retrieval.pictures import Size, height_width
 from oven_retrieval.progress import Progress, Say
 from oven_retrieval.vectors import VectorStore
 
@@ -98,7 +99,7 @@ def train_model(
     *,
     encoder_name: str,
     read: ReadPictures,
-    image_size: int,
+    image_size: Size,
     pictures: Mapping[int, Path] | None = None,
     options: TrainingOptions | None = None,
     device: str = "cpu",
@@ -118,7 +119,7 @@ def train_model(
         make_towers: loads the encoder's image and text towers.
         encoder_name: its name with its fingerprint; kept.
         read: reads image files as the encoder takes them.
-        image_size: side of the black picture of entities without one.
+        image_size: side, or height and width, of the black picture of entities without one.
         pictures: image file of each row that has one.
         options: how.
         device: of the parameters that are trained.
@@ -301,12 +302,12 @@ def _encode(
     image: Tower,
     text: Tower,
     read: ReadPictures,
-    size: int,
+    size: Size,
     options: TrainingOptions,
 ) -> _Features:
     """Encode all questions, or the sample alone where the encoder will change; and the entities."""
     frozen, batch = options.fine_tune is None, options.batch
-    blank = torch.zeros(1, 3, size, size, dtype=torch.uint8)
+    blank = torch.zeros(1, 3, *height_width(size), dtype=torch.uint8)
     places = (0, 0)
     if options.kind == "adaptor":
         with torch.no_grad():
@@ -361,7 +362,7 @@ def _start(data: _Data, features: _Features, say: Say) -> Weights:
 
 
 def _inputs(
-    data: _Data, features: _Features, read: ReadPictures, size: int, *, frozen: bool
+    data: _Data, features: _Features, read: ReadPictures, size: Size, *, frozen: bool
 ) -> tuple[Entities, Questions, Questions]:
     """Entities, training and validation questions as the module takes them: features, or pictures and texts."""
     answers = torch.from_numpy(data.truth), torch.from_numpy(data.val_truth)

@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
+from oven_retrieval.pictures import Size, height_width
 from oven_retrieval.vectors import VectorStore
 
 ReadPictures = Callable[[Sequence[Path]], Tensor]
@@ -46,7 +47,7 @@ class FeatureRows:
 class PictureRows:
     """Image files as a model's inputs, read when they are asked for; a black picture where there is no file."""
 
-    def __init__(self, files: Mapping[int, Path] | Sequence[Path], count: int, read: ReadPictures, size: int) -> None:
+    def __init__(self, files: Mapping[int, Path] | Sequence[Path], count: int, read: ReadPictures, size: Size) -> None:
         self._files = files if isinstance(files, Mapping) else dict(enumerate(files))
         self._count, self._read, self._size = count, read, size
 
@@ -54,7 +55,7 @@ class PictureRows:
         numbers = _numbers(rows, self._count)
         pictured = [i for i, row in enumerate(numbers) if row in self._files]
         read = self._read([self._files[numbers[i]] for i in pictured]) if pictured else None
-        shape = (3, self._size, self._size) if read is None else tuple(read.shape[1:])
+        shape = (3, *height_width(self._size)) if read is None else tuple(read.shape[1:])
         batch = torch.zeros(len(numbers), *shape, dtype=torch.uint8 if read is None else read.dtype)
         if read is not None:
             batch[pictured] = read

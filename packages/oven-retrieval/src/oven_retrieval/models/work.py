@@ -20,6 +20,7 @@ from oven_retrieval.kb import KnowledgeBase
 from oven_retrieval.models.questions import Question
 from oven_retrieval.models.towers import PictureRows, ReadPictures
 from oven_retrieval.models.trained import KIND, MODEL, WEIGHTS, EncodedDual, safetensors_torch, trained_parameters
+from oven_retrieval.pictures import Size
 from oven_retrieval.progress import Progress, Say
 from oven_retrieval.text_files import read_json
 from oven_retrieval.vectors import VectorStore, build_index, build_vectors
@@ -87,7 +88,7 @@ class TrainingWork:
         pictures: Mapping[int, Path],
         read: ReadPictures,
         batch: int,
-        size: int,
+        size: Size,
     ) -> VectorStore:
         """Vectors of all entities by the trained model."""
         folder = self.path / "entities"
