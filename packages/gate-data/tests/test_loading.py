@@ -16,7 +16,7 @@ from PIL import Image
 from torch.utils.data import DataLoader
 
 import gate_data
-from gate_data.errors import DataError, UsageError
+from gate_data.errors import DataError, UsageError, unknown
 
 
 def cifar100(root: Path, each: int = 20) -> np.ndarray:
@@ -117,3 +117,10 @@ def test_every_data_set_has_a_card_or_a_table() -> None:
     known = gate_data.data_sets()
     assert len(known) == len(set(known)) == 31 + 20 + 35 + 2 + 3
     assert set(gate_data.SHEETS) | set(gate_data.ICINW) <= set(known)
+
+
+def test_an_unknown_name_among_a_thousand_is_one_short_line() -> None:
+    names = [f"model_{number}" for number in range(1200)]
+    assert len(str(unknown("model", "zzz", names))) < 200
+    assert "there are 1,200, e.g. " in str(unknown("model", "zzz", names))
+    assert str(unknown("model", "zzz", names[:3])).endswith("there are: model_0, model_1, model_2")

@@ -104,6 +104,12 @@ def whole_mask():
     return with_(encode_text_tokens=lambda texts: (torch.ones(len(texts), 5, 8), torch.ones(len(texts), 5).long()))
 
 
+def made_of_another():
+    from gate_runner.encoders import load_encoder
+
+    return load_encoder("micro-clip/random")
+
+
 def no_height():
     return with_(image_size=(0, 32))
 

@@ -281,6 +281,10 @@ def test_what_the_hubs_cache_holds_is_loaded_without_the_hub(
     assert load_encoder("hf:mylab/vit").image_size == 32
 
 
+def test_an_encoder_that_a_function_returns_is_called_by_its_spec(own: str) -> None:
+    assert load_encoder(f"{own}:made_of_another").spec == f"{own}:made_of_another"
+
+
 def test_own_encoder(own: str) -> None:
     encoder = load_encoder(f"{own}:grid")
     assert encoder.image_size == 32

@@ -21,6 +21,7 @@ from gate_data.pictures import Pictures
 from gate_data.readers.decode import decode
 from gate_runner import Settings, adapt, load_head, load_tuned, run
 from gate_runner.benchmarks import find_benchmark
+from gate_runner.choosing import choose, encoders_in
 from gate_runner.encoders import load_encoder
 from gate_runner.encoders.blocks import Block, Blocks, grid_of
 from gate_runner.encoders.encoder import Encoder
@@ -278,6 +279,16 @@ def test_a_trained_encoder_is_loaded_in_its_size(photos: Path, tmp_path: Path) -
     assert json.loads((kept / "card.json").read_text())["encoder"]["image_size"] == [32, 64]
     with pytest.raises(EncoderError, match=r"trained on pictures with image_size|trained from"):
         load_tuned(kept, load_encoder("timm:test_vit@64x32/random"))
+
+
+def test_encoders_of_different_sizes_are_chosen_from(own: str, tmp_path: Path) -> None:
+    """One that fails does not keep the others from being judged."""
+    specs = (*encoders_in("timm:test_resnet@32x64|64/random"), f"{own}:raises")
+    choice = choose("digits@knn", specs, tmp_path, Settings(limit=40, readout=("auto",)))
+    failed = choice.candidates[-1]
+    assert {candidate.encoder for candidate in choice.candidates[:2] if candidate.value} == set(specs[:2])
+    assert (failed.encoder, failed.verdict) == (specs[2], "failed")
+    assert "KeyError: 'weights'" in failed.reason
 
 
 @pytest.mark.parametrize(

@@ -159,11 +159,12 @@ def test_features_in_fewer_bytes_are_an_axis_too() -> None:
         run_task(_job(encoder, "digits@readout=block:1/mean/dims9", _colours()))
 
 
-def test_what_cannot_be_read_is_said() -> None:
+def test_what_cannot_be_read_is_said(caplog: pytest.LogCaptureFixture) -> None:
     plain = Encoder("channel means", image_size=8, image=lambda images: images.mean(dim=(2, 3)))
     outcome = run_task(_job(plain, "digits@readout=auto", _colours()))
     assert outcome.training["readout"]["chosen"] == "last"
     assert "channel means shows no blocks" in outcome.training["readout"]["note"]
+    assert "digits@readout=auto: channel means shows no blocks: its last output was taken" in caplog.text
     with pytest.raises(UsageError, match=r"no read-out 'block:7/cls'; it has: last, block:1/mean"):
         run_task(_job(adopt(Forgetful(), "forgetful"), "digits@readout=block:7/cls", _colours()))
     with pytest.raises(UsageError, match="'block:0/mean' is no read-out; expected auto"):

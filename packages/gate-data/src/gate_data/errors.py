@@ -9,6 +9,8 @@ from unicodedata import category
 
 _JOINERS = "\u200c\u200d"
 """Between letters of some scripts, and the parts of an emoji."""
+_LISTED = 100
+"""Names that a message lists, at most: timm has more than a thousand models."""
 
 
 class UsageError(ValueError):
@@ -72,5 +74,8 @@ def unknown(kind: str, name: str, existing: Iterable[str]) -> UsageError:
     """
     names = list(existing)
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
-    offer = "nearest" if near else "there are"
-    return UsageError(f"unknown {kind} {name!r}; {offer}: {', '.join(near or sorted(names))}")
+    if not near and len(names) > _LISTED:
+        offer, near = f"there are {len(names):,}, e.g.", difflib.get_close_matches(name, names, n=5, cutoff=0.0)
+    else:
+        offer = "nearest:" if near else "there are:"
+    return UsageError(f"unknown {kind} {name!r}; {offer} {', '.join(near or sorted(names))}")

@@ -15,8 +15,10 @@ from gate_runner.own_models import made_by
 
 
 def load(spec: EncoderSpec) -> Encoder:
-    """Make what the spec names, and wrap it."""
-    return adopt(made_by(spec.name, "encoder"), spec.text)
+    """Make what the spec names, and wrap it; an `Encoder` is called by the spec from now on."""
+    encoder = adopt(made_by(spec.name, "encoder"), spec.text)
+    encoder.spec = spec.text
+    return encoder
 
 
 def adopt(model: Any, spec: str) -> Encoder:

@@ -5,6 +5,7 @@ Whatever a task does with pooled features it does with those of its unit's read-
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -30,6 +31,9 @@ from vision_adapters.training import Scale
 if TYPE_CHECKING:
     from gate_data.data import Split
     from gate_runner.tasks.task import Run
+
+
+_LOG = logging.getLogger(__name__)
 
 
 class Judged(NamedTuple):
@@ -119,6 +123,7 @@ def choose_readout(job: Job, run: Run, screen: str) -> Outcome:
     note = ""
     if job.encoder.readouts().keys() == {"last"}:
         note = f"{job.encoder.spec} shows no blocks: its last output was taken"
+        _LOG.warning("%s: %s", job.benchmark.id, note)
     else:
         dense = screen.startswith("gate_runner.tasks.places:")
         judged = named(screen)(job) if dense else _screened(job, named(screen), joins="linear" in screen)
