@@ -19,6 +19,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gate_data.imports import named
 from gate_data.readers.folders import cache_home
 from gate_runner.encoders.named import FOLDER_SOURCES, HUB_SOURCES, is_at_hand, read_card, share_of, spec_of_file
 from gate_runner.encoders.spec import ENTRY_POINTS, EncoderSpec, parse_spec
@@ -32,6 +33,17 @@ if TYPE_CHECKING:
 
 
 _INSTALLED = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+_LOADERS = {
+    **{source: source.replace("-", "_") for source in ("micro-clip", "lite")},
+    "open_clip": "open_clip_models",
+    "timm": "timm_models",
+    "hf": "hugging_face",
+    "hf-detector": "detector",
+    "hf-text": "shifted",
+    "hf-audio": "shifted",
+    "module": "own",
+}
+"""The module of each source."""
 _PASSING = ("OMP_", "GOMP_", "KMP_", "SSH_", "XDG_", "TMUX", "DBUS_", "TERM", "GATE_RUNNER_", "PYTEST_")
 _OF_A_SHELL = {"PWD", "OLDPWD", "SHLVL", "_", "COLUMNS", "LINES", "WINDOWID", "DISPLAY"}
 
@@ -102,45 +114,24 @@ def _made(spec: EncoderSpec) -> Encoder:
 
 
 def _loaded(spec: EncoderSpec) -> Encoder:
-    """By the loader of the spec's source, whose module is imported only now."""
-    if spec.source == "micro-clip":
-        from gate_runner.encoders import micro_clip
+    """By the loader of the spec's source, whose module is imported only now; what it raises becomes one line."""
+    try:
+        if spec.source in _LOADERS:
+            encoder: Encoder = named(f"gate_runner.encoders.{_LOADERS[spec.source]}:load")(spec)
+            return encoder
+        if spec.source == "tuned":
+            from gate_runner.encoders import tuned
 
-        return micro_clip.load(spec)
-    if spec.source == "open_clip":
-        from gate_runner.encoders import open_clip_models
+            return tuned.load(spec, lambda base: _made(parse_spec(base)))
+        from gate_runner.encoders import own
 
-        return open_clip_models.load(spec)
-    if spec.source == "timm":
-        from gate_runner.encoders import timm_models
-
-        return timm_models.load(spec)
-    if spec.source == "lite":
-        from gate_runner.encoders import lite
-
-        return lite.load(spec)
-    if spec.source == "hf":
-        from gate_runner.encoders import hugging_face
-
-        return hugging_face.load(spec)
-    if spec.source == "hf-detector":
-        from gate_runner.encoders import detector
-
-        return detector.load(spec)
-    if spec.source in ("hf-text", "hf-audio"):
-        from gate_runner.encoders import shifted
-
-        return shifted.load(spec)
-    if spec.source == "tuned":
-        from gate_runner.encoders import tuned
-
-        return tuned.load(spec, lambda base: _made(parse_spec(base)))
-    from gate_runner.encoders import own
-
-    if spec.source == "module":
-        return own.load(spec)
-    (point,) = entry_points(group=ENTRY_POINTS, name=spec.source)
-    return own.adopt(point.load()(spec.name), spec.text)
+        (point,) = entry_points(group=ENTRY_POINTS, name=spec.source)
+        return own.adopt(point.load()(spec.name), spec.text)
+    except UsageError:
+        raise
+    except Exception as error:
+        reason = next(iter(str(error).splitlines()), "")
+        raise EncoderError(f"encoder {spec.text!r} does not load: {type(error).__name__}: {reason}") from error
 
 
 def device_for(device: str) -> str:

@@ -39,13 +39,9 @@ def load(spec: EncoderSpec) -> Encoder:
     check_patches(spec, 32 if is_resnet else vision.get("patch_size", 1))
     drawn = {"pretrained_image": False, "pretrained_text": False}
     weights: dict[str, Any] = {"pretrained": spec.weights} if seed is None else drawn
-    try:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed or 0)
-            model = open_clip.create_model(spec.name, **weights, force_image_size=spec.pixels)
-    except Exception as error:
-        reason = next(iter(str(error).splitlines()), "")
-        raise EncoderError(f"encoder {spec.text!r} weights do not load: {type(error).__name__}: {reason}") from error
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed or 0)
+        model = open_clip.create_model(spec.name, **weights, force_image_size=spec.pixels)
     encoder = from_clip(model, open_clip.get_tokenizer(spec.name), spec.text)
     how = PreprocessCfg(**model.visual.preprocess_cfg)
     encoder.transform = of_steps(image_transform_v2(how, is_train=False), encoder.image_size)

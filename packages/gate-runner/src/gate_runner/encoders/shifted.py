@@ -63,17 +63,9 @@ def load(spec: EncoderSpec) -> Encoder:
 
 def _model(transformers: Any, spec: EncoderSpec, where: str, *, random: bool) -> Any:
     kinds = _KINDS[spec.source]
-    try:
-        config = transformers.AutoConfig.from_pretrained(where, trust_remote_code=False)
-        if config.model_type not in kinds:
-            raise EncoderError(
-                f"encoder {spec.text!r} is a {config.model_type}; {spec.source}: takes {', '.join(kinds)}"
-            )
-        if random:
-            return transformers.AutoModel.from_config(config, trust_remote_code=False)
-        return transformers.AutoModel.from_pretrained(where, use_safetensors=True, trust_remote_code=False)
-    except EncoderError:
-        raise
-    except Exception as error:
-        reason = next(iter(str(error).splitlines()), "")
-        raise EncoderError(f"encoder {spec.text!r} does not load: {type(error).__name__}: {reason}") from error
+    config = transformers.AutoConfig.from_pretrained(where, trust_remote_code=False)
+    if config.model_type not in kinds:
+        raise EncoderError(f"encoder {spec.text!r} is a {config.model_type}; {spec.source}: takes {', '.join(kinds)}")
+    if random:
+        return transformers.AutoModel.from_config(config, trust_remote_code=False)
+    return transformers.AutoModel.from_pretrained(where, use_safetensors=True, trust_remote_code=False)

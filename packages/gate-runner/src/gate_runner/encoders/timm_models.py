@@ -25,20 +25,14 @@ def load(spec: EncoderSpec) -> Encoder:
         raise unknown("timm model", spec.name, timm.list_models())
     seed = spec.random_seed
     model: Any
-    try:
-        if seed is not None:
-            with torch.random.fork_rng(devices=[]):
-                torch.manual_seed(seed)
-                model = timm.create_model(base)
-        elif spec.weights is None:
-            model = timm.create_model(spec.name, pretrained=True)
-        else:
-            model = _from_file(timm, spec.name, Path(spec.weights))
-    except EncoderError:
-        raise
-    except Exception as error:
-        reason = next(iter(str(error).splitlines()), "")
-        raise EncoderError(f"encoder {spec.text!r}: weights do not load: {type(error).__name__}: {reason}") from error
+    if seed is not None:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            model = timm.create_model(base)
+    elif spec.weights is None:
+        model = timm.create_model(spec.name, pretrained=True)
+    else:
+        model = _from_file(timm, spec.name, Path(spec.weights))
     if spec.pixels is not None:
         _resize(spec, model, height_width(spec.pixels))
     return without_classifier(spec, model)
@@ -49,11 +43,7 @@ def _resize(spec: EncoderSpec, model: Any, size: tuple[int, int]) -> None:
     own = tuple(model.pretrained_cfg["input_size"][1:])
     check_patches(spec, getattr(getattr(model, "patch_embed", None), "patch_size", 1))
     if hasattr(model, "set_input_size"):
-        try:
-            model.set_input_size(img_size=size)
-        except Exception as error:
-            reason = next(iter(str(error).splitlines()), "")
-            raise EncoderError(f"encoder {spec.text!r}: no pictures of that size: {reason}") from error
+        model.set_input_size(img_size=size)
     elif model.pretrained_cfg.get("fixed_input_size") and size != own:
         raise EncoderError(f"encoder {spec.text!r} takes pictures of {own[0]} x {own[1]} pixels, and no others")
 

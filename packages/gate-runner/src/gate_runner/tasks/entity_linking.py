@@ -13,7 +13,7 @@ from torch import Tensor
 
 from gate_data.data import Split
 from gate_runner.errors import DataError
-from gate_runner.tasks.features import embedded, pooled
+from gate_runner.tasks.features import different_texts, embedded, pooled
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.score import Score
 from gate_runner.tasks.task import Details
@@ -91,11 +91,8 @@ class _Asked:
     @classmethod
     def of(cls, job: Job, split: Split, name: str) -> _Asked:
         """Encode the images, and each different text once."""
-        questions = split.texts or ()
-        unique = sorted(set(questions))
-        row = {text: index for index, text in enumerate(unique)}
-        texts = embedded(job, unique)[torch.tensor([row[text] for text in questions])]
-        return cls(pooled(job, split, name)[:].numpy(), texts.numpy(), split.targets.numpy())
+        different, rows = different_texts(split)
+        return cls(pooled(job, split, name)[:].numpy(), embedded(job, different)[rows].numpy(), split.targets.numpy())
 
 
 def _knowledge_base(job: Job, names: Float[Tensor, "n d"]) -> Clip2Clip:

@@ -56,6 +56,12 @@ def embedded(job: Job, texts: Sequence[str]) -> Float[Tensor, "n d"]:
         return torch.cat([job.encoder.encode_text(texts[i : i + size]).cpu() for i in range(0, len(texts), size)])
 
 
+def different_texts(split: Split) -> tuple[list[str], Int[Tensor, " n"]]:
+    """The different texts of a split in order, and which of them each sample's is."""
+    rows = {text: row for row, text in enumerate(sorted(set(split.texts or ())))}
+    return list(rows), torch.tensor([rows[text] for text in split.texts or ()])
+
+
 class Words(NamedTuple):
     """Tokens ``[u, l, e]`` of each different text, which of them are real, and the row of each sample's text."""
 
@@ -93,13 +99,11 @@ def words(job: Job, split: Split, name: str) -> Words:
 
     Tokens of many texts are kept as features of images are, see `FeatureCache`.
     """
-    questions = split.texts or ()
-    unique = sorted(set(questions))
-    row = {text: index for index, text in enumerate(unique)}
+    different, rows = different_texts(split)
     with job.timed("encode"):
         own = job.encoder.text_tokens is not None
-        tokens, mask = _by_encoder(job, unique, name) if own else _by_hash(unique)
-    return Words(tokens, mask, torch.tensor([row[text] for text in questions]))
+        tokens, mask = _by_encoder(job, different, name) if own else _by_hash(different)
+    return Words(tokens, mask, rows)
 
 
 def _by_encoder(job: Job, texts: list[str], name: str) -> tuple[Rows, Bool[Tensor, "u l"]]:
@@ -162,13 +166,15 @@ MOST_BYTES = 4_000_000_000
 """That the features and scores of a solved probe may take; larger sets are trained on in batches."""
 _COPIES = 4
 """Of features and of scores, that are in memory at the same time while a probe is solved."""
+_WIDTH = 2048
+"""Of features, in that count: few encoders have wider ones."""
 
 
-def solvable(job: Job, width: int = 2048) -> bool:
+def solvable(job: Job) -> bool:
     """Whether a job's probe is solved: its training names no steps, and it fits into memory."""
     train, validation = job.data.train.targets, job.data.validation.targets
     rows = len(train) + len(validation)
-    fits = 4 * _COPIES * rows * (width + len(job.data.classes)) <= MOST_BYTES
+    fits = 4 * _COPIES * rows * (_WIDTH + len(job.data.classes)) <= MOST_BYTES
     return (
         "steps" not in job.training
         and fits

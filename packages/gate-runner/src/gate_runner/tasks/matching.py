@@ -16,7 +16,7 @@ from gate_data.request import SplitName
 from gate_runner.errors import MissingCapabilityError
 from gate_runner.features import IndexedRows
 from gate_runner.tasks.backbone import make_backbone
-from gate_runner.tasks.features import embedded, words
+from gate_runner.tasks.features import different_texts, embedded, words
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.predicted import best
 from gate_runner.tasks.training import Measured, hits, train_and_test
@@ -86,17 +86,19 @@ def run_choice(job: Job) -> Outcome:
     """Which of a few captions is the picture's; and, with the right captions alone, the galleries of `run`."""
     choices = len(job.data.classes)
 
+    def scores(joint: Tensor) -> Tensor:
+        return torch.einsum("nw,ntw->nt", joint[:, 0], joint[:, 1:])
+
     def loss(joint: Tensor, right: Tensor) -> Tensor:
-        return cross_entropy(torch.einsum("nw,ntw->nt", joint[:, 0], joint[:, 1:]), right)
+        return cross_entropy(scores(joint), right)
 
     def measure(joint: Tensor, split: Split) -> dict[str, np.ndarray]:
-        scores = torch.einsum("nw,ntw->nt", joint[:, 0], joint[:, 1:])
         right = joint[torch.arange(len(joint)), 1 + split.targets]
         paired = torch.stack([joint[:, 0], right], dim=1)
-        return {"accuracy": hits(scores, split.targets), **_galleries(paired, split)}
+        return {"accuracy": hits(scores(joint), split.targets), **_galleries(paired, split)}
 
     def answer(joint: Tensor) -> np.ndarray:
-        return best(torch.einsum("nw,ntw->nt", joint[:, 0], joint[:, 1:]))
+        return best(scores(joint))
 
     gallery = 1 / min(GALLERY, len(job.data.test))
     chance = {"accuracy": 1 / choices, "image_to_text": gallery, "text_to_image": gallery}
@@ -134,20 +136,17 @@ def _matched(
 
 def _text_features(job: Job, split: Split) -> Float[Tensor, "n t e"]:
     """Of each sample's texts; an encoder without a text side gets the mean of fixed random vectors of the words."""
-    texts = list(split.texts or ())
-    unique = sorted(set(texts))
-    row_of = {text: row for row, text in enumerate(unique)}
+    different, rows = different_texts(split)
     try:
-        features = embedded(job, unique)
-        index = torch.tensor([row_of[text] for text in texts])
+        features = embedded(job, different)
     except MissingCapabilityError:
         tokens = words(job, split, "")
         means = []
-        for numbers in torch.split(torch.arange(len(unique)), 4096):
+        for numbers in torch.split(torch.arange(len(different)), 4096):
             mask = tokens.mask[numbers][..., None]
             means.append((tokens.tokens[numbers] * mask).sum(dim=1) / mask.sum(dim=1).clamp_min(1))
-        features, index = torch.cat(means), tokens.sample
-    return features[index].reshape(len(split), -1, features.shape[-1])
+        features = torch.cat(means)
+    return features[rows].reshape(len(split), -1, features.shape[-1])
 
 
 def _galleries(joint: Tensor, split: Split) -> dict[str, np.ndarray]:

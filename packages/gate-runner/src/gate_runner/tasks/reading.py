@@ -135,7 +135,7 @@ def choose_readout(job: Job, run: Run, screen: str) -> Outcome:
     about: dict[str, Any] = {
         "chosen": chosen,
         "worth": {name: result.score for name, result in judged.items()},
-        "samples": _screened_count(job),
+        "samples": min(_MOST_SCREENED, len(job.data.train) + len(job.data.validation)),
         "cpu_seconds": spent,
     }
     if note:
@@ -214,10 +214,6 @@ def _for_screening(job: Job) -> tuple[Tensor, Tensor]:
 def _drawn(job: Job, rows: int, most: int) -> Tensor:
     """Numbers of at most so many rows, in order."""
     return torch.randperm(rows, generator=torch.Generator().manual_seed(job.seed))[:most].sort().values
-
-
-def _screened_count(job: Job) -> int:
-    return min(_MOST_SCREENED, len(job.data.train) + len(job.data.validation))
 
 
 def _all_tested(job: Job, run: Run, tried: Sequence[str], chosen: str, outcome: Outcome) -> list[dict[str, Any]]:

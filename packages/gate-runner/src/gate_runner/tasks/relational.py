@@ -35,15 +35,12 @@ class PooledAsToken(RelationalHead):
         return super().forward(image_tokens[:, None], text_tokens, text_mask)
 
 
-def question_inputs(job: Job) -> tuple[Backbone, tuple[Extra, Extra], int]:
-    """What a head on images and questions gets."""
+def question_head(job: Job) -> tuple[Backbone, RelationalHead, tuple[Extra, Extra]]:
+    """A head on images and questions, and what it gets."""
     data = job.data
     backbone = make_backbone(job, "pooled" if job.encoder.patches is None else "patches")
-    texts: dict[SplitName, Words] = {
-        "train": words(job, data.train, "train"),
-        "validation": words(job, data.validation, "validation"),
-        "test": words(job, data.test, "test"),
-    }
+    names: tuple[SplitName, ...] = ("train", "validation", "test")
+    texts: dict[SplitName, Words] = {name: words(job, getattr(data, name), name) for name in names}
     train = IndexedRows(texts["train"].tokens, texts["train"].sample)
     mask = texts["train"].mask[texts["train"].sample]
     at_once = len(train) * texts["train"].tokens[:1].numel() <= _AT_ONCE
@@ -52,17 +49,17 @@ def question_inputs(job: Job) -> tuple[Backbone, tuple[Extra, Extra], int]:
     padded = {name: encoded.padded(longest) for name, encoded in texts.items()}
     tokens = Extra({name: IndexedRows(encoded.tokens, encoded.sample) for name, encoded in padded.items()}, scale)
     masks = Extra({name: IndexedRows(encoded.mask, encoded.sample) for name, encoded in padded.items()})
-    return backbone, (tokens, masks), texts["train"].tokens[:1].shape[-1]
+    form = PooledAsToken if job.encoder.patches is None else RelationalHead
+    width, answers = texts["train"].tokens[:1].shape[-1], len(data.classes)
+    head = seeded(partial(form, backbone.width, width, answers, width=_WIDTH, depth=_DEPTH), job.seed)
+    return backbone, head, (tokens, masks)
 
 
 def run(job: Job) -> Outcome:
     """Chance: the training split's most frequent answer, whatever image and question."""
     data = job.data
-    backbone, extras, width = question_inputs(job)
-    answers = len(data.classes)
-    blind = log_frequencies(data.train.targets, answers).expand(len(data.test), -1)
-    form = PooledAsToken if job.encoder.patches is None else RelationalHead
-    head = seeded(partial(form, backbone.width, width, answers, width=_WIDTH, depth=_DEPTH), job.seed)
+    backbone, head, extras = question_head(job)
+    blind = log_frequencies(data.train.targets, len(data.classes)).expand(len(data.test), -1)
     return train_and_test(job, backbone, head, cross_entropy, blind, extras=extras, answer=best)
 
 
@@ -92,10 +89,8 @@ def run_typed(job: Job) -> Outcome:
         return best(within(logits, truth))
 
     loss: Callable[[Tensor, Tensor], Tensor] = lambda logits, truth: cross_entropy(within(logits, truth), truth)  # noqa: E731
-    backbone, extras, width = question_inputs(job)
+    backbone, head, extras = question_head(job)
     often = torch.bincount(job.data.train.targets, minlength=len(classes)).double()
     blind = measure(often.expand(len(job.data.test), -1), job.data.test)
     chance = {name: float(np.nanmean(values)) if not np.isnan(values).all() else 0.0 for name, values in blind.items()}
-    form = PooledAsToken if job.encoder.patches is None else RelationalHead
-    head = seeded(partial(form, backbone.width, width, len(classes), width=_WIDTH, depth=_DEPTH), job.seed)
     return train_and_test(job, backbone, head, loss, Measured(measure, chance), extras=extras, beside=answer)
