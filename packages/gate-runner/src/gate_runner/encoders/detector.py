@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 from torch import Tensor
 
 from gate_runner.encoders.detectors import CLOSED, Detector
 from gate_runner.encoders.encoder import Encoder
+from gate_runner.encoders.hugging_face import of_transformers
 from gate_runner.encoders.spec import EncoderSpec
 from gate_runner.errors import EncoderError, MissingCapabilityError
 
@@ -17,15 +15,7 @@ _SIDE = 224
 
 def load(spec: EncoderSpec) -> Encoder:
     """A detector with its processor, from a local directory or the hub."""
-    try:
-        import transformers
-    except ImportError as error:
-        raise EncoderError("hf-detector: needs transformers: pip install 'gate-runner[hf]'") from error
-    path = Path(spec.name).expanduser()
-    if spec.name.startswith((".", "/", "~")) and not path.is_dir():
-        raise EncoderError(f"encoder {spec.text!r}: no directory {path}")
-    where = str(path) if path.is_dir() else spec.name
-    library: Any = transformers  # parts of it have types, parts have none
+    library, where = of_transformers(spec)
     try:
         config = library.AutoConfig.from_pretrained(where)
         if config.model_type in CLOSED:

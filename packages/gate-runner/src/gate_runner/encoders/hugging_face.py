@@ -22,25 +22,30 @@ from gate_runner.errors import EncoderError
 _HALF = (0.5, 0.5, 0.5)
 
 
+def of_transformers(spec: EncoderSpec) -> tuple[Any, str]:
+    """The library, and the directory, or the id on the hub, of a model that it loads."""
+    try:
+        import transformers
+    except ImportError as error:
+        raise EncoderError(f"{spec.source}: encoders need transformers: pip install 'gate-runner[hf]'") from error
+    path = Path(spec.name).expanduser()
+    looks_local = spec.name.startswith((".", "/", "~")) or spec.name.endswith("/") or spec.name.count("/") > 1
+    if looks_local and not path.is_dir():
+        raise EncoderError(f"encoder {spec.text!r}: no directory {path}")
+    return transformers, str(path) if path.is_dir() else spec.name
+
+
 def load(spec: EncoderSpec) -> Encoder:
     """Make an encoder from a local directory, or from an id on the hub.
 
     Only safetensors weights are read, and no code that a repository brings is run.
     """
-    try:
-        import transformers
-    except ImportError as error:
-        raise EncoderError("hf: encoders need transformers: pip install 'gate-runner[hf]'") from error
-    looks_local = spec.name.startswith((".", "/", "~")) or spec.name.endswith("/") or spec.name.count("/") > 1
-    path = Path(spec.name).expanduser()
-    if looks_local and not path.is_dir():
-        raise EncoderError(f"encoder {spec.text!r}: no directory {path}")
-    source = str(path) if path.is_dir() else spec.name
+    transformers, source = of_transformers(spec)
     try:
         model = transformers.AutoModel.from_pretrained(source, use_safetensors=True, trust_remote_code=False)
     except Exception as error:
         reason = next(iter(str(error).splitlines()), "")
-        absent = "" if path.is_dir() else f" (and there is no folder {spec.name} here)"
+        absent = "" if Path(source).is_dir() else f" (and there is no folder {spec.name} here)"
         raise EncoderError(f"encoder {spec.text!r} does not load{absent}: {type(error).__name__}: {reason}") from error
     dual = hasattr(model, "get_image_features")
     vision_config = getattr(model.config, "vision_config", model.config)

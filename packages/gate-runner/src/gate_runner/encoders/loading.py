@@ -201,8 +201,7 @@ def _paths(text: str) -> set[str] | None:
         return None
     if spec.source == "micro-clip":
         folders.append(Path(__file__).with_name("micro_clip_files"))
-    name = spec.weights or spec.name.partition("/random")[0]
-    folders += [Path(name).expanduser()] if name else []
+    folders += [Path(name).expanduser() for name in (spec.name, spec.weights) if name]
     paths: set[str] = set()
     for folder in folders:
         if folder.exists():

@@ -107,7 +107,7 @@ def is_at_hand(spec: EncoderSpec) -> bool:
     if spec.source in _BUILT_IN:
         return True
     if spec.source in FOLDER_SOURCES:
-        return Path(spec.name.partition("/random")[0]).expanduser().is_dir()
+        return Path(spec.name).expanduser().is_dir()
     if spec.source not in ("open_clip", "timm") or spec.weights is None or ":" in spec.name:  # hf-hub:, local-dir:
         return False
     drawn = spec.weights == "random" or spec.weights.startswith("random:")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from gate_runner.encoders.encoder import Encoder, PatchFeatures
+from gate_runner.encoders.hugging_face import of_transformers
 from gate_runner.encoders.spec import EncoderSpec
 from gate_runner.errors import EncoderError
 
@@ -26,24 +26,12 @@ def load(spec: EncoderSpec) -> Encoder:
     Source:
         GATE's modality shift, section 3; see `vision_adapters.stems.PatchEncoder`.
     """
-    try:
-        import transformers
-    except ImportError as error:
-        raise EncoderError(f"{spec.source}: encoders need transformers: pip install 'gate-runner[hf]'") from error
     from vision_adapters.stems import PatchEncoder
 
-    name, slash, seed = spec.name.partition("/random")
-    random = bool(slash) and (seed == "" or seed.startswith(":"))
-    if random and seed and not seed[1:].isdecimal():
-        raise EncoderError(f"encoder {spec.text!r}: the seed after 'random:' must be a whole number, not {seed[1:]!r}")
-    source = name if random else spec.name
-    path = Path(source).expanduser()
-    if source.startswith((".", "/", "~")) and not path.is_dir():
-        raise EncoderError(f"encoder {spec.text!r}: no directory {path}")
-    where = str(path) if path.is_dir() else source
+    seed, (transformers, where) = spec.random_seed, of_transformers(spec)
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(int(seed[1:] or 0) if random else 0)
-        model = _model(transformers, spec, where, random=random)
+        torch.manual_seed(seed or 0)
+        model = _model(transformers, spec, where, random=seed is not None)
         stemmed = PatchEncoder(model, patch=_PATCH)
     side = min(_SIZE // _PATCH, int(stemmed.positions**0.5))
 

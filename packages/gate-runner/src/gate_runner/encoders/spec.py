@@ -10,6 +10,7 @@ open_clip take pictures of another size with ``@PIXELS`` behind their name, or `
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import entry_points
@@ -174,7 +175,8 @@ def parse_spec(text: str) -> EncoderSpec:
     if head in ("hf", "hf-detector", "hf-text", "hf-audio", "tuned") or head in plugins:
         if not argument:
             raise UsageError(f"encoder {text!r} names nothing behind the colon; expected {head}:…")
-        return EncoderSpec(text, head, argument, None)
+        drawn = re.fullmatch(r"(.+)/(random(?::.*)?)", argument) if head in ("hf-text", "hf-audio") else None
+        return EncoderSpec(text, head, *(drawn.groups() if drawn else (argument, None)))
     if colon and head.replace(".", "").replace("/", "").isidentifier() and argument.isidentifier():
         return EncoderSpec(text, "module", text, None)
     if (Path(text).expanduser() / "card.json").is_file():

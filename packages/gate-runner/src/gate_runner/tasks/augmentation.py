@@ -12,6 +12,7 @@ import torch
 from jaxtyping import UInt8
 from torch import Tensor
 
+from gate_data.request import Size, height_width, size_of
 from gate_runner.features import images_at
 
 if TYPE_CHECKING:
@@ -45,26 +46,26 @@ def _posterized(image: Any, bits: int, **_: Any) -> Any:
     return image if bits >= 8 else ImageOps.posterize(image, max(1, bits))
 
 
-def change_of(name: str, side: int) -> Change:
+def change_of(name: str, size: Size) -> Change:
     """What changes a picture of Pillow's, by draws from the global generators.
 
     Args:
         name: of `recipes.AUGMENTATIONS`, but "none"; or a policy of RandAugment in timm's words, as "rand-m9-n2".
-        side: of the pictures, in pixels.
+        size: of the pictures, in pixels.
 
     Source: Cubuk et al. (2020), through timm, with GATE's policy; open_clip's crops, of .9 to 1 of the area.
     """
     if name in ("crop", "flip", "crop-flip"):
         from torchvision.transforms import v2
 
-        crop = [v2.RandomResizedCrop(side, scale=(0.9, 1.0), interpolation=v2.InterpolationMode.BICUBIC)]
+        crop = [v2.RandomResizedCrop(height_width(size), scale=(0.9, 1.0), interpolation=v2.InterpolationMode.BICUBIC)]
         steps: Change = v2.Compose(
             (crop if "crop" in name else []) + ([v2.RandomHorizontalFlip()] if "flip" in name else [])
         )
         return steps
     from timm.data.auto_augment import rand_augment_transform
 
-    change = rand_augment_transform(GATE if name == "randaugment" else name, {"translate_const": int(0.45 * side)})
+    change = rand_augment_transform(GATE if name == "randaugment" else name, {"translate_const": int(0.45 * min(height_width(size)))})
     for operation in change.ops:
         if operation.name.startswith("Posterize"):
             operation.aug_fn = _posterized
@@ -72,8 +73,8 @@ def change_of(name: str, side: int) -> Change:
 
 
 def varied(
-    image: UInt8[Tensor, "*frames 3 s s"], change: Change, generator: torch.Generator
-) -> UInt8[Tensor, "*frames 3 s s"]:
+    image: UInt8[Tensor, "*frames 3 h w"], change: Change, generator: torch.Generator
+) -> UInt8[Tensor, "*frames 3 h w"]:
     """An image, or frames that are all changed alike."""
     from PIL import Image
 
@@ -94,9 +95,9 @@ class Augmented:
     """
 
     def __init__(self, images: Tensor | Pictures, name: str = "randaugment") -> None:
-        self.images, self.change = images, change_of(name, images.shape[-1])
+        self.images, self.change = images, change_of(name, size_of(tuple(images.shape[-2:])))
 
-    def __call__(self, index: int, generator: torch.Generator | None) -> UInt8[Tensor, "*frames 3 s s"]:
+    def __call__(self, index: int, generator: torch.Generator | None) -> UInt8[Tensor, "*frames 3 h w"]:
         """The sample of a number."""
         image = images_at(self.images, torch.tensor([index]))[0]
         return image if generator is None else varied(image, self.change, generator)
