@@ -62,5 +62,5 @@ def test_other_models_are_refused(tmp_path: Path) -> None:
     transformers.AutoModel.from_config(CONFIGS["bert"]()).save_pretrained(tmp_path / "model")
     with pytest.raises(EncoderError, match="is a bert; hf-audio: takes whisper"):
         load_encoder(f"hf-audio:{tmp_path}/model")
-    with pytest.raises(EncoderError, match="must be a whole number below .*, not 'x'"):
+    with pytest.raises(EncoderError, match="not 'x'"):
         load_encoder(f"hf-text:{tmp_path}/model/random:x")

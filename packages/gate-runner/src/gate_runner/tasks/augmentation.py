@@ -65,7 +65,9 @@ def change_of(name: str, size: Size) -> Change:
         return steps
     from timm.data.auto_augment import rand_augment_transform
 
-    change = rand_augment_transform(GATE if name == "randaugment" else name, {"translate_const": int(0.45 * min(height_width(size)))})
+    change = rand_augment_transform(
+        GATE if name == "randaugment" else name, {"translate_const": int(0.45 * min(height_width(size)))}
+    )
     for operation in change.ops:
         if operation.name.startswith("Posterize"):
             operation.aug_fn = _posterized
