@@ -87,4 +87,5 @@ def pixels_of(image: UInt8[Tensor, "3 h w"], width: int) -> UInt8[np.ndarray, "h
 
 
 def _resized(pixels: np.ndarray, shape: tuple[int, ...], how: Image.Resampling) -> np.ndarray:
-    return pixels if pixels.shape[:2] == shape else np.asarray(Image.fromarray(pixels).resize(shape[::-1], how))
+    high, wide = shape
+    return pixels if pixels.shape[:2] == shape else np.asarray(Image.fromarray(pixels).resize((wide, high), how))
