@@ -48,13 +48,7 @@ def load(spec: EncoderSpec) -> Encoder:
     return encoder
 
 
-def from_clip(
-    model: Any,
-    tokenize: Callable[[list[str]], Tensor],
-    spec: str,
-    mean: tuple[float, float, float] | None = None,
-    std: tuple[float, float, float] | None = None,
-) -> Encoder:
+def from_clip(model: Any, tokenize: Callable[[list[str]], Tensor], spec: str) -> Encoder:
     """Wrap a model of open_clip's own ``CLIP`` or ``CustomTextCLIP`` class."""
     visual = model.visual
     pad = getattr(getattr(model, "text", model), "pad_id", 0)
@@ -107,7 +101,7 @@ def from_clip(
         text_tokens=text_tokens if shows_words else None,
         blocks=of_open_clip(visual, projects) if shows_places else by_hooks(visual, model.encode_image),
         module=model,
-        mean=mean or getattr(visual, "image_mean", None) or CLIP_MEAN,
-        std=std or getattr(visual, "image_std", None) or CLIP_STD,
+        mean=getattr(visual, "image_mean", None) or CLIP_MEAN,
+        std=getattr(visual, "image_std", None) or CLIP_STD,
         logit_scale=float(model.logit_scale.detach().exp()),
     )

@@ -28,16 +28,14 @@ _MAPPED = 500
 _COLOURED = 6
 
 
-def looks(
-    run: StoredRun, encoder: Encoder | None = None, *, pictures: int = 4, data_root: Path | None = None
-) -> list[Section]:
+def looks(run: StoredRun, *, pictures: int = 4, data_root: Path | None = None) -> list[Section]:
     """Sections of a report that look at the features of a run's encoder, for each benchmark of classes.
 
     Pictures are encoded again, or taken from the feature cache.
     """
     from gate_runner.encoders import load_encoder
 
-    contents = gather([run], tests=False)
+    contents, encoder = gather([run], tests=False), None
     parts = []
     for row in contents.rows:
         again, _ = made_again(contents, row, data_root)
