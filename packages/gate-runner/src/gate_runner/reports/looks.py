@@ -35,7 +35,8 @@ def looks(run: StoredRun, *, pictures: int = 4, data_root: Path | None = None) -
     """
     from gate_runner.encoders import load_encoder
 
-    contents, encoder = gather([run], tests=False), None
+    contents = gather([run], tests=False)
+    encoder: Encoder | None = None
     parts = []
     for row in contents.rows:
         again, _ = made_again(contents, row, data_root)
