@@ -279,12 +279,20 @@ def within_splits(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("write", "expected"),
-    [(mmsegs, [6, 2, 2]), (camvids, [6, 2, 2]), (fastais, [6, 1, 2]), (within_splits, [6, 2, 2])],
+    ("write", "expected", "maps"),
+    [
+        (mmsegs, [6, 2, 2], None),
+        (camvids, [6, 2, 2], "trainannot/*.png"),
+        (fastais, [6, 1, 2], "labels/*_P.png: a class map for each picture of images"),
+        (within_splits, [6, 2, 2], "train/masks/*_mask.png"),
+    ],
 )
-def test_pictures_and_class_maps(tmp_path: Path, write: Callable[[Path], None], expected: list[int]) -> None:
+def test_pictures_and_class_maps(
+    tmp_path: Path, write: Callable[[Path], None], expected: list[int], maps: str | None
+) -> None:
     write(tmp_path)
-    own, data, _ = read(tmp_path)
+    own, data, message = read(tmp_path)
+    assert maps is None or message[0].startswith(maps)
     assert (own.data.kind, own.benchmark.task) == ("maps", "segmentation")
     assert sizes(data) == expected
     assert data.classes == (
@@ -346,7 +354,19 @@ def test_several_tables_are_asked_for_by_name(tmp_path: Path) -> None:
     own, data, message = read(tmp_path, "wide.csv")
     assert (own.data.table, own.data.target, own.data.root) == ("wide.csv", "species", "images")
     assert sizes(data) == [7, 1, 2] or sum(sizes(data)) == 10
-    assert any("'species', the only other one" in one for one in message)
+    assert any("'species', the only other one" in line for line in message)
+
+
+def test_numbers_say_whether_they_are_predicted_or_taken_for_classes(tmp_path: Path) -> None:
+    names = [picture(tmp_path / "images" / f"{at}.jpg", at).name for at in range(24)]
+    (tmp_path / "counts.csv").write_text("image,count\n" + "".join(f"{name},{at}\n" for at, name in enumerate(names)))
+    _, _, message = read(tmp_path)
+    assert "numbers in column 'count', to be predicted" in message
+    assert not any("labels" in line for line in message)
+    (tmp_path / "counts.csv").write_text("image,count\n" + "".join(f"{name},{len(name)}\n" for name in names))
+    assert any(
+        '2 different numbers are taken for classes; task = "regression"' in line for line in guess(tmp_path).remarks
+    )
 
 
 def test_a_table_for_each_split_needs_no_name(tmp_path: Path) -> None:

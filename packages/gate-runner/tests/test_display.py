@@ -199,6 +199,14 @@ def test_the_table_fits_a_plain_terminal() -> None:
     assert lines[1].endswith("synthetic stand-in")
 
 
+def test_a_long_name_is_folded_and_leaves_the_source_readable() -> None:
+    out = io.StringIO()
+    good = replace(GOOD, name="one-table@readout=last+block:3/mean/float16", note="", source="file")
+    Console(file=out, width=80).print(results_table([good]))
+    head, first = (line.split() for line in out.getvalue().splitlines()[:2])
+    assert (head[-1], first[-1]) == ("source", "file")
+
+
 def test_a_long_reason_stands_below_the_table_in_words() -> None:
     """In its last column it was folded letter by letter where names were long."""
     reason = "EncoderError: nowhere.pth has no weights of resnet18, whose first layer has 64 filters"

@@ -164,7 +164,7 @@ def test_new_says_what_is_doubtful_and_writes_last(tmp_path: Path, capsys: pytes
     assert new(mine) == 0
     capsys.readouterr()
     assert new(mine) == 2
-    assert "exists; it was not changed" in capsys.readouterr().err
+    assert "exists; it was not changed: remove it, or give another name with --output" in capsys.readouterr().err
 
 
 def test_files_that_are_not_there_are_skipped_where_that_is_asked(tmp_path: Path) -> None:
@@ -232,8 +232,13 @@ def test_features_in_a_file_and_predictions_scored_by_a_table(
     assert f"accuracy {right:.4f} [" in out
     assert "macro F1" in out
     assert "p.csv, 20 images" in out
+    assert command(*predict[:-1], mine, "--output", tmp_path / "p2.csv") == 0  # the folder, as `adapt probe` takes it
+    assert f"accuracy {right:.4f} [" in capsys.readouterr().out
+    assert command("export", tmp_path / "head", "--to", "csv") == 2
+    assert "gate-runner adapt export" in capsys.readouterr().err
     (mine / "labels.csv").write_text("image,label\nimg/dark0.png,zebra\nimg/light0.png,dark\n")
-    assert command(*predict) == 2
+    assert command(*predict, "--output", tmp_path / "p3.csv") == 2
+    assert not (tmp_path / "p3.csv").exists()
     assert "labels that the head does not know: zebra" in capsys.readouterr().err
 
 

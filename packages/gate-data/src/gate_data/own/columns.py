@@ -160,7 +160,10 @@ def _task_of(
     if all(value.lower().endswith(PICTURES) for value in values):
         return "segmentation", fields, [*remarks, "class maps need names: fill in [classes] names"]
     if not classes:
-        return "regression", fields, [*remarks, f"numbers in column {target!r}, to be predicted"]
+        return "regression", fields, [f"numbers in column {target!r}, to be predicted"]
+    if all(_is_number(value) for value in values) and target.casefold() not in _OF_CLASSES:
+        how = f'{len(set(values))} different numbers are taken for classes; task = "regression" predicts them'
+        return "image-classification", fields, [*remarks, how]
     return "image-classification", fields, remarks
 
 

@@ -215,7 +215,7 @@ def write_benchmark(values: dict[str, dict[str, Any]], path: Path) -> None:
         with path.open("x", encoding="utf-8") as file:
             file.write(benchmark_text(values))
     except FileExistsError as error:
-        raise DataError(f"{path} exists; it was not changed") from error
+        raise DataError(f"{path} exists; it was not changed: remove it, or give another name with --output") from error
 
 
 def benchmark_text(values: dict[str, dict[str, Any]]) -> str:

@@ -122,7 +122,9 @@ def _of_coco(folder: Path, files: Mapping[Path, str], about: dict[str, Any], rem
     )
 
 
-_OR_CUT_OUT = 'to be found (extra detection); task = "image-classification" cuts each out and classifies it instead'
+_OR_CUT_OUT = (
+    'to be found (needs gate-runner[detection]); task = "image-classification" cuts each out and classifies it instead'
+)
 
 
 def _root_of_coco(folder: Path, path: Path) -> str:

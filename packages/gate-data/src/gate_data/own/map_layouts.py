@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -72,7 +73,11 @@ def maps_layout(folder: Path, inner: Sequence[Path], about: dict[str, Any]) -> G
         **({"splits": chosen} if chosen else {}),
         "classes": classes,
     }
-    return Guess(parts, (f"{pattern}: a class map for each picture of {root}", *remarks, *remarks_on_classes))
+    inner = list(dict.fromkeys(splits.values())) or [""]
+    maps_shown = ", ".join(os.path.normpath(pattern.replace("{}", name)) for name in inner)
+    pictures_shown = ", ".join(os.path.normpath(f"{root}/{name}") for name in inner)
+    how = f"{maps_shown}: a class map for each picture of {pictures_shown}"
+    return Guess(parts, (how, *remarks, *remarks_on_classes))
 
 
 def _classes_of_maps(folder: Path, maps: Path, end: str) -> tuple[dict[str, Any], list[str]]:

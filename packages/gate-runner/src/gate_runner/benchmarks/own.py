@@ -100,7 +100,7 @@ def looked_at(folder: Path, path: Path, table: Path | None = None) -> tuple[dict
     from gate_data.own import OwnBenchmark, guess, summary, values_at
 
     if path.exists():
-        raise DataError(f"{path} exists; it was not changed")
+        raise DataError(f"{path} exists; it was not changed: remove it, or give another name with --output")
     if not path.parent.is_dir():
         raise DataError(f"{path.parent} is no folder, in which {path.name} could be written")
     guessed = guess(folder, is_taken, table)

@@ -128,7 +128,8 @@ def sentences(choice: Choice, rounds: int) -> tuple[str, ...]:
     interval = f"{best.low:.3f}–{best.high:.3f}"
     advice = f"Take {best.encoder}, read out at {best.readout}: {choice.metric} {best.value:.3f} ({interval})"
     if not tied:
-        lines = [advice + (f"; a paired test tells it from all {beaten} others (Holm)." if beaten else ".")]
+        others = "the other" if beaten == 1 else f"all {beaten} others"
+        lines = [advice + (f"; a paired test tells it from {others} (Holm)." if beaten else ".")]
     else:
         names = ", ".join(candidate.encoder for candidate in tied)
         lines = [f"{advice}; a paired test does not tell it from {names} (Holm), and tells it from {beaten} others."]

@@ -156,6 +156,7 @@ def predict(
         Prediction,
         image_files,
         noted,
+        refuse_unknown,
         scored,
         true_labels,
         write_csv,
@@ -170,6 +171,7 @@ def predict(
         raise UsageError("name image files or folders, or a table of files and labels with --labels")
     files = image_files(images) if images else list(true)
     loaded = load_head(head, encoder=encoder, device=device)
+    refuse_unknown((true[file] for file in files if file in true), loaded.classes)
     top = min(top, len(loaded.classes))
     with ProgressLine() as progress:
         predictions: list[Prediction] = []

@@ -68,7 +68,7 @@ def embed(
     path = Path(output)
     if path.suffix not in FORMS:
         raise UsageError(f"--output {path} must end in .npz or .parquet")
-    files, splits, labels = _listed(Path(images))
+    files, splits, labels = pictures_of(Path(images))
     encoder = usual_encoder()[0] if encoder is None else encoder
     loaded = load_encoder(encoder, device=device_for(device)) if isinstance(encoder, str) else encoder
     pictures = Pictures.of(files, loaded.image_size)
@@ -83,7 +83,7 @@ def embed(
     return len(files)
 
 
-def _listed(source: Path) -> tuple[list[Any], list[str], list[Any]]:
+def pictures_of(source: Path) -> tuple[list[Any], list[str], list[Any]]:
     """Pictures, their splits and their labels; empty words for what they have none of."""
     own_file = source if source.suffix == ".toml" else source / "benchmark.toml"
     if source.is_dir() and not own_file.is_file():

@@ -85,14 +85,20 @@ def image_files(paths: Iterable[Path]) -> list[str]:
 
 
 def true_labels(path: Path) -> dict[str, str]:
-    """The label of each file, of a table with columns that `gate_data.own.guess` knows, or of folders of classes.
+    """The label of each file, of a table with columns that `gate_data.own.guess` knows, or of a folder.
 
-    Folders of splits may stand around these.
+    That holds folders of classes, around which those of splits may stand, or is what `adapt probe` takes.
     """
     from gate_data.own import OwnBenchmark, guess
+    from gate_data.own.columns import TABLES
     from gate_data.readers import classes_in, files_of_classes, table
     from gate_data.readers.folders import SPLIT_WORDS
+    from gate_runner.heads.embedding import pictures_of
 
+    tables = (*path.glob("*"), *path.glob("*/metadata.*")) if path.is_dir() else ()
+    if any(file.name == "benchmark.toml" or file.suffix in TABLES for file in tables):
+        listed, _, given = pictures_of(path)
+        return {file: str(label) for file, label in zip(listed, given, strict=True) if isinstance(file, str)}
     if path.is_dir():
         folders = [path / name for name in classes_in(path) if name.casefold() in SPLIT_WORDS] or [path]
         return {file: name for folder in folders for name, files in files_of_classes(folder).items() for file in files}
@@ -113,6 +119,15 @@ def noted(predicted: Iterable[Prediction], predictions_made: list[Prediction]) -
         yield prediction
 
 
+def refuse_unknown(labels: Iterable[str], classes: Sequence[str]) -> None:
+    """Refuse labels that are none of a head's classes."""
+    unknown = sorted(set(labels) - set(classes))
+    if unknown:
+        raise DataError(
+            f"labels that the head does not know: {', '.join(unknown[:5])}; it knows {', '.join(classes[:8])}"
+        )
+
+
 def scored(predicted: Sequence[Prediction], labels: Mapping[str, str], classes: Sequence[str]) -> str:
     """Accuracy and macro F1 of predictions with true labels, in words.
 
@@ -130,11 +145,7 @@ def scored(predicted: Sequence[Prediction], labels: Mapping[str, str], classes: 
     ]
     if not rows:
         raise DataError("none of the images that were read has a label")
-    strange = sorted({label for _, label in rows} - number.keys())
-    if strange:
-        raise DataError(
-            f"labels that the head does not know: {', '.join(strange[:5])}; it knows {', '.join(classes[:8])}"
-        )
+    refuse_unknown((label for _, label in rows), classes)
     guessed, true = ([number[name] for name in names] for names in zip(*rows, strict=True))
     scores = [evaluate(name, guessed, true) for name in ("accuracy", "macro_f1")]
     lines = [f"{name} {prediction.value:.4f} [{prediction.low:.4f}, {prediction.high:.4f}]"

@@ -432,7 +432,7 @@ def results_table(results: Sequence[Result], expected: Mapping[Key, float] | Non
     Where the untrained encoder's score is known for the same data, it stands beside chance.
     """
     table = Table(box=None, pad_edge=False, padding=(0, 1), collapse_padding=True, header_style="bold")
-    table.add_column("benchmark", no_wrap=True)
+    table.add_column("benchmark", overflow="fold")  # of words for a read-out it may be long
     baseline = {id(result): value for result in results if (value := untrained(result)) is not None}
     for column in ("score", "95 % CI", "chance", *(["untrained"] if baseline else [])):
         table.add_column(column, justify="right", no_wrap=True)
@@ -440,7 +440,7 @@ def results_table(results: Sequence[Result], expected: Mapping[Key, float] | Non
     table.add_column("s", justify="right", no_wrap=True)
     if expected:
         table.add_column("plan", justify="right", no_wrap=True)
-    table.add_column("source", overflow="fold")
+    table.add_column("source", overflow="fold", min_width=len("source"))
     reasons: list[str] = []
     for result in results:
         seeded = result.name if len({row.seed for row in results}) == 1 else f"{result.name} seed {result.seed}"

@@ -90,7 +90,11 @@ def read_run(path: Path, label: str | None = None) -> StoredRun:
         raise UsageError(f"run {path} is not a folder; expected one that 'gate-runner run' wrote")
     manifest_file = path / "manifest.json"
     if not manifest_file.is_file():
-        raise UsageError(f"{path} holds no manifest.json; expected a folder that 'gate-runner run' wrote")
+        head = f"; a head goes into a file by: gate-runner adapt export {path} FILE.onnx"
+        raise UsageError(
+            f"{path} holds no manifest.json; expected a folder that 'gate-runner run' wrote"
+            + (head if (path / "head.safetensors").is_file() else "")
+        )
     manifest = read_manifest(manifest_file)
     if manifest["identity"].get("kind") == "grid":
         raise UsageError(
