@@ -35,7 +35,7 @@ RESULTS = Path(__file__).parent / "results" / "time_left.json"
 
 
 class Noting(PlainDisplay):
-    """Notes when what was said, twice a second."""
+    """Notes when what was said, twice a second and with each result."""
 
     def __init__(self) -> None:
         super().__init__(Console(file=open(os.devnull, "w")))  # noqa: SIM115, PTH123 - nobody reads it
@@ -50,9 +50,17 @@ class Noting(PlainDisplay):
     def progress(self, name: str, seed: int, phase: str, done: int, total: int) -> None:
         """Note what would be said now."""
         super().progress(name, seed, phase, done, total)
-        now = time.monotonic()
-        if not self.notes or now - self.notes[-1][0] > 0.5:
-            self.notes.append((now, self.pace.left()))
+        if not self.notes or time.monotonic() - self.notes[-1][0] > 0.5:
+            self.note()
+
+    def finished(self, result: Result) -> None:
+        """Note what is said with a result."""
+        super().finished(result)
+        self.note()
+
+    def note(self) -> None:
+        """What is left, as it would be said now."""
+        self.notes.append((time.monotonic(), self.pace.left()))
 
     def closed(self, results: Sequence[Result]) -> None:
         """The clock stops."""
@@ -93,8 +101,9 @@ def commands(pictures: Path) -> dict[str, dict[str, Any]]:
         "run digits --encoder lite:0 --limit 300": {"names": "digits", "encoder": "lite:0", "limit": 300},
         "run micro/ade20k --limit 60": {"names": "micro/ade20k", "limit": 60},
         "adapt probe FOLDER --encoder lite:0 --limit 250": {"adapt": "probe", "encoder": "lite:0", "limit": 250},
-        "adapt finetune FOLDER --tune last-block --limit 150": {
+        "adapt finetune FOLDER --tune last-block --encoder micro-clip --limit 150": {
             "adapt": "finetune",
+            "encoder": "micro-clip",
             "tune": "last-block",
             "limit": 150,
         },
