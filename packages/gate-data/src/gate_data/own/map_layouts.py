@@ -73,9 +73,9 @@ def maps_layout(folder: Path, inner: Sequence[Path], about: dict[str, Any]) -> G
         **({"splits": chosen} if chosen else {}),
         "classes": classes,
     }
-    inner = list(dict.fromkeys(splits.values())) or [""]
-    maps_shown = ", ".join(os.path.normpath(pattern.replace("{}", name)) for name in inner)
-    pictures_shown = ", ".join(os.path.normpath(f"{root}/{name}") for name in inner)
+    parts_shown = list(dict.fromkeys(splits.values())) or [""]
+    maps_shown = ", ".join(os.path.normpath(pattern.replace("{}", name)) for name in parts_shown)
+    pictures_shown = ", ".join(os.path.normpath(f"{root}/{name}") for name in parts_shown)
     how = f"{maps_shown}: a class map for each picture of {pictures_shown}"
     return Guess(parts, (how, *remarks, *remarks_on_classes))
 
