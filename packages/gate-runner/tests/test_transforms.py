@@ -11,11 +11,15 @@ import pytest
 import torch
 from PIL import Image
 
+from gate_data.data import Data, Split
 from gate_data.pictures import Pictures
+from gate_runner.benchmarks import find_benchmark
 from gate_runner.encoders import load_encoder
 from gate_runner.encoders.encoder import Encoder
 from gate_runner.encoders.transforms import of_processor, of_steps
 from gate_runner.features import FeatureCache, encode_pictures
+from gate_runner.tasks.features import rows_of
+from gate_runner.tasks.job import Job
 
 
 @pytest.fixture(scope="module")
@@ -108,6 +112,17 @@ def test_features_of_one_way_are_not_those_of_another(photographs: list[Path], t
     assert not torch.allclose(own, squares)
     assert cache.encoded["pooled"] == 6
     torch.testing.assert_close(squares, encoder.encode_image(pictures[:]), rtol=1e-4, atol=1e-4)
+
+
+def test_a_read_out_sees_the_pixels_of_the_plain_run(photographs: list[Path]) -> None:
+    """Read-outs were of squares: the same folder had two answers."""
+    encoder = load_encoder("timm:resnet18/random")
+    part = Split(Pictures.of(photographs, side=224), torch.tensor([0, 1, 0]))
+    data = Data(part, part, part, ["a", "b"])
+    plain = Job(encoder, find_benchmark("digits"), data)
+    read = Job(encoder, find_benchmark("digits@readout=last"), data)
+    ours, theirs = (rows_of(job, part, "pooled", "test")[:] for job in (read, plain))
+    torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
 
 
 def test_a_run_says_which_way_and_refuses_to_mix(tmp_path: Path, photographs: list[Path]) -> None:

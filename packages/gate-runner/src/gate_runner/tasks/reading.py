@@ -236,7 +236,7 @@ def _with(job: Job, readout: str) -> Job:
 def _summaries(job: Job, split: Split, name: str) -> Rows:
     """One row a sample with all vectors, encoded in one pass; the last output alone where there are no blocks."""
     kind = "readouts" if len(job.encoder.readouts()) > 1 else "pooled"
-    return job.encoded(split, kind, f"{name}-{kind}")
+    return job.encoded(split, kind, f"{name}-{kind}", transform=job.transform)
 
 
 def _columns(job: Job, readout: Readout) -> Tensor:
