@@ -109,12 +109,12 @@ def require_whole(state: Mapping[str, Any], names: Collection[str], steps: int) 
         names: of what the module trains.
         steps: of the recipe.
     """
-    step, history, kept = state["step"], state["history"], state["kept"]
+    step, history, weights_kept = state["step"], state["history"], state["kept"]
     if type(step) is not int or not 0 <= step <= steps or int(history[-1][0]) != step:
         raise ValueError(f"step {str(step)[:20]} of {steps}, and not the last that was validated")
-    if not kept or not all(0 <= row[0] <= step and math.isfinite(row[1]) for row in kept):
+    if not weights_kept or not all(0 <= row[0] <= step and math.isfinite(row[1]) for row in weights_kept):
         raise ValueError("no weights were kept, or with a score that is no number")
-    if any(weights.keys() != set(names) for weights in (state["module"], *(row[2] for row in kept))):
+    if any(weights.keys() != set(names) for weights in (state["module"], *(row[2] for row in weights_kept))):
         raise ValueError("weights are missing, or there are others")
     micro_batches, seconds = state["micro_batches"], state["seconds"]
     if type(micro_batches) is not int or micro_batches < 1 or not isinstance(seconds, int | float):
