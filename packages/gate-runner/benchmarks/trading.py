@@ -1,7 +1,7 @@
 """What `gate-runner trade` of two encoders takes beside the two plain runs, and once more from what is there.
 
-Each in a fresh process, alternating: two runs of ``micro/icinw micro/compositional`` from empty feature caches, then
-`trade` of the same encoders, from an empty cache too, then the same `trade` again. Figures are medians.
+Each in a fresh process, alternating: two zero-shot runs of ``micro/icinw micro/compositional`` from empty feature
+caches, then `trade` of the same encoders, from an empty cache too, then the same `trade` again. Figures are medians.
 
     python packages/gate-runner/benchmarks/trading.py [--repeats 3] [--encoders micro-clip micro-clip/random]
 """
@@ -22,6 +22,8 @@ from pathlib import Path
 
 COMMAND = [sys.executable, "-W", "ignore", "-c", "from gate_runner.cli import main; main()"]
 NAMES = ["micro/icinw", "micro/compositional"]
+ZERO_SHOT = ["micro/icinw@0-shot.frozen.language-2p.none", "micro/compositional"]
+"""What `trade` makes of them, unasked."""
 TARGETS = {"ratio": 1.2, "again_seconds": 10.0}
 """At most: seconds over those of both plain runs, and seconds once more."""
 
@@ -42,11 +44,11 @@ def measured(encoders: list[str], root: Path) -> dict[str, float]:
     """Both plain runs, the trade, and the trade again."""
     figures = {"plain_seconds": 0.0, "plain_cpu_seconds": 0.0}
     for number, encoder in enumerate(encoders):
-        words = ["run", *NAMES, "--encoder", encoder, "--shots", "0", "--output", str(root / f"run-{number}")]
+        words = ["run", *ZERO_SHOT, "--encoder", encoder, "--output", str(root / f"run-{number}")]
         clock, cpu = timed(words, root / f"cache-{number}")
         figures["plain_seconds"] += clock
         figures["plain_cpu_seconds"] += cpu
-    words = ["trade", *encoders, *NAMES, "--shots", "0"]
+    words = ["trade", *encoders, *NAMES]
     words += ["--runs", str(root / "runs"), "--page", str(root / "trade.html")]
     for name in ("trade", "again"):
         figures[f"{name}_seconds"], figures[f"{name}_cpu_seconds"] = timed(words, root / "cache")

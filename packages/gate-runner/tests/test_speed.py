@@ -18,6 +18,7 @@ from gate_runner.cli import app
 from gate_runner.encoders import load_encoder
 from gate_runner.encoders.encoder import Encoder
 from gate_runner.encoders.probe import AGREEMENT, agrees
+from gate_runner.executors import threads
 from gate_runner.executors.threads import thread_settings, workers_for
 from gate_runner.features import FeatureCache
 from gate_runner.settings import Settings
@@ -69,6 +70,7 @@ def test_threads_sleep_while_they_wait_and_are_no_more_than_are_free(monkeypatch
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
     monkeypatch.setattr(os, "getloadavg", lambda: (0.2, 0.0, 0.0))
+    monkeypatch.setattr(threads, "_running", lambda: 90)
     assert "OMP_NUM_THREADS" not in thread_settings()
     assert thread_settings()["OMP_WAIT_POLICY"] == "PASSIVE"
     assert thread_settings(4)["OMP_NUM_THREADS"] == "2"
@@ -76,6 +78,8 @@ def test_threads_sleep_while_they_wait_and_are_no_more_than_are_free(monkeypatch
     assert thread_settings()["OMP_NUM_THREADS"] == "2"
     monkeypatch.setattr(os, "getloadavg", lambda: (90.0, 0.0, 0.0))
     assert thread_settings()["OMP_NUM_THREADS"] == "1"
+    monkeypatch.setattr(threads, "_running", lambda: 0)  # what made the load has ended
+    assert "OMP_NUM_THREADS" not in thread_settings()
     monkeypatch.setenv("OMP_NUM_THREADS", "5")
     assert "OMP_NUM_THREADS" not in thread_settings()
 
@@ -90,6 +94,7 @@ def test_several_benchmarks_run_at_the_same_time_where_there_is_room(monkeypatch
     assert workers_for(apart.changed(workers=7), 8) == 7
     assert workers_for(Settings(), 8) == workers_for(apart.changed(tune="full"), 8) == 1
     monkeypatch.setattr(os, "getloadavg", lambda: (90.0, 0.0, 0.0))
+    monkeypatch.setattr(threads, "_running", lambda: 90)
     assert workers_for(apart, 8) == 1
 
 
