@@ -188,7 +188,7 @@ def weight(site: Path, name: str) -> int:
 def shortened(text: str) -> str:
     """The first paragraph: names and what they are for are what is searched for in a reference."""
     first = text.split("</p>")[0]
-    return f"{first}</p>" if len(first) < 89 else f"{first[:92]}…</p>"
+    return f"{first}</p>" if len(first) < 88 else f"{first[:88]}…</p>"
 
 
 def write_llms(config: MkDocsConfig) -> None:
