@@ -377,14 +377,6 @@ ODD_DIGESTS = {
 }
 
 
-@pytest.mark.parametrize("odd", ODD_DIGESTS)
-def test_a_segment_with_odd_digests_is_made_anew(tmp_path: Path, odd: str) -> None:
-    _, digests, _ = segment(tmp_path)
-    digests.write_bytes(ODD_DIGESTS[odd])
-    rows = FeatureCache(tmp_path / "encoder").rows("t", "text", TEXTS, 5, encode)
-    assert torch.equal(rows[:], encode(torch.arange(10)))
-
-
 ODD_ROWS = {
     "a number": saved(np.float32(3)),
     "nothing": b"",
@@ -396,10 +388,15 @@ ODD_ROWS = {
 }
 
 
-@pytest.mark.parametrize("odd", ODD_ROWS)
-def test_a_segment_with_odd_rows_is_made_anew(tmp_path: Path, odd: str) -> None:
-    path, _, _ = segment(tmp_path)
-    path.write_bytes(ODD_ROWS[odd])
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        *(pytest.param(1, content, id=f"digests: {odd}") for odd, content in ODD_DIGESTS.items()),
+        *(pytest.param(0, content, id=f"rows: {odd}") for odd, content in ODD_ROWS.items()),
+    ],
+)
+def test_a_segment_with_an_odd_file_is_made_anew(tmp_path: Path, file: int, content: bytes) -> None:
+    segment(tmp_path)[file].write_bytes(content)
     rows = FeatureCache(tmp_path / "encoder").rows("t", "text", TEXTS, 5, encode)
     assert torch.equal(rows[:], encode(torch.arange(10)))
 

@@ -51,7 +51,7 @@ class StoredRows:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._array = _mapped(path)
+        self._array = _mapped_rows(path)
 
     @property
     def shape(self) -> torch.Size:
@@ -119,7 +119,7 @@ class RowWriter:
         self.done = self._continued(header)
         if self.done == 0:
             self._begin(header, numbers)
-        self._offset = int(_mapped(path).offset)
+        self._offset = int(_mapped_rows(path).offset)
 
     @classmethod
     def left(cls, path: Path, count: int, mark: str) -> RowWriter | None:
@@ -131,7 +131,7 @@ class RowWriter:
             mark: what the rows are of.
         """
         try:
-            array = _mapped(path)
+            array = _mapped_rows(path)
             dtype = torch.from_numpy(np.empty(0, array.dtype)).dtype
             header, *_ = _lines_of(path, path.with_name(f"{path.name}.done"))
         except (OSError, ValueError, TypeError):
@@ -233,7 +233,7 @@ class RowWriter:
         """Rows of whole batches that an earlier writer left; what lies behind the last of them is written again."""
         try:
             first, *lines = _lines_of(self.path, self._log)
-            array = _mapped(self.path)
+            array = _mapped_rows(self.path)
         except (OSError, ValueError):
             return 0
         if first != header + "\n" or array.shape != (self.count, *self.shape):
@@ -255,8 +255,8 @@ class RowWriter:
         return done
 
 
-def _mapped(path: Path) -> np.memmap[Any, Any]:
-    """Rows of numbers in a file, not read yet; what else lies there, a pipe or a pickle, is a ValueError."""
+def mapped(path: Path) -> np.memmap[Any, Any]:
+    """An array in a file, not read yet; what else lies there, a pipe or a pickle, is a ValueError."""
     if path.exists() and not path.is_file():
         raise ValueError(f"{path} is no file")
     try:
@@ -265,6 +265,11 @@ def _mapped(path: Path) -> np.memmap[Any, Any]:
         raise
     except Exception as error:  # NumPy raises errors of every kind over a broken header, those of tokens among them
         raise ValueError(f"{path} holds no array: {error}") from error
+    return array
+
+
+def _mapped_rows(path: Path) -> np.memmap[Any, Any]:
+    array = mapped(path)
     if array.ndim == 0 or array.dtype.kind not in "fiub":
         raise ValueError(f"{path} holds {array.dtype} of shape {array.shape}, expected rows of numbers")
     return array

@@ -16,6 +16,7 @@ from torch import Tensor
 from gate_runner.features.inputs import WIDTH, Digests
 from gate_runner.files import write
 from vision_adapters.rows import Rows, RowWriter, StoredRows
+from vision_adapters.rows.stored import mapped
 
 
 class FoundRows:
@@ -77,14 +78,7 @@ def _segments_below(root: Path) -> Iterator[tuple[float, int, Path]]:
 
 def _digests_of(file: Path) -> Digests:
     """The digests of a segment's rows; a ValueError where a file holds no vector of them, or is none."""
-    if file.exists() and not file.is_file():
-        raise ValueError(f"{file} is no file")
-    try:
-        digests = np.array(np.lib.format.open_memmap(file, mode="r"))
-    except OSError:
-        raise
-    except Exception as error:  # NumPy raises errors of every kind over a broken header, those of tokens among them
-        raise ValueError(f"{file} holds no array: {error}") from error
+    digests = np.array(mapped(file))
     if digests.ndim != 1 or digests.dtype != f"S{WIDTH}":
         raise ValueError(f"{file} holds {digests.dtype} of shape {digests.shape}, expected digests")
     return digests
