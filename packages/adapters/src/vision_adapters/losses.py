@@ -28,10 +28,10 @@ def cross_entropy(
         >>> cross_entropy(torch.zeros(3, 4), torch.tensor([0, 1, -100]))
         tensor(1.3863)
     """
-    _check_labels(logits, targets)
     if weight is not None:
+        _check_labels(logits, targets)
         return F.cross_entropy(logits, targets.long(), weight=weight.to(logits), ignore_index=IGNORED)
-    return _mean_valid(F.cross_entropy(logits, targets.long(), reduction="none", ignore_index=IGNORED), targets)
+    return _mean_valid(_cross_entropies(logits, targets), targets)
 
 
 def class_balance(labels: Int[Tensor, " n"], classes: int) -> Float[Tensor, " k"]:
@@ -92,11 +92,14 @@ def focal_loss(
     """
     if gamma < 0:
         raise ValueError(f"gamma must be at least 0, got {gamma}")
-    _check_labels(logits, targets)
-    ce = F.cross_entropy(logits, targets.long(), reduction="none", ignore_index=IGNORED)
+    return _mean_valid(_focal(_cross_entropies(logits, targets), gamma), targets)
+
+
+def _focal(cross_entropies: Tensor, gamma: float) -> Tensor:
+    """Each target's focal loss from its cross-entropy, -log p."""
     # At p = 1 the power's own derivative may be infinite (gamma < 1): the smallest normal number keeps it finite.
-    missing = (-torch.expm1(-ce)).clamp_min(torch.finfo(ce.dtype).tiny)
-    return _mean_valid(missing**gamma * ce, targets)
+    missing = (-torch.expm1(-cross_entropies)).clamp_min(torch.finfo(cross_entropies.dtype).tiny)
+    return missing**gamma * cross_entropies
 
 
 def soft_dice_loss(
@@ -122,16 +125,20 @@ def soft_dice_loss(
     Source:
         Milletari et al. (2016), with p rather than p squared in the denominator.
     """
+    dice = _dice(logits, targets, smooth)
+    if background is not None:
+        dice = dice[torch.arange(len(dice), device=dice.device) != background]
+    return 1 - dice.mean()
+
+
+def _dice(logits: Tensor, targets: Tensor, smooth: float = 1.0) -> Float[Tensor, " k"]:
+    """The overlap of each class."""
     _check_labels(logits, targets)
-    k = logits.shape[1]
     valid = targets != IGNORED
     p = logits.softmax(1) * valid[:, None]
-    y = F.one_hot(targets.long().clamp_min(0), k).movedim(-1, 1) * valid[:, None]
+    y = F.one_hot(targets.long().clamp_min(0), logits.shape[1]).movedim(-1, 1) * valid[:, None]
     dims = (0, *range(2, logits.ndim))
-    dice = (2 * (p * y).sum(dims) + smooth) / (p.sum(dims) + y.sum(dims) + smooth)
-    if background is not None:
-        dice = dice[torch.arange(k, device=dice.device) != background]
-    return 1 - dice.mean()
+    return (2 * (p * y).sum(dims) + smooth) / (p.sum(dims) + y.sum(dims) + smooth)
 
 
 def segmentation_loss(
@@ -155,11 +162,10 @@ def segmentation_loss(
         GATE's released segmentation recipe; the paper gives no formula.
     """
     objects = targets.masked_fill(targets == background, IGNORED)
-
-    def label_loss(labels: Tensor) -> Tensor:
-        return (focal_loss(logits, labels, gamma=gamma) + cross_entropy(logits, labels)) / 2
-
-    return label_loss(objects) + background_weight * label_loss(targets)
+    pixels = _cross_entropies(logits, targets)
+    pixels = (_focal(pixels, gamma) + pixels) / 2
+    shown = _mean_valid(pixels.masked_fill(objects == IGNORED, 0.0), objects)
+    return shown + background_weight * _mean_valid(pixels, targets)
 
 
 def acdc_loss(
@@ -181,11 +187,9 @@ def acdc_loss(
     """
     if logits.shape[1] < 2:
         raise ValueError(f"logits have {logits.shape[1]} class, expected the background and at least one structure")
-    structures = soft_dice_loss(logits, targets, background=background)
-    k = logits.shape[1]
-    overall = soft_dice_loss(logits, targets)
-    alone = k * overall - (k - 1) * structures  # the mean over k classes less that over the k - 1 others
-    return structures + background_weight * alone
+    dice = _dice(logits, targets)
+    structures = 1 - dice[torch.arange(len(dice), device=dice.device) != background].mean()
+    return structures + background_weight * (1 - dice[background])
 
 
 def symmetric_cross_entropy(logits: Float[Tensor, "n n"], groups: Int[Tensor, " n"]) -> Float[Tensor, ""]:
@@ -242,6 +246,12 @@ def _check_labels(logits: Tensor, targets: Tensor) -> None:
     if bool(wrong.any()):
         value = int(targets[wrong][0])
         raise ValueError(f"target {value} is out of range, expected 0..{logits.shape[1] - 1} or {IGNORED}")
+
+
+def _cross_entropies(logits: Tensor, targets: Tensor) -> Tensor:
+    """Each target's cross-entropy, 0 where it is -100."""
+    _check_labels(logits, targets)
+    return F.cross_entropy(logits, targets.long(), reduction="none", ignore_index=IGNORED)
 
 
 def _mean_valid(values: Tensor, targets: Tensor) -> Tensor:
