@@ -100,6 +100,21 @@ def test_a_kept_head_scores_on_the_test_images_what_the_run_says(
         assert result.scores[0].value > CHANCE + 0.2
 
 
+def test_finetune_says_what_it_gave_beside_its_start(digits: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["adapt", "finetune", str(digits), "--encoder", "micro-clip", "--tune", "last-block", "--set", "steps=20"]
+    for start, how in (("probe", ["--set", "lr=1e-12"]), ("random", ["--set", "head_start=random"])):
+        with pytest.raises(SystemExit) as ended:
+            main([*words, *how, "--output", f"run-{start}"])
+        assert not ended.value.code
+    printed = capsys.readouterr().out
+    unchanged = next(line for line in printed.splitlines() if line.startswith("no step validated above its start"))
+    assert unchanged.endswith("a probe of the encoder as it came: the encoder is unchanged")
+    trained = next(line for line in printed.splitlines() if line.startswith("validation: "))
+    history = json.loads(next(Path("run-random/results").glob("*.json")).read_text())["training"]["validation"]
+    assert f"{history[0]['acc@1']:.4f} at its start, a head that nobody had trained" in trained
+    assert f"{max(row['acc@1'] for row in history):.4f} at step" in trained
+
+
 def test_probe_and_run_give_one_score_from_one_split_by_one_name(digits: Path) -> None:
     adapted = gate_runner.adapt(digits, output="adapted").results[0]
     (ran,) = gate_runner.run(str(Path("adapted/benchmark.toml")), output="ran", show=False).results

@@ -13,6 +13,7 @@ from gate_runner.terminal import echo
 
 if TYPE_CHECKING:
     from gate_runner.runs.results import Result
+    from gate_runner.settings import Settings
 
 app = typer.Typer(
     help="Run an encoder on your own labelled images, and keep the head: a folder of class folders, or a table.",
@@ -104,6 +105,8 @@ def _adaptation(method: Literal["zeroshot", "probe", "finetune"], text: str, *se
             )
         (result,) = done.results
         echo(headline(method, result))
+        if method == "finetune":
+            echo(beside_start(result, Settings().changed(**options)))
         if "named" in result.training:
             names, texts, described = (result.training[key] for key in ("named", "prompts_encoded", "known"))
             behind = f", {described} of {result.data['classes']} with knowledge" if described else ""
@@ -245,3 +248,16 @@ def headline(method: str, result: Result) -> str:
         f"{method}: test {score.metric} {score.value:.4f} [{score.low:.4f}, {score.high:.4f}] on "
         f"{counts['test']} images of {counts['classes']} classes, {counts['train']} to train on"
     )
+
+
+def beside_start(result: Result, settings: Settings) -> str:
+    """What training gave on the validation split, beside the head where it started."""
+    from gate_runner.tasks.recipes import starts_at_probe
+
+    training = result.training
+    rows = {row["step"]: next(value for name, value in row.items() if name != "step") for row in training["validation"]}
+    start = "a probe of the encoder as it came" if starts_at_probe(settings) else "a head that nobody had trained"
+    if training["chosen_step"] == 0:
+        return f"no step validated above its start ({rows[0]:.4f}), {start}: the encoder is unchanged"
+    chosen = rows[training["chosen_step"]]
+    return f"validation: {chosen:.4f} at step {training['chosen_step']}, {rows[0]:.4f} at its start, {start}"
