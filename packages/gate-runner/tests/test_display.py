@@ -46,11 +46,11 @@ def test_each_pass_over_the_images_counts_and_its_head_is_timed() -> None:
     pace.progress(("digits", 0), "images", 0, 2000)
     clock.now += 3.0  # the encoder warms up
     for done in (100, 200, 400):
-        pace.progress(("digits", 0), "encode train-projected", done, 400)
+        pace.progress(("digits", 0), "encode train", done, 400)
         clock.now += 2.0
-    assert pace.left() == pytest.approx(1600 * 4.0 / 300 + 0.002 * 2000)
+    assert pace.left() == pytest.approx(1600 * 4.0 / 300 + 0.0005 * 2000)
     for done in (100, 600):
-        pace.progress(("digits", 0), "encode test-projected", done, 600)
+        pace.progress(("digits", 0), "encode test", done, 600)
         clock.now += 5.0
     pace.progress(("digits", 0), "train", 1, 2)
     assert pace.left() == pytest.approx(1000 * 9.0 / 800 + 5.0)
@@ -72,12 +72,12 @@ def test_encoding_is_timed_by_its_own_rate_and_all_its_images() -> None:
     for done in (200, 240, 280):
         pace.progress(("own", 0), "encode train", done, 600)
         clock.now += 2.0
-    assert pace.left() == pytest.approx((1000 - 280) / 20 + 0.002 * 1000)
+    assert pace.left() == pytest.approx((1000 - 280) / 20 + 0.0005 * 1000)
     pace.progress(("own", 0), "encode train", 600, 600)
     pace.progress(("own", 0), "encode test", 0, 400)
     clock.now += 10.0
     pace.progress(("own", 0), "encode test", 200, 400)
-    assert pace.left() == pytest.approx(200 / ((80 + 320 + 200) / 16) + 2.0)
+    assert pace.left() == pytest.approx(200 / ((80 + 320 + 200) / 16) + 0.5)
     pace.finish(("own", 0), 50.0)
     assert pace.left() == 0.0
 
@@ -101,6 +101,34 @@ def test_nobody_knows_what_a_part_of_unknown_cost_takes_until_it_is_under_way() 
     assert pace.left() is None
     assert pace.left_of(("maps", 0)) == pytest.approx(40.0)
     pace.finish(("maps", 0), 50.0)
+    assert pace.left() is None
+
+
+def test_others_are_known_by_their_costs_as_soon_as_one_of_their_kind_is_under_way() -> None:
+    """A head that is trained step by step tells nothing of those that are solved."""
+    pace, clock = watched(
+        Planned("digits", 0, 10.0, False), Planned("faces", 0, 1.0, False), Planned("maps", 0, 60.0, False, steps=True)
+    )
+    pace.start(("digits", 0))
+    pace.progress(("digits", 0), "images", 0, 1000)
+    for done in (0, 100, 200, 300):  # the first hundred are slow
+        pace.progress(("digits", 0), "encode train", done, 1000)
+        clock.now += 5.0 if done == 0 else 2.0
+    assert pace.left() is None  # of the third
+    pace.finish(("maps", 0), 90.0)
+    assert pace.left() == pytest.approx(14.5 + 1.0 * (11.0 + 14.5) / 10.0)
+    pace.finish(("digits", 0), 40.0)
+    pace.start(("faces", 0))
+    clock.now += 1.0
+    assert pace.left() == pytest.approx(3.0)  # what is under way and was not watched long enough, likewise
+
+
+def test_what_comes_from_the_cache_tells_nothing_of_others() -> None:
+    pace, _ = watched(Planned("digits", 0, 10.0, False), Planned("faces", 0, 10.0, False))
+    pace.start(("digits", 0))
+    pace.progress(("digits", 0), "images", 0, 1000)
+    pace.progress(("digits", 0), "encode train", 1000, 1000)
+    pace.finish(("digits", 0), 1.0)
     assert pace.left() is None
 
 

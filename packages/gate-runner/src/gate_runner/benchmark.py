@@ -33,7 +33,8 @@ class Benchmark:
             ``gate_data.own``.
         training: arguments of ``vision_adapters.training.Recipe``, or of the few-shot episodes.
         original_training: what differs in them for the original files, which are many more than a stand-in's.
-        cost: seconds on two cores with micro-clip, as against those of others; None where nobody measured them.
+        cost: seconds on two cores with micro-clip of all that is built in or made, as against those of others; None
+            where nobody measured them.
         licence: of the original data; what is made on the spot needs none.
         citation: of the original data.
     """

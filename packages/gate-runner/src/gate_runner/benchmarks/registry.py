@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
-
 from gate_data.cards import ICINW, SHEETS, IcinwSheet, Sheet
 from gate_data.originals_by_name import ORIGINALS, PACKAGED
 from gate_data.tables import read_table
 from gate_runner.benchmark import Benchmark
-from gate_runner.benchmarks.stand_ins import STAND_INS
+from gate_runner.benchmarks.stand_ins import COSTS, STAND_INS
 from gate_runner.benchmarks.suites import PUBLISHED, SUITES
 from gate_runner.plugins import with_plugins
 from gate_runner.tasks.builtin import TASK_TYPES
 from gate_runner.tasks.few_shot_protocol import variant
 
 _TASKS = {task.id: task for task in TASK_TYPES}
-_OWN: dict[str, dict[str, Any]] = {
-    "clevr-math": {"cost": 45.0},
-}
 
 
 def _of_sheet(sheet: Sheet) -> Benchmark:
     task = _TASKS[sheet.task]
-    benchmark = Benchmark(
+    return Benchmark(
         id=sheet.id,
         title=sheet.title,
         task=sheet.task,
@@ -32,9 +26,9 @@ def _of_sheet(sheet: Sheet) -> Benchmark:
         training=task.training,
         original_training=task.original_training,
         licence=sheet.licence,
+        cost=COSTS[sheet.id],
         citation=sheet.citation,
     )
-    return replace(benchmark, **_OWN.get(sheet.id, {}))
 
 
 _ODINW = read_table("odinw")
@@ -113,7 +107,6 @@ _ALL = (
             sources={"local": ORIGINALS[f"odinw-{row['id']}"]},
             training={**_TASKS["detection"].training, "odinw": row["id"], "captions": row.get("captions", {})},
             original_training={"steps": 3000, "validate_every": 250},
-            cost=600.0,
             licence="of each set's authors, as Roboflow distributes it",
             citation="Li et al., ELEVATER, NeurIPS 2022; Li et al., Grounded Language-Image Pre-training, CVPR 2022",
         )
@@ -149,6 +142,7 @@ _ALL = (
         task="image-classification",
         metrics=("acc@1",),
         sources={"built-in": PACKAGED["digits"]},
+        cost=10.0,
         licence="CC BY 4.0",
         citation="Alpaydin and Kaynak, Optical Recognition of Handwritten Digits, UCI, 1998",
     ),
@@ -158,6 +152,7 @@ _ALL = (
         task="image-classification",
         metrics=("acc@1",),
         sources={"built-in": PACKAGED["mnist5000"]},
+        cost=22.0,
         licence="CC BY-SA 3.0",
         citation="LeCun, Bottou, Bengio and Haffner, Proceedings of the IEEE 86, 1998",
     ),
@@ -167,6 +162,7 @@ _ALL = (
         task="image-classification",
         metrics=("acc@1",),
         sources={"built-in": PACKAGED["faces"]},
+        cost=1.0,
         licence="for research; as scikit-image distributes it",
         citation="Huang, Ramesh, Berg and Learned-Miller, Labeled Faces in the Wild, 2007",
     ),

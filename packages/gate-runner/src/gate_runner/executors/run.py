@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib.metadata import entry_points
 
+from gate_data.imports import named
 from gate_data.request import size_of
 from gate_runner.encoders.loading import recalled
 from gate_runner.errors import unknown
@@ -98,10 +99,11 @@ def run(request: RunRequest, display: Observer | None = None, observers: Sequenc
 
 
 def _planned(part: Part, expected: dict[tuple[str, int], float], results_of: dict[tuple[str, int], Result]) -> Planned:
-    key = (part.name, part.seed)
-    trained = part.settings.tune != "frozen"
-    steps = bool(part.benchmark.training.get("steps"))
-    return Planned(*key, expected.get(key, part.benchmark.cost), key in results_of, key in expected, trained, steps)
+    key, training = (part.name, part.seed), part.benchmark.training
+    whole = part.settings.limit is None and "@" not in part.name and part.source not in ("local", "hub")
+    cost = part.benchmark.cost if whole or "variant" in training else None  # it is of all of a stand-in's pictures
+    trained, steps = part.settings.tune != "frozen", bool(training.get("steps"))
+    return Planned(*key, expected.get(key, cost), key in results_of, key in expected, trained, steps)
 
 
 def _missing(parts: Sequence[Part], results_of: dict[tuple[str, int], Result]) -> list[Part]:
@@ -121,25 +123,11 @@ ENTRY_POINTS = "gate_runner.executors"
 """Entry-point group of plug-ins: each value is a function from a `RunRequest` to an `Executor`."""
 
 
-def _local(request: RunRequest) -> Executor:
-    from gate_runner.executors.local import LocalExecutor
-
-    return LocalExecutor(request)
-
-
-def _ray(request: RunRequest) -> Executor:
-    from gate_runner.executors.ray_cluster import RayExecutor
-
-    return RayExecutor(request)
-
-
-def _slurm(request: RunRequest) -> Executor:
-    from gate_runner.executors.slurm import SlurmExecutor
-
-    return SlurmExecutor(request)
-
-
-_MAKERS: dict[str, Callable[[RunRequest], Executor]] = {"local": _local, "ray": _ray, "slurm": _slurm}
+_MAKERS = {
+    "local": "gate_runner.executors.local:LocalExecutor",
+    "ray": "gate_runner.executors.ray_cluster:RayExecutor",
+    "slurm": "gate_runner.executors.slurm:SlurmExecutor",
+}
 
 
 def executor_names() -> list[str]:
@@ -172,14 +160,10 @@ def make_executor(request: RunRequest) -> Executor:
         'HereExecutor'
     """
     if request.settings.isolate == "none":
-        from gate_runner.executors.executor import HereExecutor
-
         return HereExecutor(request)
     name = request.settings.executor
-    if name in _MAKERS:
-        return _MAKERS[name](request)
     plugins = list(entry_points(group=ENTRY_POINTS, name=name))
-    if not plugins:
+    if name not in _MAKERS and not plugins:
         raise unknown("executor", name, executor_names())
-    plugin: Executor = plugins[0].load()(request)
-    return plugin
+    executor: Executor = (named(_MAKERS[name]) if name in _MAKERS else plugins[0].load())(request)
+    return executor

@@ -38,4 +38,5 @@ def variant(benchmark: Benchmark, name: str) -> Benchmark:
         task="few-shot-gate",
         training={"least_ways": low, "most_ways": high, "episodes": 60, "steps": 40, "rates": (1.0, 0.3, 3.0)},
         original_training={"episodes": 600, "steps": 2500},
+        cost=None,
     )
