@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import gate_runner
+from gate_runner.benchmarks import BENCHMARKS
+from gate_runner.charts.table import Table
 from gate_runner.cli import main
 from gate_runner.errors import DataError, UsageError
 from gate_runner.exporting import FORMS, export
-from gate_runner.runs.folder import RunFolder
+from gate_runner.runs.folder import RunFolder, read_samples, stored_plan
+from gate_runner.runs.part import Part, with_kept_sizes
+from gate_runner.runs.results import samples_digest
 from gate_runner.runs.stored import read_run
 
 from ._folders import write_run
@@ -32,6 +38,13 @@ def signed(path: Path, change: Callable[[Content], object]) -> None:
     if "results" in path.parts:
         content["digest"] = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
     path.write_text(json.dumps(content))
+
+
+def with_outcomes(folder: Path, values: np.ndarray) -> None:
+    """Other outcomes in a run's place, with the right digest."""
+    np.savez_compressed(folder / "samples" / "digits.seed0.npz", outcomes=values)
+    digest = samples_digest(values)
+    signed(folder / "results" / "digits.seed0.json", lambda made: made.update(samples_sha256=digest))
 
 
 RESULTS: dict[str, tuple[Callable[[Content], object], str]] = {
@@ -61,6 +74,12 @@ RESULTS: dict[str, tuple[Callable[[Content], object], str]] = {
     ),
     "seconds": (lambda made: made["seconds"].update(total="x"), "field 'seconds.total' is 'x'"),
     "settings": (lambda made: made.update(settings=[1]), "field 'settings' is"),
+    "seconds below 0": (lambda made: made["seconds"].update(total=-1.0), "field 'seconds.total' is -1.0"),
+    "huge seconds": (lambda made: made["seconds"].update(encode=1e308), "field 'seconds.encode' is 1e[+]308"),
+    "huge memory": (lambda made: made["memory"].update(peak_bytes=10**400), "field 'memory.peak_bytes' is 1000"),
+    "a step": (lambda made: made["training"]["validation"][0].update(step=10**400), "validation.0.step' is 1000"),
+    "seed below 0": (lambda made: made.update(seed=-1), "field 'seed' is -1"),
+    "asked samples": (lambda made: made["data"].update(test_items=5), "field 'data.test_items' is 5"),
     "energy": (lambda made: made.update(energy={"joules": 3}), "field 'energy.joules' is 3"),
 }
 MANIFESTS: dict[str, tuple[Callable[[Content], object], str]] = {
@@ -108,6 +127,96 @@ def test_a_malformed_file_with_the_right_digest_is_one_line(
     refused(folder, other, text, file, capsys)
 
 
+@pytest.mark.parametrize(
+    "values",
+    [np.array(1.0), np.array(["a"] * 120), np.zeros(120, complex), np.zeros(120, "datetime64[s]"),
+     np.zeros(120, [("a", "f8")]), np.full(120, np.inf), np.full(120, -1e300)],
+    ids=["one number", "texts", "complex", "dates", "records", "infinite", "huge"],
+)  # fmt: skip
+def test_outcomes_that_are_no_numbers_are_one_line(values: np.ndarray, tmp_path: Path) -> None:
+    """They came into tables, as differences between runs, with the right digest."""
+    folder, other = (write_run(tmp_path / name, {"digits": 0.7}, encoder=name) for name in ("a", "b"))
+    with_outcomes(folder, values)
+    calls = [partial(gate_runner.compare, other, folder), partial(gate_runner.power, folder),
+             partial(gate_runner.report, other, folder), partial(export, folder, "every-eval-ever")]  # fmt: skip
+    for call in calls:
+        with pytest.raises(UsageError, match=r"digits.seed0.npz does not hold per-sample outcomes"):
+            call()
+
+
+def test_samples_that_count_for_nothing_have_no_power_and_other_numbers_are_said(tmp_path: Path) -> None:
+    folders = [write_run(tmp_path / name, {"digits": 0.7}, encoder=name) for name in ("a", "b", "c")]
+    with_outcomes(folders[0], np.r_[np.full(60, np.nan), np.zeros(30), np.ones(30)])
+    (row,) = gate_runner.power(folders[0]).benchmarks
+    assert row.samples == 60
+    assert gate_runner.power(folders[0], folders[1]).benchmarks[0].samples == 60
+    with_outcomes(folders[2], np.zeros(7))
+    with pytest.raises(UsageError, match="digits: the runs have other numbers of outcomes"):
+        gate_runner.power(folders[1], folders[2])
+
+
+def test_a_copy_of_a_result_is_no_further_seed(tmp_path: Path) -> None:
+    """A table said two seeds of one, and twice its seconds."""
+    folder = write_run(tmp_path / "run", {"digits": 0.7})
+    file = folder / "results" / "digits.seed0.json"
+    file.with_name("digits.seed0 (1).json").write_bytes(file.read_bytes())
+    with pytest.raises(DataError, match=r"\(1\).json is of digits seed 0, whose file is digits.seed0.json"):
+        read_run(folder)
+
+
+@pytest.mark.parametrize(
+    "content", ['{"parts": "abc"}', "[1]", *(
+        f'{{"parts": [{{"name": "digits", "seed": 0, "seconds": {seconds}, "reason": ""}}]}}'
+        for seconds in ("NaN", "1e999", "-5", '"x"', f"1{'0' * 400}")
+    )],
+)  # fmt: skip
+def test_a_plan_that_says_no_seconds_is_none(content: str, tmp_path: Path) -> None:
+    """NaN ended the display in the middle of a run."""
+    (tmp_path / "plan.json").write_text(content)
+    assert stored_plan(tmp_path) == {}
+
+
+@pytest.mark.parametrize(
+    ("content", "sizes"),
+    [('{"batch_size": 1e999, "micro_batches": 1}', (128, 1)), ('{"batch_size": -5, "micro_batches": -1}', (1, 1)),
+     ('{"batch_size": 1, "micro_batches": 1000000000000}', (1, 8)), ("[]", (128, 1))],
+)  # fmt: skip
+def test_smaller_sizes_of_a_stranger_stay_sizes(content: str, sizes: tuple[int, int], tmp_path: Path) -> None:
+    part = Part(BENCHMARKS["digits"], "built-in", 0, "a", tmp_path)
+    path = part.folder.sizes_file(part.name, part.seed)
+    path.parent.mkdir()
+    path.write_text(content)
+    settings = with_kept_sizes(part).settings
+    assert (settings.batch_size, settings.micro_batches) == sizes
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["unfinished/digits.seed0.json", "unfinished/digits.seed0.pt", "unfinished/digits.seed0.pt.5.partial",
+     "failures/digits.seed0.txt", "results/.digits.seed0.json.abc", ".manifest.json.abc"],
+)  # fmt: skip
+def test_a_folder_in_the_place_of_what_is_removed_does_not_lose_the_result(place: str, tmp_path: Path) -> None:
+    """It was removed as a file when the result was there, and the result became a failed one."""
+    folder = RunFolder(write_run(tmp_path / "run", {"digits": 0.7}))
+    stored = folder.finished("digits", 0)
+    assert stored is not None
+    (folder.path / place / "inside").mkdir(parents=True)
+    folder.claim(json.loads((folder.path / "manifest.json").read_text())["identity"], {"command": []})
+    folder.sweep("digits", 0)
+    folder.save(stored, read_samples(folder.samples_file("digits", 0)))
+    assert not (folder.path / place).exists()
+    assert folder.finished("digits", 0) == stored
+
+
+@pytest.mark.parametrize("name", ["plan.json", "unfinished/digits.seed0.json"])
+def test_a_pipe_in_a_run_folder_is_not_waited_for(name: str, tmp_path: Path) -> None:
+    (tmp_path / "unfinished").mkdir()
+    os.mkfifo(tmp_path / name)
+    part = Part(BENCHMARKS["digits"], "built-in", 0, "a", tmp_path)
+    assert stored_plan(tmp_path) == {}
+    assert with_kept_sizes(part) == part
+
+
 TRAININGS: dict[str, Content] = {
     "rows of classes": {"by_class": {"rows": [[]], "scores": {}, "confused": []}},
     "figures of classes": {"by_class": 3},
@@ -131,6 +240,16 @@ def test_what_a_stranger_says_of_a_training_is_a_page_or_one_line(kind: str, tmp
             refused.append(str(error))
     assert refused
     assert all(str(folder) in line for line in refused)
+
+
+def test_a_name_in_a_table_of_a_sweep_brings_no_code() -> None:
+    """LaTeX ran the commands in it, and Markdown showed its elements; the table of scores escaped both."""
+    name = r"\input{/etc/passwd} <b>$x^2$"
+    shown = Table("a", f"of\n{name}", ("data set", name), ((name, "0.5 ± 0.1"),))
+    rows = [line for line in shown.as_latex().splitlines() if not line.startswith("%")]
+    assert r"\input" not in "\n".join(rows)
+    assert rows[-3] == r"\textbackslash{}input\{/etc/passwd\} <b>\$x\textasciicircum{}2\$ & 0.5 $\pm$ 0.1 \\"
+    assert "<b>" not in shown.as_markdown().split("**")[-1]
 
 
 def test_two_names_whose_files_are_one_do_not_pass_for_each_other(tmp_path: Path) -> None:

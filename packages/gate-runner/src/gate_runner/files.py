@@ -98,6 +98,14 @@ def write(path: Path, content: bytes) -> None:
         raise StorageError.about(path, error) from error
 
 
+def discard(path: Path) -> None:
+    """Remove a file, or a folder in its place, where one is there."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
 def inert(text: str) -> str:
     """A cell that no spreadsheet runs and no terminal obeys: what begins like a formula gets a quote in front.
 

@@ -6,7 +6,11 @@ from dataclasses import dataclass
 
 from gate_runner.files import csv_text
 
-_LATEX = str.maketrans({"&": r"\&", "%": r"\%", "_": r"\_", "#": r"\#", "±": r"$\pm$", "–": "--", "×": r"$\times$"})
+LATEX = str.maketrans({
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$", "–": "--", "×": r"$\times$",
+})  # fmt: skip
+"""Of `str.translate`: text as LaTeX shows it."""
 
 
 @dataclass(frozen=True)
@@ -31,9 +35,9 @@ class Table:
 
     def as_markdown(self) -> str:
         """With a heading."""
-        lines = [f"\n**{self.title}**\n", f"| {' | '.join(self.heads)} |"]
+        lines = [f"\n**{self.title}**\n", f"| {' | '.join(map(_cell, self.heads))} |"]
         lines.append("|" + "|".join("---" if at in (0, *self.words) else "---:" for at in range(len(self.heads))) + "|")
-        lines += [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in self.rows]
+        lines += [f"| {' | '.join(map(_cell, row))} |" for row in self.rows]
         return "\n".join([*lines, *([f"\n{self.note}"] if self.note else []), ""])
 
     def as_csv(self) -> str:
@@ -44,7 +48,12 @@ class Table:
         """A ``tabular`` with booktabs' rules."""
         columns = "".join("l" if at in (0, *self.words) else "r" for at in range(len(self.heads)))
         lines = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule"]
-        lines.append(" & ".join(head.translate(_LATEX) for head in self.heads) + r" \\")
+        lines.append(" & ".join(head.translate(LATEX) for head in self.heads) + r" \\")
         lines.append(r"\midrule")
-        lines += [" & ".join(cell.translate(_LATEX) for cell in row) + r" \\" for row in self.rows]
-        return "\n".join([f"% {self.title}", *lines, r"\bottomrule", r"\end{tabular}", ""])
+        lines += [" & ".join(cell.translate(LATEX) for cell in row) + r" \\" for row in self.rows]
+        return "\n".join([f"% {' '.join(self.title.split())}", *lines, r"\bottomrule", r"\end{tabular}", ""])
+
+
+def _cell(text: str) -> str:
+    """Text in Markdown that neither ends its cell nor begins an element."""
+    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from gate_data.ragged import Outcomes
+from gate_data.ragged import Outcomes, taken
 from gate_runner.errors import UsageError
 from gate_runner.runs.estimated import samples_asked
-from gate_runner.runs.stored import StoredRun
+from gate_runner.runs.stored import Stored, StoredRun, read_runs
 from gate_runner.tasks.registry import known_task_type
 from vision_adapters.power import Power, power_of_outcomes, samples_needed
 
@@ -40,9 +41,9 @@ class PowerReport:
     left_out: tuple[str, ...]
 
 
-def power_of(
-    first: StoredRun,
-    second: StoredRun | None = None,
+def power(
+    first: Stored,
+    second: Stored | None = None,
     *,
     difference: float = 0.01,
     alpha: float = 0.05,
@@ -54,7 +55,7 @@ def power_of(
     See `vision_adapters.power.power_of_outcomes`.
 
     Args:
-        first: a run.
+        first: a run, or its folder.
         second: another on the same samples. Without it, the other model is taken to be as variable and unrelated,
             $\sigma = \sqrt 2 \sigma_1$: similar models agree on most samples and need fewer.
         difference: to be seen, in the metrics' unit (0.01 is one point of accuracy), > 0.
@@ -69,21 +70,25 @@ def power_of(
         UsageError: a number out of its range, or no benchmark with outcomes (in both); the message shows which.
 
     Example:
-        >>> from gate_runner.runs.stored import read_run
-        >>> power_of(read_run(Path("runs/a")), difference=0.02).benchmarks[0].samples_needed  # doctest: +SKIP
-        2140
+        >>> import tempfile
+        >>> import gate_runner
+        >>> folder = tempfile.mkdtemp()
+        >>> done = gate_runner.run("digits", encoder="micro-clip/random", output=folder, limit=40, show=False)
+        >>> power(done, difference=0.05).benchmarks[0].samples_needed > 40
+        True
     """
     try:
         samples_needed(1.0, difference, alpha=alpha, power=wanted)
     except ValueError as error:
         raise UsageError(str(error)) from error
+    runs = read_runs([first] if second is None else [first, second])
     rows, left_out = [], []
-    for name in dict.fromkeys(result.name for result in first.results):
-        sides, reason = _outcomes(name, first, second)
+    for name in dict.fromkeys(result.name for result in runs[0].results):
+        sides, reason = _outcomes(name, runs)
         if reason:
             left_out.append(f"{name}: {reason}")
             continue
-        result = next(result for result in first.named(name) if result.scores)
+        result = next(result for result in runs[0].named(name) if result.scores)
         metric = result.scores[0].metric
         statistic = known_task_type(result.task).statistic(metric)
         options = {"name": name, "difference": difference, "alpha": alpha, "power": wanted, "seed": seed}
@@ -91,15 +96,14 @@ def power_of(
     if not rows:
         raise UsageError(f"nothing to compute power from ({'; '.join(left_out)})")
     needed = None
-    if second is not None and len(rows) >= 3:
+    if len(runs) == 2 and len(rows) >= 3:
         spread = float(np.std([np.mean(row.by_seed) for row in rows], ddof=1))
         needed = max(2, samples_needed(spread, difference, alpha=alpha, power=wanted))
     return PowerReport(difference, alpha, wanted, tuple(rows), needed, tuple(left_out))
 
 
-def _outcomes(name: str, first: StoredRun, second: StoredRun | None) -> tuple[list[list[Outcomes]], str]:
+def _outcomes(name: str, runs: Sequence[StoredRun]) -> tuple[list[list[Outcomes]], str]:
     """Outcomes of one run or two by seed, of the seeds that both have; or why there are none."""
-    runs = [first] if second is None else [first, second]
     by_seed = [{result.seed: result for result in run.named(name) if result.status == "ok"} for run in runs]
     for run, results in zip(runs, by_seed, strict=True):
         if not results:
@@ -111,4 +115,11 @@ def _outcomes(name: str, first: StoredRun, second: StoredRun | None) -> tuple[li
         return [], "the runs saw different data"
     if len({samples_asked(result) for results in by_seed for result in results.values()}) > 1:
         return [], "the runs asked for other test samples each"
-    return [[run.outcomes(results[seed]) for seed in seeds] for run, results in zip(runs, by_seed, strict=True)], ""
+    sides = [[run.outcomes(results[seed]) for seed in seeds] for run, results in zip(runs, by_seed, strict=True)]
+    if len({len(outcomes) for side in sides for outcomes in side}) > 1:
+        return [], "the runs have other numbers of outcomes"
+    plain = [outcomes for side in sides for outcomes in side if isinstance(outcomes, np.ndarray) and outcomes.ndim == 1]
+    counted = np.flatnonzero(~np.isnan(plain).any(axis=0)) if plain else None  # NaN: a sample that counts for nothing
+    if counted is not None:
+        sides = [[taken(outcomes, counted) for outcomes in side] for side in sides]
+    return sides, "" if counted is None or len(counted) else "no sample counts in all of them"

@@ -14,7 +14,7 @@ from gate_runner.executors.slot import Slot
 from gate_runner.executors.threads import workers_for
 from gate_runner.files import write
 from gate_runner.planning.budget import Choice, best_subset
-from gate_runner.runs.estimated import chosen_of, is_adaptive, said_of
+from gate_runner.runs.estimated import chosen_of, estimate_note, is_adaptive
 from gate_runner.runs.folder import RunFolder
 from gate_runner.runs.part import Part
 from gate_runner.runs.request import RunRequest, parts_of
@@ -95,23 +95,7 @@ class Plan:
 
 
 def plan(request: RunRequest, *, budget: float | None = None) -> Plan:
-    """Measure what a run will take, on a few samples and steps of each benchmark, and write it into the run folder.
-
-    Args:
-        request: the run; nothing of it is computed.
-        budget: seconds that it may take in all; what fits and tells the most is kept, see `best_subset`.
-
-    Returns:
-        The plan. A benchmark that would fail is in it with its reason.
-
-    Raises:
-        UsageError: as in `run`, or a budget that nothing fits.
-
-    Example:
-        >>> from gate_runner.runs.request import make_request
-        >>> plan(make_request("small", "micro-clip"), budget=120).choice.benchmarks  # doctest: +SKIP
-        ('cifar100', 'mini')
-    """
+    """Measure what a run will take, on a few samples and steps of each benchmark, and write it into the run folder."""
     from gate_runner.encoders import load_encoder
     from gate_runner.encoders.probe import probe as check
 
@@ -159,15 +143,7 @@ def _probed(parts: Sequence[Part], encoder: Any) -> list[tuple[Part, dict[str, A
             continue
         try:
             estimate = probe(part, encoder) if part.settings.tune == "frozen" else probe_trained(part, encoder)
-            measured[_alike(part)] = {
-                "seconds": estimate.seconds,
-                "peak_bytes": estimate.peak_bytes,
-                "features": estimate.features,
-                "feature_bytes": estimate.feature_bytes,
-                "phases": estimate.phases,
-                "recipe": estimate.recipe,
-                "needs": estimate.needs,
-            }
+            measured[_alike(part)] = {**vars(estimate), "seconds": estimate.seconds}
         except UsageError as error:
             measured[_alike(part)] = {"seconds": 0.0, "peak_bytes": 0, "reason": " ".join(str(error).split())}
     planned: list[tuple[Part, dict[str, Any]]] = []
@@ -201,7 +177,7 @@ def _planned(part: Part, request: RunRequest, measured: dict[str, Any]) -> PartP
         **measured,
         note=f"by blocks until ± {part.settings.until:g} points: at most so long"
         if is_adaptive(part)
-        else said_of(chosen, items.level)
+        else estimate_note(chosen, items.level)
         if items is not None and chosen is not None
         else "",
         done=done,

@@ -6,19 +6,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from gate_runner.charts.table import LATEX
 from gate_runner.files import csv_text
-from gate_runner.reports.contents import Cell, Contents, Row, chance_of
-from gate_runner.reports.overviews import overviews
+from gate_runner.reports.contents import Cell, Contents, Row, chance_of, overviews
 from gate_runner.reports.pictures import made_again
 from gate_runner.reports.scores import number, shown_metric
 from gate_runner.runs.results import Result
 from gate_runner.runs.stored import StoredRun
 
 _MARKDOWN = frozenset("\\`*_[]()~|!")
-_LATEX = {
-    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
-    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
-}  # fmt: skip
 
 
 def as_markdown(contents: Contents) -> str:
@@ -195,9 +191,6 @@ def as_latex(contents: Contents) -> str:
         >>> print(as_latex(gather(read_runs([Path("runs/a")]))))  # doctest: +SKIP
     """
 
-    def escaped(text: str) -> str:
-        return "".join(_LATEX.get(sign, sign) for sign in text)
-
     def shown(cell: Cell | None) -> str:
         if cell is None or cell.value is None or cell.low is None or cell.high is None:
             return _text(cell, "--")
@@ -206,7 +199,7 @@ def as_latex(contents: Contents) -> str:
         near = r"$^{\approx}$" if cell.near_best else ""
         return rf"{value}{near} {{\scriptsize [{number(cell.low)}, {number(cell.high)}]}}"
 
-    heads = " & ".join(escaped(name) for name in contents.labels)
+    heads = " & ".join(name.translate(LATEX) for name in contents.labels)
     lines = [
         rf"\begin{{tabular}}{{llr{'l' * len(contents.runs)}}}",
         r"\toprule",
@@ -216,7 +209,9 @@ def as_latex(contents: Contents) -> str:
     for row in contents.rows:
         arrow = "" if not row.metric else r" $\uparrow$" if row.direction == "higher" else r" $\downarrow$"
         cells = " & ".join(shown(row.cells.get(name)) for name in contents.labels)
-        lines.append(rf"{escaped(row.name)} & {escaped(row.metric)}{arrow} & {_chance(row)} & {cells} \\")
+        lines.append(
+            rf"{row.name.translate(LATEX)} & {row.metric.translate(LATEX)}{arrow} & {_chance(row)} & {cells} \\"
+        )
     lines = [*lines, r"\bottomrule", r"\end{tabular}"] if contents.rows else []
     more = "".join(f"\n{table.as_latex()}" for overview in overviews(contents.runs) for table in overview.tables)
     return "\n".join(lines) + "\n" + (f"% {_remark(contents)}\n" if contents.stand_ins else "") + more

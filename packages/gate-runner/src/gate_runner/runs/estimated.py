@@ -158,15 +158,15 @@ def in_full(part: Part, outcome: Outcome, data: Data[Any]) -> tuple[Outcome, str
     if chosen is None:
         return outcome, "all test samples scored: none of this benchmark are chosen", {}
     counts = {"test_whole": len(data.test), "test_items": places(chosen)}
-    return replace(outcome, scores=(whole_score(outcome, chosen),)), said_of(chosen, items.level), counts
+    return replace(outcome, scores=(whole_score(outcome, chosen),)), estimate_note(chosen, items.level), counts
 
 
-def said_of(chosen: BenchmarkItems, level: float) -> str:
+def estimate_note(chosen: BenchmarkItems, level: float) -> str:
     """What a reader of the score must know.
 
     Example:
         >>> from types import SimpleNamespace
-        >>> said_of(SimpleNamespace(items=("test/0", "test/7"), total=40), 0.9)
+        >>> estimate_note(SimpleNamespace(items=("test/0", "test/7"), total=40), 0.9)
         'estimated from 2 chosen of 40 test samples, with a 90 % interval'
     """
     return f"{ESTIMATED} {len(chosen.items)} chosen of {chosen.total:,} test samples, with a {100 * level:g} % interval"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import shutil
+import math
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -17,11 +17,13 @@ from gate_data.ragged import Outcomes, Ragged
 from gate_data.readers.limits import refuse_special
 from gate_runner.encoders.spec import agree
 from gate_runner.errors import DataError, UsageError
-from gate_runner.files import held, read_arrays, write
+from gate_runner.files import discard, held, read_arrays, write
 from gate_runner.runs.results import Result, samples_digest, validated
 
 PREDICTED = "predicted_sha256"
 """In a result's ``training``: the digest of what was predicted of each sample; not there where nothing was kept."""
+_LARGEST = 1e15
+"""Of outcomes of a sample: sums of their squares stay numbers."""
 MANIFEST_SCHEMA = "gate-runner/manifest/3"
 
 
@@ -122,13 +124,13 @@ class RunFolder:
         if traceback:
             write(failure, traceback.encode())
         else:
-            failure.unlink(missing_ok=True)
+            discard(failure)
         write(self.result_file(result.name, result.seed), result.to_json().encode())
         if result.status == "ok":
             state = self.unfinished_file(result.name, result.seed)
             for path in (state, *state.parent.glob(f"{state.name}.*"), self.sizes_file(result.name, result.seed)):
-                path.unlink(missing_ok=True)
-            shutil.rmtree(self.features_folder(result.name, result.seed), ignore_errors=True)
+                discard(path)
+            discard(self.features_folder(result.name, result.seed))
         return result
 
     def features_folder(self, name: str, seed: int) -> Path:
@@ -150,28 +152,28 @@ class RunFolder:
             ("unfinished", f"{stem}.features/*.partial"),
         ):
             for path in (self.path / folder).glob(pattern):
-                path.unlink(missing_ok=True)
+                discard(path)
 
     def claim(self, identity: Mapping[str, Any], circumstances: Mapping[str, Any]) -> None:
         """Make the folder this run's, or check that it already is."""
         with held(self.path / ".manifest.lock", wait=30):
             self.check(identity)
-            theirs, runs = self._manifest()
+            owner, runs = self._manifest()
             for unfinished in self.path.glob(".manifest.json.*"):
-                unfinished.unlink(missing_ok=True)
-            stored = theirs or dict(identity)  # the outputs of the first run stay: later ones must not drift
+                discard(unfinished)
+            stored = owner or dict(identity)  # the outputs of the first run stay: later ones must not drift
             manifest = {"schema": MANIFEST_SCHEMA, "identity": stored, "runs": [*runs, dict(circumstances)]}
             write(self.path / "manifest.json", (json.dumps(manifest, indent=2, sort_keys=True) + "\n").encode())
 
     def check(self, identity: Mapping[str, Any]) -> None:
         """See whether a run may use the folder, and change nothing."""
-        theirs, runs = self._manifest()
+        owner, runs = self._manifest()
         if not runs:
             return
-        before, now = theirs.get("outputs"), identity.get("outputs")
-        for key in sorted({*theirs, *identity} - {"outputs"}):
-            if theirs.get(key) != identity.get(key):
-                first, second = _apart(theirs.get(key), identity.get(key))
+        before, now = owner.get("outputs"), identity.get("outputs")
+        for key in sorted({*owner, *identity} - {"outputs"}):
+            if owner.get(key) != identity.get(key):
+                first, second = _apart(owner.get(key), identity.get(key))
                 raise UsageError(
                     f"{self.path} holds a run with {key} {first!r}, not {second!r}; choose another --output"
                 )
@@ -245,10 +247,12 @@ def read_manifest(path: Path) -> dict[str, Any]:
 def stored_plan(output: Path) -> dict[tuple[str, int], float]:
     """The seconds that a plan in a run folder expects."""
     try:
-        raw = json.loads((output / "plan.json").read_text())
-        return {(part["name"], part["seed"]): float(part["seconds"]) for part in raw["parts"] if not part["reason"]}
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        refuse_special(output / "plan.json")
+        parts = json.loads((output / "plan.json").read_text())["parts"]
+        expected = {(part["name"], part["seed"]): float(part["seconds"]) for part in parts if not part["reason"]}
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, OverflowError):
         return {}
+    return {key: seconds for key, seconds in expected.items() if 0 <= seconds < math.inf}
 
 
 def _stem(name: str, seed: int) -> str:
@@ -281,12 +285,23 @@ def _npz_of(arrays: Mapping[str, Any]) -> bytes:
 def read_samples(path: Path) -> Outcomes:
     """Per-sample outcomes from their file."""
     arrays = _arrays(path)
-    if "outcomes" in arrays:
-        return arrays["outcomes"]
     try:
+        if "outcomes" in arrays:
+            _require_numbers(arrays["outcomes"])
+            return arrays["outcomes"]
         return Ragged.from_arrays(arrays)
     except (KeyError, ValueError) as error:
         raise _not_outcomes(path, error) from error
+
+
+def _require_numbers(outcomes: np.ndarray) -> None:
+    """NaN says that a sample counts for nothing; all else that is no number is no outcome."""
+    if outcomes.dtype.kind not in "biuf" or outcomes.ndim == 0:
+        raise ValueError(
+            f"values {outcomes.dtype} of shape {outcomes.shape}, expected a number or more for each sample"
+        )
+    if bool((np.abs(outcomes) > _LARGEST).any()):
+        raise ValueError(f"an outcome is beyond {_LARGEST:g}")
 
 
 def read_predicted(path: Path) -> np.ndarray | None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gate_data.readers.folders import cache_home
+from gate_data.readers.limits import refuse_special
 from gate_data.remembered import known_digest, remember_digest
 from gate_runner.benchmarks import Benchmark, DataRequest
 from gate_runner.errors import UsageError
@@ -192,15 +193,17 @@ def _batch_size(part: Part) -> int:
 
 def with_kept_sizes(part: Part) -> Part:
     """The part with the smaller sizes of an earlier attempt, so that it goes on with the same features."""
+    path = part.folder.sizes_file(part.name, part.seed)
     try:
-        sizes = json.loads(part.folder.sizes_file(part.name, part.seed).read_text())
+        refuse_special(path)
+        sizes = json.loads(path.read_text())
         batch_size, micro_batches = int(sizes["batch_size"]), int(sizes["micro_batches"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, OverflowError):
         return part
     settings = part.settings
     smaller = settings.changed(
         batch_size=max(1, min(settings.batch_size, batch_size)),
-        micro_batches=max(settings.micro_batches, micro_batches),
+        micro_batches=max(settings.micro_batches, min(_batch_size(part), micro_batches)),
     )
     return replace(part, settings=smaller)
 

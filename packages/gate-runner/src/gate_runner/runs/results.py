@@ -151,6 +151,10 @@ def validated(shape: type[BaseModel], values: object, where: str) -> None:
         raise DataError(f"{where} cannot be read: {error}") from None
 
 
+_Count = Annotated[int, Field(ge=0, lt=2**63)]
+_Amount = Annotated[float, Field(ge=0, le=1e15)]
+
+
 class _ScoreShape(BaseModel):
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
     metric: str
@@ -166,25 +170,26 @@ class _Point(BaseModel):
 
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, float]
-    step: int
+    step: _Count
 
 
 class _Training(BaseModel):
     model_config = ConfigDict(extra="allow")
-    steps: int | None = None
-    chosen_step: int | None = None
+    steps: _Count | None = None
+    chosen_step: _Count | None = None
     validation: list[_Point] = []
 
 
 class _Data(BaseModel):
     model_config = ConfigDict(extra="allow")
-    test: int | None = None
+    test: _Count | None = None
+    test_items: list[int] | None = None
     sha256: str | None = None
 
 
 class _Energy(BaseModel):
     model_config = ConfigDict(extra="allow")
-    joules: dict[str, dict[str, float]] = {}
+    joules: dict[str, dict[str, _Amount]] = {}
     unmeasured: dict[str, str] = {}
 
 
@@ -196,7 +201,7 @@ class _Shape(BaseModel):
     name: Annotated[str, Field(min_length=1)]
     task: str
     source: str
-    seed: int
+    seed: _Count
     status: Literal["ok", "failed", "skipped"]
     reason: str
     note: str
@@ -206,8 +211,8 @@ class _Shape(BaseModel):
     data: _Data
     training: _Training
     samples_sha256: str
-    memory: dict[str, int]
-    seconds: dict[str, float]
+    memory: dict[str, _Count]
+    seconds: dict[str, _Amount]
     energy: _Energy
 
     @model_validator(mode="after")
@@ -255,11 +260,11 @@ def untrained(result: Result) -> float | None:
     return None if shipped is None else float(shipped)
 
 
-def said_of(results: Iterable[Result]) -> str:
+def baseline_note(results: Iterable[Result]) -> str:
     """What a reader must know of these figures, or that there are none.
 
     Example:
-        >>> said_of([])
+        >>> baseline_note([])
         ''
     """
     trained = [result for result in results if "/random" not in str(result.encoder.get("spec"))]

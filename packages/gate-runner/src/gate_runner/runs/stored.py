@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -68,6 +69,18 @@ class StoredRun:
         return predicted
 
 
+class HasFolder(Protocol):
+    """What `gate_runner.run` returns."""
+
+    @property
+    def folder(self) -> Path:
+        """The run folder."""
+
+
+Stored = StoredRun | HasFolder | str | PathLike[str]
+"""A run, or its folder."""
+
+
 @contextmanager
 def as_written(runs: Sequence[StoredRun]) -> Iterator[None]:
     """Say in one line what fails over results that hold something else than gate-runner writes.
@@ -102,7 +115,13 @@ def read_run(path: Path, label: str | None = None) -> StoredRun:
             "into another folder"
         )
     spec = manifest["identity"]["encoder"]["spec"]
-    results = [Result.from_file(file) for file in sorted((path / "results").glob("*.json"))]
+    results = []
+    for file in sorted((path / "results").glob("*.json")):
+        result = Result.from_file(file)
+        expected = RunFolder(path).result_file(result.name, result.seed)
+        if file != expected:  # a copy would count as one seed more
+            raise DataError(f"{file} is of {result.name} seed {result.seed}, whose file is {expected.name}: remove it")
+        results.append(result)
     if not results:
         raise UsageError(f"{path} holds no results yet")
     results.sort(key=lambda result: (result.name, result.seed))
@@ -111,8 +130,18 @@ def read_run(path: Path, label: str | None = None) -> StoredRun:
     return StoredRun(path, label or named, tuple(results), manifest)
 
 
-def read_runs(paths: Sequence[Path]) -> list[StoredRun]:
-    """Read several runs, with labels that tell them apart."""
+def folder_of(source: Stored) -> Path:
+    """Where a run lies."""
+    if isinstance(source, StoredRun):
+        return source.path
+    return Path(source) if isinstance(source, str | PathLike) else source.folder
+
+
+def read_runs(sources: Sequence[Stored]) -> list[StoredRun]:
+    """Read several runs, with labels that tell them apart; those that were read already stay as they are."""
+    if all(isinstance(source, StoredRun) for source in sources):
+        return [source for source in sources if isinstance(source, StoredRun)]
+    paths = [folder_of(source) for source in sources]
     resolved = [path.resolve() for path in paths]
     for index, path in enumerate(resolved):
         if path in resolved[:index]:
