@@ -29,10 +29,9 @@ from typing import Any
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from gate_runner.api import run
-from gate_runner.comparison import compare_runs
+from gate_runner.comparison import compare
 from gate_runner.encoders.encoder import Encoder
 from gate_runner.encoders.loading import load_encoder
-from gate_runner.runs.stored import read_runs
 
 RESULTS = Path(__file__).parent / "results"
 SIDE = 64
@@ -96,7 +95,7 @@ def contrasts(folder: Path, found: dict[tuple[str, str], list[dict[str, Any]]]) 
     ]
     if not same:
         return {}
-    compared = compare_runs(read_runs([folder / "frozen", folder / "full"]), only=same)
+    compared = compare(folder / "frozen", folder / "full", only=same)
     return {
         contrast.name: {"gain": contrast.gain, "low": contrast.test.low, "high": contrast.test.high,
                    "p": contrast.p_adjusted,

@@ -11,7 +11,7 @@ import pytest
 
 from gate_runner.cli import main
 from gate_runner.commands.compare import fitted
-from gate_runner.comparison import compare_runs
+from gate_runner.comparison import compare
 from gate_runner.errors import UsageError
 from gate_runner.runs.stored import read_runs
 
@@ -27,7 +27,7 @@ def two(tmp_path: Path) -> list[Path]:
 
 
 def test_verdicts_and_sentences(two: list[Path]) -> None:
-    comparison = compare_runs(read_runs(two), permutations=999)
+    comparison = compare(*two, permutations=999)
     verdicts = {contrast.name: contrast.verdict for contrast in comparison.contrasts}
     assert verdicts == {
         "micro/cifar100": "better",
@@ -49,7 +49,7 @@ def test_verdicts_and_sentences(two: list[Path]) -> None:
 
 def test_equal_runs_do_not_differ(tmp_path: Path) -> None:
     runs = [write_run(tmp_path / name, WEAK, encoder=name) for name in ("a", "b")]
-    comparison = compare_runs(read_runs(runs), permutations=99)
+    comparison = compare(*runs, permutations=99)
     assert {contrast.verdict for contrast in comparison.contrasts} == {"undecided"}
     assert comparison.sentences[0] == "No difference between b and a holds on any of 5 benchmarks."
 
@@ -57,8 +57,8 @@ def test_equal_runs_do_not_differ(tmp_path: Path) -> None:
 def test_more_runs_against_the_first_or_all_pairs(tmp_path: Path) -> None:
     skills = (0.3, 0.6, 0.9)
     runs = read_runs([write_run(tmp_path / f"{s}", {"digits": s}, encoder=f"e{s}") for s in skills])
-    first = compare_runs(runs, permutations=99)
-    every = compare_runs(runs, permutations=99, all_pairs=True)
+    first = compare(*runs, permutations=99)
+    every = compare(*runs, permutations=99, all_pairs=True)
     assert [(contrast.first, contrast.second) for contrast in first.contrasts] == [("e0.3", "e0.6"), ("e0.3", "e0.9")]
     assert [(contrast.first, contrast.second) for contrast in every.contrasts][-1] == ("e0.6", "e0.9")
     assert "all 3 tests" in every.sentences[-1]
@@ -69,7 +69,7 @@ def test_a_difference_that_every_seed_shows_is_decided(tmp_path: Path) -> None:
         write_run(tmp_path / name, {"digits": skill}, encoder=name, seeds=(0, 1, 2), samples=400)
         for name, skill in (("a", 0.3), ("b", 0.9))
     ]
-    comparison = compare_runs(read_runs(runs), permutations=999)
+    comparison = compare(*runs, permutations=999)
     assert [contrast.verdict for contrast in comparison.contrasts] == ["better"]
     assert "and Student's test over 3 seeds and the samples, rejects" in " ".join(comparison.sentences)
 
@@ -79,7 +79,7 @@ def test_a_difference_whose_sign_depends_on_the_seed_is_undecided(tmp_path: Path
     write_run(a, {"digits": 0.7}, encoder="a", seeds=[1], samples=400)
     b = write_run(tmp_path / "b", {"digits": 0.95}, encoder="b", samples=400)
     write_run(b, {"digits": 0.5}, encoder="b", seeds=[1], samples=400)
-    (contrast,) = compare_runs(read_runs([a, b])).contrasts
+    (contrast,) = compare(a, b).contrasts
     assert contrast.seeds == (0, 1)
     assert contrast.test.p_permutation < 0.05 < contrast.p_adjusted
     assert contrast.test.by_seed[0] > 0 > contrast.test.by_seed[1]
@@ -91,10 +91,10 @@ def test_what_only_one_run_finished_is_left_out_by_name(tmp_path: Path) -> None:
     a = write_run(tmp_path / "a", {"digits": 0.5, "micro/mini": 0.5}, encoder="a")
     b = write_run(tmp_path / "b", {"digits": 0.5}, encoder="b")
     write_run(b, {"micro/mini": 0.5}, encoder="b", status="failed", reason="no memory", scores=())
-    comparison = compare_runs(read_runs([a, b]), permutations=99)
+    comparison = compare(a, b, permutations=99)
     assert comparison.left_out == (("b", "micro/mini", "failed: no memory"),)
     with pytest.raises(UsageError, match=r"share no benchmark that both finished \(b micro/mini: failed: no memory\)"):
-        compare_runs(read_runs([a, b]), only=["mini"])
+        compare(a, b, only=["mini"])
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_other_conditions_are_refused_with_what_differs(
     a = write_run(tmp_path / "a", {"digits": 0.5}, encoder="a")
     b = write_run(tmp_path / "b", {"digits": 0.6}, encoder="b", **changes)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=message):
-        compare_runs(read_runs([a, b]))
+        compare(a, b)
 
 
 def test_labels_tell_runs_of_one_encoder_apart(tmp_path: Path) -> None:
@@ -130,10 +130,10 @@ def test_damaged_folders_are_named(two: list[Path], tmp_path: Path) -> None:
     samples = next((two[0] / "samples").iterdir())
     samples.write_bytes(b"PK and nothing")
     with pytest.raises(UsageError, match=f"{samples.name} does not hold per-sample outcomes"):
-        compare_runs(read_runs(two))
+        compare(*two)
     np.savez(samples, outcomes=np.ones(120))
     with pytest.raises(UsageError, match=f"{samples.name} was changed after its result was written"):
-        compare_runs(read_runs(two))
+        compare(*two)
 
 
 def test_the_command(two: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
@@ -160,7 +160,7 @@ def test_the_command(two: list[Path], capsys: pytest.CaptureFixture[str]) -> Non
 def test_a_narrow_terminal_loses_columns_but_no_name_and_no_value(two: list[Path]) -> None:
     from rich.console import Console
 
-    comparison = compare_runs(read_runs(two), permutations=99)
+    comparison = compare(*two, permutations=99)
     headers = {}
     for width in (None, 80, 60):
         table, needed = fitted(comparison, width)

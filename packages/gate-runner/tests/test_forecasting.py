@@ -11,7 +11,7 @@ import pytest
 import eevee
 from gate_runner.benchmarks import PACKS
 from gate_runner.cli import main
-from gate_runner.comparison import compare_runs
+from gate_runner.comparison import compare
 from gate_runner.errors import UsageError
 from gate_runner.forecasting import forecast_file, forecast_run, forecast_scores
 from gate_runner.runs.stored import read_run
@@ -148,7 +148,7 @@ def test_each_row_says_whether_it_can_stand_beside_ours(tmp_path: Path, capsys: 
 def test_a_comparison_says_which_scores_can_stand_beside_the_papers(tmp_path: Path) -> None:
     scores = {"cifar100": 0.7, "ade20k": 0.4, "micro/mini": 0.8}
     runs = [read_run(write_run(tmp_path / name, scores, encoder=name)) for name in ("a", "b")]
-    text = " ".join(compare_runs(runs, resamples=50, permutations=99).sentences)
+    text = " ".join(compare(*runs, resamples=50, permutations=99).sentences)
     assert "can stand beside the paper's rows: cifar100 (another size of the picture)." in text
     assert (
         "cannot stand beside the paper's rows: ade20k (their mIoU is over 100 things, ours over 150 classes)." in text
@@ -186,4 +186,4 @@ def test_own_data_called_like_a_known_data_set_do_not_pass_for_it(tmp_path: Path
     forecast = forecast_run(read_run(tmp_path / "a"))
     assert [benchmark.benchmark for benchmark in forecast.benchmarks if benchmark.measured] == ["mini"]
     assert "left out, as own data: cifar100" in forecast.warnings
-    assert "beside the paper's rows" not in " ".join(compare_runs(runs, resamples=50, permutations=99).sentences)
+    assert "beside the paper's rows" not in " ".join(compare(*runs, resamples=50, permutations=99).sentences)

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 from gate_data.cards import ICINW
-from gate_runner.api import report
 from gate_runner.axes import FULL
 from gate_runner.cli import main
 from gate_runner.errors import DataError, UsageError
+from gate_runner.reports import report
 from gate_runner.runs.folder import RunFolder
 from gate_runner.runs.results import Result
 from gate_runner.submission import Entry, entries_of, read_submission, score_entry, write_submission

@@ -15,6 +15,7 @@ import gate_runner
 from gate_runner.benchmarks import BENCHMARKS
 from gate_runner.errors import UsageError
 from gate_runner.monitoring.geometry import alignment, effective_rank, uniformity
+from gate_runner.runs.stored import read_run
 
 
 class Model(nn.Module):
@@ -73,9 +74,7 @@ def test_a_training_has_the_same_bits_with_and_without_it(tmp_path: Path) -> Non
     page = gate_runner.report(tmp_path / "run", pictures=0)
     assert "effective rank" in page
     assert 'class="curve"' in page
-    (result,) = [
-        parameter for parameter in gate_runner.api.read_run(tmp_path / "run").results if parameter.name == "digits"
-    ]
+    (result,) = [parameter for parameter in read_run(tmp_path / "run").results if parameter.name == "digits"]
     assert [row["step"] for row in result.training["validation"]] == [0, 2, 4]
     assert result.training["geometry"][-1]["rank"] == pytest.approx(monitor.readings[-1].geometry["rank"])
     # a process that goes on from step 3 keeps what lies before it
@@ -83,9 +82,7 @@ def test_a_training_has_the_same_bits_with_and_without_it(tmp_path: Path) -> Non
         ["digits", "faces"], every=3, budget=None, output=tmp_path / "run", limit=40, name="mine"
     )
     more(watched, 3)
-    (result,) = [
-        parameter for parameter in gate_runner.api.read_run(tmp_path / "run").results if parameter.name == "digits"
-    ]
+    (result,) = [parameter for parameter in read_run(tmp_path / "run").results if parameter.name == "digits"]
     assert [row["step"] for row in result.training["validation"]] == [0, 2, 3]
 
 

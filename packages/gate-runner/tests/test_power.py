@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gate_runner.comparison import paired_test, power_of, samples_needed
+from gate_runner.comparison import paired_test, samples_needed
+from gate_runner.comparison.power import power as power_of
 from gate_runner.errors import UsageError
 from gate_runner.runs.stored import read_run, read_runs
 
@@ -59,10 +60,10 @@ def test_seeds_help_only_as_far_as_the_samples_let_them(tmp_path: Path) -> None:
         )
         for name, skill in (("a", 0.5), ("b", 0.6))
     ]
-    power = power_of(*read_runs(runs), difference=1e-4)
+    power = power_of(*runs, difference=1e-4)
     assert {row.seeds_needed for row in power.benchmarks} == {0}
     assert power.benchmarks_needed is not None
-    easy = power_of(*read_runs(runs), difference=0.9).benchmarks[0]
+    easy = power_of(*runs, difference=0.9).benchmarks[0]
     assert (easy.seeds_needed, easy.power > 0.99) == (1, True)
 
 
@@ -79,5 +80,5 @@ def test_numbers_out_of_range_are_refused(tmp_path: Path, wrong: dict[str, float
 def test_runs_on_other_data_are_named(tmp_path: Path) -> None:
     write_run(tmp_path / "a", {"digits": 0.6, "micro/cifar100": 0.5})
     write_run(tmp_path / "b", {"digits": 0.6}, encoder="b")
-    power = power_of(*read_runs([tmp_path / "a", tmp_path / "b"]))
+    power = power_of(tmp_path / "a", tmp_path / "b")
     assert power.left_out == ("micro/cifar100: no finished result in b",)

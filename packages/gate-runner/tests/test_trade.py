@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from gate_runner.cli import main
-from gate_runner.comparison import compare_runs, trade_between
+from gate_runner.comparison import compare, trade_between
 from gate_runner.encoders import load_encoder
 from gate_runner.encoders.tuned import save_tuned, share_of
 from gate_runner.errors import EncoderError
@@ -35,7 +35,7 @@ def folders(tmp_path: Path) -> list[Path]:
 def test_kinds_have_the_mean_of_their_benchmarks(folders: list[Path]) -> None:
     old, new, half = read_runs(folders)
     found = trade_between(old, new, [half], permutations=99)
-    contrasts = {contrast.name: contrast for contrast in compare_runs([old, new], permutations=99).contrasts}
+    contrasts = {contrast.name: contrast for contrast in compare(old, new, permutations=99).contrasts}
     sides = {side.kind: side for side in found.sides}
     assert set(sides) == {"recognition", "other tasks"}
     lost = sides["recognition"]

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 import gate_runner
 from gate_runner.benchmarks import BENCHMARKS, DataRequest
-from gate_runner.comparison import compare_runs
+from gate_runner.comparison import compare
 from gate_runner.encoders import load_encoder
 from gate_runner.encoders.own import adopt
 from gate_runner.encoders.tuned import load_tuned, save_tuned
@@ -241,7 +241,7 @@ def test_modes_lie_in_folders_of_their_own_and_are_paired(tmp_path: Path) -> Non
         tuned("digits", tmp_path / "full", encoder, tune="bias", recipe_fields={})
     runs = read_runs([tmp_path / "frozen", tmp_path / "full"])
     assert [run.label for run in runs] == ["tiny", "tiny (full)"]
-    comparison = compare_runs(runs, resamples=50, permutations=99)
+    comparison = compare(*runs, resamples=50, permutations=99)
     assert len(comparison.contrasts) == 1
 
 
@@ -496,7 +496,7 @@ def test_gain_and_loss_needs_texts_and_classes(tmp_path: Path) -> None:
 def test_a_plan_of_a_training_shows_its_recipe_and_what_it_needs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from gate_runner.planning import plan
+    from gate_runner.planning.plan import plan
 
     encoder = tiny()
     mark = encoder.fingerprint()

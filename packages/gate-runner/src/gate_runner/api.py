@@ -1,11 +1,8 @@
-"""Everything that the command line does, from Python: ``gate_runner.run("small", encoder=my_module)``.
-
-One file of more than 400 lines: it is the public surface, and most of it is documentation.
-"""
+"""What computes, from Python: ``gate_runner.run("small", encoder=my_module)``; before it `plan`, and `adapt`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from os import PathLike
@@ -17,7 +14,6 @@ from gate_runner.executors import run as execute
 from gate_runner.runs import Result
 from gate_runner.runs.observers import Observer
 from gate_runner.runs.request import Names, make_request
-from gate_runner.runs.stored import StoredRun, read_run, read_runs
 from gate_runner.setting_values import seconds_in
 from gate_runner.settings import Settings
 from gate_runner.signatures import spelled_out
@@ -25,10 +21,7 @@ from gate_runner.signatures import spelled_out
 if TYPE_CHECKING:
     from torch import nn
 
-    from gate_runner.comparison import Comparison, PowerReport
     from gate_runner.encoders.encoder import Encoder
-    from gate_runner.exporting import Exported
-    from gate_runner.forecasting import Forecast
     from gate_runner.planning import Plan
 
 
@@ -85,10 +78,6 @@ class Run:
             words = f"{score.metric} {'↑' if score.direction == 'higher' else '↓'}"
             rows.append([seeded, number(score.value), interval, number(score.chance), f"{words} {result.note}".strip()])
         return table(["benchmark", "score", "95 % CI", "chance", "metric"], rows, words=[4])
-
-
-Stored = Run | str | PathLike[str]
-"""A run, or its folder."""
 
 
 @spelled_out
@@ -179,7 +168,7 @@ def plan(
         >>> [part.name for part in planned.parts]
         ['digits']
     """
-    from gate_runner.planning import plan as make
+    from gate_runner.planning.plan import plan as make
 
     how = settings or Settings(isolate="worker" if isinstance(encoder, str) else "none")
     how = how.changed(**options)
@@ -282,201 +271,6 @@ def adapt(
         if copy_to is not None:
             copy_head(adapted.head, copy_to)
     return Run(adapted.request.output, tuple(results))
-
-
-def compare(
-    *runs: Stored,
-    only: Sequence[str] = (),
-    all_pairs: bool = False,
-    alpha: float = 0.05,
-    resamples: int = 2000,
-    permutations: int = 9_999,
-) -> Comparison:
-    """Which differences between runs hold: paired tests on the same samples, corrected for their number.
-
-    Args:
-        runs: at least two; the others are compared with the first.
-        only: names of benchmarks; all by default.
-        all_pairs: compare every run with every other.
-        alpha: family-wise error over all benchmarks and pairs together.
-        resamples: of each bootstrap.
-        permutations: of each permutation test, at first.
-
-    Returns:
-        Contrasts with verdicts, and sentences.
-
-    Raises:
-        UsageError: runs that cannot be compared; the message says what differs.
-
-    Example:
-        >>> import tempfile
-        >>> runs = [
-        ...     run("digits", encoder=f"micro-clip{weights}", output=tempfile.mkdtemp(), limit=40, show=False)
-        ...     for weights in ("", "/random")
-        ... ]
-        >>> compare(*runs, permutations=99).contrasts[0].name
-        'digits'
-    """
-    from gate_runner.comparison import compare_runs
-
-    return compare_runs(
-        _stored(runs),
-        only=only,
-        all_pairs=all_pairs,
-        alpha=alpha,
-        resamples=resamples,
-        permutations=permutations,
-    )
-
-
-def report(
-    *runs: Stored,
-    output: str | PathLike[str] | None = None,
-    form: Literal["html", "md", "csv", "latex", "classes", "confusions"] = "html",
-    pictures: int | None = None,
-    data_root: str | PathLike[str] | None = None,
-    tests: bool = True,
-    look: bool = False,
-) -> str:
-    """One page of one or more runs, or a table for a paper.
-
-    Args:
-        runs: at least one.
-        output: file to write the text into, if any.
-        form: ``"html"`` for the page, or a table as ``"md"``, ``"csv"`` or ``"latex"``; ``"classes"`` is a CSV with a
-            row for each class of each classification, ``"confusions"`` one for each pair that was confused.
-        pictures: hardest test samples to show for each benchmark; None for 4 on the page and none in a table. In
-            Markdown they are rows of a table: what they are, and what was predicted.
-        data_root: folder of original files, for the pictures.
-        tests: mark what a paired test does not tell from the best.
-        look: load the first run's encoder, and show on the page what its features are like: the hardest pictures'
-            neighbours in training, a map of the test split, and what places show.
-
-    Returns:
-        The text.
-
-    Raises:
-        UsageError: no runs, a folder that holds none, a form that does not exist, or pictures in one that has no room.
-        StorageError: the file cannot be written; an old one is still there.
-
-    Example:
-        >>> import tempfile
-        >>> done = run("digits", encoder="micro-clip/random", output=tempfile.mkdtemp(), limit=40, show=False)
-        >>> report(done, form="csv").splitlines()[0].split(",")[0]
-        'run'
-    """
-    from gate_runner.files import write
-    from gate_runner.reports import check_form, report_text
-
-    check_form(form, pictures)
-    if not runs:
-        raise UsageError("no run to report; expected at least one")
-    root = None if data_root is None else Path(data_root)
-    text = report_text(_stored(runs), form, pictures=pictures, data_root=root, tests=tests, look=look)
-    if output is not None:
-        write(Path(output), text.encode())
-    return text
-
-
-def power(
-    first: Stored, second: Stored | None = None, *, difference: float = 0.01, alpha: float = 0.05, wanted: float = 0.8
-) -> PowerReport:
-    """How large a difference a run's benchmarks show, and how many samples, seeds or benchmarks a smaller one takes.
-
-    Args:
-        first: a run.
-        second: another on the same samples; without it, an unrelated model that varies as much is taken.
-        difference: to be seen, in the metrics' unit (0.01 is one point of accuracy).
-        alpha: level of the two-sided paired test.
-        wanted: probability to see it.
-
-    Returns:
-        A row per benchmark, see `gate_runner.comparison.PowerReport`.
-
-    Raises:
-        UsageError: a number out of its range, or no outcomes to compute from; the message shows which.
-
-    Example:
-        >>> import tempfile
-        >>> done = run("digits", encoder="micro-clip/random", output=tempfile.mkdtemp(), limit=40, show=False)
-        >>> power(done, difference=0.05).benchmarks[0].samples_needed > 40
-        True
-    """
-    from gate_runner.comparison import power_of
-
-    runs = _stored([first] if second is None else [first, second])
-    return power_of(*runs, difference=difference, alpha=alpha, wanted=wanted)
-
-
-def export(
-    source: Stored,
-    form: str,
-    output: str | PathLike[str] | None = None,
-    *,
-    model: str | None = None,
-    organization: str = "independent",
-) -> Exported:
-    """Write a run's results in a form that other tools read.
-
-    Args:
-        source: a run.
-        form: one of `gate_runner.exporting.FORMS`: every-eval-ever, model-card, mteb or csv.
-        output: a folder; ``export/FORM`` in the run folder by default.
-        model: ``DEVELOPER/NAME``; from the encoder's spec by default.
-        organization: who ran the evaluation.
-
-    Returns:
-        The files, and what the form has no room for.
-
-    Raises:
-        UsageError: an unknown form, no finished result, or a model id that is not one.
-        StorageError: the folder cannot be written.
-
-    Example:
-        >>> import tempfile
-        >>> done = run("digits", encoder="micro-clip/random", output=tempfile.mkdtemp(), limit=40, show=False)
-        >>> [path.suffix for path in export(done, "csv").files]
-        ['.csv']
-    """
-    from gate_runner.exporting import export as write_form
-
-    (stored,) = _stored([source])
-    folder = stored.path / "export" / form if output is None else Path(output)
-    return write_form(stored, form, folder, model=model, organization=organization)
-
-
-def forecast(
-    source: Stored | Mapping[str, float], *, accept_stand_ins: bool = False, level: float = 0.9
-) -> list[Forecast]:
-    """Expected mean over all benchmarks of GATE's table, with an interval.
-
-    Args:
-        source: a run; a CSV file of scores in percent with a row per model; or one model's scores by benchmark.
-        accept_stand_ins: predict from synthetic stand-ins all the same, with a warning that it does not carry over.
-        level: share of new models that intervals are meant to hold for.
-
-    Returns:
-        A forecast for each model.
-
-    Raises:
-        UsageError: stand-ins that were not accepted, or scores that cannot be used; the message shows which.
-
-    Example:
-        >>> forecast({"cifar100": 75.0, "ade20k": 40.0, "mini": 93.0, "acdc": 50.0})[0].of
-        22
-    """
-    from gate_runner.forecasting import forecast_file, forecast_run, forecast_scores
-
-    if isinstance(source, Mapping):
-        return [forecast_scores(source, level=level)]
-    path = source.folder if isinstance(source, Run) else Path(source)
-    if path.is_dir():
-        return [forecast_run(read_run(path), accept_stand_ins=accept_stand_ins, level=level)]
-    return forecast_file(path, level=level)
-
-
-def _stored(runs: Sequence[Stored]) -> list[StoredRun]:
-    return read_runs([run.folder if isinstance(run, Run) else Path(run) for run in runs])
 
 
 @contextmanager

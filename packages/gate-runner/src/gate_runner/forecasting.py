@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from gate_data.imports import named
 from gate_runner.benchmarks.paper import paper_row
 from gate_runner.errors import UsageError
-from gate_runner.runs.stored import StoredRun
+from gate_runner.runs.stored import Stored, StoredRun, folder_of, read_run
 from gate_runner.tasks.registry import known_task_type
 
 if TYPE_CHECKING:
@@ -77,9 +77,9 @@ class Forecast:
         warnings: what limits the prediction; never empty for a run.
 
     Example:
-        >>> forecast = forecast_scores({"cifar100": 75.0, "ade20k": 40.0, "mini": 93.0, "acdc": 50.0})
-        >>> forecast.low < forecast.mean < forecast.high
-        True
+        >>> (expected,) = forecast({"cifar100": 75.0, "ade20k": 40.0, "mini": 93.0, "acdc": 50.0})
+        >>> expected.low < expected.mean < expected.high, len(expected.benchmarks)
+        (True, 30)
     """
 
     model: str
@@ -93,20 +93,42 @@ class Forecast:
     warnings: tuple[str, ...]
 
 
-def forecast_scores(
-    scores: Mapping[str, float], *, model: str = "new", level: float = 0.9, warnings: Iterable[str] = ()
-) -> Forecast:
-    """Expected scores on all 30 benchmarks of the paper's table by ``eevee.predict``, from those on some of them.
+def forecast(
+    source: Stored | Mapping[str, float], *, accept_stand_ins: bool = False, level: float = 0.9
+) -> list[Forecast]:
+    """Expected mean over all benchmarks of GATE's table, with an interval.
+
+    Args:
+        source: a run; a CSV file of scores in percent with a row per model; or one model's scores by benchmark.
+        accept_stand_ins: predict from synthetic stand-ins all the same, with a warning that it does not carry over.
+        level: share of new models that intervals are meant to hold for.
+
+    Returns:
+        A forecast for each model.
+
+    Raises:
+        UsageError: stand-ins that were not accepted, or scores that cannot be used; the message shows which.
 
     Example:
-        >>> forecast = forecast_scores({"cifar100": 75.0, "ade20k": 40.0, "mini": 93.0})
-        >>> forecast.low < forecast.mean < forecast.high, len(forecast.benchmarks)
-        (True, 30)
+        >>> forecast({"cifar100": 75.0, "ade20k": 40.0, "mini": 93.0, "acdc": 50.0})[0].of
+        22
 
     Source:
         EEVEE/GATE, table 2 (21 fine-tuned models). The paper predicts all metrics from a subset with an MLP, without
         intervals.
     """
+    if isinstance(source, Mapping):
+        return [forecast_scores(source, level=level)]
+    path = folder_of(source)
+    if path.is_dir():
+        return [forecast_run(read_run(path), accept_stand_ins=accept_stand_ins, level=level)]
+    return forecast_file(path, level=level)
+
+
+def forecast_scores(
+    scores: Mapping[str, float], *, model: str = "new", level: float = 0.9, warnings: Iterable[str] = ()
+) -> Forecast:
+    """Expected scores on all 30 benchmarks of the paper's table by ``eevee.predict``, from those on some of them."""
     import eevee
 
     table = eevee.load_table("gate")

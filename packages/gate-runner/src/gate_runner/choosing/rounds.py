@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from gate_runner.choosing.choice import Candidate, Choice, sentences
 from gate_runner.choosing.costs import Measured, measured, twins
-from gate_runner.comparison import compare_runs
+from gate_runner.comparison import compare
 from gate_runner.errors import UsageError
 from gate_runner.executors import run as execute
 from gate_runner.readouts import Readout
@@ -178,7 +178,7 @@ def _beaten(runs: Sequence[StoredRun], alpha: float) -> dict[str, float]:
     """Of each run but the first, Holm's p that the first is not better; 1 where there is nothing to compare."""
     if len(runs) < 2:
         return {run.encoder: 1.0 for run in runs}
-    compared = compare_runs(runs, only=[_unit(runs[0]).name], alpha=alpha)
+    compared = compare(*runs, only=[_unit(runs[0]).name], alpha=alpha)
     by_label = {contrast.second: contrast.p_adjusted for contrast in compared.contrasts}
     return {run.encoder: by_label.get(run.label, 1.0) for run in runs}
 

@@ -26,11 +26,10 @@ def compare(
     json: AsJson = False,
 ) -> None:
     """Say which differences between runs hold: paired tests on the same samples, corrected for their number."""
-    from gate_runner.comparison import compare_runs
-    from gate_runner.runs.stored import read_runs
+    from gate_runner.comparison import compare as compared
 
-    comparison = compare_runs(
-        read_runs(runs),
+    comparison = compared(
+        *runs,
         only=only or (),
         all_pairs=all_pairs,
         alpha=alpha,

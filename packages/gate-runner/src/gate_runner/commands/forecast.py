@@ -25,14 +25,9 @@ def forecast(
     json: AsJson = False,
 ) -> None:
     """Expected mean over all benchmarks of GATE's table from scores on some, with an interval."""
-    from gate_runner.forecasting import forecast_file, forecast_run
-    from gate_runner.runs.stored import read_run
+    from gate_runner.forecasting import forecast as expected
 
-    forecasts = (
-        [forecast_run(read_run(source), accept_stand_ins=accept_stand_ins, level=level)]
-        if source.is_dir()
-        else forecast_file(source, level=level)
-    )
+    forecasts = expected(source, accept_stand_ins=accept_stand_ins, level=level)
     if json:
         echo_json(forecasts)
         return
@@ -42,14 +37,7 @@ def forecast(
 
 
 def lines(forecast: Forecast) -> list[str]:
-    """A forecast as lines of text, warnings first.
-
-    Args:
-        forecast: of one model.
-
-    Returns:
-        Lines for a terminal.
-    """
+    """A forecast as lines of text, warnings first."""
     texts = [f"warning: {warning}" for warning in forecast.warnings]
     texts.append(
         f"{forecast.model}: expected mean over the {len(forecast.benchmarks)} headline metrics of GATE's table "

@@ -21,13 +21,12 @@ def power(
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Say how many test samples, seeds or benchmarks it takes to see a difference."""
-    from gate_runner.comparison import power_of
+    from gate_runner.comparison.power import power as power_of
     from gate_runner.errors import UsageError
-    from gate_runner.runs.stored import read_runs
 
     if len(runs) > 2:
         raise UsageError(f"{len(runs)} runs given; expected one, or two")
-    report = power_of(*read_runs(runs), difference=difference / 100, alpha=alpha, wanted=wanted)
+    report = power_of(*runs, difference=difference / 100, alpha=alpha, wanted=wanted)
     if json:
         echo_json(report)
         return

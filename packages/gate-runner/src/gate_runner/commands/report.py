@@ -10,8 +10,6 @@ import typer
 from gate_runner.commands.options import Runs
 from gate_runner.terminal import echo
 
-_FORMATS = ("html", "md", "csv", "latex", "classes", "confusions")
-
 
 def report(
     runs: Runs,
@@ -33,22 +31,12 @@ def report(
     ] = False,
 ) -> None:
     """Make one page of one or more runs, or a table for a paper."""
-    from gate_runner.errors import UsageError
-
-    if format_ not in _FORMATS:
-        raise UsageError(f"--format must be one of {', '.join(_FORMATS)}, not {format_!r}")
-    from gate_runner import api
+    from gate_runner.reports import report as make
 
     form: Any = format_
-    text = api.report(*runs, form=form, pictures=pictures, data_root=data_root, tests=tests, look=look)
-    _write(text, output or (Path("report.html") if format_ == "html" else None))
-
-
-def _write(text: str, output: Path | None) -> None:
+    output = output or (Path("report.html") if format_ == "html" else None)
+    text = make(*runs, output=output, form=form, pictures=pictures, data_root=data_root, tests=tests, look=look)
     if output is None:
         echo(text, nl=False)
-        return
-    from gate_runner.files import write
-
-    write(output, text.encode())
-    echo(f"wrote {output} ({len(text.encode()) / 1e6:.2f} MB)")
+    else:
+        echo(f"wrote {output} ({len(text.encode()) / 1e6:.2f} MB)")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from gate_runner.comparison.contrast import Comparison, Contrast
-from gate_runner.comparison.contrasts import compare_runs
-from gate_runner.comparison.power import PowerReport, power_of
+from gate_runner.comparison.contrasts import Comparison, Contrast, compare
+from gate_runner.comparison.power import PowerReport
 from gate_runner.comparison.trade import Side, Trade, trade_between
 from vision_adapters.paired import PairedTest, holm, paired_test
 from vision_adapters.power import Power, samples_needed
@@ -17,10 +16,9 @@ __all__ = [
     "PowerReport",
     "Side",
     "Trade",
-    "compare_runs",
+    "compare",
     "holm",
     "paired_test",
-    "power_of",
     "samples_needed",
     "trade_between",
 ]

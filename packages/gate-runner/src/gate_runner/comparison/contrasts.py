@@ -4,18 +4,82 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from gate_runner.benchmarks.paper import paper_row
-from gate_runner.comparison.contrast import Comparison, Contrast
 from gate_runner.errors import UsageError
 from gate_runner.runs.estimated import ESTIMATED, samples_asked
 from gate_runner.runs.results import Result
-from gate_runner.runs.stored import StoredRun
+from gate_runner.runs.stored import Stored, StoredRun, read_runs
 from gate_runner.settings import Settings
 from gate_runner.tasks.registry import known_task_type
-from vision_adapters.paired import holm, paired_test
+from vision_adapters.paired import PairedTest, holm, paired_test
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """One benchmark, two runs.
+
+    Args:
+        first: label of the run that is compared with.
+        second: label of the other.
+        name: the benchmark's name in reports.
+        metric: its headline metric.
+        direction: ``"higher"`` or ``"lower"`` is better.
+        seeds: with which both were run.
+        test: values, difference (second less first), interval, effect size and p values.
+        p_adjusted: ``test.p`` after Holm's correction over all contrasts of the comparison.
+        verdict: ``"better"`` or ``"worse"`` for the second run, or ``"undecided"``.
+        note: what a reader must know, e.g. "synthetic stand-in".
+        source: of the data, ``"file"`` where they are one's own in either run.
+        chance: what answers without the pictures score.
+
+    Example:
+        >>> from gate_runner.comparison import PairedTest
+        >>> test = PairedTest(0.7, 0.8, 0.1, 0.05, 0.15, 0.3, 0.1, 0.5, 0.001, 0.001, None, 500, (0.1,))
+        >>> Contrast("a", "b", "digits", "acc@1", "higher", (0,), test, 0.001, "better", "").gain
+        0.1
+    """
+
+    first: str
+    second: str
+    name: str
+    metric: str
+    direction: str
+    seeds: tuple[int, ...]
+    test: PairedTest
+    p_adjusted: float
+    verdict: Literal["better", "worse", "undecided"]
+    note: str
+    source: str = ""
+    chance: float | None = None
+
+    @property
+    def gain(self) -> float:
+        """The difference, counted so that a positive one favours the second run."""
+        return self.test.difference if self.direction == "higher" else -self.test.difference
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Everything that two or more runs have in common.
+
+    Args:
+        contrasts: one per benchmark and pair of runs.
+        left_out: what could not be compared: run, benchmark and reason.
+        alpha: family-wise error that verdicts allow.
+        sentences: which differences hold, in words.
+
+    Example:
+        >>> Comparison(contrasts=(), left_out=(("b", "digits", "not run"),), alpha=0.05, sentences=()).left_out[0][1]
+        'digits'
+    """
+
+    contrasts: tuple[Contrast, ...]
+    left_out: tuple[tuple[str, str, str], ...]
+    alpha: float
+    sentences: tuple[str, ...]
 
 
 def sentences(contrasts: Sequence[Contrast], alpha: float) -> Iterator[str]:
@@ -74,9 +138,8 @@ _EPISODES = ("ways", "shots", "queries", "test_episodes")
 _MOST_PERMUTATIONS = 200_000
 
 
-def compare_runs(
-    runs: Sequence[StoredRun],
-    *,
+def compare(
+    *sources: Stored,
     only: Sequence[str] = (),
     all_pairs: bool = False,
     alpha: float = 0.05,
@@ -84,10 +147,10 @@ def compare_runs(
     permutations: int = 9_999,
     seed: int = 0,
 ) -> Comparison:
-    """Compare runs on the benchmarks that they share, sample by sample.
+    """Which differences between runs hold: paired tests on the same samples, corrected for their number.
 
     Args:
-        runs: at least two; the others are compared with the first.
+        sources: runs or their folders, at least two; the others are compared with the first.
         only: names of benchmarks (``cifar100`` or ``micro/cifar100``); all by default.
         all_pairs: compare every run with every other.
         alpha: family-wise error over all benchmarks and pairs together.
@@ -104,11 +167,18 @@ def compare_runs(
             other data, with another limit, other seeds or other episodes; the message says what differs.
 
     Example:
-        >>> from gate_runner.runs.stored import read_runs
-        >>> comparison = compare_runs(read_runs([Path("runs/a"), Path("runs/b")]))  # doctest: +SKIP
-        >>> comparison.sentences[0]  # doctest: +SKIP
-        'b is better on 3 of 5 (…) than a.'
+        >>> import tempfile
+        >>> import gate_runner
+        >>> runs = [
+        ...     gate_runner.run(
+        ...         "digits", encoder=f"micro-clip{weights}", output=tempfile.mkdtemp(), limit=40, show=False
+        ...     )
+        ...     for weights in ("", "/random")
+        ... ]
+        >>> compare(*runs, permutations=99).contrasts[0].name
+        'digits'
     """
+    runs = read_runs(sources)
     if len(runs) < 2:
         raise UsageError(f"{len(runs)} run given; expected at least two to compare")
     if not 0 < alpha < 1:

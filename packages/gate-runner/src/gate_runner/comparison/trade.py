@@ -6,8 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gate_runner.comparison.contrast import Contrast
-from gate_runner.comparison.contrasts import compare_runs
+from gate_runner.comparison.contrasts import Contrast, compare
 from gate_runner.errors import UsageError
 from gate_runner.runs.stored import StoredRun
 from gate_runner.tasks.registry import known_task_type
@@ -89,7 +88,7 @@ def trade_between(
         A mean gain with its interval for each kind of task, the front over the mixes, and one sentence.
 
     Raises:
-        UsageError: as `compare_runs`; or a mix lacks a benchmark that both ends have.
+        UsageError: as `compare`; or a mix lacks a benchmark that both ends have.
 
     Example:
         >>> from gate_runner.runs.stored import read_runs
@@ -97,7 +96,7 @@ def trade_between(
         >>> trade.sentence  # doctest: +SKIP
         'new gained +0.041 (0.022 to 0.060) in composition and lost …'
     """
-    compared = compare_runs([before, after], resamples=resamples, permutations=permutations)
+    compared = compare(before, after, resamples=resamples, permutations=permutations)
     tasks = {result.name: result.task for result in (*before.results, *after.results)}
     by_kind: dict[str, list[Contrast]] = {}
     for contrast in compared.contrasts:

@@ -3,46 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from os import PathLike
 from pathlib import Path
-from typing import NamedTuple
 
 from gate_runner.errors import DataError, UsageError, printable, unknown
-from gate_runner.exporting import every_eval_ever, model_card, mteb, tables
+from gate_runner.exporting import every_eval_ever, model_card, tables
 from gate_runner.exporting.model import Exported, Files, ModelName, model_name
 from gate_runner.files import held, write
-from gate_runner.runs.stored import StoredRun, as_written
+from gate_runner.runs.stored import Stored, StoredRun, as_written, read_runs
 
-
-class Form(NamedTuple):
-    """A form of results.
-
-    Args:
-        summary: what it is, in words.
-        make: from a run, its model's name and who ran it, to texts by path.
-    """
-
-    summary: str
-    make: Callable[[StoredRun, ModelName, str], Files]
-
-
-FORMS = {
-    "every-eval-ever": Form("the Every Eval Ever schema 0.3, with a line per test sample", every_eval_ever.files),
-    "model-card": Form("a README with Hugging Face's model-index, and .eval_results YAML", model_card.files),
-    "mteb": Form("a folder of MTEB's result files", mteb.files),
-    "csv": Form("one row per benchmark, seed and metric", tables.files),
+FORMS: dict[str, Callable[[StoredRun, ModelName, str], Files]] = {
+    "every-eval-ever": every_eval_ever.files,
+    "model-card": model_card.files,
+    "csv": tables.files,
 }
-"""Forms by the name that ``--to`` takes."""
+"""By the name that ``--to`` takes: from a run, its model's name and who ran it, to texts by path."""
 
 
 def export(
-    run: StoredRun, form: str, output: Path, *, model: str | None = None, organization: str = "independent"
+    source: Stored,
+    form: str,
+    output: str | PathLike[str] | None = None,
+    *,
+    model: str | None = None,
+    organization: str = "independent",
 ) -> Exported:
     """Write a run's results for other tools.
 
     Args:
-        run: as `gate_runner.runs.stored.read_run` gives it.
+        source: a run, or its folder.
         form: one of `FORMS`.
-        output: a folder; files of an earlier export are written again, with the same bytes for the same run.
+        output: a folder, ``export/FORM`` in the run folder by default; files of an earlier export are written again,
+            with the same bytes for the same run.
         model: ``DEVELOPER/NAME``; derived from the encoder's spec by default.
         organization: who ran the evaluation, for forms that ask for it.
 
@@ -55,27 +47,33 @@ def export(
         StorageError: the folder cannot be written.
 
     Example:
-        >>> sorted(FORMS)
-        ['csv', 'every-eval-ever', 'model-card', 'mteb']
+        >>> import tempfile
+        >>> import gate_runner
+        >>> folder = tempfile.mkdtemp()
+        >>> done = gate_runner.run("digits", encoder="micro-clip/random", output=folder, limit=40, show=False)
+        >>> [path.name for path in export(done, "csv").files]
+        ['results.csv']
     """
     if form not in FORMS:
         raise unknown("export form", form, list(FORMS))
+    (run,) = read_runs([source])
+    folder = run.path / "export" / form if output is None else Path(output)
     failed = [f"{result.name} seed {result.seed}" for result in run.results if result.status != "ok"]
     if len(failed) == len(run.results):
         raise UsageError(f"{run.path} holds no finished result to export")
     name = model_name(run, model)
     with as_written([run]):
-        files = FORMS[form].make(run, name, organization)
-    inside = run.path if output.absolute().is_relative_to(run.path.absolute()) else output
+        files = FORMS[form](run, name, organization)
+    inside = run.path if folder.absolute().is_relative_to(run.path.absolute()) else folder
     for path in files.contents:
-        if not (output / path).resolve().is_relative_to(inside.resolve()):
+        if not (folder / path).resolve().is_relative_to(inside.resolve()):
             raise DataError(
-                f"{output / path} is a link that leads out of {inside}: remove it, or choose another --output"
+                f"{folder / path} is a link that leads out of {inside}: remove it, or choose another --output"
             )
     written = []
-    with held(output / ".export.lock"):
+    with held(folder / ".export.lock"):
         for path, text in files.contents.items():
-            write(output / path, printable(text, "\n\t").encode())
-            written.append(output / path)
+            write(folder / path, printable(text, "\n\t").encode())
+            written.append(folder / path)
     left_out = [*files.left_out, *([f"without a score, since they failed: {', '.join(failed)}"] if failed else [])]
     return Exported(tuple(written), tuple(left_out))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gate_runner.reports.contents import Cell, Contents, Row, gather
-from gate_runner.reports.forms import check_form, report_text
+from gate_runner.reports.forms import report
 from gate_runner.reports.page import build_page
 from gate_runner.reports.tables import (
     as_csv,
@@ -22,10 +22,9 @@ __all__ = [
     "as_latex",
     "as_markdown",
     "build_page",
-    "check_form",
     "classes_as_csv",
     "confusions_as_csv",
     "gather",
     "hardest_as_markdown",
-    "report_text",
+    "report",
 ]

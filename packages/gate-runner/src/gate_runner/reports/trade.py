@@ -7,7 +7,7 @@ from typing import Any
 
 from gate_runner.charts.markup import document, joined, note, piece, rendered, table
 from gate_runner.charts.plot import Dot, Line, plot
-from gate_runner.comparison.contrast import Contrast
+from gate_runner.comparison.contrasts import Contrast
 from gate_runner.comparison.trade import Trade
 from gate_runner.reports.contents import Contents
 from gate_runner.reports.scores import signed
