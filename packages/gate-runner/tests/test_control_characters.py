@@ -74,7 +74,7 @@ def test_every_writer_shows_control_characters_and_obeys_none(here: Path, capfd:
         ("power", *runs),
         ("ls", "encoders"),
         ("check-data", "mine"),
-        *(("export", runs[0], "--to", form, "--output", f"to-{form}") for form in ("csv", "every-eval-ever", "mteb")),
+        *(("export", runs[0], "--to", form, "--output", f"to-{form}") for form in ("csv", "every-eval-ever")),
         ("plan", "mine/benchmark.toml"),
         ("adapt", "probe", "mine", "--encoder", "micro-clip", "--save", "head"),
         ("adapt", "zeroshot", "mine", "--output", "zero"),

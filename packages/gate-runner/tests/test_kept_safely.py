@@ -264,12 +264,11 @@ def test_a_strangers_run_is_exported_into_the_folder_alone(tmp_path: Path) -> No
     manifest = json.loads(path.read_text())
     manifest["identity"]["encoder"].update(fingerprint="../../../../../escaped", spec="../../escaped")
     path.write_text(json.dumps(manifest))
-    for form in ("mteb", "every-eval-ever", "model-card", "csv"):
+    for form in ("every-eval-ever", "model-card", "csv"):
         exported = export(read_run(run), form, tmp_path / "out" / "a" / "b" / form)
         assert all((tmp_path / "out" / "a" / "b" / form) in file.resolve().parents for file in exported.files)
     assert {path.name for path in tmp_path.iterdir()} == {"run", "out"}
     assert {path.name for path in (tmp_path / "out" / "a" / "b").iterdir()} == {
-        "mteb",
         "every-eval-ever",
         "model-card",
         "csv",

@@ -1,54 +1,15 @@
-"""What an export is made of: the model's name, scores averaged over seeds, and texts by path."""
+"""What an export is made of: the model's name, benchmarks' names, and texts by path."""
 
 from __future__ import annotations
 
-import itertools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from gate_runner.errors import DataError, UsageError
+from gate_runner.errors import UsageError
 from gate_runner.runs.stored import StoredRun
-
-
-@dataclass(frozen=True)
-class Mean:
-    """A benchmark's metric, the mean over seeds.
-
-    Args:
-        benchmark: its id.
-        name: its name; stand-ins begin with ``micro/``.
-        task: its task type.
-        metric: the metric's name.
-        direction: ``"higher"`` or ``"lower"`` is better.
-        value: the mean.
-        low: the mean of the lower ends of the 95 % intervals over test samples.
-        high: of the upper ends.
-        chance: of the chance levels.
-        seeds: how many.
-        note: what a reader must know.
-        source: of the data; ``"file"`` are one's own.
-    """
-
-    benchmark: str
-    name: str
-    task: str
-    metric: str
-    direction: str
-    value: float
-    low: float
-    high: float
-    chance: float
-    seeds: int
-    note: str
-    source: str
-
-    @property
-    def published(self) -> str:
-        """The name outside of the run's folder: one's own data never carry a data set's name alone."""
-        return published(self.name, self.source)
 
 
 def published(name: str, source: str) -> str:
@@ -59,56 +20,6 @@ def published(name: str, source: str) -> str:
         ('own/birds', 'cifar100')
     """
     return f"own/{name}" if source == "file" else name
-
-
-def means(run: StoredRun) -> list[Mean]:
-    """One row per benchmark and metric, in order; failed results have none.
-
-    An interval is the mean of the seeds' intervals: it holds the variation of test samples, not of heads.
-
-    Example:
-        >>> from pathlib import Path
-        >>> means(StoredRun(Path("r"), "", (), {}))
-        []
-    """
-    rows = []
-    for name in dict.fromkeys(result.name for result in run.results):
-        done = [result for result in run.named(name) if result.status == "ok"]
-        if not done:
-            continue
-        metrics = [[(score.metric, score.direction) for score in result.scores] for result in done]
-        if any(seed != metrics[0] for seed in metrics):
-            raise DataError(f"{run.path}: seeds of {name} have other metrics than its first: there is no mean of them")
-        for rank, score in enumerate(done[0].scores):
-            seeds = [result.scores[rank] for result in done]
-            value, low, high, chance = (
-                sum(getattr(seed, field) for seed in seeds) / len(seeds) for field in ("value", "low", "high", "chance")
-            )
-            first = done[0]
-            note = "; ".join(filter(None, ["own data" if first.source == "file" else "", first.note]))
-            rows.append(
-                Mean(first.benchmark, name, first.task, score.metric, score.direction, value, low, high, chance,
-                     len(seeds), note, first.source)
-            )  # fmt: skip
-    return rows
-
-
-def file_names(names: Iterable[str]) -> dict[str, str]:
-    """Names as parts of file names, no two of them alike: the second of a kind gets a number.
-
-    Example:
-        >>> file_names(["own/a b", "own/a-b", "digits"])
-        {'own/a b': 'own-a-b', 'own/a-b': 'own-a-b-2', 'digits': 'digits'}
-    """
-    plain: dict[str, str] = {}
-    for name in names:
-        stem = start = re.sub(r"[^A-Za-z0-9._-]+", "-", name)
-        for number in itertools.count(2):
-            if stem.lower() not in {other.lower() for other in plain.values()}:
-                break
-            stem = f"{start}-{number}"
-        plain[name] = stem
-    return plain
 
 
 @dataclass(frozen=True)

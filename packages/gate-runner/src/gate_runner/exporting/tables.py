@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gate_runner.exporting.model import Files, ModelName, published
 from gate_runner.files import csv_text
-from gate_runner.reports.overviews import overviews
+from gate_runner.reports.contents import overviews
 from gate_runner.runs.stored import StoredRun
 
 COLUMNS = (
