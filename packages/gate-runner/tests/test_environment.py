@@ -32,8 +32,8 @@ def test_the_same_as_json() -> None:
 
 
 def test_an_extra_lacks_what_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    _version = environment._version
-    monkeypatch.setattr(environment, "_version", lambda name: None if name == "ray" else _version(name))
+    installed = environment.installed
+    monkeypatch.setattr(environment, "installed", lambda name: None if name == "ray" else installed(name))
     found = environment.environment()
     assert found["extras"]["gate-runner"]["ray"] == ["ray"]
     assert "ray lacks ray" in "\n".join(environment.described(found))

@@ -14,9 +14,10 @@ from gate_runner.benchmarks import BENCHMARKS, DataRequest, resolve
 from gate_runner.commands.plan import show
 from gate_runner.errors import UsageError
 from gate_runner.executors import run
-from gate_runner.planning import PartPlan, Plan, best_subset, plan
+from gate_runner.planning import PartPlan, Plan, best_subset
 from gate_runner.planning.budget import Choice
 from gate_runner.planning.counting import count
+from gate_runner.planning.plan import plan
 from gate_runner.runs import RunRequest
 from gate_runner.runs.folder import RunFolder, stored_plan
 from gate_runner.runs.part import Part

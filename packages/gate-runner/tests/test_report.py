@@ -129,10 +129,9 @@ def test_the_page_is_whole_by_itself(two: list[StoredRun]) -> None:
 def test_every_chart_has_a_name_a_description_and_a_table(two: list[StoredRun]) -> None:
     page = build_page(two, pictures=0)
     charts = re.findall(r'<svg[^>]*role="img"[^>]*>(.{0,80})', page)
-    assert len(charts) == 2 + 1 + 5 + 1  # radars, ranks, curves, costs
+    assert len(charts) == 5 + 1  # curves, costs
     assert all(start.startswith("<title>") for start in charts)
     assert page.count("<desc>") == len(charts)
-    assert page.count("The same as a table") == 2
     assert "The last points as a table" in page
 
 

@@ -59,7 +59,7 @@ def test_words_give_the_settings_again(monkeypatch: pytest.MonkeyPatch, tmp_path
         seen.append(request.settings)  # type: ignore[attr-defined]
         raise UsageError("seen")
 
-    monkeypatch.setattr("gate_runner.planning.plan", planned)
+    monkeypatch.setattr("gate_runner.planning.plan.plan", planned)
     for settings in (OTHER, Settings(isolate="worker")):
         CliRunner().invoke(app, ["plan", "digits", *words_for(settings)])
     assert seen == [OTHER, Settings(isolate="worker")]
@@ -118,7 +118,7 @@ def test_an_option_of_the_last_release_works_and_says_what_it_is_now(monkeypatch
         seen.append(request.settings)
         raise UsageError("seen")
 
-    monkeypatch.setattr("gate_runner.planning.plan", planned)
+    monkeypatch.setattr("gate_runner.planning.plan.plan", planned)
     for words in (
         ["--tune", "full", "--wise-ft", "best", "--encode-again"],
         ["--tune", "full", "--setting", "wise_ft=best", "--setting", "encode_again=true"],

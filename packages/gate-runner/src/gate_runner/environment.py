@@ -7,22 +7,12 @@ import platform
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
-from importlib.metadata import PackageNotFoundError, distribution, entry_points, version
+from importlib.metadata import distribution, entry_points
 from typing import Any
 
 from packaging.requirements import Requirement
 
-PACKAGES = (
-    "gate-runner",
-    "eqsim",
-    "knowledge-prompts",
-    "vision-adapters",
-    "eqben-builder",
-    "oven-retrieval",
-    "eevee-search",
-    "gate-data",
-)
-"""Our own distributions."""
+from gate_runner.machine import OWN, cores, installed, processor
 
 _GROUPS = ("gate_runner.encoders", "gate_runner.benchmarks", "gate_runner.tasks", "gate_runner.executors")
 
@@ -38,7 +28,7 @@ def environment() -> dict[str, Any]:
         >>> list(description["packages"])[0], sorted(description)
         ('gate-runner', ['extras', 'hardware', 'packages', 'plug-ins', 'programs', 'requirements', 'system'])
     """
-    packages = {name: _version(name) for name in PACKAGES}
+    packages = {name: installed(name) for name in OWN}
     return {
         "packages": packages,
         "system": {
@@ -86,17 +76,8 @@ def _said(value: Any) -> str:
     return ", ".join(map(str, value)) or "none" if isinstance(value, list) else str(value)
 
 
-def _version(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
-
-
 def _hardware() -> dict[str, Any]:
-    from gate_runner.machine import processor
-
-    hardware: dict[str, Any] = {"processor": processor(), "cores": _cores(), "memory GB": _memory()}
+    hardware: dict[str, Any] = {"processor": processor(), "cores": cores(), "memory GB": _memory()}
     try:
         import torch
     except ImportError:
@@ -105,12 +86,6 @@ def _hardware() -> dict[str, Any]:
     hardware["CUDA"] = torch.version.cuda or "none"
     hardware["GPUs"] = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
     return hardware
-
-
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _memory() -> float | None:
@@ -123,7 +98,7 @@ def _memory() -> float | None:
 def _requirements(packages: Mapping[str, str | None]) -> dict[str, str | None]:
     """Versions of what our packages require without extras, each other aside."""
     required = {needs.name for name, present in packages.items() if present is not None for needs in _needed(name, "")}
-    return {name: _version(name) for name in sorted(required - set(packages))}
+    return {name: installed(name) for name in sorted(required - set(packages))}
 
 
 def _extras(name: str) -> dict[str, list[str]]:
@@ -131,7 +106,7 @@ def _extras(name: str) -> dict[str, list[str]]:
     always = {needs.name for needs in _needed(name, "")}
     return {
         extra: [
-            needs.name for needs in _needed(name, extra) if needs.name not in always and _version(needs.name) is None
+            needs.name for needs in _needed(name, extra) if needs.name not in always and installed(needs.name) is None
         ]
         for extra in distribution(name).metadata.get_all("Provides-Extra") or []
     }

@@ -97,10 +97,12 @@ def _gpus() -> list[int]:
     return list(range(torch.cuda.device_count()))
 
 
-_PACKAGES = (
-    "gate-runner", "vision-adapters", "eqben-builder", "eqsim", "eevee-search", "gate-data", "knowledge-prompts",
-    "oven-retrieval", "torch", "open_clip_torch", "timm", "transformers", "numpy", "scikit-learn",
+OWN = (
+    "gate-runner", "eqsim", "knowledge-prompts", "vision-adapters", "eqben-builder", "oven-retrieval", "eevee-search",
+    "gate-data",
 )  # fmt: skip
+"""Our own distributions."""
+_PACKAGES = (*OWN, "torch", "open_clip_torch", "timm", "transformers", "numpy", "scikit-learn")
 
 
 def circumstances() -> dict[str, Any]:
@@ -123,7 +125,7 @@ def circumstances() -> dict[str, Any]:
 
 def versions() -> dict[str, str]:
     """Versions of the packages that results rest on, as far as they are installed."""
-    return {name: installed for name in _PACKAGES if (installed := _version(name)) is not None}
+    return {name: present for name in _PACKAGES if (present := installed(name)) is not None}
 
 
 def command() -> list[str]:
@@ -139,7 +141,8 @@ def command() -> list[str]:
     return [program or "python"]
 
 
-def _version(name: str) -> str | None:
+def installed(name: str) -> str | None:
+    """The version of a distribution; None where it is not there."""
     try:
         return version(name)
     except PackageNotFoundError:
@@ -158,6 +161,11 @@ def _revision() -> str | None:
 def _git(*arguments: str) -> str:
     done = subprocess.run(["git", *arguments], capture_output=True, text=True, check=True, timeout=10)
     return done.stdout.strip()
+
+
+def cores() -> int:
+    """How many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def processor() -> str:

@@ -20,7 +20,7 @@ from jaxtyping import Float, Int
 
 from gate_data.cards import ICINW
 from gate_data.readers.limits import within
-from gate_runner.axes import FULL, Variant
+from gate_runner.axes import Variant
 from gate_runner.errors import DataError
 from gate_runner.files import read_arrays, write
 from gate_runner.runs.folder import RunFolder
@@ -288,13 +288,3 @@ def _other_orders(classes: Sequence[str]) -> dict[str, list[int]]:
         if order != list(range(len(classes))) and order not in orders.values():
             orders[name] = order
     return orders
-
-
-def shots_in(text: str) -> int:
-    """Shots from words.
-
-    Example:
-        >>> shots_in("full"), shots_in("5")
-        (-1, 5)
-    """
-    return FULL if text == "full" else int(text)

@@ -15,7 +15,7 @@ from gate_runner.terminal import echo_json
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from gate_runner.choosing import Candidate, Choice
+    from gate_runner.choosing import Choice
 
 _OPTIONS = ("limit", "batch_size", "device", "seeds", "data_root", "skip_unreadable", "feature_cache")
 
@@ -97,36 +97,12 @@ def choice_table(choice: Choice) -> Table:
     from rich.markup import escape
     from rich.table import Table
 
-    heads = ("encoder", choice.metric, "95 % CI", "verdict", "p Holm", "images/s", "read/s", "ms alone", "parameters")
+    from gate_runner.reports.choice import WORDS, rows_of
+
+    heads, rows = rows_of(choice)
     table = Table(box=None, pad_edge=False, padding=(0, 1), collapse_padding=True, header_style="bold")
-    for head in (*heads, "weights", "bytes", "$/million", "read out", "Pareto", "judged by", ""):
-        words = head in ("encoder", "verdict", "read out", "")
-        table.add_column(head, justify="left" if words else "right", no_wrap=True)
-    front = choice.pareto()
-    for candidate in choice.candidates:
-        table.add_row(*map(escape, _cells(candidate, candidate.encoder in front)))
+    for head in heads:
+        table.add_column(head, justify="left" if head in WORDS else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*map(escape, row))
     return table
-
-
-def _cells(candidate: Candidate, front: bool) -> list[str]:
-    costs, p = candidate.costs, candidate.p
-    if candidate.value is None or costs is None:
-        return [candidate.encoder, "–", "", candidate.verdict, *[""] * 11, candidate.reason]
-    return [
-        candidate.encoder,
-        f"{candidate.value:.3f}",
-        f"{candidate.low:.3f}–{candidate.high:.3f}",
-        candidate.verdict,
-        "–" if p is None else "<0.001" if p < 0.001 else f"{p:.3f}",
-        f"{costs.images_per_second:.1f}",
-        "–" if costs.read_per_second is None else f"{costs.read_per_second:.1f}",
-        f"{costs.milliseconds:.1f}",
-        "unseen" if costs.parameters is None else f"{costs.parameters / 1e6:.1f} M",
-        f"{costs.weight_bytes / 1e6:.0f} MB",
-        f"{candidate.row_bytes:,}",
-        "–" if costs.dollars is None else f"{costs.dollars:.2f}",
-        candidate.readout,
-        "yes" if front else "",
-        f"{candidate.pictures:,}",
-        candidate.reason,
-    ]

@@ -42,7 +42,7 @@ def plan(
     if not names and config is None:
         raise UsageError("name a pack or a benchmark (gate-runner ls packs)")
     request = requested(context, config, names or [], encoder, output, options, setting or ())
-    from gate_runner.planning import plan as make
+    from gate_runner.planning.plan import plan as make
 
     total = make(request, budget=seconds)
     if json:

@@ -26,10 +26,12 @@ def write_zip(
     knowledge: Annotated[str, typer.Option(help="none, a source, or auto.")] = "none",
 ) -> None:
     """Write one way to adapt, out of a grid, as ELEVATER takes it."""
-    from gate_runner.submission import entries_of, shots_in, write_submission
+    from gate_runner.axes import FULL
+    from gate_runner.submission import entries_of, write_submission
 
+    number = FULL if shots == "full" else int(shots)
     entries = entries_of(
-        run, model=model, shots=shots_in(shots), tune=tune, init=init, projection=projection, knowledge=knowledge
+        run, model=model, shots=number, tune=tune, init=init, projection=projection, knowledge=knowledge
     )
     write_submission(entries, path)
     echo(f"wrote {path}: {len(entries)} data sets")

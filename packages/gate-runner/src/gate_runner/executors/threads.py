@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gate_runner.energy import EnergyMeter
+from gate_runner.machine import cores
 
 if TYPE_CHECKING:
     from gate_runner.settings import Settings
@@ -46,20 +47,16 @@ def thread_settings(processes: int = 1) -> dict[str, str]:
     """
     free = _free_cores()
     settings = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0", "KMP_BLOCKTIME": "0"}
-    if processes > 1 or free < _cores():
+    if processes > 1 or free < cores():
         settings["OMP_NUM_THREADS"] = str(max(1, free // processes))
     return {name: value for name, value in settings.items() if name not in os.environ}
 
 
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def _free_cores() -> int:
-    busy = min(os.getloadavg()[0], _cores()) if hasattr(os, "getloadavg") else 0.0
+    busy = min(os.getloadavg()[0], cores()) if hasattr(os, "getloadavg") else 0.0
     if round(busy):
         busy = min(busy, _running())
-    return max(1, round(_cores() - busy))
+    return max(1, round(cores() - busy))
 
 
 def _running() -> float:

@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gate_runner.monitoring.monitor import Monitor
 
 
-class Reads(Protocol):
-    """A `Monitor`, as a callback sees it.
-
-    Attributes:
-        seen: the latest step that it was called with.
-    """
-
-    seen: int
-
-    def __call__(self, model: Any, step: int | None = None) -> Any:
-        """Take a reading, if one is due."""
-
-
-def lightning_callback(monitor: Reads) -> Any:
+def lightning_callback(monitor: Monitor) -> Any:
     """See `Monitor.lightning`."""
     base: Any
     try:
@@ -45,7 +35,7 @@ def lightning_callback(monitor: Reads) -> Any:
     return MonitorCallback()
 
 
-def transformers_callback(monitor: Reads) -> Any:
+def transformers_callback(monitor: Monitor) -> Any:
     """See `Monitor.transformers`."""
     try:
         from transformers import TrainerCallback

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from gate_runner.planning.budget import Choice, best_subset
-from gate_runner.planning.plan import PartPlan, Plan, plan
+from gate_runner.planning.plan import PartPlan, Plan
 
-__all__ = ["Choice", "PartPlan", "Plan", "best_subset", "plan"]
+__all__ = ["Choice", "PartPlan", "Plan", "best_subset"]

@@ -10,26 +10,15 @@ from gate_runner.charts.plot import Dot, Line, plot
 from gate_runner.charts.svg import shortened
 
 if TYPE_CHECKING:
-    from gate_runner.choosing import Choice
+    from gate_runner.choosing import Candidate, Choice
+
+WORDS = ("encoder", "verdict", "read out", "")
+"""Heads of columns that hold words."""
 
 
 def choice_section(choice: Choice) -> Section:
     """The section."""
-    rows = [
-        [
-            *(candidate.encoder, candidate.verdict, f"{candidate.value:.3f}"),
-            f"{candidate.low:.3f}–{candidate.high:.3f}",
-            "–" if candidate.p is None else f"{candidate.p:.3f}",
-            f"{candidate.costs.images_per_second:.1f}",
-            "–" if candidate.costs.read_per_second is None else f"{candidate.costs.read_per_second:.1f}",
-            f"{candidate.costs.milliseconds:.1f}",
-            *(f"{candidate.row_bytes:,}", candidate.readout, f"{candidate.pictures:,}", candidate.reason),
-        ]
-        for candidate in choice.candidates
-        if candidate.costs is not None
-    ]
-    heads = ["Encoder", "Verdict", choice.metric, "95 % CI", "p (Holm)", "images/s", "read/s", "ms alone", "bytes"]
-    failed = [[candidate.encoder, candidate.reason] for candidate in choice.candidates if candidate.verdict == "failed"]
+    heads, rows = rows_of(choice)
     codes = [
         [code["code"], str(code["bytes"]), f"{code['value']:.3f}", f"{code['low']:.3f}–{code['high']:.3f}"]
         for code in choice.codes
@@ -37,13 +26,44 @@ def choice_section(choice: Choice) -> Section:
     parts = [
         *map(note, choice.sentences),
         scroll(_picture(choice), "Quality against speed"),
-        table([*heads, "read out", "judged by", "Note"], rows, words=[1, 9, 11]),
+        table(heads, rows, words=[number for number, head in enumerate(heads) if number and head in WORDS]),
         note("images/s and ms alone are the encoder's, of decoded pictures; read/s is with reading and decoding."),
-        table(["Failed", "Reason"], failed, words=[1]) if failed else "",
         note("The best encoder's features in fewer bytes a picture:") if codes else "",
         table(["Kept as", "bytes", choice.metric, "95 % CI"], codes) if codes else "",
     ]
     return Section("choice", "Which encoder", joined(parts))
+
+
+def rows_of(choice: Choice) -> tuple[list[str], list[list[str]]]:
+    """Heads, and a row of texts for each encoder."""
+    heads = ["encoder", choice.metric, "95 % CI", "verdict", "p Holm", "images/s", "read/s", "ms alone", "parameters",
+             "weights", "bytes", "$/million", "read out", "Pareto", "judged by", ""]  # fmt: skip
+    front = choice.pareto()
+    return heads, [_cells(candidate, candidate.encoder in front) for candidate in choice.candidates]
+
+
+def _cells(candidate: Candidate, front: bool) -> list[str]:
+    costs, p = candidate.costs, candidate.p
+    if candidate.value is None or costs is None:
+        return [candidate.encoder, "–", "", candidate.verdict, *[""] * 11, candidate.reason]
+    return [
+        candidate.encoder,
+        f"{candidate.value:.3f}",
+        f"{candidate.low:.3f}–{candidate.high:.3f}",
+        candidate.verdict,
+        "–" if p is None else "<0.001" if p < 0.001 else f"{p:.3f}",
+        f"{costs.images_per_second:.1f}",
+        "–" if costs.read_per_second is None else f"{costs.read_per_second:.1f}",
+        f"{costs.milliseconds:.1f}",
+        "unseen" if costs.parameters is None else f"{costs.parameters / 1e6:.1f} M",
+        f"{costs.weight_bytes / 1e6:.0f} MB",
+        f"{candidate.row_bytes:,}",
+        "–" if costs.dollars is None else f"{costs.dollars:.2f}",
+        candidate.readout,
+        "yes" if front else "",
+        f"{candidate.pictures:,}",
+        candidate.reason,
+    ]
 
 
 def _picture(choice: Choice) -> str:

@@ -7,12 +7,14 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Any
 
+from gate_data.imports import named
 from gate_runner.comparison import holm, paired_test
 from gate_runner.runs.estimated import samples_asked
 from gate_runner.runs.results import Result, untrained
 from gate_runner.runs.stored import StoredRun
 from gate_runner.settings import Settings
 from gate_runner.tasks.registry import known_task_type, task_types
+from gate_runner.tasks.task import Overview
 
 _PERMUTATIONS = 1999
 SWEEP = "elevater"
@@ -167,7 +169,7 @@ def gather(runs: Sequence[StoredRun], *, tests: bool = True) -> Contents:
                 continue  # hundreds of units, whose tables are the overview's
             results.setdefault(result.name, {})[run.label] = run.named(result.name)
     order = {task: index for index, task in enumerate(task_types())}
-    names = sorted(results, key=lambda name: (order.get(_one(results[name]).task, len(order)), name))
+    names = sorted(results, key=lambda name: (order.get(_with_score(results[name]).task, len(order)), name))
     rows = [_row(results[name], {run.label: run for run in runs}, tests) for name in names]
     shares: dict[str, dict[str, float]] = {}
     for run in runs:
@@ -180,14 +182,14 @@ def gather(runs: Sequence[StoredRun], *, tests: bool = True) -> Contents:
     return Contents(tuple(runs), tuple(rows), _mean_ranks(rows, [run.label for run in runs]), shares)
 
 
-def _one(by_label: Mapping[str, tuple[Result, ...]]) -> Result:
+def _with_score(by_label: Mapping[str, tuple[Result, ...]]) -> Result:
     """A result with a score where there is one."""
     every = [result for results in by_label.values() for result in results]
     return next((result for result in every if result.scores), every[0])
 
 
 def _row(by_label: Mapping[str, tuple[Result, ...]], runs: Mapping[str, StoredRun], tests: bool) -> Row:
-    example = _one(by_label)
+    example = _with_score(by_label)
     cells = {label: _cell(results) for label, results in by_label.items()}
     mixed = _mixed(by_label)
     if not mixed:
@@ -329,3 +331,11 @@ def _mean_ranks(rows: Sequence[Row], labels: Sequence[str]) -> dict[str, float]:
     if len(labels) < 2 or not shared:
         return {}
     return {label: fmean(row.cells[label].rank or 0 for row in shared) for label in labels}
+
+
+def overviews(runs: Sequence[StoredRun]) -> list[Overview]:
+    """Of each task type that has one, tables and figures over all its results; those without a table are left out."""
+    tasks = dict.fromkeys(result.task for run in runs for result in run.results)
+    makers = [known_task_type(task).overview for task in tasks]
+    shown: list[Overview] = [named(maker)(runs) for maker in makers if maker]
+    return [maker for maker in shown if maker.tables]

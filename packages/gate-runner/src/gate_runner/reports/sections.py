@@ -8,8 +8,7 @@ from markupsafe import Markup
 
 from gate_data.imports import named
 from gate_runner.charts.markup import folded, joined, note, piece, table
-from gate_runner.reports.contents import Contents
-from gate_runner.reports.overviews import overviews
+from gate_runner.reports.contents import Contents, overviews
 from gate_runner.reports.pictures import made_again
 from gate_runner.tasks.registry import known_task_type
 from gate_runner.tasks.task import Details

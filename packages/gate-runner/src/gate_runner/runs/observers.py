@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partialmethod
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from gate_runner.runs.results import Result
@@ -66,38 +67,10 @@ class Audience(Observer):
     def __init__(self, members: Sequence[Observer]) -> None:
         self.members = list(members)
 
-    def opened(self, encoder: str, output: Path) -> None:
-        """Tell all."""
-        self._tell(lambda member: member.opened(encoder, output))
-
-    def planned(self, parts: Sequence[Planned]) -> None:
-        """Tell all."""
-        self._tell(lambda member: member.planned(parts))
-
-    def started(self, name: str, seed: int) -> None:
-        """Tell all."""
-        self._tell(lambda member: member.started(name, seed))
-
-    def progress(self, name: str, seed: int, phase: str, done: int, total: int) -> None:
-        """Tell all."""
-        self._tell(lambda member: member.progress(name, seed, phase, done, total))
-
-    def postponed(self, name: str, seed: int, owner: str) -> None:
-        """Tell all."""
-        self._tell(lambda member: member.postponed(name, seed, owner))
-
-    def finished(self, result: Result) -> None:
-        """Tell all."""
-        self._tell(lambda member: member.finished(result))
-
-    def closed(self, results: Sequence[Result]) -> None:
-        """Tell all."""
-        self._tell(lambda member: member.closed(results))
-
-    def _tell(self, call: Callable[[Observer], None]) -> None:
+    def _tell(self, event: str, *about: Any) -> None:
         for member in tuple(self.members):
             try:
-                call(member)
+                getattr(member, event)(*about)
             except Exception as error:  # noqa: BLE001 - whatever an onlooker raises must not end the run
                 self.members.remove(member)
                 warnings.warn(
@@ -105,3 +78,7 @@ class Audience(Observer):
                     RuntimeWarning,
                     stacklevel=2,
                 )
+
+
+for _event in ("opened", "planned", "started", "progress", "postponed", "finished", "closed"):
+    setattr(Audience, _event, partialmethod(Audience._tell, _event))
