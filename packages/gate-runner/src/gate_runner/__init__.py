@@ -27,4 +27,6 @@ def __getattr__(name: str) -> Any:
         name = _RENAMED[name]
     if name in _METHODS:
         raise AttributeError(f"gate_runner.{name}(…) is gate_runner.adapt(images, {_METHODS[name]!r}, …) now")
+    if name not in __all__:
+        raise AttributeError(f"module 'gate_runner' has no attribute {name!r}")
     return _public(name)

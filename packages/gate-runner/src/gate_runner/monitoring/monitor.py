@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib import import_module
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -167,9 +168,29 @@ class Monitor:
         Raises:
             ImportError: Lightning is not installed.
         """
-        from gate_runner.monitoring.callbacks import lightning_callback
+        base: Any
+        try:
+            base = import_module("lightning.pytorch").Callback
+        except ImportError:
+            try:
+                base = import_module("pytorch_lightning").Callback
+            except ImportError as error:
+                raise ImportError("a Lightning callback needs Lightning: pip install lightning") from error
+        monitor = self
 
-        return lightning_callback(self)
+        class MonitorCallback(base):  # type: ignore[misc]  # Lightning may come untyped, or not at all
+            """Reads before the first batch, and after batches."""
+
+            def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+                """The first reading."""
+                monitor(pl_module, int(trainer.global_step))
+
+            def on_train_batch_end(self, trainer: Any, pl_module: Any, *_: Any, **__: Any) -> None:
+                """Read where a reading is due; batches of one accumulated step count once."""
+                if monitor.seen != trainer.global_step:
+                    monitor(pl_module, int(trainer.global_step))
+
+        return MonitorCallback()
 
     def transformers(self) -> Any:
         """A callback for transformers' ``Trainer``, which reads after steps; ``pick`` gets its model.
@@ -177,9 +198,24 @@ class Monitor:
         Raises:
             ImportError: transformers is not installed.
         """
-        from gate_runner.monitoring.callbacks import transformers_callback
+        try:
+            from transformers import TrainerCallback
+        except ImportError as error:
+            raise ImportError("a Trainer callback needs transformers: pip install 'gate-runner[hf]'") from error
+        monitor = self
 
-        return transformers_callback(self)
+        class MonitorCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]  # transformers may come untyped
+            """Reads before the first step, and after steps."""
+
+            def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
+                """The first reading."""
+                monitor(model, int(state.global_step))
+
+            def on_step_end(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
+                """Read where a reading is due."""
+                monitor(model, int(state.global_step))
+
+        return MonitorCallback()
 
     def _read(self, model: nn.Module, step: int, begin: float) -> Reading:
         encoder = adopt(self.pick(model), self.name)

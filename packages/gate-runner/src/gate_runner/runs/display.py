@@ -120,7 +120,7 @@ class Pace:
             new = 0  # what the first batch took began in another phase, or it was in a cache
         else:
             seen = part.encoded.get(phase, before.first)
-            new = max(0, done - seen) if seen else 0  # likewise: before it the encoder warms up, and files are hashed
+            new = max(0, done - seen) if seen or part.watched else 0  # nor its first batch: the encoder warms up
         if _encodes(phase):
             part.encoded[phase] = max(done, part.encoded.get(phase, 0))
             if new and part.encoded_at is not None:
