@@ -48,7 +48,7 @@ def test_each_pass_over_the_images_counts_and_its_head_is_timed() -> None:
     for done in (100, 200, 400):
         pace.progress(("digits", 0), "encode train", done, 400)
         clock.now += 2.0
-    assert pace.left() == pytest.approx(1600 * 4.0 / 300 + 0.0005 * 2000)
+    assert pace.left() == pytest.approx(1600 * 4.0 / 300 + 0.0008 * 2000)
     for done in (100, 600):
         pace.progress(("digits", 0), "encode test", done, 600)
         clock.now += 5.0
@@ -72,12 +72,12 @@ def test_encoding_is_timed_by_its_own_rate_and_all_its_images() -> None:
     for done in (200, 240, 280):
         pace.progress(("own", 0), "encode train", done, 600)
         clock.now += 2.0
-    assert pace.left() == pytest.approx((1000 - 280) / 20 + 0.0005 * 1000)
+    assert pace.left() == pytest.approx((1000 - 280) / 20 + 0.0008 * 1000)
     pace.progress(("own", 0), "encode train", 600, 600)
     pace.progress(("own", 0), "encode test", 0, 400)
     clock.now += 10.0
     pace.progress(("own", 0), "encode test", 200, 400)
-    assert pace.left() == pytest.approx(200 / ((80 + 320 + 200) / 16) + 0.5)
+    assert pace.left() == pytest.approx(200 / ((80 + 320 + 200) / 16) + 0.8)
     pace.finish(("own", 0), 50.0)
     assert pace.left() == 0.0
 
@@ -116,7 +116,7 @@ def test_others_are_known_by_their_costs_as_soon_as_one_of_their_kind_is_under_w
         clock.now += 5.0 if done == 0 else 2.0
     assert pace.left() is None  # of the third
     pace.finish(("maps", 0), 90.0)
-    assert pace.left() == pytest.approx(14.5 + 1.0 * (11.0 + 14.5) / 10.0)
+    assert pace.left() == pytest.approx(14.8 + 1.0 * (11.0 + 14.8) / 10.0)
     pace.finish(("digits", 0), 40.0)
     pace.start(("faces", 0))
     clock.now += 1.0
