@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from gate_runner.setting_values import share_in
 from gate_runner.terminal import echo
 
 
@@ -73,25 +74,14 @@ def finetune(
     from gate_runner.finetuning import FinetuneRequest
     from gate_runner.finetuning import finetune as train
 
+    share = None if wise_ft is None else share_in(wise_ft)
     folder = output or Path("runs") / f"tuned-{Path(pairs).stem}"
     request = FinetuneRequest(
         pairs=pairs, encoder=encoder, output=folder, loss=loss, add=tuple(add or ()), teacher=teacher, tune=tune,
-        wise_ft=_share(wise_ft), epochs=epochs, steps=steps, lr=lr, batch_size=batch_size,
+        wise_ft=share, epochs=epochs, steps=steps, lr=lr, batch_size=batch_size,
         validate_every=validate_every, warmup=warmup, weight_decay=weight_decay, augment=augment, precision=precision,
         checkpoint_blocks=checkpoint_blocks, num_processes=num_processes, seed=seed, device=device, table=table,
         data_root=data_root, limit=limit, skip_unreadable=skip_unreadable,
     )  # fmt: skip
     train(request, lambda line: echo(line, err=True))
     echo(f"kept in {folder}: gate-runner trade {encoder} tuned:{folder} --share .25 --share .5 --share .75")
-
-
-def _share(text: str | None) -> float | str | None:
-    """A share of weights, or "best"."""
-    from gate_runner.errors import UsageError
-
-    if text is None or text == "best":
-        return text
-    try:
-        return float(text)
-    except ValueError:
-        raise UsageError(f"--wise-ft {text}: expected 'best', or a share from 0 to 1") from None
