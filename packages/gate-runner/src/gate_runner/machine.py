@@ -53,6 +53,19 @@ def high_water() -> int | None:
     return next((1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM")), None)
 
 
+def free_memory() -> int | None:
+    """Bytes that this process may still take, or None where the system does not tell."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        free = next(1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
+    except (OSError, StopIteration, ValueError):
+        return None
+    try:
+        return min(free, int(Path("/sys/fs/cgroup/memory.max").read_text()))  # a container's limit
+    except (OSError, ValueError):
+        return free
+
+
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether an error says that there is too little memory, on the CPU or on a GPU.
 

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gate_runner.energy import EnergyMeter
-from gate_runner.machine import cores
+from gate_runner.machine import cores, free_memory
 
 if TYPE_CHECKING:
     from gate_runner.settings import Settings
 
-_MOST, _SEVERAL, _MEMORY = 4, 4, 3_000_000
-"""Workers that are started unasked, benchmarks from which they are, and kilobytes that each should have free."""
+_MOST, _SEVERAL, _MEMORY = 4, 4, 3_000_000_000
+"""Workers that are started unasked, benchmarks from which they are, and bytes that each should have free."""
 
 
 def workers_for(settings: Settings, units: int) -> int:
@@ -27,12 +27,7 @@ def workers_for(settings: Settings, units: int) -> int:
     alone = settings.isolate == "none" or settings.tune != "frozen" or settings.device not in ("auto", "cpu")
     if alone or units < _SEVERAL or any(Path("/dev").glob("nvidia[0-9]*")) or EnergyMeter().counters:
         return 1
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        room = int(next(line.split()[1] for line in lines if line.startswith("MemAvailable:"))) // _MEMORY
-    except (OSError, StopIteration, ValueError):
-        room = 1
-    return max(1, min(units, _MOST, room, _free_cores()))
+    return max(1, min(units, _MOST, (free_memory() or 0) // _MEMORY, _free_cores()))
 
 
 def thread_settings(processes: int = 1) -> dict[str, str]:

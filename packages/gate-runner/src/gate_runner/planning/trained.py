@@ -6,13 +6,12 @@ import math
 import statistics
 import time
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from gate_runner.errors import EncoderError
-from gate_runner.machine import PeakMemory
+from gate_runner.machine import PeakMemory, free_memory
 from gate_runner.planning.counting import Counted, count
 from gate_runner.planning.probe import Clock, Estimate, peak_of, probe, resident, samples_here
 from gate_runner.tasks import Job, find_task_type, run_task
@@ -33,15 +32,7 @@ def available_bytes(device: str) -> int | None:
     """Memory that a training may take, or None where nobody tells."""
     if torch.device(device).type == "cuda":
         return int(torch.cuda.get_device_properties(torch.device(device)).total_memory)
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        free = next(1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
-    except (OSError, StopIteration, ValueError):
-        return None
-    try:
-        return min(free, int(Path("/sys/fs/cgroup/memory.max").read_text()))
-    except (OSError, ValueError):
-        return free
+    return free_memory()
 
 
 def probe_trained(part: Part, encoder: Encoder) -> Estimate:
