@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 
-from eqben_builder.micro import COLOURS, SHAPES, Item, Scene, generator_at, render, sample_scene
+from eqben_builder.micro import COLOURS, SHAPES, SIZES, Item, Scene, generator_at, render, sample_scene
 from gate_data.data import Data, Split
 from gate_data.readers import IGNORED
 from gate_data.request import DataRequest, SplitName
@@ -79,8 +79,12 @@ def _painted(
 
 
 def cityscapes(request: DataRequest) -> Data:
-    """A street from the driver's seat: sky, houses or trees, sidewalk, road, and cars, persons and signs on it."""
+    """A street at night from the driver's seat: sky, houses or trees, sidewalk, road, and what stands about on it.
+
+    Cars, persons and signs have any colour, size and place: only their outline says what they are.
+    """
     rows, columns = coordinates()
+    outlines = {"square": 5, "circle": 6, "triangle": 7}
 
     def paint(rng: np.random.Generator) -> Painted:
         horizon, kerb = rng.uniform(0.25, 0.4), rng.uniform(0.5, 0.62)
@@ -92,19 +96,16 @@ def cityscapes(request: DataRequest) -> Data:
         road = np.abs(columns - vanish) < (rows - kerb) * rng.uniform(0.9, 1.5)
         truth[rows > kerb] = 3
         truth[(rows > kerb) & road] = 4
-        items, kinds = [], []
-        for shape, label, low, high in (("square", 5, 0.62, 0.9), ("circle", 6, 0.55, 0.8), ("triangle", 7, 0.35, 0.5)):
-            for _ in range(int(rng.integers(0, 3))):
-                x, y = rng.uniform(0.08, 0.92), rng.uniform(low, high)
-                colour, radius = str(rng.choice(COLOURS)), float(0.04 + 0.12 * max(0.1, y - 0.4))
-                items.append(Item(shape, colour, "small", "plain", float(x), float(y), radius))
-                kinds.append(label)
-        return Scene(tuple(items)), _TINTS[truth], truth, np.array(kinds, dtype=np.int64)
+        scene = sample_scene(rng, (3, 5), shapes=tuple(outlines), max_overlap=0.3)
+        kinds = np.array([outlines[item.shape] for item in scene.items], dtype=np.int64)
+        return scene, 0.4 * _TINTS[truth], truth, kinds
 
     return _painted("cityscapes", request, (280, 40, 120), paint, _STREET)
 
 
-def _things_and_stuff(shapes: Sequence[str], most: int) -> Callable[[np.random.Generator], Painted]:
+def _things_and_stuff(
+    shapes: Sequence[str], counts: tuple[int, int], *, light: float = 1.0, sizes: Sequence[str] = SIZES
+) -> Callable[[np.random.Generator], Painted]:
     rows, columns = coordinates()
 
     def paint(rng: np.random.Generator) -> Painted:
@@ -115,26 +116,27 @@ def _things_and_stuff(shapes: Sequence[str], most: int) -> Callable[[np.random.G
         pitch = np.array([14, 5, 24, 2])[truth - len(shapes)]
         waves = 0.35 + 0.12 * np.sin(2 * np.pi * pitch * (rows + 0.3 * columns))
         tint = np.array([(0.6, 1.2, 0.5), (0.5, 0.8, 1.4), (1.2, 1.1, 0.6), (1.0, 1.0, 1.1)])[truth - len(shapes)]
-        scene = sample_scene(rng, (2, most), shapes=shapes, max_overlap=0.3)
+        scene = sample_scene(rng, counts, shapes=shapes, sizes=sizes, max_overlap=0.3)
         kinds = np.array([shapes.index(item.shape) for item in scene.items])
-        return scene, np.clip(waves[..., None] * tint, 0, 1), truth, kinds
+        return scene, np.clip(light * waves[..., None] * tint, 0, 1), truth, kinds
 
     return paint
 
 
 def coco_10k(request: DataRequest) -> Data:
-    """Six kinds of things on four kinds of stuff, few pictures to learn from."""
-    return _painted("coco-10k", request, (160, 40, 120), _things_and_stuff(SHAPES[:6], 4), (*SHAPES[:6], *_STUFF))
+    """Six kinds of large things on four kinds of stuff in the dark, few pictures to learn from."""
+    paint = _things_and_stuff(SHAPES[:6], (2, 4), light=0.4, sizes=("large",))
+    return _painted("coco-10k", request, (160, 40, 120), paint, (*SHAPES[:6], *_STUFF))
 
 
 def coco_164k(request: DataRequest) -> Data:
     """Eight kinds of things, more of them, on four kinds of stuff, and more pictures to learn from."""
-    return _painted("coco-164k", request, (420, 60, 160), _things_and_stuff(SHAPES, 6), (*SHAPES, *_STUFF))
+    return _painted("coco-164k", request, (420, 60, 160), _things_and_stuff(SHAPES, (2, 6)), (*SHAPES, *_STUFF))
 
 
 def pascal(request: DataRequest) -> Data:
     """Only five of the eight shapes and none of the ground are asked for; all else counts nowhere."""
-    paint = _things_and_stuff(SHAPES, 5)
+    paint = _things_and_stuff(SHAPES, (2, 5))
 
     def few(rng: np.random.Generator) -> Painted:
         scene, behind, truth, kinds = paint(rng)
