@@ -164,15 +164,6 @@ def eqben_pictures() -> tuple[list[bytes], Read]:
     return pictures(), lambda content: decode(content, "fuzz")
 
 
-def adapter_pictures() -> tuple[list[bytes], Read]:
-    from vision_adapters.folder import Listing, load_split
-
-    def read(path: Path) -> object:
-        return load_split(Listing([path], [0], ["train"], ["a", "b"]), "train", 8)
-
-    return pictures(), in_file("a.picture", read)
-
-
 def oven_pictures() -> tuple[list[bytes], Read]:
     from oven_retrieval.generation.answers import _open
 
@@ -646,7 +637,6 @@ READERS: dict[str, tuple[Made, float]] = {
     "gate-runner: pictures": (runner_pictures, 60),
     "gate-runner: AVIF, HEIC, packed TIFF": (packed_pictures, 10),
     "eqben-builder: pictures": (eqben_pictures, 60),
-    "vision-adapters: pictures": (adapter_pictures, 30),
     "oven-retrieval: pictures": (oven_pictures, 30),
     "gate-runner: class maps": (class_maps, 15),
     "gate-runner: CSV and TSV": (runner_csv, 50),

@@ -48,11 +48,6 @@ except ImportError:
 def work(place):
     return len(str(guess(place / "classes")))
 """,
-    "vision-adapters: the same folder listed": """
-from vision_adapters.folder import list_images
-def work(place):
-    return len(list_images(place / "classes").paths)
-""",
     "gate-runner: 200 JPEG files of 500 x 375 px scaled to 224": """
 from gate_data.pictures import read_square
 def work(place):

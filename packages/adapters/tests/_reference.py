@@ -53,16 +53,6 @@ def symmetric_cross_entropy(logits, groups):
     return total / 2
 
 
-def prototypes(support, labels, query, ways):
-    out = np.zeros((len(query), ways))
-    for c in range(ways):
-        members = [x for x, y in zip(support, labels, strict=True) if y == c]
-        centre = sum(members) / len(members)
-        for i, q in enumerate(query):
-            out[i, c] = -sum((a - b) ** 2 for a, b in zip(q, centre, strict=True))
-    return out
-
-
 def auc(scores, truths):
     won = pairs = 0.0
     for s, y in zip(scores, truths, strict=True):

@@ -7,7 +7,7 @@ CODE = """
 import sys
 import vision_adapters
 assert "torch" not in sys.modules
-import vision_adapters.finetune, vision_adapters.folder, vision_adapters.stems
+import vision_adapters.finetune, vision_adapters.stems
 import vision_adapters.training, vision_adapters.tuning
 print([name for name in ("sklearn", "transformers", "peft", "PIL", "pandas") if name in sys.modules])
 """

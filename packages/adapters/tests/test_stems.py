@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from vision_adapters.heads import seeded
-from vision_adapters.stems import PatchEncoder, PatchStem, interpolate_positions
+from vision_adapters.stems import PatchEncoder, PatchStem
 
 
 def tiny(kind: str) -> nn.Module:
@@ -71,23 +71,3 @@ def test_patches_are_in_reading_order() -> None:
     nn.init.zeros_(stem.cut.bias)
     image = torch.arange(4.0).view(2, 2).repeat_interleave(2, 0).repeat_interleave(2, 1)[None, None]
     assert stem(image).flatten().tolist() == [0.0, 4.0, 8.0, 12.0]
-
-
-def test_positions_are_resampled() -> None:
-    generator = torch.Generator().manual_seed(0)
-    table = torch.randn(1 + 6, 5, generator=generator)
-    assert torch.equal(interpolate_positions(table, (2, 3), (2, 3), prefix=1), table)
-    larger = interpolate_positions(table, (2, 3), (4, 7), prefix=1)
-    assert larger.shape == (29, 5)
-    assert torch.equal(larger[0], table[0])
-    ramp = torch.stack([torch.arange(16.0) // 4, torch.arange(16.0) % 4], dim=1)
-    fine = interpolate_positions(ramp, (4, 4), (8, 8)).view(8, 8, 2)
-    inner = fine[2:6, 2:6]
-    torch.testing.assert_close(
-        inner[..., 0], ((torch.arange(2.0, 6) + 0.5) / 2 - 0.5)[:, None].expand(4, 4), atol=0.08, rtol=0
-    )
-    torch.testing.assert_close(
-        inner[..., 1], ((torch.arange(2.0, 6) + 0.5) / 2 - 0.5)[None].expand(4, 4), atol=0.08, rtol=0
-    )
-    with pytest.raises(ValueError, match="has 7 rows, expected 0 \\+ 2 x 3"):
-        interpolate_positions(table, (2, 3), (4, 4))

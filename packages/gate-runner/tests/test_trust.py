@@ -43,7 +43,6 @@ from gate_runner.features import digests_of
 from gate_runner.files import write
 from gate_runner.reports import as_markdown, gather
 from gate_runner.runs.stored import read_runs
-from vision_adapters.pictures import read_rgb
 
 from ._folders import write_run
 
@@ -424,7 +423,6 @@ def test_a_picture_starts_no_other_program(tmp_path: Path, monkeypatch: pytest.M
     for read in (
         lambda: decode(str(path)),
         lambda: decode(str(path), 8),
-        lambda: read_rgb(path),
         lambda: ClassMap({0: 0}, (), None).read(str(path)),
     ):
         with pytest.raises(ValueError, match=r"none of BMP, GIF, JPEG"):
@@ -453,8 +451,6 @@ def test_a_named_pipe_is_not_waited_for(ending: str, tmp_path: Path) -> None:
     os.mkfifo(path)
     with pytest.raises(DataError, match=r"a\.\w+ is no file that holds data, but a pipe"):
         decode(str(path)) if ending == "png" else read_json(path)
-    with pytest.raises(ValueError, match="no file that holds data"):
-        read_rgb(path)
 
 
 def hdf5(folder: Path) -> dict[str, tuple[Stored, str]]:

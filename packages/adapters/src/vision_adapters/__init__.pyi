@@ -4,7 +4,6 @@
 
 from .__about__ import __version__ as __version__
 from .classifier import HeadClassifier as HeadClassifier
-from .efficiency import parameter_counts as parameter_counts
 from .efficiency import performance_efficiency as performance_efficiency
 from .episodes import EpisodeHead as EpisodeHead
 from .episodes import EpisodeRows as EpisodeRows
@@ -12,15 +11,11 @@ from .episodes import PrototypeHead as PrototypeHead
 from .fewshot import detection_indices as detection_indices
 from .fewshot import elevater_indices as elevater_indices
 from .fewshot import sample_episode as sample_episode
-from .finetune import Classifier as Classifier
 from .finetune import choose_weights as choose_weights
 from .finetune import interpolate as interpolate
 from .finetune import preserve_state as preserve_state
 from .finetune import train_only as train_only
-from .folder import list_images as list_images
-from .folder import load_split as load_split
 from .heads import AttentiveHead as AttentiveHead
-from .heads import ImageTextHead as ImageTextHead
 from .heads import InitializedHead as InitializedHead
 from .heads import LinearHead as LinearHead
 from .heads import ProjectedHead as ProjectedHead
@@ -29,7 +24,6 @@ from .heads import SegmentationHead as SegmentationHead
 from .heads import TemporalHead as TemporalHead
 from .heads import initial_head as initial_head
 from .heads import language_head as language_head
-from .heads import prototype_logits as prototype_logits
 from .heads import seeded as seeded
 from .heads import zero_shot_logits as zero_shot_logits
 from .low_rank import add_lora as add_lora
@@ -57,7 +51,6 @@ from .saved import load_head as load_head
 from .saved import save_head as save_head
 from .stems import PatchEncoder as PatchEncoder
 from .stems import PatchStem as PatchStem
-from .stems import interpolate_positions as interpolate_positions
 from .training import EncoderWithHead as EncoderWithHead
 from .training import Fit as Fit
 from .training import FrozenFeatures as FrozenFeatures
@@ -66,7 +59,6 @@ from .training import Recipe as Recipe
 from .training import Scale as Scale
 from .training import Trained as Trained
 from .training import TrainedEncoder as TrainedEncoder
-from .training import ensemble_logits as ensemble_logits
 from .training import fit as fit
 from .training import fit_head as fit_head
 from .training import gate_recipe as gate_recipe

@@ -3,32 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
-
-from torch import nn
 
 PIVOT = 1e8
-
-
-class ParameterCounts(NamedTuple):
-    """How many numbers a module holds, and how many of them are trained."""
-
-    total: int
-    trainable: int
-
-
-def parameter_counts(module: nn.Module) -> ParameterCounts:
-    """Count parameters, shared ones once.
-
-    Args:
-        module: any module.
-
-    Example:
-        >>> parameter_counts(nn.Linear(3, 2))
-        ParameterCounts(total=8, trainable=8)
-    """
-    parameters = list(module.parameters())
-    return ParameterCounts(sum(p.numel() for p in parameters), sum(p.numel() for p in parameters if p.requires_grad))
 
 
 def performance_efficiency(score: float, trainable: int) -> float:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import Literal, get_args
 
 import torch
-from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 
 from vision_adapters.heads import global_seed
@@ -16,42 +15,9 @@ from vision_adapters.recompute import keep_blocks, recompute_blocks
 from vision_adapters.training.schedule import NORMS
 from vision_adapters.training.wise_ft import interpolate
 
-__all__ = ["Classifier", "choose_weights", "interpolate", "preserve_state", "recompute_blocks", "train_only"]
+__all__ = ["choose_weights", "interpolate", "preserve_state", "recompute_blocks", "train_only"]
 
 Part = Literal["all", "none", "bias", "norm", "last_block"]
-
-
-class Classifier(nn.Module):
-    """An encoder and a head as one module, which `training.fit` trains on images.
-
-    Args:
-        encoder: images -> features; any module.
-        head: features -> scores; its parameters are named `head.…`, which `Recipe.head_lr_scale` knows.
-        mean: per channel; uint8 images become (x / 255 - mean) / std. Float images are passed on as they are.
-        std: per channel, > 0.
-
-    Example:
-        >>> model = Classifier(nn.Flatten(), nn.Linear(12, 2))
-        >>> model(torch.zeros(5, 3, 2, 2, dtype=torch.uint8)).shape
-        torch.Size([5, 2])
-    """
-
-    def __init__(
-        self, encoder: nn.Module, head: nn.Module, *, mean: Sequence[float] = (0.0,), std: Sequence[float] = (1.0,)
-    ) -> None:
-        super().__init__()
-        if min(std) <= 0:
-            raise ValueError(f"std must be positive, got {tuple(std)}")
-        self.encoder, self.head = encoder, head
-        self.register_buffer("mean", torch.tensor(mean).view(-1, 1, 1), persistent=False)
-        self.register_buffer("std", torch.tensor(std).view(-1, 1, 1), persistent=False)
-
-    def forward(self, images: UInt8[Tensor, "n c h w"] | Float[Tensor, "n c h w"]) -> Float[Tensor, "n k"]:
-        """Scores of each class."""
-        if images.dtype == torch.uint8:
-            images = (images.float() / 255 - self.get_buffer("mean")) / self.get_buffer("std")
-        scores: Tensor = self.head(self.encoder(images))
-        return scores
 
 
 def train_only(

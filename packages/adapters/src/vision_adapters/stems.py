@@ -1,11 +1,9 @@
-"""Patch stems, with which text and audio encoders see images, and position embeddings for other grids."""
+"""Patch stems, with which text and audio encoders see images."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import torch
-import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -19,6 +17,7 @@ class PatchStem(nn.Module):
         channels: of the image.
 
     Example:
+        >>> import torch
         >>> PatchStem(8, 16)(torch.randn(2, 3, 32, 48)).shape
         torch.Size([2, 6, 8])
     """
@@ -115,39 +114,3 @@ def _encoder(model: Any) -> nn.Module:
         if isinstance(encoder, nn.Module):
             return encoder
     return model  # type: ignore[no-any-return]  # models come untyped
-
-
-def interpolate_positions(
-    table: Float[Tensor, "t d"], grid: tuple[int, int], to: tuple[int, int], *, prefix: int = 0
-) -> Float[Tensor, "u d"]:
-    """Position embeddings of a grid, resampled for another grid.
-
-    Args:
-        table: `prefix` embeddings of class tokens and the like, then h x w of the grid, row by row.
-        grid: (h, w) of the table.
-        to: (h, w) wanted.
-        prefix: leading embeddings that are kept as they are.
-
-    Returns:
-        `prefix` + h x w embeddings; the same table where the grids agree.
-
-    Raises:
-        ValueError: a table that does not have prefix + h x w rows.
-
-    Numerics:
-        Bicubic with half-pixel centres, and antialiased where the grid shrinks.
-
-    Example:
-        >>> interpolate_positions(torch.ones(5, 2), (2, 2), (3, 3), prefix=1).shape
-        torch.Size([10, 2])
-
-    Source:
-        Dosovitskiy et al. (2021), section 3.2.
-    """
-    if len(table) != prefix + grid[0] * grid[1]:
-        raise ValueError(f"the table has {len(table)} rows, expected {prefix} + {grid[0]} x {grid[1]}")
-    if grid == to:
-        return table
-    picture = table[prefix:].T.reshape(1, -1, *grid)
-    resized = F.interpolate(picture.float(), to, mode="bicubic", align_corners=False, antialias=True)
-    return torch.cat([table[:prefix], resized[0].flatten(1).T.to(table.dtype)])

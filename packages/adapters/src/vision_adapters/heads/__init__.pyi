@@ -12,10 +12,8 @@ from .linear import LinearHead as LinearHead
 from .linear import fixed_head as fixed_head
 from .linear import global_seed as global_seed
 from .linear import language_head as language_head
-from .linear import prototype_logits as prototype_logits
 from .linear import seeded as seeded
 from .linear import zero_shot_logits as zero_shot_logits
 from .segmentation import SegmentationHead as SegmentationHead
-from .sequences import ImageTextHead as ImageTextHead
 from .sequences import RelationalHead as RelationalHead
 from .sequences import TemporalHead as TemporalHead

@@ -1,4 +1,4 @@
-"""Linear heads on pooled features, their start from class texts, and class prototypes."""
+"""Linear heads on pooled features, and their start from class texts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from jaxtyping import Float, Int
+    from jaxtyping import Float
 
 FeatureNorm = Literal["raw", "l2", "batchnorm"]
 M = TypeVar("M", bound=nn.Module)
@@ -226,48 +226,3 @@ def language_head(
     with torch.no_grad():
         head.weight.copy_(F.normalize(class_embeddings, dim=-1))
     return head
-
-
-def prototype_logits(
-    support: Float[Tensor, "s d"],
-    support_labels: Int[Tensor, " s"],
-    query: Float[Tensor, "q d"],
-    ways: int,
-) -> Float[Tensor, "q ways"]:
-    r"""Scores of a prototypical network: $-\lVert q - \mu_c \rVert^2$ with $\mu_c$ the mean of class c's support.
-
-    Args:
-        support: features of the labelled samples.
-        support_labels: their classes, 0 … ways - 1, each present at least once.
-        query: features of the samples to classify.
-        ways: number of classes, >= 1.
-
-    Returns:
-        One score per query and class; differentiable in `support` and `query`.
-
-    Raises:
-        ValueError: lengths that differ, a label out of range, or a class without support, shown with its number.
-
-    Numerics:
-        Differences are formed before squaring, so close points do not cancel; memory is q x ways x d.
-
-    Example:
-        >>> prototype_logits(torch.tensor([[0.0], [2.0]]), torch.tensor([0, 1]), torch.tensor([[0.5]]), 2)
-        tensor([[-0.2500, -2.2500]])
-
-    Source:
-        Snell, Swersky and Zemel (2017), equations 1 and 2; GATE's few-shot head.
-    """
-    if len(support) != len(support_labels):
-        raise ValueError(f"{len(support)} support rows but {len(support_labels)} support labels")
-    if support.shape[-1] != query.shape[-1]:
-        raise ValueError(f"support has {support.shape[-1]} columns, query has {query.shape[-1]}")
-    if len(support_labels) and not (int(support_labels.min()) >= 0 and int(support_labels.max()) < ways):
-        low, high = int(support_labels.min()), int(support_labels.max())
-        raise ValueError(f"support labels span {low}..{high}, expected 0..{ways - 1}")
-    member = F.one_hot(support_labels.long(), ways).to(support.dtype)
-    counts = member.sum(0)
-    if bool((counts == 0).any()):
-        raise ValueError(f"class {int((counts == 0).nonzero()[0])} has no support sample among {ways} ways")
-    prototypes = (member / counts).T @ support
-    return -(query[:, None, :] - prototypes[None]).square().sum(-1)

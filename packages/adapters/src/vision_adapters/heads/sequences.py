@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import torch
@@ -119,42 +118,3 @@ class TemporalHead(nn.Module):
         x = F.pad(self.enter(frames), (0, 0, 1, 0)) + self.position
         scores: Tensor = self.leave(self.mix(x)[:, 0])
         return scores
-
-
-class ImageTextHead(nn.Module):
-    r"""Similarities of images and texts: $s \cos(A x_i, B y_j)$ with two trained projections.
-
-    Args:
-        image_dim: numbers per image, d.
-        text_dim: numbers per text, e.
-        width: numbers in the common space.
-        logit_scale: where the trained scale s starts; CLIP's start, 1/0.07, by default.
-
-    Raises:
-        ValueError: sizes below 1.
-
-    Numerics:
-        s is at most 100, as in CLIP: a forward pass first puts a parameter that a step has carried beyond back to 100,
-        so that it can come down again (the gradient of a capped exponential is 0).
-
-    Example:
-        >>> ImageTextHead(6, 4, 8)(torch.randn(3, 6), torch.randn(5, 4)).shape
-        torch.Size([3, 5])
-
-    Source:
-        GATE's image-text head: two linear projections; trained with `losses.symmetric_cross_entropy`.
-    """
-
-    def __init__(self, image_dim: int, text_dim: int, width: int, *, logit_scale: float = 1 / 0.07) -> None:
-        super().__init__()
-        if min(image_dim, text_dim, width) < 1:
-            raise ValueError(f"sizes must be at least 1, got {image_dim=}, {text_dim=}, {width=}")
-        self.image = nn.Linear(image_dim, width, bias=False)
-        self.text = nn.Linear(text_dim, width, bias=False)
-        self.log_scale = nn.Parameter(torch.tensor(math.log(logit_scale)))
-
-    def forward(self, image: Float[Tensor, "n d"], text: Float[Tensor, "m e"]) -> Float[Tensor, "n m"]:
-        """Similarity of each image with each text."""
-        with torch.no_grad():
-            self.log_scale.clamp_(max=math.log(100.0))
-        return self.log_scale.exp() * F.normalize(self.image(image), dim=-1) @ F.normalize(self.text(text), dim=-1).T

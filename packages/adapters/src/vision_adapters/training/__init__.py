@@ -4,7 +4,7 @@ from vision_adapters.training.backbones import Backbone, EncoderWithHead, Frozen
 from vision_adapters.training.fit import fit
 from vision_adapters.training.gate import Family, Task, family_of, gate_recipe
 from vision_adapters.training.head import ProbeInit, Trained, fit_head
-from vision_adapters.training.outcome import Direction, Fit, Kept, Validation, best_first, ensemble_logits
+from vision_adapters.training.outcome import Direction, Fit, Kept, Validation, best_first
 from vision_adapters.training.pairs import ChosenRows, DualEncoder, features_of_batch, recall_at_1
 from vision_adapters.training.recipe import Precision, Recipe, Schedule
 from vision_adapters.training.scale import Scale
@@ -33,7 +33,6 @@ __all__ = [
     "Validation",
     "batch_indices",
     "best_first",
-    "ensemble_logits",
     "family_of",
     "features_of_batch",
     "fit",

@@ -76,7 +76,7 @@ def fit(
         device: where the module and each batch go; by default, where the first input is if it is a tensor.
         belongs_to: what else must be equal for a checkpoint to be of this training, by name: the weights that it starts
             at, the metric that chooses; what differs is shown.
-        keep: how many of the best validated checkpoints to keep, for `ensemble_logits`.
+        keep: how many of the best validated checkpoints to keep, for `wise_ft` and means of their outputs.
         layers: whether to record the gradient norm of each layer in the history.
         group: of processes that all call this with the same arguments, each with a device of its own: every batch is
             shared among them (`torch.nn.parallel.DistributedDataParallel`), and all end with the same weights. The

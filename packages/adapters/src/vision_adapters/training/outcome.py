@@ -5,13 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
-import torch
-from torch import Tensor, nn
-
-from vision_adapters.training.checkpoint import changing_state
+from torch import Tensor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
 Direction = Literal["higher", "lower"]
 
@@ -103,40 +100,3 @@ def best_first(validated: Sequence[Scored], direction: Direction) -> list[Scored
     """
     sign = -1.0 if direction == "higher" else 1.0
     return sorted(validated, key=lambda row: (sign * row.score, row.step))
-
-
-def ensemble_logits(module: nn.Module, kept: Sequence[Kept], forward: Callable[[nn.Module], Tensor]) -> Tensor:
-    """The mean of the scores that several checkpoints of one module give.
-
-    Args:
-        module: the trained module; its present weights are put back at the end.
-        kept: checkpoints, for example the first three of `Fit.kept`.
-        forward: module -> scores, for example on the test inputs.
-
-    Raises:
-        ValueError: no checkpoints.
-
-    Source:
-        GATE, section 8.1: logits of the top 1, 3 and 5 validated models are averaged.
-
-    Example:
-        >>> import torch
-        >>> from vision_adapters.training import Kept
-        >>> layer = torch.nn.Linear(1, 1, bias=False)
-        >>> kept = [Kept(step, 0.5, {"weight": torch.tensor([[value]])}) for step, value in ((10, 1.0), (20, 3.0))]
-        >>> ensemble_logits(layer, kept, lambda module: module(torch.ones(1, 1))).item()
-        2.0
-    """
-    if not kept:
-        raise ValueError("there are no checkpoints to average")
-    before = changing_state(module)
-    module.eval()
-    total: Tensor | None = None
-    with torch.no_grad():
-        for checkpoint in kept:
-            module.load_state_dict(checkpoint.state, strict=False)
-            scores = forward(module).float()
-            total = scores if total is None else total + scores
-    module.load_state_dict(before, strict=False)
-    assert total is not None
-    return total / len(kept)
