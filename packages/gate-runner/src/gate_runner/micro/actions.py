@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from eqben_builder.micro import COLOURS, SHAPES, Item, Scene, generator_at, render
-from gate_data.data import Data, Split
-from gate_data.request import DataRequest, SplitName
-from gate_runner.micro.making import NOTE, SIDE, Made, data_of, split_seed, with_noise
+from eqben_builder.micro import COLOURS, SHAPES, Item, Scene, render
+from gate_data.data import Data
+from gate_data.request import DataRequest
+from gate_runner.micro.making import SIDE, Made, data_of, with_noise
 
 FRAMES = 8
 MOST = 5
@@ -42,24 +42,11 @@ def clip(rng: np.random.Generator) -> tuple[list[Scene], int]:
 def iwildcam(request: DataRequest) -> Data:
     """How many of the things that move in a clip are animals."""
 
-    def split(name: SplitName, count: int) -> Split:
-        seed = split_seed("iwildcam", name)
-        clips, targets = torch.empty(count, FRAMES, 3, 64, 64, dtype=torch.uint8), []
-        for index in range(count):
-            rng = generator_at(seed, index)
-            scenes, animals = clip(rng)
-            noisy = with_noise(render(scenes, 64).images, 0.08, rng)
-            clips[index] = torch.from_numpy(noisy).permute(0, 3, 1, 2)
-            targets.append(float(animals))
-        return Split(clips, torch.tensor(targets))
+    def make(rng: np.random.Generator, _: int) -> Made:
+        scenes, animals = clip(rng)
+        return Made(with_noise(render(scenes, SIDE).images, 0.08, rng), float(animals))
 
-    return Data(
-        split("train", request.cap(480)),
-        split("validation", request.cap(80)),
-        split("test", request.cap(200)),
-        (),
-        NOTE,
-    ).limited(request.limit)
+    return data_of("iwildcam", request, (480, 80, 200), make, (), noise=0.0, value=torch.float32)
 
 
 def _reflected(places: np.ndarray) -> np.ndarray:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import product
+from typing import TypeVar
 
 import numpy as np
 from PIL import Image, ImageDraw
@@ -20,14 +21,12 @@ _KINDS_SEED = 902
 """Fixes which classes exist and how they are dealt to the splits."""
 
 Kind = tuple[object, ...]
+K = TypeVar("K")
 Draw = Callable[[np.random.Generator, Kind], Made]
 
 
 def _few_shot(name: str, request: DataRequest, kinds: list[Kind], offset: int, draw: Draw, noise: float) -> Data:
-    order = generator_at(_KINDS_SEED, offset).permutation(len(kinds)).tolist()
-    dealt: dict[SplitName, list[Kind]] = {}
-    for part, count in _PLANNED.items():
-        dealt[part], order = [kinds[position] for position in order[:count]], order[count:]
+    dealt = _dealt(kinds, _KINDS_SEED, offset, _PLANNED)
 
     def make(part: SplitName) -> Callable[[np.random.Generator, int], Made]:
         return lambda rng, index: draw(rng, dealt[part][index // _PLANNED_PER_CLASS])._replace(
@@ -147,24 +146,23 @@ def vgg(request: DataRequest) -> Data:
 _PER_CLASS = 20
 _FEWEST = 6
 """Images of a class that an episode takes: under a limit there are fewer classes, not fewer of these."""
-_CLASSES = {"train": 60, "validation": 20, "test": 40}
+_CLASSES: dict[SplitName, int] = {"train": 60, "validation": 20, "test": 40}
 _SPECIES_SEED = 900
 """Fixes which classes exist and how they are dealt to the splits."""
 
 
-def _dealt(kinds: list[tuple[str, ...]], offset: int) -> dict[str, list[tuple[str, ...]]]:
+def _dealt(kinds: list[K], seed: int, offset: int, counts: Mapping[SplitName, int]) -> dict[SplitName, list[K]]:
     """Deal classes to the splits; no class is in two of them."""
-    order = generator_at(_SPECIES_SEED, offset).permutation(len(kinds))
-    dealt, start = {}, 0
-    for name, count in _CLASSES.items():
-        dealt[name] = [kinds[i] for i in order[start : start + count]]
-        start += count
+    order = generator_at(seed, offset).permutation(len(kinds)).tolist()
+    dealt: dict[SplitName, list[K]] = {}
+    for part, count in counts.items():
+        dealt[part], order = [kinds[position] for position in order[:count]], order[count:]
     return dealt
 
 
 def mini(request: DataRequest) -> Data:
     """Classes are combinations of colour, material and shape; those of the test never occur in training."""
-    kinds = _dealt(list(product(COLOURS, MATERIALS, SHAPES)), 0)
+    kinds = _dealt(list(product(COLOURS, MATERIALS, SHAPES)), _SPECIES_SEED, 0, _CLASSES)
 
     def split(name: SplitName) -> Split:
         seed = split_seed("mini", name)
@@ -185,9 +183,8 @@ def mini(request: DataRequest) -> Data:
 
 def cubirds(request: DataRequest) -> Data:
     """Every image is a bird of one plan; species differ in the colours of body and head and in body and wing marks."""
-    species = _dealt(
-        [kind for kind in product(COLOURS, COLOURS, MATERIALS, COLOURS) if len({kind[0], kind[1]}) == 2], 1
-    )
+    kinds = [kind for kind in product(COLOURS, COLOURS, MATERIALS, COLOURS) if kind[0] != kind[1]]
+    species = _dealt(kinds, _SPECIES_SEED, 1, _CLASSES)
 
     def split(name: SplitName) -> Split:
         seed = split_seed("cubirds", name)

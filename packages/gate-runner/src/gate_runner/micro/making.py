@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int8, UInt8
+from jaxtyping import Float, Int8, Int64, UInt8
 from torch import Tensor
 
 from eqben_builder.micro import Scene, generator_at, render
@@ -167,7 +167,7 @@ def _pixels(looks: list[Scene | np.ndarray], seed: int, noise: float) -> UInt8[T
     if isinstance(looks[0], Scene):
         return draw([look for look in looks if isinstance(look, Scene)], seed, noise=noise).images
     noisy = [
-        with_noise(look, noise, generator_at(seed, 500_000 + index))
+        with_noise(look, noise, generator_at(seed, 500_000 + index)) if noise else look
         for index, look in enumerate(looks)
         if isinstance(look, np.ndarray)
     ]
@@ -185,3 +185,39 @@ def as_pixels(values: np.ndarray) -> UInt8[np.ndarray, "s s 3"]:
     coloured = np.repeat(values[..., None], 3, axis=-1) if values.ndim == 2 else values
     rounded: UInt8[np.ndarray, "s s 3"] = np.clip(np.rint(coloured * 255), 0, 255).astype(np.uint8)
     return rounded
+
+
+class Painted(NamedTuple):
+    """A scene, pixels ``[s, s, 3]`` from 0 to 1 to be laid behind it, if any, and what its truth is made of."""
+
+    scene: Scene
+    behind: np.ndarray | None
+    about: Any
+
+
+def painted(
+    name: str,
+    request: DataRequest,
+    counts: tuple[int, int, int],
+    paint: Callable[[np.random.Generator], Painted],
+    truth: Callable[[Int64[np.ndarray, "s s"], Any], Any],
+    targets: Callable[[list[Any]], Any],
+    classes: Sequence[str],
+) -> Data[Any]:
+    """Three splits of such pictures; the truth of each is made of which item is visible where, and what is about it."""
+    splits: list[Split[Any]] = []
+    for part, count in zip(SPLITS, counts, strict=True):
+        seed = split_seed(name, part)
+        images, truths = [], []
+        for index in range(request.cap(count)):
+            rng = generator_at(seed, index)
+            scene, behind, about = paint(rng)
+            drawn = render([scene], SIDE)
+            visible, pixels = drawn.visible[0].astype(np.int64), drawn.images[0]
+            if behind is not None:
+                pixels = np.where(visible[..., None] == 0, np.rint(behind * 255), pixels).astype(np.uint8)
+            images.append(with_noise(pixels, 0.06, rng))
+            truths.append(truth(visible, about))
+        shown = torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2).contiguous()
+        splits.append(Split(shown, targets(truths)))
+    return Data(splits[0], splits[1], splits[2], tuple(classes), NOTE)

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
 
 import numpy as np
-import torch
 
 from eqben_builder.micro import KINDS, Item, Scene, generator_at, minimal_pair, sample_scene
 from gate_data.data import Data, Split, as_targets
 from gate_data.request import DataRequest
-from gate_runner.micro.making import NOTE, Made, data_of, draw, split_seed
-
-_PER_KIND = 300
+from gate_runner.micro.making import NOTE, SIDE, Made, data_of, draw, split_seed
 
 
 def pairs(request: DataRequest) -> Data:
@@ -25,18 +21,24 @@ def pairs(request: DataRequest) -> Data:
     Returns:
         900 pairs for the test, none for training or validation: nothing is learnt from them.
     """
-    seed = split_seed("pairs", "test")
-    count = request.cap(_PER_KIND * len(KINDS))
-    made_pairs = [minimal_pair(generator_at(seed, index), KINDS[index % len(KINDS)]) for index in range(count)]
-    scenes = [scene for pair in made_pairs for scene in (pair.scene0, pair.scene1)]
-    images = draw(scenes, seed, noise=0.02).images.view(count, 2, 3, 64, 64)
-    texts = tuple(text for pair in made_pairs for text in (pair.caption0, pair.caption1))
-    test = Split(images, as_targets([KINDS.index(pair.kind) for pair in made_pairs]), texts)
+    return _minimal_pairs("pairs", request, 900, 0.02)
+
+
+def winoground(request: DataRequest) -> Data:
+    """Such pairs, 300 and under more noise; nothing is learnt from them."""
+    return _minimal_pairs("winoground", request, 300, 0.12)
+
+
+def _minimal_pairs(name: str, request: DataRequest, most: int, noise: float) -> Data:
+    """Two pictures and two captions that differ in an attribute, a count or a relation."""
+    seed, count = split_seed(name, "test"), request.cap(most)
+    drawn = [minimal_pair(generator_at(seed, index), KINDS[index % len(KINDS)]) for index in range(count)]
+    scenes = [scene for pair in drawn for scene in (pair.scene0, pair.scene1)]
+    images = draw(scenes, seed, noise=noise).images.view(count, 2, 3, SIDE, SIDE)
+    texts = tuple(text for pair in drawn for text in (pair.caption0, pair.caption1))
+    test = Split(images, as_targets([KINDS.index(pair.kind) for pair in drawn]), texts)
     nothing = Split(images[:0], test.targets[:0], ())
     return Data(nothing, nothing, test, tuple(KINDS), NOTE)
-
-
-_PAIRS = 300
 
 
 def _phrase(item: Item, fields: int) -> str:
@@ -83,20 +85,6 @@ def nycc(request: DataRequest) -> Data:
         return Made(scene, right, tuple(texts))
 
     return data_of("nycc", request, (700, 120, 320), make, [f"caption {letter}" for letter in "ABCDE"], noise=0.05)
-
-
-def winoground(request: DataRequest) -> Data:
-    """Two pictures and two captions that differ in an attribute, a count or a relation; nothing is learnt from them."""
-    seed = split_seed("winoground", "test")
-    count = request.cap(_PAIRS)
-    kinds: tuple[Literal["attribute", "count", "relation"], ...] = KINDS
-    pairs = [minimal_pair(generator_at(seed, index), kinds[index % len(kinds)]) for index in range(count)]
-    scenes = [scene for pair in pairs for scene in (pair.scene0, pair.scene1)]
-    images = draw(scenes, seed, noise=0.12).images.view(count, 2, 3, 64, 64)
-    texts = tuple(text for pair in pairs for text in (pair.caption0, pair.caption1))
-    test = Split(images, as_targets([kinds.index(pair.kind) for pair in pairs]), texts)
-    nothing = Split(images[:0], torch.zeros(0, dtype=torch.long), ())
-    return Data(nothing, nothing, test, tuple(kinds), NOTE)
 
 
 def _look(item: Item) -> tuple[str, str]:

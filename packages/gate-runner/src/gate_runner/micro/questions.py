@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from eqben_builder.micro import COLOURS, MATERIALS, NUMBERS, PLURALS, SHAPES, Item, Scene, generator_at, sample_scene
-from gate_data.data import Data, Split, as_targets
-from gate_data.request import DataRequest, SplitName
-from gate_runner.micro.making import NOTE, Made, data_of, draw, split_seed
+from eqben_builder.micro import COLOURS, MATERIALS, NUMBERS, PLURALS, SHAPES, Item, Scene, sample_scene
+from gate_data.data import Data
+from gate_data.request import DataRequest
+from gate_runner.micro.making import Made, data_of
 
 ANSWERS = NUMBERS[:7]
 
@@ -49,28 +49,14 @@ def question(rng: np.random.Generator, scene: Scene) -> tuple[str, int]:
 def clevr_math(request: DataRequest) -> Data:
     """Scenes of one to five objects, one question each."""
 
-    def split(name: SplitName, count: int) -> Split:
-        seed = split_seed("clevr-math", name)
-        scenes, questions, answers = [], [], []
-        for index in range(count):
-            rng = generator_at(seed, index)
-            few = [str(shape) for shape in rng.choice(SHAPES, 3, replace=False)]
-            tints = [str(colour) for colour in rng.choice(COLOURS, 3, replace=False)]
-            scene = sample_scene(rng, (1, 5), shapes=few, colours=tints)
-            text, answer = question(rng, scene)
-            scenes.append(scene)
-            questions.append(text)
-            answers.append(answer)
-        pictures = draw(scenes, seed, noise=0.03)
-        return Split(pictures.images, as_targets(answers), tuple(questions))
+    def make(rng: np.random.Generator, _: int) -> Made:
+        few = [str(shape) for shape in rng.choice(SHAPES, 3, replace=False)]
+        tints = [str(colour) for colour in rng.choice(COLOURS, 3, replace=False)]
+        scene = sample_scene(rng, (1, 5), shapes=few, colours=tints)
+        text, answer = question(rng, scene)
+        return Made(scene, answer, (text,))
 
-    return Data(
-        split("train", request.cap(2500)),
-        split("validation", request.cap(300)),
-        split("test", request.cap(800)),
-        ANSWERS,
-        NOTE,
-    ).limited(request.limit)
+    return data_of("clevr-math", request, (2500, 300, 800), make, ANSWERS, noise=0.03)
 
 
 def _counted(count: int, single: str, several: str) -> str:

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 
-from eqben_builder.micro import COLOURS, SHAPES, SIZES, Item, Scene, generator_at, render, sample_scene
+from eqben_builder.micro import COLOURS, SHAPES, SIZES, Item, Scene, sample_scene
 from gate_data.data import Data, Split
 from gate_data.readers import IGNORED
 from gate_data.request import DataRequest, SplitName
-from gate_runner.micro.making import NOTE, SIDE, SPLITS, coordinates, draw, scenes_of, split_seed, with_noise
+from gate_runner.micro.making import NOTE, SIDE, Painted, coordinates, draw, painted, scenes_of, split_seed
 
 
 def ade20k(request: DataRequest) -> Data:
@@ -49,33 +49,23 @@ _TINTS = np.array(
 _STUFF = ("grass", "water", "sand", "cloud")
 _ROOM = ("ceiling", "wall", "floor", "box", "ball", "lamp", "rug")
 
-Painted = tuple[Scene, np.ndarray, np.ndarray, np.ndarray]
-"""Items in front, the background's pixels, the background's truth, and the truth of each item."""
+Paint = Callable[[np.random.Generator], Painted]
+"""What is about a picture is the background's truth, and the truth of each item."""
 
 
-def _painted(
+def _mapped(
     name: str,
     request: DataRequest,
     counts: tuple[int, int, int],
-    paint: Callable[[np.random.Generator], Painted],
+    paint: Paint,
     classes: Sequence[str],
     kind: torch.dtype = torch.long,
 ) -> Data:
-    splits = []
-    for part, count in zip(SPLITS, counts, strict=True):
-        seed = split_seed(name, part)
-        images, truths = [], []
-        for index in range(request.cap(count)):
-            rng = generator_at(seed, index)
-            scene, behind, truth, of_item = paint(rng)
-            drawn = render([scene], SIDE)
-            visible = drawn.visible[0].astype(np.int64)
-            pixels = np.where(visible[..., None] == 0, np.rint(behind * 255), drawn.images[0]).astype(np.uint8)
-            images.append(with_noise(pixels, 0.06, rng))
-            truths.append(np.where(visible == 0, truth, np.concatenate([[0], of_item])[visible]))
-        shown = torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2).contiguous()
-        splits.append(Split(shown, torch.from_numpy(np.stack(truths)).to(kind)))
-    return Data(splits[0], splits[1], splits[2], tuple(classes), NOTE)
+    def truth(visible: np.ndarray, about: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+        behind, of_item = about
+        return np.where(visible == 0, behind, np.concatenate([[0], of_item])[visible])
+
+    return painted(name, request, counts, paint, truth, lambda maps: torch.from_numpy(np.stack(maps)).to(kind), classes)
 
 
 def cityscapes(request: DataRequest) -> Data:
@@ -98,14 +88,14 @@ def cityscapes(request: DataRequest) -> Data:
         truth[(rows > kerb) & road] = 4
         scene = sample_scene(rng, (3, 5), shapes=tuple(outlines), max_overlap=0.3)
         kinds = np.array([outlines[item.shape] for item in scene.items], dtype=np.int64)
-        return scene, 0.4 * _TINTS[truth], truth, kinds
+        return Painted(scene, 0.4 * _TINTS[truth], (truth, kinds))
 
-    return _painted("cityscapes", request, (280, 40, 120), paint, _STREET)
+    return _mapped("cityscapes", request, (280, 40, 120), paint, _STREET)
 
 
 def _things_and_stuff(
     shapes: Sequence[str], counts: tuple[int, int], *, light: float = 1.0, sizes: Sequence[str] = SIZES
-) -> Callable[[np.random.Generator], Painted]:
+) -> Paint:
     rows, columns = coordinates()
 
     def paint(rng: np.random.Generator) -> Painted:
@@ -118,7 +108,7 @@ def _things_and_stuff(
         tint = np.array([(0.6, 1.2, 0.5), (0.5, 0.8, 1.4), (1.2, 1.1, 0.6), (1.0, 1.0, 1.1)])[truth - len(shapes)]
         scene = sample_scene(rng, counts, shapes=shapes, sizes=sizes, max_overlap=0.3)
         kinds = np.array([shapes.index(item.shape) for item in scene.items])
-        return scene, np.clip(light * waves[..., None] * tint, 0, 1), truth, kinds
+        return Painted(scene, np.clip(light * waves[..., None] * tint, 0, 1), (truth, kinds))
 
     return paint
 
@@ -126,12 +116,12 @@ def _things_and_stuff(
 def coco_10k(request: DataRequest) -> Data:
     """Six kinds of large things on four kinds of stuff in the dark, few pictures to learn from."""
     paint = _things_and_stuff(SHAPES[:6], (2, 4), light=0.4, sizes=("large",))
-    return _painted("coco-10k", request, (160, 40, 120), paint, (*SHAPES[:6], *_STUFF))
+    return _mapped("coco-10k", request, (160, 40, 120), paint, (*SHAPES[:6], *_STUFF))
 
 
 def coco_164k(request: DataRequest) -> Data:
     """Eight kinds of things, more of them, on four kinds of stuff, and more pictures to learn from."""
-    return _painted("coco-164k", request, (420, 60, 160), _things_and_stuff(SHAPES, (2, 6)), (*SHAPES, *_STUFF))
+    return _mapped("coco-164k", request, (420, 60, 160), _things_and_stuff(SHAPES, (2, 6)), (*SHAPES, *_STUFF))
 
 
 def pascal(request: DataRequest) -> Data:
@@ -139,10 +129,10 @@ def pascal(request: DataRequest) -> Data:
     paint = _things_and_stuff(SHAPES, (2, 5))
 
     def few(rng: np.random.Generator) -> Painted:
-        scene, behind, truth, kinds = paint(rng)
-        return scene, behind, np.full_like(truth, IGNORED), np.where(kinds < 5, kinds, IGNORED)
+        scene, behind, (truth, kinds) = paint(rng)
+        return Painted(scene, behind, (np.full_like(truth, IGNORED), np.where(kinds < 5, kinds, IGNORED)))
 
-    return _painted("pascal", request, (280, 40, 120), few, SHAPES[:5])
+    return _mapped("pascal", request, (280, 40, 120), few, SHAPES[:5])
 
 
 def _room(rng: np.random.Generator) -> tuple[Painted, np.ndarray, np.ndarray]:
@@ -169,7 +159,7 @@ def _room(rng: np.random.Generator) -> tuple[Painted, np.ndarray, np.ndarray]:
     order = np.argsort(places)[::-1].tolist()  # what is near hides what is far
     scene = Scene(tuple(items[index] for index in order))
     return (
-        (scene, behind, truth, np.array([kinds[index] for index in order], dtype=np.int64)),
+        Painted(scene, behind, (truth, np.array([kinds[index] for index in order], dtype=np.int64))),
         metres,
         np.array([places[index] for index in order]),
     )
@@ -177,14 +167,14 @@ def _room(rng: np.random.Generator) -> tuple[Painted, np.ndarray, np.ndarray]:
 
 def nyu(request: DataRequest) -> Data:
     """Ceiling, wall and floor of a room, and what stands or hangs in it."""
-    return _painted("nyu", request, (280, 40, 120), lambda rng: _room(rng)[0], _ROOM)
+    return _mapped("nyu", request, (280, 40, 120), lambda rng: _room(rng)[0], _ROOM)
 
 
 def nyu_depth(request: DataRequest) -> Data:
     """The same rooms; the truth is how many metres away each pixel is."""
 
     def paint(rng: np.random.Generator) -> Painted:
-        (scene, behind, _, _), metres, places = _room(rng)
-        return scene, behind, metres, places
+        (scene, behind, _), metres, places = _room(rng)
+        return Painted(scene, behind, (metres, places))
 
-    return _painted("nyu", request, (280, 40, 120), paint, (), torch.float32)
+    return _mapped("nyu", request, (280, 40, 120), paint, (), torch.float32)
