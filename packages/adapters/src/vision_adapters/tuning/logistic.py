@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import torch
 import torch.nn.functional as F
 
+from vision_adapters.ridge import without_own
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -17,7 +19,6 @@ if TYPE_CHECKING:
 MEMORY = 8
 STEPS = 40
 TOLERANCE = 1e-3
-_LARGEST_LEVERAGE = 1 - 1e-4
 
 
 class RidgeLogistic:
@@ -124,7 +125,7 @@ class RidgeLogistic:
         r"""Scores of some samples, each by the ridge regression of all others, at each penalty.
 
         The labels less $1/k$ (of several labels less $1/2$) over the curvature at scores of 0, regressed on the
-        features: the regression's first Newton step. $\hat y_{-i} = (\hat y_i - h_i y_i) / (1 - h_i)$.
+        features: the regression's first Newton step; see `vision_adapters.ridge.without_own`.
 
         Source:
             Allen's PRESS, Technometrics 16, 1974.
@@ -135,10 +136,8 @@ class RidgeLogistic:
         y = (self.targets - prior) / curvature
         shrinkage = 1 / (n * (self.moments + penalties.to(self.z)[:, None] / curvature))  # [p, r]
         z = self.z[rows]
-        leverage = (shrinkage @ z.square().T).clamp_(max=_LARGEST_LEVERAGE)[:, :, None]
         fitted = z @ (shrinkage[:, :, None] * (self.z.T @ y))
-        left_out: Tensor = (fitted - leverage * y[rows]) / (1 - leverage)
-        return left_out
+        return without_own(fitted, (shrinkage @ z.square().T)[:, :, None], y[rows])
 
     def unrotated(self, delta: Float[Tensor, "*b k r"]) -> Float[Tensor, "*b k d"]:
         """The same weights on the features as they were given."""

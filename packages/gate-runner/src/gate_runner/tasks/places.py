@@ -12,7 +12,7 @@ from gate_runner.readouts import Readout
 from gate_runner.tasks.job import Job
 from gate_runner.tasks.reading import Judged
 from vision_adapters.losses import IGNORED
-from vision_adapters.screening import leave_one_out
+from vision_adapters.ridge import leave_one_out
 from vision_adapters.training import FrozenFeatures
 
 _PICTURES, _OF_EACH = 300, 8

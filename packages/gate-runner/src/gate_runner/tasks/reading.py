@@ -24,8 +24,8 @@ from gate_runner.tasks.job import Job, Outcome
 from vision_adapters.clusters import agreement, cluster
 from vision_adapters.compression import codec
 from vision_adapters.neighbours import choose_neighbours, rank_gallery
+from vision_adapters.ridge import leave_one_out
 from vision_adapters.rows import Rows
-from vision_adapters.screening import leave_one_out
 from vision_adapters.training import Scale
 
 if TYPE_CHECKING:
