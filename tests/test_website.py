@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from website import drawings, pictures  # noqa: E402 - found by the line above
+from website.data_pages import DOCS, PAGES  # noqa: E402
 from website.missing_examples import without_example  # noqa: E402
 from website.prose import as_it_stands, prepared  # noqa: E402
 from website.public import documented_at, public_modules  # noqa: E402
@@ -23,6 +24,11 @@ from website.reference import page_of, reference_pages  # noqa: E402
 from website.release import package_of  # noqa: E402
 from website.results import result_folders, result_pages, results_of, script_of  # noqa: E402
 from website.tutorials import alike, parsed, unparsed  # noqa: E402
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_pages_of_data_are_current(name: str) -> None:
+    assert (DOCS / name).read_text(encoding="utf-8") == PAGES[name](), "out of date: python website/data_pages.py"
 
 
 def test_the_reference_lists_every_public_name() -> None:

@@ -165,14 +165,6 @@ def test_seeds_lie_apart() -> None:
     assert all(second - first >= 3 for first, second in pairwise(starts))
 
 
-def test_the_page_is_current() -> None:
-    from gate_runner.benchmarks.page import page
-
-    written = Path(__file__).parents[3] / "docs" / "gate.md"
-    if written.is_file():  # it is beside the packages, not in one
-        assert written.read_text() == page(), "docs/gate.md is out of date: see its first lines"
-
-
 def test_which_rows_of_the_paper_are_comparable() -> None:
     chexpert = paper_row("chexpert", "local")
     assert chexpert is not None

@@ -16,8 +16,7 @@ import gate_runner
 from gate_data.data import Data
 from gate_data.own import guess, read_benchmark, values_at, write_benchmark
 from gate_runner.benchmarks import DataRequest, resolve
-from gate_runner.benchmarks.own import own_benchmark
-from gate_runner.benchmarks.own_page import page, schema
+from gate_runner.benchmarks.own import own_benchmark, schema
 from gate_runner.cli import main
 from gate_runner.errors import DataError, MissingExtraError, UsageError
 from gate_runner.runs.stored import read_run
@@ -243,15 +242,12 @@ def test_a_file_that_is_there_is_not_overwritten(tmp_path: Path) -> None:
     assert path.read_text() == "mine\n"
 
 
-def test_schema_and_page_say_what_the_reader_takes(tmp_path: Path) -> None:
+def test_the_schema_says_what_the_reader_takes() -> None:
     jsonschema = pytest.importorskip("jsonschema")
     good = tomllib.loads('[benchmark]\nid = "a"\n[data]\nkind = "folders"\n')
     jsonschema.validate(good, schema())
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({**good, "dota": {}}, schema())
-    written = Path(__file__).parents[3] / "docs" / "own-data.md"
-    if written.is_file():  # not beside a wheel
-        assert written.read_text() == page(), "docs/own-data.md is out of date: see its first lines"
 
 
 def captioned(tmp_path: Path, captions: Callable[[int], int]) -> None:

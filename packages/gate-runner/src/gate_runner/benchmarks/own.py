@@ -124,3 +124,15 @@ def write_own(values: dict[str, dict[str, Any]], path: Path) -> None:
         write_benchmark(values, path)
     except OSError as error:
         raise DataError(f"{path} cannot be written: {error.strerror or error}") from error
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema of a benchmark's file, for editors.
+
+    Example:
+        >>> sorted(schema()["required"])
+        ['benchmark', 'data']
+    """
+    from gate_data.own.spec import OwnBenchmark
+
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **OwnBenchmark.model_json_schema()}

@@ -23,7 +23,7 @@ def new(
 ) -> None:
     """Look at a folder of your own data, say what it could be, and write the file that runs it as a benchmark."""
     if schema:
-        from gate_runner.benchmarks.own_page import schema as make
+        from gate_runner.benchmarks.own import schema as make
 
         echo(json.dumps(make(), indent=2))
         return
