@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from gate_runner.encoders.micro_clip import (
     FILES,
     MicroTokenizer,
-    image_tokens,
+    load,
     load_micro_clip,
     micro_clip_config,
     micro_tokenizer,
-    text_tokens,
 )
+from gate_runner.encoders.spec import parse_spec
 
 SCRIPT = Path(__file__).parents[1] / "training" / "train_micro_clip.py"
 
@@ -85,7 +85,9 @@ def test_random_weights_depend_on_the_seed_alone_and_leave_the_global_state():
 def test_image_tokens_are_those_that_open_clip_gives(loaded):
     model, _ = loaded
     images = torch.randn(3, 3, 64, 64, generator=torch.Generator().manual_seed(0))
-    tokens = image_tokens(model, images)
+    patches = load(parse_spec("micro-clip")).patches
+    tokens, grid = patches(images)
+    assert grid == (8, 8)
     assert tokens.shape == (3, 64, micro_clip_config()["model_cfg"]["vision_cfg"]["width"])
     model.visual.output_tokens = True
     try:
@@ -99,8 +101,9 @@ def test_image_tokens_are_those_that_open_clip_gives(loaded):
 @torch.no_grad()
 def test_text_tokens_pool_to_the_text_features(loaded):
     model, tokenizer = loaded
-    ids = tokenizer(["a photo of a large red circle", "two stars", ""])
-    tokens, mask = text_tokens(model, ids)
+    texts = ["a photo of a large red circle", "two stars", ""]
+    ids, encode = tokenizer(texts), load(parse_spec("micro-clip")).text_tokens
+    tokens, mask = encode(texts)
     assert mask.sum(1).tolist() == [9, 4, 2]
     ends = (ids == tokenizer.end_id).int().argmax(1)
     pooled = tokens[torch.arange(3), ends] @ model.text_projection

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,10 +77,10 @@ def coco_metrics(truth: Objects, detections: Ragged, classes: Sequence[str]) -> 
     detections = checked_detections(detections, truth, len(classes))
     if not (~truth.rows.columns["crowd"]).any():
         raise DataError(f"{len(truth)} pictures hold no object to be found")
-    with without_collector():
+    with without_collector():  # it tells of its progress, and the runner has its own
         reference = COCO(as_coco(truth, classes))
         result = reference.loadRes(detections_as_coco(detections))
-        run = COCOeval_faster(reference, result, "bbox", print_function=_silent)
+        run = COCOeval_faster(reference, result, "bbox", print_function=lambda *_: None)
         run.evaluate()
         run.accumulate()
     run.summarize()
@@ -94,16 +94,26 @@ def coco_metrics(truth: Objects, detections: Ragged, classes: Sequence[str]) -> 
     return CocoMetrics(values, by_class, without)
 
 
-def as_coco(truth: Objects, classes: Sequence[str], files: Sequence[str] | None = None) -> dict[str, Any]:
+def as_coco(truth: Objects, classes: Sequence[str]) -> dict[str, Any]:
     """The objects as COCO's JSON; ids of pictures, objects and classes count from 1."""
+    columns = truth.rows.columns
+    rows = zip(
+        range(1, len(truth.picture) + 1),
+        (truth.picture + 1).tolist(),
+        (columns["label"] + 1).tolist(),
+        columns["box"].tolist(),
+        columns["area"].tolist(),
+        columns["crowd"].astype(int).tolist(),
+        strict=True,
+    )
     return {
         "info": {},
         "images": [
-            {"id": row + 1, "file_name": files[row] if files else str(row + 1), "width": int(wide), "height": int(high)}
-            for row, (wide, high) in enumerate(truth.sizes)
+            {"id": number, "file_name": str(number), "width": int(wide), "height": int(high)}
+            for number, (wide, high) in enumerate(truth.sizes, start=1)
         ],
-        "categories": [{"id": number + 1, "name": name} for number, name in enumerate(classes)],
-        "annotations": [dict(zip(_FIELDS, values, strict=True)) for values in _annotations(truth)],
+        "categories": [{"id": number, "name": name} for number, name in enumerate(classes, start=1)],
+        "annotations": [dict(zip(_FIELDS, row, strict=True)) for row in rows],
     }
 
 
@@ -119,22 +129,5 @@ def detections_as_coco(detections: Ragged) -> list[dict[str, Any]]:
     ]
 
 
-def _annotations(truth: Objects) -> Iterator[tuple[Any, ...]]:
-    columns = truth.rows.columns
-    return zip(
-        range(1, len(truth.picture) + 1),
-        (truth.picture + 1).tolist(),
-        (columns["label"] + 1).tolist(),
-        columns["box"].tolist(),
-        columns["area"].tolist(),
-        columns["crowd"].astype(int).tolist(),
-        strict=True,
-    )
-
-
 def _known(value: Any) -> float | None:
     return None if value < 0 else float(value)
-
-
-def _silent(*_: object) -> None:
-    """faster-coco-eval tells of its progress; the runner has its own."""

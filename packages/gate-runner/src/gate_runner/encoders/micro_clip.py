@@ -12,7 +12,7 @@ from gate_runner.errors import EncoderError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtyping import Bool, Float, Int
+    from jaxtyping import Int
     from torch import Tensor, nn
 
     from gate_runner.encoders.encoder import Encoder
@@ -140,8 +140,8 @@ def load_micro_clip(*, pretrained: bool = True, seed: int = 0) -> tuple[nn.Modul
     """Load micro-clip from the files that come with the package; nothing is downloaded.
 
     `encode_image` takes float images [n, 3, 64, 64] that are scaled to [0, 1] and then normalised with the mean and
-    standard deviation in `micro_clip_config()["preprocess_cfg"]`; `encode_text` takes the tokenizer's ids. For tokens
-    before pooling, see `image_tokens` and `text_tokens`.
+    standard deviation in `micro_clip_config()["preprocess_cfg"]`; `encode_text` takes the tokenizer's ids. Tokens are
+    given by `load_encoder("micro-clip")`.
 
     Args:
         pretrained: False gives the same architecture with random weights.
@@ -164,50 +164,6 @@ def load_micro_clip(*, pretrained: bool = True, seed: int = 0) -> tuple[nn.Modul
         stored = load_file(FILES / "weights.safetensors")
         model.load_state_dict({name: tensor.float() for name, tensor in stored.items()})
     return model.eval(), micro_tokenizer()
-
-
-def image_tokens(model: nn.Module, images: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n tokens width"]:
-    """Patch tokens of the vision tower's last block after its last norm, row by row from the upper left.
-
-    This is open_clip's `visual.forward_intermediates`; the grid is image_size / patch_size each way.
-
-    Args:
-        model: A `CLIP` whose vision tower is a `VisionTransformer`, as micro-clip's is.
-        images: Normalised images of the tower's size.
-
-    Example:
-        >>> import torch
-        >>> model, _ = load_micro_clip(pretrained=False)
-        >>> image_tokens(model, torch.zeros(2, 3, 64, 64)).shape[:2]
-        torch.Size([2, 64])
-    """
-    visual: Any = model.visual
-    output = visual.forward_intermediates(
-        images, indices=1, normalize_intermediates=True, intermediates_only=True, output_fmt="NLC"
-    )
-    tokens: Tensor = output["image_intermediates"][-1]
-    return tokens
-
-
-def text_tokens(
-    model: nn.Module, ids: Int[Tensor, "n length"]
-) -> tuple[Float[Tensor, "n length width"], Bool[Tensor, "n length"]]:
-    """Token features of the text tower after its last norm, and which of them are real (<start> and <end> included).
-
-    Args:
-        model: A `CLIP` whose text tower pads with id 0, as micro-clip's does.
-        ids: Rows of the tokenizer.
-
-    Example:
-        >>> model, tokenizer = load_micro_clip(pretrained=False)
-        >>> tokens, mask = text_tokens(model, tokenizer(["a star"]))
-        >>> int(mask.sum())
-        4
-    """
-    clip: Any = model
-    x = clip.token_embedding(ids) + clip.positional_embedding
-    x = clip.ln_final(clip.transformer(x, attn_mask=clip.attn_mask))
-    return x, ids != 0
 
 
 def load(spec: EncoderSpec) -> Encoder:
