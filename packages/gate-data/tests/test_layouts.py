@@ -346,6 +346,27 @@ def labelled(folder: Path, name: str, column: str = "label") -> None:
     (folder / name).write_text("\n".join([f"image,{column}", *lines]))
 
 
+@pytest.mark.parametrize("inner", ["train/cat/1.png", "JPEGImages/1.png"])
+def test_a_folder_around_the_data_names_the_one_that_holds_them(tmp_path: Path, inner: str) -> None:
+    picture(tmp_path / "VOC2007" / inner)
+    (tmp_path / "VOC2007" / "Annotations").mkdir()
+    (tmp_path / "VOC2007" / "Annotations" / "1.xml").write_text("<annotation/>")
+    with pytest.raises(DataError, match=r"holds no data but those in .*VOC2007: name that folder"):
+        guess(tmp_path)
+
+
+def test_one_file_with_two_labels_is_said(tmp_path: Path) -> None:
+    rows = [("1.png", "cat"), ("2.png", "cat"), ("3.png", "dog"), ("4.png", "dog"), ("1.png", "dog")]
+    for name in {name for name, _ in rows}:
+        picture(tmp_path / name, int(name[0]))
+    (tmp_path / "labels.csv").write_text("image,label\n" + "".join(f"{name},{label}\n" for name, label in rows))
+    write_benchmark(guess(tmp_path).values, tmp_path / "benchmark.toml")
+    counted = summary(read_benchmark(tmp_path / "benchmark.toml"), tmp_path)
+    assert [line for line in counted if "two labels" in line] == [
+        f"1 file has two labels, such as {tmp_path / '1.png'} (cat, dog)"
+    ]
+
+
 def test_several_tables_are_asked_for_by_name(tmp_path: Path) -> None:
     labelled(tmp_path, "labels.csv")
     labelled(tmp_path, "wide.csv", "species")
@@ -367,6 +388,13 @@ def test_numbers_say_whether_they_are_predicted_or_taken_for_classes(tmp_path: P
     assert any(
         '2 different numbers are taken for classes; task = "regression"' in line for line in guess(tmp_path).remarks
     )
+
+
+def test_columns_that_no_name_tells_apart_are_told_the_names(tmp_path: Path) -> None:
+    picture(tmp_path / "1.png")
+    (tmp_path / "sky.csv").write_text("file,brightness,humidity\n1.png,0.5,31.0\n")
+    with pytest.raises(DataError, match=r"brightness, humidity is known by its name; .*'value' \(a number\)"):
+        guess(tmp_path)
 
 
 def test_a_table_for_each_split_needs_no_name(tmp_path: Path) -> None:

@@ -143,7 +143,8 @@ def _task_of(
         if roles["caption"]:
             return "image-text", {"text": roles["caption"]}, [f"captions in column {roles['caption']!r}"]
         raise DataError(
-            f"{path} has no column of labels or captions among {', '.join(columns)}; expected e.g. 'label' or 'caption'"
+            f"{path}: none of the columns {', '.join(columns)} is known by its name; "
+            "call the one that is to be predicted 'label', 'tags', 'value' (a number) or 'caption'"
         )
     values = [str(row.get(target) if row.get(target) is not None else "") for row in rows]
     fields = {"target": target}

@@ -139,13 +139,13 @@ def _two_labels(samples: Sequence[Sample], classes: Sequence[str]) -> list[str]:
                 continue
     twins: dict[bytes, list[str]] = defaultdict(list)
     for paths in by_size.values():
-        if len({label for path in paths for label in labels[path]}) > 1:
+        if any(labels[path] != labels[paths[0]] for path in paths):
             for path in paths:
                 try:
                     twins[hashlib.blake2b(read_bytes(path), digest_size=16).digest()].append(path)
                 except DataError:
                     continue
-    torn = [paths for paths in twins.values() if len({label for path in paths for label in labels[path]}) > 1]
+    torn = [paths for paths in twins.values() if any(labels[path] != labels[paths[0]] for path in paths)]
     if torn:
         first, second = torn[0][0], next(path for path in torn[0] if labels[path] != labels[torn[0][0]])
         sentences.append(

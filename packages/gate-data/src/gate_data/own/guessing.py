@@ -242,6 +242,9 @@ def benchmark_text(values: dict[str, dict[str, Any]]) -> str:
 def _of_folders(folder: Path, about: dict[str, Any]) -> Guess:
     names = classes_in(folder)
     splits = splits_in(names, exact=True)
+    inner = folder / names[0]
+    if len(names) == 1 and not splits and (recognised(inner, about) or _holds_splits(inner)):
+        raise DataError(f"{folder} holds no data but those in {inner}: name that folder")
     data = {"kind": "folders"}
     clips = _holds_clips(folder / names[0], "*/*" if splits else "*")
     if clips:
@@ -267,6 +270,10 @@ def _of_folders(folder: Path, about: dict[str, Any]) -> Guess:
     ]
     chosen, drawn = scored(splits)
     return Guess({"benchmark": about, "data": data, "splits": chosen}, (*listed, *drawn))
+
+
+def _holds_splits(folder: Path) -> bool:
+    return bool(splits_in([entry.name for entry in folder.iterdir() if entry.is_dir()], exact=True))
 
 
 def _holds_clips(folder: Path, pattern: str) -> bool:
