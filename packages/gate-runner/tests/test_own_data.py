@@ -524,6 +524,8 @@ def test_a_folder_or_a_table_in_a_files_place_is_told_the_command(tmp_path: Path
     for wrong in (tmp_path, tmp_path / "all.csv"):
         with pytest.raises(UsageError, match=f"no benchmark's file .*try: gate-runner run --data {tmp_path}"):
             resolve([str(wrong)])
+    with pytest.raises(UsageError, match=f"{tmp_path / 'nothing'} does not exist; expected a pack, a benchmark or"):
+        resolve([str(tmp_path / "nothing")])
 
 
 @pytest.mark.parametrize("name", ["cifar100", "mini-gate", "small", "chexpert"])

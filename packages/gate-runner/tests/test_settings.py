@@ -48,6 +48,7 @@ def test_every_field_is_a_keyword_and_an_option() -> None:
         assert all((f"{flag_of(name)} " in shown) is DECLARED[name].common for name in NAMES)
     listed = json.loads(CliRunner().invoke(app, ["ls", "settings", "--json"]).output)
     assert [row["setting"] for row in listed] == list(NAMES)
+    assert next(row["default"] for row in listed if row["setting"] == "isolate") == "worker"  # the commands' own
     assert all(getattr(OTHER, name) != getattr(Settings(), name) for name in NAMES)  # none is forgotten above
 
 

@@ -85,9 +85,9 @@ def encoders(json: AsJson = False) -> None:
 def settings(json: AsJson = False) -> None:
     """Every setting of a run: its group, its option, where it has one, its default, and what it says."""
     from gate_runner.settings import DECLARED, Settings, flag_of
-    from gate_runner.signatures import written
+    from gate_runner.signatures import COMMAND_LINE, written
 
-    start = Settings()
+    start = Settings().changed(**COMMAND_LINE)
     rows = [
         {
             "setting": name,
