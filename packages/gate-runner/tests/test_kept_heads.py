@@ -6,6 +6,7 @@ import csv
 import json
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -147,6 +148,18 @@ def test_a_folder_of_something_else_stays_as_it_is(folder: Path, tmp_path: Path)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
+def test_the_class_is_that_of_the_highest_score_where_probabilities_are_equal(probed: Path, folder: Path) -> None:
+    head = load_head(probed)
+    scores = torch.tensor([1e-12, 0.0, 3e-12])  # as of neighbours that are all far away
+    assert scores.softmax(0).unique().numel() == 1
+    module = torch.nn.Linear(128, 3).requires_grad_(False)
+    module.weight.zero_()
+    module.bias.copy_(scores)
+    (prediction,) = replace(head, module=module).predict([folder / "red" / "0.png"], top=3)
+    assert prediction.classes == ("red", "blue", "green")
+    assert prediction.probabilities == pytest.approx((1 / 3,) * 3)
+
+
 def test_onnx_gives_torchs_probabilities(probed: Path, folder: Path, tmp_path: Path) -> None:
     pytest.importorskip("onnx")
     pytest.importorskip("onnxscript")
@@ -158,6 +171,7 @@ def test_onnx_gives_torchs_probabilities(probed: Path, folder: Path, tmp_path: P
     assert export_onnx(head, tmp_path / "pots.onnx") < 1e-4
     images = Pictures.of(sorted((folder / "red").iterdir()), 64)[:5]
     session = runtime.InferenceSession(str(tmp_path / "pots.onnx"), providers=["CPUExecutionProvider"])
-    (run,) = session.run(None, {"pixels": (images.float() / 255).numpy()})
-    torch.testing.assert_close(torch.from_numpy(run), head.scores(images).softmax(1), rtol=0, atol=1e-5)
+    probabilities, scores = session.run(["probabilities", "scores"], {"pixels": (images.float() / 255).numpy()})
+    torch.testing.assert_close(torch.from_numpy(probabilities), head.scores(images).softmax(1), rtol=0, atol=1e-5)
+    torch.testing.assert_close(torch.from_numpy(scores), head.scores(images), rtol=1e-4, atol=1e-4)
     assert json.loads(session.get_modelmeta().custom_metadata_map["classes"]) == ["blue", "green", "red"]

@@ -22,7 +22,7 @@ _AGREES = 1e-4
 
 
 class _Whole(nn.Module):
-    """Pixels in 0 to 1, of the encoder's size, to probabilities."""
+    """Pixels in 0 to 1, of the encoder's size, to probabilities, and to the scores that they are the softmax of."""
 
     def __init__(self, head: Head) -> None:
         super().__init__()
@@ -32,16 +32,18 @@ class _Whole(nn.Module):
         self.register_buffer("mean", torch.tensor(encoder.mean).view(3, 1, 1))
         self.register_buffer("std", torch.tensor(encoder.std).view(3, 1, 1))
 
-    def forward(self, pixels: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n k"]:
+    def forward(self, pixels: Float[Tensor, "n 3 h w"]) -> tuple[Float[Tensor, "n k"], Float[Tensor, "n k"]]:
         """Normalise, encode, classify."""
         assert self.encode is not None  # a head on backbone features was made from them
         features = self.encode((pixels - self.get_buffer("mean")) / self.get_buffer("std"))
-        probabilities: Tensor = self.last(features.float()).softmax(dim=1)
-        return probabilities
+        scores: Tensor = self.last(features.float())
+        return scores.softmax(dim=1), scores
 
 
 def export_onnx(head: Head, path: Path) -> float:
-    """Write ``pixels [n, 3, h, w]`` in 0 to 1 to ``probabilities [n, k]``, for any n.
+    """Write ``pixels [n, 3, h, w]`` in 0 to 1 to ``probabilities [n, k]`` and ``scores [n, k]``, for any n.
+
+    The class is that of the highest score: scores that differ by little have equal probabilities in float32.
 
     Images have to be scaled to the encoder's size beforehand, as `gate_data.pictures` does it: the largest middle part
     of that shape is scaled. Class names are in the file's metadata as ``classes``.
@@ -60,13 +62,13 @@ def export_onnx(head: Head, path: Path) -> float:
         try:
             with torch.no_grad(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the exporter's, about its own future
-                expected = together(pixels)
+                expected, _ = together(pixels)
                 torch.onnx.export(
                     together,
                     (pixels,),
                     str(beside),
                     input_names=["pixels"],
-                    output_names=["probabilities"],
+                    output_names=["probabilities", "scores"],
                     dynamic_shapes={"pixels": {0: torch.export.Dim("n", min=1)}},
                     dynamo=True,
                     external_data=False,
@@ -81,7 +83,7 @@ def export_onnx(head: Head, path: Path) -> float:
         session = onnxruntime.InferenceSession(str(beside), providers=["CPUExecutionProvider"])
         worst = 0.0
         for count in (3, 1):
-            (outputs,) = session.run(None, {"pixels": pixels[:count].numpy()})
+            (outputs,) = session.run(["probabilities"], {"pixels": pixels[:count].numpy()})
             worst = max(worst, float((torch.from_numpy(outputs) - expected[:count]).abs().max()))
         if not worst < _AGREES:
             raise EncoderError(

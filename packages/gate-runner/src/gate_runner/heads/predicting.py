@@ -218,13 +218,15 @@ def _of_batch(
     errors: dict[int, str],
     top: int,
 ) -> Iterator[Prediction]:
-    best = None
+    ranked: dict[int, tuple[list[int], list[float]]] = {}
     if images:
-        best = score(torch.stack(list(images.values()))).softmax(dim=1).cpu().topk(top)
-    row = {position: number for number, position in enumerate(images)}
+        scores = score(torch.stack(list(images.values()))).cpu()
+        best = scores.topk(top).indices  # of scores: small differences of theirs are ties of probabilities
+        probabilities = scores.softmax(dim=1).gather(1, best)
+        ranked = dict(zip(images, zip(best.tolist(), probabilities.tolist(), strict=True), strict=True))
     for position, file in enumerate(files):
-        if position in errors or best is None:
+        if position not in ranked:
             yield Prediction(file, error=errors[position])
             continue
-        named = tuple(classes[index] for index in best.indices[row[position]].tolist())
-        yield Prediction(file, named, tuple(best.values[row[position]].tolist()))
+        indices, shares = ranked[position]
+        yield Prediction(file, tuple(classes[index] for index in indices), tuple(shares))
