@@ -187,6 +187,7 @@ def test_a_mistake_is_one_line_and_status_2(digits: Path, tmp_path: Path, capsys
     assert "'3p'" in refused(capsys, "probe", digits, "--projection", "3p")
     assert "'magic'" in refused(capsys, "probe", digits, "--probe", "magic")
     assert "'most'" in refused(capsys, "finetune", digits, "--tune", "most")
+    assert "that is adapt probe" in refused(capsys, "finetune", digits, "--tune", "frozen")
     assert "leanring" in refused(capsys, "finetune", digits, "--set", "leanring=1")
     assert "adapt keeps one head, and 2 were asked for" in refused(capsys, "probe", digits, "--shots", "2,5")
     assert "name one --seed, not 2" in refused(capsys, "probe", digits, "--seed", 0, "--seed", 1)

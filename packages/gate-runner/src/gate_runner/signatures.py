@@ -44,20 +44,24 @@ def as_command(function: Function) -> Function:
     return _signed(function, signature, _panelled, NAMES)
 
 
-def with_options(*names: str) -> Callable[[Function], Function]:
-    """The same for a command that has some of the settings only."""
+def with_options(*names: str, **defaults: Any) -> Callable[[Function], Function]:
+    """The same for a command that has some of the settings only, a few with defaults of its own."""
 
     def signed(function: Function) -> Function:
-        return _signed(function, inspect.signature(function, eval_str=True), _option, names)
+        return _signed(function, inspect.signature(function, eval_str=True), _option, names, defaults)
 
     return signed
 
 
 def _signed(
-    function: Function, signature: inspect.Signature, annotate: Callable[[str], Any], names: Sequence[str]
+    function: Function,
+    signature: inspect.Signature,
+    annotate: Callable[[str], Any],
+    names: Sequence[str],
+    starts: Mapping[str, Any] | None = None,
 ) -> Function:
     own = [entry for entry in signature.parameters.values() if entry.kind is not inspect.Parameter.VAR_KEYWORD]
-    defaults = Settings().changed(**({} if annotate is accepted else COMMAND_LINE))
+    defaults = Settings().changed(**({} if annotate is accepted else COMMAND_LINE | (starts or {})))
     options = [
         inspect.Parameter(
             name,

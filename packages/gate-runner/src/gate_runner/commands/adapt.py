@@ -64,10 +64,10 @@ Save = Annotated[Path | None, typer.Option(help="Folder for a copy of the head, 
 _EVERY = ("seeds", "batch_size", "device", "skip_unreadable", "limit", "feature_cache")
 
 
-def _adaptation(method: Literal["zeroshot", "probe", "finetune"], text: str, *settings: str) -> None:
+def _adaptation(method: Literal["zeroshot", "probe", "finetune"], text: str, *settings: str, **defaults: Any) -> None:
     """Add one of the three commands, which differ in the settings that they have and in nothing else."""
 
-    @with_options(*settings, *_EVERY)
+    @with_options(*settings, *_EVERY, **defaults)
     def command(
         images: Source,
         encoder: EncoderOption = None,
@@ -82,9 +82,12 @@ def _adaptation(method: Literal["zeroshot", "probe", "finetune"], text: str, *se
     ) -> None:
         from gate_runner import api
         from gate_runner.adapting import asks_for_texts
+        from gate_runner.errors import UsageError
         from gate_runner.runs.display import Terminal, watching
         from gate_runner.settings import Settings
 
+        if method == "finetune" and options["tune"] == "frozen":
+            raise UsageError("--tune frozen trains no encoder: that is adapt probe")
         if encoder is None:
             worded = bool(template or prompt_set or class_names or class_knowledge)
             encoder = _usual(texts=worded or asks_for_texts(method, Settings().changed(**options)))
@@ -131,6 +134,7 @@ _adaptation(
     "finetune",
     "Train the encoder with a head that starts at the probe: run --tune full, which keeps both.",
     "tune", "recipe", "recipe_fields", "wise_ft", "micro_batches", "decode_workers", "checkpoint_blocks",
+    tune="full",
 )  # fmt: skip
 
 
@@ -228,8 +232,10 @@ def export(
     from gate_runner.heads import load_head
     from gate_runner.heads.onnx import export_onnx
 
-    worst = export_onnx(load_head(head, encoder=encoder, device="cpu"), output)
-    echo(f"wrote {output}: pixels [n, 3, s, s] in 0 to 1 to probabilities, within {worst:.1g} of torch")
+    loaded = load_head(head, encoder=encoder, device="cpu")
+    worst = export_onnx(loaded, output)
+    height, width = loaded.encoder.shape[1:]
+    echo(f"wrote {output}: pixels [n, 3, {height}, {width}] in 0 to 1 to probabilities, within {worst:.1g} of torch")
 
 
 def _usual(*, texts: bool = False) -> str:
