@@ -187,6 +187,8 @@ def test_a_training_of_minutes_speaks_in_a_pipe(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("gate_runner.runs.display.time.monotonic", clock)
     out = io.StringIO()
     display = PlainDisplay(Console(file=out, width=120))
+    display.opened("timm:resnet18@160x96/random:1", Path("runs/x"))
+    assert "fetched" not in out.getvalue()
     display.opened("hf:somebody/model", Path("runs/x"))
     clock.now += 7.0
     display.planned([Planned("maps", 0, 20.0, False, trained=True)])

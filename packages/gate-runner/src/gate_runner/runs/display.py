@@ -274,7 +274,8 @@ class PlainDisplay(Observer):
     def opened(self, encoder: str, output: Path) -> None:
         """Name the encoder, which is about to be loaded, and the folder."""
         self.output, self.loading = output, time.monotonic()
-        fetched = " (its weights are fetched first where they are not here)" if encoder.startswith(_FETCHED) else ""
+        named = encoder.startswith(_FETCHED) and encoder.rpartition("/")[2].partition(":")[0] != "random"
+        fetched = " (its weights are fetched first where they are not here)" if named else ""
         self._line(f"loading encoder {encoder}{fetched}, results in {output}")
 
     def planned(self, parts: Sequence[Planned]) -> None:
