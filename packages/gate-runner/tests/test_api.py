@@ -79,6 +79,8 @@ def test_other_weights_do_not_continue_the_folder() -> None:
     assert len(again) == 1
     with pytest.raises(UsageError, match="holds a run with encoder"):
         gate_runner.run(DIGITS, encoder=Tiny(1), output="mine", limit=40, show=False)
+    with pytest.raises(UsageError, match=r"with encoder '.*Tiny.*', not 'micro-clip'; choose another --output"):
+        gate_runner.run(DIGITS, encoder="micro-clip", output="mine", limit=40, show=False)
 
 
 def test_an_object_with_a_text_side_and_a_failing_benchmark() -> None:

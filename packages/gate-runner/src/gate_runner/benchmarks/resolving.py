@@ -68,7 +68,9 @@ def resolve(names: Iterable[str]) -> list[Benchmark]:
                     folder = Path(name) if Path(name).is_dir() else Path(name).absolute().parent
                     raise UsageError(f"{name} is no benchmark's file (.toml); try: gate-runner run --data {folder}")
                 if "/" in name and not name.startswith("micro/"):
-                    raise UsageError(f"{name} does not exist; expected a pack, a benchmark or a benchmark's file (.toml)")
+                    raise UsageError(
+                        f"{name} does not exist; expected a pack, a benchmark or a benchmark's file (.toml)"
+                    )
                 raise unknown("pack or benchmark", base, {**PACKS, **benchmarks})
         members = [benchmarks[member] for member in PACKS.get(base, (base,))] if stand_in is None else [stand_in]
         for plain in members:
