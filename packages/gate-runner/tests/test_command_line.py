@@ -61,7 +61,10 @@ def test_help_takes_at_most_three_times_what_typer_takes() -> None:
         (["run", "smal"], "unknown pack or benchmark 'smal'; nearest: small"),
         (["run", "cifar10"], "nearest: cifar100"),
         (["run", "small", "--encoder", "micro-klip"], "unknown encoder 'micro-klip'; nearest: micro-clip"),
-        (["run", "digits", "--encoder", "timm:resnet19/random"], "unknown timm model 'resnet19'; nearest:"),
+        (
+            ["run", "digits", "--encoder", "timm:resnet19/random", "--isolate", "none"],
+            "unknown timm model 'resnet19'; nearest:",
+        ),
         (["run", "digits", "--data-root", "nowhere"], "data root nowhere is not a folder"),
         (["run", "chestxray14"], "give --data-root"),
         (["run", "digits", "--time-limit", "20x"], "'20x' is no duration; expected a number with s, m, h or d"),

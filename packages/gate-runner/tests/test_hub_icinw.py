@@ -284,6 +284,8 @@ def test_a_grid_from_the_hub(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         str(tmp_path),
         "--shots",
         "0",
+        "--isolate",
+        "none",
     ]
     assert run([*command, "--output", str(tmp_path / "out")]) == 0
     results = [json.loads(path.read_text()) for path in (tmp_path / "out" / "results").glob("*.json")]

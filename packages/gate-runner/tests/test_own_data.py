@@ -310,8 +310,9 @@ def test_cocos_captions_are_guessed_and_matched_both_ways(tmp_path: Path, capsys
     mine = tmp_path / "mine"
     files = [picture(mine / "images" / f"{index}.png", list(COLOURS)[index % 3], index) for index in range(30)]
     coco_captions(mine / "captions.json", files)
+    words = ["run", "--data", str(mine), "--output", str(tmp_path / "run"), "--set", "steps=2", "--isolate", "none"]
     with pytest.raises(SystemExit) as ended:
-        main(["run", "--data", str(mine), "--output", str(tmp_path / "run"), "--set", "steps=2"])
+        main(words)
     assert ended.value.code == 0
     assert "captions.json: COCO captions, to be matched with their pictures" in capsys.readouterr().err
     (result,) = read_run(tmp_path / "run").results

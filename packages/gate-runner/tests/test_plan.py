@@ -6,7 +6,6 @@ import json
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -153,15 +152,9 @@ def test_a_budget_that_nothing_fits_says_what_is_needed() -> None:
 
 
 def test_the_commands_of_a_plan_run_alone(own: str, tmp_path: Path) -> None:
-    import os
-    import subprocess
-    import sys
-
     arguments = [
         "plan", "digits", "--encoder", f"{own}:grid", "--limit", "40", "--output", "out", "--seed", "0", "--seed", "3",
     ]  # fmt: skip
-    code = "from gate_runner.cli import main; main()"
-    environment: dict[str, Any] = {"env": {**os.environ, "OMP_NUM_THREADS": "1"}, "capture_output": True, "text": True}
     done = call_here(*arguments, "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     record = json.loads(done.stdout)
@@ -169,7 +162,8 @@ def test_the_commands_of_a_plan_run_alone(own: str, tmp_path: Path) -> None:
     assert record["startup_seconds"] > 0
     command = record["parts"][1]["command"]
     assert command[0] == "gate-runner"
-    subprocess.run([sys.executable, "-c", code, *command[1:]], check=True, timeout=120, **environment)
+    ran = call_here(*command[1:], cwd=tmp_path)
+    assert ran.returncode == 0, ran.stderr
     assert RunFolder(Path("out")).finished("digits", 3) is not None
     assert RunFolder(Path("out")).finished("digits", 0) is None
 
