@@ -163,8 +163,8 @@ def test_rows_that_make_room_while_they_are_taken_are_still_read(
     assert torch.equal(rows[:], encode(torch.arange(len(TEXTS))))
 
 
-WRITER = """
-import sys, time
+WRITERS = """
+import os, signal, sys, time
 from pathlib import Path
 import torch
 from gate_runner.features import FeatureCache, digests_of
@@ -175,28 +175,45 @@ def encode(rows):
     time.sleep(0.05)
     return rows[:, None] * torch.ones(3)
 
-rows = FeatureCache(Path(sys.argv[1])).rows("t", "text", digests_of([f"text {n}" for n in range(40)]), 4, encode)
-assert torch.equal(rows[:], torch.arange(40)[:, None] * torch.ones(3))
+def write():
+    rows = FeatureCache(Path(sys.argv[1])).rows("t", "text", digests_of([f"text {n}" for n in range(40)]), 4, encode)
+    return torch.equal(rows[:], torch.arange(40)[:, None] * torch.ones(3))
+
+def start():
+    pid = os.fork()
+    if pid:
+        return pid
+    ended = 1
+    try:
+        ended = 0 if write() else 2
+    finally:
+        os._exit(ended)
+
+def ended(pid):
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+def encoded():
+    return len(log.read_text().splitlines()) if log.exists() else 0
+
+log, end = Path(sys.argv[2]), time.monotonic() + 60
+killed = start()
+while encoded() < 4 and time.monotonic() < end:
+    time.sleep(0.01)
+os.kill(killed, signal.SIGKILL)
+print(ended(killed), encoded())
+print(*[ended(pid) for pid in [start() for _ in range(3)]], encoded())
 """
 
 
 def test_writers_at_once_encode_each_row_once_and_a_killed_one_is_continued(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-
-    def start() -> subprocess.Popen[bytes]:
-        return subprocess.Popen([sys.executable, "-W", "ignore", "-c", WRITER, str(tmp_path / "encoder"), str(log)])
-
-    killed = start()
-    while not log.exists() or len(log.read_text().splitlines()) < 4:
-        assert killed.poll() is None
-        time.sleep(0.01)
-    killed.kill()
-    killed.wait()
-    done = len(log.read_text().splitlines())
-    assert done < 10
-    writers = [start() for _ in range(3)]
-    assert [writer.wait() for writer in writers] == [0, 0, 0]
-    assert len(log.read_text().splitlines()) <= 11  # ten batches, and the one that was under way at the kill
+    """In a process that imports torch once and then forks one for each writer."""
+    command = [sys.executable, "-W", "ignore", "-c", WRITERS, str(tmp_path / "encoder"), str(tmp_path / "log")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (killed, begun), (*ends, encoded) = (map(int, line.split()) for line in done.stdout.splitlines())
+    assert (killed, begun < 10) == (-9, True)
+    assert ends == [0, 0, 0], done.stderr
+    assert encoded <= 11  # ten batches, and the one that was under way at the kill
 
 
 @pytest.mark.parametrize("masked", [False, True])

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 from eqben_builder.micro import COLOURS, SHAPES, Scene, generator_at, sample_scene
+from gate_data.data import Data
 from gate_runner.benchmarks import BENCHMARKS, PACKS, DataRequest
 from gate_runner.micro import SEEDS, actions, medical, questions
 from gate_runner.micro.making import draw, scenes_of
 
 SMALL = PACKS["small"]
+
+
+@cache
+def whole_of(name: str) -> Data[Any]:
+    """A stand-in without a limit, which takes up to three seconds to draw."""
+    return BENCHMARKS[name].load("micro", DataRequest())
 
 
 def test_the_pack_is_the_papers_small_tier() -> None:
@@ -29,7 +38,7 @@ def test_no_two_stand_ins_share_a_seed() -> None:
 
 @pytest.mark.parametrize("name", SMALL)
 def test_a_stand_in_is_the_same_twice_and_begins_alike_under_a_limit(name: str) -> None:
-    full = BENCHMARKS[name].load("micro", DataRequest())
+    full = whole_of(name)
     few = BENCHMARKS[name].load("micro", DataRequest(limit=24))
     for whole, part in zip(
         (full.train, full.validation, full.test), (few.train, few.validation, few.test), strict=True
@@ -48,7 +57,7 @@ def test_a_stand_in_is_the_same_twice_and_begins_alike_under_a_limit(name: str) 
 
 @pytest.mark.parametrize("name", ["imagenet1k", "cifar100"])
 def test_classes_are_balanced(name: str) -> None:
-    data = BENCHMARKS[name].load("micro", DataRequest())
+    data = whole_of(name)
     for split in (data.train, data.validation, data.test):
         counts = torch.bincount(split.targets, minlength=len(data.classes))
         assert int(counts.max() - counts.min()) <= 1
@@ -127,7 +136,7 @@ def test_answers_are_right() -> None:
 
 
 def test_every_answer_occurs_and_none_dominates() -> None:
-    data = BENCHMARKS["clevr-math"].load("micro", DataRequest())
+    data = whole_of("clevr-math")
     shares = torch.bincount(data.train.targets, minlength=7).float() / len(data.train)
     assert float(shares.min()) > 0.05
     assert float(shares.max()) < 0.3

@@ -49,9 +49,12 @@ def value_of(result: Result) -> float:
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("sweep") / "run"
-    swept(folder)
-    return folder
+    """All units, computed where no picture had been encoded."""
+    folder = tmp_path_factory.mktemp("sweep")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GATE_RUNNER_CACHE", str(folder / "cache"))
+        swept(folder / "run")
+    return folder / "run"
 
 
 def of_set(folder: Path, name: str) -> dict[str, Result]:
@@ -97,10 +100,8 @@ def test_axes_say_which_units_there_are() -> None:
             Settings().changed(**said).axes()  # type: ignore[arg-type]
 
 
-def test_every_unit_is_computed_and_each_picture_is_encoded_once(
-    tmp_path: Path, cold_cache: Callable[[], Path]
-) -> None:
-    results = swept(tmp_path).values()
+def test_every_unit_is_computed_and_each_picture_is_encoded_once(filled: Path) -> None:
+    results = read_run(filled).results
     axes = Settings().changed(**AXES).axes()  # type: ignore[arg-type]
     assert axes is not None
     assert len(results) == 2 * len(list(axes.units()))
