@@ -78,9 +78,9 @@ def test_many_images_are_trained_on_in_batches(own: str, tmp_path: Path, monkeyp
 def test_the_rates_beginnings_survive_a_kill_at_any_step(own: str, tmp_path: Path) -> None:
     from gate_runner.runs.display import PlainDisplay
 
-    numbers = {"steps": 40, "validate_every": 5, "batch_size": 16, "lr": 1e-3, "rates": (1.0, 0.3, 30.0)}
+    numbers = {"steps": 40, "validate_every": 5, "batch_size": 4, "lr": 1e-3, "rates": (1.0, 0.3, 30.0)}
     benchmark = replace(BENCHMARKS["clevr"], training=numbers)
-    settings = Settings(limit=60, device="cpu")
+    settings = Settings(limit=24, device="cpu")
     seen: list[tuple[int, int]] = []
 
     class Watching(PlainDisplay):
