@@ -48,6 +48,7 @@ def test_it_stops_when_it_knows_and_its_intervals_hold_at_every_look():
     assert abs(np.mean(off)) < 3 * np.std(off) / np.sqrt(60)
 
 
+@pytest.mark.long
 def test_an_estimate_is_without_bias_whatever_the_bank_says():
     """The mean over draws of the first two blocks is the score also where the items' parameters are nonsense."""
     generator, slope, offset = bank(200)

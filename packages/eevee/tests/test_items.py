@@ -154,6 +154,7 @@ def test_the_printed_errors_promise_no_more_than_they_hold():
     assert np.mean([(part**2).mean(1).min() for part in np.split(guesses, 200, axis=1)]) < 0.5
 
 
+@pytest.mark.long
 def test_a_drawn_estimate_holds_beyond_all_models_seen():
     """The frontier solves a third of the items that few solved before: the model alone misses it."""
     able, _, values = drawn(models=60, items=1200)
@@ -297,6 +298,7 @@ def test_an_estimate_leans_on_the_model_where_it_is_right_and_only_so_far():
     assert abs(unknown - 0.5) < 0.001
 
 
+@pytest.mark.long
 def test_leaning_gains_where_models_are_alike_and_costs_little_beyond():
     generator = np.random.default_rng(3)
     slope, hard = 2 * np.exp(generator.normal(0, 0.4, 1500)), generator.normal(0, 1.2, 1500)

@@ -23,6 +23,7 @@ def places(board):
     return {place.model: (place.first, place.last) for place in board.places}
 
 
+@pytest.mark.long
 def test_of_equal_models_nothing_is_decided_in_nineteen_of_twenty():
     generator, wrong = np.random.default_rng(0), 0
     for seed in range(300):
@@ -32,6 +33,7 @@ def test_of_equal_models_nothing_is_decided_in_nineteen_of_twenty():
     assert 3 <= wrong <= 28  # 15 expected, within three and a half standard deviations
 
 
+@pytest.mark.long
 def test_of_equal_models_on_the_same_items_likewise():
     generator, wrong = np.random.default_rng(1), 0
     for seed in range(300):
