@@ -123,6 +123,22 @@ def test_others_are_known_by_their_costs_as_soon_as_one_of_their_kind_is_under_w
     assert pace.left() == pytest.approx(3.0)  # what is under way and was not watched long enough, likewise
 
 
+def test_a_slow_first_batch_counts_and_read_outs_are_timed_as_they_are_judged() -> None:
+    pace, clock = watched(Planned("digits@readout=auto", 0, None, False))
+    key = ("digits@readout=auto", 0)
+    pace.start(key)
+    pace.progress(key, "images", 0, 1000)
+    pace.progress(key, "encode train", 0, 1)
+    clock.now += 10.0
+    pace.progress(key, "encode train", 100, 1000)
+    assert pace.left() == pytest.approx(900 * 0.1 + 2 * 0.0008 * 1000)
+    pace.progress(key, "encode train", 1000, 1000)
+    for judged in (1, 2, 3):
+        pace.progress(key, "choose read-out", judged, 8)
+        clock.now += 2.0
+    assert pace.left() == pytest.approx(5 * 6.0 / 2)
+
+
 def test_what_comes_from_the_cache_tells_nothing_of_others() -> None:
     pace, _ = watched(Planned("digits", 0, 10.0, False), Planned("faces", 0, 10.0, False))
     pace.start(("digits", 0))

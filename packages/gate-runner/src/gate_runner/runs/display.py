@@ -33,6 +33,8 @@ _FITTED = 0.0008
 eight processes shared, digits took .9 ms and the stand-in of ImageNet 2 ms."""
 _ENOUGH_SECONDS, _ENOUGH_SHARE = 0.5, 0.02
 """Of a phase, watched, before its rate is believed."""
+_WARM = 5.0
+"""Seconds that a part's first batch takes at least, if it is to count: warming up is little of it then."""
 _CACHED = 0.5
 """Of a part's images, that nobody saw being encoded: from there on they came from the cache."""
 _FEW_STEPS = 8
@@ -65,6 +67,7 @@ class _UnderWay:
     encoded_at: float | None = None
     fits: list[float] = field(default_factory=list)
     heads: int = 0
+    fitted: float = _FITTED
 
 
 class Pace:
@@ -105,7 +108,7 @@ class Pace:
 
     def start(self, key: Key) -> None:
         """A part begins, perhaps again."""
-        self.under_way[key] = _UnderWay(self.clock())
+        self.under_way[key] = _UnderWay(self.clock(), fitted=2 * _FITTED if "readout=" in key[0] else _FITTED)
 
     def progress(self, key: Key, phase: str, done: int, total: int) -> None:
         """A part is so far."""
@@ -120,7 +123,9 @@ class Pace:
             new = 0  # what the first batch took began in another phase, or it was in a cache
         else:
             seen = part.encoded.get(phase, before.first)
-            new = max(0, done - seen) if seen or part.watched else 0  # nor its first batch: the encoder warms up
+            begun = now if part.encoded_at is None else part.encoded_at
+            told = seen or part.watched or now - begun > _WARM  # in a short first batch the encoder warms up
+            new = max(0, done - seen) if told else 0
         if _encodes(phase):
             part.encoded[phase] = max(done, part.encoded.get(phase, 0))
             if new and part.encoded_at is not None:
@@ -187,12 +192,7 @@ class Pace:
         """Seconds until a part under way is over; None where nobody knows."""
         part, planned = self.under_way[key], self.parts.get(key)
         now, phase = self.clock(), part.phase
-        if (
-            phase is not None
-            and phase.name.startswith("train")
-            and phase.name != "train head"
-            and phase.total > _FEW_STEPS
-        ):
+        if phase is not None and _counts_steps(phase):
             return self._by_steps(phase, now)
         if planned is not None and planned.measured and planned.seconds is not None:
             return max(0.0, planned.seconds - (now - part.since))
@@ -215,7 +215,7 @@ class Pace:
     @staticmethod
     def _heads_of(part: _UnderWay, solved: int = 0) -> float:
         """Seconds for a part's heads, but for those that are solved."""
-        return sum(part.fits) / len(part.fits) * (part.heads - solved) if part.fits else _FITTED * part.images
+        return sum(part.fits) / len(part.fits) * (part.heads - solved) if part.fits else part.fitted * part.images
 
     @staticmethod
     def _by_steps(phase: _Phase, now: float) -> float | None:
@@ -232,6 +232,12 @@ class Pace:
         if seconds is not None:
             return passed / (passed + seconds) if passed + seconds else 0.0
         return 0.5 * min(1.0, sum(part.encoded.values()) / part.images) if part.images else 0.0
+
+
+def _counts_steps(phase: _Phase) -> bool:
+    """Whether a phase tells its own end: steps of a training, or read-outs that are judged."""
+    trains = phase.name.startswith("train") and phase.name != "train head" and phase.total > _FEW_STEPS
+    return trains or phase.name == "choose read-out"
 
 
 def _is_fresh(part: _UnderWay | None) -> bool:
