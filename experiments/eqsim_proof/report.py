@@ -40,7 +40,6 @@ CELL_NAMES = {
     ("kubric", "heads"): "Kubric's floor scenes, drawn flat; heads from random weights on frozen micro-clip",
     ("micro", "heads"): "the micro world; heads from random weights on frozen micro-clip",
     ("micro", "micro-clip"): "the micro world; micro-clip's last image block and text tower, fine-tuned",
-    ("kubric", "small"): "Kubric's floor scenes, drawn flat; a small encoder from scratch",
 }
 COLUMNS = ("group/attribute", "group/count", "group", "group/relation", "r1")
 Rows = dict[str, dict[int, dict[str, Any]]]

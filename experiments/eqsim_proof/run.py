@@ -19,7 +19,9 @@ pairs. The rule, written before any test seed was looked at:
    exchanged, which is the held-out kind in text alone) is run in one cell, the micro world's heads, by the same rule:
    pairs of the held-out kind choose nothing, and are looked at on the test seeds.
 
-A cell is one encoder in one world. One line of JSON for each run.
+A cell is one encoder in one world. Encoders whose every weight is random stay at chance in both worlds, by the control
+too: after 1,500 of these steps a small one has a group score of .11 to .12 (chance .17), and an R@1 of .02 to .05. One
+line of JSON for each run.
 """
 
 from __future__ import annotations
@@ -48,7 +50,7 @@ from gate_runner.encoders.micro_clip import FILES
 RESULTS = Path(__file__).parents[1] / "results"
 VALIDATION = (1, 2)
 LOSS_ALLOWED = 0.01
-CELLS = (("kubric", "heads"), ("micro", "heads"), ("micro", "micro-clip"), ("kubric", "small"))
+CELLS = (("kubric", "heads"), ("micro", "heads"), ("micro", "micro-clip"))
 TRANSFER_CELL = ("micro", "heads")
 
 

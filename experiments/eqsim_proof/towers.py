@@ -1,4 +1,4 @@
-"""The encoders: heads on frozen micro-clip, its last blocks, and a small one that starts from random weights."""
+"""The encoders: heads on frozen micro-clip, and its last blocks."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import copy
 import math
 from typing import Any
 
-import numpy as np
 import torch
 from data import Drawn, Samples, tokenise
 from torch import nn
 
-from gate_runner.encoders.micro_clip import MicroTokenizer, load_micro_clip
+from gate_runner.encoders.micro_clip import load_micro_clip
 
 NOISE = 0.05
 """Of each weight tensor's standard deviation, added to micro-clip: seeds share no start."""
@@ -89,33 +88,6 @@ class HeadTowers(Towers):
         return nn.functional.normalize(words + self.text(words), dim=1)
 
 
-class SmallTowers(Towers):
-    """Patches of 32 x 32 pixels into two layers, and triples of words into their mean; random weights from the seed."""
-
-    def __init__(self, vocabulary: int, length: int, seed: int, width: int = 96) -> None:
-        super().__init__()
-        torch.manual_seed(seed)
-        patches = (nn.Conv2d(3, 32, 4, 4), nn.GELU(), nn.Flatten())
-        self.pixels = nn.Sequential(*patches, nn.Linear(64 * 32, 2 * width), nn.GELU(), nn.Linear(2 * width, width))
-        self.words = nn.Embedding(vocabulary, width)
-        self.places = nn.Parameter(0.02 * torch.randn(length, width))
-        self.triples = nn.Conv1d(width, width, 3, padding=1)
-        self.text_projection = nn.Linear(width, width)
-        self.log_scale = nn.Parameter(torch.tensor(math.log(1 / 0.07)))
-
-    def images(self, tokens: torch.Tensor) -> torch.Tensor:
-        """Unit features of pictures [n, 3, 32, 32] of bytes."""
-        return nn.functional.normalize(self.pixels(tokens.float() / 128 - 1), dim=1)
-
-    def texts(self, words: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
-        """Unit features of texts."""
-        length = int(ends.max()) + 1
-        inside = (torch.arange(length)[None] <= ends[:, None])[:, :, None]
-        x = (self.words(words[:, :length]) + self.places[:length]) * inside
-        x = nn.functional.gelu(self.triples(x.mT)).mT * inside
-        return nn.functional.normalize(self.text_projection(x.sum(1) / (ends + 1)[:, None]), dim=1)
-
-
 def block_at(block: Any, x: torch.Tensor, at: torch.Tensor, hidden: torch.Tensor | None) -> torch.Tensor:
     """A residual attention block's output at one position of each row.
 
@@ -191,29 +163,4 @@ class Heads(MicroClip):
         return samples
 
 
-class Small:
-    """The encoder from scratch: 300 steps at 2e-3."""
-
-    steps, lr = 300, 2e-3
-
-    def __init__(self) -> None:
-        _, tokenizer = load_micro_clip()
-        known = [word for word in tokenizer.vocabulary if word not in ("<end>", "floor")]
-        self.tokenizer = MicroTokenizer([*known, "floor", "<end>"], tokenizer.context_length)
-
-    def start(self, seed: int) -> Towers:
-        """Fresh towers."""
-        return SmallTowers(len(self.tokenizer.vocabulary), self.tokenizer.context_length, seed)
-
-    def encode(self, drawn: Drawn) -> Samples:
-        """Halve the pictures."""
-        images, texts = drawn
-        n, side = images.shape[:2]
-        halved = images.reshape(n, side // 2, 2, side // 2, 2, 3).mean(axis=(2, 4)).astype(np.uint8)
-        unknown = self.tokenizer.report(texts).unknown
-        if unknown:
-            raise ValueError(f"words without an embedding: {', '.join(unknown)}")
-        return tokenise(self.tokenizer, torch.from_numpy(halved).permute(0, 3, 1, 2), texts)
-
-
-ENCODERS = {"heads": Heads, "micro-clip": MicroClip, "small": Small}
+ENCODERS = {"heads": Heads, "micro-clip": MicroClip}
