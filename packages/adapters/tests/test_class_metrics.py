@@ -40,6 +40,7 @@ def test_of_each_class_as_scikit_learn(count: int, classes: int) -> None:
     assert_allclose(evaluate("quadratic_kappa", guessed, true).value, kappa, rtol=1e-10)
 
 
+@pytest.mark.long
 def test_f1s_interval_is_that_of_resampled_samples() -> None:
     generator = np.random.default_rng(0)
     true = generator.integers(0, 3, 150)

@@ -27,6 +27,7 @@ def world(n: int = 60, d: int = 8, seed: int = 0) -> tuple[np.ndarray, np.ndarra
     return centres[numbers] + rng.normal(size=(n, d)), NAMES[numbers], texts
 
 
+@pytest.mark.long
 def test_it_keeps_scikit_learns_contract() -> None:
     """Every check passes, but the array API's, which is skipped unless SciPy's is switched on."""
     estimator = check_estimator(HeadClassifier(), on_skip=None)

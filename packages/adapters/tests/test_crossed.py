@@ -33,6 +33,7 @@ def test_each_sample_is_scored_by_the_head_of_the_other_folds() -> None:
     assert (crossed.high + crossed.low) / 2 == pytest.approx(np.mean(crossed.values))
 
 
+@pytest.mark.long
 def test_labels_that_features_do_not_know_stay_at_chance() -> None:
     """Choices are made within the training folds: nothing of the tested ones reaches them."""
     values = []
