@@ -88,6 +88,7 @@ def test_the_page_says_what_was_trained(two: list[StoredRun], tmp_path: Path) ->
     assert lede(tuned) == "Encoders trained with their heads (full by the recipe gate); 1 seed."
     both = "Encoders frozen, heads trained on their features; encoders trained with their heads"
     assert lede([*two, *tuned]) == f"{both} (full by the recipe gate); 2 seeds."
+    assert "3 runs on 6 benchmarks" in build_page([*two, *tuned], pictures=0)  # of two encoders
 
 
 def test_the_page_says_what_there_is(two: list[StoredRun]) -> None:

@@ -11,11 +11,12 @@ _Direction = Literal["higher", "lower"]
 
 
 def title(contents: Contents) -> str:
-    """A heading that names the encoder, or how many there are."""
+    """A heading that names the encoder, or how many there are, or how many runs where two are of one."""
     labels, rows, swept = contents.labels, len(contents.rows), len(contents.swept)
     parts = [_count(rows, "benchmark")] if rows or not swept else []
     parts += [f"{_count(swept, 'data set')} of a sweep"] if swept else []
-    return f"{labels[0] if len(labels) == 1 else f'{len(labels)} encoders'} on {' and '.join(parts)}"
+    kind = "encoders" if len({run.encoder for run in contents.runs}) == len(labels) else "runs"
+    return f"{labels[0] if len(labels) == 1 else f'{len(labels)} {kind}'} on {' and '.join(parts)}"
 
 
 def banner(contents: Contents) -> str:
