@@ -124,8 +124,8 @@ class Pace:
         else:
             seen = part.encoded.get(phase, before.first)
             begun = now if part.encoded_at is None else part.encoded_at
-            told = seen or part.watched or now - begun > _WARM  # in a short first batch the encoder warms up
-            new = max(0, done - seen) if told else 0
+            counts = seen or part.watched or now - begun > _WARM  # in a short first batch the encoder warms up
+            new = max(0, done - seen) if counts else 0
         if _encodes(phase):
             part.encoded[phase] = max(done, part.encoded.get(phase, 0))
             if new and part.encoded_at is not None:
