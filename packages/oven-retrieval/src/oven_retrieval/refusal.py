@@ -66,9 +66,9 @@ class Calibration:
         """
         if not self.there:
             raise ValueError("there: this calibration was fitted without queries that are not in here")
-        own = self._logistic(features, self.there[:-1], self.there[-1])
-        surely: npt.NDArray[np.float64] = np.maximum(own, self.probability(features))
-        return surely
+        presence = self._logistic(features, self.there[:-1], self.there[-1])
+        at_least: npt.NDArray[np.float64] = np.maximum(presence, self.probability(features))
+        return at_least
 
     def _logistic(
         self, features: Float64[np.ndarray, "q f"], weights: tuple[float, ...], bias: float
@@ -78,9 +78,9 @@ class Calibration:
                 f"features: expected [q, {len(weights)}], got {list(features.shape)}; a calibration of an earlier "
                 "version is fitted anew (`oven calibrate`)"
             )
-        z = (features - np.array(self.mean)) / np.array(self.scale) @ np.array(weights) + bias
-        p = 1 / (1 + np.exp(-np.clip(z, -50, 50)))
-        return np.where(np.isnan(features).any(axis=1), 0.0, p)
+        logits = (features - np.array(self.mean)) / np.array(self.scale) @ np.array(weights) + bias
+        probability = 1 / (1 + np.exp(-np.clip(logits, -50, 50)))
+        return np.where(np.isnan(features).any(axis=1), 0.0, probability)
 
     def write(self, path: str | Path) -> None:
         """Keep it as JSON."""
@@ -120,42 +120,41 @@ def fit_calibration(
         >>> bool((model.presence(x) >= model.probability(x)).all())
         True
     """
-    x, y = np.asarray(features, np.float64), np.asarray(right, np.float64)
-    linked = ~np.isnan(x).any(axis=1)
-    if len(x) == len(y):
-        x, y = x[linked], y[linked]
-    if len(x) != len(y) or len(x) < _FEWEST or y.min() == y.max():
+    inputs, labels = np.asarray(features, np.float64), np.asarray(right, np.float64)
+    linked = ~np.isnan(inputs).any(axis=1)
+    if len(inputs) == len(labels):
+        inputs, labels = inputs[linked], labels[linked]
+    if len(inputs) != len(labels) or len(inputs) < _FEWEST or labels.min() == labels.max():
         raise ValueError(
-            f"right: expected at least {_FEWEST} answers, one per query ({len(x)}), right and wrong ones, got {len(y)} "
-            f"with {int(y.sum())} right"
+            f"right: expected at least {_FEWEST} answers, one per query ({len(inputs)}), right and wrong ones, got "
+            f"{len(labels)} with {int(labels.sum())} right"
         )
-    mean, scale = x.mean(axis=0), x.std(axis=0)
+    mean, scale = inputs.mean(axis=0), inputs.std(axis=0)
     scale[scale < 1e-9] = 1.0
-    design = np.concatenate([(x - mean) / scale, np.ones((len(x), 1))], axis=1)
-    w = _newton(design, y, penalty)
+    design = np.concatenate([(inputs - mean) / scale, np.ones((len(inputs), 1))], axis=1)
+    *weights, bias = _newton(design, labels, penalty).tolist()
     is_inside = np.zeros(0) if there is None else np.asarray(there, np.float64)[linked]
-    present = (
-        _newton(design, is_inside, penalty).tolist() if len(is_inside) and is_inside.min() < is_inside.max() else []
-    )
-    return Calibration(
-        tuple(w[:-1].tolist()), float(w[-1]), tuple(mean.tolist()), tuple(scale.tolist()), there=tuple(present)
-    )
+    has_both = len(is_inside) > 0 and is_inside.min() < is_inside.max()
+    of_presence = _newton(design, is_inside, penalty).tolist() if has_both else []
+    return Calibration(tuple(weights), bias, tuple(mean.tolist()), tuple(scale.tolist()), there=tuple(of_presence))
 
 
 def _newton(
-    design: Float64[np.ndarray, "q f+1"], y: Float64[np.ndarray, " q"], penalty: float
+    design: Float64[np.ndarray, "q f+1"], labels: Float64[np.ndarray, " q"], penalty: float
 ) -> Float64[np.ndarray, " f+1"]:
     """Weights of a logistic regression whose last column is the bias, which goes without a penalty."""
     ridge = np.diag([penalty] * (design.shape[1] - 1) + [0.0])
-    w: npt.NDArray[np.float64] = np.zeros(design.shape[1])
+    weights: npt.NDArray[np.float64] = np.zeros(design.shape[1])
     for _ in range(50):
-        p = 1 / (1 + np.exp(-np.clip(design @ w, -50, 50)))
-        gradient = design.T @ (y - p) - ridge @ w
-        step = np.linalg.solve((design * (p * (1 - p))[:, None]).T @ design + ridge + 1e-9 * np.eye(len(w)), gradient)
-        w += step
+        probability = 1 / (1 + np.exp(-np.clip(design @ weights, -50, 50)))
+        gradient = design.T @ (labels - probability) - ridge @ weights
+        variance = (probability * (1 - probability))[:, None]
+        hessian = (design * variance).T @ design + ridge + 1e-9 * np.eye(len(weights))
+        step = np.linalg.solve(hessian, gradient)
+        weights += step
         if np.abs(step).max() < 1e-8:
             break
-    return w
+    return weights
 
 
 def threshold_for(probability: Float64[np.ndarray, " q"], right: Bool[np.ndarray, " q"], precision: float) -> float:
@@ -168,13 +167,13 @@ def threshold_for(probability: Float64[np.ndarray, " q"], right: Bool[np.ndarray
     if not 0 < precision <= 1:
         raise ValueError(f"precision: expected above 0 and at most 1, got {precision!r}")
     curve = risk_coverage(probability, right)
-    good = np.flatnonzero(1 - curve.risk >= precision - 1e-12)
-    if not len(good):
+    enough = np.flatnonzero(1 - curve.risk >= precision - 1e-12)
+    if not len(enough):
         raise ValueError(
             f"precision: no threshold reaches {precision:g} on these {len(right):,} queries; at most "
             f"{1 - float(curve.risk.min(initial=1.0)):.3f} is reached"
         )
-    return float(curve.threshold[good[-1]])
+    return float(curve.threshold[enough[-1]])
 
 
 class RiskCoverage(NamedTuple):
@@ -204,10 +203,10 @@ def risk_coverage(probability: Float64[np.ndarray, " q"], right: Bool[np.ndarray
     Source: Geifman and El-Yaniv 2017, section 2; ties are ours.
     """
     order = np.argsort(-probability, kind="stable")
-    sure, wrong = probability[order], np.cumsum(~np.asarray(right, np.bool_)[order])
-    last = np.flatnonzero(np.append(sure[1:] != sure[:-1], True)) if len(sure) else np.zeros(0, np.int64)
+    falling, wrong = probability[order], np.cumsum(~np.asarray(right, np.bool_)[order])
+    last = np.flatnonzero(np.append(falling[1:] != falling[:-1], True)) if len(falling) else np.zeros(0, np.int64)
     answered = last + 1
-    return RiskCoverage(sure[last], answered / max(len(sure), 1), wrong[last] / answered)
+    return RiskCoverage(falling[last], answered / max(len(falling), 1), wrong[last] / answered)
 
 
 def auroc(score: npt.ArrayLike, there: npt.ArrayLike) -> float:
@@ -322,31 +321,32 @@ def calibrate(
         (True, True, 10)
     """
     _, entity_of = np.unique(entities, return_inverse=True)
-    count = int(entity_of.max(initial=-1)) + 1
-    share = np.random.default_rng(seed).permutation(count)[entity_of] / max(count - 1, 1)
+    different = int(entity_of.max(initial=-1)) + 1
+    share = np.random.default_rng(seed).permutation(different)[entity_of] / max(different - 1, 1)
     fit, choose, judge = share < 0.5, (share >= 0.5) & (share < 0.75), share >= 0.75
     model = fit_calibration(features[fit], right[fit], there[fit])
     threshold = threshold_for(model.probability(features[choose]), right[choose], precision)
-    p = model.probability(features[judge])
+    probability = model.probability(features[judge])
+    count = len(probability)
     has_both = bool(there[judge].any() and not there[judge].all())
-    answered = _precision(right[judge][p >= threshold], len(p))
-    surest = right[judge][np.argsort(-p, kind="stable")]
+    answered = _precision(right[judge][probability >= threshold], count)
+    surest = right[judge][np.argsort(-probability, kind="stable")]
     report = CalibrationReport(
         answered.precision,
         answered.coverage,
         auroc(model.presence(features[judge]), there[judge]) if model.there and has_both else float("nan"),
-        len(p),
+        count,
         answered.low,
         answered.high,
         auroc(trivial[judge], there[judge]) if has_both else float("nan"),
-        tuple(_precision(surest[: len(p) * tenth // 10], len(p)) for tenth in range(1, 11)),
+        tuple(_precision(surest[: count * tenth // 10], count) for tenth in range(1, 11)),
     )
     return replace(model, threshold=threshold), report
 
 
 def _precision(right: Bool[np.ndarray, " a"], queries: int) -> CurvePoint:
     """Of the answers that are given to some of the queries."""
-    from oven_retrieval.evaluation.curves import wilson  # evaluation draws what this module makes
+    from oven_retrieval.evaluation.curves import wilson  # which loads FAISS
 
     if not len(right):
         return CurvePoint(0.0, float("nan"), 0.0, 1.0)
