@@ -31,7 +31,7 @@ import numpy as np
 from oven_retrieval import Entity, build_kb, build_name_index, open_name_index
 from oven_retrieval.kb import KnowledgeBase
 from oven_retrieval.names import PrunedIndex
-from oven_retrieval.names.hits import K1, B
+from oven_retrieval.names.impacts import K1, B
 
 RESULTS = Path(__file__).parent / "results"
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from oven_retrieval.names.hits import K1, B, best_entities, check_k
-from oven_retrieval.ranking import Ranking
+from oven_retrieval.names.impacts import K1, B
+from oven_retrieval.names.pruned import best_entities
+from oven_retrieval.ranking import Ranking, check_k
 
 bm25s = pytest.importorskip("bm25s")
 

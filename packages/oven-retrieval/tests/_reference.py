@@ -4,10 +4,26 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+
+class Corpus(NamedTuple):
+    """Names as tokens, the entity of each, and which goes first among equal scores."""
+
+    tokens: Sequence[Sequence[str]]
+    owners: np.ndarray
+    preference: np.ndarray
+
+    @classmethod
+    def of(cls, tokens: Sequence[Sequence[str]]) -> Corpus:
+        """One name per entity."""
+        rows = np.arange(len(tokens), dtype=np.int64)
+        return cls(tokens, rows, rows)
 
 
 def okapi_scores(

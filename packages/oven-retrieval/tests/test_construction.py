@@ -28,7 +28,7 @@ from oven_retrieval.construction import (
     read_templates,
     split_examples,
 )
-from oven_retrieval.evaluation import Prediction, evaluate_files, outcomes, read_references
+from oven_retrieval.evaluation import Prediction, evaluate_splits, outcomes, read_references, read_splits
 
 KB = [
     Entity("Q1", "Tornado", description="A violent column of air.", category="weather", popularity=9),
@@ -152,6 +152,12 @@ def test_bad_lines_name_file_line_and_field(tmp_path, line, message):
         list(read_labels(path))
 
 
+def test_a_row_with_more_cells_than_the_header_is_refused(tmp_path):
+    (tmp_path / "labels.csv").write_text("image_id,label\n1,duck\n2,goose,extra\n", encoding="utf-8")
+    with pytest.raises(EntityFileError, match=r"labels.csv:3: expected 2 cells, got more"):
+        list(read_labels(tmp_path / "labels.csv"))
+
+
 examples = st.lists(
     st.builds(Example, st.integers(0, 12).map(str), st.integers(0, 9).map(str), st.sampled_from("ab")), max_size=40
 )
@@ -248,7 +254,7 @@ def test_a_benchmark_from_end_to_end(linker, tmp_path):
         ),
         encoding="utf-8",
     )
-    assert evaluate_files(entity=(test, answers))["honest"]["entity"]["harmonic"].value == 100
+    assert evaluate_splits(read_splits(entity=(test, answers)))["honest"]["entity"]["harmonic"].value == 100
     assert outcomes(references, [Prediction(r.data_id, "") for r in references]).correct.sum() == 0
     make_benchmark(reversed(labels()), linker, tmp_path / "again", blocked=blocked)
     for file in (tmp_path / "made").glob("*_*.jsonl"):

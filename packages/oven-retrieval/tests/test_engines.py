@@ -10,10 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oven_retrieval.names import PrunedIndex, RankBm25, Surfaces, build_impacts
-from oven_retrieval.names.hits import best_entities
+from oven_retrieval.names import PrunedIndex, build_impacts
+from oven_retrieval.names.pruned import best_entities
 
 from . import _reference as reference
+from ._okapi import RankBm25
+from ._reference import Corpus
+
+
+def pruned(corpus):
+    return PrunedIndex(build_impacts(*corpus))
 
 
 def surfaces(seed, names, vocabulary, aliases=False, longest=6):
@@ -24,7 +30,7 @@ def surfaces(seed, names, vocabulary, aliases=False, longest=6):
         for _ in range(names)
     ]
     owners = np.sort(rng.integers(0, max(1, names // 2), names)) if aliases else np.arange(names)
-    return Surfaces(tokens, owners.astype(np.int64), rng.permutation(names))
+    return Corpus(tokens, owners.astype(np.int64), rng.permutation(names))
 
 
 def queries(seed, count, vocabulary, longest=6):
@@ -44,7 +50,7 @@ def assert_equals_reference(engine, corpus, asked, k, tolerance):
         np.testing.assert_allclose(hits.scores[i, : len(rows)], scores, rtol=3e-7, atol=1e-6)
 
 
-@pytest.mark.parametrize("make", [RankBm25, PrunedIndex.of])
+@pytest.mark.parametrize("make", [RankBm25, pruned])
 @pytest.mark.parametrize("aliases", [False, True])
 @pytest.mark.parametrize("k", [1, 3, 10])
 @pytest.mark.parametrize(("names", "vocabulary"), [(1, 1), (2, 3), (3, 2), (7, 5), (63, 20), (301, 150)])
@@ -75,8 +81,8 @@ def test_bm25s_equals_the_definition_where_no_token_is_in_half_the_names(k):
     k=st.integers(1, 6),
 )
 def test_pruned_equals_the_definition_on_any_names(names, asked, k):
-    corpus = Surfaces.of([*names, ["a"]])
-    assert_equals_reference(PrunedIndex.of(corpus), corpus, asked, k, 1e-9)
+    corpus = Corpus.of([*names, ["a"]])
+    assert_equals_reference(pruned(corpus), corpus, asked, k, 1e-9)
 
 
 @pytest.mark.parametrize("k", [1, 4])
@@ -86,11 +92,11 @@ def test_pruned_equals_exhaustive_on_long_lists(k, aliases):
     corpus = surfaces(11, 6000, 300, aliases, longest=8)
     asked = queries(11, 300, 300, longest=9)
     some = np.random.default_rng(0).random(6000) < 0.3
-    defined = PrunedIndex.of(corpus)
+    defined = pruned(corpus)
     defined.prunes = False
     for allowed in (None, some):
         whole = defined.search(asked, k, allowed)
-        hits = PrunedIndex.of(corpus).search(asked, k, allowed)
+        hits = pruned(corpus).search(asked, k, allowed)
         for column, expected in zip(hits, whole, strict=True):
             np.testing.assert_array_equal(column, expected)
 
@@ -98,20 +104,20 @@ def test_pruned_equals_exhaustive_on_long_lists(k, aliases):
 def test_queries_longer_than_the_bound_are_scored_exhaustively():
     corpus = surfaces(3, 200, 60)
     asked = [[f"t{t}" for t in range(60)] * 2, [f"t{t}" for t in range(17)], [f"t{t}" for t in range(16)]]
-    assert_equals_reference(PrunedIndex.of(corpus), corpus, asked, 7, 1e-9)
+    assert_equals_reference(pruned(corpus), corpus, asked, 7, 1e-9)
 
 
 def test_ties_are_all_read_and_follow_the_preference():
-    corpus = Surfaces([["same", "name"]] * 500 + [["other"]] * 800, np.arange(1300), np.arange(1300)[::-1].copy())
-    hits = PrunedIndex.of(corpus).search([["name", "same"], ["same"]], k=3)
+    corpus = Corpus([["same", "name"]] * 500 + [["other"]] * 800, np.arange(1300), np.arange(1300)[::-1].copy())
+    hits = pruned(corpus).search([["name", "same"], ["same"]], k=3)
     assert hits.rows.tolist() == [[499, 498, 497]] * 2
 
 
 def test_many_names_of_one_entity_do_not_push_others_out():
     tokens = [*[["a"]] * 5, ["a", "b"], ["a", "c", "d"], *[[f"x{i}"] for i in range(20)]]
     owners = np.array([0] * 5 + list(range(1, 23)))
-    corpus = Surfaces(tokens, owners, np.arange(len(tokens)))
-    assert PrunedIndex.of(corpus).search([["a"]], k=3).rows.tolist() == [[0, 1, 2]]
+    corpus = Corpus(tokens, owners, np.arange(len(tokens)))
+    assert pruned(corpus).search([["a"]], k=3).rows.tolist() == [[0, 1, 2]]
 
 
 def test_parameters_are_refused():
@@ -120,15 +126,13 @@ def test_parameters_are_refused():
     with pytest.raises(ValueError, match="owners: expected 1 values, one per name, got 2"):
         build_impacts([["a"]], owners=np.arange(2))
     with pytest.raises(ValueError, match="k: expected an integer of at least 1, got 0"):
-        PrunedIndex.of(Surfaces.of([["a"]])).search([["a"]], k=0)
-    with pytest.raises(ValueError, match="at least one name with a token"):
-        RankBm25(Surfaces.of([[]]))
+        pruned(Corpus.of([["a"]])).search([["a"]], k=0)
 
 
 def test_an_empty_index_finds_nothing():
-    engine = PrunedIndex.of(Surfaces.of([]))
+    engine = pruned(Corpus.of([]))
     assert engine.search([["a"], []], k=2).rows.tolist() == [[-1, -1], [-1, -1]]
-    assert PrunedIndex.of(Surfaces.of([[], []])).search([["a"]]).rows.tolist() == [[-1]]
+    assert pruned(Corpus.of([[], []])).search([["a"]]).rows.tolist() == [[-1]]
 
 
 def test_best_entities_partitions_without_losing_an_entity():
@@ -144,11 +148,10 @@ def test_best_entities_partitions_without_losing_an_entity():
 SPOILT = """
 import numpy as np
 from oven_retrieval import FolderError
-from oven_retrieval.names.hits import Surfaces
-from oven_retrieval.names.pruned import PrunedIndex
+from oven_retrieval.names import PrunedIndex, build_impacts
 
 names = [f"w{n % 7} w{n % 11} x{n}".split() for n in range(400)]
-impacts = PrunedIndex.of(Surfaces.of(names))._impacts
+impacts = build_impacts(names)
 for field, change in [
     ("post_record", lambda values: np.where(np.arange(len(values)) % 2, values, np.int32(2**31 - 1))),
     ("post_record", lambda values: np.full_like(values, -1)),

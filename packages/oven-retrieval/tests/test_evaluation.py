@@ -15,13 +15,14 @@ from oven_retrieval.evaluation import (
     Reference,
     accuracy_by_popularity,
     accuracy_by_size,
-    evaluate_files,
+    evaluate_splits,
     harmonic_mean,
     official_scores,
     official_split,
     outcomes,
     read_predictions,
     read_references,
+    read_splits,
     report_lines,
     scores,
     split_scores,
@@ -234,7 +235,7 @@ def test_files_are_scored_side_by_side(tmp_path):
         rows = [{"data_id": p.data_id, "pred_entity_id": p.entity_id} for p in answers(asked, right)[:left_out]]
         (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
     whole, part, seen = ((tmp_path / "ref", tmp_path / name) for name in ("whole", "part", "seen"))
-    result = evaluate_files(query=whole, entity=part)
+    result = evaluate_splits(read_splits(query=whole, entity=part))
     assert result["official"]["query"] == {"seen": 50.0, "unseen": 25.0}
     assert result["official"]["entity"] == {"seen": 50.0, "unseen": 50.0}
     assert result["honest"]["entity"]["unseen"][0] == 25.0
@@ -243,11 +244,11 @@ def test_files_are_scored_side_by_side(tmp_path):
     assert any("2 without an answer" in line for line in lines)
     assert lines[-1].startswith("both    harmonic  33.33 [")
     assert lines[-1].endswith("official 40.00")
-    alone = evaluate_files(entity=seen)
+    alone = evaluate_splits(read_splits(entity=seen))
     assert report_lines(alone)[-1] == "official numbers: predictions: expected some for unseen questions, got none"
     assert "final" not in alone["honest"]
     with pytest.raises(ValueError, match="expected the files of at least one split, got none"):
-        evaluate_files()
+        read_splits()
 
 
 def test_outcomes_are_compared_and_hashed():

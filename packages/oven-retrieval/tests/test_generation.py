@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,13 +17,12 @@ Image = pytest.importorskip("PIL.Image")
 from oven_retrieval import Entity, build_kb, build_linker  # noqa: E402  # torch may be absent
 from oven_retrieval.evaluation import read_predictions  # noqa: E402  # likewise
 from oven_retrieval.generation import (  # noqa: E402  # likewise
-    Asked,
     NameGenerator,
     load_generator,
     make_prompts,
-    read_asked,
     write_answers,
 )
+from oven_retrieval.models import ImageFolder, Question, read_questions  # noqa: E402  # likewise
 
 NAMES = ["wood", "wood duck", "mandarin duck", "golden gate", "gate", "duck", "tea rose", "rose"]
 VOCABULARY = ["<pad>", "</s>", "<unk>", "<image>", "what", "is", "this", "?", *dict.fromkeys(" ".join(NAMES).split())]
@@ -205,7 +205,7 @@ def test_bad_input(parts, linker):
     assert generator.constrained([], k=2).rows.shape == (0, 2)
 
 
-QUESTIONS = [Asked(f"q{i}", prompt) for i, prompt in enumerate(PROMPTS)]
+QUESTIONS = [Question(f"q{i}", None, prompt) for i, prompt in enumerate(PROMPTS)]
 
 
 def test_answers_to_a_file_continue_after_a_kill(parts, linker, tmp_path):
@@ -215,7 +215,7 @@ def test_answers_to_a_file_continue_after_a_kill(parts, linker, tmp_path):
         asked = []
         for i, (question, pixels) in enumerate(zip(QUESTIONS, images, strict=True)):
             Image.fromarray(pixels).save(tmp_path / f"{i}.png")
-            asked.append(question._replace(image=tmp_path / f"{i}.png"))
+            asked.append(replace(question, image=tmp_path / f"{i}.png"))
     template = "<image> {question}" if kind == "llava" else None
     generator = NameGenerator(model, processor, linker, batch=2)
     path = tmp_path / "whole.jsonl"
@@ -278,20 +278,21 @@ def test_a_saved_model_is_loaded(tmp_path, linker):
 def test_questions_from_a_file(tmp_path):
     path = tmp_path / "questions.jsonl"
     path.write_text('{"data_id": "1", "question": "what?", "image_id": "7"}\n', encoding="utf-8")
-    assert read_asked(path) == [Asked("1", "what?")]
+    assert read_questions(path, None, answered=False) == ([Question("1", None, "what?")], 0)
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "7.png").touch()
-    assert read_asked(path, tmp_path / "in")[0].image == tmp_path / "in" / "7.png"
+    questions, _ = read_questions(path, ImageFolder(tmp_path / "in"), answered=False)
+    assert questions[0].image == tmp_path / "in" / "7.png"
     for line, message in (
         ('{"data_id": "1", "question": "what?"}', r"questions.jsonl:2: data_id: '1' occurs twice"),
-        ('{"data_id": "2"}', r"questions.jsonl:2: question: expected a text, got None"),
+        ('{"data_id": "2"}', r"questions.jsonl:2: question: expected a text, missing"),
     ):
         path.write_text(f'{{"data_id": "1", "question": "what?"}}\n{line}\n', encoding="utf-8")
         with pytest.raises(ValueError, match=message):
-            read_asked(path)
+            read_questions(path, None, answered=False)
     path.write_text("", encoding="utf-8")
     with pytest.raises(ValueError, match="expected at least one question"):
-        read_asked(path)
+        read_questions(path, None, answered=False)
 
 
 def test_prompts():

@@ -19,7 +19,7 @@ from oven_retrieval import (
     remove_entities,
     update_name_index,
 )
-from oven_retrieval.names import PrunedIndex, Surfaces, forms, read_exceptions, singulars
+from oven_retrieval.names import PrunedIndex, build_impacts, forms, read_exceptions, singulars
 from oven_retrieval.names.inflection import DIACRITICS
 
 NAMES = ["Duck", "Golden wolf", "Crisis", "Sister-in-law", "Child", "News", "Crème brûlée", "Dry-dock", "Boots", "Axis"]
@@ -133,7 +133,7 @@ def test_single_questions_are_answered_as_batches_are(seed, k):
     share = 1 / np.arange(1, 31)
     names = [list(rng.choice(words, rng.integers(1, 6), p=share / share.sum())) for _ in range(400)]
     owners = np.sort(rng.integers(0, 300, 400)) if seed % 2 else np.arange(400)
-    engine = PrunedIndex.of(Surfaces(names, owners.astype(np.int64), rng.permutation(400).astype(np.int64)))
+    engine = PrunedIndex(build_impacts(names, owners.astype(np.int64), rng.permutation(400).astype(np.int64)))
     asked = [list(rng.choice([*words, "?"], rng.integers(0, 6))) for _ in range(20)]
     batch = engine.search(asked, k)
     for number, query in enumerate(asked):

@@ -21,10 +21,12 @@ from oven_retrieval import (
     remove_entities,
     update_name_index,
 )
-from oven_retrieval.names import PrunedIndex, Surfaces
+from oven_retrieval.names import PrunedIndex, build_impacts
 from oven_retrieval.readers import read_jsonl
 from oven_retrieval.tokens import TOKENIZERS, bigrams, words
 from oven_retrieval.workspace import link_lines
+
+from ._okapi import linker_by_definition
 
 ENTITIES = [
     Entity("Q1", "Gift", aliases=("Poison", "Venom"), language="de", alias_languages=("en", "en fr")),
@@ -56,9 +58,9 @@ def test_tags_are_kept_and_come_back(kb):
     assert not (plain.path / "language.bin").exists()
 
 
-@pytest.mark.parametrize("engine", ["pruned", "rank_bm25"])
-def test_only_names_of_a_language_count(kb, engine):
-    linker = build_linker(kb, engine=engine)
+@pytest.mark.parametrize("make", [build_linker, linker_by_definition])
+def test_only_names_of_a_language_count(kb, make):
+    linker = make(kb)
     linker.typos = True
     assert first(linker, "Gift") == ("Q2", "exact name")
     assert first(linker, "Gift", languages=["de"]) == ("Q1", "exact name")
@@ -133,7 +135,7 @@ def test_what_is_allowed_is_searched_as_if_it_were_alone(seed, k):
     tokens = [f"w{i}" for i in range(25)]
     names = [list(rng.choice(tokens, rng.integers(1, 5))) for _ in range(300)]
     owners = np.sort(rng.integers(0, 220, 300)) if seed % 2 else np.arange(300)
-    engine = PrunedIndex.of(Surfaces(names, owners.astype(np.int64), rng.permutation(300).astype(np.int64)))
+    engine = PrunedIndex(build_impacts(names, owners.astype(np.int64), rng.permutation(300).astype(np.int64)))
     allowed = np.isin(owners, rng.choice(220, 80))
     asked = [list(rng.choice([*tokens, "?"], rng.integers(0, 5))) for _ in range(12)]
     everything = engine.search(asked, 300)

@@ -25,6 +25,8 @@ from oven_retrieval import (
 )
 from oven_retrieval.tokens import fold, whitespace, words
 
+from ._okapi import linker_by_definition
+
 CITIES = [
     Entity("Q1", "PARIS", popularity=9),
     Entity("Q2", "Paris", popularity=1),
@@ -51,9 +53,9 @@ def data_folder():
     return None
 
 
-@pytest.fixture(scope="module", params=["pruned", "rank_bm25"])
+@pytest.fixture(scope="module", params=[build_linker, linker_by_definition])
 def linker(request, tmp_path_factory):
-    return build_linker(build_kb(CITIES, tmp_path_factory.mktemp("kb") / "kb"), engine=request.param)
+    return request.param(build_kb(CITIES, tmp_path_factory.mktemp("kb") / "kb"))
 
 
 def ids(linker, name, k=8):
@@ -162,10 +164,18 @@ def test_index_on_disk(tmp_path):
         open_name_index(tmp_path / "names", other)
 
 
+def test_an_index_that_lacks_a_column_is_refused(tmp_path):
+    kb = build_kb(CITIES, tmp_path / "kb")
+    build_name_index(kb, tmp_path / "names")
+    manifest = json.loads((tmp_path / "names" / "manifest.json").read_text())
+    del manifest["columns"]["exact_row"]
+    (tmp_path / "names" / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(FolderError, match="no column 'exact_row'"):
+        open_name_index(tmp_path / "names", kb)
+
+
 def test_refused_options(tmp_path):
     kb = build_kb(CITIES, tmp_path / "kb")
-    with pytest.raises(ValueError, match=r"engine: expected one of .* got 'lucene'"):
-        build_linker(kb, engine="lucene")
     with pytest.raises(ValueError, match=r"tokenizer: expected one of .* got 'bpe'"):
         build_name_index(kb, tmp_path / "names", tokenizer="bpe")
 

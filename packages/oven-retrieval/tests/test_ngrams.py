@@ -24,9 +24,11 @@ from oven_retrieval import (
     open_name_index,
     remove_entities,
 )
-from oven_retrieval.names import NgramIndex, allowed_edits, edit_distance, plain
+from oven_retrieval.names import NgramIndex, allowed_edits, edit_distance
 from oven_retrieval.names.ngrams import _idf, distinct_buckets
-from oven_retrieval.tokens import fold
+from oven_retrieval.tokens import _romanizer, fold, folding, plain
+
+from ._okapi import linker_by_definition
 
 PAIRS = [
     line.split(";")
@@ -154,7 +156,7 @@ def test_typos_come_after_exact_names_and_before_the_others(kb):
 
 
 def test_one_name_and_a_block_of_names_get_the_same_answers_by_ngrams(kb):
-    for linker in (build_linker(kb), build_linker(kb, engine="rank_bm25")):
+    for linker in (build_linker(kb), linker_by_definition(kb)):
         texts = [
             "mandarindukc",
             "dukk",
@@ -299,8 +301,6 @@ def test_icu_writes_all_scripts_in_latin_letters_where_it_is_installed(monkeypat
     """With a stand-in for PyICU's transliterator, which this suite does not need."""
     from types import ModuleType, SimpleNamespace
 
-    from oven_retrieval.names import plain as module
-
     requests = []
     icu = ModuleType("icu")
     icu.__spec__ = SimpleNamespace(name="icu")
@@ -310,15 +310,14 @@ def test_icu_writes_all_scripts_in_latin_letters_where_it_is_installed(monkeypat
         )
     )
     monkeypatch.setitem(sys.modules, "icu", icu)
-    plain_of = sys.modules["oven_retrieval.names.plain"]
-    plain_of._icu.cache_clear()
+    _romanizer.cache_clear()
     try:
-        assert module("東京") == "latin 東京"
+        assert plain("東京") == "latin 東京"
         assert requests == ["Any-Latin; Latin-ASCII; Lower"]
-        assert plain_of.folding() == "icu 1"
+        assert folding() == "icu 1"
     finally:
         monkeypatch.undo()
-        plain_of._icu.cache_clear()
+        _romanizer.cache_clear()
 
 
 def test_most_names_in_six_languages_are_found_however_they_are_written():

@@ -8,6 +8,7 @@ import math
 import re
 import sys
 from html.parser import HTMLParser
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import numpy as np
@@ -22,7 +23,6 @@ from oven_retrieval.evaluation import (
     Prediction,
     Reference,
     SizePoint,
-    error_kind,
     error_kinds,
     evaluate_splits,
     kind_shares,
@@ -59,6 +59,11 @@ def kb(tmp_path_factory):
         Entity("angle", "Angle <i>&amp;", category='"><script>alert(1)</script>'),
     ]  # fmt: skip
     return build_kb(entities, tmp_path_factory.mktemp("kb") / "kb")
+
+
+def error_kind(kb, truth, answers, **options):
+    marked = SimpleNamespace(references=[Reference("a", truth, "val_seen")], answers=[answers])
+    return error_kinds(marked, kb, **options)[0]
 
 
 @pytest.mark.parametrize(

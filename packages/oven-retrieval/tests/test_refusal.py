@@ -24,6 +24,8 @@ from oven_retrieval.refusal import (
 from oven_retrieval.vectors import ArrayRows, exact_search, rerank
 from oven_retrieval.workspace import link_lines
 
+from ._okapi import linker_by_definition
+
 
 def test_a_planted_model_is_found_and_its_probabilities_are_calibrated():
     rng = np.random.default_rng(0)
@@ -117,13 +119,12 @@ def test_names_that_are_not_in_here(world, tmp_path):
         calibrate_names(linker, asked, [f"nobody{i}" if i % 50 else given for i, given in enumerate(ids)], 0.999)
     assert np.isnan(name_features(linker, ["qqq"])[1]).all()
     assert model.probability(name_features(linker, ["qqq"])[1]).tolist() == [0.0]
-    for engine in ("rank_bm25",):  # the evidence is the engine's, whichever it is
-        other = name_features(build_linker(linker.kb, engine=engine), asked[:60])[1]
-        np.testing.assert_allclose(other, features[:60], atol=1e-6)
     with pytest.raises(ValueError, match=r"there: this calibration was fitted without"):
         fit_calibration(features, np.arange(len(features)) % 2 == 0).presence(features)
     with pytest.raises(ValueError, match=r"expected \[q, 3\], got .* earlier version"):
         Calibration((1.0,) * 3, 0.0, (0.0,) * 3, (1.0,) * 3).probability(features)
+    defined = name_features(linker_by_definition(linker.kb), asked[:60])[1]
+    np.testing.assert_allclose(defined, features[:60], atol=1e-6)
 
 
 def test_the_reported_precision_is_that_of_fresh_entities(monkeypatch):

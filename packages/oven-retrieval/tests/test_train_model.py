@@ -15,7 +15,7 @@ pytest.importorskip("jaxtyping")
 pytest.importorskip("safetensors.torch")
 
 from oven_retrieval import Entity, EntityFileError, FolderError, build_kb  # noqa: E402
-from oven_retrieval.evaluation import evaluate_files  # noqa: E402
+from oven_retrieval.evaluation import evaluate_splits, read_splits  # noqa: E402
 from oven_retrieval.models import (  # noqa: E402
     ImageFolder,
     Recipe,
@@ -156,7 +156,7 @@ def test_a_trained_folder_answers(world, tmp_path, kind, fine_tune):
     again = open_model(tmp_path / "model", kb, make_towers, encoder_name="toy@1")
     np.testing.assert_array_equal(again.search(pictures, questions, k=3).rows, hits.rows[:, :3])
     file = write_predictions(again, validation, tmp_path / "answers.jsonl", read, batch=7)
-    scores = evaluate_files(entity=(tmp_path / "val.jsonl", file), query=None)
+    scores = evaluate_splits(read_splits(entity=(tmp_path / "val.jsonl", file)))
     assert "seen" in json.dumps(scores)
     first = json.loads(file.read_text(encoding="utf-8").splitlines()[0])
     assert first["pred_entity_id"] == kb.ids[int(hits.rows[0, 0])]

@@ -17,12 +17,12 @@ from oven_retrieval.folder_writer import FolderWriter
 from oven_retrieval.kb import KnowledgeBase
 from oven_retrieval.kb_edits import KIND, REMOVED_KIND, clear_unlisted, commit, edit_path
 from oven_retrieval.locking import one_writer
-from oven_retrieval.progress import Progress
 from oven_retrieval.tokens import hash64
 
 if TYPE_CHECKING:
     from jaxtyping import UInt64
 
+    from oven_retrieval.progress import Progress
     from oven_retrieval.readers import Row
     from oven_retrieval.wikidata import WikidataDump
 

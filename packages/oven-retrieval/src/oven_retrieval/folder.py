@@ -189,6 +189,11 @@ class Folder:
         self.array(name)
         return self.location / f"{name}.bin"
 
+    def table(self, prefix: str, kind: Any) -> Any:
+        """Columns `<prefix>_<name>` as a NamedTuple of this kind; those with a default may be missing."""
+        names = [name for name in kind._fields if name not in kind._field_defaults or f"{prefix}_{name}" in self]
+        return kind(**{name: self.array(f"{prefix}_{name}") for name in names})
+
     def texts(self, name: str) -> Texts:
         """The memory-mapped column of texts."""
         return Texts(self.array(f"{name}.utf8"), self.array(f"{name}.ends"))

@@ -143,6 +143,12 @@ class FolderWriter:
         """Write a whole column at once."""
         self.column(name, values.dtype, values.shape[1:]).extend(values)
 
+    def table(self, prefix: str, columns: Any) -> None:
+        """Write a NamedTuple of columns as `<prefix>_<name>`; those that are None are left out."""
+        for name, values in columns._asdict().items():
+            if values is not None:
+                self.array(f"{prefix}_{name}", values)
+
     def scratch(self, name: str, dtype: npt.DTypeLike, length: int) -> Array:
         """An array in a file that goes when the folder is finished: the system may take its memory back."""
         if not length:

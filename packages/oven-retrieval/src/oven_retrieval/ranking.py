@@ -69,6 +69,13 @@ class Ranking:
         return self.kinds
 
 
+def check_k(k: int) -> int:
+    """Return k, or say what is wrong with it."""
+    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+        raise ValueError(f"k: expected an integer of at least 1, got {k!r}")
+    return k
+
+
 def joined(parts: Sequence[Ranking], axis: int = 0) -> Ranking:
     """Rankings of several lots of queries, or with axis 1 several of the same ones side by side."""
     columns = zip(*((part.rows, part.scores, part.kinds) for part in parts), strict=True)

@@ -63,6 +63,18 @@ def json_objects(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
         yield number, record
 
 
+def csv_objects(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield (line number, cells by the header's names) of a CSV file."""
+    reader = csv.DictReader((line for _, line in numbered_lines(path)), strict=True)
+    try:
+        for record in reader:
+            if None in record:
+                raise EntityFileError(path, reader.line_num, f"expected {len(reader.fieldnames or ())} cells, got more")
+            yield reader.line_num, record
+    except csv.Error as error:
+        raise EntityFileError(path, reader.line_num, f"expected CSV: {error}") from None
+
+
 def _text(record: Mapping[str, Any], field: str) -> str:
     value = record.get(field)
     if value is None:
@@ -176,19 +188,6 @@ def read_wiki6m(path: str | Path) -> Iterator[Row]:
     return _rows(path, json_objects(path), WIKI6M_FIELDS)
 
 
-def read_wordnet(path: str | Path) -> Iterator[Row]:
-    r"""Stream WordNet nouns as JSON lines (`id name aliases description category`); other fields are left out.
-
-    Example:
-        >>> import tempfile
-        >>> path = Path(tempfile.mkdtemp()) / "nouns.jsonl"
-        >>> _ = path.write_text('{"id": "1-n", "name": "duck", "aliases": []}\n', encoding="utf-8")
-        >>> [entity.id for _, entity, _ in read_wordnet(path)]
-        ['1-n']
-    """
-    return _rows(path, json_objects(path), {})
-
-
 def read_csv(path: str | Path, *, fields: Mapping[str, str] | None = None) -> Iterator[Row]:
     r"""Stream a CSV file with a header; aliases are one cell with `|` between them. Errors as in `read_jsonl`.
 
@@ -199,28 +198,14 @@ def read_csv(path: str | Path, *, fields: Mapping[str, str] | None = None) -> It
         >>> [entity.aliases for _, entity, _ in read_csv(path)]
         [('Belgie', 'Belgique')]
     """
-
-    def records() -> Iterator[tuple[int, dict[str, Any]]]:
-        reader = csv.DictReader((line for _, line in numbered_lines(path)), strict=True)
-        while True:
-            try:
-                record = next(reader)
-            except StopIteration:
-                return
-            except csv.Error as error:
-                raise EntityFileError(path, reader.line_num, f"expected CSV: {error}") from None
-            if None in record:
-                raise EntityFileError(path, reader.line_num, f"expected {len(reader.fieldnames or ())} cells, got more")
-            yield reader.line_num, record
-
-    return _rows(path, records(), fields or {})
+    return _rows(path, csv_objects(path), fields or {})
 
 
 READERS: dict[str, Callable[[str | Path], Iterable[Row]]] = {
     "wiki6m": read_wiki6m,
     "jsonl": read_jsonl,
     "csv": read_csv,
-    "wordnet": read_wordnet,
+    "wordnet": read_jsonl,
     "wordnet-files": read_wordnet_nouns,
     "wikidata": WikidataDump,
 }

@@ -19,7 +19,6 @@ from oven_retrieval.locking import is_held, one_writer
 from oven_retrieval.names import (
     STEPS,
     NameLinker,
-    build_linker,
     build_name_index,
     open_name_index,
     read_exceptions,
@@ -88,34 +87,24 @@ def build_workspace(
         )
 
 
-def open_workspace(
-    folder: str | Path, *, engine: str = "pruned", typos: bool = False, patience: float = 30.0
-) -> NameLinker:
-    """Open the linker of `build_workspace`; another engine than `pruned` is built anew, in memory.
+def open_workspace(folder: str | Path, *, typos: bool = False, patience: float = 30.0) -> NameLinker:
+    """Open the linker of `build_workspace`.
 
     Args:
         folder: the project folder.
-        engine: `pruned` or `rank_bm25`.
         typos: with the typo step.
         patience: seconds to wait where an edit is under way, whose entities the indexes do not have yet.
     """
     deadline = time.monotonic() + patience
     while True:
         try:
-            return _open(Path(folder), engine, typos)
+            linker = open_name_index(Path(folder) / "names", KnowledgeBase(Path(folder) / "kb"))
+            linker.typos = typos
+            return linker
         except FolderError:
             if time.monotonic() > deadline or not is_held(Path(folder) / PROJECT):
                 raise
         time.sleep(0.05)
-
-
-def _open(folder: Path, engine: str, typos: bool) -> NameLinker:
-    kb = KnowledgeBase(folder / "kb")
-    linker = open_name_index(folder / "names", kb)
-    if engine != "pruned":
-        linker = build_linker(kb, engine=engine, tokenizer=linker.tokenizer)
-    linker.typos = typos
-    return linker
 
 
 def update_workspace(folder: str | Path, *, rebuild: bool = False) -> NameLinker:

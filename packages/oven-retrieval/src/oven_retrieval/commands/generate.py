@@ -26,10 +26,11 @@ def generate(
     device: Annotated[str, typer.Option(help="Torch device.")] = "cpu",
 ) -> None:
     """Answer questions with a generative model that can only write names that exist; continues after a kill."""
-    from oven_retrieval.generation import load_generator, read_asked, write_answers
+    from oven_retrieval.generation import load_generator, write_answers
+    from oven_retrieval.models import ImageFolder, read_questions
     from oven_retrieval.workspace import open_workspace
 
-    question_list = read_asked(questions, images)
+    question_list, _ = read_questions(questions, None if images is None else ImageFolder(images), answered=False)
     generator = load_generator(model, open_workspace(kb), device=device, aliases=aliases, batch=batch_size)
     write_answers(
         generator,

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from oven_retrieval.entity import EntityFileError
-from oven_retrieval.readers import json_objects, numbered_lines
+from oven_retrieval.readers import csv_objects, json_objects
 
 FIELDS = ("image_id", "label", "category", "question", "source")
 
@@ -48,18 +46,6 @@ class LabelledImage:
                 raise ValueError(f"{field}: expected a text that is not blank, got {getattr(self, field)!r}")
 
 
-def _records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    if path.name.removesuffix(".gz").endswith(".csv"):
-        reader = csv.DictReader((line for _, line in numbered_lines(path)), strict=True)
-        try:
-            for record in reader:
-                yield reader.line_num, record
-        except csv.Error as error:
-            raise EntityFileError(path, reader.line_num, f"expected CSV: {error}") from None
-    else:
-        yield from json_objects(path)
-
-
 def read_labels(path: str | Path) -> Iterator[LabelledImage]:
     r"""Stream labelled images from JSON lines or CSV, `.gz` too, with the fields of `LabelledImage`.
 
@@ -73,7 +59,8 @@ def read_labels(path: str | Path) -> Iterator[LabelledImage]:
         >>> [(item.label, item.question, item.line) for item in read_labels(path)]
         [('African elephant', '', 2)]
     """
-    for line, record in _records(Path(path)):
+    is_csv = Path(path).name.removesuffix(".gz").endswith(".csv")
+    for line, record in csv_objects(path) if is_csv else json_objects(path):
         values = {}
         for field in FIELDS:
             value = record.get(field)

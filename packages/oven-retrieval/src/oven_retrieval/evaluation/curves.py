@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oven_retrieval.evaluation.honest import Estimate
-from oven_retrieval.names.hits import check_k
+from oven_retrieval.ranking import check_k
 from oven_retrieval.vectors import Rows, exact_search
 from oven_retrieval.vectors.store import check_vectors
 

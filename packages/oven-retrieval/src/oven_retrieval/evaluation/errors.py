@@ -96,37 +96,6 @@ def _mentions(kb: KnowledgeBase, row: int, mentioned: int) -> bool:
     return bool(name) and any(sentence[i : i + len(name)] == name for i in range(len(sentence) - len(name) + 1))
 
 
-def error_kind(
-    kb: KnowledgeBase,
-    truth: str,
-    answers: tuple[str, ...],
-    *,
-    hypernyms: Mapping[str, frozenset[str]] | None = None,
-    near: Callable[[int, int], bool] | None = None,
-) -> str:
-    """The kind of one question's outcome, a key of `KINDS`.
-
-    Args:
-        kb: the knowledge base.
-        truth: id of the right entity.
-        answers: the different ids that were answered.
-        hypernyms: see `is_kind_of`.
-        near: (answered row, right row) -> whether the two are alike, for example by their pictures' vectors.
-
-    Example:
-        >>> import tempfile, pathlib
-        >>> from oven_retrieval import Entity, build_kb
-        >>> kb = build_kb([Entity("1", "Hoary comma", category="butterfly"), Entity("2", "Butterfly"),
-        ...     Entity("3", "Peacock", category="butterfly")], pathlib.Path(tempfile.mkdtemp()) / "kb")
-        >>> [error_kind(kb, "1", (answer,)) for answer in ("1", "2", "3", "9")]
-        ['correct', 'too generic', 'wrong but relevant', 'outside']
-
-    Source: OVEN table 3, where 100 answers were sorted by hand into four kinds; the definitions are ours.
-    """
-    row, right = kb.rows([answers[0] if answers else "", truth]).tolist()
-    return _kind(kb, truth, answers, row, right, hypernyms, near)
-
-
 def _kind(
     kb: KnowledgeBase,
     truth: str,
@@ -136,7 +105,7 @@ def _kind(
     hypernyms: Mapping[str, frozenset[str]] | None,
     near: Callable[[int, int], bool] | None,
 ) -> str:
-    """`error_kind` with the rows of the first answer and of the right entity."""
+    """The kind of one outcome; `row` is of the first answer, `right` of the right entity."""
     if answers == (truth,):
         return "correct"
     if not any(answers):
@@ -168,7 +137,13 @@ def error_kinds(
     hypernyms: Mapping[str, frozenset[str]] | None = None,
     near: Callable[[int, int], bool] | None = None,
 ) -> list[str]:
-    """The kind of each question's outcome, in the order of the references. Arguments as in `error_kind`.
+    """The kind of each question's outcome, a key of `KINDS`, in the order of the references.
+
+    Args:
+        marked: from `outcomes`.
+        kb: the knowledge base.
+        hypernyms: see `is_kind_of`.
+        near: (answered row, right row) -> whether the two are alike, for example by their pictures' vectors.
 
     Example:
         >>> from oven_retrieval import Entity, build_kb
@@ -180,6 +155,8 @@ def error_kinds(
         >>> marked = outcomes(references, [Prediction("a", "Q1"), Prediction("b", "Q9")])
         >>> error_kinds(marked, kb)
         ['correct', 'outside']
+
+    Source: OVEN table 3, where 100 answers were sorted by hand into four kinds; the definitions are ours.
     """
     truths = [reference.entity_id for reference in marked.references]
     rows = kb.rows([answers[0] if answers else "" for answers in marked.answers]).tolist()

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oven_retrieval.__about__ import __version__
-from oven_retrieval.durable import own_file
+from oven_retrieval.durable import replace_file
 from oven_retrieval.evaluation.curves import SizePoint, accuracy_by_popularity
 from oven_retrieval.evaluation.errors import KINDS, PAPER_KINDS, error_kinds, kind_shares
 from oven_retrieval.evaluation.figures import coverage_figure, popularity_figure, size_figure
@@ -29,7 +29,7 @@ _NAMES = {"query": "Query split", "entity": "Entity split"}
 class PageSource(NamedTuple):
     """What a page is made of.
 
-    `marked` outcomes of each split; `result` what `evaluate_files` gives for them; `kb` the knowledge base, without
+    `marked` outcomes of each split; `result` what `evaluate_splits` gives for them; `kb` the knowledge base, without
     which there are no kinds of errors and no popularity; `images` folder of the questions' pictures and of entities'
     pictures with relative paths; `sizes` points of `accuracy_by_size`; `kinds` what `error_kinds` gives for each split,
     computed where it is None and there is a knowledge base.
@@ -78,14 +78,7 @@ def write_page(path: str | Path, source: PageSource, *, title: str = "OVEN resul
     """
     if examples < 0:
         raise ValueError(f"examples: expected at least 0, got {examples!r}")
-    path = Path(path)
-    new = own_file(path.with_name(path.name + ".partial"))
-    try:
-        new.write_text(results_page(source, title=title, examples=examples), encoding="utf-8")
-        new.replace(path)
-    except OSError:
-        new.unlink(missing_ok=True)
-        raise
+    replace_file(Path(path), results_page(source, title=title, examples=examples))
 
 
 def results_page(source: PageSource, *, title: str = "OVEN results", examples: int = 24) -> str:

@@ -14,50 +14,18 @@ from oven_retrieval.evaluation.official import official_scores, official_split
 Split = tuple[list[Reference], list[Prediction]]
 
 
-def evaluate_files(
-    *,
-    query: tuple[str | Path, str | Path] | None = None,
-    entity: tuple[str | Path, str | Path] | None = None,
-    confidence: float = 0.95,
-    resamples: int = 2000,
-    seed: int = 0,
-) -> dict[str, Any]:
-    r"""Score prediction files of the query split, the entity split or both.
+def read_splits(
+    *, query: tuple[str | Path, str | Path] | None = None, entity: tuple[str | Path, str | Path] | None = None
+) -> dict[str, Split]:
+    """References and predictions of the query split, the entity split or both, for `evaluate_splits`.
 
     Args:
         query: (reference file, prediction file) of the query split.
         entity: likewise of the entity split.
-        confidence: of the intervals.
-        resamples: of the bootstrap.
-        seed: of the bootstrap.
-
-    Returns:
-        `official`: the published numbers, or `refused` with the reason where that script would fail; `honest`: every
-        question counted once. All in percent; with both splits also their harmonic mean. `confidence` of the intervals.
 
     Raises:
         EntityFileError: file, line and field of a row that cannot be read.
-        ValueError: no split is given, or one without seen or unseen questions.
-
-    Example:
-        >>> import json, pathlib, tempfile
-        >>> folder = pathlib.Path(tempfile.mkdtemp())
-        >>> kinds = enumerate(["seen", "unseen"])
-        >>> rows = [{"data_id": str(i), "entity_id": "Q1", "data_split": f"val_{kind}"} for i, kind in kinds]
-        >>> answers = [{"data_id": str(i), "pred_entity_id": "Q1"} for i in range(2)]
-        >>> for name, lines in (("ref", rows), ("pred", answers)):
-        ...     _ = (folder / f"{name}.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
-        >>> evaluate_files(entity=(folder / "ref.jsonl", folder / "pred.jsonl"), resamples=100)["official"]
-        {'entity': {'seen': 100.0, 'unseen': 100.0}}
-    """
-    splits = read_splits(query=query, entity=entity)
-    return evaluate_splits(splits, confidence=confidence, resamples=resamples, seed=seed)
-
-
-def read_splits(
-    *, query: tuple[str | Path, str | Path] | None = None, entity: tuple[str | Path, str | Path] | None = None
-) -> dict[str, Split]:
-    """References and predictions of the splits that are given; arguments and errors as in `evaluate_files`.
+        ValueError: no split is given.
 
     Example:
         >>> try:
@@ -67,7 +35,11 @@ def read_splits(
         query, entity: expected the files of at least one split, got none
     """
     split_files = {"query": query, "entity": entity}
-    splits = {name: _read(files) for name, files in split_files.items() if files is not None}
+    splits = {
+        name: (read_references(files[0]), read_predictions(files[1]))
+        for name, files in split_files.items()
+        if files is not None
+    }
     if not splits:
         raise ValueError("query, entity: expected the files of at least one split, got none")
     return splits
@@ -76,7 +48,20 @@ def read_splits(
 def evaluate_splits(
     splits: Mapping[str, Split], *, confidence: float = 0.95, resamples: int = 2000, seed: int = 0
 ) -> dict[str, Any]:
-    """What `evaluate_files` does, for splits that were read.
+    """Score predictions of the query split, the entity split or both.
+
+    Args:
+        splits: from `read_splits`.
+        confidence: of the intervals.
+        resamples: of the bootstrap.
+        seed: of the bootstrap.
+
+    Returns:
+        `official`: the published numbers, or `refused` with the reason where that script would fail; `honest`: every
+        question counted once. All in percent; with both splits also their harmonic mean. `confidence` of the intervals.
+
+    Raises:
+        ValueError: a split without seen or unseen questions.
 
     Example:
         >>> from oven_retrieval.evaluation import Prediction, Reference
@@ -105,12 +90,8 @@ def evaluate_splits(
     return {"official": official, "honest": honest, "confidence": confidence}
 
 
-def _read(files: tuple[str | Path, str | Path]) -> Split:
-    return read_references(files[0]), read_predictions(files[1])
-
-
 def report_lines(result: dict[str, Any]) -> list[str]:
-    """The numbers of `evaluate_files` as lines of text.
+    """The numbers of `evaluate_splits` as lines of text.
 
     Example:
         >>> from oven_retrieval.evaluation import SplitScores

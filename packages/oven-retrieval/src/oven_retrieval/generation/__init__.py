@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from oven_retrieval.generation.answers import Asked, load_generator, make_prompts, read_asked, write_answers
+from oven_retrieval.generation.answers import load_generator, make_prompts, write_answers
 from oven_retrieval.generation.names import NameGenerator
 from oven_retrieval.generation.trie import NameTrie, allowed_tokens_fn
 from oven_retrieval.ranking import former_names
 
 __all__ = [
-    "Asked",
     "NameGenerator",
     "NameTrie",
     "allowed_tokens_fn",
     "load_generator",
     "make_prompts",
-    "read_asked",
     "write_answers",
 ]
 

@@ -8,65 +8,18 @@ import json
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from oven_retrieval.durable import own_file, replace_file
-from oven_retrieval.entity import EntityFileError
 from oven_retrieval.generation.names import NameGenerator
 from oven_retrieval.locking import locks
-from oven_retrieval.models.questions import ImageFolder, read_questions
+from oven_retrieval.models.questions import Question
 from oven_retrieval.names import NameLinker
 from oven_retrieval.pictures import read_rgb
 from oven_retrieval.progress import Progress
 from oven_retrieval.ranking import Ranking
 from oven_retrieval.readers import json_objects
 from oven_retrieval.text_files import read_json
-
-
-class Asked(NamedTuple):
-    """A question; `image` a file, or None for text models.
-
-    Example:
-        >>> Asked("d1", "what is this?").image is None
-        True
-    """
-
-    data_id: str
-    question: str
-    image: Path | None = None
-
-
-def read_asked(path: str | Path, images: str | Path | None = None) -> list[Asked]:
-    r"""Read OVEN's question jsonl: data_id, question, and image_id where there are images.
-
-    Args:
-        path: the file; `.gz` too.
-        images: folder of the images, which are found by image_id at any depth; None for text models.
-
-    Raises:
-        EntityFileError: file, line and field of the first row that cannot be used.
-
-    Example:
-        >>> import tempfile
-        >>> file = Path(tempfile.mkdtemp()) / "questions.jsonl"
-        >>> _ = file.write_text('{"data_id": "d1", "question": "what is this?"}\n', encoding="utf-8")
-        >>> read_asked(file)
-        [Asked(data_id='d1', question='what is this?', image=None)]
-    """
-    if images is not None:
-        questions, _ = read_questions(path, ImageFolder(images), answered=False)
-        return [Asked(question.data_id, question.text, question.image) for question in questions]
-    by_id: dict[str, Asked] = {}
-    for line, record in json_objects(path):
-        for field in ("data_id", "question"):
-            if not isinstance(record.get(field), str) or not record[field].strip():
-                raise EntityFileError(path, line, f"{field}: expected a text, got {record.get(field)!r:.80}")
-        if record["data_id"] in by_id:
-            raise EntityFileError(path, line, f"data_id: {record['data_id']!r} occurs twice")
-        by_id[record["data_id"]] = Asked(record["data_id"], record["question"])
-    if not by_id:
-        raise EntityFileError(path, 1, "data_id: expected at least one question, got none")
-    return list(by_id.values())
 
 
 def load_generator(
@@ -155,7 +108,7 @@ def make_prompts(processor: Any, questions: Sequence[str], *, images: bool, temp
 @locks("output")
 def write_answers(
     generator: NameGenerator,
-    asked: Sequence[Asked],
+    asked: Sequence[Question],
     output: str | Path,
     *,
     constrained: bool = True,
@@ -190,8 +143,10 @@ def write_answers(
         >>> options = {"batch": 1, "processor": None, "linker": linker, "aliases": False, "lead": "", "model": model}
         >>> generator = SimpleNamespace(**options, constrained=lambda *arguments, beams: generated)
         >>> file = Path(tempfile.mkdtemp()) / "answers.jsonl"
-        >>> write_answers(generator, [Asked("d1", "what?")], file), json.loads(file.read_text())["pred_entity_id"]
-        (1, 'Q1')
+        >>> write_answers(generator, [Question("d1", None, "what?")], file)
+        1
+        >>> json.loads(file.read_text())["pred_entity_id"]
+        'Q1'
     """
     output = Path(output)
     if output.exists():
@@ -253,7 +208,7 @@ def _check_settings(file: Path, partial: Path, settings: dict[str, Any]) -> None
         )
 
 
-def _resume(partial: Path, questions: Sequence[Asked]) -> int:
+def _resume(partial: Path, questions: Sequence[Question]) -> int:
     """How many questions an earlier call has answered; a line that a kill has cut is taken off."""
     if not partial.is_file():
         return 0
@@ -269,12 +224,12 @@ def _resume(partial: Path, questions: Sequence[Asked]) -> int:
 
 
 def _records(
-    generator: NameGenerator, block: Sequence[Asked], constrained: bool, beams: int, template: str | None
+    generator: NameGenerator, block: Sequence[Question], constrained: bool, beams: int, template: str | None
 ) -> list[dict[str, Any]]:
     files = [question.image for question in block if question.image is not None]
     if files and len(files) < len(block):
         raise ValueError(f"asked: expected an image for all questions or none, got {len(files)} of {len(block)}")
-    questions = [question.question for question in block]
+    questions = [question.text for question in block]
     prompts = make_prompts(generator.processor, questions, images=bool(files), template=template)
     images = [_open(file) for file in files] if files else None
     generated: Ranking
@@ -296,7 +251,6 @@ def _records(
 
 
 def _open(file: Path) -> Any:
-    """A picture in RGB."""
     try:
         return read_rgb(file)
     except (OSError, ValueError) as error:

@@ -9,9 +9,8 @@ import numpy as np
 
 from oven_retrieval.generation.trie import NameTrie, allowed_tokens_fn
 from oven_retrieval.names import NameLinker, name_places, name_texts
-from oven_retrieval.names.hits import check_k
 from oven_retrieval.progress import Progress
-from oven_retrieval.ranking import Ranking
+from oven_retrieval.ranking import Ranking, check_k
 
 _BLOCK = 4096
 

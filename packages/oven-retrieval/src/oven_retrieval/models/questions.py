@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp"})
 class Question:
     """A question about an image: where it stands, what is asked, and the entity that answers it (if known).
 
-    `seen` is what `data_split` says (None where it does not say).
+    `image` is None for models of text alone; `seen` is what `data_split` says (None where it does not say).
 
     Example:
         >>> Question("d1", Path("images/1.jpg"), "what bird is this?", "Q1").seen is None
@@ -32,7 +33,7 @@ class Question:
     """
 
     data_id: str
-    image: Path
+    image: Path | None
     text: str
     entity_id: str = ""
     seen: bool | None = None
@@ -86,13 +87,13 @@ class ImageFolder:
 
 
 def read_questions(
-    path: str | Path, images: ImageFolder, *, answered: bool = True, skip_missing: bool = False
+    path: str | Path, images: ImageFolder | None, *, answered: bool = True, skip_missing: bool = False
 ) -> tuple[list[Question], int]:
     """Read OVEN's jsonl: data_id, image_id, question, entity_id, data_split.
 
     Args:
         path: the file; `.gz` too.
-        images: where the images are, named by image_id.
+        images: where the images are, named by image_id; None where none are needed.
         answered: whether each line must have an entity_id.
         skip_missing: leave out questions whose image is missing, instead of refusing the file.
 
@@ -115,12 +116,12 @@ def read_questions(
     questions, ids, left_out = [], set[str](), 0
     for line, record in json_objects(path):
         try:
-            data_id, image_id, text = (_text(record, field) for field in ("data_id", "image_id", "question"))
+            data_id, text = _text(record, "data_id"), _text(record, "question")
             entity = _text(record, "entity_id") if answered else str(record.get("entity_id") or "")
             if data_id in ids:
                 raise ValueError(f"data_id: {data_id!r} occurs twice")
             ids.add(data_id)
-            image = images.find(image_id)
+            image = None if images is None else images.find(_text(record, "image_id"))
         except LookupError as error:
             if not skip_missing:
                 raise EntityFileError(path, line, f"image_id: {error}") from None
@@ -134,6 +135,14 @@ def read_questions(
     if not questions:
         raise EntityFileError(path, 1, f"data_id: expected at least one question, got none ({left_out} left out)")
     return questions, left_out
+
+
+def image_files(questions: Sequence[Question]) -> list[Path]:
+    """The image of each question; one without is an error."""
+    files = [question.image for question in questions if question.image is not None]
+    if len(files) < len(questions):
+        raise ValueError(f"questions: expected an image for each of {len(questions)}, got {len(files)}")
+    return files
 
 
 def _text(record: dict[str, Any], field: str) -> str:
@@ -202,7 +211,7 @@ def hold_out(questions: Sequence[Question], share: float = 0.1, seed: int = 0) -
         raise ValueError(f"questions: expected at least 4 entities to hold some out, got {len(entities)}")
     rng = np.random.default_rng(seed)
     unseen = {entities[i] for i in rng.permutation(len(entities))[: max(1, round(share * len(entities)))]}
-    remaining = _counts(question.entity_id for question in questions)
+    remaining = Counter(question.entity_id for question in questions)
     held_out = np.zeros(len(questions), dtype=np.bool_)
     candidates = [i for i, question in enumerate(questions) if question.entity_id not in unseen]
     quota = max(1, round(share * len(candidates)))
@@ -211,7 +220,7 @@ def hold_out(questions: Sequence[Question], share: float = 0.1, seed: int = 0) -
             held_out[i], quota = True, quota - 1
             remaining[questions[i].entity_id] -= 1
     validation = [
-        Question(q.data_id, q.image, q.text, q.entity_id, q.entity_id not in unseen)
+        replace(q, seen=q.entity_id not in unseen)
         for q, held in zip(questions, held_out.tolist(), strict=True)
         if held or q.entity_id in unseen
     ]
@@ -220,13 +229,6 @@ def hold_out(questions: Sequence[Question], share: float = 0.1, seed: int = 0) -
     return [
         q for q, held in zip(questions, held_out.tolist(), strict=True) if not held and q.entity_id not in unseen
     ], validation
-
-
-def _counts(names: Iterable[str]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for name in names:
-        counts[name] = counts.get(name, 0) + 1
-    return counts
 
 
 def entity_images(kb: KnowledgeBase, images: ImageFolder | None) -> dict[int, Path]:

@@ -20,7 +20,7 @@ from oven_retrieval.models.adaptor import fit_patch_map, unpacked
 from oven_retrieval.models.clip2clip import Clip2Clip, Weights, grid_search
 from oven_retrieval.models.contrastive import train_dual
 from oven_retrieval.models.dual import Clip2ClipModule
-from oven_retrieval.models.questions import Question, answer_rows
+from oven_retrieval.models.questions import Question, answer_rows, image_files
 from oven_retrieval.models.recipe import Entities, Questions, Recipe
 from oven_retrieval.models.towers import FeatureRows, PictureRows, ReadPictures, TextRows, Tower
 from oven_retrieval.models.trained import (
@@ -329,9 +329,7 @@ def _encode(
         entity_images[pictured] = torch.from_numpy(pictures.rows(0, len(pictured)).copy())
     texts = work.features("entity-texts", len(data.texts), lambda a, b: text(data.texts[a:b]), batch)
     return _Features(
-        work.features(
-            "question-images", len(questions), lambda a, b: look(read([q.image for q in questions[a:b]])), batch
-        ),
+        work.features("question-images", len(questions), lambda a, b: look(read(image_files(questions[a:b]))), batch),
         work.features("question-texts", len(questions), lambda a, b: text([q.text for q in questions[a:b]]), batch),
         entity_images,
         torch.from_numpy(texts.rows(0, len(texts)).copy()),
@@ -374,7 +372,7 @@ def _inputs(
         )
         return Entities(features.entity_images, features.entity_texts), train_inputs, validation_inputs
     train_inputs, validation_inputs = (
-        Questions(PictureRows([q.image for q in part], len(part), read, size), TextRows([q.text for q in part]), truth)
+        Questions(PictureRows(image_files(part), len(part), read, size), TextRows([q.text for q in part]), truth)
         for part, truth in zip((data.train, data.validation), answers, strict=True)
     )
     pictures = PictureRows(data.files, len(data.rows), read, size)
@@ -384,7 +382,9 @@ def _inputs(
 def _digest(questions: Sequence[Question]) -> str:
     digest = hashlib.sha256()
     for question in questions:
-        digest.update(repr((question.data_id, question.image.name, question.text, question.entity_id)).encode())
+        digest.update(
+            repr((question.data_id, Path(question.image or "").name, question.text, question.entity_id)).encode()
+        )
     return digest.hexdigest()
 
 

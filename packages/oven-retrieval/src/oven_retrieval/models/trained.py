@@ -21,7 +21,7 @@ from oven_retrieval.locking import locks
 from oven_retrieval.models.adaptor import PatchAdaptor, pack
 from oven_retrieval.models.clip2clip import Weights
 from oven_retrieval.models.dual import Clip2ClipModule, ClipFusion
-from oven_retrieval.models.questions import Question
+from oven_retrieval.models.questions import Question, image_files
 from oven_retrieval.models.towers import ReadPictures, Tower, train_only
 from oven_retrieval.progress import Progress
 from oven_retrieval.ranking import Ranking
@@ -292,7 +292,7 @@ def write_predictions(
         with partial.open("w", encoding="utf-8") as file:
             for first in range(0, len(questions), batch):
                 part = questions[first : first + batch]
-                neighbours = model.search(read([q.image for q in part]), [q.text for q in part])
+                neighbours = model.search(read(image_files(part)), [q.text for q in part])
                 for question, row, score in zip(
                     part, neighbours.rows[:, 0].tolist(), neighbours.scores[:, 0].tolist(), strict=True
                 ):

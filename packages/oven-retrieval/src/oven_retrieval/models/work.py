@@ -17,7 +17,7 @@ from oven_retrieval.durable import own_file
 from oven_retrieval.encoding import as_array, entity_text
 from oven_retrieval.folder import FolderError
 from oven_retrieval.kb import KnowledgeBase
-from oven_retrieval.models.questions import Question
+from oven_retrieval.models.questions import Question, image_files
 from oven_retrieval.models.towers import PictureRows, ReadPictures
 from oven_retrieval.models.trained import KIND, MODEL, WEIGHTS, EncodedDual, safetensors_torch, trained_parameters
 from oven_retrieval.pictures import Size
@@ -121,7 +121,7 @@ class TrainingWork:
         chosen = list(questions[:: max(1, len(questions) // _TUNING_QUESTIONS)])
         queries = torch.cat(
             [
-                torch.from_numpy(dual.queries(read([q.image for q in part]), [q.text for q in part]))
+                torch.from_numpy(dual.queries(read(image_files(part)), [q.text for q in part]))
                 for part in (chosen[i : i + batch] for i in range(0, len(chosen), batch))
             ]
         )

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from oven_retrieval.folder import FolderError
-from oven_retrieval.names.places import NamePlaces
+from oven_retrieval.names.places import NamePlaces, taken
+from oven_retrieval.names.pruned import runs
 from oven_retrieval.tokens import fold, hash64
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float64, Int32, Int64, UInt32, UInt64
 
     from oven_retrieval.folder import Folder
-    from oven_retrieval.folder_writer import FolderWriter
 
 
 def spelled(text: str) -> str:
@@ -91,26 +91,20 @@ class ExactTable(NamedTuple):
         """
         if keys is None:
             keys = hash64([fold(name) for name in names])
-        first = np.searchsorted(self.key, keys, side="left")
-        size = np.zeros(len(keys), dtype=np.int64)
-        maybe = np.flatnonzero(first < len(self.key))
-        maybe = maybe[self.key[first[maybe]] == keys[maybe]]
-        size[maybe] = np.searchsorted(self.key, keys[maybe], side="right") - first[maybe]
-        query = np.repeat(np.arange(len(keys)), size)
-        at = np.arange(len(query)) + np.repeat(first - (np.cumsum(size) - size), size)
+        query, at = places_of(self.key, keys)
+        held = np.flatnonzero(np.bincount(query, minlength=len(keys)))
         if wanted is not None:
             spoken = is_wanted(self.language, at, wanted)
             query, at = query[spoken], at[spoken]
         spellings = np.zeros(len(keys), dtype=np.uint64)
-        spellings[maybe] = hash64([spelled(names[i]) for i in maybe.tolist()])
+        spellings[held] = hash64([spelled(names[i]) for i in held.tolist()])
         step = 2 * (self.spelling[at] != spellings[query]) + self.alias[at]
         forms = np.zeros(len(keys), dtype=np.uint32)
-        forms[maybe] = [form_of(names[i]) for i in maybe.tolist()]
+        forms[held] = [form_of(names[i]) for i in held.tolist()]
         other_form = (self.form[at] != forms[query]) & (step < 2)
         order = np.lexsort((at, other_form, step, query))
         query, row, step = query[order], self.row[at][order].astype(np.int64), step[order]
-        _, once = np.unique(query * (int(row.max(initial=0)) + 1) + row, return_index=True)
-        once.sort()
+        once = first_of_each(query, row)
         return ExactMatches(query[once], row[once], step[once].astype(np.int64))
 
     def between(
@@ -131,18 +125,29 @@ class ExactTable(NamedTuple):
             rows.setdefault(row, step)
         return list(rows.items())
 
-    def write(self, folder: FolderWriter) -> None:
-        """Write the arrays as columns of a folder."""
-        for name, values in self._asdict().items():
-            if values is not None:
-                folder.array(f"exact_{name}", values)
-
     @classmethod
     def read(cls, folder: Folder) -> ExactTable:
         """Map the arrays of a folder."""
         if "exact_form" not in folder:
             raise FolderError(f"{folder.path}: of an earlier version; build it anew (`oven update --rebuild`)")
-        return cls(**{name: folder.array(f"exact_{name}") for name in cls._fields if f"exact_{name}" in folder})
+        table: ExactTable = folder.table("exact", cls)
+        return table
+
+
+def places_of(
+    table: UInt64[np.ndarray, " n"], keys: UInt64[np.ndarray, " q"]
+) -> tuple[Int64[np.ndarray, " m"], Int64[np.ndarray, " m"]]:
+    """Which of the keys a sorted table holds, key by key: the key's number, and each place of the table that has it."""
+    first = np.searchsorted(table, keys)
+    held = np.flatnonzero(first < len(table))
+    held = held[table[first[held]] == keys[held]]
+    size = np.searchsorted(table, keys[held], side="right") - first[held]
+    return np.repeat(held, size), runs(first[held], size)
+
+
+def first_of_each(query: Int64[np.ndarray, " m"], row: Int64[np.ndarray, " m"]) -> Int64[np.ndarray, " u"]:
+    """Which matches are the first of their query with their row, rising."""
+    return np.sort(np.unique(query * (int(row.max(initial=0)) + 1) + row, return_index=True)[1])
 
 
 def is_wanted(
@@ -189,7 +194,7 @@ def build_exact(
         places = places.followed_by(NamePlaces(base.row.astype(np.int64), base.alias, base.shouted, base.language))
     key, spelling, form = np.concatenate(keys), np.concatenate(spellings), np.concatenate(forms)
     order = places.order(popularity, key)
-    placed = places.take(order)
+    placed = taken(places, order)
     return ExactTable(
         key[order],
         spelling[order],

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from oven_retrieval.locking import FolderError
-from oven_retrieval.names.hits import EPSILON, K1, B
 from oven_retrieval.names.occurrences import Occurrences, count_tokens
 
 if TYPE_CHECKING:
@@ -19,10 +18,11 @@ if TYPE_CHECKING:
     from jaxtyping import Float32, Float64, Int32, Int64, Shaped, UInt64
 
     from oven_retrieval.folder import Folder
-    from oven_retrieval.folder_writer import FolderWriter
 
     Scratch = Callable[[str, Any, int], npt.NDArray[Any]]
 
+K1, B, EPSILON = 1.2, 0.75, 0.25
+"""The usual k1 and b; epsilon is rank_bm25's share of the mean idf for tokens in over half the names."""
 _BLOCK = 1 << 18
 _PAIRS = 1 << 20
 DAMAGED = "the index of names is damaged: its arrays do not fit one another; build it anew (`oven update --rebuild`)"
@@ -47,8 +47,8 @@ class Impacts(NamedTuple):
     of a token as places in
     `records`, greatest impact first; `post_impact` [P] float32; `bound` [V, 4] float32, greatest impact of a token in
     names of at least
-    m distinct tokens; `records` [N+P] int64, name after name: a head, then one cell per distinct token; `owner`,
-    `preference` [N] int32 as in `Surfaces`.
+    m distinct tokens; `records` [N+P] int64, name after name: a head, then one cell per distinct token; `owner` [N]
+    int32, the entity that has the name; `preference` [N] int32, smaller first among equal scores, each value once.
 
     A cell of `records` holds two 32-bit numbers, see `unpack`: (number of the name, number of its tokens) in a head,
     (token, impact) after it. All that a name needs to be scored thus lies in one line of the processor's cache.
@@ -68,11 +68,6 @@ class Impacts(NamedTuple):
     owner: Int32[np.ndarray, " N"]
     preference: Int32[np.ndarray, " N"]
 
-    def write(self, folder: FolderWriter) -> None:
-        """Write the arrays as columns of a folder."""
-        for name, values in self._asdict().items():
-            folder.array(f"bm25_{name}", values)
-
     def check(self) -> None:
         """Refuse arrays of other types or lengths than are written: compiled code reads what it is told."""
         types = ("u8", "i8", "i4", "f4", "f4", "i8", "i4", "i4")
@@ -87,7 +82,8 @@ class Impacts(NamedTuple):
     @classmethod
     def read(cls, folder: Folder) -> Impacts:
         """Map the arrays of a folder."""
-        return cls(**{name: folder.array(f"bm25_{name}") for name in cls._fields})
+        impacts: Impacts = folder.table("bm25", cls)
+        return impacts
 
 
 def pack(first: Int32[np.ndarray, " n"], second: Shaped[np.ndarray, " n"]) -> Int64[np.ndarray, " n"]:

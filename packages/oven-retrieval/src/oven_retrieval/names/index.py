@@ -7,31 +7,27 @@ from typing import TYPE_CHECKING
 from oven_retrieval.folder import Folder, FolderError
 from oven_retrieval.folder_writer import FolderWriter
 from oven_retrieval.names.exact import ExactTable, build_exact
-from oven_retrieval.names.hits import EPSILON, K1, B, Surfaces
-from oven_retrieval.names.impacts import Impacts, build_impacts, score_occurrences
-from oven_retrieval.names.inflection import Exceptions
+from oven_retrieval.names.impacts import EPSILON, K1, B, Impacts, Statistics, build_impacts, score_occurrences
+from oven_retrieval.names.inflection import Exceptions, Inflections, LooseTable, build_loose
 from oven_retrieval.names.linker import NameLinker, check_tokenizer
-from oven_retrieval.names.loose import Inflections, LooseTable, build_loose
 from oven_retrieval.names.ngrams import NgramIndex, build_ngrams
 from oven_retrieval.names.occurrences import Occurrences, count_tokens
 from oven_retrieval.names.places import NamePlaces, name_places, name_texts
 from oven_retrieval.names.pruned import PrunedIndex
-from oven_retrieval.progress import Progress, told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from oven_retrieval.kb import KnowledgeBase
+    from oven_retrieval.progress import Progress
 
 KIND = "oven-name-index"
-ENGINES = ("pruned", "rank_bm25")
 
 
 def build_linker(
     kb: KnowledgeBase,
     *,
-    engine: str = "pruned",
     tokenizer: str = "words",
     k1: float = K1,
     b: float = B,
@@ -43,7 +39,6 @@ def build_linker(
 
     Args:
         kb: the knowledge base.
-        engine: `pruned` (ours) or `rank_bm25`: the definition, to check ours by.
         tokenizer: one of `TOKENIZERS`: `words`, `bigrams`, `icu` or `whitespace`.
         k1: at least 0.
         b: 0 to 1.
@@ -52,7 +47,7 @@ def build_linker(
         exceptions: irregular plurals beside its rules (see `read_exceptions`).
 
     Raises:
-        ValueError: an engine or tokenizer that does not exist.
+        ValueError: a tokenizer that does not exist.
 
     Example:
         >>> from oven_retrieval import Entity, build_kb
@@ -63,24 +58,16 @@ def build_linker(
         >>> [kb.ids[row] for row in linker.link(["the wood ducks", "goose"]).rows[:, 0]]
         ['Q1', 'Q2']
     """
-    if engine not in ENGINES:
-        raise ValueError(f"engine: expected one of {list(ENGINES)}, got {engine!r}")
     tokenize = check_tokenizer(tokenizer)
     places = name_places(kb)
     exact = build_exact(name_texts(kb), places, kb.popularity)
-    owners, preference = places.row, places.preference(kb.popularity)
     loose = None
     if inflections:
         loose = Inflections(exact, build_loose(name_texts(kb), places, exceptions), kb.popularity, exceptions)
     alike = NgramIndex.of(kb) if ngrams else None
-    if engine == "pruned":
-        tokens = (tokenize(name) for name in name_texts(kb))
-        pruned = PrunedIndex(build_impacts(tokens, owners, preference, k1=k1, b=b))
-        return NameLinker(kb, exact, pruned, tokenizer, alike, loose, places.language)
-    surfaces = Surfaces([tokenize(name) for name in name_texts(kb)], owners, preference)
-    from oven_retrieval.names.okapi import RankBm25
-
-    return NameLinker(kb, exact, RankBm25(surfaces, k1=k1, b=b), tokenizer, alike, loose, places.language)
+    tokens = (tokenize(name) for name in name_texts(kb))
+    engine = PrunedIndex(build_impacts(tokens, places.row, places.preference(kb.popularity), k1=k1, b=b))
+    return NameLinker(kb, exact, engine, tokenizer, alike, loose, places.language)
 
 
 def build_name_index(
@@ -95,11 +82,12 @@ def build_name_index(
     exceptions: Exceptions | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
+    statistics: Statistics | None = None,
 ) -> NameLinker:
     """Index the names and aliases of a knowledge base into a folder, and open it.
 
     The folder holds memory-mapped arrays and the knowledge base's hash. Arguments and errors as in `build_linker`;
-    the engine is `pruned`.
+    `statistics` as in `score_occurrences`.
 
     Example:
         >>> from oven_retrieval import STEPS, Entity, build_kb
@@ -111,6 +99,8 @@ def build_name_index(
         >>> kb.ids[links.rows[0, 0]], STEPS[links.kinds[0, 0]]
         ('Q1', 'folded alias')
     """
+    from oven_retrieval.progress import told  # who opens an index counts nothing
+
     tokenize = check_tokenizer(tokenizer)
     with FolderWriter(path, KIND, overwrite=overwrite) as folder:
         places = name_places(kb)
@@ -118,7 +108,7 @@ def build_name_index(
         def names(phase: str) -> Iterator[str]:
             return told(name_texts(kb), phase, len(places.row), progress)
 
-        build_exact(names("names"), places, kb.popularity).write(folder)
+        folder.table("exact", build_exact(names("names"), places, kb.popularity))
         if inflections:
             write_loose(folder, build_loose(names("inflections"), places, exceptions), exceptions or {})
         if ngrams:
@@ -126,7 +116,7 @@ def build_name_index(
         counted = count_tokens(tokenize(name) for name in names("words"))
         if progress is not None:
             progress("postings", 0, len(places.row))
-        write_bm25(folder, kb, places, counted, k1=k1, b=b)
+        write_bm25(folder, kb, places, counted, k1=k1, b=b, statistics=statistics)
         if progress is not None:
             progress("postings", len(places.row), len(places.row))
         folder.meta |= {"kb": kb.hash, "tokenizer": tokenizer, "k1": k1, "b": b, "epsilon": EPSILON}
@@ -135,7 +125,7 @@ def build_name_index(
 
 def write_loose(folder: FolderWriter, table: LooseTable, exceptions: Exceptions) -> None:
     """Write the names' other forms, and the irregular plurals that were used."""
-    table.write(folder)
+    folder.table("loose", table)
     plurals, singular = folder.texts("plural"), folder.texts("singular")
     for plural, words in exceptions.items():
         for word in words:
@@ -145,22 +135,32 @@ def write_loose(folder: FolderWriter, table: LooseTable, exceptions: Exceptions)
 
 def read_inflections(folder: Folder, exact: ExactTable, kb: KnowledgeBase) -> Inflections | None:
     """The step of inflections, if the index has it."""
-    loose = LooseTable.read(folder)
-    if loose is None:
+    if "loose_key" not in folder:
         return None
     exceptions: dict[str, tuple[str, ...]] = {}
     for plural, word in zip(folder.texts("plural"), folder.texts("singular"), strict=True):
         exceptions[plural] = (*exceptions.get(plural, ()), word)
-    return Inflections(exact, loose, kb.popularity, exceptions)
+    return Inflections(exact, folder.table("loose", LooseTable), kb.popularity, exceptions)
 
 
 def write_bm25(
-    folder: FolderWriter, kb: KnowledgeBase, places: NamePlaces, names: Occurrences, *, k1: float, b: float
+    folder: FolderWriter,
+    kb: KnowledgeBase,
+    places: NamePlaces,
+    names: Occurrences,
+    *,
+    k1: float,
+    b: float,
+    statistics: Statistics | None = None,
 ) -> None:
     """Score names and write their index, with what `update_name_index` needs to change it later."""
     preference = places.preference(kb.popularity)
-    score_occurrences(names, places.row, preference, k1=k1, b=b, scratch=folder.scratch).write(folder)
-    names.write(folder)
+    impacts = score_occurrences(
+        names, places.row, preference, k1=k1, b=b, statistics=statistics, scratch=folder.scratch
+    )
+    folder.table("bm25", impacts)
+    for name in ("length", "repeated", "times"):  # what `occurrences_of` cannot read from the impacts
+        folder.array(f"occurrences_{name}", getattr(names, name))
     folder.array("name_alias", places.alias)
     folder.array("name_shouted", places.shouted)
     if places.language is not None:

@@ -1,11 +1,23 @@
-"""English inflections of a name: number, articles, possessives, hyphens, and diacritics where they are asked for."""
+"""English inflections: number, articles, possessives, hyphens, so that a plural finds its singular and back."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from oven_retrieval.names.exact import ExactTable, first_of_each, is_wanted, places_of
+from oven_retrieval.names.places import NamePlaces, joined_languages, taken
+from oven_retrieval.names.pruned import compiled_loops
+from oven_retrieval.tokens import fold, hash64
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float64, Int32, Int64, UInt8, UInt32, UInt64
 
 DIACRITICS = 64
 """Added to the number of changes where diacritics were left out: who does not want that skips these."""
@@ -161,3 +173,180 @@ def _of_head(text: str, exceptions: Exceptions | None) -> Iterator[str]:
     for head in dict.fromkeys((text[start:end], text[:end])):
         for singular in singulars(head, exceptions) if head == text[start:end] else (exceptions or {}).get(head, ()):
             yield text[: end - len(head)] + singular + text[end:]
+
+
+class LooseMatches(NamedTuple):
+    """Entities whose names are inflections of queries; ragged, [m] in order of query, then best first."""
+
+    query: Int64[np.ndarray, " m"]
+    row: Int64[np.ndarray, " m"]
+    alias: Bool[np.ndarray, " m"]
+
+
+class LooseTable(NamedTuple):
+    """One value per form of a name, sorted by key.
+
+    `key` hash of the form; `row` the entity; `alias`, `shouted`, `language` as in `NamePlaces`; `changes` as `forms`
+    counts them.
+
+    Example:
+        >>> places = NamePlaces(np.arange(2), np.zeros(2, bool), np.zeros(2, bool))
+        >>> table = build_loose(["The ducks", "Goose"], places)
+        >>> table.row.tolist(), sorted(table.changes.tolist())
+        ([0, 0, 0], [1, 1, 2])
+    """
+
+    key: UInt64[np.ndarray, " n"]
+    row: Int32[np.ndarray, " n"]
+    alias: Bool[np.ndarray, " n"]
+    shouted: Bool[np.ndarray, " n"]
+    changes: UInt8[np.ndarray, " n"]
+    language: UInt32[np.ndarray, " n"] | None = None
+
+
+class Inflections:
+    """The step between folded names and typos.
+
+    A name and a query meet where one of the query's forms is one of the name's; of those that do: names before
+    aliases, fewer changes, sentence case, the greater popularity, the earlier row.
+
+    Args:
+        exact: the names as they are.
+        loose: their other forms.
+        popularity: of each row.
+        exceptions: irregular plurals beside the rules.
+        diacritics: whether marks may be left out.
+
+    Example:
+        >>> places = NamePlaces(np.arange(3), np.zeros(3, bool), np.zeros(3, bool))
+        >>> names = ["Duck", "News", "The Golden Wolves"]
+        >>> table = build_loose(names, places)
+        >>> from oven_retrieval.names import build_exact
+        >>> step = Inflections(build_exact(names, places, np.zeros(3)), table, np.zeros(3))
+        >>> step.find(["ducks", "new", "golden wolf", "the duck's"]).row.tolist()
+        [0, 2, 0]
+    """
+
+    def __init__(
+        self,
+        exact: ExactTable,
+        loose: LooseTable,
+        popularity: Float64[np.ndarray, " rows"],
+        exceptions: Exceptions | None = None,
+        *,
+        diacritics: bool = False,
+    ) -> None:
+        self._exact, self.table, self._popularity = exact, loose, popularity
+        self.exceptions: Mapping[str, Sequence[str]] = exceptions or {}
+        self.diacritics = diacritics
+
+    @property
+    def keys(self) -> UInt64[np.ndarray, " n"]:
+        """Hashes of all other forms of names, rising."""
+        return self.table.key
+
+    def has_form_of(self, folded: str) -> bool:
+        """Whether some form of a folded text, beside itself, is a name or a form of one."""
+        other_forms = forms(folded, self.exceptions)
+        if not other_forms:
+            return False
+        holds = compiled_loops().holds
+        return any(holds(self.table.key, key) or holds(self._exact.key, key) for key in hash64(other_forms))
+
+    def find(
+        self,
+        names: Sequence[str],
+        wanted: UInt32[np.ndarray, " w"] | None = None,
+        folded: tuple[Sequence[str], UInt64[np.ndarray, " q"]] | None = None,
+    ) -> LooseMatches:
+        """All entities of which each text is an inflection; `wanted` as in `ExactTable.find`.
+
+        `folded` are the folded texts and their hashes, where they are known.
+        """
+        texts = [fold(name) for name in names] if folded is None else folded[0]
+        own = hash64(texts) if folded is None else folded[1]
+        query, other_forms, changes = list(range(len(texts))), [], [0] * len(texts)
+        for number, text in enumerate(texts):
+            for form, count in forms(text, self.exceptions).items():
+                query.append(number)
+                other_forms.append(form)
+                changes.append(count)
+        keys = np.concatenate([own, hash64(other_forms)])
+        cost, of = np.array(changes, np.int64), np.array(query, np.int64)
+        exact, loose = self._exact, self.table
+        # The text itself has been looked for among the names as they are.
+        changed = np.flatnonzero(cost > 0)
+        of_exact, in_exact = places_of(exact.key, keys[changed])
+        of_exact = changed[of_exact]
+        of_loose, in_loose = places_of(loose.key, keys)
+        if wanted is not None:
+            spoken = is_wanted(exact.language, in_exact, wanted)
+            of_exact, in_exact = of_exact[spoken], in_exact[spoken]
+            spoken = is_wanted(loose.language, in_loose, wanted)
+            of_loose, in_loose = of_loose[spoken], in_loose[spoken]
+        more = np.concatenate([np.zeros(len(in_exact), np.int64), loose.changes[in_loose].astype(np.int64)])
+        key_index = np.concatenate([of_exact, of_loose])
+        total = cost[key_index] + more
+        row = np.concatenate([exact.row[in_exact], loose.row[in_loose]]).astype(np.int64)
+        alias = np.concatenate([exact.alias[in_exact], loose.alias[in_loose]])
+        shouted = np.concatenate([exact.shouted[in_exact], loose.shouted[in_loose]])
+        order = np.lexsort((row, -self._popularity[row], shouted, total, alias, of[key_index]))
+        if not self.diacritics:
+            order = order[total[order] < DIACRITICS]
+        match_query, row, alias = of[key_index][order], row[order], alias[order]
+        once = first_of_each(match_query, row)
+        return LooseMatches(match_query[once], row[once], alias[once])
+
+
+def build_loose(
+    names: Iterable[str], places: NamePlaces, exceptions: Exceptions | None = None, base: LooseTable | None = None
+) -> LooseTable:
+    """Hash and sort the other forms of names.
+
+    Args:
+        names: one text per place.
+        places: where they belong.
+        exceptions: irregular plurals.
+        base: a table whose names are to be in the new one too.
+
+    Example:
+        >>> places = NamePlaces(np.arange(1), np.zeros(1, bool), np.zeros(1, bool))
+        >>> bool((build_loose(["Wolves"], places).key == hash64(["wolf"])).any())
+        True
+    """
+    keys: list[npt.NDArray[np.uint64]] = []
+    owners: list[npt.NDArray[np.int64]] = []
+    counts: list[npt.NDArray[np.uint8]] = []
+    texts: list[str] = []
+    of: list[int] = []
+    changes: list[int] = []
+
+    def flush() -> None:
+        keys.append(hash64(texts))
+        owners.append(np.array(of, np.int64))
+        counts.append(np.array(changes, np.uint8))
+        for block in (texts, of, changes):
+            block.clear()
+
+    for number, name in enumerate(names):
+        for text, count in forms(fold(name), exceptions).items():
+            texts.append(text)
+            of.append(number)
+            changes.append(count)
+        if len(texts) > 1 << 16:
+            flush()
+    flush()
+    form_places = taken(places, np.concatenate(owners))
+    table = LooseTable(
+        np.concatenate(keys),
+        form_places.row.astype(np.int32),
+        form_places.alias,
+        form_places.shouted,
+        np.concatenate(counts),
+        form_places.language,
+    )
+    if base is not None:
+        columns = [np.concatenate(pair) for pair in zip(table[:5], base[:5], strict=True)]
+        language = joined_languages((table.language, len(table.key)), (base.language, len(base.key)))
+        table = LooseTable(columns[0], columns[1], columns[2], columns[3], columns[4], language)
+    return taken(table, np.lexsort((table.alias, table.row, table.key)))

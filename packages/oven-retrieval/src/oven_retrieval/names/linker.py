@@ -10,12 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from oven_retrieval.names.exact import ExactTable
-from oven_retrieval.names.hits import NameEngine, check_k
-from oven_retrieval.names.loose import Inflections
+from oven_retrieval.names.inflection import Inflections
 from oven_retrieval.names.ngrams import LEAST_LIKENESS, NgramIndex
 from oven_retrieval.names.places import spoken_in, wanted_languages
 from oven_retrieval.names.pruned import PrunedIndex, compiled_loops
-from oven_retrieval.ranking import Ranking, joined
+from oven_retrieval.ranking import Ranking, check_k, joined
 from oven_retrieval.tokens import TOKENIZERS, fold, hash64, hash_tokens, one_hash, words
 
 if TYPE_CHECKING:
@@ -71,7 +70,7 @@ class NameLinker:
     Args:
         kb: the knowledge base.
         exact: its table of names.
-        engine: its BM25 engine.
+        engine: its names under their words.
         tokenizer: name in `TOKENIZERS` that the engine was built with.
         ngrams: its names under their trigrams; None leaves out that step and typos.
         inflections: that step; None leaves it out.
@@ -93,7 +92,7 @@ class NameLinker:
         self,
         kb: KnowledgeBase,
         exact: ExactTable,
-        engine: NameEngine,
+        engine: PrunedIndex,
         tokenizer: str,
         ngrams: NgramIndex | None = None,
         inflections: Inflections | None = None,
@@ -111,13 +110,7 @@ class NameLinker:
     @property
     def _is_simple(self) -> bool:
         """Whether `guess` knows all that counts."""
-        engine = self.engine
-        return (
-            self.ngrams is not None
-            and not self.ngrams.has_removed
-            and isinstance(engine, PrunedIndex)
-            and engine.prunes
-        )
+        return self.ngrams is not None and not self.ngrams.has_removed and self.engine.prunes
 
     @cached_property
     def _form_keys(self) -> UInt64[np.ndarray, " n"]:
@@ -213,7 +206,6 @@ class NameLinker:
 
     def _guess_one(self, name: str, folded: str) -> Ranking | None:
         """The best entity by words or n-grams; None where only `search` and `entities` can tell."""
-        assert isinstance(self.engine, PrunedIndex)
         assert self.ngrams is not None
         loops = compiled_loops()
         how, row, score, tied = loops.guess(

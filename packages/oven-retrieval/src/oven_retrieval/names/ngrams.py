@@ -14,10 +14,11 @@ import numpy.typing as npt
 from rapidfuzz.distance import OSA
 
 from oven_retrieval.folder import FolderError
+from oven_retrieval.names.exact import first_of_each
 from oven_retrieval.names.impacts import BUCKET_BITS, DAMAGED, check_starts
 from oven_retrieval.names.places import name_texts, spoken_in
-from oven_retrieval.names.plain import folding, plain
 from oven_retrieval.names.pruned import of_parts, read_only
+from oven_retrieval.tokens import folding, plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -106,8 +107,7 @@ class NgramColumns(NamedTuple):
 
     def write(self, folder: FolderWriter) -> None:
         """Write the arrays as columns of a folder."""
-        for name, values in self._asdict().items():
-            folder.array(f"ngram_{name}", values)
+        folder.table("ngram", self)
         folder.meta |= {"folding": folding(), "ngrams": _VERSION}
 
 
@@ -158,7 +158,7 @@ class NgramIndex:
                 f"{folder.path}: its n-grams were folded by {folder.meta['folding']!r}, here it is {folding()!r}: "
                 "PyICU is installed or not; build it anew (`oven update --rebuild`)"
             )
-        return cls(kb, NgramColumns(*(folder.array(f"ngram_{name}") for name in NgramColumns._fields)))
+        return cls(kb, folder.table("ngram", NgramColumns))
 
     def __len__(self) -> int:
         return len(self._columns.origin)
@@ -199,8 +199,7 @@ class NgramIndex:
         query = np.repeat(np.arange(len(texts)), np.diff(ends, prepend=0))
         order, row, *_ = self._order(numbers, scores, query, keys)
         query, row, score = query[order], row[order], scores[order]
-        _, once = np.unique(query * len(self._kb) + row, return_index=True)
-        once.sort()
+        once = first_of_each(query, row)
         query = query[once]
         rank = np.arange(len(query)) - np.searchsorted(query, query)
         query, rank, once = query[rank < k], rank[rank < k], once[rank < k]

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from jaxtyping import Bool, Float64, Int32, Int64, UInt64
 
-    from oven_retrieval.folder_writer import FolderWriter
-
 _BLOCK = 1 << 16
 
 
@@ -54,20 +52,9 @@ class Occurrences(NamedTuple):
         np.add.at(full, np.searchsorted(ends, self.repeated, side="right"), self.times - 1)
         return full
 
-    def term_frequency(self) -> Float64[np.ndarray, " P"]:
-        """How often each pair's name holds its token, [P]."""
-        frequency = np.ones(len(self.token))
-        frequency[self.repeated] = self.times
-        return frequency
-
     def document_frequency(self) -> Int64[np.ndarray, " V"]:
         """Names that hold each token, [V]."""
         return np.bincount(self.token, minlength=len(self.token_hash))
-
-    def write(self, folder: FolderWriter) -> None:
-        """Write what `occurrences_of` cannot read from the impacts."""
-        for name in ("length", "repeated", "times"):
-            folder.array(f"occurrences_{name}", getattr(self, name))
 
 
 class _Counter:
@@ -121,7 +108,7 @@ def count_tokens(tokens: Iterable[Sequence[str]]) -> Occurrences:
 
     Example:
         >>> names = count_tokens([["wood", "wood"], ["duck"]])
-        >>> names.length.tolist(), names.term_frequency().tolist()
+        >>> names.length.tolist(), names.full_length().tolist()
         ([1, 1], [2.0, 1.0])
     """
     counter = _Counter()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import compress
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -51,17 +51,22 @@ class NamePlaces(NamedTuple):
         rank[self.order(popularity)] = np.arange(len(self.row))
         return rank
 
-    def take(self, chosen: Bool[np.ndarray, " n"] | Int64[np.ndarray, " m"]) -> NamePlaces:
-        """Some of the names."""
-        language = None if self.language is None else self.language[chosen]
-        return NamePlaces(self.row[chosen], self.alias[chosen], self.shouted[chosen], language)
-
     def followed_by(self, other: NamePlaces) -> NamePlaces:
         """These and then the others."""
         row, alias, shouted = (np.concatenate(pair) for pair in zip(self[:3], other[:3], strict=True))
         return NamePlaces(
             row, alias, shouted, joined_languages((self.language, len(self.row)), (other.language, len(other.row)))
         )
+
+
+Table = TypeVar("Table", bound="tuple[Any, ...]")
+
+
+def taken(table: Table, chosen: Bool[np.ndarray, " n"] | Int64[np.ndarray, " m"]) -> Table:
+    """Some rows of columns of one length; a column that is None stays so."""
+    make: Any = type(table)
+    rows: Table = make(*(None if column is None else column[chosen] for column in table))
+    return rows
 
 
 Languages: TypeAlias = "UInt32[np.ndarray, ' n'] | None"

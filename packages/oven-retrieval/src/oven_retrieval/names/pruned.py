@@ -11,16 +11,15 @@ import numpy as np
 import numpy.typing as npt
 
 from oven_retrieval.locking import FolderError
-from oven_retrieval.names.hits import EPSILON, K1, B, Surfaces, best_entities, check_k
-from oven_retrieval.names.impacts import DAMAGED, Impacts, build_impacts, unpack
-from oven_retrieval.ranking import Ranking
+from oven_retrieval.names.impacts import DAMAGED, Impacts, unpack
+from oven_retrieval.ranking import Ranking, check_k
 from oven_retrieval.tokens import hash64, hash_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import ModuleType
 
-    from jaxtyping import Bool
+    from jaxtyping import Bool, Float64, Int64
 
 
 Int = npt.NDArray[np.int64]
@@ -52,7 +51,8 @@ class PrunedIndex:
         scored exhaustively.
 
     Example:
-        >>> engine = PrunedIndex.of(Surfaces.of([["wood", "duck"], ["golden", "gate"], ["gate"]]))
+        >>> from oven_retrieval.names import build_impacts
+        >>> engine = PrunedIndex(build_impacts([["wood", "duck"], ["golden", "gate"], ["gate"]]))
         >>> engine.search([["gate"], ["duck", "wood"], ["?"]], k=2).rows.tolist()
         [[2, 1], [0, -1], [-1, -1]]
 
@@ -64,11 +64,6 @@ class PrunedIndex:
         self._impacts = impacts
         self.prunes = not len(impacts.post_impact) or bool(np.all(impacts.bound[:, 0] > 0))
         self._one_name_each = bool(np.all(np.diff(impacts.owner) > 0))
-
-    @classmethod
-    def of(cls, surfaces: Surfaces, *, k1: float = K1, b: float = B, epsilon: float = EPSILON) -> PrunedIndex:
-        """Build the index in memory."""
-        return cls(build_impacts(surfaces.tokens, surfaces.owners, surfaces.preference, k1=k1, b=b, epsilon=epsilon))
 
     @cached_property
     def arrays(self) -> tuple[npt.NDArray[Any], ...]:
@@ -143,7 +138,7 @@ class PrunedIndex:
         token, weight = token[is_known], times[is_known]
         size = index.start[token + 1] - index.start[token]
         of = np.repeat(np.arange(len(token)), size)
-        at = np.arange(len(of)) + np.repeat(index.start[token] - (np.cumsum(size) - size), size)
+        at = runs(index.start[token], size)
         docs = unpack(index.records[index.post_record[at]])[0]
         if not 0 <= docs.min(initial=0) <= docs.max(initial=0) < len(index.owner):
             raise IndexError
@@ -152,6 +147,33 @@ class PrunedIndex:
         return best_entities(
             sums[sharing], index.owner[sharing].astype(np.int64), index.preference[sharing].astype(np.int64), k
         )
+
+
+def runs(first: Int, size: Int) -> Int:
+    """Runs of numbers, one after another: so many from each first on."""
+    numbers: Int = np.arange(int(size.sum())) + np.repeat(first - (np.cumsum(size) - size), size)
+    return numbers
+
+
+def best_entities(
+    scores: Float64[np.ndarray, " c"],
+    owners: Int64[np.ndarray, " c"],
+    preference: Int64[np.ndarray, " c"],
+    k: int,
+) -> tuple[Int64[np.ndarray, " e"], Float64[np.ndarray, " e"]]:
+    """The k best entities of one query from the scores of its candidate names."""
+    if len(scores) > 4 * k:
+        for count in (4 * k, 64 * k):
+            if count < len(scores):
+                floor = np.partition(scores, len(scores) - count)[len(scores) - count]
+                near = np.flatnonzero(scores >= floor)
+                if len(np.unique(owners[near])) >= k:
+                    scores, owners, preference = scores[near], owners[near], preference[near]
+                    break
+    order = np.lexsort((preference, -scores))
+    _, first = np.unique(owners[order], return_index=True)
+    best = order[np.sort(first)[:k]]
+    return owners[best], scores[best]
 
 
 def of_parts(loop: Callable[[Any, Any], Any], values: npt.NDArray[Any], ends: Int) -> list[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,11 +12,11 @@ from oven_retrieval.folder_writer import FolderWriter
 from oven_retrieval.names.exact import ExactTable, build_exact
 from oven_retrieval.names.impacts import Impacts, unpack
 from oven_retrieval.names.index import KIND, open_name_index, read_inflections, write_bm25, write_loose
+from oven_retrieval.names.inflection import build_loose
 from oven_retrieval.names.linker import NameLinker, check_tokenizer
-from oven_retrieval.names.loose import LooseTable, build_loose
 from oven_retrieval.names.ngrams import build_ngrams
 from oven_retrieval.names.occurrences import Occurrences, count_tokens, join, keep
-from oven_retrieval.names.places import NamePlaces, name_places, name_texts
+from oven_retrieval.names.places import NamePlaces, Table, name_places, name_texts, taken
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -81,24 +81,13 @@ def update_name_index(path: str | Path, kb: KnowledgeBase) -> NameLinker:
     old_names = occurrences_of(impacts, folder)
     names = join(keep(old_names, name_stays), count_tokens(tokenize(name) for name in name_texts(kb, first_new)))
 
-    exact_row = _moved(row_now, exact.row)
-    entry_stays = exact_row >= 0
-    base = ExactTable(
-        exact.key[entry_stays],
-        exact.spelling[entry_stays],
-        exact.form[entry_stays],
-        exact_row[entry_stays].astype(np.int32),
-        exact.alias[entry_stays],
-        exact.shouted[entry_stays],
-        None if exact.language is None else exact.language[entry_stays],
-    )
     inflections = read_inflections(folder, exact, kb)
     with FolderWriter(path, KIND, overwrite=True) as writer:
         if inflections is not None:
-            moved = _moved_loose(LooseTable.read(folder), row_now)
-            exceptions = inflections.exceptions
+            moved, exceptions = _staying(inflections.table, row_now), inflections.exceptions
             write_loose(writer, build_loose(name_texts(kb, first_new), new, exceptions, moved), exceptions)
-        build_exact(name_texts(kb, first_new), new, kb.popularity, base).write(writer)
+        staying_names = _staying(exact, row_now)
+        writer.table("exact", build_exact(name_texts(kb, first_new), new, kb.popularity, staying_names))
         write_bm25(writer, kb, places, names, k1=folder.meta["k1"], b=folder.meta["b"])
         if "ngram_post" in folder:
             build_ngrams(kb, scratch=writer.scratch).write(writer)
@@ -127,13 +116,12 @@ def occurrences_of(impacts: Impacts, folder: Folder) -> Occurrences:
     return Occurrences(np.asarray(impacts.token_hash), unpack(impacts.records)[0][pairs], length, repeated, times)
 
 
-def _moved_loose(loose: LooseTable | None, row_now: npt.NDArray[np.int64]) -> LooseTable | None:
-    """The other forms of the names that stay, in their rows of now."""
-    if loose is None:
-        return None
-    row = _moved(row_now, loose.row)
-    stays = row >= 0
-    return loose.take(stays)._replace(row=row[stays].astype(np.int32))
+def _staying(table: Table, row_now: npt.NDArray[np.int64]) -> Table:
+    """Those of a table's names that stay, in their rows of now."""
+    columns: Any = table
+    row = _moved(row_now, columns.row)
+    names: Table = taken(columns, row >= 0)._replace(row=row[row >= 0].astype(np.int32))
+    return names
 
 
 def _moved(row_now: npt.NDArray[np.int64], rows: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:

@@ -9,11 +9,11 @@ from oven_retrieval.building import build_kb
 from oven_retrieval.folder import MANIFEST
 from oven_retrieval.kb import KnowledgeBase
 from oven_retrieval.locking import locks
-from oven_retrieval.names.hits import K1, B
-from oven_retrieval.names.impacts import merge_statistics
+from oven_retrieval.names.impacts import K1, B, merge_statistics
+from oven_retrieval.names.index import build_name_index
 from oven_retrieval.progress import Say
 from oven_retrieval.shards.layout import ShardError, ShardLayout, shard_firsts
-from oven_retrieval.shards.names import name_statistics, write_shard_names
+from oven_retrieval.shards.names import name_statistics
 from oven_retrieval.vectors import VectorStore, build_index, build_vectors
 
 
@@ -80,7 +80,10 @@ def build_shards(
         statistics = merge_statistics([name_statistics(part, tokenizer) for part in parts])
         talk(f"{statistics.documents:,} names, {len(statistics.token_hash):,} tokens in all")
         for shard, part in enumerate(parts):
-            write_shard_names(part, plan.folder(shard) / "names", statistics, tokenizer=tokenizer, k1=k1, b=b)
+            build_name_index(
+                part, plan.folder(shard) / "names", tokenizer=tokenizer, k1=k1, b=b, inflections=False, ngrams=False,
+                overwrite=True, statistics=statistics,
+            )  # fmt: skip
             talk(f"shard {shard + 1} of {shards}: names indexed")
     if vectors is not None:
         for shard, part in enumerate(parts):

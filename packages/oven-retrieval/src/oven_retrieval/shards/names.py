@@ -10,16 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from oven_retrieval.folder import Folder
-from oven_retrieval.folder_writer import FolderWriter
 from oven_retrieval.kb import KnowledgeBase
-from oven_retrieval.names import STEPS, Impacts, NameLinker, PrunedIndex, build_exact
+from oven_retrieval.names import STEPS, Impacts, NameLinker, PrunedIndex
 from oven_retrieval.names.exact import ExactTable, spelled
-from oven_retrieval.names.hits import EPSILON
-from oven_retrieval.names.impacts import Statistics, score_occurrences, unpack
+from oven_retrieval.names.impacts import Statistics, unpack
 from oven_retrieval.names.index import KIND
 from oven_retrieval.names.linker import check_tokenizer
 from oven_retrieval.names.occurrences import count_tokens
-from oven_retrieval.names.places import is_shouted, name_places, name_texts
+from oven_retrieval.names.places import is_shouted, name_texts
+from oven_retrieval.names.pruned import runs
 from oven_retrieval.ranking import Ranking
 from oven_retrieval.tokens import fold, hash64
 
@@ -34,21 +33,6 @@ def name_statistics(kb: KnowledgeBase, tokenizer: str) -> Statistics:
     """What the names of one shard add to the statistics of all."""
     tokenize = check_tokenizer(tokenizer)
     return Statistics.of(count_tokens(tokenize(name) for name in name_texts(kb)))
-
-
-def write_shard_names(
-    kb: KnowledgeBase, path: Path, statistics: Statistics, *, tokenizer: str, k1: float, b: float
-) -> None:
-    """Index the names of one shard, scored with the statistics of all."""
-    tokenize = check_tokenizer(tokenizer)
-    with FolderWriter(path, KIND, overwrite=True) as folder:
-        places = name_places(kb)
-        build_exact(name_texts(kb), places, kb.popularity).write(folder)
-        names = count_tokens(tokenize(name) for name in name_texts(kb))
-        preference = places.preference(kb.popularity)
-        score_occurrences(names, places.row, preference, k1=k1, b=b, statistics=statistics).write(folder)
-        names.write(folder)
-        folder.meta = {"kb": kb.hash, "tokenizer": tokenizer, "k1": k1, "b": b, "epsilon": EPSILON, "shard": True}
 
 
 class ShardLinks(NamedTuple):
@@ -144,8 +128,7 @@ class ShardNames:
         starts = np.where(row > 0, self._kb.alias_ends[np.maximum(row - 1, 0)], 0)
         count = self._kb.alias_ends[row] - starts
         hit = np.concatenate([np.arange(len(row)), np.repeat(np.arange(len(row)), count)])
-        within = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
-        name = np.concatenate([row, len(self._kb) + np.repeat(starts, count) + within])
+        name = np.concatenate([row, len(self._kb) + runs(starts, count)])
         scores = self._name_scores(names, query[hit], name)
         best = np.abs(scores - links.scores[query, column][hit]) <= 0
         is_alias = np.arange(len(hit)) >= len(row)
@@ -173,7 +156,7 @@ class ShardNames:
         query_tokens, weight = np.unique(of[is_known] * vocabulary + token[is_known], return_counts=True)
         length = self._length[name]
         pair = np.repeat(np.arange(len(name)), length)
-        cell = np.repeat(self._heads[name] + 1 - (np.cumsum(length) - length), length) + np.arange(len(pair))
+        cell = runs(self._heads[name] + 1, length)
         held, impact = unpack(np.ascontiguousarray(self._impacts.records[cell]))
         name_tokens = query_index[pair] * vocabulary + held
         at = np.minimum(np.searchsorted(query_tokens, name_tokens), len(query_tokens) - 1)

@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oven_retrieval.kb import KnowledgeBase
-from oven_retrieval.names.hits import check_k
-from oven_retrieval.ranking import Ranking
+from oven_retrieval.ranking import Ranking, check_k
 from oven_retrieval.shards.layout import ShardError, ShardLayout
 from oven_retrieval.shards.names import ShardLinks, ShardNames, merge_links
 from oven_retrieval.vectors import VectorIndex, VectorStore, merge, open_index

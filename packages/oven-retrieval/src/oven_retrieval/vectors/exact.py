@@ -12,8 +12,7 @@ import faiss
 import numpy as np
 import numpy.typing as npt
 
-from oven_retrieval.names.hits import check_k
-from oven_retrieval.ranking import Ranking, joined
+from oven_retrieval.ranking import Ranking, check_k, joined
 from oven_retrieval.vectors.store import Float32, VectorStore, check_vectors
 
 if TYPE_CHECKING:

@@ -19,9 +19,8 @@ from oven_retrieval.durable import own_file
 from oven_retrieval.folder import Folder, FolderError
 from oven_retrieval.folder_writer import FolderWriter
 from oven_retrieval.locking import locks
-from oven_retrieval.names.hits import check_k
 from oven_retrieval.progress import Progress, Say
-from oven_retrieval.ranking import Ranking
+from oven_retrieval.ranking import Ranking, check_k
 from oven_retrieval.text_files import read_json
 from oven_retrieval.vectors.exact import Rows, exact_search, live_rows, recall_at
 from oven_retrieval.vectors.plan import IndexPlan, plan_index
