@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import numpy as np
 import pytest
@@ -25,8 +26,6 @@ from oven_retrieval.names import PrunedIndex, build_impacts
 from oven_retrieval.readers import read_jsonl
 from oven_retrieval.tokens import TOKENIZERS, bigrams, words
 from oven_retrieval.workspace import link_lines
-
-from ._okapi import linker_by_definition
 
 ENTITIES = [
     Entity("Q1", "Gift", aliases=("Poison", "Venom"), language="de", alias_languages=("en", "en fr")),
@@ -58,7 +57,7 @@ def test_tags_are_kept_and_come_back(kb):
     assert not (plain.path / "language.bin").exists()
 
 
-@pytest.mark.parametrize("make", [build_linker, linker_by_definition])
+@pytest.mark.parametrize("make", [build_linker, partial(build_linker, engine="rank_bm25")])
 def test_only_names_of_a_language_count(kb, make):
     linker = make(kb)
     linker.typos = True

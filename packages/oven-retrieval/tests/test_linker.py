@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 from collections import defaultdict
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -24,8 +25,6 @@ from oven_retrieval import (
     open_name_index,
 )
 from oven_retrieval.tokens import fold, whitespace, words
-
-from ._okapi import linker_by_definition
 
 CITIES = [
     Entity("Q1", "PARIS", popularity=9),
@@ -53,7 +52,7 @@ def data_folder():
     return None
 
 
-@pytest.fixture(scope="module", params=[build_linker, linker_by_definition])
+@pytest.fixture(scope="module", params=[build_linker, partial(build_linker, engine="rank_bm25")])
 def linker(request, tmp_path_factory):
     return request.param(build_kb(CITIES, tmp_path_factory.mktemp("kb") / "kb"))
 
@@ -176,6 +175,8 @@ def test_an_index_that_lacks_a_column_is_refused(tmp_path):
 
 def test_refused_options(tmp_path):
     kb = build_kb(CITIES, tmp_path / "kb")
+    with pytest.raises(ValueError, match=r"engine: expected one of .* got 'lucene'"):
+        build_linker(kb, engine="lucene")
     with pytest.raises(ValueError, match=r"tokenizer: expected one of .* got 'bpe'"):
         build_name_index(kb, tmp_path / "names", tokenizer="bpe")
 

@@ -28,8 +28,6 @@ from oven_retrieval.names import NgramIndex, allowed_edits, edit_distance
 from oven_retrieval.names.ngrams import _idf, distinct_buckets
 from oven_retrieval.tokens import _romanizer, fold, folding, plain
 
-from ._okapi import linker_by_definition
-
 PAIRS = [
     line.split(";")
     for line in (Path(__file__).parent / "spellings.txt").read_text(encoding="utf-8").splitlines()
@@ -156,7 +154,7 @@ def test_typos_come_after_exact_names_and_before_the_others(kb):
 
 
 def test_one_name_and_a_block_of_names_get_the_same_answers_by_ngrams(kb):
-    for linker in (build_linker(kb), linker_by_definition(kb)):
+    for linker in (build_linker(kb), build_linker(kb, engine="rank_bm25")):
         texts = [
             "mandarindukc",
             "dukk",

@@ -24,8 +24,6 @@ from oven_retrieval.refusal import (
 from oven_retrieval.vectors import ArrayRows, exact_search, rerank
 from oven_retrieval.workspace import link_lines
 
-from ._okapi import linker_by_definition
-
 
 def test_a_planted_model_is_found_and_its_probabilities_are_calibrated():
     rng = np.random.default_rng(0)
@@ -123,7 +121,7 @@ def test_names_that_are_not_in_here(world, tmp_path):
         fit_calibration(features, np.arange(len(features)) % 2 == 0).presence(features)
     with pytest.raises(ValueError, match=r"expected \[q, 3\], got .* earlier version"):
         Calibration((1.0,) * 3, 0.0, (0.0,) * 3, (1.0,) * 3).probability(features)
-    defined = name_features(linker_by_definition(linker.kb), asked[:60])[1]
+    defined = name_features(build_linker(linker.kb, engine="rank_bm25"), asked[:60])[1]
     np.testing.assert_allclose(defined, features[:60], atol=1e-6)
 
 

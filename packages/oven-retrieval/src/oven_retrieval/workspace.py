@@ -19,6 +19,7 @@ from oven_retrieval.locking import is_held, one_writer
 from oven_retrieval.names import (
     STEPS,
     NameLinker,
+    build_linker,
     build_name_index,
     open_name_index,
     read_exceptions,
@@ -87,11 +88,14 @@ def build_workspace(
         )
 
 
-def open_workspace(folder: str | Path, *, typos: bool = False, patience: float = 30.0) -> NameLinker:
-    """Open the linker of `build_workspace`.
+def open_workspace(
+    folder: str | Path, *, engine: str = "pruned", typos: bool = False, patience: float = 30.0
+) -> NameLinker:
+    """Open the linker of `build_workspace`; another engine than `pruned` is built anew, in memory.
 
     Args:
         folder: the project folder.
+        engine: `pruned` or `rank_bm25`.
         typos: with the typo step.
         patience: seconds to wait where an edit is under way, whose entities the indexes do not have yet.
     """
@@ -99,6 +103,8 @@ def open_workspace(folder: str | Path, *, typos: bool = False, patience: float =
     while True:
         try:
             linker = open_name_index(Path(folder) / "names", KnowledgeBase(Path(folder) / "kb"))
+            if engine != "pruned":
+                linker = build_linker(linker.kb, engine=engine, tokenizer=linker.tokenizer)
             linker.typos = typos
             return linker
         except FolderError:

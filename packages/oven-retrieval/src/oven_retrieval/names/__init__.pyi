@@ -12,6 +12,7 @@ from .impacts import build_impacts as build_impacts
 from .impacts import merge_statistics as merge_statistics
 from .impacts import okapi_idf as okapi_idf
 from .impacts import score_occurrences as score_occurrences
+from .index import ENGINES as ENGINES
 from .index import build_linker as build_linker
 from .index import build_name_index as build_name_index
 from .index import open_name_index as open_name_index
@@ -30,6 +31,7 @@ from .ngrams import build_ngrams as build_ngrams
 from .ngrams import edit_distance as edit_distance
 from .occurrences import Occurrences as Occurrences
 from .occurrences import count_tokens as count_tokens
+from .okapi import RankBm25 as RankBm25
 from .places import NamePlaces as NamePlaces
 from .places import is_shouted as is_shouted
 from .places import name_places as name_places

@@ -23,11 +23,13 @@ if TYPE_CHECKING:
     from oven_retrieval.progress import Progress
 
 KIND = "oven-name-index"
+ENGINES = ("pruned", "rank_bm25")
 
 
 def build_linker(
     kb: KnowledgeBase,
     *,
+    engine: str = "pruned",
     tokenizer: str = "words",
     k1: float = K1,
     b: float = B,
@@ -39,6 +41,7 @@ def build_linker(
 
     Args:
         kb: the knowledge base.
+        engine: `pruned` (ours) or `rank_bm25`: the definition, to check ours by.
         tokenizer: one of `TOKENIZERS`: `words`, `bigrams`, `icu` or `whitespace`.
         k1: at least 0.
         b: 0 to 1.
@@ -47,7 +50,7 @@ def build_linker(
         exceptions: irregular plurals beside its rules (see `read_exceptions`).
 
     Raises:
-        ValueError: a tokenizer that does not exist.
+        ValueError: an engine or tokenizer that does not exist.
 
     Example:
         >>> from oven_retrieval import Entity, build_kb
@@ -58,6 +61,8 @@ def build_linker(
         >>> [kb.ids[row] for row in linker.link(["the wood ducks", "goose"]).rows[:, 0]]
         ['Q1', 'Q2']
     """
+    if engine not in ENGINES:
+        raise ValueError(f"engine: expected one of {list(ENGINES)}, got {engine!r}")
     tokenize = check_tokenizer(tokenizer)
     places = name_places(kb)
     exact = build_exact(name_texts(kb), places, kb.popularity)
@@ -66,8 +71,14 @@ def build_linker(
         loose = Inflections(exact, build_loose(name_texts(kb), places, exceptions), kb.popularity, exceptions)
     alike = NgramIndex.of(kb) if ngrams else None
     tokens = (tokenize(name) for name in name_texts(kb))
-    engine = PrunedIndex(build_impacts(tokens, places.row, places.preference(kb.popularity), k1=k1, b=b))
-    return NameLinker(kb, exact, engine, tokenizer, alike, loose, places.language)
+    preference = places.preference(kb.popularity)
+    if engine == "pruned":
+        pruned = PrunedIndex(build_impacts(tokens, places.row, preference, k1=k1, b=b))
+        return NameLinker(kb, exact, pruned, tokenizer, alike, loose, places.language)
+    from oven_retrieval.names.okapi import RankBm25
+
+    defined = RankBm25(list(tokens), places.row, preference, k1=k1, b=b)
+    return NameLinker(kb, exact, defined, tokenizer, alike, loose, places.language)
 
 
 def build_name_index(

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Int64, UInt32, UInt64
 
     from oven_retrieval.kb import KnowledgeBase
+    from oven_retrieval.names.okapi import RankBm25
 
 STEPS = (
     "exact name", "exact alias", "folded name", "folded alias", "inflected name", "inflected alias", "typo", "ngrams",
@@ -92,7 +93,7 @@ class NameLinker:
         self,
         kb: KnowledgeBase,
         exact: ExactTable,
-        engine: PrunedIndex,
+        engine: PrunedIndex | RankBm25,
         tokenizer: str,
         ngrams: NgramIndex | None = None,
         inflections: Inflections | None = None,
@@ -207,6 +208,7 @@ class NameLinker:
     def _guess_one(self, name: str, folded: str) -> Ranking | None:
         """The best entity by words or n-grams; None where only `search` and `entities` can tell."""
         assert self.ngrams is not None
+        assert isinstance(self.engine, PrunedIndex)
         loops = compiled_loops()
         how, row, score, tied = loops.guess(
             hash_tokens(self.tokenize(name)),
