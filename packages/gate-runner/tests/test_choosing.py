@@ -9,7 +9,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from gate_runner.choosing import Candidate, Choice, Costs, choose, encoders_in
+from gate_runner.choosing import MANY, Candidate, Choice, Costs, choose, encoders_in
 from gate_runner.choosing.costs import twins
 from gate_runner.cli import app
 from gate_runner.errors import UsageError
@@ -67,6 +67,17 @@ def test_the_same_call_computes_nothing_again(choice: Choice, tmp_path: Path) ->
     again = choose("digits@knn", SPECS, place, Settings(limit=120, readout=("auto",)), first=40)
     assert [candidate.value for candidate in again.candidates] == [candidate.value for candidate in choice.candidates]
     assert {path: path.stat().st_mtime_ns for path in place.glob("*/results/*.json")} == written
+
+
+def test_pictures_that_end_in_the_first_round_are_judged_at_the_whole_level(tmp_path: Path) -> None:
+    specs = [f"micro-clip/random:{seed}" for seed in range(MANY)]
+    settings = Settings(readout=("last",))  # all 1,797 digits: rounds of 1,000 and 3,000 would follow more
+    first = choose("digits@knn", specs, tmp_path, settings, first=1000)
+    lowest = min(candidate.p for candidate in first.candidates if candidate.p is not None)
+    assert lowest < 0.5
+    again = choose("digits@knn", specs, tmp_path, settings, first=1000, alpha=1.5 * lowest)
+    assert {c.verdict for c in again.candidates if c.p == lowest} == {"beaten"}
+    assert {c.verdict for c in again.candidates if c.p and c.p > 1.5 * lowest} <= {"tied"}
 
 
 def test_the_front_is_what_nothing_beats_in_both() -> None:

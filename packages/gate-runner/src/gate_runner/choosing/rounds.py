@@ -83,6 +83,7 @@ def choose(
     runs: dict[str, list[StoredRun]] = {}
     remaining, limits = list(encoders), _limits(len(encoders), first, settings.limit)
     ranked: list[StoredRun] = []
+    share = alpha / len(limits)
     for number, limit in enumerate(limits):
         ranked, complete = _round(benchmark, remaining, output, settings.changed(limit=limit), reasons, observer)
         if not ranked:
@@ -90,19 +91,19 @@ def choose(
             raise UsageError(f"no encoder could be scored: {listed}")
         for run in ranked:
             runs.setdefault(run.encoder, []).append(run)
-        worse = _beaten(ranked, alpha / len(limits))
-        if complete or number == len(limits) - 1:
+        is_last = complete or number == len(limits) - 1
+        level = alpha - number * share if is_last else share  # the last round has what the others did not spend
+        worse = _beaten(ranked, level)
+        if is_last:
             break
-        dropped |= {
-            run.encoder: (run, worse[run.encoder]) for run in ranked if worse[run.encoder] <= alpha / len(limits)
-        }
+        dropped |= {run.encoder: (run, worse[run.encoder]) for run in ranked if worse[run.encoder] <= level}
         remaining = [run.encoder for run in ranked if run.encoder not in dropped]
     best, *followers = ranked
     costs = {name: measured(name, settings, price, runs[name]) for name in encoders if name not in reasons}
     same = twins({name: measurement.features for name, measurement in costs.items()})
     verdicts: list[tuple[StoredRun, str, float | None]] = [(best, "best", None)]
     for run in followers:
-        beaten = worse[run.encoder] <= alpha / len(limits)
+        beaten = worse[run.encoder] <= level
         verdicts.append((run, "beaten" if beaten else "tied", worse[run.encoder]))
     verdicts += [(run, "beaten", p) for run, p in dropped.values()]
     candidates = [_candidate(run, verdict, p, costs[run.encoder], same) for run, verdict, p in verdicts]
