@@ -61,7 +61,7 @@ def _signed(
     starts: Mapping[str, Any] | None = None,
 ) -> Function:
     own = [entry for entry in signature.parameters.values() if entry.kind is not inspect.Parameter.VAR_KEYWORD]
-    defaults = Settings().changed(**({} if annotate is accepted else COMMAND_LINE | (starts or {})))
+    defaults = Settings().changed(**({} if annotate is accepted else {**COMMAND_LINE, **(starts or {})}))
     options = [
         inspect.Parameter(
             name,

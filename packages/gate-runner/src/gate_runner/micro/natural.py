@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import combinations, product
+from typing import Any
 
 import numpy as np
 import torch.nn.functional as F
@@ -42,8 +43,9 @@ def cifar100(request: DataRequest) -> Data:
         scene = sample_scene(rng, 1, shapes=[shape], materials=[material], sizes=["large"])
         return Made(scene, index % len(_MATERIAL_SHAPES))
 
-    def small(split: Split) -> Split:
-        return replace(split, images=F.interpolate(split.images.float(), (32, 32), mode="area").round().byte())
+    def small(split: Split[Any]) -> Split[Any]:
+        pixels = split.images[:].float()
+        return replace(split, images=F.interpolate(pixels, (32, 32), mode="area").round().byte())
 
     names = tuple(f"{material} {shape}" for material, shape in _MATERIAL_SHAPES)
     data = data_of("cifar100", request, (1600, 320, 960), make, names, noise=0.06)
