@@ -252,6 +252,14 @@ def test_a_name_in_a_table_of_a_sweep_brings_no_code() -> None:
     assert "<b>" not in shown.as_markdown().split("**")[-1]
 
 
+def test_a_score_beyond_its_metric_is_not_forecast(tmp_path: Path) -> None:
+    """500 % of pictures that are right were taken for 100."""
+    folder = write_run(tmp_path / "run", {"cifar100": 0.7, "ade20k": 0.5}, source="local")
+    signed(folder / "results" / "cifar100.seed0.json", lambda made: made["scores"][0].update(value=5.0))
+    with pytest.raises(UsageError, match=r"run: acc@1 of cifar100 is 5, expected 0 to 1"):
+        gate_runner.forecast(folder)
+
+
 def test_two_names_whose_files_are_one_do_not_pass_for_each_other(tmp_path: Path) -> None:
     folder = RunFolder(write_run(tmp_path / "run", {"micro/mine": 0.7}))
     assert folder.finished("micro/mine", 0) is not None

@@ -198,6 +198,8 @@ def forecast_run(run: StoredRun, *, accept_stand_ins: bool = False, level: float
         if result.source == "micro" and not accept_stand_ins:
             refused.append(result.name)
             continue
+        if score.metric != "mae" and not 0 <= score.value <= 1:
+            raise UsageError(f"{run.path}: {score.metric} of {result.name} is {score.value:g}, expected 0 to 1")
         trainings[_way(result)] = None
         values.setdefault(metric, []).append(
             100 * (1 - score.value / _WORST_COUNT) if score.metric == "mae" else 100 * score.value
