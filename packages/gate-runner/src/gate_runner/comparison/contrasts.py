@@ -118,7 +118,8 @@ def _pair(first: str, second: str, contrasts: Sequence[Contrast]) -> str:
         if decided:
             decided.sort(key=lambda contrast: -abs(contrast.test.effect or 0.0))
             named = ", ".join(
-                f"{contrast.name} {_signed(contrast.test.difference)} {contrast.metric}" for contrast in decided
+                f"{contrast.name} {f'{contrast.test.difference:+.3f}'.replace('-', '−')} {contrast.metric}"
+                for contrast in decided
             )
             parts.append(f"{verdict} on {len(decided)} of {count} ({named})")
     undecided = [contrast for contrast in contrasts if contrast.verdict == "undecided"]
@@ -128,10 +129,6 @@ def _pair(first: str, second: str, contrasts: Sequence[Contrast]) -> str:
     if undecided:
         sentence += f"; on {len(undecided)} no difference holds ({', '.join(contrast.name for contrast in undecided)})"
     return sentence + "."
-
-
-def _signed(value: float) -> str:
-    return f"{value:+.3f}".replace("-", "−")
 
 
 _EPISODES = ("ways", "shots", "queries", "test_episodes")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from gate_runner.encoders.encoder import Encoder
 from gate_runner.encoders.own import adopt
@@ -293,7 +293,10 @@ class Monitor:
         shown = shown.reshape(len(shown), -1, *shown.shape[-3:])[:, 0]
         change = Augmented(shown)
         views = torch.stack([change(int(row), sample_generator(part.seed, 1, int(row))) for row in rows])
-        features, second = (_encoded(encoder, pictures, part.settings.batch_size) for pictures in (shown, views))
+        features, second = (
+            torch.cat([encoder.encode_image(batch).cpu() for batch in torch.split(pictures, part.settings.batch_size)])
+            for pictures in (shown, views)
+        )
         return {
             "rank": effective_rank(features),
             "alignment": alignment(features, second),
@@ -317,10 +320,6 @@ class Monitor:
         own = own_files(self.request.benchmarks, self.folder.path)
         self.folder.claim(identity, {"command": command(), **own, **circumstances()})
         self._claimed = True
-
-
-def _encoded(encoder: Encoder, images: Tensor, size: int) -> Tensor:
-    return torch.cat([encoder.encode_image(part).cpu() for part in torch.split(images, size)])
 
 
 def _share(budget: float | str | None) -> float | None:

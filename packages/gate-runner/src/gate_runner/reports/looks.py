@@ -48,7 +48,8 @@ def looks(run: StoredRun, *, pictures: int = 4, data_root: Path | None = None) -
 
 
 def _look(again: MadeAgain, encoder: Encoder, count: int) -> list[str]:
-    train, test = (_features(again, encoder, split, name) for split, name in _splits(again))
+    train = _features(again, encoder, again.data.train, "train")
+    test = _features(again, encoder, again.data.test, "test")
     parts: list[str] = []
     hardest, reason = again.hardest(count)
     if not reason and hardest:
@@ -57,10 +58,6 @@ def _look(again: MadeAgain, encoder: Encoder, count: int) -> list[str]:
             parts.append(piece("pictures", [example, *_nearest(again, train, test[example.index], count)]))
         parts += _places(again, encoder, hardest)
     return [*parts, *_map(again, test)]
-
-
-def _splits(again: MadeAgain) -> Sequence[tuple[Split, str]]:
-    return (again.data.train, "train"), (again.data.test, "test")
 
 
 def _features(again: MadeAgain, encoder: Encoder, split: Split, name: str) -> np.ndarray:

@@ -87,8 +87,10 @@ class MadeAgain:
         measured = [_goodness(self.task, self.row, run.outcomes(result)) for run, result in self.results]
         by_run, metric = [goodness for goodness, _ in measured], measured[0][1]
         mean = np.mean(by_run, axis=0)
-        worst = _worst(mean, _kinds(self.data, self.task), count)
-        best = [index for index in _best(mean, min(self.task.best, count)) if index not in worst]
+        kinds = [int(value) for value in self.data.test.targets] if self.task.by_class else []
+        worst = _worst(mean, kinds, count)
+        order = [int(index) for index in np.argsort(-mean, kind="stable") if np.isfinite(mean[index])]
+        best = [index for index in order[: min(self.task.best, count)] if index not in worst]
         try:
             return [
                 self._example(index, _verdict(metric, [goodness[index] for goodness in by_run]))
@@ -159,12 +161,8 @@ def _goodness(task: TaskType, row: Row, outcomes: Outcomes) -> tuple[np.ndarray,
     return signed, row.metric
 
 
-def _kinds(data: Data[Any], task: TaskType) -> list[int]:
-    """A class per tested unit where it has one, so that the worst are not all of one kind."""
-    return [int(value) for value in data.test.targets] if task.by_class else []
-
-
 def _worst(mean: np.ndarray, kinds: list[int], count: int) -> list[int]:
+    """The worst tested units; where they have classes, ``kinds``, not all of one."""
     order = [int(index) for index in np.argsort(mean, kind="stable") if np.isfinite(mean[index])]
     if not kinds:
         return order[:count]
@@ -176,11 +174,6 @@ def _worst(mean: np.ndarray, kinds: list[int], count: int) -> list[int]:
             classes.add(kinds[index])
             fresh.append(index)
     return (fresh + [index for index in order if index not in set(fresh)])[:count]
-
-
-def _best(mean: np.ndarray, count: int) -> list[int]:
-    order = [int(index) for index in np.argsort(-mean, kind="stable") if np.isfinite(mean[index])]
-    return order[:count]
 
 
 def _answers(data: Data[Any], task: TaskType, guesses: Sequence[tuple[str, np.ndarray | None]], index: int) -> str:

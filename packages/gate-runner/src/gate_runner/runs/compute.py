@@ -120,7 +120,9 @@ def _compute(
     checkpoint.parent.mkdir(parents=True, exist_ok=True)
     fingerprint = description.get("fingerprint")
     encoder.precision = chosen_precision(encoder, part.settings, data)
-    precision = {} if encoder.precision == "float32" else {"precision": encoder.precision}
+    how: dict[str, Any] = {"encoder_batch": part.settings.batch_size}  # to compute the same features again
+    how |= {"micro_batches": part.settings.micro_batches} if part.settings.micro_batches > 1 else {}
+    how |= {} if encoder.precision == "float32" else {"precision": encoder.precision}
     features = FeatureCache.of(encoder, fingerprint, cap=part.settings.feature_cache)
     if features.folder is None:  # nobody could tell whose features they are: they go with the unit
         features.folder = part.folder.features_folder(part.name, part.seed)
@@ -171,7 +173,7 @@ def _compute(
             **counts,
             **({"shared": shared.number} if shared.number else {}),
         },
-        training={**outcome.training, **_sizes(part), **precision},
+        training={**outcome.training, **how},
         seconds={**phases.seconds, **features.spent, **told_latency, "total": time.perf_counter() - start},
         memory={
             **memory.read(),
@@ -239,13 +241,6 @@ def _keep_head(part: Part, job: Job, fingerprint: str | None, outcome: Outcome, 
         "details": outcome.training,
     }
     save_head(head, job.encoder, part.folder.head_folder(part.name, part.seed), about, start=fingerprint)
-
-
-def _sizes(part: Part) -> dict[str, int]:
-    """What a reader needs to compute the same features again."""
-    settings = part.settings
-    cut = {"micro_batches": settings.micro_batches} if settings.micro_batches > 1 else {}
-    return {"encoder_batch": settings.batch_size, **cut}
 
 
 def _reason(error: Exception) -> str:

@@ -75,14 +75,11 @@ def in_blocks(job: Job, test: AdaptiveTest, run: Callable[[Job], Outcome]) -> tu
         outcomes.append(outcome)
     last, estimate = outcomes[-1], test.known()
     score = replace(last.scores[0], value=estimate.value * unit, low=estimate.low * unit, high=estimate.high * unit)
-    merged = replace(
-        last,
-        scores=(score,),
-        **{
-            name: _joined([getattr(block_outcome, name) for block_outcome in outcomes])
-            for name in ("samples", "predicted", "probabilities")
-        },
-    )
+    joined: dict[str, Any] = {}
+    for name in ("samples", "predicted", "probabilities"):
+        blocks = [getattr(outcome, name) for outcome in outcomes]
+        joined[name] = None if any(values is None for values in blocks) else np.concatenate(blocks)
+    merged = replace(last, scores=(score,), **joined)
     note = (
         f"{ESTIMATED} {len(order)} of {test.total:,} test samples, asked in {len(outcomes)} blocks until known to ± "
         f"{100 * test.until:g} points, with a {100 * test.level:g} % interval that holds at every look"
@@ -100,10 +97,6 @@ def samples_asked(result: Result) -> str:
     """
     items = result.data.get("test_items")
     return "all" if items is None else ", ".join(map(str, items))
-
-
-def _joined(parts: list[Any]) -> Any:
-    return None if any(part is None for part in parts) else np.concatenate(parts)
 
 
 def _single_samples(outcome: Outcome) -> tuple[np.ndarray, float]:
