@@ -20,7 +20,6 @@ from eqben_builder.suites import (
     SuiteData,
     SuiteRow,
     blind_outcomes,
-    fold_scores,
     gallery_table,
     object_table,
     outcomes_of,
@@ -418,7 +417,7 @@ def test_folds_are_searched_apart():
     assert found["original, folds", "text to image"] == np.mean(to_image)
     assert next(line.queries for line in table.lines if line.judgements == "original, folds") == 6
     with pytest.raises(ValueError, match="no folds"):
-        fold_scores(images, texts, own, [])
+        retrieval_scores(images, texts, own, folds=[])
     with pytest.raises(ValueError, match="5 and 12 features for 6 pictures"):
         gallery_table(gallery, images[:5], texts)
 

@@ -33,7 +33,6 @@ from .retrieval import GalleryLine as GalleryLine
 from .retrieval import GalleryTable as GalleryTable
 from .retrieval import RetrievalScores as RetrievalScores
 from .retrieval import encode_gallery as encode_gallery
-from .retrieval import fold_scores as fold_scores
 from .retrieval import gallery_table as gallery_table
 from .retrieval import retrieval_scores as retrieval_scores
 from .suite import Average as Average

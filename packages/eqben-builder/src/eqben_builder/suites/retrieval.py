@@ -50,12 +50,13 @@ def retrieval_scores(
     answers: Float[np.ndarray, "a d"],
     right: Mapping[int, Sequence[int]],
     *,
+    folds: Sequence[tuple[Sequence[int], Sequence[int]]] | None = None,
     ks: Sequence[int] = (1, 5, 10),
     level: float = 0.95,
     resamples: int = 1000,
     seed: int = 0,
 ) -> RetrievalScores:
-    """Recall at k, R-precision and mAP at R over a whole gallery; a tie counts against the right answer.
+    """Recall at k, R-precision and mAP at R over a gallery; a tie counts against the right answer.
 
     recall@k = mean over queries of [some right answer is among the first k];
     R-precision = mean of #right among the first R / R;
@@ -65,7 +66,9 @@ def retrieval_scores(
         queries: Features; cosines are taken.
         answers: Features of the gallery, of the same width.
         right: Query -> its right answers, by place; queries without an entry are not asked.
-        ks: Each from 1 to the size of the gallery.
+        folds: Places of the queries and of the answers of each fold, whose queries are searched among its own answers
+            alone; the scores are means over all queries. None to search the whole gallery.
+        ks: Each from 1 to the size of the gallery, or of the smallest fold.
         level: Of the intervals, in (0, 1).
         resamples: Bootstrap samples of queries, at least 1.
         seed: Of the bootstrap.
@@ -74,7 +77,8 @@ def retrieval_scores(
         A `RetrievalScores`.
 
     Raises:
-        ValueError: No queries, shapes that do not fit, a place outside of the gallery, features that are not finite.
+        ValueError: No queries or folds, shapes that do not fit, a place outside of the gallery, features that are not
+            finite.
 
     Numerics:
         Cosines in the features' own precision, 512 queries at a time: a gallery of 25,000 takes 50 MB.
@@ -86,49 +90,32 @@ def retrieval_scores(
         (0.5, 0.25)
 
     Source:
-        Recall as in Karpathy and Fei-Fei's split; R-precision and mAP@R as in ECCV Caption. In the example the second
+        Recall as in Karpathy and Fei-Fei's split, whose "1k" of COCO is the mean over five folds of 1,000 pictures;
+        R-precision and mAP@R as in ECCV Caption. In the example the second
         picture's caption ties with one that is not its own, and the first picture's second caption with another.
     """
-    values, chance = _values(queries, answers, right, ks)
-    return _resampled(values, chance, ks, level, resamples, seed)
+    check_sampling(level, resamples)
+    values, chance = (
+        _values(queries, answers, right, ks) if folds is None else _fold_values(queries, answers, right, folds, ks)
+    )
+    count = len(values)
+    drawn = np.random.default_rng(seed).multinomial(count, np.full(count, 1 / count), resamples)
+    draws = drawn @ values / count
+    shares = [
+        share_of(float(values[:, k].mean()), draws[:, k], expected, count, (1 - level) / 2)
+        for k, expected in enumerate(chance)
+    ]
+    return RetrievalScores(dict(zip(ks, shares, strict=False)), shares[-2], shares[-1], count)
 
 
-def fold_scores(
+def _fold_values(
     queries: Float[np.ndarray, "q d"],
     answers: Float[np.ndarray, "a d"],
     right: Mapping[int, Sequence[int]],
     folds: Sequence[tuple[Sequence[int], Sequence[int]]],
-    *,
-    ks: Sequence[int] = (1, 5, 10),
-    level: float = 0.95,
-    resamples: int = 1000,
-    seed: int = 0,
-) -> RetrievalScores:
-    """The same where each fold's queries are searched among its own answers; the mean over all queries.
-
-    Args:
-        queries: As in `retrieval_scores`, and so are all others but `folds`.
-        answers: Features of all folds.
-        right: Query -> its right answers; those of other folds are left out.
-        folds: Places of the queries and of the answers of each.
-        ks: Each from 1 to the size of the smallest fold.
-        level: Of the intervals, in (0, 1).
-        resamples: Bootstrap samples of queries, at least 1.
-        seed: Of the bootstrap.
-
-    Raises:
-        ValueError: As `retrieval_scores`; no folds.
-
-    Example:
-        >>> texts = np.array([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0], [0.1, 1.0]])
-        >>> own = {k: [k] for k in range(4)}
-        >>> folds = [((0, 2), (1, 3)), ((1, 3), (0, 2))]
-        >>> fold_scores(texts, texts[::-1], {k: [3 - k] for k in own}, folds, ks=(1,)).queries
-        4
-
-    Source:
-        COCO's "1k": Karpathy and Fei-Fei average over five folds of 1,000 pictures.
-    """
+    ks: Sequence[int],
+) -> tuple[NDArray[np.float64], list[float]]:
+    """`_values` of all folds; right answers of other folds are left out."""
     if not folds:
         raise ValueError("no folds to search")
     parts = []
@@ -142,7 +129,7 @@ def fold_scores(
         parts.append(_values(np.asarray(queries)[list(fold_queries)], np.asarray(answers)[list(held)], own, ks))
     weights = np.array([len(values) for values, _ in parts], dtype=np.float64)
     chance = np.average([chance for _, chance in parts], axis=0, weights=weights).tolist()
-    return _resampled(np.concatenate([values for values, _ in parts]), chance, ks, level, resamples, seed)
+    return np.concatenate([values for values, _ in parts]), chance
 
 
 def _values(
@@ -171,20 +158,6 @@ def _values(
     chance = [float(np.mean([_chance(len(a), int(size), k) for size in sizes])) for k in ks]
     chance += [float(np.mean(sizes / len(a))), float(np.mean([_chance_of_map(len(a), int(size)) for size in sizes]))]
     return values, chance
-
-
-def _resampled(
-    values: NDArray[np.float64], chance: Sequence[float], ks: Sequence[int], level: float, resamples: int, seed: int
-) -> RetrievalScores:
-    check_sampling(level, resamples)
-    count = len(values)
-    drawn = np.random.default_rng(seed).multinomial(count, np.full(count, 1 / count), resamples)
-    draws = drawn @ values / count
-    shares = [
-        share_of(float(values[:, k].mean()), draws[:, k], expected, count, (1 - level) / 2)
-        for k, expected in enumerate(chance)
-    ]
-    return RetrievalScores(dict(zip(ks, shares, strict=False)), shares[-2], shares[-1], count)
 
 
 def _one_query(similar: NDArray[Any], right: NDArray[np.intp], ks: Sequence[int]) -> list[float]:
@@ -340,7 +313,6 @@ def gallery_table(
             f"{len(gallery.captions)} captions"
         )
     scores_of = partial(retrieval_scores, ks=ks, level=level, resamples=resamples, seed=seed)
-    apart = partial(fold_scores, ks=ks, level=level, resamples=resamples, seed=seed)
     lines: list[GalleryLine] = []
     for name, right in gallery.positives.items():
         lines += _lines(gallery, name, "image to text", scores_of(images, texts, right.captions_of))
@@ -349,8 +321,12 @@ def gallery_table(
         right = gallery.positives["original"]
         parts = [(fold, [text for image in fold for text in right.captions_of[image]]) for fold in gallery.folds]
         back = [(queried, held) for held, queried in parts]
-        lines += _lines(gallery, "original, folds", "image to text", apart(images, texts, right.captions_of, parts))
-        lines += _lines(gallery, "original, folds", "text to image", apart(texts, images, right.images_of, back))
+        lines += _lines(
+            gallery, "original, folds", "image to text", scores_of(images, texts, right.captions_of, folds=parts)
+        )
+        lines += _lines(
+            gallery, "original, folds", "text to image", scores_of(texts, images, right.images_of, folds=back)
+        )
     return GalleryTable(gallery.name, len(images), len(texts), tuple(lines), gallery.notes)
 
 
