@@ -9,10 +9,13 @@ from typing import Any
 import pytest
 
 from gate_runner.cli import main
-from oven_retrieval.construction.croissant import Described, write_croissant
+from oven_retrieval.construction.croissant import write_croissant
 
 mlcroissant = pytest.importorskip("mlcroissant")
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # rdflib's, of what mlcroissant calls
+
+
+REPORT = {"splits": {"entity_val_seen": {"examples": 1}}, "knowledge_base": "k", "rules": {}, "ambiguous_labels": 0}
 
 
 def validated(path: Path) -> Any:
@@ -72,16 +75,16 @@ def test_questions_are_described_and_read_through_it(tmp_path: Path) -> None:
 
 
 def test_a_changed_table_no_longer_fits(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_text('{"id": "x"}\n')
-    described = Described("a", "One row.", "CC0-1.0", "1.0.0", {"a.jsonl": {"id": "it"}})
-    first = json.loads(write_croissant(tmp_path, described).read_text())["distribution"][0]["sha256"]
-    (tmp_path / "a.jsonl").write_text('{"id": "y"}\n')
-    assert json.loads(write_croissant(tmp_path, described).read_text())["distribution"][0]["sha256"] != first
+    (tmp_path / "entity_val.jsonl").write_text('{"data_id": "x"}\n')
+    first = json.loads(write_croissant(tmp_path, REPORT, "CC0-1.0").read_text())["distribution"][0]["sha256"]
+    (tmp_path / "entity_val.jsonl").write_text('{"data_id": "y"}\n')
+    second = json.loads(write_croissant(tmp_path, REPORT, "CC0-1.0").read_text())["distribution"][0]["sha256"]
+    assert second != first
 
 
 def test_what_is_no_croissant_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_text('{"id": "x"}\n')
-    path = write_croissant(tmp_path, Described("a", "One row.", "CC0-1.0", "1.0.0", {"a.jsonl": {"id": "it"}}))
+    (tmp_path / "entity_val.jsonl").write_text('{"data_id": "x"}\n')
+    path = write_croissant(tmp_path, REPORT, "CC0-1.0")
     record = json.loads(path.read_text())
     record["recordSet"][0]["field"][0]["source"]["fileObject"]["@id"] = "b.jsonl"
     path.write_text(json.dumps(record))

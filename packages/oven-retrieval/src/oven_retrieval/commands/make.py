@@ -48,7 +48,6 @@ def make(
         read_templates,
     )
     from oven_retrieval.construction.croissant import write_croissant
-    from oven_retrieval.construction.described import of_questions
     from oven_retrieval.workspace import open_workspace
 
     blocked = (
@@ -68,7 +67,7 @@ def make(
         least_examples=least_examples,
         say=lambda line: echo(line, err=True),
     )
-    write_croissant(output, of_questions(output, report, licence))
+    write_croissant(output, report, licence)
     if as_json:
         echo(json.dumps(report, ensure_ascii=False))
         return
