@@ -125,20 +125,16 @@ def soft_dice_loss(
     Source:
         Milletari et al. (2016), with p rather than p squared in the denominator.
     """
-    dice = _dice(logits, targets, smooth)
-    if background is not None:
-        dice = dice[torch.arange(len(dice), device=dice.device) != background]
-    return 1 - dice.mean()
-
-
-def _dice(logits: Tensor, targets: Tensor, smooth: float = 1.0) -> Float[Tensor, " k"]:
-    """The overlap of each class."""
     _check_labels(logits, targets)
+    k = logits.shape[1]
     valid = targets != IGNORED
     p = logits.softmax(1) * valid[:, None]
-    y = F.one_hot(targets.long().clamp_min(0), logits.shape[1]).movedim(-1, 1) * valid[:, None]
+    y = F.one_hot(targets.long().clamp_min(0), k).movedim(-1, 1) * valid[:, None]
     dims = (0, *range(2, logits.ndim))
-    return (2 * (p * y).sum(dims) + smooth) / (p.sum(dims) + y.sum(dims) + smooth)
+    dice = (2 * (p * y).sum(dims) + smooth) / (p.sum(dims) + y.sum(dims) + smooth)
+    if background is not None:
+        dice = dice[torch.arange(k, device=dice.device) != background]
+    return 1 - dice.mean()
 
 
 def segmentation_loss(
@@ -187,9 +183,11 @@ def acdc_loss(
     """
     if logits.shape[1] < 2:
         raise ValueError(f"logits have {logits.shape[1]} class, expected the background and at least one structure")
-    dice = _dice(logits, targets)
-    structures = 1 - dice[torch.arange(len(dice), device=dice.device) != background].mean()
-    return structures + background_weight * (1 - dice[background])
+    structures = soft_dice_loss(logits, targets, background=background)
+    k = logits.shape[1]
+    overall = soft_dice_loss(logits, targets)
+    alone = k * overall - (k - 1) * structures  # the mean over k classes less that over the k - 1 others
+    return structures + background_weight * alone
 
 
 def symmetric_cross_entropy(logits: Float[Tensor, "n n"], groups: Int[Tensor, " n"]) -> Float[Tensor, ""]:
