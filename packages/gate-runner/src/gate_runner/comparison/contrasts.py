@@ -118,8 +118,7 @@ def _pair(first: str, second: str, contrasts: Sequence[Contrast]) -> str:
         if decided:
             decided.sort(key=lambda contrast: -abs(contrast.test.effect or 0.0))
             named = ", ".join(
-                f"{contrast.name} {f'{contrast.test.difference:+.3f}'.replace('-', '−')} {contrast.metric}"
-                for contrast in decided
+                f"{contrast.name} {_signed(contrast.test.difference)} {contrast.metric}" for contrast in decided
             )
             parts.append(f"{verdict} on {len(decided)} of {count} ({named})")
     undecided = [contrast for contrast in contrasts if contrast.verdict == "undecided"]
@@ -133,6 +132,10 @@ def _pair(first: str, second: str, contrasts: Sequence[Contrast]) -> str:
 
 _EPISODES = ("ways", "shots", "queries", "test_episodes")
 _MOST_PERMUTATIONS = 200_000
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.3f}".replace("-", "−")
 
 
 def compare(

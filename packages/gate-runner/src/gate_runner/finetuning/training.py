@@ -1,4 +1,7 @@
-"""An image-text encoder trained on pictures with captions: one request, the one trainer, a folder with a card."""
+"""An image-text encoder trained on pictures with captions: one request, the one trainer, a folder with a card.
+
+One file of more than 400 lines: what a validation keeps, and how a stopped training goes on from it, have to agree.
+"""
 
 from __future__ import annotations
 

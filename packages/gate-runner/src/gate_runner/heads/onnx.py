@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from gate_runner.errors import EncoderError, MissingCapabilityError
@@ -18,7 +18,8 @@ from gate_runner.errors import EncoderError, MissingCapabilityError
 if TYPE_CHECKING:
     from gate_runner.heads.saved import Head
 
-_AGREES = 1e-4
+_AGREES, _BELOW = 1e-4, 1e-2
+"""How far probabilities may be apart, and a chosen class's score below the best, as a share of the scores' range."""
 
 
 class _Whole(nn.Module):
@@ -62,7 +63,7 @@ def export_onnx(head: Head, path: Path) -> float:
         try:
             with torch.no_grad(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the exporter's, about its own future
-                expected, _ = together(pixels)
+                expected, scores = together(pixels)
                 torch.onnx.export(
                     together,
                     (pixels,),
@@ -81,15 +82,29 @@ def export_onnx(head: Head, path: Path) -> float:
         model.metadata_props.add(key="classes", value=json.dumps(list(head.classes)))
         onnx.save(model, str(beside))
         session = onnxruntime.InferenceSession(str(beside), providers=["CPUExecutionProvider"])
-        worst = 0.0
+        worst = below = 0.0
         for count in (3, 1):
-            (outputs,) = session.run(["probabilities"], {"pixels": pixels[:count].numpy()})
-            worst = max(worst, float((torch.from_numpy(outputs) - expected[:count]).abs().max()))
-        if not worst < _AGREES:
+            outputs = [torch.from_numpy(values) for values in session.run(None, {"pixels": pixels[:count].numpy()})]
+            worst = max(worst, float((outputs[0] - expected[:count]).abs().max()))
+            below = max(below, below_best(scores[:count], outputs[1].argmax(dim=1)))
+        if not (worst < _AGREES and below < _BELOW):
             raise EncoderError(
-                f"{path} would give probabilities that differ by {worst:.2g} from torch's; it is not written"
+                f"{path} would give probabilities that differ by {worst:.2g} from torch's, or other classes; it is not "
+                "written"
             )
         beside.replace(path)
     finally:
         beside.unlink(missing_ok=True)
     return worst
+
+
+def below_best(scores: Float[Tensor, "n k"], chosen: Int[Tensor, " n"]) -> float:
+    """How far the chosen classes' scores are below the best, at most, as a share of a row's range.
+
+    Example:
+        >>> below_best(torch.tensor([[0.0, 1e-11], [3.0, 1.0]]), torch.tensor([0, 0]))
+        1.0
+    """
+    high, low = scores.amax(dim=1), scores.amin(dim=1)
+    apart = high - scores.gather(1, chosen[:, None])[:, 0]
+    return float((apart / (high - low).clamp_min(torch.finfo(scores.dtype).tiny)).max())
