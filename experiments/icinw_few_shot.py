@@ -39,9 +39,9 @@ from scipy.stats import t as student
 from gate_runner.benchmarks import BENCHMARKS, PACKS, DataRequest
 from gate_runner.encoders import load_encoder
 from gate_runner.tasks import Job
-from gate_runner.tasks.elevater.features import features_of
+from gate_runner.tasks.elevater.heads import features_of
 from gate_runner.tasks.elevater.texts import Embedder, class_texts
-from gate_runner.tasks.elevater.variants import variant
+from gate_runner.tasks.variants import of_classification
 from vision_adapters.fewshot import elevater_indices
 from vision_adapters.metrics import evaluate
 from vision_adapters.tuning import HeldOut, tune, tuning_data
@@ -65,7 +65,7 @@ def cells(folder: Path, methods: list[str], seeds: int, shots: list[int]) -> dic
     encoder = load_encoder("micro-clip", device="cpu")
     embed = Embedder(encoder.encode_text)
     for one in map(BENCHMARKS.__getitem__, PACKS["micro/icinw"]):
-        point = variant(one, "5-shot.frozen.language-2p.none")
+        point = of_classification(one, "5-shot.frozen.language-2p.none")
         data = point.load(next(iter(one.sources)), DataRequest(size=encoder.image_size))
         metric = point.metrics[0]
         seen = features_of(Job(encoder, point, data))

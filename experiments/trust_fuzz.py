@@ -616,13 +616,6 @@ def runner_recipes() -> tuple[list[bytes], Read]:
     return [content], in_file("mine.toml", read)
 
 
-def runner_submissions() -> tuple[list[bytes], Read]:
-    from gate_runner.submission import Entry, read_submission
-
-    entry = Entry("mnist", "a model", 5, (0, 1), np.full((2, 3, 10), 0.1)).to_mapping()
-    return [json.dumps(entry).encode()], in_file("mnist.json", read_submission)
-
-
 READERS: dict[str, tuple[Made, float]] = {
     "gate-runner: HDF5": (runner_hdf5, 10),
     "gate-runner: NIfTI": (runner_nifti, 10),
@@ -631,7 +624,6 @@ READERS: dict[str, tuple[Made, float]] = {
     "gate-runner: heads' cards": (runner_heads, 15),
     "gate-runner: trained encoders' cards": (runner_tuned, 10),
     "gate-runner: recipes": (runner_recipes, 20),
-    "gate-runner: submissions": (runner_submissions, 20),
     "gate-runner: pickles": (runner_pickles, 160),
     "eqben-builder: pickles": (eqben_pickles, 150),
     "gate-runner: pictures": (runner_pictures, 60),

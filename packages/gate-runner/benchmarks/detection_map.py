@@ -22,9 +22,11 @@ from pathlib import Path
 
 import numpy as np
 
+from gate_data.boxes.objects import Objects
 from gate_data.ragged import Ragged
-from gate_runner.detection import Objects, coco_metrics, match, mean_average_precision
-from gate_runner.detection.coco_map import as_coco, detections_as_coco
+from gate_runner.detection.coco_map import as_coco, coco_metrics, detections_as_coco
+from gate_runner.detection.scoring import match
+from vision_adapters.detection import mean_average_precision
 
 
 def made(images: int, boxes: int, classes: int) -> tuple[Objects, Ragged]:

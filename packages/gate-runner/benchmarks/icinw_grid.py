@@ -19,13 +19,15 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from gate_runner.axes import shots_in_words
+from gate_runner.runs.results import Result
 from gate_runner.runs.stored import read_run
-from gate_runner.tasks.elevater.record import Record, records_of
+from gate_runner.tasks.elevater.tables import Record, records_of
 
 GRID = (
     "--shots", "0,5,20,50,full", "--tune", "frozen,full", "--init", "random,language", "--projection", "1p,2p",
@@ -72,19 +74,20 @@ def figures(folder: Path) -> dict[str, Any]:
     records = records_of(results)
     kinds: dict[str, list[float]] = defaultdict(list)
     rows: dict[str, list[float]] = defaultdict(list)
-    for record in records:
-        if record.status == "ok" and not record.shared:
-            kinds[f"{record.cell.tune}, {shots_in_words(record.cell.shots)}"].append(record.seconds)
+    for record, result in zip(records, results, strict=True):
+        if record.status == "ok" and not result.training["shared"]:
+            kinds[f"{record.cell.tune}, {shots_in_words(record.cell.shots)}"].append(result.seconds["total"])
         if record.status == "ok" and record.value is not None and record.cell.knowledge in ("none", "auto"):
             rows[_row(record)].append(record.value)
+    shared = sum(bool(result.training.get("shared")) for result in results)
     return {
-        "units": {**Counter(record.status for record in records), "shared": sum(record.shared for record in records)},
+        "units": {**Counter(record.status for record in records), "shared": shared},
         "computed": {
             kind: {"units": len(seconds), "seconds": round(sum(seconds), 1), "each": round(statistics.mean(seconds), 3)}
             for kind, seconds in sorted(kinds.items())
         },
         "encoded": sum(result.memory.get("encoded", 0) for result in results),
-        "untrained_kept": _kept(records),
+        "untrained_kept": _kept(results),
         "means": {row: round(100 * statistics.mean(values), 2) for row, values in sorted(rows.items())},
     }
 
@@ -95,10 +98,11 @@ def _row(record: Record) -> str:
     )
 
 
-def _kept(records: list[Record]) -> dict[str, int]:
+def _kept(results: Sequence[Result]) -> dict[str, int]:
     """Of the computed trainings of the encoder, how many validation left at their start."""
-    own = [record for record in records if record.status == "ok" and record.cell.tune == "full" and not record.shared]
-    return {"trainings": len(own), "left at the start": sum(record.chosen.get("step") == 0 for record in own)}
+    own = [one.training for one in results if one.status == "ok" and not one.training["shared"]]
+    steps = [training["chosen"]["step"] for training in own if training["variant"]["tune"] == "full"]
+    return {"trainings": len(steps), "left at the start": steps.count(0)}
 
 
 if __name__ == "__main__":

@@ -78,7 +78,6 @@ def test_a_group_is_a_table(tmp_path: Path) -> None:
         ('executor = ["ray", "evil"]', UsageError, "names code by executor"),
         ('[executor_options]\nslurm_comment = """x\ntouch x"""', UsageError, "names code by executor_options"),
         ('[executor_options]\naddress = "ray://198.51.100.1"', UsageError, "names code by executor_options"),
-        ('knowledge_from = "somebodys=x.json"', UsageError, "source of knowledge that .* may choose: 'somebodys'"),
         ('limit = "x"', UsageError, "limit is 'x': Input should be a valid integer"),
         ("limit = true", UsageError, "limit is True"),
         ("limit = inf", UsageError, "limit is inf"),

@@ -14,7 +14,6 @@ from gate_data.checking import check_data
 from gate_runner.benchmarks import BENCHMARKS, resolve
 from gate_runner.cli import main
 from gate_runner.errors import DataError
-from gate_runner.near_duplicates import near_duplicates
 
 from . import _gate_files as write
 
@@ -76,29 +75,6 @@ def test_the_command_prints_json_and_fails_on_what_is_wrong(tmp_path: Path, caps
         main(["check-data", str(tmp_path), "dtextures"])
     assert failed.value.code == 1
     assert "dtextures     wrong" in capsys.readouterr().out
-
-
-def test_near_duplicates_across_splits_are_listed_and_are_no_error(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write.food101(tmp_path)
-    pictures = tmp_path / "food-101" / "images" / "waffles"
-    generator = np.random.default_rng(0)
-    for number, path in enumerate(sorted((tmp_path / "food-101" / "images").rglob("*.jpg"))):
-        coarse = generator.integers(0, 255, (6, 6, 3), dtype=np.uint8)
-        Image.fromarray(coarse).resize((80 + number % 3, 80), Image.Resampling.BICUBIC).save(path, quality=95)
-    with Image.open(pictures / "train1.jpg") as opened:
-        opened.resize((61, 60)).save(pictures / "test0.jpg", quality=60)
-    food = {"food101": BENCHMARKS["food101"].originals}
-    (row,) = check_data(food, tmp_path, near=lambda sides: map(str, near_duplicates(sides, 4)))
-    (near,) = row.near
-    assert f"{pictures / 'test0.jpg'} of test is nearly {pictures / 'train1.jpg'} of train" in near
-    assert row.state == "incomplete", "what is alike is to be looked at, and is no error"
-    assert check_data(food, tmp_path)[0].near == ()
-    with pytest.raises(SystemExit) as ended:
-        main(["check-data", str(tmp_path), "food101", "--near", "4"])
-    assert not ended.value.code
-    assert "1 near-duplicates across splits: " in capsys.readouterr().out
 
 
 @pytest.fixture

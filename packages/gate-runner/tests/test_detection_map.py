@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gate_data.boxes.objects import no_detections
+from gate_data.boxes.objects import Objects, no_detections
 from gate_data.ragged import Ragged
-from gate_runner.detection import Objects, average_precisions, coco_metrics, match, mean_average_precision
-from gate_runner.detection.coco_map import as_coco, detections_as_coco
+from gate_runner.detection.coco_map import as_coco, coco_metrics, detections_as_coco
+from gate_runner.detection.scoring import match
 from gate_runner.errors import DataError
+from vision_adapters.detection import average_precisions, mean_average_precision
 from vision_adapters.detection.average_precision import at_half, at_three_quarters
 
 pytest.importorskip("pycocotools")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gate_data.tables import read_table
-from gate_runner.detection.overview import overview
+from gate_runner.detection.tables import overview
 from gate_runner.exporting import export
 from gate_runner.reports import as_latex, as_markdown, build_page, gather
 from gate_runner.runs.results import Result
@@ -47,7 +47,7 @@ PROMPT = run(
 
 
 def test_means_by_shots_and_tuning() -> None:
-    table = overview([TUNED, PROMPT]).tables[0]
+    table = overview([TUNED, PROMPT])[0]
     assert table.heads == ("Model", "Tuned", "Trained parameters", "0-shot", "1-shot", "all")
     assert table.rows == (
         ("hf-detector:tiny", "full", "1,000 to 1,200", "20.0", "31.0 ± 1.4", "60.0 (1 of 2)"),
@@ -56,7 +56,7 @@ def test_means_by_shots_and_tuning() -> None:
 
 
 def test_each_set_and_its_mean() -> None:
-    table = overview([TUNED, PROMPT]).tables[1]
+    table = overview([TUNED, PROMPT])[1]
     assert table.heads == (
         "Data set", "hf-detector:tiny: zero-shot", "hf-detector:tiny: full, 1-shot", "hf-detector:tiny: full, all",
         "hf-detector:tiny: prompt, 1-shot",
@@ -67,26 +67,18 @@ def test_each_set_and_its_mean() -> None:
     )  # fmt: skip
 
 
-def test_figures_have_a_line_for_each_way_and_for_each_number_of_shots() -> None:
-    shots, parameters = overview([TUNED, PROMPT]).figures
-    assert "full: 20.0, 31.0, 60.0; prompt: 20.0, 25.0" in shots
-    assert "1-shot: 25.0, 31.0" in parameters  # fewest parameters first
-    assert "10^1" in parameters
-    assert len(overview([PROMPT]).figures) == 0  # a point is no line
-
-
 def test_prompts_and_splits_are_not_mixed() -> None:
     named = {"kind": "names", "read": ["a"]}
-    rows = overview([run(result("a", 0.1), result("a", 0.2, 1, prompts=named, split="valid"))]).tables[0].rows
+    rows = overview([run(result("a", 0.1), result("a", 0.2, 1, prompts=named, split="valid"))])[0].rows
     assert [row[0] for row in rows] == ["hf-detector:tiny", "hf-detector:tiny, prompts names (valid)"]
 
 
 def test_published_scores_stand_beside_whole_suites_alone() -> None:
     thirteen = read_table("odinw")["thirteen"]
     results = [result(f"odinw-{one}", 0.5, odinw=one) for one in thirteen]
-    first, second = overview([run(*results)]).tables
+    first, second = overview([run(*results)])
     assert first.rows[1][:3] == ("GLIP-T, published on the 13", "full", "–")
-    assert len(overview([run(*results[:12])]).tables[0].rows) == 1
+    assert len(overview([run(*results[:12])])[0].rows) == 1
     column = second.heads.index("GLIP-T (zero-shot, test)")
     assert second.rows[-1][column] == "46.5"
     assert "Grounding DINO-T (zero-shot, valid, other split)" in second.heads
@@ -100,7 +92,6 @@ def test_every_form_of_a_report_has_them(tmp_path: Path) -> None:
     assert as_latex(contents).count(r"\begin{tabular}") == 3
     page = build_page([TUNED], pictures=0, tests=False)
     assert 'id="sets"' in page
-    assert page.count('class="curve wide-figure"') == 1
     written = export(TUNED, "csv", tmp_path)
     assert {path.name for path in written.files} == {"results.csv", "detection-by-shots.csv", "detection-sets.csv"}
     rows = list(csv.reader(io.StringIO((tmp_path / "detection-by-shots.csv").read_text())))

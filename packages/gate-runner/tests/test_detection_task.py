@@ -12,17 +12,19 @@ import pytest
 import torch
 
 import gate_runner
+from gate_data.boxes.objects import Objects, no_detections
 from gate_data.ragged import Ragged
 from gate_runner.benchmarks import PACKS, DataRequest, find_benchmark, resolve
-from gate_runner.detection import Objects, coco_metrics, mean_average_precision, no_detections
-from gate_runner.detection.cells import cells
-from gate_runner.detection.drawing import draw
+from gate_runner.detection.coco_map import coco_metrics
 from gate_runner.detection.scoring import guessed, judge
 from gate_runner.detection.shots import draw_shots
 from gate_runner.errors import DataError, UsageError
 from gate_runner.runs.stored import read_run
 from gate_runner.settings import Settings
+from gate_runner.tasks.drawing import boxes as draw
 from gate_runner.tasks.registry import find_task_type
+from gate_runner.tasks.variants import shots_and_split
+from vision_adapters.detection import mean_average_precision
 
 pytest.importorskip("faster_coco_eval")
 
@@ -210,7 +212,7 @@ def test_shots_follow_the_rule_and_take_what_there_is() -> None:
 
 
 def test_variants_have_names_of_their_own() -> None:
-    assert list(cells(Settings(shots=["0,5", "full"]))) == ["0", "5", ""]
+    assert list(shots_and_split(Settings(shots=["0,5", "full"]))) == ["0", "5", ""]
     assert [benchmark.id for benchmark in resolve(["micro/odinw@5"])] == [f"{name}@5" for name in PACKS["micro/odinw"]]
     found = find_benchmark("odinw-lot@valid-1")
     assert (found.training["shots"], found.training["split"]) == ("1", "valid")
@@ -227,7 +229,6 @@ def test_variants_have_names_of_their_own() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"tune": "prompt"}, "--tune prompt trains a part of a detector"),
         ({"shots": "0"}, "--shots 0 is for detectors"),
     ],
 )

@@ -1,10 +1,7 @@
-"""Detectors of transformers, tiny and random: what they read, how they are scored, and how they are trained."""
+"""Detectors of transformers, tiny and random: what they read, and how they are scored."""
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,19 +11,15 @@ import pytest
 import torch
 
 import gate_runner
-from gate_runner.detection.trainable import choose, unchanged
-from gate_runner.detection.tuning import batch_loss, recipe_for
 from gate_runner.encoders import load_encoder
 from gate_runner.encoders.detectors import Detector
 from gate_runner.encoders.phrases import phrases
-from gate_runner.errors import DataError, EncoderError, MissingCapabilityError, UsageError
-from gate_runner.runs.observers import Observer
+from gate_runner.errors import DataError, EncoderError, MissingCapabilityError
 
 from ._tiny_detectors import closed_set, grounding, owl
 
 pytest.importorskip("transformers")
 PICTURE = np.random.default_rng(0).integers(0, 255, (48, 64, 3)).astype(np.uint8)
-QUICK = {"epochs": "2", "batch_size": "2", "lr": "1e-3"}
 
 
 @pytest.fixture(scope="module")
@@ -93,11 +86,6 @@ def test_owl_boxes_lie_in_the_picture_not_in_its_square(tmp_path: Path) -> None:
         model = made.model(**inputs)
     low = (model.pred_boxes[0, :, 1] + model.pred_boxes[0, :, 3] / 2) * 64  # pixels of the square, 64 on each side
     torch.testing.assert_close(spotted.boxes[:, 3] * 48, low)
-    job: Any = SimpleNamespace(settings=SimpleNamespace(tune="full"))
-    from gate_runner.detection.tuning import tune_detector
-
-    with pytest.raises(UsageError, match="owlv2 cannot be trained: transformers has no loss for it"):
-        tune_detector(job, made, phrases(["square"]))
 
 
 def test_what_is_no_detector_is_refused(tmp_path: Path) -> None:
@@ -119,134 +107,13 @@ def test_zero_shot_in_the_runner_names_its_prompts(grounding_dino: Path, tmp_pat
     assert "is a detector: it gives boxes, no features" in refused.reason
 
 
-def truths() -> list[torch.Tensor]:
-    return [torch.tensor([[1.0, 0.5, 0.5, 0.4, 0.4]]), torch.zeros(0, 5), torch.tensor([[0.0, 0.3, 0.6, 0.2, 0.3]])]
-
-
-def test_mixed_prompts_would_teach_wrong_classes_and_ours_do_not(grounding_dino: Path) -> None:
-    """Where transformers joins label maps of several prompts, it adds one number of classes, not all earlier ones."""
-    from transformers.loss.loss_grounding_dino import GroundingDinoImageLoss
-
-    maps = tuple(torch.eye(4)[:rows] for rows in (2, 3, 2))
-    outputs = {"logits": torch.zeros(3, 5, 4), "label_maps": maps, "text_mask": torch.ones(3, 4, dtype=torch.bool)}
-    targets = [{"class_labels": torch.tensor([1])} for _ in range(3)]
-    indices = [(torch.tensor([0]), torch.tensor([0]))] * 3
-    loss = GroundingDinoImageLoss(matcher=None, focal_alpha=0.25, losses=[])
-    wrong = loss._get_target_classes_one_hot(outputs, targets, indices)
-    right = [maps[row][1].argmax().item() for row in range(3)]
-    assert [wrong[row, 0].argmax().item() for row in range(3)] != right
-    made = detector(grounding_dino)
-    made.model.eval()
-    asked = phrases(["square", "circle"])
-    with torch.no_grad():
-        whole = batch_loss(made, [PICTURE] * 3, truths(), asked)
-        each = [batch_loss(made, [PICTURE], [truth], asked) for truth in truths()]
-    objects = sum(len(truth) for truth in truths())
-    assert float(whole) == pytest.approx(sum(map(float, each)) / objects, rel=0.02)  # each is over one object, or none
-
-
-@pytest.mark.parametrize("tune", ["full", "prompt", "linear"])
-def test_training_lowers_the_loss_and_leaves_no_trace(grounding_dino: Path, tune: str) -> None:
-    made = detector(grounding_dino)
-    before = {name: value.clone() for name, value in made.model.state_dict().items()}
-    asked = phrases(["square", "circle"])
-    with unchanged(made):
-        choose(made, tune)
-        learned = [weight for weight in made.model.parameters() if weight.requires_grad]
-        optimiser = torch.optim.AdamW(learned, lr=0.05 if tune == "prompt" else 3e-3)
-        losses = []
-        for _ in range(8):
-            torch.manual_seed(0)
-            loss = batch_loss(made, [PICTURE] * 3, truths(), asked)
-            optimiser.zero_grad()
-            torch.autograd.backward(loss)
-            optimiser.step()
-            losses.append(float(loss.detach()))
-        assert min(losses[4:]) < losses[0]
-    after = made.model.state_dict()
-    assert set(before) == set(after)
-    assert all(torch.equal(before[name], after[name]) for name in before)
-
-
-def test_a_closed_set_learns_its_own_classes_and_resumes_to_the_bit(closed: Path, tmp_path: Path) -> None:
-    plain: dict[str, Any] = {
-        "encoder": f"hf-detector:{closed}", "limit": 4, "show": False, "device": "cpu", "recipe_fields": QUICK,
-    }  # fmt: skip
+def test_a_detector_is_scored_as_it_is(closed: Path, tmp_path: Path) -> None:
+    plain: dict[str, Any] = {"encoder": f"hf-detector:{closed}", "limit": 4, "show": False, "device": "cpu"}
     refused = gate_runner.run("micro/odinw-lot", output=tmp_path / "zero", **plain).results[0]
-    assert "knows 5 classes of its own, the data set has 2: train it" in refused.reason
-    results = gate_runner.run("micro/odinw-lot", output=tmp_path / "whole", tune="full", **plain).results[0]
-    assert results.status == "ok", results.reason
-    assert results.training["steps"] == 4
-    assert results.training["recipe"]["weight_decay"] == 0.05
-
-    class Stops(Observer):
-        def progress(self, name: str, seed: int, phase: str, done: int, total: int) -> None:
-            if phase == "train" and done == 3:
-                raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        gate_runner.run("micro/odinw-lot", output=tmp_path / "broken", tune="full", observers=[Stops()], **plain)
-    again = gate_runner.run("micro/odinw-lot", output=tmp_path / "broken", tune="full", **plain).results[0]
-    assert again.samples_sha256 == results.samples_sha256
-    assert again.training["validation"] == results.training["validation"]
-    assert again.training["losses"] == results.training["losses"]
-    assert len(set(results.training["losses"])) == 2
-
-
-KILLED = """
-import os, signal, sys
-import gate_runner
-from gate_runner.runs.observers import Observer
-
-class Dies(Observer):
-    def progress(self, name, seed, phase, done, total):
-        if phase == "train" and done == 3:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-gate_runner.run(
-    "micro/odinw-lot", encoder=sys.argv[1], output=sys.argv[2], tune=sys.argv[3], observers=[Dies()], limit=4,
-    show=False, device="cpu", recipe_fields={"epochs": "2", "batch_size": "2", "lr": "1e-3"},
-)
-"""
-
-
-@pytest.mark.parametrize("tune", ["full", "prompt"])
-def test_grounding_dino_killed_and_resumed_is_the_same_to_the_bit(
-    grounding_dino: Path, tmp_path: Path, tune: Any
-) -> None:
-    spec = f"hf-detector:{grounding_dino}"
-    plain: dict[str, Any] = {
-        "encoder": spec, "limit": 4, "show": False, "device": "cpu", "recipe_fields": QUICK, "tune": tune,
-    }  # fmt: skip
-    results = gate_runner.run("micro/odinw-lot", output=tmp_path / "whole", **plain).results[0]
-    assert results.status == "ok", results.reason
-    broken = tmp_path / "broken"
-    died = subprocess.run([sys.executable, "-c", KILLED, spec, str(broken), tune], check=False, capture_output=True)
-    assert died.returncode == -signal.SIGKILL, died.stderr.decode()
-    assert not list(broken.glob("results/*.json"))
-    steps: list[int] = []
-
-    class Counts(Observer):
-        def progress(self, name: str, seed: int, phase: str, done: int, total: int) -> None:
-            if phase == "train":
-                steps.append(done)
-
-    again = gate_runner.run("micro/odinw-lot", output=broken, observers=[Counts()], **plain).results[0]
-    assert steps == [3, 4]  # the first epoch is not trained again
-    assert again.samples_sha256 == results.samples_sha256
-    assert again.training["validation"] == results.training["validation"]
-    assert again.training["losses"] == results.training["losses"]
-    assert len(set(results.training["losses"])) == 2
-    assert [score.value for score in again.scores] == [score.value for score in results.scores]
-
-
-def test_recipes_are_glips_and_say_what_they_do_not_know() -> None:
-    assert (recipe_for("full", "5", {}).patience, recipe_for("full", "5", {}).stop) == (3, 8)
-    assert (recipe_for("prompt", "full", {}).lr, recipe_for("prompt", "full", {}).weight_decay) == (0.05, 0.25)
-    with pytest.raises(UsageError, match="a detector's has lr, text_lr"):
-        recipe_for("full", "full", {"momentum": "0.9"})
-    with pytest.raises(UsageError, match="lr is 'high', expected a number"):
-        recipe_for("full", "full", {"lr": "high"})
+    assert "knows 5 classes of its own, the data set has 2: train it by transformers" in refused.reason
+    for number, options in enumerate(({"tune": "full"}, {"shots": "3"})):
+        refused = gate_runner.run("micro/odinw-lot", output=tmp_path / str(number), **plain, **options).results[0]
+        assert refused.reason.startswith("a detector is scored as it is: train it by transformers' Trainer")
 
 
 def test_features_of_a_detector_are_refused(grounding_dino: Path) -> None:

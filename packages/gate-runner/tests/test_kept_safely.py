@@ -12,10 +12,8 @@ from typing import Any
 import pytest
 import torch
 from PIL import Image
-from typer.testing import CliRunner
 
 import gate_runner
-from gate_runner.cli import app
 from gate_runner.encoders import load_encoder
 from gate_runner.encoders.tuned import load_tuned, save_tuned
 from gate_runner.errors import DataError, EncoderError, UsageError
@@ -23,7 +21,6 @@ from gate_runner.exporting import export
 from gate_runner.files import write_folder
 from gate_runner.heads import load_head
 from gate_runner.heads.predicting import Prediction, write_csv
-from gate_runner.runs.request import make_request, parts_of
 from gate_runner.runs.stored import read_run
 from gate_runner.settings import Settings
 from gate_runner.tasks.recipes import augmentation_of, checked
@@ -223,16 +220,6 @@ def test_a_run_folder_of_a_stranger_has_no_other_file_written(tmp_path: Path, li
     assert (elsewhere / "results.csv").read_text() == "precious"
     (tmp_path / "out").symlink_to(elsewhere)  # the user's own link, whose name the user says
     assert export(read_run(run), "csv", tmp_path / "out").files
-
-
-@pytest.mark.parametrize("tune", ["linear", "prompt"])
-def test_modes_of_detectors_are_for_detectors(tune: str, tmp_path: Path) -> None:
-    request = make_request("digits", output=tmp_path, settings=Settings(tune=tune))  # type: ignore[arg-type]  # it is one
-    with pytest.raises(UsageError, match=f"--tune {tune} trains detectors; digits is image-classification"):
-        parts_of(request)
-    words = ["--tune", tune, "--limit", "4", "--isolate", "none", "--output", str(tmp_path / "run")]
-    assert isinstance(CliRunner().invoke(app, ["run", "digits", *words]).exception, UsageError)
-    assert "1 of 1 failed" in CliRunner().invoke(app, ["run", "odinw-lot", *words]).output  # micro-clip is no detector
 
 
 def test_a_table_of_predictions_holds_no_formula(tmp_path: Path) -> None:

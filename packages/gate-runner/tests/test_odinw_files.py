@@ -17,8 +17,8 @@ from gate_data.checking import check_data
 from gate_data.originals.odinw import SETS, prepared
 from gate_data.tables import read_table
 from gate_runner.benchmarks import PACKS, DataRequest, find_benchmark
-from gate_runner.detection.published import details
 from gate_runner.detection.shots import draw_shots
+from gate_runner.detection.tables import details
 from gate_runner.errors import DataError
 
 Content = dict[str, Any]

@@ -31,10 +31,10 @@ OTHER = Settings(
     save_encoders=True, save_heads=True,
     keep_zero_shot=("zero-shot",), wise_ft=0.5, num_processes=2, checkpoint_blocks=True,
     head="detr", shots=("0", "5"), readout=("auto", "block:2/cls"),
-    init=("random",), projection=("1p",), knowledge=("gpt3",), controls=False,
-    probe="elevater", knowledge_folder=Path("words"), keep_predictions=True, short_classes="skip",
+    init=("random",), projection=("1p",), knowledge=("gpt3",),
+    probe="elevater", knowledge_folder=Path("words"),
     class_weight="balanced", folds=3,
-    split="valid", protocol="gate", prompts="path", knowledge_from=f"glip={__file__}",
+    split="valid", protocol="gate", prompts="names",
     language_model="mine:words", executor="slurm", executor_options={"partition": "gpu"},
 )  # fmt: skip
 

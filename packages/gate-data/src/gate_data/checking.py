@@ -17,7 +17,6 @@ from gate_data.readers.clips import read_clip
 from gate_data.readers.decode import decode
 from gate_data.readers.source import Clip, Cut, described, read_bytes, stamp
 
-NearDuplicates = Callable[[Mapping[str, Sequence[Source]]], Iterable[str]]
 _SAMPLED = 64
 """Pictures of each split that are decoded where not all are."""
 _HASHED = 2000
@@ -34,7 +33,6 @@ class Found:
         counts: samples to train (with those that validate) and to test.
         expected: the same, as published; None where no number is.
         problems: what is wrong, or where to get what is missing.
-        near: pictures of one split that are nearly one of another, where that was asked for: what to look at.
 
     Example:
         >>> Found("cifar100", "whole", (50_000, 10_000)).problems
@@ -46,20 +44,15 @@ class Found:
     counts: tuple[int, int] | None = None
     expected: tuple[int, int] | None = None
     problems: Sequence[str] = field(default_factory=tuple)
-    near: Sequence[str] = field(default_factory=tuple)
 
 
-def check_data(
-    originals: Mapping[str, Originals[Any]], root: Path, deep: bool = False, near: NearDuplicates | None = None
-) -> list[Found]:
+def check_data(originals: Mapping[str, Originals[Any]], root: Path, deep: bool = False) -> list[Found]:
     """Look at every data set under a data root.
 
     Args:
         originals: how each data set's files are read, by its id.
         root: the data root.
         deep: whether every picture and clip is decoded and hashed, not a sample of them.
-        near: from the pictures of each split to those that nearly repeat one of another, in words; None for not
-            looking. Every picture is decoded.
 
     Returns:
         One row for each data set.
@@ -75,10 +68,10 @@ def check_data(
     """
     if not root.is_dir():
         raise DataError(f"data root {root} is not a folder")
-    return [_checked(name, files, root, deep, near) for name, files in originals.items()]
+    return [_checked(name, files, root, deep) for name, files in originals.items()]
 
 
-def _checked(name: str, originals: Originals[Any], root: Path, deep: bool, near: NearDuplicates | None) -> Found:
+def _checked(name: str, originals: Originals[Any], root: Path, deep: bool) -> Found:
     sheet = SHEETS.get(name) or ICINW.get(name)
     try:
         folder = originals.find(root)
@@ -108,10 +101,7 @@ def _checked(name: str, originals: Originals[Any], root: Path, deep: bool, near:
     right = "incomplete" if short else "whole"
     state = "wrong" if problems else right
     remarks = tuple(filter(None, [differs, parts.note]))
-    alike: tuple[str, ...] = ()
-    if near is not None:
-        alike = tuple(near({side: _sources(samples) for side, samples in sides.items()}))
-    return Found(name, state, counts, expected, tuple(problems) or remarks, alike)
+    return Found(name, state, counts, expected, tuple(problems) or remarks)
 
 
 def _overlaps(sides: Mapping[str, Sequence[Sample]]) -> list[str]:

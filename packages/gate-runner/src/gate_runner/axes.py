@@ -15,14 +15,11 @@ TUNES = ("frozen", "full")
 INITS = ("random", "language")
 PROJECTIONS = ("1p", "2p")
 SOURCES = ("wiktionary", "wordnet", "gpt3")
-CONTROLS = ("random-words", "other-classes")
-KNOWLEDGE = ("none", *SOURCES, *CONTROLS, "auto")
+KNOWLEDGE = ("none", *SOURCES, "auto")
 PROBES = ("anchored", "logistic", "elevater", "gda", "lp++", "clap", "tip_adapter", "prolip", "lda")
 """How heads on fixed features are fitted: names of ``vision_adapters.tuning.METHODS``."""
 PROBES_WITHOUT_TEXTS = ("anchored", "logistic", "elevater", "lda")
 """Those that need no class texts; a random start is fitted by the first where another was asked for."""
-SHORT_CLASSES = ("take", "skip")
-"""Where a class has fewer images than shots: all of them are taken, as ELEVATER's toolkit does, or the unit skipped."""
 _NAME = re.compile(r"(full|\d+)-shot\.([a-z]+)\.([a-z]+)-(1p|2p)\.([a-z0-9-]+)")
 
 
@@ -92,8 +89,6 @@ class Axes:
         projection: of `PROJECTIONS`.
         knowledge: of `KNOWLEDGE`.
         seeds: of draws; ELEVATER's are 0, 1 and 2.
-        controls: whether frozen variants with real knowledge get the two controls beside it: as many random words, and
-            what is known of another class.
 
     Raises:
         UsageError: a value that is none of these; the message shows the nearest.
@@ -109,7 +104,6 @@ class Axes:
     projection: tuple[str, ...] = ("2p",)
     knowledge: tuple[str, ...] = ("none",)
     seeds: tuple[int, ...] = (0,)
-    controls: bool = True
 
     def __post_init__(self) -> None:
         """Check every value."""
@@ -125,18 +119,16 @@ class Axes:
         if not self.shots or any(shots < FULL for shots in self.shots):
             raise UsageError(f"--shots must be numbers of at least 0, or full, not {self.shots}")
 
-    def knowledge_for(self, tune: str) -> tuple[str, ...]:
+    def ordered_knowledge(self) -> tuple[str, ...]:
         """What class texts are made with, the choice among them last."""
         named = [source for source in KNOWLEDGE if source in self.knowledge and source != "auto"]
         if "auto" in self.knowledge and "none" not in named:
             named.insert(0, "none")
-        if self.controls and tune == "frozen" and any(source in SOURCES for source in named):
-            named += [control for control in CONTROLS if control not in named]
         return (*named, "auto") if "auto" in self.knowledge else tuple(named)
 
     def candidates(self) -> tuple[str, ...]:
         """What ``auto`` chooses among: texts without knowledge first, and the real sources."""
-        return tuple(source for source in self.knowledge_for("full") if source == "none" or source in SOURCES)
+        return tuple(source for source in self.ordered_knowledge() if source != "auto")
 
     def units(self) -> Iterator[tuple[Variant, int]]:
         """Variants with their seeds: zero-shot first, then by shots, seeds, and what is tuned.
@@ -149,7 +141,7 @@ class Axes:
                 for tune in ("frozen",) if shots == 0 else self.tune:
                     for init in ("language",) if shots == 0 else self.init:
                         for projection in ("2p",) if shots == 0 else self.projection:
-                            for knowledge in ("none",) if init == "random" else self.knowledge_for(tune):
+                            for knowledge in ("none",) if init == "random" else self.ordered_knowledge():
                                 yield Variant(shots, tune, init, projection, knowledge), seed
 
 

@@ -55,7 +55,6 @@ for name, where, about in (
     ("eqben", "eqben", "Pairs of images and captions that differ in one thing: build, score."),
     ("oven", "oven", "Link names, images and questions to the entities of a knowledge base."),
     ("adapt", "adapt", "Adapt an encoder to your own images: zeroshot, probe, finetune, predict, embed, export."),
-    ("submission", "submission", "ELEVATER's zips of predictions: write, check, score."),
 ):
     group = typer.Typer(cls=lazy(f"gate_runner.commands.{where}:app"), no_args_is_help=True, rich_markup_mode=None)
     app.add_typer(group, name=name, help=about)

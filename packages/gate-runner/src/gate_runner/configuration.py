@@ -82,10 +82,6 @@ def read_configuration(path: Path, *, encoder: str | None = None) -> Configurati
             raise UsageError(f"--config {file} names code by {key} = {values[key]!r:.60}: say {flag} yourself")
     for key, value in values.items():
         _check_type(key, value, f"--config {file}")
-    if "knowledge_from" in values:
-        from gate_runner.class_words import built_in_knowledge
-
-        built_in_knowledge([values["knowledge_from"]], file)
     if spec and encoder is None:
         from gate_runner.encoders.named import spec_of_file
 

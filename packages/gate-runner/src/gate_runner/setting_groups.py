@@ -26,8 +26,7 @@ from gate_runner.setting_values import (
     words_in,
 )
 
-Knowledge = Literal["path", "definition", "wiktionary", "gpt3"]
-Prompts = Literal["overrides", "names", Knowledge]
+Prompts = Literal["overrides", "names"]
 _PATH = str | PathLike[str] | None
 _WORDS = str | Sequence[str]
 
@@ -165,17 +164,8 @@ class FeatureSettings:
     )
     prompts: Prompts = _features(
         "overrides",
-        "What a detector reads: overrides (a set's own captions), names, or names with knowledge: path, definition, "
-        "wiktionary or gpt3.\nPath and definition are of WordNet.",
+        "What a detector reads: overrides (a set's own captions) or names.",
         identity="mode",
-    )
-    knowledge_from: str | None = _features(
-        None,
-        "Where a detector's knowledge comes from: glip=FILE, wordnet=FOLDER, wiktionary=DUMP, …\n"
-        "The name is one of `knowledge_prompts.source_names`, such as in "
-        "``glip=odinw_benchmark35_knowledge_and_gpt3.yaml``.",
-        identity="mode",
-        metavar="NAME=PATH",
     )
     language_model: str | None = _features(
         None,
@@ -200,8 +190,8 @@ class TrainingSettings:
     )
     tune: str = _training(
         "frozen",
-        "Weights that learn with the head: frozen, bias, norm, last-block, lora or full; of a detector linear, prompt "
-        "or full.\nIn a sweep several with commas, of frozen and full.",
+        "Weights that learn with the head: frozen, bias, norm, last-block, lora or full.\n"
+        "In a sweep several with commas, of frozen and full.",
         read=tune_in,
         accepts=_WORDS,
         identity="mode",
@@ -320,7 +310,6 @@ class SweepSettings:
         common=True,
         metavar="LIST",
     )
-    controls: bool = _sweep(True, "Of a sweep: compare knowledge with random words and with that of other classes.")
     probe: str = _sweep(
         "anchored",
         "Of a sweep: how heads on fixed features are fitted, e.g. elevater.\n`gate_runner.axes.PROBES` has the names.",
@@ -328,14 +317,6 @@ class SweepSettings:
     )
     knowledge_folder: Path | None = _sweep(
         None, "ELEVATER's knowledge files, a folder with external/ and gpt3/.", read=Path, accepts=_PATH
-    )
-    keep_predictions: bool = _sweep(False, "Of a sweep: keep probabilities, for submissions.", flag="--predictions")
-    short_classes: str = _sweep(
-        "take",
-        "Of a sweep, where a class has fewer images than shots: take all.\n"
-        "``take`` is what ELEVATER does; ``skip`` leaves the unit out.",
-        identity="mode",
-        metavar="take|skip",
     )
 
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, asdict, dataclass, fields, replace
-from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from gate_runner.axes import PROBES, SHORT_CLASSES, Axes, shots_of
+from gate_runner.axes import PROBES, Axes, shots_of
 from gate_runner.errors import UsageError, unknown
 from gate_runner.setting_groups import (
     DataSettings,
     Declaration,
     FeatureSettings,
-    Knowledge,
     MachineSettings,
     SweepSettings,
     TrainingSettings,
@@ -60,7 +58,6 @@ class Settings(MachineSettings, SweepSettings, TrainingSettings, FeatureSettings
             raise UsageError(f"--time-limit must be positive, not {self.time_limit} s")
         if self.folds is not None and self.folds < 2:
             raise UsageError(f"folds must be at least 2, not {self.folds}")
-        self._check_knowledge()
         self._check_trained()
         if self.isolate == "none":
             self._check_one_process()
@@ -75,17 +72,6 @@ class Settings(MachineSettings, SweepSettings, TrainingSettings, FeatureSettings
             if getattr(self, name) not in (False, (), None, 1) or getattr(self, name) is True:
                 flag = f"--{name.replace('_', '-')}"
                 raise UsageError(f"{flag} is for an encoder that is trained: it goes with --tune other than frozen")
-
-    def _check_knowledge(self) -> None:
-        sources, origin = get_args(Knowledge), self.knowledge_from
-        if self.prompts in sources and origin is None:
-            raise UsageError(
-                f"--prompts {self.prompts} needs --knowledge-from NAME=PATH, e.g. glip=FILE or wordnet=FOLDER"
-            )
-        if origin is not None and self.prompts not in sources:
-            raise UsageError(f"--knowledge-from goes with --prompts {', '.join(sources)}, not {self.prompts}")
-        if origin is not None and not (all(origin.partition("=")) and Path(origin.partition("=")[2]).exists()):
-            raise UsageError(f"--knowledge-from {origin!r}: expected NAME=PATH, with a path that exists")
 
     def _check_one_process(self) -> None:
         for option, present in (
@@ -105,13 +91,7 @@ class Settings(MachineSettings, SweepSettings, TrainingSettings, FeatureSettings
             (True, False, True)
         """
         texts = self.init or self.projection or self.knowledge or self.knowledge_folder is not None
-        return bool(
-            texts
-            or "," in self.tune
-            or self.probe != "anchored"
-            or self.keep_predictions
-            or self.short_classes != "take"
-        )
+        return bool(texts or "," in self.tune or self.probe != "anchored")
 
     def axes(self) -> Axes | None:
         """The axes of a sweep over image classification; None where none was asked for.
@@ -133,7 +113,7 @@ class Settings(MachineSettings, SweepSettings, TrainingSettings, FeatureSettings
             "knowledge": self.knowledge,
         }
         chosen: dict[str, Any] = {name: values for name, values in axes.items() if values}
-        return Axes(**chosen, seeds=self.seeds, controls=self.controls)
+        return Axes(**chosen, seeds=self.seeds)
 
     def of_unit(self, training: Mapping[str, Any]) -> Settings:
         """Those of one unit of a sweep, whose point its benchmark's ``training`` holds; the same for any other."""
@@ -203,7 +183,6 @@ HINTS: dict[str, Any] = get_type_hints(Settings)
 CHOICES: dict[str, tuple[str, ...]] = {
     **{name: get_args(hint) for name, hint in HINTS.items() if get_origin(hint) is Literal},
     "probe": PROBES,
-    "short_classes": SHORT_CLASSES,
 }
 """The values of those that have few."""
 _ARGS = "".join(f"        {name}: {' '.join(declared.help.split())}\n" for name, declared in DECLARED.items())

@@ -10,7 +10,7 @@ from gate_runner.benchmarks.stand_ins import COSTS, STAND_INS
 from gate_runner.benchmarks.suites import PUBLISHED, SUITES
 from gate_runner.plugins import with_plugins
 from gate_runner.tasks.builtin import TASK_TYPES
-from gate_runner.tasks.few_shot_protocol import variant
+from gate_runner.tasks.variants import of_few_shot
 
 _TASKS = {task.id: task for task in TASK_TYPES}
 
@@ -78,7 +78,7 @@ def _made(name: str, title: str, metric: str = "accuracy") -> Benchmark:
 
 _ALL = (
     *map(_of_sheet, SHEETS.values()),
-    *(variant(_of_sheet(SHEETS[name]), "gate") for name in _FEW_SHOT),
+    *(of_few_shot(_of_sheet(SHEETS[name]), "gate") for name in _FEW_SHOT),
     *(
         Benchmark(
             id=f"odinw-{name}",

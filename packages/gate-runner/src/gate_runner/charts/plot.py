@@ -100,22 +100,3 @@ def plot(
             body.append(label(dot.text, x + 8, y + 4, class_="axis"))
     tall = max(height, top + 18 * len(lines) + 10) if keyed else height
     return chart(title, description, width, tall, body, class_=style)
-
-
-def lines_chart(title: str, lines: Sequence[Line], across: Ticks, below: str) -> str:
-    """Named lines with deviations over named places, with a key; empty where no line has two places.
-
-    Example:
-        >>> str(lines_chart("a", [Line("b", [(0.0, 1.0, 0.0), (1.0, 2.0, 0.5)])], [(0.0, "0"), (1.0, "1")], "c"))[:4]
-        '<svg'
-    """
-    lines = [line for line in lines if len({x for x, *_ in line.points}) > 1]
-    if not lines:
-        return ""
-    lines = [line._replace(style=f"c{number % 6}{' dashed' * (number > 5)}") for number, line in enumerate(lines)]
-    ends = [value for line in lines for _, y, gap in line.points for value in (y - gap, y + gap)]
-    low, high = min(ends) - 2, max(ends) + 2
-    up = [(value, f"{value:.0f}") for value in (low + (high - low) * quarter / 4 for quarter in range(5))]
-    description = "; ".join(f"{line.name}: {', '.join(f'{y:.1f}' for _, y, _ in line.points)}" for line in lines)
-    return plot(title, description, lines, across=across, up=up, below=below, width=520.0, height=260.0, right=120.0,
-                keyed=True, style="curve wide-figure")  # fmt: skip

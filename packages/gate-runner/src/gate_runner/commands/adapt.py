@@ -128,7 +128,7 @@ _adaptation(
     With --shots, --init, --projection or --probe it is that unit of a sweep, which starts at the class texts where the
     encoder has a text side.
     """,
-    "shots", "init", "projection", "probe", "short_classes",
+    "shots", "init", "projection", "probe",
 )  # fmt: skip
 _adaptation(
     "finetune",

@@ -18,15 +18,6 @@ def check_data(
     ],
     names: Annotated[list[str] | None, typer.Argument(help="Packs and benchmarks; all of GATE by default.")] = None,
     deep: Annotated[bool, typer.Option("--deep", help="Decode and compare every picture, not a sample.")] = False,
-    near: Annotated[
-        int | None,
-        typer.Option(
-            help="Decode every picture and list those of one split that nearly repeat one of another: at most so many "
-            "of 64 bits of a perceptual hash differ (4 for copies).",
-            min=0,
-            max=32,
-        ),
-    ] = None,
     json: AsJson = False,
 ) -> None:
     """Say which data sets are there, whether they are whole, and whether their splits overlap."""
@@ -34,7 +25,6 @@ def check_data(
     from gate_data.own import originals_of, read_benchmark, summary
     from gate_runner.benchmarks import resolve
     from gate_runner.errors import UsageError
-    from gate_runner.near_duplicates import near_duplicates
 
     file = root / "benchmark.toml" if names is None and (root / "benchmark.toml").is_file() else root
     lines: list[str] = []
@@ -47,8 +37,7 @@ def check_data(
         if not originals:
             named = ", ".join(benchmark.id for benchmark in chosen)
             raise UsageError(f"{named}: no original files are read; a file of your own is given in place of the folder")
-    alike = None if near is None else (lambda pictures: map(str, near_duplicates(pictures, near)))
-    reports = check(originals, root, deep, alike)
+    reports = check(originals, root, deep)
     if file.is_file() and reports[0].counts:
         lines = summary(own, root)
     if json:
@@ -60,10 +49,6 @@ def check_data(
             counts = " ".join(f"{count:,}" for count in report.counts) if report.counts else "-"
             problems = "; ".join(report.problems[:3])
             echo(f"{report.benchmark:<12}  {report.state:<10}  {counts:<18}  {problems}".rstrip())
-            if report.near:
-                echo(f"{'':<12}  {len(report.near)} near-duplicates across splits: {'; '.join(report.near[:3])}")
-            elif near is not None and report.counts:
-                echo(f"{'':<12}  no near-duplicates across splits")
             if report.state == "incomplete" and report.expected:
                 echo(f"{'':<12}  {'expected':<10}  {' '.join(f'{count:,}' for count in report.expected)}")
     if any(report.state == "wrong" for report in reports):

@@ -67,7 +67,7 @@ def run(
 
     console = Terminal(highlight=False, soft_wrap=True, stderr=json)
     settings = request.settings
-    if settings.tune not in ("frozen", "linear", "prompt") and settings.axes() is None:  # a detector's says itself
+    if settings.tune != "frozen" and settings.axes() is None:
         from gate_runner.tasks.recipes import announced
 
         by_recipe: dict[str, list[str]] = {}
@@ -82,8 +82,7 @@ def run(
         echo(as_json(request.output, results))
     else:
         if any("variant" in result.training for result in results):
-            from gate_runner.tasks.elevater.record import records_of
-            from gate_runner.tasks.elevater.tables import averages
+            from gate_runner.tasks.elevater.tables import averages, records_of
 
             echo(averages(records_of(results)).as_markdown(), nl=False)
         for line in next_steps(request.output, results):

@@ -83,7 +83,7 @@ def _run_of(name: str, names: Sequence[str], runs: Path, settings: Settings) -> 
     from gate_runner.executors import run as execute
     from gate_runner.runs.display import Terminal, watching
     from gate_runner.runs.request import make_request
-    from gate_runner.tasks.elevater.variants import zero_shot
+    from gate_runner.tasks.variants import zero_shot
 
     benchmarks = [benchmark if settings.shots else zero_shot(benchmark) for benchmark in resolve(names)]
     named = make_request(benchmarks, name, output=None, settings=settings).output.name

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,20 +19,10 @@ _STATISTICS = (
 _FIELDS = ("id", "image_id", "category_id", "bbox", "area", "iscrowd")
 
 
-@dataclass(frozen=True)
-class CocoMetrics:
-    """What COCO reports.
+class CocoMetrics(NamedTuple):
+    """COCO's numbers by name, and the average precision of each class; None where there is no such object.
 
-    Args:
-        values: ``map`` (overlaps .50 to .95), ``ap50``, ``ap75``, ``ap_small`` (below 32 x 32 pixels), ``ap_medium``
-            (below 96 x 96), ``ap_large``, and recalls ``ar1``, ``ar10``, ``ar100``, ``ar_small``, ``ar_medium``,
-            ``ar_large``; None where there is no such object.
-        classes: average precision (.50 to .95) of each class by its name; None where it has no object.
-        without_truth: names of classes that have no object: they count nowhere.
-
-    Example:
-        >>> CocoMetrics({"map": 0.5}, {"cat": 0.5, "dog": None}, ("dog",)).classes["cat"]
-        0.5
+    Classes ``without_truth`` have no object, and count nowhere.
     """
 
     values: dict[str, float | None]
@@ -54,22 +43,7 @@ def needed() -> None:
 def coco_metrics(truth: Objects, detections: Ragged, classes: Sequence[str]) -> CocoMetrics:
     """Average precision and recall as COCO defines them, every picture included, at most 100 detections a class.
 
-    Args:
-        truth: the objects.
-        detections: for each picture a row per detection: ``box`` (left, top, width, height in pixels of the original
-            picture), ``label``, ``score``.
-        classes: their names.
-
-    Raises:
-        DataError: detections of other pictures or classes, or no object to be found at all.
-        MissingCapabilityError: faster-coco-eval is not installed.
-
-    Example:
-        >>> truth = Objects.of([{"box": [(0, 0, 40, 40)], "label": [0]}], [(80, 80)])
-        >>> boxes = Ragged.of([{"box": np.array([[0.0, 0, 40, 30]]), "label": np.array([0]), "score": np.array([0.9])}])
-        >>> metrics = coco_metrics(truth, boxes, ["cat", "dog"])
-        >>> round(metrics.values["map"], 3), metrics.without_truth
-        (0.6, ('dog',))
+    A detection's ``box`` is left, top, width and height in pixels of the original picture.
     """
     needed()
     from faster_coco_eval import COCO, COCOeval_faster

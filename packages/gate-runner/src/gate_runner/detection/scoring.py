@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,8 +22,7 @@ _WORST, _BEST = 12, 6
 _PLACES = 5
 
 
-@dataclass(frozen=True)
-class Judged:
+class Judged(NamedTuple):
     """Scores of detections, what is kept of each picture, and further numbers for the result file."""
 
     scores: tuple[Score, ...]
@@ -34,14 +32,7 @@ class Judged:
 
 
 def match(truth: Objects, detections: Ragged) -> Ragged:
-    """What became of each detection and object, see `vision_adapters.detection.match_detections`.
-
-    Example:
-        >>> truth = Objects.of([{"box": [(0, 0, 4, 4)], "label": [0]}], [(8, 8)])
-        >>> boxes = Ragged.of([{"box": np.array([[0.0, 0, 4, 3]]), "label": np.array([0]), "score": np.array([0.9])}])
-        >>> mean_average_precision(match(truth, boxes), np.ones((1, 1))).round(3).tolist()
-        [0.6]
-    """
+    """What became of each detection and object, see `vision_adapters.detection.match_detections`."""
     matches = match_detections(truth.rows, detections)
     return Ragged(matches.columns, matches.lengths)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -24,19 +24,12 @@ VALIDATION = {"1": 1, "3": 1, "5": 1, "10": 3}
 """Pictures of each class that validate, by how many train; all of them where all train."""
 
 
-@dataclass(frozen=True)
-class Shown:
-    """What a part may look at.
-
-    Args:
-        data: with training and validation pictures left out where few shots are asked for.
-        shots: ``"0"``, a number, or ``"full"``.
-        about: what the result file says of it.
-    """
+class Shown(NamedTuple):
+    """The data without the pictures that few shots leave out, the shots, and what the result file says of them."""
 
     data: Data[Objects]
     shots: str
-    about: dict[str, Any] = field(default_factory=dict)
+    about: dict[str, Any]
 
 
 def shown_of(job: Job) -> Shown:
@@ -66,11 +59,7 @@ def shown_of(job: Job) -> Shown:
 
 
 def draw_shots(objects: Objects, shots: int, seed: int, classes: Sequence[str]) -> Int[np.ndarray, " k"]:
-    """Pictures until each class has as many as asked for, by ELEVATER's rule in a seeded order.
-
-    Source:
-        `vision_adapters.fewshot.detection_indices`, of all pictures that show an object.
-    """
+    """Pictures until each class has as many as asked for, by ELEVATER's rule in a seeded order."""
     if shots < 1:
         raise UsageError(f"--shots must be at least 1 to draw pictures, not {shots}")
     table = _table(objects, classes)

@@ -84,17 +84,6 @@ class Detector:
         config = self.model.config
         return int(config.max_text_len if self.family in GROUNDING else config.text_config.max_position_embeddings)
 
-    def fitting(self, phrases: Sequence[Phrase]) -> tuple[list[Phrase], int]:
-        """What stands behind a name shortened word by word until the class alone fits, and for how many that was so."""
-        fitted, cut = [], 0
-        for phrase in phrases if self.reads else ():
-            shorter = phrase
-            while shorter.suffix and self._tokens([shorter]) > self.room:
-                shorter = shorter._replace(suffix=" ".join(shorter.suffix.split(" ")[:-1]))
-            cut += shorter != phrase
-            fitted.append(shorter)
-        return (fitted, cut) if self.reads else (list(phrases), 0)
-
     def chunks(self, phrases: Sequence[Phrase]) -> list[list[int]]:
         """Which classes are asked for together; classes without a name in none."""
         if self._chunks[0] != tuple(phrases):
@@ -195,7 +184,8 @@ class Detector:
         own = int(self.model.config.num_labels)
         if own != classes:
             raise DataError(
-                f"this {self.family} knows {own} classes of its own, the data set has {classes}: train it (--tune full)"
+                f"this {self.family} knows {own} classes of its own, the data set has {classes}: train it by "
+                "transformers, and name its folder"
             )
         inputs = self.processor(images=picture, return_tensors="pt").to(self.device)
         outputs = self.model(**inputs)

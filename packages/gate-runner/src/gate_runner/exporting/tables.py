@@ -28,7 +28,7 @@ def files(run: StoredRun, model: ModelName, organization: str) -> Files:
         scores = [[s.metric, s.direction, s.value, s.low, s.high, s.chance] for s in result.scores] or [[None] * 6]
         rows += [[*about, *score, *circumstances] for score in scores]
     suites = _suites(run, model)
-    over = {f"{result.id}.csv": result.as_csv() for overview in overviews([run]) for result in overview.tables}
+    over = {f"{result.id}.csv": result.as_csv() for result in overviews([run])}
     return Files({"results.csv": csv_text(COLUMNS, rows), **({"suites.csv": suites} if suites else {}), **over})
 
 

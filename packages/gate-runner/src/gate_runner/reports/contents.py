@@ -8,13 +8,13 @@ from statistics import fmean
 from typing import Any
 
 from gate_data.imports import named
+from gate_runner.charts.table import Table
 from gate_runner.comparison import holm, paired_test
 from gate_runner.runs.estimated import samples_asked
 from gate_runner.runs.results import Result, untrained
 from gate_runner.runs.stored import StoredRun
 from gate_runner.settings import Settings
 from gate_runner.tasks.registry import known_task_type, task_types
-from gate_runner.tasks.task import Overview
 
 _PERMUTATIONS = 1999
 SWEEP = "elevater"
@@ -333,9 +333,8 @@ def _mean_ranks(rows: Sequence[Row], labels: Sequence[str]) -> dict[str, float]:
     return {label: fmean(row.cells[label].rank or 0 for row in shared) for label in labels}
 
 
-def overviews(runs: Sequence[StoredRun]) -> list[Overview]:
-    """Of each task type that has one, tables and figures over all its results; those without a table are left out."""
+def overviews(runs: Sequence[StoredRun]) -> list[Table]:
+    """Of each task type that has them, tables over all its results."""
     tasks = dict.fromkeys(result.task for run in runs for result in run.results)
     makers = [known_task_type(task).overview for task in tasks]
-    shown: list[Overview] = [named(maker)(runs) for maker in makers if maker]
-    return [maker for maker in shown if maker.tables]
+    return [table for maker in makers if maker for table in named(maker)(runs)]

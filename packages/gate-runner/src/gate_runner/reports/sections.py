@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from markupsafe import Markup
-
 from gate_data.imports import named
 from gate_runner.charts.markup import folded, joined, note, piece, table
 from gate_runner.reports.contents import Contents, overviews
@@ -30,13 +28,11 @@ def details(contents: Contents) -> str:
 
 
 def over_sets(contents: Contents) -> str:
-    """Tables and figures over all results of a task type; empty where none has them."""
+    """Tables over all results of a task type; empty where none has them."""
     parts: list[str] = []
-    for overview in overviews(contents.runs):
-        parts += map(Markup, overview.figures)
-        for shown in overview.tables:
-            parts += [piece("headed", shown.title), note(shown.note) if shown.note else ""]
-            parts.append(table(shown.heads, shown.rows, words=shown.words))
+    for shown in overviews(contents.runs):
+        parts += [piece("headed", shown.title), note(shown.note) if shown.note else ""]
+        parts.append(table(shown.heads, shown.rows, words=shown.words))
     return joined(parts)
 
 

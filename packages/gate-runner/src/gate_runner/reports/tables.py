@@ -46,7 +46,7 @@ def as_markdown(contents: Contents) -> str:
     for row in contents.rows:
         cells = " | ".join(shown(row.cells.get(name)) for name in contents.labels)
         lines.append(f"| {markdown(row.name)} | {markdown(shown_metric(row))} | {_chance(row)} | {cells} |")
-    more = "".join(table.as_markdown() for overview in overviews(contents.runs) for table in overview.tables)
+    more = "".join(table.as_markdown() for table in overviews(contents.runs))
     return "\n".join(lines) + "\n" + (f"\n{_remark(contents)}\n" if contents.stand_ins else "") + more
 
 
@@ -107,7 +107,7 @@ def as_csv(contents: Contents) -> str:
         'run'
     """
     if contents.swept and not contents.rows:
-        return "\n".join(table.as_csv() for overview in overviews(contents.runs) for table in overview.tables)
+        return "\n".join(table.as_csv() for table in overviews(contents.runs))
     heads = (
         "run", "benchmark", "task", "source", "note", "metric", "direction", "value", "low", "high", "chance",
         "rank", "near_best", "seeds", "samples", "seconds", "joules", "failed",
@@ -213,7 +213,7 @@ def as_latex(contents: Contents) -> str:
             rf"{row.name.translate(LATEX)} & {row.metric.translate(LATEX)}{arrow} & {_chance(row)} & {cells} \\"
         )
     lines = [*lines, r"\bottomrule", r"\end{tabular}"] if contents.rows else []
-    more = "".join(f"\n{table.as_latex()}" for overview in overviews(contents.runs) for table in overview.tables)
+    more = "".join(f"\n{table.as_latex()}" for table in overviews(contents.runs))
     return "\n".join(lines) + "\n" + (f"% {_remark(contents)}\n" if contents.stand_ins else "") + more
 
 

@@ -63,7 +63,6 @@ def run_part(
                     replace(result, energy=meter.read()),
                     outcome.samples,
                     predicted=outcome.predicted,
-                    probabilities=outcome.probabilities,
                 )
             except StorageError:
                 raise
@@ -207,7 +206,7 @@ def _loaded(part: Part, encoder: Encoder) -> tuple[Data[Any], dict[str, Any]]:
     settings = part.settings
     words = str([part.benchmark.training.get(name) for name in WORDS])
     how = (settings.probe, settings.knowledge_folder, settings.recipe, str(settings.recipe_fields), settings.save_heads)
-    key = (part.same_data, part.request(encoder.image_size), settings.batch_size, settings.short_classes, words, how)
+    key = (part.same_data, part.request(encoder.image_size), settings.batch_size, words, how)
     if not (_LOADED and _LOADED[0].key == key and _LOADED[0].encoder is encoder):
         _LOADED.clear()
         _LOADED.append(_Loaded(key, encoder, part.load(encoder.image_size), {}))

@@ -169,11 +169,6 @@ def parts_of(request: RunRequest) -> list[Part]:
     parts: list[Part] = []
     checked: set[tuple[str, Path]] = set()
     for benchmark in request.benchmarks:
-        if settings.tune in ("linear", "prompt") and benchmark.task != "detection":
-            raise UsageError(
-                f"--tune {settings.tune} trains detectors; {benchmark.id} is {benchmark.task}: try frozen, bias, norm, "
-                "last-block, lora or full"
-            )
         if settings.save_heads and not find_task_type(benchmark.task).keeps_heads:
             raise UsageError(
                 f"--save-heads keeps heads of image classification; {benchmark.id!r} has task type {benchmark.task!r}"

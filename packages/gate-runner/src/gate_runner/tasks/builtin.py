@@ -30,9 +30,9 @@ _ONE_CLASS: dict[str, Any] = {"say": "gate_runner.tasks.predicted:a_class", "by_
 _OWN_CLASSES = {**_ONE_CLASS, "own_metrics": ("acc@1",), "further_metrics": _OF_CLASSES}
 _TABLE_OF_CLASSES = "gate_runner.tasks.predicted:details"
 _SWEPT: dict[str, Any] = {
-    "cells": "gate_runner.tasks.elevater.variants:cells",
+    "cells": "gate_runner.tasks.variants:points",
     "sweeps": True,
-    "variant": "gate_runner.tasks.elevater.variants:variant",
+    "variant": "gate_runner.tasks.variants:of_classification",
 }
 _LINEAR, _RANKING = "gate_runner.tasks.reading:linear", "gate_runner.tasks.reading:ranking"
 _OF_MAPS: dict[str, Any] = _trained(_MAPS, quick={"batch_size": 8})
@@ -69,7 +69,7 @@ TASK_TYPES = (
         side="recognition",
         say="gate_runner.tasks.elevater.run:said",
         short="sweep",
-        overview="gate_runner.tasks.elevater.overview:overview",
+        overview="gate_runner.tasks.elevater.tables:overview",
         trains=False,
     ),
     TaskType(
@@ -112,8 +112,8 @@ TASK_TYPES = (
         "gate_runner.tasks.few_shot:run",
         side="recognition",
         draw="gate_runner.tasks.few_shot:draw",
-        cells="gate_runner.tasks.few_shot_protocol:cells",
-        variant="gate_runner.tasks.few_shot_protocol:variant",
+        cells="gate_runner.tasks.variants:protocol",
+        variant="gate_runner.tasks.variants:of_few_shot",
         caution="gate_runner.tasks.few_shot:caution",
         training={"ways": 5, "shots": 1, "queries": 5, "episodes": 400, "steps": 150, "rates": _RATES},
         original_training={"episodes": 600},
@@ -158,16 +158,16 @@ TASK_TYPES = (
         "gate_runner.tasks.detection:run",
         readouts="gate_runner.tasks.places:worth",
         say="gate_runner.tasks.predicted:objects",
-        draw="gate_runner.detection.drawing:draw",
+        draw="gate_runner.tasks.drawing:boxes",
         statistics={
             "map": "vision_adapters.detection:mean_average_precision",
             "ap50": "vision_adapters.detection.average_precision:at_half",
             "ap75": "vision_adapters.detection.average_precision:at_three_quarters",
         },
-        details="gate_runner.detection.published:details",
-        overview="gate_runner.detection.overview:overview",
-        cells="gate_runner.detection.cells:cells",
-        variant="gate_runner.detection.cells:variant",
+        details="gate_runner.detection.tables:details",
+        overview="gate_runner.detection.tables:overview",
+        cells="gate_runner.tasks.variants:shots_and_split",
+        variant="gate_runner.tasks.variants:of_detection",
         best=2,
         training={**_BOXES, "rates": _RATES},
         own_metrics=("map", "ap50", "ap75"),

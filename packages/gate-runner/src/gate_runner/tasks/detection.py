@@ -2,34 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from jaxtyping import Int, UInt8
 from torch import Tensor, nn
 
 from gate_data.boxes.objects import Objects
 from gate_data.ragged import Ragged
+from gate_data.readers.decode import decode
 from gate_data.request import SplitName
 from gate_runner.detection.coco_map import needed
-from gate_runner.detection.detecting import detect
-from gate_runner.detection.knowledge import KINDS, known_phrases
 from gate_runner.detection.scoring import guessed, in_pixels, judge, match
 from gate_runner.detection.shots import Shown, shown_of
-from gate_runner.detection.trainable import unchanged
-from gate_runner.detection.tuning import tune_detector
-from gate_runner.encoders.detectors import Detector
+from gate_runner.encoders.detectors import MOST, Detector
 from gate_runner.encoders.phrases import Phrase, phrases
 from gate_runner.errors import UsageError
 from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.fitting import fit_head
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.training import predict
-from vision_adapters.detection import DenseHead, Detections, SetHead, mean_average_precision
+from vision_adapters.detection import DenseHead, Detections, SetHead, mean_average_precision, topk_detections
 from vision_adapters.heads import seeded
 from vision_adapters.training.head import Inputs
+
+if TYPE_CHECKING:
+    from gate_data.pictures import Pictures
 
 _MOST = 100
 _QUERIES = 16
@@ -48,11 +50,6 @@ def run(job: Job) -> Outcome:
     job = replace(job, data=shown.data)
     if job.encoder.detector is not None:
         return _with_detector(job, shown, job.encoder.detector)
-    if job.settings.tune in ("linear", "prompt"):
-        raise UsageError(
-            f"--tune {job.settings.tune} trains a part of a detector (hf-detector:…); an encoder with a --head has "
-            "frozen, bias, norm, last-block, lora or full"
-        )
     if shown.shots == "0":
         raise UsageError("--shots 0 is for detectors that read class names (hf-detector:…); a --head has to be trained")
     return _with_head(job, shown)
@@ -98,51 +95,55 @@ def _with_head(job: Job, shown: Shown) -> Outcome:
 
 
 def _with_detector(job: Job, shown: Shown, detector: Detector) -> Outcome:
-    data, tune = job.data, job.settings.tune
-    read, prompts = _asked(job, detector)
-    about: dict[str, Any] = {}
-    if tune == "frozen":
-        if shown.shots not in ("0", "full"):
-            raise UsageError(f"--shots {shown.shots} trains a detector: say how with --tune linear, prompt or full")
-        shown.about["shots"] = "0"
-    elif tune not in ("linear", "prompt", "full"):
-        raise UsageError(f"--tune {tune} is for encoders; a detector has frozen, linear, prompt or full")
-    with unchanged(detector):
-        if tune != "frozen" and shown.shots != "0":
-            with job.timed("train"):
-                about = tune_detector(job, detector, read)
-        with job.timed("test"):
-            boxes = detect(detector, data.test.images, data.test.targets.sizes, read, partial(job.progress, "test"))
+    data, settings = job.data, job.settings
+    if settings.tune != "frozen" or shown.shots not in ("0", "full"):
+        raise UsageError("a detector is scored as it is: train it by transformers' Trainer, and name its folder")
+    read = phrases(data.classes, job.training.get("captions") if settings.prompts == "overrides" else None)
     with job.timed("test"):
+        boxes = detect(detector, data.test.images, data.test.targets.sizes, read, partial(job.progress, "test"))
         blind = guessed(data.train.targets, data.test.targets, len(data.classes))
         judged = judge(data.test.targets, boxes, blind, data.classes, job.benchmark.metrics, job.seed)
     training = {
         "detector": detector.family,
-        "prompts": prompts,
+        "prompts": {"kind": settings.prompts, "read": [phrase.text for phrase in read] if detector.reads else []},
         "steps": 0,
-        **about,
         **shown.about,
+        "shots": "0",
         **judged.more,
     }
     return Outcome(judged.scores, judged.outcomes, training, judged.predicted)
 
 
-def _asked(job: Job, detector: Detector) -> tuple[list[Phrase], dict[str, Any]]:
-    """What a detector reads for the classes, and what the result file says of it."""
-    settings, classes, captions = job.settings, job.data.classes, job.training.get("captions")
-    about: dict[str, Any] = {"kind": settings.prompts}
-    if settings.prompts not in KINDS:
-        read = phrases(classes, captions if settings.prompts == "overrides" else None)
-        return read, {**about, "read": [phrase.text for phrase in read] if detector.reads else []}
-    if not detector.reads:
-        raise UsageError(
-            f"--prompts {settings.prompts} is for detectors that read class names; {detector.family} has none"
-        )
-    assert settings.knowledge_from is not None
-    texts, described = known_phrases(job.benchmark.id, classes, settings.prompts, settings.knowledge_from, captions)
-    read, cut = detector.fitting(texts)
-    return read, {**about, "from": settings.knowledge_from, "known": described, "shortened": cut,
-                   "read": [phrase.text for phrase in read]}  # fmt: skip
+def whole_picture(images: Tensor | Pictures, row: int) -> UInt8[np.ndarray, "h w 3"]:
+    """One picture as it lies in its file, neither cut nor scaled."""
+    if isinstance(images, Tensor):
+        return np.ascontiguousarray(images[row].permute(1, 2, 0).numpy())
+    return np.asarray(decode(images.files[row][0]))
+
+
+def detect(
+    detector: Detector,
+    images: Tensor | Pictures,
+    sizes: Int[np.ndarray, "n 2"],
+    phrases: Sequence[Phrase],
+    progress: Callable[[int, int], None],
+) -> Ragged:
+    """The 300 best pairs of a query and a class of each picture; no threshold, and nothing is suppressed.
+
+    Source:
+        Grounding DINO's own evaluation; COCO's then counts the 100 best of each class.
+    """
+    parts: list[Ragged] = []
+    detector.model.eval()
+    for row in range(len(images)):
+        spotted = detector.spot(whole_picture(images, row), phrases)
+        best = topk_detections(spotted.scores[None], spotted.boxes[None], MOST)
+        corners = best.boxes[0].numpy().astype(np.float64)
+        boxes = np.concatenate([(corners[:, :2] + corners[:, 2:]) / 2, corners[:, 2:] - corners[:, :2]], axis=1)
+        parts.append(in_pixels(boxes[None], best.scores.numpy(), best.labels.numpy(), sizes[row : row + 1]))
+        progress(row + 1, len(images))
+    columns = {name: np.concatenate([part.columns[name] for part in parts]) for name in ("box", "label", "score")}
+    return Ragged(columns, np.concatenate([part.lengths for part in parts]))
 
 
 def _head(kind: str, width: int, classes: int, grid: tuple[int, int], objects: int) -> DenseHead | SetHead:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import colorsys
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from jaxtyping import UInt8
-from PIL import Image
+from PIL import Image, ImageDraw
 from torch import Tensor
 
+from gate_data.boxes.objects import Objects
 from gate_data.data import Data
 from gate_runner.tasks import predicted
 from gate_runner.tasks.task import Drawing
 
-_PIXELS = 96
+_PIXELS, _BOXES_SIDE = 96, 192
 _COLOURS = np.random.default_rng(7).integers(40, 235, (256, 3)).astype(np.uint8)
 _COLOURS[0] = 24
 
@@ -70,6 +72,24 @@ def depth(data: Data[Tensor], training: Mapping[str, Any], index: int) -> Drawin
     return Drawing(np.concatenate([picture, np.repeat(near[..., None], 3, axis=2)], axis=1), "image and depth")
 
 
+def boxes(data: Data[Objects], training: Mapping[str, Any], index: int) -> Drawing:
+    """A picture twice: with its objects, and with the detections that the result kept of it."""
+    truth = data.test.targets
+    wide, high = (int(side) for side in truth.sizes[index])
+    scale = _BOXES_SIDE / max(wide, high)
+    size = (max(1, round(wide * scale)), max(1, round(high * scale)))
+    pixels = np.ascontiguousarray(data.test.images[index].permute(1, 2, 0).numpy())
+    picture = Image.fromarray(pixels).resize(size, Image.Resampling.BICUBIC)
+    mine = truth.take(np.array([index])).rows
+    objects = [(box, int(label), None) for box, label in zip(mine.columns["box"], mine.columns["label"], strict=True)]
+    rows = training.get("drawn", {}).get(str(index))
+    detected = [(row[:4], int(row[4]), float(row[5])) for row in rows or ()]
+    sides = [_framed(picture, objects, data.classes, scale), _framed(picture, detected, data.classes, scale)]
+    named = ", ".join(sorted({data.classes[label] for _, label, _ in objects})) or "nothing"
+    caption = "truth, and what was found" if rows is not None else "truth; of this picture no detections were kept"
+    return Drawing(np.concatenate([np.asarray(side) for side in sides], axis=1), f"{caption}: {named}")
+
+
 def shown(image: UInt8[Tensor, "*frames 3 s s"]) -> UInt8[np.ndarray, "h w 3"]:
     """An image, or up to eight frames side by side in one or two lines, not larger than reports need."""
     if image.ndim == 3:
@@ -89,3 +109,30 @@ def pixels_of(image: UInt8[Tensor, "3 h w"], width: int) -> UInt8[np.ndarray, "h
 def _resized(pixels: np.ndarray, shape: tuple[int, ...], how: Image.Resampling) -> np.ndarray:
     high, wide = shape
     return pixels if pixels.shape[:2] == shape else np.asarray(Image.fromarray(pixels).resize((wide, high), how))
+
+
+def _framed(
+    picture: Image.Image, objects: Sequence[tuple[Any, int, float | None]], classes: Sequence[str], scale: float
+) -> Image.Image:
+    shown = picture.convert("RGB")
+    pen = ImageDraw.Draw(shown)
+    written: list[tuple[float, float, float, float]] = []
+    for (x, top, wide, high), label, score in objects:  # the best first: of labels in one place it is read
+        colour = _colour(label, len(classes))
+        corners = (x * scale, top * scale, (x + wide) * scale - 1, (top + high) * scale - 1)
+        pen.rectangle((*corners[:2], max(corners[0], corners[2]), max(corners[1], corners[3])), outline=colour, width=2)
+        text = classes[label] if score is None else f"{classes[label]} {score:.2f}"
+        where = (max(0.0, corners[0] + 2), max(0.0, corners[1] - 11))
+        box = pen.textbbox(where, text)
+        if any(box[0] < x1 and x0 < box[2] and box[1] < y1 and y0 < box[3] for x0, y0, x1, y1 in written):
+            continue
+        written.append(box)
+        pen.rectangle(box, fill=(0, 0, 0))
+        pen.text(where, text, fill=colour)
+    return shown
+
+
+def _colour(label: int, classes: int) -> tuple[int, int, int]:
+    """Hues as far apart as they can be."""
+    red, green, blue = colorsys.hsv_to_rgb(label / max(1, classes), 0.75, 1.0)
+    return round(255 * red), round(255 * green), round(255 * blue)

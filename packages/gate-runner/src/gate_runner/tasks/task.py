@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gate_data.imports import named
 from gate_runner.errors import UsageError
@@ -62,38 +62,7 @@ class Details(NamedTuple):
 Detailed = Callable[[Mapping[str, Any], str], Details]
 
 
-class Overview(NamedTuple):
-    """What a report shows of all results of a task type together.
-
-    Args:
-        tables: in their order.
-        figures: inline SVG.
-    """
-
-    tables: Sequence[Table]
-    figures: Sequence[str]
-
-
-class ScoredRun(Protocol):
-    """A stored run, as far as an overview asks of it: its name in reports, its encoder, and its results."""
-
-    @property
-    def encoder(self) -> str:
-        """The spec that made the encoder."""
-        ...
-
-    @property
-    def label(self) -> str:
-        """The name."""
-        ...
-
-    @property
-    def results(self) -> Sequence[Any]:
-        """As result files hold them."""
-        ...
-
-
-Overviewed = Callable[[Sequence[ScoredRun]], Overview]
+Overviewed = Callable[[Sequence[Any]], "list[Table]"]
 
 
 @dataclass(frozen=True)
@@ -120,7 +89,7 @@ class TaskType:
         single_samples: whether the headline is the mean of one number from 0 to 1 for each test sample, the same
             whichever others are scored: with it ``--items`` can score some of them alone.
         details: from a result's ``training`` and the encoder's spec to a table that reports show of it; empty for none.
-        overview: from runs to tables and figures over all their results of this type; empty for none.
+        overview: from stored runs to tables over all their results of this type; empty for none.
         cells: from a run's settings to the variants of each benchmark that it runs, say one for each number of shots;
             ``""`` is the benchmark itself, and all there is where this is left out. A variant that does not run with
             every seed comes with its own, one pair for each.

@@ -1,36 +1,90 @@
-"""Zero-shot, or a head on fixed features, chosen by validation."""
+"""Features before and behind the projection; zero-shot, or a head on them, chosen by validation."""
 
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 import torch
+import torch.nn.functional as F
+from jaxtyping import Float
 from torch import Tensor
 
 from gate_runner.axes import FULL, Variant
 from gate_runner.errors import NotApplicableError
 from gate_runner.heads.kept import KeptHead
+from gate_runner.tasks.features import rows_of
 
 if TYPE_CHECKING:
-    from gate_runner.tasks.elevater.features import Features
+    from gate_runner.encoders.encoder import Encoder
+    from gate_runner.features import Kind
     from gate_runner.tasks.job import Job
     from vision_adapters.metrics import Score
-    from vision_adapters.tuning import Tuned
 
 
 @dataclass(frozen=True)
-class Draw:
-    """Which training images a unit sees.
+class Features:
+    """Two splits before the projection into the texts' space; pooled features where an encoder shows none."""
 
-    Args:
-        rows: their indices, in the order drawn.
-        sha256: of the indices.
-        short: classes with fewer images than shots, of which all were taken.
-    """
+    train: Float[Tensor, "n b"]
+    test: Float[Tensor, "m b"]
+    train_labels: Tensor
+    test_labels: Tensor
+    projection: Float[Tensor, "b d"] | None
+    classes: tuple[str, ...]
+
+    def seen(self, projection: str, *, anchored: bool) -> tuple[Tensor, Tensor]:
+        """Training and test features for a head of one projection or two."""
+        if self.projection is None or (projection == "1p" and not anchored):
+            return self.train, self.test
+        if projection == "2p":
+            return self.train @ self.projection, self.test @ self.projection
+        complement = _complement(self.projection)
+        if complement.shape[1] == 0:
+            return self.train @ self.projection, self.test @ self.projection
+        ahead = self.train @ self.projection
+        behind = self.train @ complement
+        # per dimension, both parts are of equal size: a projection's scale is arbitrary
+        size = ahead.square().mean().sqrt() / behind.square().mean().sqrt().clamp_min(1e-12)
+        return torch.cat([ahead, size * behind], 1), torch.cat(
+            [self.test @ self.projection, size * self.test @ complement], 1
+        )
+
+    def texts(self, weights: Tensor, projection: str) -> Tensor:
+        """Class texts beside `seen`'s anchored features."""
+        if projection == "2p" or self.projection is None:
+            return weights
+        return F.pad(weights, (0, _complement(self.projection).shape[1]))
+
+
+def _complement(projection: Float[Tensor, "b d"]) -> Float[Tensor, "b r"]:
+    """An orthonormal basis of what a projection does not see."""
+    u, sizes, _ = torch.linalg.svd(projection.double(), full_matrices=True)
+    rank = int((sizes > sizes.max() * 1e-6).sum())
+    basis: Tensor = u[:, rank:].to(projection)
+    return basis
+
+
+def projection_of(encoder: Encoder) -> Tensor | None:
+    """The matrix from the backbone's features to the projected ones, or None where the encoder shows none."""
+    projection = encoder.projection
+    return None if projection is None or encoder.backbone is None else projection.detach().float().cpu()
+
+
+def features_of(job: Job) -> Features:
+    """Features of a job's training and test pictures, in memory."""
+    projection, data = projection_of(job.encoder), job.data
+    kind: Kind = "pooled" if projection is None else "backbone"
+    train, test = (rows_of(job, getattr(data, side), kind, side)[:].clone() for side in ("train", "test"))
+    labels = data.train.targets.long(), data.test.targets.long()
+    return Features(train, test, *labels, projection, data.classes)
+
+
+class Draw(NamedTuple):
+    """Which training images a unit sees; of ``short`` classes, with fewer images than shots, all were taken."""
 
     rows: Tensor
     sha256: str
@@ -38,14 +92,7 @@ class Draw:
 
 
 class Fitted(NamedTuple):
-    """A head, or an encoder with its head, on the test split.
-
-    Args:
-        score: of the test split.
-        scores: of each test image and class ``[m, k]``.
-        training: what was drawn, chosen and validated.
-        head: where heads are to be kept.
-    """
+    """A head, or an encoder with its head, on the test split; ``training`` says what was drawn and chosen."""
 
     score: Score
     scores: Tensor
@@ -53,7 +100,7 @@ class Fitted(NamedTuple):
     head: KeptHead | None = None
 
 
-def draw_shots(labels: Tensor, shots: int, seed: int, short_classes: str = "take") -> Draw:
+def draw_shots(labels: Tensor, shots: int, seed: int) -> Draw:
     """ELEVATER's few-shot subset, or all training images."""
     from vision_adapters.fewshot import elevater_indices
 
@@ -61,7 +108,7 @@ def draw_shots(labels: Tensor, shots: int, seed: int, short_classes: str = "take
         rows = torch.arange(len(labels))
         return Draw(rows, hashlib.sha256(",".join(map(str, rows.tolist())).encode()).hexdigest())
     try:
-        drawn = elevater_indices(labels, shots, seed, short_classes="take" if short_classes == "take" else "refuse")
+        drawn = elevater_indices(labels, shots, seed, short_classes="take")
     except ValueError as error:
         raise NotApplicableError(f"{shots} shots: {error}") from error
     counts = torch.bincount(labels) if labels.ndim == 1 else labels.sum(0)
@@ -76,13 +123,16 @@ def fit_frozen(
 
     zero_shot = variant.shots == 0
     shots = FULL if zero_shot else variant.shots
-    draw = draw_shots(features.train_labels, shots, job.seed, job.settings.short_classes)
+    draw = draw_shots(features.train_labels, shots, job.seed)
     # the published search takes the backbone's own columns: its batch normalisation depends on them
     turned = weights is not None and not (probe == "elevater" and variant.projection == "1p")
     train, test = features.seen(variant.projection, anchored=turned)
     start = None
-    if weights is not None:
-        start = features.texts(weights, variant.projection) if turned else weights @ merged(features)
+    if turned and weights is not None:
+        start = features.texts(weights, variant.projection)
+    elif weights is not None:
+        assert features.projection is not None
+        start = weights @ features.projection.T
     with job.timed("train"):
         try:
             data = tuning_data(
@@ -101,11 +151,11 @@ def fit_frozen(
             raise NotApplicableError(str(error)) from error
     with job.timed("test"):
         score = HeldOut(test, features.test_labels).score(tuned, seed=job.seed, resamples=300)
-        scores = scores_of(tuned, test)
+        scores = torch.cat([tuned.scores(part).float() for part in torch.split(test, 4096)])
     training = {
         "validated": tuned.validation,
         "trained_parameters": 0 if zero_shot else tuned.trained_parameters(),
-        "chosen": {"method": tuned.method, **jsonable(tuned.best_params)},
+        "chosen": {"method": tuned.method, **_jsonable(tuned.best_params)},
         "draw": "" if zero_shot else draw.sha256,
         "short_classes": draw.short,
     }
@@ -114,25 +164,9 @@ def fit_frozen(
     return Fitted(score, scores, training, saved)
 
 
-def merged(features: Features) -> Tensor:
-    """The matrix from the texts' space to the backbone's."""
-    assert features.projection is not None
-    return features.projection.T
-
-
-def scores_of(tuned: Tuned, test: Tensor) -> Tensor:
-    """A head's scores, some thousands of images at a time."""
-    return torch.cat([tuned.scores(part).float() for part in torch.split(test, 4096)])
-
-
-def probabilities(scores: Tensor) -> np.ndarray:
-    """What a submission holds: softmax over classes, also where several are true, as the toolkit writes it."""
-    return scores.softmax(1).numpy().astype(np.float32)
-
-
-def jsonable(chosen: Mapping[str, Any]) -> dict[str, Any]:
+def _jsonable(chosen: Mapping[str, Any]) -> dict[str, Any]:
     """Infinite values as text, for JSON has none."""
     return {
-        name: str(value) if isinstance(value, float) and not np.isfinite(value) else value
+        name: str(value) if isinstance(value, float) and not math.isfinite(value) else value
         for name, value in chosen.items()
     }

@@ -13,8 +13,7 @@ import torch
 from gate_runner.axes import PROBES_WITHOUT_TEXTS, Variant
 from gate_runner.class_words import told_apart, words_in
 from gate_runner.errors import NotApplicableError
-from gate_runner.tasks.elevater.features import Features, features_of, projection_of
-from gate_runner.tasks.elevater.heads import fit_frozen, probabilities
+from gate_runner.tasks.elevater.heads import Features, features_of, fit_frozen, projection_of
 from gate_runner.tasks.elevater.texts import ClassTexts, Embedder, class_texts
 from gate_runner.tasks.elevater.whole import fit_whole
 from gate_runner.tasks.job import Job, Outcome
@@ -127,7 +126,6 @@ def _fitted(job: Job, variant: Variant, features: Features, texts: ClassTexts) -
         score.outcomes,
         {**fitted.training, "texts": _digest(weights)},
         likely(fitted.scores.sigmoid()) if several else best(fitted.scores),
-        probabilities(fitted.scores) if job.settings.keep_predictions else None,
         None if fitted.head is None else replace(fitted.head, classes=features.classes, prompts=texts.prompts),
     )
 

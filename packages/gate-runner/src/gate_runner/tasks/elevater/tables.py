@@ -1,31 +1,81 @@
-"""The papers' tables from a grid's cells, each as rows of text that HTML, Markdown, CSV and LaTeX are made of."""
+"""ELEVATER's tables of a run that holds a sweep: its units as records, and the papers' means, gains and efficiency."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from statistics import fmean, stdev
-from typing import Any
+from typing import Any, NamedTuple
 
-from gate_runner.axes import CONTROLS, FULL, SOURCES, shots_in_words
+from gate_runner.axes import FULL, SOURCES, Variant, shots_in_words
 from gate_runner.charts.table import Table
-from gate_runner.tasks.elevater.record import Record
+from gate_runner.errors import DataError
 
 _ADAPTED = {"frozen": "LP", "full": "FT"}
 Mean = tuple[float, float | None, int]
 
 
+class Cell(NamedTuple):
+    """Where a number stands in the tables: a data set, a `Variant`'s five fields, and a seed."""
+
+    dataset: str
+    shots: int
+    tune: str
+    init: str
+    projection: str
+    knowledge: str
+    seed: int
+
+    @property
+    def variant(self) -> Variant:
+        """The point of the sweep."""
+        return Variant(*self[1:6])
+
+
+class Record(NamedTuple):
+    """What the tables show of a unit: ``trained`` numbers, and ``short`` classes with fewer images than shots."""
+
+    cell: Cell
+    status: str
+    reason: str = ""
+    value: float | None = None
+    trained: int = 0
+    short: int = 0
+
+
+def records_of(results: Iterable[Any]) -> list[Record]:
+    """The units of sweeps among results."""
+    return [_record(result) for result in results if result.task == "elevater"]
+
+
+def _record(result: Any) -> Record:
+    dataset, _, name = result.benchmark.partition("@")
+    cell, score, training = Cell(dataset, *Variant.parse(name), result.seed), result.headline, result.training
+    if score is None:
+        return Record(cell, result.status, result.reason)
+    try:
+        return Record(cell, "ok", "", score.value, int(training["trained_parameters"]), int(training["short_classes"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataError(
+            f"result of {result.name} seed {result.seed}: its training is not a sweep's: {error!r}"
+        ) from error
+
+
+def overview(runs: Sequence[Any]) -> list[Table]:
+    """Every table of each run that holds units of a sweep, under the run's name where there are several."""
+    swept = [(run.label, records) for run in runs if (records := records_of(run.results))]
+    tables = []
+    for label, records in swept:
+        for table in all_tables(records):
+            title = f"{label}: {table.title}" if len(swept) > 1 else table.title
+            tables.append(replace(table, title=title, id=f"{label}-{table.id}" if len(swept) > 1 else table.id))
+    return tables
+
+
 def all_tables(records: Sequence[Record]) -> list[Table]:
     """Every table for which there are cells, in the papers' order."""
-    tables = [
-        averages(records),
-        short_classes(records),
-        per_set(records),
-        *gains(records),
-        controls(records),
-        efficiency(records),
-        troubles(records),
-    ]
+    tables = [averages(records), per_set(records), *gains(records), efficiency(records), troubles(records)]
     return [table for table in tables if table.rows]
 
 
@@ -118,13 +168,16 @@ def averages(records: Sequence[Record]) -> Table:
             if sets:
                 means = [mean_text(mean_over_sets(having(row, shots=number), sets)) for number in shots]
                 rows.append((_ADAPTED[tune], _start(1, init, projection), "", *means, str(len(sets))))
+    short = {(record.cell.dataset, record.cell.shots): record.short for record in ok(records) if record.short}
+    counted = ", ".join(f"{count} of {name} ({shots_in_words(shots)})" for (name, shots), count in short.items())
     return Table(
         "averages",
         "Averages over data sets, in percent (ELEVATER's table 3)",
         ("Adaptation", "Start", "Zero-shot", *map(shots_in_words, shots), "Data sets"),
         tuple(rows),
         "LP trains a head on fixed features, FT the encoder, too. ± is the standard deviation over seeds of the mean "
-        "over data sets. 1P: one linear layer on the backbone's features; 2P: on the projected ones.",
+        "over data sets. 1P: one linear layer on the backbone's features; 2P: on the projected ones."
+        + (f" Classes with fewer images than shots give all that they have: {counted}." if counted else ""),
         (1,),
     )
 
@@ -132,18 +185,6 @@ def averages(records: Sequence[Record]) -> Table:
 def in_order(shots: int) -> float:
     """Numbers of shots from few to all, as a key to sort by."""
     return math.inf if shots == FULL else shots
-
-
-def short_classes(records: Sequence[Record]) -> Table:
-    """The data sets in which some classes have fewer images than shots, of which all were taken."""
-    counted = {(record.cell.dataset, record.cell.shots): record.short for record in ok(records) if record.short}
-    return Table(
-        "short-classes",
-        "Classes with fewer images than shots",
-        ("Data set", "Shots", "Classes"),
-        tuple((name, shots_in_words(shots), str(count)) for (name, shots), count in counted.items()),
-        "All of their images were taken, as ELEVATER's toolkit does; `--short-classes skip` leaves such cells out.",
-    )
 
 
 def per_set(records: Sequence[Record]) -> Table:
@@ -219,33 +260,6 @@ def wins(records: Sequence[Record], knowledge: str) -> tuple[int, int, int]:
             gap = value - plain
             tally[1 if abs(gap) < 0.05 else 0 if gap > 0 else 2] += 1
     return tally[0], tally[1], tally[2]
-
-
-def controls(records: Sequence[Record]) -> Table:
-    """Whether real knowledge beats as many random words, and what is known of other classes."""
-    rows = []
-    controlled = [record for record in ok(records) if record.cell.knowledge in CONTROLS]
-    for shots, tune, projection in grouped(controlled, "shots", "tune", "projection"):
-        for name, cells in grouped(records, "dataset").items():
-            known = {record.cell.knowledge for record in cells if record.known}
-            real = next((source for source in ("gpt3", "wiktionary", "wordnet") if source in known), None)
-            if real is None:
-                continue
-            row = having(cells, shots=shots, tune=tune, projection=projection, init="language")
-            values = [_each(having(row, knowledge=source), list(name))[0] for source in ("none", real, *CONTROLS)]
-            if values[2] is None and values[3] is None:
-                continue
-            best = max((value for value in values[2:] if value is not None), default=math.inf)
-            verdict = "–" if values[1] is None else "yes" if values[1] > best + 0.05 else "no"
-            rows.append((*name, _adapted(shots, tune, projection), real, *_figures(values), verdict))
-    return Table(
-        "controls",
-        "Does knowledge say something? Beside as many random words, and what is known of other classes, in percent",
-        ("Data set", "Adaptation", "Source", "None", "Real", "Random words", "Other classes", "Beats both"),
-        tuple(rows),
-        "The controls have as many items and words as the source named; random words are drawn from its own words.",
-        (1, 2, 7),
-    )
 
 
 def efficiency(records: Sequence[Record]) -> Table:

@@ -12,7 +12,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from gate_runner.axes import CONTROLS, SOURCES
 from gate_runner.class_words import ClassWords
 from gate_runner.errors import DataError
 from gate_runner.micro.icinw import TEXTS
@@ -26,15 +25,9 @@ _FILES = {"wiktionary": ("wiktionary",), "wordnet": ("wordnet-definition", "word
 
 @dataclass(frozen=True)
 class ClassTexts:
-    """What stands for the classes.
+    """Unit rows that stand for the classes, or why there are none, and the texts that they were made of.
 
-    Args:
-        weights: a unit row for each class, or None where there is no such knowledge.
-        known: classes about which the source says something.
-        texts: different texts.
-        reason: why there are no weights.
-        prompts: the texts of each class, several with bars between them.
-        named: what the classes are called in them.
+    ``known`` counts the classes about which a source says something, ``texts`` the different texts.
     """
 
     weights: Float[Tensor, "k d"] | None
@@ -47,12 +40,7 @@ class ClassTexts:
 
 @dataclass
 class Embedder:
-    """Encodes texts, each once, whoever asks.
-
-    Args:
-        encode: texts to features.
-        batch: texts at a time.
-    """
+    """Encodes texts, each once, whoever asks."""
 
     encode: Callable[[Sequence[str]], Tensor]
     batch: int = 256
@@ -86,13 +74,12 @@ def class_texts(
             return ClassTexts(None, reason=f"no knowledge is stored for the classes of {dataset}")
         own = (words or ClassWords()).built(classes)
         return _embedded(embed, own, len(classes) - len(own.without_knowledge) if words and words.knowledge else 0)
-    if knowledge == "none":
-        sources: list[KnowledgeSource] = []
-    else:
-        known_sources, reason = _sources(dataset, prompts, knowledge, folder)
-        if known_sources is None:
-            return ClassTexts(None, reason=reason)
-        sources = known_sources
+    sources: list[KnowledgeSource] = []
+    if knowledge != "none":
+        stored = _real(dataset, prompts, folder)
+        if isinstance(stored, str):
+            return ClassTexts(None, reason=stored)
+        sources = stored.get(knowledge, [])  # a class without knowledge keeps its plain prompts
     built = build_prompts(prompts, sources, classes=list(classes))
     return _embedded(embed, built, len(classes) - len(built.without_knowledge) if sources else 0)
 
@@ -126,39 +113,6 @@ def class_prompts(dataset: str, classes: Sequence[str]) -> ClassPrompts | None:
             f"match (data / templates): {shown or 'their numbers differ'}"
         )
     return prompts
-
-
-def _sources(
-    dataset: str, prompts: ClassPrompts, knowledge: str, folder: Path | None
-) -> tuple[list[KnowledgeSource] | None, str]:
-    """Sources of one kind of knowledge, or None and why there are none."""
-    if knowledge in SOURCES:
-        real = _real(dataset, prompts, folder)
-        if isinstance(real, str):
-            return None, real
-        return real.get(knowledge, []), ""  # a class without knowledge keeps its plain prompts
-    from knowledge_prompts import RandomWords, vocabulary_of
-
-    real = _real(dataset, prompts, folder)
-    if isinstance(real, str):
-        return None, real
-    like = next((real[source][0] for source in ("gpt3", "wiktionary", "wordnet") if source in real), None)
-    if like is None:
-        return [], ""
-    assert knowledge in CONTROLS, knowledge
-    if knowledge == "random-words":
-        return [RandomWords(like=like, vocabulary=vocabulary_of(like, prompts.classes), seed=0)], ""
-    return [_others(like, prompts.classes)], ""
-
-
-def _others(like: KnowledgeSource, classes: Sequence[str]) -> KnowledgeSource:
-    """What a source says of the class half the list away, among those that it knows."""
-    from knowledge_prompts import StoredKnowledge
-
-    described = [name for name in classes if like.items(name)]
-    step = max(1, len(described) // 2)
-    moved = {name: list(like.items(described[(at + step) % len(described)])) for at, name in enumerate(described)}
-    return StoredKnowledge(moved, name="other-classes", whole=like.whole)
 
 
 def _real(dataset: str, prompts: ClassPrompts, folder: Path | None) -> dict[str, list[KnowledgeSource]] | str:

@@ -15,13 +15,12 @@ from gate_runner.errors import EncoderError, NotApplicableError
 from gate_runner.features import Kind, images_at
 from gate_runner.heads.kept import KeptHead
 from gate_runner.tasks.backbone import features_of, untouched
-from gate_runner.tasks.elevater.heads import Fitted, draw_shots
+from gate_runner.tasks.elevater.heads import Features, Fitted, draw_shots
 from gate_runner.tasks.recipes import recipe_for
 
 if TYPE_CHECKING:
     from gate_runner.encoders.encoder import Encoder
     from gate_runner.settings import Settings
-    from gate_runner.tasks.elevater.features import Features
     from gate_runner.tasks.job import Job
 
 QUICK = {"steps": 6, "batch_size": 8, "validate_every": 6, "warmup": 1}
@@ -44,7 +43,7 @@ def fit_whole(job: Job, variant: Variant, features: Features, weights: Tensor | 
     encoder, settings, train = job.encoder, job.settings, job.data.train
     if encoder.module is None:
         raise EncoderError(f"encoder {encoder.spec!r} shows no weights to train: --tune frozen only")
-    draw = draw_shots(features.train_labels, variant.shots, job.seed, settings.short_classes)
+    draw = draw_shots(features.train_labels, variant.shots, job.seed)
     labels = features.train_labels[draw.rows]
     several = labels.ndim == 2
     shuffled = variant.shots == FULL or variant.shots > 4

@@ -1,36 +1,23 @@
-"""Detection over data sets: means by shots and by what was tuned, trained parameters, and published scores."""
+"""Detection's tables: means over data sets by shots, and one result's classes, both beside ODinW's published scores."""
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from statistics import fmean, stdev
-from typing import Any
+from typing import Any, NamedTuple
 
 from gate_data.tables import read_table
-from gate_runner.charts.plot import Line, lines_chart
 from gate_runner.charts.table import Table
-from gate_runner.tasks.task import Overview, ScoredRun
+from gate_runner.tasks.task import Details
 
 _SUITES = {35: "the 35", 13: "the 13"}
 
 
-@dataclass(frozen=True)
-class Scored:
-    """A result as a cell of the tables.
+class Scored(NamedTuple):
+    """A result as a cell of the tables: its mean average precision in percent, and by what it was reached.
 
-    Args:
-        dataset: its name, without shots and split.
-        model: the encoder's spec, and what else tells detectors apart.
-        mode: what was trained.
-        shots: ``"0"``, a number or ``"full"``.
-        seed: of draw and training.
-        value: mean average precision in percent.
-        trained: parameters that learned.
-        odinw: the set's id in ODinW; empty for one of one's own.
-        split: ``"test"`` or ``"valid"``.
+    ``model`` is the encoder's spec and what else tells detectors apart, ``odinw`` the set's id in ODinW.
     """
 
     dataset: str
@@ -48,19 +35,13 @@ Row = tuple[str, str]
 Mean = tuple[float, float, int]
 
 
-def overview(runs: Sequence[ScoredRun]) -> Overview:
-    """ELEVATER's table 4 and figure 8 of any runs, and every data set beside published scores.
-
-    Source:
-        ELEVATER, table 4 (means by shots and tuning) and figure 8 (trained parameters against the mean).
-    """
+def overview(runs: Sequence[Any]) -> list[Table]:
+    """ELEVATER's table 4 of any runs, and every data set beside published scores."""
     cells = [cell for run in runs for cell in _cells(run)]
-    if not cells:
-        return Overview((), ())
-    return Overview((_by_shots(cells), _each_set(cells)), tuple(filter(None, _figures(cells))))
+    return [_by_shots(cells), _each_set(cells)] if cells else []
 
 
-def _cells(run: ScoredRun) -> Iterator[Scored]:
+def _cells(run: Any) -> Iterator[Scored]:
     for result in run.results:
         if result.status != "ok" or result.task != "detection":
             continue
@@ -183,32 +164,32 @@ def _each_set(cells: Sequence[Scored]) -> Table:
     )
 
 
-def _figures(cells: Sequence[Scored]) -> Iterator[str]:
-    shots, rows = _shots(cells), _rows(cells)
-    caption = f"mean of {len({cell.dataset for cell in cells})} data sets"
-    several = len({model for model, _ in rows}) > 1
-    by_shots = []
-    for row in rows:
-        means = [(float(at), _mean(_of(cells, row, number))) for at, number in enumerate(shots)]
-        name = f"{row[1]} {row[0]}" if several else row[1]
-        by_shots.append(Line(name[:40], [(at, mean[0], mean[1]) for at, mean in means if mean is not None]))
-    ticks = [(float(at), "all" if number == "full" else number) for at, number in enumerate(shots)]
-    yield lines_chart(f"mAP by pictures of each class: {caption}", by_shots, ticks, "pictures of each class")
-    by_size = []
-    models = list(dict.fromkeys(model for model, _ in rows))
-    for number, model in itertools.product(shots, models):  # one model's modes of tuning: a line of trade-offs
-        points: list[tuple[float, float, float]] = []
-        for row in (row for row in rows if row[0] == model):
-            mine = [cell for cell in _of(cells, row, number) if cell.trained]
-            mean = _mean(mine)
-            if mean is not None:
-                points.append((math.log10(fmean(cell.trained for cell in mine)), mean[0], mean[1]))
-        named = "all pictures" if number == "full" else f"{number}-shot"
-        by_size.append(Line(f"{named} {model}"[:40] if several else named, sorted(points)))
-    every = [at for line in by_size for at, *_ in line.points]
-    if every:
-        powers = range(math.floor(min(every)), math.ceil(max(every)) + 1)
-        yield lines_chart(
-            f"mAP by trained parameters: {caption}", by_size, [(float(at), f"10^{at}") for at in powers],
-            "trained parameters, mean over data sets",
-        )  # fmt: skip
+def details(training: Mapping[str, Any], encoder: str) -> Details:
+    """Average precision of each class, and published scores of the same set, marked where split or prompts differ."""
+    split = str(training.get("split", "test"))
+    score = training.get("coco", {}).get("map")
+    notes = [f"Scored on the {split} split; COCO's mean average precision, in percent."]
+    absent = training.get("without_truth") or []
+    if absent:
+        notes.append(f"Without an object there, and counted nowhere: {', '.join(absent)}.")
+    read = (training.get("prompts") or {}).get("read")
+    if read:
+        notes.append(f"Read by the detector: {'; '.join(read)}.")
+    rows = [["this run", _percent(score), split, _how(training), (training.get("prompts") or {}).get("kind", "none")]]
+    for model in read_table("odinw_published")["models"]:
+        value = model["map"].get(training.get("odinw"))
+        if value is not None:
+            note = "" if model["split"] == split else " (other)"
+            rows.append([model["name"], f"{value:.1f}", model["split"] + note, model["training"], model["prompts"]])
+    rows += [[f"class {name}", _percent(value), split, "", ""] for name, value in training.get("classes", {}).items()]
+    return Details(notes, ("model or class", "mAP", "split", "training", "prompts"), rows, (2, 3, 4))
+
+
+def _percent(value: float | None) -> str:
+    return "no object" if value is None else f"{100 * value:.1f}"
+
+
+def _how(training: Mapping[str, Any]) -> str:
+    shots = str(training.get("shots", "full"))
+    method = f"{training['head']} head" if "head" in training else "zero-shot" if shots == "0" else "tuned"
+    return method if shots == "0" else f"{method}, {'all pictures' if shots == 'full' else f'{shots} shots'}"

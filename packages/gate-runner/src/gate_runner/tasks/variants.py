@@ -1,4 +1,4 @@
-"""From a run's settings to the points of a sweep, and from a point's name to its benchmark; without torch."""
+"""Which variants of a benchmark a run computes, and what stands behind ``@`` in a name, by task type; without torch."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gate_data.cards import ICINW
+from gate_data.cards import ICINW, SHEETS
 from gate_runner.axes import Variant
 from gate_runner.class_words import WORDS
 from gate_runner.errors import DataError, UsageError
@@ -16,13 +16,16 @@ if TYPE_CHECKING:
     from gate_runner.benchmark import Benchmark
     from gate_runner.settings import Settings
 
+_WAYS = {"aircraft": (5, 9), "omniglot": (2, 49)}
+"""The fewest and the most ways of GATE's episodes, where they are not 5 and 49."""
 
-def cells(settings: Settings) -> Sequence[tuple[str, int]]:
+
+def points(settings: Settings) -> Sequence[tuple[str, int]]:
     """Names of variants with their seeds; the benchmark itself where no axis is asked for."""
     axes = settings.axes()
     if axes is None:
         return [("", seed) for seed in settings.seeds]
-    _check(settings)
+    _check_sweep(settings)
     candidates = "+".join(axes.candidates())
     return [
         (f"{variant.name}:{candidates}" if variant.knowledge == "auto" else variant.name, seed)
@@ -41,10 +44,10 @@ def zero_shot(benchmark: Benchmark) -> Benchmark:
     from gate_runner.settings import Settings
 
     task = find_task_type(benchmark.task)
-    return task.varied(benchmark, cells(Settings(shots=("0",)))[0][0]) if task.sweeps else benchmark
+    return task.varied(benchmark, points(Settings(shots=("0",)))[0][0]) if task.sweeps else benchmark
 
 
-def _check(settings: Settings) -> None:
+def _check_sweep(settings: Settings) -> None:
     """Refuse what a sweep does not have."""
     alone = {"save_encoders": False, "keep_zero_shot": (), "wise_ft": None, "num_processes": 1, "items": None}
     for name, default in alone.items():
@@ -55,7 +58,7 @@ def _check(settings: Settings) -> None:
         raise DataError(f"--knowledge-folder {folder} holds neither external/ nor gpt3/")
 
 
-def variant(benchmark: Benchmark, text: str) -> Benchmark:
+def of_classification(benchmark: Benchmark, text: str) -> Benchmark:
     """A benchmark of image classification by ELEVATER's protocol, or without a probe."""
     if text in find_task_type(benchmark.task).same_samples:
         title, task = f"{benchmark.title}, {text}", find_task_type(text)
@@ -76,3 +79,50 @@ def variant(benchmark: Benchmark, text: str) -> Benchmark:
         original_training={},
         cost=30.0 if point.tune == "full" else 0.2,
     )
+
+
+def protocol(settings: Settings) -> Sequence[str]:
+    """One variant: the benchmark itself, or what ``--protocol gate`` asks for."""
+    if settings.shots:
+        raise UsageError("--shots does not apply to few-shot episodes; --protocol gate draws GATE's")
+    return ["gate" if settings.protocol == "gate" else ""]
+
+
+def of_few_shot(benchmark: Benchmark, name: str) -> Benchmark:
+    """The benchmark of the same data whose id ends in ``-gate``."""
+    card = SHEETS.get(benchmark.id)
+    if name != "gate" or card is None or card.task != "few-shot":
+        raise UsageError(f"benchmark {benchmark.id!r} has no variant {name!r}; GATE's seven few-shot sets have 'gate'")
+    low, high = _WAYS.get(benchmark.id, (5, 49))
+    return replace(
+        benchmark,
+        id=f"{benchmark.id}-gate",
+        title=f"{card.title}, GATE's ways and shots",
+        task="few-shot-gate",
+        training={"least_ways": low, "most_ways": high, "episodes": 60, "steps": 40, "rates": (1.0, 0.3, 3.0)},
+        original_training={"episodes": 600, "steps": 2500},
+        cost=None,
+    )
+
+
+def shots_and_split(settings: Settings) -> Sequence[str]:
+    """One variant for each number of shots, on the split that the settings name."""
+    shots = settings.shots or ("full",)
+    first = "valid" if settings.split == "valid" else ""
+    return ["-".join(part for part in (first, "" if number == "full" else number) if part) for number in shots]
+
+
+def of_detection(benchmark: Benchmark, suffix: str) -> Benchmark:
+    """A detection benchmark scored on another split, or trained on few pictures."""
+    words = suffix.split("-")
+    split = words.pop(0) if words[0] == "valid" else "test"
+    shots = words.pop(0) if words and words[0].isdecimal() else "full"
+    if words:
+        raise UsageError(
+            f"benchmark {benchmark.id!r} has no variant {suffix!r}; expected a number of shots, valid, or valid-N"
+        )
+    training = {**benchmark.training, "shots": shots, "split": split}
+    sources = dict(benchmark.sources)
+    if split == "valid":
+        sources = {name: f"{where}@valid" if name == "local" else where for name, where in sources.items()}
+    return replace(benchmark, id=f"{benchmark.id}@{suffix}", training=training, sources=sources)
