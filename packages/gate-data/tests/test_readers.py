@@ -8,12 +8,9 @@ import os
 import pickle
 import random
 import re
-import shutil
 import tarfile
 import tempfile
-import time
 import zipfile
-from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -37,7 +34,6 @@ from gate_data.readers import (
     by_stem,
     captions,
     dealt,
-    files_of_classes,
     json_lists,
     pickles,
     spread,
@@ -203,74 +199,6 @@ def test_an_archive_whose_member_has_no_name_is_no_whole_archive(tmp_path: Path)
     path.write_bytes(path.read_bytes().replace(b"b", b"\0"))  # a name ends at its first zero
     with pytest.raises(DataError, match=r"a.zip is not a whole zip file"):
         archives.members(path)
-
-
-@pytest.fixture
-def listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Two classes of three files, listed and kept; from then on, the folders that are listed."""
-    monkeypatch.setenv("GATE_RUNNER_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("gate_data.readers.folders._WORTH_KEEPING", 3)
-    monkeypatch.setattr("gate_data.readers.folders._SETTLED", -1)
-    for name in ("cat", "dog"):
-        (tmp_path / "data" / name).mkdir(parents=True)
-        for number in range(3):
-            (tmp_path / "data" / name / f"{number}.JPG").touch()
-    calls: list[str] = []
-    real = os.scandir
-    monkeypatch.setattr(os, "scandir", lambda path: (calls.append(Path(str(path)).name), real(path))[1])
-    files_of_classes(tmp_path / "data")
-    assert calls == ["data", "cat", "dog"]
-    calls.clear()
-    return calls
-
-
-def test_a_listing_is_kept(tmp_path: Path, listed: list[str]) -> None:
-    files = files_of_classes(tmp_path / "data")
-    assert listed == ["data"]
-    names = [f"{number}.JPG" for number in range(3)]
-    assert files == {text: [str(tmp_path / "data" / text / name) for name in names] for text in ("cat", "dog")}
-
-
-CHANGES: dict[str, tuple[Callable[[Path], object], list[str]]] = {
-    "added": (lambda dog: (dog / "3.jpg").touch(), ["0.JPG", "1.JPG", "2.JPG", "3.jpg"]),
-    "removed": (lambda dog: (dog / "1.JPG").unlink(), ["0.JPG", "2.JPG"]),
-    "renamed": (lambda dog: (dog / "1.JPG").rename(dog / "9.JPG"), ["0.JPG", "2.JPG", "9.JPG"]),
-    "moved in": (lambda dog: (dog.parent / "cat" / "0.JPG").rename(dog / "z.JPG"), [*"012", "z"]),
-    "replaced": (lambda dog: shutil.copytree(dog.parent / "cat", shutil.rmtree(dog) or dog), [*"012"]),
-}
-
-
-@pytest.mark.parametrize("old_time", [False, True])
-@pytest.mark.parametrize("change", CHANGES)
-def test_a_changed_folder_is_listed_again(change: str, old_time: bool, tmp_path: Path, listed: list[str]) -> None:
-    dog = tmp_path / "data" / "dog"
-    before = dog.stat()
-    time.sleep(0.02)  # more than a tick of the kernel's clock
-    act, names = CHANGES[change]
-    act(dog)
-    if old_time:  # as rsync and tar leave a folder
-        os.utime(dog, ns=(before.st_atime_ns, before.st_mtime_ns))
-    found = [Path(file).name for file in files_of_classes(tmp_path / "data")["dog"]]
-    assert found == [name if "." in name else f"{name}.JPG" for name in names]
-    assert "dog" in listed
-
-
-def test_a_folder_that_changed_just_now_is_not_kept(
-    tmp_path: Path, listed: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "data" / "dog" / "3.jpg").touch()
-    monkeypatch.setattr("gate_data.readers.folders._SETTLED", 10**12)
-    for _ in range(2):
-        listed.clear()
-        files_of_classes(tmp_path / "data")
-        assert listed == ["data", "dog"]
-
-
-def test_a_spoilt_memory_of_a_listing_is_made_again(tmp_path: Path, listed: list[str]) -> None:
-    (path,) = (tmp_path / "cache").rglob("*.json")
-    for content in ("", "[]", '{"dog": 3, "cat": [[1], ["a"]]}', '{"dog": [1, "0.JPG"]}'):
-        path.write_text(content)
-        assert {name: len(files) for name, files in files_of_classes(tmp_path / "data").items()} == {"cat": 3, "dog": 3}
 
 
 def test_tables_name_file_line_and_field(tmp_path: Path) -> None:
@@ -500,17 +428,26 @@ class Evil:
         (pickle.dumps(Evil(), 2), "asks for posix.system"),
         (pickle.dumps(np.array([{}], dtype=object), 2), "an array of 'O8', expected numbers"),
         (pickle.dumps(np.zeros(4, np.uint8), 2).replace(b"K\x04\x85", b"K\x05\x85"), "over 4 bytes"),
-        (b"\x80\x02cnumpy\nndarray\n(K\x08\x85X\x02\x00\x00\x00u1tR.", "calls ndarray"),
+        (b"\x80\x02cnumpy\nndarray\n(K\x08\x85X\x02\x00\x00\x00u1tR.", "is no whole pickle"),
         (b"\x80\x02X\x02\x00\x00\x00ab}b.", "sets the state of a str"),
         (b"\x80\x02N0.", "is no whole pickle"),
         (b"\x80\x02]q\xff", "is no whole pickle"),
-        (b"\x80\x02(((ttt}q\x00h\x00s.", "is no whole pickle"),
+        (b"\x80\x02(((ttt}q\x00h\x00s.", "a key is a dict"),
+        (b"\x80\x02})" + b"\x85" * 1_000_000 + b"K\x01s.", "a key is a tuple"),  # its hash would end the process
+        (b"\x80\x02}" + b"cnumpy\ndtype\n)R.", "is no whole pickle"),
+        (b"\x80\x04\x96" + b"\xff" * 6 + b"\x00\x00.", "is no whole pickle"),  # a bytearray of 2**48
+        (b"\x80\x02ccollections\nOrderedDict\n]\x85R.", "is no whole pickle"),
+        (b"\x80\x02cnumpy\ndtype\n)\x81.", "is no whole pickle"),
         (b"", "is no whole pickle"),
     ],
 )
 def test_pickles_that_are_more_than_data(raw: bytes, message: str) -> None:
     with pytest.raises(DataError, match=message):
         pickles.load(raw, "a.pkl")
+
+
+def test_a_pickle_that_remembers_far_takes_no_memory() -> None:
+    assert pickles.load(b"\x80\x02]r\xff\xff\xff\x7f.", "a.pkl") == []
 
 
 def test_mutated_pickles_are_read_or_refused() -> None:

@@ -1,7 +1,7 @@
-"""How long an ImageNet-sized tree takes to be listed and checked, first and again from the kept listing.
+"""How long an ImageNet-sized tree takes to be listed and checked.
 
 Makes a folder of classes with 1,281,167 empty training files and 50,000 to score (``--scale 0.1`` a tenth of them),
-and measures in fresh processes with a cache of their own: listing (all samples, with their classes), and the whole of
+and measures in fresh processes: listing (all samples, with their classes), and the whole of
 ``check-data``, which also looks for overlaps, hashes 2,000 files of each split and decodes 64. The operating system
 keeps directories that were just written in memory; the first listing from a cold disk takes longer.
 
@@ -58,15 +58,10 @@ def made(root: Path, scale: float) -> tuple[int, int]:
     return counts[0], counts[1]
 
 
-def measured(code: str, root: Path, cache: Path) -> dict[str, Any]:
+def measured(code: str, root: Path) -> dict[str, Any]:
     """Seconds without imports, peak memory in GB, and the counts, of one fresh process."""
     load = os.getloadavg()[0]
-    with subprocess.Popen(
-        [sys.executable, "-c", code, str(root)],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "GATE_RUNNER_CACHE": str(cache)},
-    ) as process:
+    with subprocess.Popen([sys.executable, "-c", code, str(root)], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         parts = process.stdout.read().split()
         _, status, usage = os.wait4(process.pid, 0)
@@ -102,12 +97,11 @@ def main() -> None:
             "versions": {"gate-runner": version("gate-runner"), "python": platform.python_version()},
         }
         for what, code in (("listing", _LIST), ("check-data", _CHECK)):
-            for when in ("first", "again"):
-                one = collected[f"{what}, {when}"] = measured(code, root, root / f"cache-{what}")
-                if tuple(one["counts"]) != counts:
-                    raise SystemExit(f"{what}: {one['counts']} samples, expected {counts}")
-                cost = f"{one['seconds']} s ({one['cpu_s']} s of processor), {one['peak_gb']} GB"
-                print(f"{what}, {when}: {cost}, load {one['load']}", flush=True)
+            measurement = collected[what] = measured(code, root)
+            if tuple(measurement["counts"]) != counts:
+                raise SystemExit(f"{what}: {measurement['counts']} samples, expected {counts}")
+            cost = f"{measurement['seconds']} s ({measurement['cpu_s']} s of processor), {measurement['peak_gb']} GB"
+            print(f"{what}: {cost}, load {measurement['load']}", flush=True)
     finally:
         shutil.rmtree(root)
     if args.output:

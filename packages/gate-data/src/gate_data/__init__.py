@@ -6,7 +6,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from gate_data.__about__ import __version__
-from gate_data.renamed import find_merged_modules
 
 if TYPE_CHECKING:
     from gate_data.cards import ICINW, SHEETS, Hub, IcinwSheet, Sheet
@@ -54,8 +53,6 @@ __all__ = [
     "load",
     "read_benchmark",
 ]
-
-find_merged_modules()
 
 
 def __getattr__(name: str) -> Any:

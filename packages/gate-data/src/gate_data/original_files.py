@@ -35,7 +35,6 @@ from gate_data.readers.arrays import stored_array
 from gate_data.readers.clips import undecodable
 from gate_data.readers.decode import Fit
 from gate_data.remembered import listing_mark
-from gate_data.renamed import renamed_keywords
 from gate_data.request import DataRequest, Size
 
 if TYPE_CHECKING:  # they import torch, which whoever only lists files does without
@@ -273,7 +272,6 @@ def from_arrays(expected: str, find: Callable[[Path], Place], arrays: Callable[[
     )
 
 
-@renamed_keywords(place="where")
 def to_data(parts: Parts, form: Form, request: DataRequest, where: str) -> Data:
     """Lists of samples as three splits, within the request's limit."""
     from gate_data.data import Data
@@ -419,7 +417,6 @@ def few_classes(samples: Sequence[Sample], limit: int | None) -> Sequence[Sample
     return chosen
 
 
-@renamed_keywords(known="classes", order="classes")
 def as_samples(files: Mapping[str, Sequence[Source]], classes: Sequence[str] | None = None) -> list[Sample]:
     """Samples of folders of classes; a class's index is its place among the classes, or its own place."""
     number = {name: index for index, name in enumerate(classes if classes is not None else files)}

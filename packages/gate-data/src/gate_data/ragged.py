@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gate_data.errors import DataError
-from gate_data.renamed import renamed_keywords
 
 if TYPE_CHECKING:
     import torch
@@ -91,7 +90,6 @@ class Ragged:
         rows = np.repeat(starts, lengths) + offsets
         return Ragged({name: column[rows] for name, column in self.columns.items()}, lengths)
 
-    @renamed_keywords(other="further")
     def joined(self, further: Ragged) -> Ragged:
         """These samples and then the others."""
         columns = {name: np.concatenate([column, further.columns[name]]) for name, column in self.columns.items()}

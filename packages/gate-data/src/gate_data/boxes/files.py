@@ -21,7 +21,6 @@ from gate_data.readers.folders import PICTURES
 from gate_data.readers.limits import refuse_special
 from gate_data.readers.source import read_text
 from gate_data.readers.tables import by_id, read_json
-from gate_data.renamed import renamed_keywords
 from gate_data.request import DataRequest
 
 if TYPE_CHECKING:  # it imports torch, which whoever only lists files does without
@@ -71,7 +70,6 @@ class Listed:
         return ", ".join(remarks)
 
 
-@renamed_keywords(known="order")
 def read_coco(
     path: Path, folder: Path | None = None, order: Sequence[str] | None = None, *, sort_ids: bool = False
 ) -> Listed:
@@ -122,7 +120,6 @@ def read_coco(
     return Listed(files, Objects.of(pictures, [sizes[image] for image in images]), classes, clipped, dropped)
 
 
-@renamed_keywords(known="order")
 def read_voc(folder: Path, order: Sequence[str] | None = None) -> Listed:
     """Pictures and objects of a folder in which each picture has a Pascal VOC file of its name."""
     annotations = {path.stem: path for path in sorted(folder.glob("*.xml"))}

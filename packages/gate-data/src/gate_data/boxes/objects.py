@@ -11,7 +11,6 @@ import numpy as np
 
 from gate_data.errors import DataError
 from gate_data.ragged import Ragged
-from gate_data.renamed import renamed_keywords
 
 if TYPE_CHECKING:
     from jaxtyping import Int
@@ -149,7 +148,6 @@ def no_detections(pictures: int) -> Ragged:
     return Ragged(dict(_NOTHING), np.zeros(pictures, dtype=np.int64))
 
 
-@renamed_keywords(found="detections")
 def checked_detections(detections: Ragged, truth: Objects, classes: int) -> Ragged:
     """Detections as evaluation takes them.
 

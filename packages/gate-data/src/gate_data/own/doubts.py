@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import difflib
-import hashlib
 import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from gate_data.errors import DataError
 from gate_data.original_files import Parts, Sample
 from gate_data.own.annotated import root_of
 from gate_data.own.spec import OwnBenchmark
 from gate_data.readers.clips import VIDEOS
 from gate_data.readers.folders import PICTURES
-from gate_data.readers.source import described, read_bytes
+from gate_data.readers.source import described
 
 _SHOWN = 5
 _ALIKE = 0.8
@@ -41,7 +39,7 @@ _BESIDE = (
     ".ini",
 )
 """Endings of what lies beside pictures and is not missed."""
-_EXTRAS = {".heic": "heic", ".heif": "heic", ".dcm": "medical", ".dicom": "medical"}
+_EXTRAS = {".heic": "heic", ".heif": "heic"}
 """Endings that are read with an extra."""
 
 
@@ -121,43 +119,17 @@ def _slips(classes: Sequence[str], counts: Counter[Any]) -> Iterator[tuple[str, 
 
 
 def _two_labels(samples: Sequence[Sample], classes: Sequence[str]) -> list[str]:
-    """Pictures that have two labels: the same file, or files with the same bytes."""
+    """Files that are listed with two labels."""
     labels: dict[Any, set[int]] = defaultdict(set)
     for sample in samples:
         labels[sample.source].add(sample.target)
-    same = [source for source, targets in labels.items() if len(targets) > 1]
-    sentences = []
-    if same:
-        files = _word(same, "file has", "files have")
-        sentences.append(f"{len(same)} {files} two labels, such as {_label(same[0], labels, classes)}")
-    by_size: dict[int, list[str]] = defaultdict(list)
-    for source in labels:
-        if isinstance(source, str):
-            try:
-                by_size[os.stat(source).st_size].append(source)  # noqa: PTH116 - text paths
-            except OSError:
-                continue
-    twins: dict[bytes, list[str]] = defaultdict(list)
-    for paths in by_size.values():
-        if any(labels[path] != labels[paths[0]] for path in paths):
-            for path in paths:
-                try:
-                    twins[hashlib.blake2b(read_bytes(path), digest_size=16).digest()].append(path)
-                except DataError:
-                    continue
-    torn = [paths for paths in twins.values() if any(labels[path] != labels[paths[0]] for path in paths)]
-    if torn:
-        first, second = torn[0][0], next(path for path in torn[0] if labels[path] != labels[torn[0][0]])
-        sentences.append(
-            f"{len(torn)} {_word(torn, 'picture lies', 'pictures lie')} there with two labels, such as "
-            f"{_label(first, labels, classes)} and {_label(second, labels, classes)}"
-        )
-    return sentences
-
-
-def _label(source: Any, labels: dict[Any, set[int]], classes: Sequence[str]) -> str:
-    named = described(source[0]) if type(source) is tuple else described(source)
-    return f"{named} ({', '.join(classes[label] for label in sorted(labels[source]))})"
+    doubled = [source for source, targets in labels.items() if len(targets) > 1]
+    if not doubled:
+        return []
+    first = doubled[0]
+    shown = described(first[0]) if type(first) is tuple else described(first)
+    named = ", ".join(classes[label] for label in sorted(labels[first]))
+    return [f"{len(doubled)} {_word(doubled, 'file has', 'files have')} two labels, such as {shown} ({named})"]
 
 
 def _names(folder: Path, depth: int) -> Iterator[str]:

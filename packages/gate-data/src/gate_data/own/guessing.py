@@ -18,10 +18,8 @@ from gate_data.readers import files_of_classes
 from gate_data.readers.clips import VIDEOS
 from gate_data.readers.folders import PICTURES, SPLIT_WORDS, classes_in, is_saved
 from gate_data.readers.tables import read_json
-from gate_data.renamed import renamed_keywords
 
 
-@renamed_keywords(taken="is_known_set")
 def guess(folder: Path, is_known_set: Callable[[str], bool] = is_known, table: Path | None = None) -> Guess:
     """Look at a folder and say what benchmark it could be.
 

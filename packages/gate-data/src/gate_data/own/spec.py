@@ -7,7 +7,6 @@ made from it.
 from __future__ import annotations
 
 import difflib
-import warnings
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_args
 
@@ -48,12 +47,6 @@ class Guess:
 
     values: dict[str, dict[str, Any]]
     remarks: tuple[str, ...]
-
-    @property
-    def said(self) -> tuple[str, ...]:
-        """The name of `remarks` in the last release."""
-        warnings.warn("Guess.said is called remarks now, and goes with the next release", DeprecationWarning, 2)
-        return self.remarks
 
 
 class _Part(BaseModel):

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from importlib.util import find_spec
@@ -26,13 +23,8 @@ SPLIT_WORDS: dict[str, str] = {
 """Names of folders, and of values in tables, that mean a split, in lower case."""
 _AVIF = (".avif",) if features.check("avif") else ()
 _HEIC = (".heic", ".heif") if find_spec("pillow_heif") is not None else ()
-_DICOM = (".dcm", ".dicom") if find_spec("pydicom") is not None else ()
-PICTURES = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff", ".ppm", *_AVIF, *_HEIC, *_DICOM)
-"""Endings of picture files, in lower case; AVIF where Pillow reads it, HEIC and DICOM with extras."""
-_WORTH_KEEPING = 20_000
-"""Files from which on a listing is kept: a smaller one is quicker made than looked up."""
-_SETTLED = 2_000_000_000
-"""Nanoseconds after which a folder's time tells two changes apart, on any file system."""
+PICTURES = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff", ".ppm", *_AVIF, *_HEIC)
+"""Endings of picture files, in lower case; AVIF where Pillow reads it, HEIC with its extra."""
 
 
 def place(
@@ -134,8 +126,6 @@ def files_of_classes(folder: Path, endings: Sequence[str] = PICTURES) -> dict[st
 
     A folder without files but with folders is a group: the classes in it are called ``GROUP/CLASS``, at any depth.
 
-    A large listing is kept under the user's cache folder; each class folder's part is used again until it changes.
-
     Args:
         folder: the folder of folders.
         endings: of files that count, in lower case; others are passed over.
@@ -154,21 +144,23 @@ def files_of_classes(folder: Path, endings: Sequence[str] = PICTURES) -> dict[st
         >>> [(name, len(files)) for name, files in files_of_classes(folder).items()]
         [('cat', 1)]
     """
-    listing = _Kept(folder, endings)
     by_class = {}
     below = classes_in(folder)
     while below:
         name = below.pop(0)
-        files = listing.files(name)
+        try:
+            entries = list(os.scandir(folder / name))
+        except OSError as error:
+            raise DataError(f"{folder / name} cannot be read: {error.strerror or error}") from error
+        files = sorted(entry.name for entry in entries if _ends(entry.name, endings))
         if not files:  # a group of classes, or none
-            inner = [entry.name for entry in os.scandir(folder / name) if entry.is_dir() and entry.name[0] != "."]
+            inner = [entry.name for entry in entries if entry.is_dir() and entry.name[0] != "."]
             if not inner or any(word.casefold() in SPLIT_WORDS for word in inner):
                 raise DataError(f"{folder / name} holds no {' '.join(endings)} file")
             below[:0] = [f"{name}/{deeper}" for deeper in sorted(inner)]
             continue
         start = f"{folder}{os.sep}{name.replace('/', os.sep)}{os.sep}"
         by_class[name] = [start + file for file in files]
-    listing.keep(sum(map(len, by_class.values())))
     return by_class
 
 
@@ -230,57 +222,6 @@ def cache_home() -> Path:
     """The folder of what can be made again, in what ``GATE_RUNNER_CACHE`` names or in the user's cache folder."""
     home = os.environ.get("GATE_RUNNER_CACHE") or os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(home) / "gate-runner"
-
-
-class _Kept:
-    """Names of files by folder, as they were when the folder last changed.
-
-    A folder is taken as unchanged while its inode, its size and both of its times (of its content, of its status) are
-    the same. A file that is added, removed or renamed changes these; rsync and tar set the time of the content back,
-    and cannot set that of the status. What a file holds is not looked at, and a file server that hands out old times
-    is believed. What changed less than `_SETTLED` before it was listed is listed again the next time: within one tick
-    of the clock a change leaves no trace.
-    """
-
-    def __init__(self, folder: Path, endings: Sequence[str]) -> None:
-        key = hashlib.sha256(f"{folder.resolve()} {endings}".encode()).hexdigest()[:32]
-        self.path = cache_home() / "listings" / f"{key}.json"
-        self.folder, self.endings = folder, endings
-        self.stored: dict[str, list[object]] = {}
-        self.changed = False
-        try:
-            stored = json.loads(self.path.read_bytes())
-            self.stored = stored if isinstance(stored, dict) else {}
-        except (OSError, ValueError, RecursionError):
-            pass  # it is only a memory of what can be listed again
-
-    def files(self, name: str) -> list[str]:
-        folder = self.folder / name
-        try:
-            now, about = time.time_ns(), folder.stat()
-            state = [about.st_mtime_ns, about.st_ctime_ns, about.st_ino, about.st_size]
-            match self.stored.get(name):
-                case [list(seen), str(names)] if seen == state:
-                    return names.split("/") if names else []
-            listed_names = sorted(entry.name for entry in os.scandir(folder) if _ends(entry.name, self.endings))
-        except OSError as error:
-            raise DataError(f"{folder} cannot be read: {error.strerror or error}") from error
-        self.changed = True
-        self.stored.pop(name, None)
-        if max(state[:2]) < now - _SETTLED:
-            self.stored[name] = [state, "/".join(listed_names)]
-        return listed_names
-
-    def keep(self, count: int) -> None:
-        if not self.changed or count < _WORTH_KEEPING:
-            return
-        beside = self.path.with_suffix(f".{os.getpid()}")
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            beside.write_text(json.dumps(self.stored))
-            beside.replace(self.path)
-        except OSError:
-            beside.unlink(missing_ok=True)  # a full or read-only cache costs the next listing, not this one
 
 
 class Files:

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 from gate_data.errors import DataError, MissingExtraError
 from gate_data.readers.json_lists import entries
 from gate_data.readers.limits import refuse_special, within
-from gate_data.renamed import renamed_keywords
 
 csv.field_size_limit(2**24)
 _AT_ONCE = 256
@@ -92,7 +91,6 @@ class Row(NamedTuple):
             raise self.error(field, _span("number", low, high))
         return exact
 
-    @renamed_keywords(known="index_of")
     def one_of(self, field: str, index_of: Mapping[str, int]) -> int:
         """The index of a name among those known."""
         value = self.text(field)
