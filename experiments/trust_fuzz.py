@@ -410,13 +410,6 @@ def eevee_outcomes() -> tuple[list[bytes], Read]:
     return [whole], in_file("o.npz", lambda path: read_outcomes([path]))
 
 
-def eevee_journal() -> tuple[list[bytes], Read]:
-    from eevee.searching.evaluation import open_journal
-
-    whole = json.dumps({"eevee": "journal", "key": "k"}) + "\n" + json.dumps([[[1, 2], 0.5, 0.1]]) + "\n"
-    return [whole.encode()], in_file("j.jsonl", lambda path: open_journal(path, "k"))
-
-
 def knowledge_external() -> tuple[list[bytes], Read]:
     from knowledge_prompts.sources.elevater_files import read_external, read_gpt3
 
@@ -653,7 +646,6 @@ READERS: dict[str, tuple[Made, float]] = {
     "oven-retrieval: manifest": (oven_base, 10),
     "eevee: tables": (eevee_table, 15),
     "eevee: outcomes": (eevee_outcomes, 5),
-    "eevee: journal": (eevee_journal, 15),
     "knowledge-prompts: knowledge files": (knowledge_external, 15),
     "knowledge-prompts: named texts": (knowledge_texts, 10),
     "eqben-builder: JSON": (eqben_json, 10),

@@ -26,7 +26,6 @@ from typing import NamedTuple
 import numpy as np
 
 import gate_runner
-from eevee import load_table, select
 from eqben_builder.building import build, read_records, verify
 from eqben_builder.formats import PairRow, Picture, encode_png, read_any, write_as
 from eqben_builder.micro.builder import MicroBuilder
@@ -164,20 +163,6 @@ def knowledge_whole(folder: Path, done: list[tuple[str, str, bool]]) -> None:
     assert not [path for path in folder.rglob("*") if "partial" in path.name]
 
 
-def searched(folder: Path, tag: str) -> None:
-    del tag
-    select(load_table("gate"), 2, generations=2, randoms=20, nested=False, journal=folder / "journal.jsonl")
-
-
-def searched_whole(folder: Path, done: list[tuple[str, str, bool]]) -> None:
-    assert any(ok for *_, ok in done), done
-    head, *lines = (folder / "journal.jsonl").read_text().splitlines()
-    assert "eevee" in json.loads(head)
-    seen = [tuple(entry[0]) for line in lines for entry in json.loads(line)]
-    assert len(seen) == len(set(seen)) > 0
-    assert not list(folder.glob("*.lock"))
-
-
 def ran(limit: int) -> Act:
     def act(folder: Path, tag: str) -> None:
         del tag
@@ -231,7 +216,6 @@ PLACES: dict[str, Place] = {
     ),
     "knowledge answers": Place(nothing, {"answers": answers}, answers_whole),
     "knowledge files": Place(nothing, {"build_files": knowledge}, knowledge_whole),
-    "eevee journal": Place(nothing, {"search": searched}, searched_whole),
     "gate-runner run": Place(nothing, {"run": ran(40)}, ran_whole),
     "gate-runner run, other settings": Place(nothing, {"run 40": ran(40), "run 30": ran(30)}, ran_whole),
 }

@@ -22,22 +22,15 @@ import numpy as np
 from _baselines import knn, medoids, ppca, soft_impute
 from _setting import RESULTS, record
 
-from eevee import (
-    AverageScorer,
-    Constraints,
-    GpScorer,
-    RidgeScorer,
-    Space,
-    choose_scorer,
-    load_table,
-    standardise,
-)
+from eevee import AverageScorer, GpScorer, RidgeScorer, load_table, standardise
+from eevee.answers.choosing import choose_scorer
 from eevee.answers.intervals import UNLIKE, intervals
 from eevee.answers.judging import auc
 from eevee.scorers.named import named_scorer
 from eevee.searching.evaluation import Evaluator
 from eevee.searching.search import medoids as medoids_of
 from eevee.searching.search import search
+from eevee.searching.space import Constraints, Space
 from eevee.tables.holdout import folds_of, held_together, with_families
 from eevee.tables.standard import overall_scores
 
@@ -119,8 +112,8 @@ def judge(split, k, holdout):
         "ridge, bounds": split.errors(table, bounded, ridge.predict),
         "ridge's subset, gp": split.errors(table, bounded, gp.predict),
         "ridge's subset, ridge+gp": split.errors(table, bounded, AverageScorer(ridge, gp).predict),
-        "ridge's subset, knn": split.errors(table, bounded, named_scorer("knn", {}).predict),
-        "ridge's subset, mean": split.errors(table, bounded, named_scorer("mean", {}).predict),
+        "ridge's subset, knn": split.errors(table, bounded, named_scorer("knn").predict),
+        "ridge's subset, mean": split.errors(table, bounded, named_scorer("mean").predict),
         "ridge's subset, auto": split.errors(table, bounded, auto.predict),
         "medoids, auto": split.errors(
             table, central, choose_scorer(held_together(table, holdout), [central])[0].predict

@@ -11,17 +11,8 @@ from pathlib import Path
 import numpy as np
 from _setting import RESULTS, record
 
-from eevee import (
-    MlpScorer,
-    RidgeScorer,
-    error_against_k,
-    importance,
-    kendall,
-    load_table,
-    predictiveness,
-    published,
-    score,
-)
+from eevee import MlpScorer, RidgeScorer, load_table, published, score
+from eevee.answers.judging import error_against_k, importance, kendall, predictiveness
 from eevee.showing.pictures import draw_bars, draw_error_against_k, render
 
 

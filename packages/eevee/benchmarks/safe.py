@@ -5,10 +5,10 @@
 Outcomes follow the two-parameter model (5,000 items; log slopes N(log 2, .4), difficulties N(0, 1.2)), fitted on 60
 models. New models are like these (ability N(0, 1)), at the frontier (ability 2.5 to 3.5, above all that were seen), or
 of other strengths (half of their outcomes do not follow the items). Every ten models share a draw of items. Beside
-AIPW's error stand the plain mean's of as many random items (exactly, by its variance on the same models), and of two
-kinds of anchors, tinyBenchmarks' clusters and those by information: their weighted mean, the two-parameter model's
-prediction from them, and the mean of both, which is gp-IRT with an even mix. `least` is what an unbiased estimate from
-equal chances can reach: the spread of outcomes around the true chances.
+AIPW's error stand the plain mean's of as many random items (exactly, by its variance on the same models), and that of
+tinyBenchmarks' anchors by clusters (`_anchors.py`): their weighted mean, the two-parameter model's prediction from
+them, and the mean of both, which is gp-IRT with an even mix. `least` is what an unbiased estimate from equal chances
+can reach: the spread of outcomes around the true chances.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ import argparse
 from pathlib import Path
 
 import numpy as np
+from _anchors import choose_anchors
 from _item_world import ITEMS, item_world, rmse
 from _setting import earlier, record
 
-from eevee.items.drawing import choose_anchors, corrected_mean, draw_items
+from eevee.items.drawing import corrected_mean, draw_items
 from eevee.items.irt import fit_abilities, information, sigmoid
 
 TOGETHER = 10
@@ -61,11 +62,7 @@ def main() -> None:
     slope, hard, irt = item_world(generator)
     ease = irt.probability(irt.ability).mean(0)
     result: dict[str, object] = earlier(Path(__file__).stem) | {"models": options.models, "items": ITEMS}
-    fixed = {
-        (share, method): choose_anchors(irt, int(share * ITEMS), method, generator)
-        for share in SHARES
-        for method in ("clusters", "information")
-    }
+    fixed = {share: choose_anchors(irt, int(share * ITEMS), generator) for share in SHARES}
     for kind in options.kinds:
         generator = np.random.default_rng(1 + KINDS.index(kind))
         errors: dict[float, dict[str, list[np.ndarray]]] = {share: {} for share in SHARES}
@@ -85,9 +82,8 @@ def main() -> None:
                     "covered": (low <= truth) & (truth <= high),
                     "half": (high - low) / 2,
                 }
-                for method in ("clusters", "information"):
-                    estimates = by_anchors(irt, values, *fixed[share, method])
-                    row |= {f"{name} by {method}": guess - truth for name, guess in estimates.items()}
+                estimates = by_anchors(irt, values, *fixed[share])
+                row |= {f"{name} by clusters": guess - truth for name, guess in estimates.items()}
                 for name, part in row.items():
                     errors[share].setdefault(name, []).append(part)
         for share, parts in errors.items():

@@ -14,7 +14,8 @@ import numpy as np
 import torch
 from _setting import record
 
-from eevee import Benchmark, Constraints, GpScorer, Metric, ResultTable, Space, select, standardise
+from eevee import Benchmark, GpScorer, Metric, ResultTable, select, standardise
+from eevee.searching.space import Constraints, Space
 
 
 def made(models, metrics, missing, seed=0):

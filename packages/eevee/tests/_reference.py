@@ -37,17 +37,6 @@ def spearman(a, b):
     return float((ra * rb).sum() / length) if length else 0.0
 
 
-def pairwise(score, guess):
-    """Share of the margins that the guess orders wrongly, pair by pair."""
-    lost = total = 0.0
-    for i in range(len(score)):
-        for j in range(i):
-            gap = abs(score[i] - score[j])
-            total += gap
-            lost += gap * ((score[i] - score[j]) * (guess[i] - guess[j]) <= 0)
-    return lost / total
-
-
 def module_scores(x, y, splits, starts, columns, *, epochs, lr, weight_decay, dtype=torch.float32):
     """Algorithm 1 with a torch module for every split: the held-out mean squared error of each.
 

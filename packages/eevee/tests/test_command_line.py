@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import eevee
-from eevee import EeveeError, MissingExtraError, Outcomes, load_table, report, select
+from eevee import EeveeError, Outcomes, load_table, read_selection, report, select
 from eevee.cli import main
-from eevee.showing.page import Section, build_page
+from eevee.errors import MissingExtraError
 
 from ._tables import made_up
 
@@ -75,12 +75,10 @@ def test_own_table_end_to_end(tmp_path, capsys):
         (["select", "-k", "x"], "invalid int value"),
         (["select", "-k", "3", "--include", "nope"], "unknown benchmark 'nope'"),
         (["select", "-k", "3", "--alpha", "-1"], "alpha is -1.0"),
-        (["select", "-k", "3", "--executor", "slurm"], "executor 'slurm'"),
-        (["select", "-k", "3", "--executor", "processes:0"], "expected a positive number"),
+        (["select", "-k", "3", "--scorer", "hill"], "expected one of ridge"),
         (["select", "-k", "3", "--twins", "-1"], "--twins is -1.0"),
         (["select", "--budget", "5"], "has no cost"),
         (["check", "--table", "absent.csv"], "absent.csv: cannot be read"),
-        (["check", "--threads", "0"], "--threads is 0"),
         (["pareto", "--tiers", "small"], "'small'; expected NAME=COST"),
         (["predict", "--subset", "acdc", "--scores", "absent.csv"], "absent.csv: cannot be read"),
         (["report", "--output", "x"], "neither --result nor -k"),
@@ -125,51 +123,29 @@ class Links(HTMLParser):
         self.sources += [value for key, value in attrs if key in ("src", "href")]
 
 
-def test_page_escapes_every_name():
-    nasty = '<script>alert(1)</script>"&'
-    section = Section(nasty, nasty, (nasty,), (nasty,), ((nasty,),), b"<svg/>", nasty, nasty)
-    seen = Links()
-    seen.feed(build_page(nasty, nasty, [section], nasty))
-    assert "script" not in seen.tags
-    assert seen.sources == ["data:image/svg+xml;base64,PHN2Zy8+"]
-
-
-def test_report_has_every_picture(tmp_path):
+def test_report_is_one_page_with_every_name_escaped(tmp_path):
     pytest.importorskip("matplotlib")
-    from eevee.showing.pictures import draw_learning, draw_radar, render
-
     table = made_up(models=10, costs=True)
     chosen = select(table, 3, method="greedy", randoms=20, folds=3)
     scores = {"new <b>": {f"{chosen.benchmarks[0]}/m0": 9.0}}
     right = (np.random.default_rng(0).random((10, 60)) < np.linspace(0.2, 0.9, 10)[:, None]).astype(float)
     outcomes = {"<i>toy": Outcomes("<i>toy", table.models, tuple(map(str, range(60))), right)}
-    written = report(
-        table, chosen, tmp_path, largest=2, scores=scores, outcomes=outcomes, radars=[("m0", "m1"), ("m2",)]
-    )
-    stems = {name.split(".")[0] for name in written.pictures}
-    assert stems >= {
-        "importance", "held_out", "chosen", "learning", "single", "error_against_k", "front", "ranking",
-        "radar_1", "radar_2", "ranks_tasks", "ranks_items",
-    }  # fmt: skip
-    assert any(stem.startswith("predicted_1") for stem in stems)
-    for name in written.pictures:
-        head = (tmp_path / name).read_bytes()[:200]
-        assert head.startswith(b"\x89PNG") if name.endswith("png") else b"<?xml" in head
+    written = report(table, chosen, tmp_path, largest=2, scores=scores, outcomes=outcomes)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["index.html", "selection.json"]
+    page = written.read_text()
     seen = Links()
-    seen.feed((tmp_path / "index.html").read_text())
-    assert seen.tags.count("img") == len(stems)
+    seen.feed(page)
+    assert seen.tags.count("img") == 7
     assert all(source.startswith("data:image/svg+xml") for source in seen.sources)
-    page = (tmp_path / "index.html").read_text()
     assert "new <b>" not in page
+    assert "new &lt;b&gt;: rank" in page
     assert "<i>toy" not in page
     for figure in page.split("<h2>")[1:]:  # a sentence beside every figure
-        assert figure.count("<p") >= figure.count("<img")
+        assert figure.count("<p>") == 1
     assert "Test items that tell a score" in page
-    assert render(draw_learning(chosen.curve), "svg") == (tmp_path / "learning.svg").read_bytes()
+    assert read_selection(tmp_path / "selection.json", table) == chosen
     with pytest.raises(EeveeError, match="another table"):
         report(load_table("gate"), chosen, tmp_path)
-    with pytest.raises(EeveeError, match="unknown model 'zz'"):
-        draw_radar(table, ["zz"])
 
 
 def test_missing_extras_are_named(monkeypatch):
@@ -178,17 +154,3 @@ def test_missing_extras_are_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'eevee-search\[plot\]'"):
         new_figure(1, 1)
-
-
-def test_journal_from_the_command_line(tmp_path, capsys):
-    journal = tmp_path / "j.jsonl"
-    argv = ["select", "-k", "3", "--method", "greedy-swap", "--no-nested", "--journal", str(journal)]
-    assert main(argv) == 0
-    size = journal.stat().st_size
-    first = capsys.readouterr().out
-    assert main(argv) == 0
-    assert journal.stat().st_size == size
-    strip = [line for line in first.splitlines() if not line.startswith("searched")]
-    assert strip == [line for line in capsys.readouterr().out.splitlines() if not line.startswith("searched")]
-    assert main([*argv, "--alpha", "2"]) == 2
-    assert "another search" in capsys.readouterr().err

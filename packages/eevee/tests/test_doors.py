@@ -19,7 +19,6 @@ from eevee import (
     check,
     choose_items,
     estimate,
-    importance,
     load_table,
     read_items,
     read_outcomes,
@@ -27,8 +26,8 @@ from eevee import (
     score,
     select,
 )
+from eevee.answers.judging import importance
 from eevee.cli import main
-from eevee.searching.evaluation import open_journal, sole_search
 from eevee.tables.reading import read_csv_text
 from eevee.tables.record import read_result
 
@@ -63,9 +62,9 @@ def test_values_whose_squares_are_not_finite_are_refused() -> None:
 
 def test_the_objective_is_taken_without_a_scorer_too() -> None:
     table = load_table("gate")
-    by_rank = score(table, ["mini", "ucf"], objective="rank", randoms=3)
-    assert by_rank.objective == "rank"
-    assert by_rank.error != score(table, ["mini", "ucf"], randoms=3).error
+    outside = score(table, ["mini", "ucf"], objective="unselected", randoms=3)
+    assert outside.objective == "unselected"
+    assert outside.error != score(table, ["mini", "ucf"], randoms=3).error
 
 
 def test_the_importance_of_a_single_member_is_by_the_same_measure() -> None:
@@ -107,9 +106,9 @@ def chosen() -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("mix", 5, "mix of 'toy' is 5"), ("half", -1, "half -1"), ("total", 0, "total of 'toy' is 0"),
-        ("weights", [float("nan")] * 6, "not finite"), ("slope", [1.0], "slope of 'toy' has 1 numbers for 6 items"),
-        ("rest", [0.5], "rest of 'toy' has 1 numbers"), ("weights", [1.0] * 6, "weights that sum to 6"),
+        ("half", -1, "half -1"), ("total", 0, "total of 'toy' is 0"),
+        ("slope", [float("nan")] * 6, "not finite"), ("slope", [1.0], "slope of 'toy' has 1 numbers for 6 items"),
+        ("rest", [0.5], "rest of 'toy' has 1 numbers"), ("method", "clusters", "and one of drawn, adaptive"),
         ("total", float("inf"), "total of 'toy' is inf"), ("total", 60.5, "total of 'toy' is 60.5"),
         ("items", [[]] * 6, "are no texts"), ("items", ["i1"] * 6, "comes twice"), ("slope", [1e308] * 6, "beyond 1e"),
         ("method", "adaptive", "an adaptive test needs all"),
@@ -122,26 +121,6 @@ def test_items_that_were_edited_are_refused_with_their_file(
     edited = {**chosen, "benchmarks": {"toy": {**chosen["benchmarks"]["toy"], name: value}}}
     with pytest.raises(EeveeError, match=rf"items\.json: .*{message}"):
         ItemChoice.from_mapping(edited, "items.json")
-
-
-@pytest.mark.parametrize("error", ['"0.1"', "false", "null", "-Infinity", "NaN", "1e400"])
-def test_errors_in_a_journal_that_are_no_numbers_are_refused_or_computed_again(tmp_path: Path, error: str) -> None:
-    path = tmp_path / "j.jsonl"
-    assert open_journal(path, "k") == {}
-    path.write_text(f"{path.read_text()}[[[0, 1], 0.25, NaN]]\n")
-    assert open_journal(path, "k")[0, 1][0] == 0.25  # one split has no standard error
-    path.write_text(f"{path.read_text()}[[[1, 2], {error}, 0.1]]\n")
-    if error in ("-Infinity", "NaN", "1e400"):
-        assert list(open_journal(path, "k")) == [(0, 1)]
-        return
-    with pytest.raises(EeveeError, match=r"j\.jsonl, line 3: not a journal line"):
-        open_journal(path, "k")
-
-
-def test_a_journal_of_other_bytes_is_one_line(tmp_path: Path) -> None:
-    (tmp_path / "j.jsonl").write_bytes(b"\xff\xfe")
-    with pytest.raises(EeveeError, match=r"j\.jsonl: not a journal"):
-        open_journal(tmp_path / "j.jsonl", "k")
 
 
 DEEP = "[" * 100_000
@@ -164,13 +143,9 @@ def test_a_pipe_is_no_result(tmp_path: Path) -> None:
         read_result(tmp_path / "result.json", load_table("gate"))
 
 
-def test_links_beside_a_journal_are_not_written_through(tmp_path: Path) -> None:
+def test_links_beside_a_result_are_not_written_through(tmp_path: Path) -> None:
     mine = tmp_path / "mine"
     mine.write_text("mine")
-    journal = tmp_path / "search.jsonl"
-    (tmp_path / "search.jsonl.lock").symlink_to(mine)
-    with pytest.raises(EeveeError, match=r"search\.jsonl\.lock: cannot be written"), sole_search(journal):
-        pass
     (tmp_path / f"score.json.{os.getpid()}.partial").symlink_to(mine)
     score(load_table("gate"), ["mini", "ucf"], randoms=20).to_json(tmp_path / "score.json")
     assert mine.read_text() == "mine"
@@ -225,19 +200,6 @@ def board(path: Path, models: str, tasks: str) -> str:
     return str(path)
 
 
-def test_two_tables_whose_models_overlap_in_part(tmp_path, capsys):
-    first, second = board(tmp_path / "1.csv", "abcdef", "tuvw"), board(tmp_path / "2.csv", "defghi", "xyz")
-    assert main(["rank", first, second, "--direction", "higher"]) == 0
-    text = capsys.readouterr().out
-    assert "1.csv, 2.csv (3 of 9 models in all of them)" in text
-    assert "9 pairs share too few tasks to be compared" in text  # a, b, c with g, h, i
-    other, same = board(tmp_path / "3.csv", "ghijk", "xyz"), board(tmp_path / "4.csv", "abcdef", "tz")
-    assert "no model is in all of these tables" in command(capsys, "rank", first, other, "--direction", "higher")
-    assert "t are in more than one; expected each in one" in command(
-        capsys, "rank", first, same, "--direction", "higher"
-    )
-
-
 def test_a_table_of_one_model_a_board_without_a_shared_task_and_ties_everywhere(tmp_path, capsys):
     one = board(tmp_path / "one.csv", "a", "xyz")
     for argv in (["check", "--table", one], ["select", "-k", "1", "--table", one], ["rank", one]):
@@ -282,7 +244,7 @@ def test_hostile_names_on_the_page_and_in_pictures(tmp_path, capsys):
 BAD = {
     "one model": ("rank one.csv", r"one\.csv: the table has 1 models; expected at least 5"),
     "nobody shares a task": ("rank alone.csv", r"no two models share 3 tasks: there is nothing to rank them by"),
-    "no model in both tables": ("rank left.csv other.csv", r"no model is in all of these tables"),
+    "two tables": ("rank left.csv ties.csv", r"2 tables; expected one, or run folders"),
     "one model's outcomes": ("items --outcomes one.npz", r"'toy': 1 models; expected at least 5"),
     "one item": ("items --outcomes item.npz", r"'toy': 1 items; expected at least 20"),
     "all solved by all": ("items --outcomes solved.npz", r"all outcomes are 1; there is nothing to tell models apart"),
@@ -306,8 +268,6 @@ def bad(tmp_path_factory):
     table("one.csv", ["m"], "abc", mixed)
     table("alone.csv", names, [f"t{j}" for j in range(24)], lambda i, j: "1" if j // 3 == i else "")
     table("left.csv", names, "abc", mixed)
-    table("right.csv", [f"m{i}" for i in range(4, 12)], "def", mixed)
-    table("other.csv", [f"n{i}" for i in range(8)], "def", mixed)
     table("ties.csv", names, "abc", lambda i, j: "1")
     half = (np.arange(320).reshape(8, 40) % 3 > 0).astype(float)
     outcomes = {
@@ -335,11 +295,10 @@ def test_what_cannot_be_used_is_one_line(case, bad, capsys, monkeypatch):
     assert re.search(message, printed.err)
 
 
-def test_ties_parts_of_two_tables_and_items_that_all_solve_are_used(bad, capsys, monkeypatch):
+def test_ties_and_items_that_all_solve_are_used(bad, capsys, monkeypatch):
     monkeypatch.chdir(bad)
     for command, words in (
         ("rank ties.csv --direction higher", "0 of 28 pairs are decided"),
-        ("rank left.csv right.csv --direction higher", "4 of 12 models in all of them"),
         ("items --outcomes some.npz --share .2", "8 of 40 items"),
     ):
         assert main(command.split()) == 0

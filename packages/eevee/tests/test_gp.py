@@ -85,8 +85,8 @@ def test_average_is_the_mean_of_both():
     np.testing.assert_allclose(both.residuals(data, [(0, 1)]), mean)
     cells = (mean[0] ** 2)[data.mask]
     assert both.score(data, [(0, 1)])[0, 0] == pytest.approx(cells.mean())
-    with pytest.raises(EeveeError, match="objectives 'all' and 'rank'"):
-        AverageScorer(RidgeScorer(), GpScorer("rank"))
+    with pytest.raises(EeveeError, match="objectives 'all' and 'unselected'"):
+        AverageScorer(RidgeScorer(), GpScorer("unselected"))
 
 
 @pytest.mark.parametrize(

@@ -9,33 +9,31 @@ import numpy as np
 import pytest
 
 from eevee import (
-    Constraints,
     EeveeError,
     MlpScorer,
     RidgeScorer,
-    Space,
-    error_against_k,
-    importance,
-    kendall,
-    learning_curve,
     load_table,
-    nested_error,
-    overall_scores,
     pareto,
     predict,
-    prediction_agreement,
-    predictiveness,
     published,
-    read_result,
     read_selection,
     score,
     select,
-    subset_mean_agreement,
     tiers,
 )
-from eevee.answers.nested import held_out_errors
+from eevee.answers.judging import (
+    error_against_k,
+    importance,
+    kendall,
+    prediction_agreement,
+    predictiveness,
+    subset_mean_agreement,
+)
+from eevee.answers.nested import held_out_errors, learning_curve, nested_error
+from eevee.searching.space import Constraints, Space
 from eevee.tables.holdout import split_groups
-from eevee.tables.standard import standardise
+from eevee.tables.record import read_result
+from eevee.tables.standard import overall_scores, standardise
 
 from ._reference import spearman
 from ._tables import made_up
@@ -153,16 +151,6 @@ def test_selection_is_the_same_for_the_same_seed():
     assert a.rival.method == "greedy-swap"
 
 
-def test_held_out_searches_continue_from_their_journals(tmp_path):
-    table, space = made_up(), Space(made_up(), Constraints(k=2))
-    settings = {"method": "exhaustive", "seed": 0, "folds": 3, "randoms": 3, "journal": tmp_path / "j", "key": "k"}
-    first = nested_error(table, space, RidgeScorer(), **settings)
-    sizes = {path.name: path.stat().st_size for path in tmp_path.iterdir()}
-    assert set(sizes) == {"j.fold0", "j.fold1", "j.fold2"}
-    assert nested_error(table, space, RidgeScorer(), **settings) == first
-    assert {path.name: path.stat().st_size for path in tmp_path.iterdir()} == sizes
-
-
 @pytest.mark.long
 def test_selection_with_the_paper_scorer():
     table = made_up(models=12)
@@ -174,7 +162,7 @@ def test_selection_with_the_paper_scorer():
     assert np.isfinite(chosen.nested.outer)
 
 
-@pytest.mark.parametrize("objective", ["all", "unselected", "rank", "pairwise"])
+@pytest.mark.parametrize("objective", ["all", "unselected"])
 @pytest.mark.parametrize("missing", [0.0, 0.2])
 def test_selection_with_every_objective(objective, missing):
     table = made_up(missing=missing)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,8 +11,6 @@ import pytest
 
 import eevee
 from eevee import EeveeError, RidgeScorer, load_table, read_selection, score, select, standardise
-from eevee.cli import main
-from eevee.scorers.named import named_scorer
 from eevee.scorers.scorer import held_out
 
 from ._reference import ridge_residuals
@@ -41,9 +38,12 @@ def test_no_folder_imports_a_later_one():
 
 
 class Plain:
-    """Ridge by refitting, with nothing but what the protocol asks for."""
+    """Ridge by refitting, with nothing but what the protocol asks for, and that it is quick."""
 
     name, objective = "plain", "all"
+
+    def quick(self, data):
+        return True
 
     def score(self, data, candidates):
         out = []
@@ -72,7 +72,7 @@ def test_held_out_of_any_scorer_is_refitting():
 
 def test_own_scorer_is_usable_everywhere(tmp_path):
     table = made_up(models=9)
-    mine = select(table, 2, scorer=Plain(), method="greedy-swap", randoms=10, nested_method="greedy-swap")
+    mine = select(table, 2, scorer=Plain(), method="greedy-swap", randoms=10)
     ridge = select(table, 2, scorer=RidgeScorer(), method="greedy-swap", randoms=10)
     assert mine.benchmarks == ridge.benchmarks
     assert mine.error == pytest.approx(ridge.error)
@@ -87,26 +87,6 @@ def test_own_scorer_is_usable_everywhere(tmp_path):
     assert read_selection(path, table, scorer) == replace(mine, settings=scorer)
     judged = score(table, mine.benchmarks, scorer=Plain(), randoms=5)
     assert judged.prediction_agreement == pytest.approx(score(table, mine.benchmarks, randoms=5).prediction_agreement)
-
-
-def test_own_scorer_from_the_command_line(tmp_path, monkeypatch, capsys):
-    (tmp_path / "my_scorer.py").write_text(
-        "from eevee import RidgeScorer\n\n\ndef stiff():\n    return RidgeScorer(alpha=100.0)\n"
-    )
-    monkeypatch.chdir(tmp_path)
-    argv = ["score", "--subset", "acdc,mini", "--json", "-"]
-    assert main([*argv, "--scorer", "my_scorer:stiff"]) == 0
-    mine = json.loads(capsys.readouterr().out)
-    assert main([*argv, "--alpha", "100"]) == 0
-    assert json.loads(capsys.readouterr().out)["error"] == mine["error"]
-    for spec, message in (
-        ("hill", "expected one of ridge"),
-        ("no_such:thing", "No module named"),
-        ("my_scorer:other", "other"),
-        ("json:JSONDecoder", "has no 'name'"),
-    ):
-        with pytest.raises(EeveeError, match=message):
-            named_scorer(spec, {})
 
 
 def test_progress_is_the_protocol():

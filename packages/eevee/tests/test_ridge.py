@@ -12,10 +12,10 @@ import torch
 from eevee import EeveeError, RidgeScorer, load_table
 from eevee.scorers.bordered import shared_bases
 from eevee.scorers.ridge import _masked, held_out_residuals, normal_equations, solve_for
-from eevee.scorers.scorer import padded_columns, pairwise_errors, rank_errors
+from eevee.scorers.scorer import padded_columns
 from eevee.tables.standard import standardise
 
-from ._reference import pairwise, ridge_residuals, spearman
+from ._reference import ridge_residuals
 from ._tables import made_up
 
 TWINS = ("a", "a", "b", "c", "c", "c", "d", "e", "f")
@@ -55,46 +55,6 @@ def test_score_is_the_mean_of_squared_residuals(missing, objective):
     if not missing:
         by_model = (np.where(counted, residual, 0) ** 2).sum(1) / counted.sum(1)
         assert stderr == pytest.approx(by_model.std(ddof=1) / np.sqrt(len(by_model)), abs=1e-7)
-
-
-@pytest.mark.parametrize("missing", [0.0, 0.2])
-def test_rank_objective_is_one_minus_spearman(missing):
-    data = standardise(made_up(missing=missing))
-    residual = ridge_residuals(data.values, data.mask, [0, 2], data.groups, 1.0)
-    correlations = [
-        spearman((data.values + residual)[seen, j], data.values[seen, j]) for j, seen in enumerate(data.mask.T)
-    ]
-    scored = RidgeScorer(objective="rank").score(data, [(0, 2)])[0, 0]
-    assert scored == pytest.approx(1 - np.mean(correlations), abs=1e-9)
-
-
-def test_rank_errors_with_ties():
-    truth = torch.tensor([[1.0], [1.0], [2.0], [5.0], [5.0]], dtype=torch.float64)
-    guess = torch.tensor([[0.0], [3.0], [2.0], [2.0], [9.0]], dtype=torch.float64)
-    value = rank_errors(guess[None], truth, torch.ones(1, 5, 1, dtype=torch.float64)).error.item()
-    assert value == pytest.approx(1 - spearman(guess[:, 0].numpy(), truth[:, 0].numpy()), abs=1e-12)
-
-
-def test_pairwise_objective_pair_by_pair():
-    data = standardise(made_up())
-    residual = ridge_residuals(data.values, data.mask, [1, 5], data.groups, 1.0)
-    score = (data.values * data.signs).mean(1)
-    guess = ((data.values + residual) * data.signs).mean(1)
-    scored = RidgeScorer(objective="pairwise").score(data, [(1, 5)])[0, 0]
-    assert scored == pytest.approx(pairwise(score, guess), abs=1e-9)
-
-
-def test_pairwise_jackknife_leaves_one_model_out():
-    generator = torch.Generator().manual_seed(3)
-    truth = torch.randn(7, 2, dtype=torch.float64, generator=generator)
-    guess = truth + torch.randn(7, 2, dtype=torch.float64, generator=generator)
-    values, signs = torch.ones(1, 7, 2, dtype=torch.float64), torch.tensor([1.0, -1.0], dtype=torch.float64)
-    without = [
-        pairwise((truth * signs).mean(1)[keep].numpy(), (guess * signs).mean(1)[keep].numpy())
-        for keep in ([j for j in range(7) if j != i] for i in range(7))
-    ]
-    value = pairwise_errors(guess[None], truth, values, signs).stderr.item()
-    assert value == pytest.approx(np.sqrt(6 / 7 * ((without - np.mean(without)) ** 2).sum()), abs=1e-12)
 
 
 def test_scores_do_not_depend_on_order_or_batch():

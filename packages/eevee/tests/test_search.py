@@ -5,16 +5,15 @@ from __future__ import annotations
 import itertools
 import math
 import random
-import subprocess
-import sys
 from collections import Counter
 
 import numpy as np
 import pytest
 
-from eevee import Constraints, EeveeError, RidgeScorer, Space, load_table, select
+from eevee import EeveeError, RidgeScorer, load_table, select
 from eevee.searching.evaluation import Evaluator
 from eevee.searching.search import draw, exhaust, greedy, search
+from eevee.searching.space import Constraints, Space
 from eevee.showing.words import selection_words
 from eevee.tables.standard import standardise
 
@@ -179,7 +178,7 @@ def test_evolution_counts_and_settings_of_the_paper():
     hits = search("evolution", evaluate, Space(table, Constraints(k=8)), seed=0, generations=3)
     assert requests == [1000, 550, 550, 550]
     assert hits.asked == 2650
-    assert evaluate.computed == len(evaluate.cache) < 2650
+    assert len(evaluate.cache) < 2650
     assert len(hits.winners) == 50
     assert list(hits.history) == sorted(hits.history, reverse=True)
     assert hits.error == hits.winners[0][1] == min(e for e, _ in evaluate.cache.values())
@@ -203,40 +202,16 @@ def test_too_many_to_exhaust():
         exhaust(evaluator(table), Space(table, Constraints(k=8)), limit=1000)
 
 
-class Counted:
-    """A scorer that counts what it scores, and may be interrupted."""
+def test_an_exhaustive_search_is_spread():
+    from concurrent.futures import ThreadPoolExecutor
 
-    def __init__(self, most=None):
-        self.own, self.scored, self.most = RidgeScorer(), 0, most
-
-    def score(self, data, candidates):
-        if self.most is not None and self.scored + len(candidates) > self.most:
-            raise KeyboardInterrupt
-        self.scored += len(candidates)
-        return self.own.score(data, candidates)
-
-
-def test_an_exhaustive_search_is_spread_and_goes_on_from_its_journal(tmp_path):
     table = made_up()
     space, data = Space(table, Constraints(k=3)), standardise(table)
     plain = exhaust(Evaluator(RidgeScorer(), data), space, step=4)
-    every = plain.asked
-    assert every == 20
-    from concurrent.futures import ThreadPoolExecutor
-
+    assert plain.asked == 20
     with ThreadPoolExecutor(3) as pool:
         spread = exhaust(Evaluator(RidgeScorer(), data, map_function=pool.map), space, step=4)
     assert (spread.best, spread.winners) == (plain.best, plain.winners)
-    broken, journal = Counted(10), tmp_path / "journal"
-    with pytest.raises(KeyboardInterrupt):
-        exhaust(Evaluator(broken, data, journal=journal, key="k"), space, step=4)
-    assert broken.scored == 8
-    counted = Counted()
-    again = exhaust(Evaluator(counted, data, journal=journal, key="k"), space, step=4)
-    assert (again.best, again.winners, again.asked) == (plain.best, plain.winners, every)
-    assert counted.scored == every - 8
-    finished = Counted(0)
-    assert exhaust(Evaluator(finished, data, journal=journal, key="k"), space, step=4).best == plain.best
 
 
 def test_unknown_method_and_counts():
@@ -248,113 +223,6 @@ def test_unknown_method_and_counts():
         search("evolution", evaluator(table), space, seed=0, generations=0)
     with pytest.raises(EeveeError, match="count is 0"):
         draw(evaluator(table), space, seed=0, count=0)
-
-
-class InterruptedSearchError(Exception):
-    pass
-
-
-@pytest.mark.parametrize("cut", [False, True])
-def test_journal_continues_with_the_same_result(tmp_path, cut):
-    table = load_table("gate")
-    space = Space(table, Constraints(k=4))
-    want = search("evolution", evaluator(table), space, seed=1, generations=4)
-    path = tmp_path / "journal.jsonl"
-
-    def stop(phase, done, total):
-        assert (phase, total) == ("search", 1000 + 4 * 550)
-        if done > 1500:
-            raise InterruptedSearchError
-
-    first = evaluator(table, journal=path, key="k", progress=stop)
-    with pytest.raises(InterruptedSearchError):
-        search("evolution", first, space, seed=1, generations=4)
-    if cut:  # the last line half written
-        path.write_text(path.read_text()[:-30])
-    second = evaluator(table, journal=path, key="k")
-    again = search("evolution", second, space, seed=1, generations=4)
-    assert (again.best, again.error) == (want.best, want.error)
-    assert second.computed < len(second.cache) - 900  # the rest came from the journal
-    third = evaluator(table, journal=path, key="k")
-    search("evolution", third, space, seed=1, generations=4)
-    assert third.computed == 0
-
-
-def test_journal_of_another_search(tmp_path):
-    path = tmp_path / "journal.jsonl"
-    evaluator(made_up(), journal=path, key="one")
-    with pytest.raises(EeveeError, match="belongs to another search"):
-        evaluator(made_up(), journal=path, key="two")
-    begun = path.read_text()
-    for line in ("[[1, 2]]", f"[[[1, 2], 1{'0' * 400}, 0.1]]", "[" * 200_000):
-        path.write_text(f"{begun}{line}\n")
-        with pytest.raises(EeveeError, match="line 2: not a journal line"):
-            evaluator(made_up(), journal=path, key="one")
-
-
-HOLDER = """
-import sys
-from pathlib import Path
-from eevee.searching.evaluation import sole_search
-with sole_search(Path(sys.argv[1])):
-    print("held", flush=True)
-    sys.stdin.readline()
-"""
-
-
-@pytest.fixture
-def holder(tmp_path):
-    process = subprocess.Popen(
-        [sys.executable, "-c", HOLDER, str(tmp_path / "journal.jsonl")],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    assert process.stdout.readline() == "held\n"
-    yield process
-    process.kill()
-    process.communicate()
-
-
-def test_a_second_search_on_a_journal_is_refused(tmp_path, holder):
-    journal = tmp_path / "journal.jsonl"
-    with pytest.raises(EeveeError, match="another search works on it; wait for it"):
-        select(made_up(), 2, journal=journal, nested=False)
-    assert not journal.exists()
-    holder.stdin.write("\n")
-    holder.stdin.flush()
-    holder.wait(timeout=60)
-    select(made_up(), 2, journal=journal, nested=False, generations=1, randoms=20)
-    assert journal.exists()
-
-
-def test_a_killed_searchs_lock_stands_in_nobodys_way(tmp_path, holder):
-    holder.kill()
-    holder.wait()
-    assert (tmp_path / "journal.jsonl.lock").exists()
-    select(made_up(), 2, journal=tmp_path / "journal.jsonl", nested=False, generations=1, randoms=20)
-
-
-@pytest.mark.long
-def test_a_full_disk_keeps_what_the_journal_holds(tmp_path):
-    """As a limit on the size of files, which is what a full disk looks like to a process."""
-    code = """
-import resource, signal, sys
-from pathlib import Path
-from eevee import load_table, select
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
-select(load_table("gate"), 3, nested=False, journal=Path(sys.argv[1]))
-"""
-    journal = tmp_path / "journal.jsonl"
-    done = subprocess.run([sys.executable, "-c", code, str(journal)], capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    last = done.stderr.strip().splitlines()[-1]
-    assert last.startswith("eevee.errors.EeveeError: ")
-    assert "journal.jsonl: cannot be written (File too large); what it holds is kept" in last
-    held = journal.stat().st_size
-    assert 0 < held <= 20_000
-    selection = select(load_table("gate"), 3, nested=False, journal=journal)
-    assert journal.stat().st_size > held
-    assert selection.benchmarks == select(load_table("gate"), 3, nested=False).benchmarks
 
 
 def test_what_to_measure_besides_what_is_given():

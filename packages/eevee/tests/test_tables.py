@@ -20,16 +20,12 @@ from eevee import (
     ResultTable,
     check,
     group_twins,
-    load_gate,
     load_table,
-    model_distances,
     published,
-    read_csv_text,
     read_scores,
 )
-from eevee.tables.columns import Layout
 from eevee.tables.holdout import near_pairs
-from eevee.tables.reading import number
+from eevee.tables.reading import number, read_csv_text
 
 from ._tables import made_up
 
@@ -200,7 +196,7 @@ def test_table_refuses_bad_parts():
 
 
 def test_shipped_tables():
-    main, full = load_gate("gate"), load_gate("gate-full")
+    main, full = load_table("gate"), load_table("gate-full")
     assert main.shape == (21, 30)
     assert full.shape == (21, 175)
     assert sum(m.direction == "lower" and "loss" in m.id for m in full.metrics) == 48
@@ -210,13 +206,11 @@ def test_shipped_tables():
         if metric.id in full.metric_ids and metric.benchmark not in ("acdc", "iwildcam"):
             j, k = main.metric_ids.index(metric.id), full.metric_ids.index(metric.id)
             np.testing.assert_array_equal(main.values[:, j], full.values[:, k])
-    with pytest.raises(EeveeError, match="unknown shipped table"):
-        load_gate("gates")
 
 
 def test_published_combinations():
     paper = published()
-    ids = set(load_gate().benchmark_ids)
+    ids = set(load_table("gate").benchmark_ids)
     assert {len(b) for b in paper.combinations.values()} == set(paper.combinations) == set(range(2, 23))
     assert [len(paper.tiers[t]) for t in ("small", "base", "big")] == [8, 15, 21]
     assert set(paper.tiers["small"]) == set(paper.combinations[8])
@@ -235,7 +229,7 @@ def test_shipped_tables_equal_the_transcription():
     folder = shared_data() / "gate"
     with (folder / "gate_table3.csv").open() as file:
         rows = [row for row in csv.DictReader(file) if row["kind"] in ("metric", "loss")]
-    full, main = load_gate("gate-full"), load_gate("gate")
+    full, main = load_table("gate-full"), load_table("gate")
     np.testing.assert_array_equal(full.values.T, [[float(row[m]) for m in full.models] for row in rows])
     assert [m.direction for m in full.metrics] == [row["direction"] for row in rows]
     assert [m.benchmark for m in full.metrics] == [row["benchmark"] for row in rows]
@@ -282,71 +276,13 @@ def test_twins_are_grouped_transitively():
     grouped = group_twins(replace(table, values=values), near=0.1)
     assert len({grouped.groups[i] for i in (0, 1, 2)}) == 1
     assert len(set(grouped.groups)) == 6
-    distances = model_distances(replace(table, values=values))
-    assert distances[0, 2] > 0.1 > distances[0, 1]
-    np.testing.assert_allclose(distances, distances.T)
-
-
-def test_distance_by_hand():
-    table = made_up(models=6, benchmarks=2)
-    z = (table.values - table.values.mean(0)) / table.values.std(0)
-    assert model_distances(table)[1, 4] == pytest.approx(np.sqrt(((z[1] - z[4]) ** 2).mean()))
+    assert [tuple(pair) for pair in near_pairs(replace(table, values=values), 0.1)[0].tolist()] == [(1, 0), (2, 1)]
 
 
 def test_load_returns_a_table_as_it_is():
     table = made_up()
     assert load_table(table) is table
     assert isinstance(load_table("gate"), ResultTable)
-
-
-OPEN_CLIP = """name,pretrained,params,imagenet1k,cars
-ViT-B-32,openai,151,63.3%,59.6%
-ViT-B-32,laion,151,66.6%,86.0%
-ViT-L-14,openai,428,75.5%,77.9%
-ViT-L-14,laion,428,75.3%,92.6%
-RN50,openai,102,59.8%,54.4%
-"""
-
-
-def test_models_named_by_two_columns_and_percent_signs():
-    layout = Layout(model=("name", "pretrained"), drop=("params",))
-    table = read_csv_text(OPEN_CLIP, name="t", direction="higher", layout=layout)
-    assert table.models[1] == "ViT-B-32 laion"
-    assert table.metric_ids == ("imagenet1k", "cars")
-    assert table.values[0].tolist() == [63.3, 59.6]
-    with pytest.raises(
-        EeveeError, match=r"column 'pretrained' was taken for a metric.*params \(numbers, such as '151'\)"
-    ):
-        read_csv_text(OPEN_CLIP, name="t", direction="higher")
-    with pytest.raises(EeveeError, match="with a percent sign and values without"):
-        read_csv_text(OPEN_CLIP.replace("66.6%", ".666"), name="t", direction="higher", layout=layout)
-    with pytest.raises(EeveeError, match="no column 'arch'; the file has: name, pretrained"):
-        read_csv_text(OPEN_CLIP, name="t", layout=Layout(model=("arch",)))
-
-
-def test_two_header_rows():
-    rows = "".join(f"m{i},{i},{2 * i},{-i}\n" for i in range(5))
-    table = read_csv_text("model,x,,y\n,acc1,acc5,loss\n" + rows, name="t", direction="higher")
-    assert table.metric_ids == ("x/acc1", "x/acc5", "y/loss")
-    assert table.benchmark_ids == ("x", "y")
-
-
-def test_long_with_other_names_and_metrics_that_benchmarks_share():
-    rows = "".join(f"m{i},{d},acc,{i + j}\n" for i in range(5) for j, d in enumerate("xy"))
-    table = read_csv_text(
-        "model_name,dataset,metric,acc1\n" + rows, name="t", direction="higher", layout=Layout(value="acc1")
-    )
-    assert table.metric_ids == ("x/acc", "y/acc")
-    assert table.values[:, 1].tolist() == [1, 2, 3, 4, 5]
-    csv_text = read_csv_text("Model,dataset,metric,score\n" + rows, name="t", direction="higher")
-    assert csv_text.hash == table.hash
-    with pytest.raises(EeveeError, match="no column names the benchmark"):
-        read_csv_text("model,a,acc1\nm0,u,1\nm1,v,2\n", name="t", layout=Layout(value="acc1"))
-
-
-def test_model_column_told_by_content():
-    text = "Method,x,y\n" + "".join(f"net {i},{i},{i * i}\n" for i in range(5))
-    assert read_csv_text(text, name="t", direction="higher").models[0] == "net 0"
 
 
 def test_facts_of_models_and_bounds():
@@ -374,12 +310,39 @@ def test_mieb_is_the_shared_file():
     np.testing.assert_array_equal(other.values[np.ix_(rows, order)], table.values)
 
 
+PERCENT = "model,imagenet1k,cars\n" + "".join(f"m{i},{60 + i}.3%,{50 + i}.6%\n" for i in range(5))
+
+
+def test_percent_signs_and_text_in_a_column():
+    table = read_csv_text(PERCENT, name="t", direction="higher")
+    assert table.values[0].tolist() == [60.3, 50.6]
+    with pytest.raises(EeveeError, match="with a percent sign and values without"):
+        read_csv_text(PERCENT.replace("61.3%", ".613"), name="t", direction="higher")
+    text = PERCENT.replace("imagenet1k", "pretrained").replace(".3%", "B")
+    with pytest.raises(EeveeError, match="model 'm0', metric 'pretrained': '60B'; expected a number"):
+        read_csv_text(text, name="t", direction="higher")
+    with pytest.raises(EeveeError, match=r"column 'b' was taken for a metric and holds text \('openai'\)"):
+        read_csv_text("model,a,b\n" + "".join(f"m{i},{i},openai\n" for i in range(5)), name="t", direction="higher")
+
+
+def test_long_with_other_names_and_metrics_that_benchmarks_share():
+    rows = "".join(f"m{i},{d},acc,{i + j}\n" for i in range(5) for j, d in enumerate("xy"))
+    table = read_csv_text("Model_name,dataset,metric,score\n" + rows, name="t", direction="higher")
+    assert table.metric_ids == ("x/acc", "y/acc")
+    assert table.values[:, 1].tolist() == [1, 2, 3, 4, 5]
+    assert table.hash == read_csv_text("model,benchmark,metric,value\n" + rows, name="t", direction="higher").hash
+
+
 def test_near_pairs_are_those_of_the_matrix():
     for missing in (0.0, 0.2):
         table = made_up(models=700, benchmarks=4, missing=missing)
-        pairs, found = near_pairs(table, 0.3)
-        matrix = model_distances(table)
+        pairs, distances = near_pairs(table, 0.3)
+        scale = np.nanstd(table.values, axis=0)
+        off = ((table.values[:, None] - table.values) / scale) ** 2
+        with np.errstate(invalid="ignore"):
+            matrix = np.sqrt(np.nansum(off, axis=2) / (~np.isnan(off)).sum(axis=2))
         want = [(i, j) for i in range(700) for j in range(i) if matrix[i, j] < 0.3]
         assert [tuple(pair) for pair in pairs.tolist()] == want
-        np.testing.assert_allclose(found, [matrix[i, j] for i, j in want])
+        squares = [matrix[i, j] ** 2 for i, j in want]
+        np.testing.assert_allclose(distances**2, squares, atol=1e-13)  # differences of squares of about ten
         assert len(want) > 10

@@ -1,4 +1,4 @@
-"""The command line: `eevee check|select|score|predict|pareto|items|report`."""
+"""The command line: `eevee check|select|score|predict|pareto|rank|items|report`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
 METHODS = ("evolution", "greedy", "greedy-swap", "random", "exhaustive", "medoids")
 HOLDOUTS = ("model", "family", "date", "frontier")
-OBJECTIVES = ("all", "unselected", "rank", "pairwise")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -32,15 +31,12 @@ def parser(prog: str = "eevee") -> argparse.ArgumentParser:
     source.add_argument("--table", default="gate", help="gate, gate-full, mieb or a CSV file (default: gate)")
     source.add_argument("--about", help="CSV with metric or benchmark, and direction, cost, task, family, low, high")
     source.add_argument("--models", help="CSV with model, and model_family, model_date, group")
-    source.add_argument("--model-column", default="", metavar="COLUMNS", help="what names a model, comma-separated")
-    source.add_argument("--value", default="", metavar="COLUMN", help="what holds the scores of a long file")
-    source.add_argument("--drop", default="", metavar="COLUMNS", help="columns to leave out, comma-separated")
     source.add_argument("--bounds", metavar="LOW,HIGH", help="of metrics that do not say theirs, such as 0,100")
     source.add_argument(
         "--scaling",
-        choices=("plain", "winsor", "rank", "auto"),
+        choices=("plain", "winsor"),
         default="plain",
-        help="of the columns; auto compares all by leave-one-out (default: plain)",
+        help="winsor: limit what outliers do (default: plain)",
     )
     source.add_argument("--direction", choices=("higher", "lower"), help="for metrics that do not say theirs")
     source.add_argument(
@@ -51,19 +47,16 @@ def parser(prog: str = "eevee") -> argparse.ArgumentParser:
         help="models nearer than this stay on one side of every split (default: 0.1; 0: off)",
     )
     source.add_argument("--json", metavar="FILE", help="write the result here; - prints it")
-    source.add_argument("--threads", type=int, help="CPU threads of torch")
     source.add_argument("--quiet", action="store_true", help="no progress")
 
     model = _Parser(add_help=False)
     model.add_argument(
         "--scorer",
         default="ridge",
-        help="meta-model: ridge, gp, knn, mean, mlp, two with a plus, module:callable, or auto (default: ridge)",
+        help="meta-model: ridge, gp, knn, mean, mlp, two with a plus, or auto (default: ridge)",
     )
-    model.add_argument("--objective", choices=OBJECTIVES, default="all", help="what the error measures")
+    model.add_argument("--objective", choices=("all", "unselected"), default="all", help="whose error counts")
     model.add_argument("--alpha", type=float, default=1.0, help="ridge penalty (default: 1)")
-    model.add_argument("--splits", type=int, default=10, help="splits of the mlp scorer (default: 10)")
-    model.add_argument("--device", default="cpu", help="of the mlp scorer: cpu, cuda, cuda:1 (default: cpu)")
     model.add_argument("--seed", type=int, default=0, help="of everything random (default: 0)")
 
     rules = _Parser(add_help=False)
@@ -87,7 +80,6 @@ def parser(prog: str = "eevee") -> argparse.ArgumentParser:
         "--cover", default="", metavar="TASKS", help="tasks that must be present, comma-separated, or all"
     )
     select.add_argument("--method", choices=METHODS, default="evolution", help="searcher (default: evolution)")
-    select.add_argument("--generations", type=int, default=20, help="of the evolution, at most (default: 20)")
     select.add_argument(
         "--holdout",
         choices=HOLDOUTS,
@@ -95,8 +87,6 @@ def parser(prog: str = "eevee") -> argparse.ArgumentParser:
         help="whom the held-out error is for: frontier, a better model than all (default: model)",
     )
     select.add_argument("--no-nested", action="store_true", help="skip the held-out estimate and the learning curve")
-    select.add_argument("--journal", metavar="FILE", help="keep scores here; the same command continues from it")
-    select.add_argument("--executor", default="serial", help="serial or processes:N (default: serial)")
 
     score = add("score", parents=[source, model], help="judge a given subset")
     score.add_argument(
@@ -114,10 +104,6 @@ def parser(prog: str = "eevee") -> argparse.ArgumentParser:
     predict.add_argument("--level", type=float, default=0.9, help="of the intervals (default: 0.9)")
     predict.add_argument("--mean", action="store_true", help="the plain mean of all metrics, too, with its interval")
     predict.add_argument("--scorer", default="auto", help="as for select (default: auto)")
-    predict.add_argument("--alpha", type=float, default=1.0, help="ridge penalty (default: 1)")
-    predict.add_argument(
-        "--nested", action="store_true", help="intervals of searches without each fold of models: wider, safer"
-    )
     predict.add_argument(
         "--holdout",
         choices=HOLDOUTS,
@@ -130,12 +116,11 @@ def parser(prog: str = "eevee") -> argparse.ArgumentParser:
     pareto.add_argument("--tiers", default="", metavar="NAME=COST,...", help="choose a subset for each budget as well")
 
     rank = commands.add_parser("rank", help="every model's place with a simultaneous interval, and who is tied")
-    rank.add_argument("source", nargs="+", metavar="TABLE|RUN", help="tables (as --table), or run folders, or an .npz")
+    rank.add_argument("source", nargs="+", metavar="TABLE|RUN", help="a table (as --table), run folders, or an .npz")
     rank.add_argument("--direction", help="as for the other commands")
     rank.add_argument("--level", type=float, default=0.95, help="of all intervals together (default: .95)")
     rank.add_argument("--seed", type=int, default=0, help="of the draws (default: 0)")
     rank.add_argument("--json", metavar="FILE", help="write the ranking here; - prints it")
-    rank.add_argument("--quiet", action="store_true", help="no progress")
 
     items = commands.add_parser("items", help="the few test items of each benchmark that tell its score")
     items.add_argument(
@@ -149,10 +134,10 @@ def parser(prog: str = "eevee") -> argparse.ArgumentParser:
     items.add_argument("--count", type=int, help="of items, in place of the share")
     items.add_argument(
         "--method",
-        choices=("drawn", "clusters", "information", "random", "auto", "adaptive"),
+        choices=("drawn", "adaptive"),
         default="drawn",
-        help="drawn (default): with known chances, holds whatever the model; auto: by the error on held-out models; "
-        "adaptive: a bank of all items for gate-runner run --items BANK --setting until=POINTS",
+        help="drawn (default): with known chances, holds whatever the model; adaptive: a bank of all items for "
+        "gate-runner run --items BANK --setting until=POINTS",
     )
     items.add_argument(
         "--holdout",
@@ -161,7 +146,7 @@ def parser(prog: str = "eevee") -> argparse.ArgumentParser:
         help="whom the errors are of: a model like these, of a new family, or better than all (default: model)",
     )
     items.add_argument("--level", type=float, default=0.9, help="of the intervals (default: .9)")
-    items.add_argument("--seed", type=int, default=0, help="of folds and clusters (default: 0)")
+    items.add_argument("--seed", type=int, default=0, help="of folds and draws (default: 0)")
     items.add_argument("--json", metavar="FILE", help="write the choice here; - prints it")
     items.add_argument("--quiet", action="store_true", help="no progress")
 
@@ -169,12 +154,8 @@ def parser(prog: str = "eevee") -> argparse.ArgumentParser:
     report.add_argument("--result", metavar="FILE", help="JSON of eevee select")
     report.add_argument("-k", type=int, help="select so many first, where no --result is given")
     report.add_argument("--seed", type=int, default=0, help="of that selection (default: 0)")
-    report.add_argument("--output", required=True, metavar="FOLDER", help="where to write index.html and the pictures")
+    report.add_argument("--output", required=True, metavar="FOLDER", help="where to write index.html")
     report.add_argument("--largest", type=int, default=12, help="largest k in the pictures (default: 12)")
-    report.add_argument(
-        "--radar", action="append", default=[], metavar="MODELS", help="models of one radar; may be repeated"
-    )
-    report.add_argument("--like", metavar="ID", help="sort the heatmap by likeness to this metric or benchmark")
     report.add_argument("--scores", metavar="FILE", help="CSV of new models' scores on the subset, to be predicted")
     report.add_argument("--outcomes", nargs="+", metavar="PATH", help="as for items: ranks on other items, and items")
     return top

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eevee.errors import EeveeError, plain
-from eevee.tables.columns import Layout
 from eevee.tables.holdout import group_twins
-from eevee.tables.loading import join_tables, load_table
+from eevee.tables.loading import load_table
 
 if TYPE_CHECKING:
     import argparse
@@ -28,34 +27,17 @@ def run(options: argparse.Namespace) -> int:
     """Run the command that was parsed and return its exit code."""
     if options.command in ("items", "rank"):
         return _finish(options, *{"items": _items, "rank": _rank}[options.command](options))
-    if options.threads is not None:
-        import torch
-
-        if options.threads < 1:
-            raise EeveeError(f"--threads is {options.threads}; expected at least 1")
-        torch.set_num_threads(options.threads)
     table = load_table(
         options.table,
         direction=options.direction,
         about=options.about,
         models=options.models,
-        layout=Layout(listed(options.model_column), options.value, listed(options.drop)),
         bounds=_bounds(options.bounds),
-    )
+    ).with_scaling(options.scaling)
     if options.twins < 0:
         raise EeveeError(f"--twins is {options.twins}; expected 0 or more")
     if options.twins > 0:
         table = group_twins(table, options.twins)
-    if options.scaling == AUTO:
-        from eevee.answers.choosing import choose_scaling
-        from eevee.searching.space import Constraints, Space
-
-        space = Space(table, Constraints(k=min(getattr(options, "k", None) or 8, len(table.benchmarks) - 1)))
-        table, scaled = choose_scaling(table, space)
-        compared = ", ".join(f"{name} {error:.3f}" for name, error in scaled.errors.items())
-        print(f"scaling {scaled.chosen}, by leave-one-out: {compared}", file=sys.stderr)  # noqa: T201
-    else:
-        table = table.with_scaling(options.scaling)
     return _finish(options, *_COMMANDS[options.command](options, table))
 
 
@@ -86,7 +68,7 @@ def listed(text: str) -> tuple[str, ...]:
 def _scorer(options: argparse.Namespace) -> Scorer | str:
     from eevee.scorers.named import named_scorer
 
-    return AUTO if options.scorer == AUTO else named_scorer(options.scorer, vars(options))
+    return AUTO if options.scorer == AUTO else named_scorer(options.scorer, options.objective, options.alpha)
 
 
 def _bounds(text: str | None) -> tuple[float, float] | None:
@@ -125,30 +107,25 @@ def _check(options: argparse.Namespace, table: ResultTable) -> tuple[Recorded, s
 
 def _select(options: argparse.Namespace, table: ResultTable) -> tuple[Recorded, str]:
     from eevee.answers.selecting import select
-    from eevee.searching.evaluation import open_map
     from eevee.showing.words import selection_words
 
-    with open_map(options.executor) as map_function:
-        chosen = select(
-            table,
-            options.k,
-            budget=options.budget,
-            include=listed(options.include),
-            given=listed(options.given),
-            exclude=listed(options.exclude),
-            one_per_family=options.one_per_family,
-            cover=listed(options.cover),
-            method=options.method,
-            scorer=_scorer(options),
-            objective=options.objective,
-            holdout=options.holdout,
-            seed=options.seed,
-            generations=options.generations,
-            nested=not options.no_nested,
-            map_function=map_function,
-            journal=Path(options.journal) if options.journal else None,
-            progress=_progress(options),
-        )
+    chosen = select(
+        table,
+        options.k,
+        budget=options.budget,
+        include=listed(options.include),
+        given=listed(options.given),
+        exclude=listed(options.exclude),
+        one_per_family=options.one_per_family,
+        cover=listed(options.cover),
+        method=options.method,
+        scorer=_scorer(options),
+        objective=options.objective,
+        holdout=options.holdout,
+        seed=options.seed,
+        nested=not options.no_nested,
+        progress=_progress(options),
+    )
     return chosen, selection_words(chosen)
 
 
@@ -163,7 +140,6 @@ def _score(options: argparse.Namespace, table: ResultTable) -> tuple[Recorded, s
 
 def _predict(options: argparse.Namespace, table: ResultTable) -> tuple[Recorded, str]:
     from eevee.answers.predicting import predict
-    from eevee.scorers.named import named_scorer
     from eevee.showing.words import prediction_words
     from eevee.tables.reading import read_scores
 
@@ -172,9 +148,8 @@ def _predict(options: argparse.Namespace, table: ResultTable) -> tuple[Recorded,
         subset_ids(options.subset, table),
         read_scores(options.scores),
         level=options.level,
-        scorer=AUTO if options.scorer == AUTO else named_scorer(options.scorer, {"alpha": options.alpha}),
+        scorer=options.scorer,
         holdout=options.holdout,
-        searched=options.nested,
         mean=options.mean,
     )
     return prediction, prediction_words(prediction)
@@ -233,9 +208,11 @@ def _rank(options: argparse.Namespace) -> tuple[Recorded, str]:
         from eevee.items.outcomes import read_outcomes
 
         board = rank_outcomes(read_outcomes(sources), level=options.level, seed=options.seed)
+    elif len(sources) > 1:
+        raise EeveeError(f"{len(sources)} tables; expected one, or run folders")
     else:
-        tables = [load_table(source, direction=options.direction) for source in options.source]
-        board = rank_models(join_tables(tables), level=options.level, seed=options.seed)
+        table = load_table(options.source[0], direction=options.direction)
+        board = rank_models(table, level=options.level, seed=options.seed)
     return board, board_words(board)
 
 
@@ -251,18 +228,15 @@ def _report(options: argparse.Namespace, table: ResultTable) -> tuple[Recorded, 
         chosen = select(table, options.k, seed=options.seed, progress=_progress(options))
     else:
         raise EeveeError("neither --result nor -k is given; expected one of them")
-    written = report(
+    page = report(
         table,
         chosen,
         options.output,
         largest=options.largest,
-        radars=[listed(group) for group in options.radar],
-        like=options.like,
         scores=read_scores(options.scores) if options.scores else None,
         outcomes=read_outcomes(options.outcomes) if options.outcomes else None,
-        progress=_progress(options),
     )
-    return written, f"{options.output}/{written.page} and {len(written.pictures)} pictures"
+    return chosen, str(page)
 
 
 _COMMANDS: dict[str, Callable[[argparse.Namespace, ResultTable], tuple[Recorded, str]]] = {

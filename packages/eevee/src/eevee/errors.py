@@ -26,12 +26,7 @@ class EeveeError(ValueError):
 
 
 class MissingExtraError(EeveeError, ImportError):
-    """An optional dependency is absent; the message names the extra that installs it.
-
-    Example:
-        >>> print(MissingExtraError("matplotlib", "plot"))
-        matplotlib is not installed; install it with: pip install 'eevee-search[plot]'
-    """
+    """An optional dependency is absent; the message names the extra that installs it."""
 
     def __init__(self, module: str, extra: str) -> None:
         super().__init__(f"{module} is not installed; install it with: pip install 'eevee-search[{extra}]'")

@@ -1,12 +1,10 @@
-"""`auto`: which scorer, and which scaling of the columns, leave-one-out prefers, and by how much."""
+"""`auto`: which scorer leave-one-out prefers, and by how much."""
 
 from __future__ import annotations
 
 import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from eevee.errors import EeveeError
 from eevee.scorers.gp import MOST_MODELS, GpScorer
@@ -16,7 +14,6 @@ from eevee.scorers.scorer import held_out
 from eevee.searching.evaluation import Evaluator
 from eevee.searching.search import search
 from eevee.tables.standard import standardise
-from eevee.tables.table import SCALINGS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,10 +35,6 @@ class Choice:
     Args:
         chosen: its name.
         errors: error of each that was compared: of predicting the cells outside the subsets, mean over subsets.
-
-    Example:
-        >>> Choice("gp", {"ridge": 0.42, "gp": 0.35}).chosen
-        'gp'
     """
 
     chosen: str
@@ -55,22 +48,10 @@ def choose_scorer(table: ResultTable, candidates: Sequence[Candidate], objective
 
     The simplest stays unless another is better by 1 % or more. The Gaussian process takes part on tables of up to 2,000
     models and 40,000 cells.
-
-    Args:
-        table: the results.
-        candidates: subsets to compare on.
-        objective: of the scorer that is returned.
-
-    Example:
-        >>> from eevee import load_table
-        >>> table = load_table("mieb")
-        >>> subset = ["AROCocoOrder", "SUN397", "STS13VisualSTS"]
-        >>> choose_scorer(table, [table.positions(subset)])[1].chosen
-        'knn'
     """
     data = standardise(table)
     ridge, gp = RidgeScorer(objective=objective), GpScorer(objective=objective)  # type: ignore[arg-type]  # checked by both
-    pool: list[Scorer] = [ridge, *(named_scorer(name, {"objective": objective}) for name in ("knn", "mean"))]
+    pool: list[Scorer] = [ridge, *(named_scorer(name, objective) for name in ("knn", "mean"))]
     if len(table.models) <= MOST_MODELS and table.values.size <= GP_CELLS:
         pool += [gp, AverageScorer(ridge, gp)]
     errors = {scorer.name: 0.0 for scorer in pool}
@@ -97,7 +78,7 @@ def resolve_scorer(
         return scorer, None
     if scorer == AUTO:
         return choose_scorer(table, candidates, objective)
-    return named_scorer(scorer, {"objective": objective}), None
+    return named_scorer(scorer, objective), None
 
 
 def sample_subsets(table: ResultTable, space: Space, seed: int) -> list[Candidate]:
@@ -105,43 +86,3 @@ def sample_subsets(table: ResultTable, space: Space, seed: int) -> list[Candidat
     generator = random.Random(seed)
     greedy = search("greedy", Evaluator(RidgeScorer(objective="unselected"), standardise(table)), space, seed=seed)
     return [greedy.best, *(space.draw(generator) for _ in range(SUBSETS))]
-
-
-def choose_scaling(table: ResultTable, space: Space, seed: int = 0) -> tuple[ResultTable, Choice]:
-    """Choose how columns are scaled, by the held-out absolute error of ridge in the metrics' own units.
-
-    Errors are divided by each metric's mean absolute deviation from its median, so that metrics count alike and one
-    outlier counts by its distance, not by its square.
-
-    Args:
-        table: the results.
-        space: the feasible subsets, some of which are compared.
-        seed: of the draws.
-
-    Example:
-        >>> from eevee import Constraints, Space, load_table
-        >>> table = load_table("gate")
-        >>> chosen, choice = choose_scaling(table, Space(table, Constraints(k=4)))
-        >>> chosen.scaling == choice.chosen, sorted(choice.errors)
-        (True, ['plain', 'rank', 'winsor'])
-    """
-    generator = random.Random(seed)
-    candidates = [space.draw(generator) for _ in range(SUBSETS)]
-    middle = np.nanmedian(table.values, axis=0)
-    unit = np.nanmean(np.abs(table.values - middle), axis=0)
-    errors = {}
-    for scaling in SCALINGS:
-        data = standardise(table.with_scaling(scaling))
-        usable = data.mask & data.varies & (unit > 0)
-        if not usable.any():
-            raise EeveeError("no metric varies; there is nothing to predict")
-        residual = held_out(RidgeScorer(), data, candidates)
-        parts = []
-        for off_candidate, candidate in zip(residual, candidates, strict=True):
-            off = np.abs(data.decode(data.values + off_candidate) - table.values) / np.where(unit > 0, unit, 1.0)
-            parts.append(float(off[data.outside(candidate, usable)].mean()))
-        errors[scaling] = float(np.mean(parts))
-    best = min(errors, key=lambda key: errors[key])
-    if errors[best] > (1 - WORTH) * errors["plain"]:
-        best = "plain"
-    return table.with_scaling(best), Choice(best, errors)

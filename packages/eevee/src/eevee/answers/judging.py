@@ -28,15 +28,7 @@ if TYPE_CHECKING:
 
 
 def kendall(a: Sequence[float] | np.ndarray, b: Sequence[float] | np.ndarray) -> float:
-    r"""Kendall's $\tau_b$: agreement of two orders, 1 the same, 0 none, -1 reversed; ties are accounted for.
-
-    Returns:
-        NaN where one of them is constant.
-
-    Example:
-        >>> round(kendall([1, 2, 3], [1, 3, 2]), 6), kendall([1, 2], [2, 1])
-        (0.333333, -1.0)
-    """
+    r"""Kendall's $\tau_b$: agreement of two orders, 1 the same, 0 none, -1 reversed; ties are accounted for."""
     return float(stats.kendalltau(a, b).statistic)
 
 
@@ -50,13 +42,7 @@ def auc(scores: Sequence[float] | np.ndarray, positive: Sequence[bool] | np.ndar
 
 
 def subset_mean_agreement(table: ResultTable, benchmarks: Sequence[str]) -> float:
-    """Kendall's tau between the ranking by all metrics and by the mean over a subset's metrics.
-
-    Example:
-        >>> from eevee import load_table
-        >>> -1 <= subset_mean_agreement(load_table("gate"), ["mini", "ucf"]) <= 1
-        True
-    """
+    """Kendall's tau between the ranking by all metrics and by the mean over a subset's metrics."""
     data = standardise(table)
     columns = data.metric_columns(table.positions(benchmarks))
     rows = np.full(table.values.shape, np.nan)
@@ -71,11 +57,6 @@ def prediction_agreement(table: ResultTable, benchmarks: Sequence[str], scorer: 
     """Kendall's tau between the ranking by all metrics and by a scorer's (ridge's) prediction from a subset.
 
     Every model is predicted from a fit without its group.
-
-    Example:
-        >>> from eevee import load_table
-        >>> prediction_agreement(load_table("gate"), ["mini", "ucf"]) > 0
-        True
     """
     data = standardise(table)
     residual = held_out(scorer or RidgeScorer(), data, [table.positions(benchmarks)])[0]
@@ -148,15 +129,7 @@ def unmeasured_error(scorer: Scorer, data: Standardised, candidate: Candidate) -
 def importance(table: ResultTable, benchmarks: Sequence[str], *, scorer: Scorer | None = None) -> dict[str, float]:
     """Rise of the error when each member is left out and the meta-model fitted again; most important first.
 
-    Args:
-        table: the results.
-        benchmarks: ids of the subset. A single member is compared with predicting the mean of the other models.
-        scorer: the meta-model, ridge by default.
-
-    Example:
-        >>> from eevee import load_table
-        >>> list(importance(load_table("gate"), ["acdc", "coco-164k"]))
-        ['coco-164k', 'acdc']
+    A single member is compared with predicting the mean of the other models.
 
     Source: figure 4 of the EEVEE paper.
     """
@@ -172,11 +145,6 @@ def importance(table: ResultTable, benchmarks: Sequence[str], *, scorer: Scorer 
 
 def predictiveness(table: ResultTable, *, scorer: Scorer | None = None) -> dict[str, float]:
     """Error of each benchmark alone, the most predictive first.
-
-    Example:
-        >>> from eevee import load_table
-        >>> list(predictiveness(load_table("gate")))[-1]
-        'winoground'
 
     Source: figure 3 of the EEVEE paper.
     """
@@ -196,12 +164,6 @@ def error_against_k(
     generations: int = 20,
 ) -> dict[int, tuple[float, ...]]:
     """Errors of the best candidates (up to 50) of a search at each size, lowest first.
-
-    Example:
-        >>> from eevee import load_table
-        >>> errors = error_against_k(load_table("gate"), [1, 4], method="greedy")
-        >>> errors[4][0] < errors[1][0]
-        True
 
     Source: figure 5 of the EEVEE paper.
     """

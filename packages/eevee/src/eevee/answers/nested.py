@@ -18,7 +18,6 @@ from eevee.tables.standard import FAR, standardise
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from jaxtyping import Float
 
@@ -78,7 +77,8 @@ class Nested:
         loud: the cell that makes the largest share of the error.
 
     Example:
-        >>> from eevee import Constraints, RidgeScorer, Space, load_table
+        >>> from eevee import RidgeScorer, load_table
+        >>> from eevee.searching.space import Constraints, Space
         >>> table = load_table("gate")
         >>> space = Space(table, Constraints(k=3))
         >>> nested = nested_error(table, space, RidgeScorer(), method="greedy", seed=0, folds=3, randoms=5)
@@ -119,16 +119,7 @@ class Nested:
 
 @dataclass(frozen=True)
 class CurvePoint:
-    """Errors when only so many models are there to learn from.
-
-    Example:
-        >>> from eevee import Constraints, RidgeScorer, Space, load_table
-        >>> table = load_table("gate")
-        >>> space = Space(table, Constraints(k=2))
-        >>> curve = learning_curve(table, space, RidgeScorer(), seed=0, repeats=1, sizes=[8, 16])
-        >>> [point.models for point in curve]
-        [8, 16]
-    """
+    """Errors when only so many models are there to learn from."""
 
     models: int
     inner: float
@@ -148,39 +139,11 @@ def nested_error(
     randoms: int = 50,
     generations: int = 20,
     map_function: MapFunction = map,
-    journal: Path | None = None,
-    key: str = "",
     progress: Progress | None = None,
 ) -> Nested:
     """Repeat the whole search without each fold of models, and measure on that fold.
 
     Nothing of the models that a fold holds out is seen there: neither by the search nor by means and deviations.
-
-    Args:
-        table: the results.
-        space: the feasible subsets.
-        scorer: the meta-model; held-out errors are squared errors for every objective.
-        method: searcher of the folds.
-        seed: of folds, searches and random subsets.
-        folds: see `eevee.tables.holdout.split_groups`.
-        holdout: what is held out as a whole: `model` (with its near-twins), `family`, by `date` what is newer, or at
-            the `frontier` what is better.
-        randoms: random subsets to compare with, the same in every fold.
-        generations: of an evolution.
-        map_function: spreads chunks of candidates, see `eevee.searching.evaluation`.
-        journal: file from which the folds continue; each has one of its own beside it.
-        key: what the journal belongs to, see `eevee.searching.evaluation.Evaluator`.
-        progress: called after each fold.
-
-    Raises:
-        EeveeError: a holdout that the table has no families or dates for.
-
-    Example:
-        >>> from eevee import Constraints, RidgeScorer, Space, load_table
-        >>> table = load_table("gate")
-        >>> space = Space(table, Constraints(k=3))
-        >>> nested_error(table, space, RidgeScorer(), method="greedy", seed=0, folds=3, randoms=5).method
-        'greedy'
     """
     parts = folds_of(table, holdout, folds, seed)
     table = held_together(table, holdout)
@@ -195,13 +158,7 @@ def nested_error(
     spreads: list[Float[np.ndarray, " held"]] = []
     for number, (train, held) in enumerate(parts):
         data = standardise(table, train)
-        evaluate = Evaluator(
-            scorer,
-            data,
-            map_function=map_function,
-            journal=None if journal is None else journal.with_name(f"{journal.name}.fold{number}"),
-            key=f"{key} without {sorted(held)}",
-        )
+        evaluate = Evaluator(scorer, data, map_function=map_function)
         result = search(method, evaluate, space, seed=seed, generations=generations)
         inner.append(result.error)
         inside.append(unmeasured_error(scorer, data, result.best)[0])
@@ -283,24 +240,7 @@ def learning_curve(
 ) -> tuple[CurvePoint, ...]:
     """Inner and held-out error of a greedy search when only some of the models are known.
 
-    Args:
-        table: the results.
-        space: the feasible subsets.
-        scorer: the meta-model.
-        seed: of the draws of models.
-        repeats: draws for each size.
-        sizes: numbers of models to learn from; by default four from 8 (or a quarter) up to 85 % of the models.
-        progress: called before each size.
-
     Numerics: whole groups are drawn, so a size is met up to the last group.
-
-    Example:
-        >>> from eevee import Constraints, RidgeScorer, Space, load_table
-        >>> table = load_table("gate")
-        >>> space = Space(table, Constraints(k=2))
-        >>> few, many = learning_curve(table, space, RidgeScorer(), seed=0, repeats=2, sizes=[8, 17])
-        >>> many.outer < few.outer
-        True
     """
     count = len(table.models)
     if sizes is None:

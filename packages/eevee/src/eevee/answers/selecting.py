@@ -13,7 +13,7 @@ from eevee.answers.nested import CurvePoint, Nested, learning_curve, nested_erro
 from eevee.errors import EeveeError
 from eevee.scorers.named import recorded_scorer
 from eevee.scorers.scorer import Scorer, is_quick
-from eevee.searching.evaluation import Evaluator, journal_key, sole_search
+from eevee.searching.evaluation import Evaluator
 from eevee.searching.search import search
 from eevee.searching.space import Constraints, Space
 from eevee.tables.holdout import families_note, require_holdout
@@ -128,10 +128,8 @@ def select(
     generations: int = 20,
     randoms: int = 1000,
     nested: bool = True,
-    nested_method: str | None = None,
     folds: int | None = None,
     map_function: MapFunction = map,
-    journal: Path | None = None,
     progress: Progress | None = None,
 ) -> Selection:
     """Choose the benchmarks that tell the rest.
@@ -149,18 +147,17 @@ def select(
             correlations alone.
         scorer: the meta-model, or its name; `RidgeScorer()` by default; `auto` compares ridge, the Gaussian process and
             their average by leave-one-out and says what it chose.
-        objective: of a scorer that is given by name, see `eevee.scorers.scorer`.
+        objective: of a scorer that is given by name: `all` metrics count, or the `unselected` ones.
         holdout: whom the held-out error is for: a `model` of families like the table's, one of a new `family`, or one
             newer than all (`date`).
         seed: of everything random: the same seed gives the same result.
         generations: of the evolution, at most.
         randoms: random subsets for the percentile.
-        nested: also search without each fold of models and measure there; also the learning curve.
-        nested_method: searcher inside the folds; by default the same where the scorer is quick on this table (greedy +
-            swap in place of an exhaustive search), and plain greedy otherwise.
+        nested: also search without each fold of models and measure there (by the same method where the scorer is quick
+            on this table, greedy + swap in place of an exhaustive search, and by plain greedy otherwise); also the
+            learning curve.
         folds: of the nested estimate, see `eevee.answers.nested.split_groups`.
         map_function: spreads chunks of candidates, see `eevee.searching.evaluation`.
-        journal: file from which an interrupted search continues; the held-out searches keep theirs beside it.
         progress: called as the search and what follows it advance.
 
     Returns:
@@ -183,86 +180,71 @@ def select(
     require_holdout(table, holdout)
     constraints = Constraints(k, budget, tuple(include), tuple(exclude), one_per_family, tuple(cover), tuple(given))
     space = Space(table, constraints)
-    with sole_search(journal):
-        samples = sample_subsets(table, space, seed) if scorer == AUTO else []
-        meta, choice = resolve_scorer(scorer, table, samples, objective)
-        if meta.objective == "unselected" and space.k == len(table.benchmarks):
-            raise EeveeError(f"k is {k}, every benchmark: the objective 'unselected' then has nothing to predict")
-        data = standardise(table)
-        key = journal_key(table.hash, repr(meta))
-        quick = is_quick(meta, data)
-
-        def evaluator(path: Path | None = None) -> Evaluator:
-            return Evaluator(
-                meta,
-                data,
-                map_function=map_function,
-                journal=path,
-                key=key,
-                progress=progress,
-            )
-
-        evaluate = evaluator(journal)
-        started = time.perf_counter()
-        result = search(method, evaluate, space, seed=seed, generations=generations)
-        seconds = time.perf_counter() - started
-        scored = len(evaluate.cache)
-        generator = random.Random(seed + 1)
-        sample = evaluate([space.draw(generator) for _ in range(randoms)])
-        rival_method = "greedy-swap" if method != "greedy-swap" else "greedy"
-        rival = search(rival_method, evaluate, space, seed=seed, generations=generations)
-        inside = nested_method or _nested_method(method, quick)
-        honest: Nested | None = None
-        curve: tuple[CurvePoint, ...] = ()
-        if nested:
-            honest = nested_error(
-                table,
-                space,
-                meta,
-                method=inside,
-                seed=seed,
-                folds=folds,
-                holdout=holdout,
-                randoms=50 if quick else 10,
-                generations=generations,
-                map_function=map_function,
-                journal=journal,
-                key=key,
-                progress=progress,
-            )
-            curve = learning_curve(table, space, meta, seed=seed, repeats=8 if quick else 1, progress=progress)
-        error, stderr = unmeasured_error(meta, data, result.best)
-        names = table.benchmark_ids
-        costs = [0.0 if benchmark.id in given else benchmark.cost for benchmark in table.benchmarks]
-        return Selection(
-            table=table.name,
-            data_hash=table.hash,
-            constraints=constraints,
-            method=method,
-            scorer=meta.name,
-            objective=meta.objective,
-            settings=meta,
+    samples = sample_subsets(table, space, seed) if scorer == AUTO else []
+    meta, choice = resolve_scorer(scorer, table, samples, objective)
+    if meta.objective == "unselected" and space.k == len(table.benchmarks):
+        raise EeveeError(f"k is {k}, every benchmark: the objective 'unselected' then has nothing to predict")
+    data = standardise(table)
+    quick = is_quick(meta, data)
+    evaluate = Evaluator(meta, data, map_function=map_function, progress=progress)
+    started = time.perf_counter()
+    result = search(method, evaluate, space, seed=seed, generations=generations)
+    seconds = time.perf_counter() - started
+    scored = len(evaluate.cache)
+    generator = random.Random(seed + 1)
+    sample = evaluate([space.draw(generator) for _ in range(randoms)])
+    rival_method = "greedy-swap" if method != "greedy-swap" else "greedy"
+    rival = search(rival_method, evaluate, space, seed=seed, generations=generations)
+    inside = ("greedy-swap" if method == "exhaustive" else method) if quick else "greedy"
+    honest: Nested | None = None
+    curve: tuple[CurvePoint, ...] = ()
+    if nested:
+        honest = nested_error(
+            table,
+            space,
+            meta,
+            method=inside,
             seed=seed,
-            benchmarks=tuple(names[i] for i in result.best),
-            error=result.error,
-            stderr=evaluate.stderr(result.best),
-            unmeasured=error,
-            unmeasured_stderr=stderr,
-            choice=choice,
-            cost=None if None in costs else sum(costs[i] or 0.0 for i in result.best),
-            better_randoms=sum(error < result.error for error in sample) / len(sample),
-            randoms=len(sample),
-            random_error=sum(sample) / len(sample),
-            rival=Rival(rival_method, tuple(names[i] for i in rival.best), rival.error, rival.asked),
-            asked=result.asked,
-            scored=scored,
-            seconds=seconds,
-            importance=importance(table, [names[i] for i in result.best], scorer=meta),
-            nested=honest,
-            curve=curve,
-            winners=tuple((tuple(names[i] for i in candidate), error) for candidate, error in result.winners),
-            warnings=tuple(selection_warnings(table, result, rival, honest, curve)),
+            folds=folds,
+            holdout=holdout,
+            randoms=50 if quick else 10,
+            generations=generations,
+            map_function=map_function,
+            progress=progress,
         )
+        curve = learning_curve(table, space, meta, seed=seed, repeats=8 if quick else 1, progress=progress)
+    error, stderr = unmeasured_error(meta, data, result.best)
+    names = table.benchmark_ids
+    costs = [0.0 if benchmark.id in given else benchmark.cost for benchmark in table.benchmarks]
+    return Selection(
+        table=table.name,
+        data_hash=table.hash,
+        constraints=constraints,
+        method=method,
+        scorer=meta.name,
+        objective=meta.objective,
+        settings=meta,
+        seed=seed,
+        benchmarks=tuple(names[i] for i in result.best),
+        error=result.error,
+        stderr=evaluate.stderr(result.best),
+        unmeasured=error,
+        unmeasured_stderr=stderr,
+        choice=choice,
+        cost=None if None in costs else sum(costs[i] or 0.0 for i in result.best),
+        better_randoms=sum(error < result.error for error in sample) / len(sample),
+        randoms=len(sample),
+        random_error=sum(sample) / len(sample),
+        rival=Rival(rival_method, tuple(names[i] for i in rival.best), rival.error, rival.asked),
+        asked=result.asked,
+        scored=scored,
+        seconds=seconds,
+        importance=importance(table, [names[i] for i in result.best], scorer=meta),
+        nested=honest,
+        curve=curve,
+        winners=tuple((tuple(names[i] for i in candidate), error) for candidate, error in result.winners),
+        warnings=tuple(selection_warnings(table, result, rival, honest, curve)),
+    )
 
 
 def read_selection(path: str | Path, table: ResultTable, scorer: Scorer | None = None) -> Selection:
@@ -308,12 +290,6 @@ def _recorded_scorer(name: str, settings: dict[str, Any], own: Scorer | None) ->
     return recorded_scorer(name, settings)
 
 
-def _nested_method(method: str, quick: bool) -> str:
-    if not quick:
-        return "greedy"
-    return "greedy-swap" if method == "exhaustive" else method
-
-
 FEW_MODELS = 50
 LOUD = 0.2
 
@@ -333,7 +309,7 @@ def selection_warnings(
         cell = honest.loud
         lines.append(
             f"one cell makes {cell.share:.0%} of the held-out error: {cell.metric} of {cell.model} ({cell.value:g}); "
-            f"check it, or limit what outliers do with scaling winsor or rank"
+            f"check it, or limit what outliers do with scaling winsor"
         )
     if honest is not None and honest.holdout == "family" and (note := families_note(table)):
         lines.append(note)

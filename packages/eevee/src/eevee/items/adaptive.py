@@ -42,10 +42,6 @@ class Known(NamedTuple):
         low: end of the interval that holds at every look at once.
         high: the other end.
         items: that were asked.
-
-    Example:
-        >>> Known(0.5, 0.4, 0.6, 120).items
-        120
     """
 
     value: float

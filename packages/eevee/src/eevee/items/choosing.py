@@ -10,8 +10,8 @@ import numpy as np
 
 from eevee.errors import EeveeError
 from eevee.items.adaptive import AdaptiveTest
-from eevee.items.choice import ADAPTIVE, CURVE, DRAWN, FIXED, LEVEL, METHODS, BenchmarkItems, ItemChoice
-from eevee.items.drawing import ANCHORS, choose_anchors, corrected_mean, draw_items
+from eevee.items.choice import ADAPTIVE, CURVE, DRAWN, LEVEL, METHODS, BenchmarkItems, ItemChoice
+from eevee.items.drawing import corrected_mean, draw_items
 from eevee.items.irt import fit_abilities, fit_irt, information, sigmoid
 from eevee.tables.holdout import FEWEST, name_families, rising_folds
 
@@ -25,18 +25,12 @@ if TYPE_CHECKING:
     from eevee.progress import Progress
 
 HOLDOUTS = ("model", "family", "frontier")
-MIXES = (0.0, 0.25, 0.5, 0.75, 1.0)
 FOLDS = 10
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A benchmark's whole score from some of its items, with the ends of its interval, in the score's unit.
-
-    Example:
-        >>> Estimate(71.5, 69.8, 73.2).high
-        73.2
-    """
+    """A benchmark's whole score from some of its items, with the ends of its interval, in the score's unit."""
 
     value: float
     low: float
@@ -61,14 +55,12 @@ def choose_items(
         share: of the items, in (0, 1]; the count is rounded down, at least 2.
         count: of items, in place of the share.
         method: `drawn` draws items with equal chances along their difficulty and corrects the prediction by what it
-            misses on them: its interval holds for whatever model, a better one than all before included.
-            `clusters`, `information` and `random` (see `eevee.items.drawing`) trust the prediction, and hold for
-            models like these; `auto` takes what has the lowest error on held-out models of these four. `adaptive`
+            misses on them: its interval holds for whatever model, a better one than all before included. `adaptive`
             keeps all items, for tests that ask by blocks (see `adaptive_test`); its error is that of so many.
         level: of the intervals, in (0, 1).
         holdout: whom the errors are of: a `model` like these (ten folds), one of a new `family`, as the names tell
             families, or one that is better than all (`frontier`: better ones held out from worse ones).
-        seed: of folds and clusters.
+        seed: of folds and draws.
         progress: called for each benchmark and fold.
 
     Raises:
@@ -84,9 +76,8 @@ def choose_items(
         >>> len(chosen.items), chosen.error < 0.08
         (40, True)
 
-    Source: the drawn items' estimate is augmented inverse probability weighting (see `eevee.items.drawing`); anchors
-        and the mixed estimate follow tinyBenchmarks (Polo et al., 2024). Errors are of models held out, by ten folds
-        (or as many as there are models), with the mix and the method that the other folds prefer.
+    Source: the drawn items' estimate is augmented inverse probability weighting (see `eevee.items.drawing`). Errors are
+        of models held out, by ten folds (or as many as there are models).
     """
     if not outcomes:
         raise EeveeError("no outcomes; expected those of at least one benchmark")
@@ -96,8 +87,8 @@ def choose_items(
         raise EeveeError(f"level is {level}; expected a number between 0 and 1, exclusive")
     if holdout not in HOLDOUTS:
         raise EeveeError(f"holdout {holdout!r}; expected one of {', '.join(HOLDOUTS)}")
-    if method != "auto" and method not in METHODS:
-        raise EeveeError(f"method {method!r}; expected one of auto, {', '.join(METHODS)}")
+    if method not in METHODS:
+        raise EeveeError(f"method {method!r}; expected one of {', '.join(METHODS)}")
     chosen = {}
     for number, (key, bench) in enumerate(outcomes.items()):
         if progress is not None:
@@ -110,41 +101,24 @@ def choose_items(
 def _choose(bench: Outcomes, size: int, method: str, level: float, holdout: str, seed: int) -> BenchmarkItems:
     if not 1 <= size <= len(bench.items):
         raise EeveeError(f"{bench.benchmark}: {size} items are to be chosen of {len(bench.items)}; expected 1 to all")
-    methods = FIXED if method == "auto" else (method,)
-    truth, n = bench.scores(), len(bench.models)
     folds = _folds(bench, holdout, seed)
-    parts = [held for _, held in folds]
-    options = [(name, mix) for name in methods for mix in (MIXES if name in ANCHORS else (0.0,))]
     column_of = {key: number for number, key in enumerate(bench.items)}
-    guesses, half = np.full((len(options), n), np.nan), np.full(n, np.nan)
+    guesses, half = np.full((2, len(bench.models)), np.nan)
     for fold, (train, part) in enumerate(folds):
-        irt = fit_irt(bench.values[train])
-        learnt = {name: _learn(bench, irt, size, name, level, np.random.default_rng((seed, fold))) for name in methods}
-        for row, (name, mix) in enumerate(options):
-            columns = [column_of[key] for key in learnt[name].items]
-            items = replace(learnt[name], mix=mix)
-            if name == ADAPTIVE:
-                pairs = [_asked(items, row_of, size, seed) for row_of in bench.values[part]]
-                guesses[row, part], half[part] = np.transpose(pairs)
-                continue
-            guesses[row, part], low, high = _estimates(items, bench.values[part][:, columns])
-            if name == DRAWN:
-                half[part] = (high - low) / 2
-    tried = np.concatenate(parts)
-    best = int(((guesses - truth)[:, tried] ** 2).mean(1).argmin())
-    errors = {"plain mean": _plain_error(bench, size, tried)}
-    for name in methods:
-        rows = [row for row, option in enumerate(options) if option[0] == name]
-        errors[name] = _rmse((_picked(guesses[rows], truth, parts) - truth)[tried])
-    off = (_picked(guesses, truth, parts) - truth)[tried]
-    name, mix = options[best]
-    rank = min(len(off), math.ceil(level * (len(off) + 1))) - 1
+        items = _learn(bench, fit_irt(bench.values[train]), size, method, level, np.random.default_rng((seed, fold)))
+        if method == ADAPTIVE:
+            guesses[part], half[part] = np.transpose([_asked(items, row, size, seed) for row in bench.values[part]])
+            continue
+        columns = [column_of[key] for key in items.items]
+        guesses[part], low, high = _estimates(items, bench.values[part][:, columns])
+        half[part] = (high - low) / 2
+    tried = np.concatenate([part for _, part in folds])
+    error = float(np.sqrt(((guesses - bench.scores())[tried] ** 2).mean()))
     return replace(
-        _learn(bench, fit_irt(bench.values), size, name, level, np.random.default_rng(seed)),
-        mix=mix,
-        error=_rmse(off) * bench.unit,
-        half=float(np.median(half[tried]) if name in (DRAWN, ADAPTIVE) else np.sort(np.abs(off))[rank]) * bench.unit,
-        errors={key: value * bench.unit for key, value in errors.items()},
+        _learn(bench, fit_irt(bench.values), size, method, level, np.random.default_rng(seed)),
+        error=error * bench.unit,
+        half=float(np.median(half[tried])) * bench.unit,
+        errors={"plain mean": _plain_error(bench, size, tried) * bench.unit, method: error * bench.unit},
     )
 
 
@@ -167,26 +141,20 @@ def _learn(
     bench: Outcomes, irt: Irt, size: int, name: str, level: float, generator: np.random.Generator
 ) -> BenchmarkItems:
     """Items by a method, and what an estimate from them needs; how well it does is not known yet."""
-    if name == ADAPTIVE:
-        anchors, weights = np.arange(len(bench.items)), np.full(len(bench.items), 1 / len(bench.items))
-    elif name == DRAWN:
-        ease = irt.probability(irt.ability).mean(0)
-        anchors, weights = draw_items(ease, size, generator), np.full(size, 1 / size)
-    else:
-        anchors, weights = choose_anchors(irt, size, name, generator)
-    unchosen = np.delete(np.arange(len(bench.items)), anchors)
+    chosen = np.arange(len(bench.items))
+    if name == DRAWN:
+        chosen = draw_items(irt.probability(irt.ability).mean(0), size, generator)
+    unchosen = np.delete(np.arange(len(bench.items)), chosen)
     curve = irt.probability(CURVE)[:, unchosen].mean(1) if len(unchosen) else np.zeros(len(CURVE))
     return BenchmarkItems(
         benchmark=bench.benchmark,
         digest=bench.digest,
         total=len(bench.items),
         unit=bench.unit,
-        items=tuple(bench.items[i] for i in anchors),
-        weights=tuple(weights.tolist()),
-        slope=tuple(irt.slope[anchors].tolist()),
-        offset=tuple(irt.offset[anchors].tolist()),
+        items=tuple(bench.items[i] for i in chosen),
+        slope=tuple(irt.slope[chosen].tolist()),
+        offset=tuple(irt.offset[chosen].tolist()),
         rest=tuple(curve.tolist()),
-        mix=0.0,
         method=name,
         error=0.0,
         half=0.0,
@@ -238,19 +206,6 @@ def adaptive_test(bank: BenchmarkItems, *, until: float, most: int | None = None
     )
 
 
-def _picked(guesses: np.ndarray, truth: np.ndarray, parts: list[np.ndarray]) -> np.ndarray:
-    """For the models of each fold the guess that was best on the other folds: an error that did not choose itself."""
-    out = np.full(len(truth), np.nan)
-    for number, part in enumerate(parts):
-        outside = np.concatenate([fold for at, fold in enumerate(parts) if at != number] or parts)
-        out[part] = guesses[((guesses - truth)[:, outside] ** 2).mean(1).argmin(), part]
-    return out
-
-
-def _rmse(off: np.ndarray) -> float:
-    return float(np.sqrt((off**2).mean()))
-
-
 def _plain_error(bench: Outcomes, size: int, models: np.ndarray) -> float:
     """RMSE of the plain mean of so many random items, over models and draws, exactly."""
     spread = np.nanvar(bench.values[models], axis=1, ddof=1)
@@ -290,28 +245,21 @@ def estimate(chosen: BenchmarkItems, outcomes: Mapping[str, float]) -> Estimate:
     if not ((values >= 0) & (values <= 1)).all():
         raise EeveeError(f"{chosen.benchmark}: an outcome is outside 0 to 1")
     value, low, high = (float(part[0]) * chosen.unit for part in _estimates(chosen, values))
-    if chosen.method in (DRAWN, ADAPTIVE):
-        return Estimate(value, low, high)
-    return Estimate(value, max(0.0, value - chosen.half), min(chosen.unit, value + chosen.half))
+    return Estimate(value, low, high)
 
 
 def _estimates(
     chosen: BenchmarkItems, values: Float[np.ndarray, "n count"]
 ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
-    """Scores from 0 to 1 of models with these outcomes, and the interval's ends where the items were drawn."""
-    slope, offset, weights = np.array(chosen.slope), np.array(chosen.offset), np.array(chosen.weights)
-    measured = ~np.isnan(values)
-    filled, mask = np.where(measured, values, 0.0), measured.astype(np.float64)
-    ability = fit_abilities(filled, mask, slope, offset)
-    expected = sigmoid(np.multiply.outer(ability, slope) + offset)
-    unchosen = np.interp(ability, CURVE, np.array(chosen.rest)) * (chosen.total - len(slope))
+    """Scores from 0 to 1 of models with these outcomes, and their intervals' ends."""
     if chosen.method == ADAPTIVE:
         return (values.mean(1),) * 3
-    if chosen.method == DRAWN:
-        known = ability, information(ability, mask, slope, offset)
-        everything = (expected.sum(1) + unchosen) / chosen.total
-        return corrected_mean(values, expected, everything, chosen.total, chosen.level, known)
-    mean = (filled * weights).sum(1) / np.maximum((mask * weights).sum(1), 1e-12)
-    model = (np.where(measured, values, expected).sum(1) + unchosen) / chosen.total
-    value = chosen.mix * mean + (1 - chosen.mix) * model
-    return value, value, value
+    slope, offset = np.array(chosen.slope), np.array(chosen.offset)
+    measured = ~np.isnan(values)
+    mask = measured.astype(np.float64)
+    ability = fit_abilities(np.where(measured, values, 0.0), mask, slope, offset)
+    expected = sigmoid(np.multiply.outer(ability, slope) + offset)
+    unchosen = np.interp(ability, CURVE, np.array(chosen.rest)) * (chosen.total - len(slope))
+    known = ability, information(ability, mask, slope, offset)
+    everything = (expected.sum(1) + unchosen) / chosen.total
+    return corrected_mean(values, expected, everything, chosen.total, chosen.level, known)

@@ -100,7 +100,7 @@ class GpScorer:
     over the metrics outside the candidate is taken, for each candidate anew.
 
     Args:
-        objective: see `eevee.scorers.scorer`.
+        objective: `all` metrics count, or the `unselected` ones, outside the candidate.
         kernels: what is chosen from: (a, b, squared length $\ell^2$), variances in that of the noise, all > 0 (b >= 0).
 
     Numerics: float64; $C \succeq I$, so that equal models make nothing singular. A missing target cell is left out of

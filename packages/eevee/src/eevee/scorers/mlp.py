@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from eevee.errors import EeveeError
-from eevee.scorers.scorer import Objective, pairwise_errors, rank_errors, require_objective, unselected
+from eevee.scorers.scorer import Objective, require_objective, unselected
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from eevee.tables.standard import Standardised
 
 CACHE_BYTES = 6 << 20
-GPU_BYTES = 1 << 30
 
 
 class Starts(NamedTuple):
@@ -44,7 +43,7 @@ class MlpScorer:
     and scored by that of the held-out models; the score is the mean over splits.
 
     Args:
-        objective: see `eevee.scorers.scorer`; the last two use each model's mean held-out prediction.
+        objective: `all` metrics count, or the `unselected` ones, outside the candidate.
         epochs: full-batch steps, >= 1.
         hidden: width, >= 1.
         lr: learning rate of AdamW, > 0.
@@ -52,18 +51,14 @@ class MlpScorer:
         splits: number of shuffled splits, >= 1.
         held_out: share of the models (of their groups) that a split holds out, in (0, 1).
         seed: of splits and starts, which all candidates share: common random numbers.
-        device: torch device, such as `cpu` or `cuda`.
-        chunk: candidates trained at once; by default as many as fit the cache (or 1 GiB on a GPU).
+        chunk: candidates trained at once; by default as many as fit the cache.
 
     Numerics: float32, one flat parameter buffer, hand-written gradients; equal to a torch module for each candidate
-        and split
-    to rounding. A missing target is not counted, a missing input is the column's mean. The standard error over splits
-    is
-    corrected for their overlap: $s \sqrt{1/S + n_{out}/n_{in}}$ (Nadeau and Bengio).
+        and split to rounding. A missing target is not counted, a missing input is the column's mean. The standard error
+        over splits is corrected for their overlap: $s \sqrt{1/S + n_{out}/n_{in}}$ (Nadeau and Bengio).
 
     Source: algorithm 1 of the EEVEE paper: 100 hidden units, 20 epochs, AdamW, .01 and .01, ShuffleSplit. Not in the
-        paper,
-    and chosen here: ReLU, full batches, ten splits that hold out a tenth (the defaults of scikit-learn's ShuffleSplit).
+        paper, and chosen here: ReLU, full batches, ten splits that hold out a tenth (as scikit-learn's ShuffleSplit).
     """
 
     objective: Objective = "all"
@@ -74,7 +69,6 @@ class MlpScorer:
     splits: int = 10
     held_out: float = 0.1
     seed: int = 0
-    device: str = "cpu"
     chunk: int | None = None
 
     def __post_init__(self) -> None:
@@ -86,12 +80,6 @@ class MlpScorer:
             raise EeveeError(f"lr is {self.lr} and weight_decay {self.weight_decay}; expected > 0 and >= 0")
         if not 0 < self.held_out < 1:
             raise EeveeError(f"held_out is {self.held_out}; expected a share between 0 and 1, exclusive")
-        try:
-            device = torch.device(self.device)
-        except RuntimeError:
-            raise EeveeError(f"device {self.device!r}; expected cpu, cuda or cuda:N") from None
-        if device.type == "cuda" and not torch.cuda.is_available():
-            raise EeveeError(f"device {self.device!r}, but torch finds no GPU here")
         if self.chunk is not None and self.chunk < 1:
             raise EeveeError(f"chunk is {self.chunk}; expected at least 1")
 
@@ -102,7 +90,7 @@ class MlpScorer:
 
     @property
     def batch(self) -> int:
-        """Candidates in one call of `score`: few, so that progress is seen and a journal loses little."""
+        """Candidates in one call of `score`: few, so that progress is seen."""
         return 64
 
     def score(self, data: Standardised, candidates: Sequence[Sequence[int]]) -> Float[np.ndarray, "b 2"]:
@@ -127,13 +115,12 @@ class MlpScorer:
         everyone = np.ones((self.splits, len(data.values)), dtype=bool)
         starts = draw_starts(data.values.shape[1], self.hidden, self.splits, self.seed)
         predicted = self._predictions(data, [candidate], everyone, starts, np.nan_to_num(inputs))
-        return np.asarray(predicted[0].mean(0).cpu().numpy(), dtype=np.float64)
+        return np.asarray(predicted[0].mean(0).numpy(), dtype=np.float64)
 
     def automatic_chunk(self, width: int, metrics: int) -> int:
         """Candidates whose parameters, gradients and two moments fit the cache together."""
         parameters = (width + 1) * self.hidden + (self.hidden + 1) * metrics
-        room = CACHE_BYTES if torch.device(self.device).type == "cpu" else GPU_BYTES
-        return max(1, room // (4 * 4 * parameters * self.splits))
+        return max(1, CACHE_BYTES // (4 * 4 * parameters * self.splits))
 
     def _predictions(
         self,
@@ -149,19 +136,19 @@ class MlpScorer:
         blank = data.values.shape[1]
         index = torch.tensor([c + [blank] * (width - len(c)) for c in columns])
         sizes = torch.tensor([len(c) for c in columns], dtype=torch.float32)
-        networks = _Networks(index, sizes, starts, self.device)
+        networks = _Networks(index, sizes, starts)
         size = int(train.sum(axis=1).max())
         order = np.argsort(~train, axis=1, kind="stable")[:, :size]  # training rows first; short splits get filler rows
         real = np.take_along_axis(train, order, axis=1)[:, :, None]
         weight = (data.mask & data.varies)[order] & real
-        x = _inputs(data.values, index, self.device)[:, torch.from_numpy(order)]
+        x = _inputs(data.values, index)[:, torch.from_numpy(order)]
         networks.train(
             x.reshape(-1, size, width + 1),
-            torch.from_numpy(data.values[order]).float().to(self.device),
-            torch.from_numpy(weight).float().to(self.device),
+            torch.from_numpy(data.values[order]).float(),
+            torch.from_numpy(weight).float(),
             self,
         )
-        return networks.forward(_inputs(rows, index, self.device))
+        return networks.forward(_inputs(rows, index))
 
     def _errors(
         self,
@@ -170,50 +157,40 @@ class MlpScorer:
         splits: Bool[np.ndarray, "s n"],
         predicted: Float[Tensor, "c s n metrics"],
     ) -> Float[np.ndarray, "c 2"]:
-        guess = predicted.cpu().double()
+        guess = predicted.double()
         truth = torch.from_numpy(data.values)
-        counted = torch.from_numpy(data.mask & data.varies).double()
         out_of = torch.from_numpy(splits).double()
-        cells = counted[None]
+        cells = torch.from_numpy(data.mask & data.varies).double()[None]
         if self.objective == "unselected":
             cells = cells * unselected(data, batch)[:, None, :]
-        if self.objective in ("all", "unselected"):
-            squares = torch.einsum("csnt,cnt->csn", (guess - truth).square_(), cells.expand(len(batch), -1, -1))
-            per_split = (squares * out_of).sum(-1) / (cells.sum(-1)[:, None] * out_of).sum(-1).clamp_min(1e-300)
-            spread = per_split.std(dim=1) if self.splits > 1 else torch.full((len(batch),), math.nan)
-            ratio = float(splits.sum() / max(1, (~splits).sum()))
-            return torch.stack([per_split.mean(1), spread * math.sqrt(1 / self.splits + ratio)], dim=1).numpy()
-        times = out_of.sum(0)
-        mean = torch.einsum("csnt,sn->cnt", guess, out_of) / times.clamp_min(1)[:, None]
-        weight = cells * (times > 0).double()[:, None]
-        if self.objective == "rank":
-            errors = rank_errors(mean, truth, weight)
-        else:
-            errors = pairwise_errors(mean, truth, weight, torch.from_numpy(data.signs))
-        return torch.stack([errors.error, errors.stderr], dim=1).numpy()
+        squares = torch.einsum("csnt,cnt->csn", (guess - truth).square_(), cells.expand(len(batch), -1, -1))
+        per_split = (squares * out_of).sum(-1) / (cells.sum(-1)[:, None] * out_of).sum(-1).clamp_min(1e-300)
+        spread = per_split.std(dim=1) if self.splits > 1 else torch.full((len(batch),), math.nan)
+        ratio = float(splits.sum() / max(1, (~splits).sum()))
+        return torch.stack([per_split.mean(1), spread * math.sqrt(1 / self.splits + ratio)], dim=1).numpy()
 
 
 class _Networks:
     """Two-layer networks for all (candidate, split) pairs in one flat buffer; biases are the matrices' last rows."""
 
-    def __init__(self, index: Tensor, sizes: Tensor, starts: Starts, device: str) -> None:
+    def __init__(self, index: Tensor, sizes: Tensor, starts: Starts) -> None:
         candidates, width = index.shape
         splits, metrics, hidden = starts.first.shape
         self.count, self.width, self.hidden, self.metrics = candidates * splits, width, hidden, metrics
         self.candidates, self.splits = candidates, splits
         first = self.count * (width + 1) * hidden
-        self.flat = torch.empty(first + self.count * (hidden + 1) * metrics, device=device)
+        self.flat = torch.empty(first + self.count * (hidden + 1) * metrics)
         self.grad = torch.empty_like(self.flat)
         self.w1, self.w2 = self._views(self.flat, first)
         self.g1, self.g2 = self._views(self.grad, first)
         padded = torch.cat([starts.first, starts.first.new_zeros(splits, 1, hidden)], dim=1)
         scale = sizes.rsqrt()[:, None, None]
         w1 = self.w1.view(candidates, splits, width + 1, hidden)
-        w1[:, :, :-1] = (padded[:, index].transpose(0, 1) * scale[..., None]).to(device)
-        w1[:, :, -1] = (starts.first_bias * scale).to(device)
+        w1[:, :, :-1] = padded[:, index].transpose(0, 1) * scale[..., None]
+        w1[:, :, -1] = starts.first_bias * scale
         w2 = self.w2.view(candidates, splits, hidden + 1, metrics)
-        w2[:, :, :-1] = (starts.second / math.sqrt(hidden)).to(device)
-        w2[:, :, -1] = (starts.second_bias / math.sqrt(hidden)).to(device)
+        w2[:, :, :-1] = starts.second / math.sqrt(hidden)
+        w2[:, :, -1] = starts.second_bias / math.sqrt(hidden)
 
     def _views(self, flat: Tensor, first: int) -> tuple[Tensor, Tensor]:
         return (
@@ -257,12 +234,12 @@ class _Networks:
         return output.view(candidates, self.splits, rows, self.metrics)
 
 
-def _inputs(values: Float[np.ndarray, "m metrics"], index: Tensor, device: str) -> Float[Tensor, "c m d"]:
+def _inputs(values: Float[np.ndarray, "m metrics"], index: Tensor) -> Float[Tensor, "c m d"]:
     """Each candidate's columns of some rows, with a column of ones for the bias; the blank column is zero."""
     rows = torch.from_numpy(values).float()
     padded = torch.cat([rows, rows.new_zeros(len(rows), 1)], dim=1)
     chosen = padded.T[index].transpose(1, 2)
-    return torch.cat([chosen, chosen.new_ones(*chosen.shape[:2], 1)], dim=2).to(device)
+    return torch.cat([chosen, chosen.new_ones(*chosen.shape[:2], 1)], dim=2)
 
 
 def shuffled_splits(

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,20 +32,14 @@ if TYPE_CHECKING:
     from eevee.tables.standard import Standardised
 
 
-def named_scorer(spec: str, settings: Mapping[str, Any]) -> Scorer:
-    """A scorer from its name, with those of the settings that it has."""
-    if spec in BUILT_IN:
-        factory = _factory(spec)
-        own = {field.name for field in fields(getattr(factory, "func", factory))}  # type: ignore[arg-type]  # all are dataclasses
-        return factory(**{key: value for key, value in settings.items() if key in own})  # type: ignore[no-any-return]  # a class of the table above
+def named_scorer(spec: str, objective: str = "all", alpha: float = 1.0) -> Scorer:
+    """A scorer from its name; `alpha` is ridge's."""
     first, plus, second = spec.partition("+")
     if plus and first in BUILT_IN and second in BUILT_IN:
-        return AverageScorer(named_scorer(first, settings), named_scorer(second, settings))
-    if ":" not in spec:
-        raise EeveeError(
-            f"scorer {spec!r}; expected one of {', '.join(BUILT_IN)}, two of them as ridge+gp, or module:callable"
-        )
-    return _own_scorer(spec)
+        return AverageScorer(named_scorer(first, objective, alpha), named_scorer(second, objective, alpha))
+    if spec not in BUILT_IN:
+        raise EeveeError(f"scorer {spec!r}; expected one of {', '.join(BUILT_IN)}, or two of them as ridge+gp")
+    return recorded_scorer(spec, {"objective": objective, **({"alpha": alpha} if spec == "ridge" else {})})
 
 
 def recorded_scorer(name: str, settings: Mapping[str, Any]) -> Scorer:
@@ -62,21 +53,6 @@ def recorded_scorer(name: str, settings: Mapping[str, Any]) -> Scorer:
     except (TypeError, KeyError) as error:
         raise EeveeError(f"scorer {name!r} does not take the recorded settings ({error})") from None
     raise EeveeError(f"made with the scorer {name!r}, which is not built in; give it as scorer")
-
-
-def _own_scorer(spec: str) -> Scorer:
-    module, _, attribute = spec.partition(":")
-    if (folder := str(Path.cwd())) not in sys.path:
-        sys.path.append(folder)  # last, so that nothing of the user's folder stands before what is installed
-    try:
-        attribute_value = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise EeveeError(f"scorer {spec!r}: {error}") from None
-    scorer = attribute_value() if callable(attribute_value) else attribute_value
-    for member in ("name", "objective", "score", "predict"):
-        if not hasattr(scorer, member):
-            raise EeveeError(f"scorer {spec!r} has no {member!r}; expected what eevee.Scorer names")
-    return scorer  # type: ignore[no-any-return]  # checked just above
 
 
 AT_ONCE = 64
@@ -231,11 +207,7 @@ def _factory(name: str) -> Callable[..., Any]:
         from eevee.scorers.mlp import MlpScorer  # read where it is asked for alone
 
         return MlpScorer
-    mean = partial(NeighbourScorer, neighbours=0)
     factories: dict[str, Callable[..., Any]] = {
-        "ridge": RidgeScorer,
-        "gp": GpScorer,
-        "knn": NeighbourScorer,
-        "mean": mean,
-    }
+        "ridge": RidgeScorer, "gp": GpScorer, "knn": NeighbourScorer, "mean": partial(NeighbourScorer, neighbours=0),
+    }  # fmt: skip
     return factories[name]

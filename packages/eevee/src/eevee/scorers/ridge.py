@@ -44,11 +44,11 @@ class RidgeScorer:
 
     Args:
         alpha: ridge penalty on standardised columns, > 0.
-        objective: see `eevee.scorers.scorer`.
+        objective: `all` metrics count, or the `unselected` ones, outside the candidate.
 
     Numerics: float64. A missing target cell is left out of the fit of its own column, exactly; a missing input cell
-        counts as
-    the column's mean. Standardisation uses all models, as in algorithm 1; held-out honesty is `eevee.answers.nested`'s.
+        counts as the column's mean. Standardisation uses all models, as in algorithm 1; held-out honesty is
+        `eevee.answers.nested`'s.
 
     Example:
         >>> from eevee import load_table, standardise
@@ -58,7 +58,7 @@ class RidgeScorer:
         True
 
     Source: the scoring step of algorithm 1 of the EEVEE paper with its network replaced by ridge regression; the
-    leave-one-out identity is textbook linear algebra.
+        leave-one-out identity is textbook linear algebra.
     """
 
     alpha: float = 1.0
@@ -126,12 +126,11 @@ class RidgeScorer:
         order = np.argsort(widths, kind="stable")
         n, p = data.values.shape
         d = int(widths.max())
-        plain = data.complete and not data.twins and self.objective in ("all", "unselected")
         step = max(1, BATCH_BYTES // (n * (p + d) * 8))
         for start in range(0, len(candidates), step):
             chosen = order[start : start + step]
             batch = [candidates[int(i)] for i in chosen]
-            if plain:
+            if not data.twins:
                 out[chosen] = self._plain_errors(data, batch)
                 continue
             self._fill(data, candidates, chosen, out)
@@ -146,12 +145,11 @@ class RidgeScorer:
         """
         tasks: list[Callable[[], None]] = []
         remaining = set(range(len(candidates)))
-        if self.objective in ("all", "unselected"):
-            for base, members in shared_bases([tuple(sorted(c)) for c in candidates]):
-                remaining -= {number for number, _ in members}
-                tasks += [
-                    partial(self._extend, data, base, members[i : i + PART], out) for i in range(0, len(members), PART)
-                ]
+        for base, members in shared_bases([tuple(sorted(c)) for c in candidates]):
+            remaining -= {number for number, _ in members}
+            tasks += [
+                partial(self._extend, data, base, members[i : i + PART], out) for i in range(0, len(members), PART)
+            ]
         widths = {i: len(data.metric_columns(candidates[i])) for i in remaining}
         order = np.array(sorted(remaining, key=lambda i: (widths[i], i)), dtype=np.int64)
         n, p = data.values.shape

@@ -32,10 +32,6 @@ class Constraints:
         cover: task types of which at least one benchmark must be present; ("all",) for every task of the table.
         given: ids that are measured anyhow: they tell what they tell, count neither in k nor in the cost, and the
             question is what to measure besides.
-
-    Example:
-        >>> Constraints(k=4, include=("voc",)).to_dict()["include"]
-        ('voc',)
     """
 
     k: int | None = None
@@ -61,12 +57,6 @@ class Space:
     Raises:
         EeveeError: k below 1 or above the number of benchmarks, include and exclude that clash or do not fit into k,
             an unknown id or task, a budget that no subset fits (the message gives the cheapest feasible one).
-
-    Example:
-        >>> from eevee import load_table
-        >>> space = Space(load_table("gate"), Constraints(k=2, include=("acdc",)))
-        >>> space.count()
-        29
     """
 
     def __init__(self, table: ResultTable, constraints: Constraints) -> None:

@@ -164,25 +164,16 @@ NEAR = 0.1
 ROWS = 128
 
 
-def model_distances(table: ResultTable) -> Float[np.ndarray, "models models"]:
-    r"""Root mean squared difference of two models over the metrics that both have, in standard deviations.
-
-    Two unrelated models are about $\sqrt 2$ apart. Infinite where they have no metric in common.
-
-    Example:
-        >>> from eevee import load_table
-        >>> float(model_distances(load_table("gate")).max()) > 1
-        True
-    """
-    return np.concatenate([_distances(start, total, common) for start, total, common in _blocks(table)])
-
-
 def near_pairs(
     table: ResultTable, near: float = NEAR
 ) -> tuple[Int[np.ndarray, "pairs 2"], Float[np.ndarray, " pairs"]]:
-    """Pairs of models nearer than this, and their distances, found block by block: memory grows with their number."""
+    r"""Pairs of models nearer than this, and their distances, found block by block: memory grows with their number.
+
+    A distance is the root mean squared difference over the metrics that both have, in standard deviations: of two
+    unrelated models about $\sqrt 2$, infinite where they have no metric in common.
+    """
     pairs, distances = [np.zeros((0, 2), dtype=np.int64)], [np.zeros(0)]
-    for start, total, common in _blocks(table, earlier=True):
+    for start, total, common in _blocks(table):
         rows, columns = np.nonzero(total < near**2 * common)
         later = columns < rows + start
         pair = rows[later], columns[later]
@@ -213,10 +204,10 @@ def group_twins(table: ResultTable, near: float = NEAR) -> ResultTable:
     return table.with_groups(joined(table.groups, list(map(str, labels))))
 
 
-def _blocks(table: ResultTable, earlier: bool = False) -> Iterator[tuple[int, Sums, Sums]]:
+def _blocks(table: ResultTable) -> Iterator[tuple[int, Sums, Sums]]:
     """Some models at a time: the first one's position, and sums of squared differences and metrics in common.
 
-    The sums are over each of them and all models, or those up to them.
+    The sums are over each of them and all models up to them.
     """
     data = standardise(table)
     mask = (data.mask & data.varies).astype(np.float64)
@@ -225,21 +216,11 @@ def _blocks(table: ResultTable, earlier: bool = False) -> Iterator[tuple[int, Su
     norms = squares.sum(axis=1)
     ours, theirs = np.hstack([squares, mask, -2 * values]), np.hstack([mask, squares, values])
     for start in range(0, len(values), ROWS):
-        rows, earlier_rows = slice(start, start + ROWS), slice(0, start + ROWS if earlier else None)
+        rows, earlier = slice(start, start + ROWS), slice(0, start + ROWS)
         if data.complete:
-            total = -2 * values[rows] @ values[earlier_rows].T
+            total = -2 * values[rows] @ values[earlier].T
             total += norms[rows, None]
-            total += norms[earlier_rows]
+            total += norms[earlier]
             yield start, total, np.full((1, 1), float(data.varies.sum()))
         else:
-            yield start, ours[rows] @ theirs[earlier_rows].T, mask[rows] @ mask[earlier_rows].T
-
-
-def _distances(
-    start: int, total: Float[np.ndarray, "rows models"], common: Float[np.ndarray, "rows models"]
-) -> Float[np.ndarray, "rows models"]:
-    with np.errstate(invalid="ignore", divide="ignore"):
-        block = np.where(common > 0, np.sqrt(np.maximum(total, 0.0) / common), np.inf)
-    own = np.arange(len(block))
-    block[own, own + start] = 0.0
-    return np.asarray(block)
+            yield start, ours[rows] @ theirs[earlier].T, mask[rows] @ mask[earlier].T

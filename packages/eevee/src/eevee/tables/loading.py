@@ -8,62 +8,20 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
-
-from eevee.errors import EeveeError
 from eevee.tables.reading import read_csv_text, read_text
 from eevee.tables.table import ResultTable
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from eevee.tables.columns import Layout
-    from eevee.tables.table import ResultTable
 
 SHIPPED = {"gate": "gate_main.csv", "gate-full": "gate_full.csv", "mieb": "mieb.csv.gz"}
 
 
-def load_shipped(name: str) -> ResultTable:
-    """Read a shipped table: `gate` and `gate-full` (see `load_gate`), or `mieb`.
-
-    `mieb`: 42 embedding models on the 132 image tasks of MIEB, one headline metric each, shares of one; the cost of a
-    task is the median of the models' seconds on it. Families of models are ours, by who trained what on which data.
-
-    Raises:
-        EeveeError: another name.
-
-    Example:
-        >>> table = load_shipped("mieb")
-        >>> table.shape, round(sum(table.costs.values()) / 3600)
-        ((42, 132), 30)
-
-    Source: the results repository of the Massive Text Embedding Benchmark (embeddings-benchmark/results at f4cc6c8,
-    CC0); task types from embeddings-benchmark/mteb. For `gate` and `gate-full` see `load_gate`.
-    """
-    if name not in SHIPPED:
-        raise EeveeError(f"unknown shipped table {name!r}; expected one of {', '.join(SHIPPED)}")
+def _shipped(name: str) -> ResultTable:
     data = files("eevee.tables").joinpath("data")
     raw = data.joinpath(SHIPPED[name]).read_bytes()
     text = (gzip.decompress(raw) if SHIPPED[name].endswith(".gz") else raw).decode("utf-8")
     models = data.joinpath("mieb_models.csv").read_text(encoding="utf-8") if name == "mieb" else None
     return read_csv_text(text, name=name, models=models)
-
-
-def load_gate(name: str = "gate") -> ResultTable:
-    """Read a table of the GATE paper: `gate` (30 headline metrics) or `gate-full` (175 metrics, table 3).
-
-    Example:
-        >>> load_gate().shape
-        (21, 30)
-
-    Source: table 3 of the EEVEE/GATE paper, 21 models. The headline metrics are its table 2, where iWildCam's error and
-    ACDC's dice are rescaled so that higher is better; Cityscapes is only in the full table, as in the paper's figure 3.
-    """
-    if not name.startswith("gate"):
-        raise EeveeError(f"unknown table of the paper {name!r}; expected gate or gate-full")
-    return load_shipped(name)
 
 
 def load_table(
@@ -72,7 +30,6 @@ def load_table(
     direction: str | None = None,
     about: str | Path | None = None,
     models: str | Path | None = None,
-    layout: Layout | None = None,
     bounds: tuple[float, float] | None = None,
 ) -> ResultTable:
     """Load a table: a shipped name, a CSV file or a data frame.
@@ -84,7 +41,6 @@ def load_table(
         about: path of a CSV with columns `metric` or `benchmark`, and `direction`, `cost`, `task`, `family`, `low`,
             `high`.
         models: path of a CSV with column `model`, and `group`, `model_family`, `model_date`.
-        layout: what the columns are, where their names do not tell.
         bounds: smallest and largest possible value of metrics that do not say theirs, such as (0, 100).
 
     Raises:
@@ -93,62 +49,32 @@ def load_table(
     Example:
         >>> load_table("gate").shape
         (21, 30)
+
+    Source: `gate` (30 headline metrics) and `gate-full` (175 metrics): 21 models of the EEVEE/GATE paper, tables 2 and
+        3, where iWildCam's error and ACDC's dice are rescaled so that higher is better; Cityscapes is only in the full
+        table, as in the paper's figure 3. `mieb`: 42 embedding models on the 132 image tasks of MIEB, one headline
+        metric each, shares of one, from the results repository of the Massive Text Embedding Benchmark
+        (embeddings-benchmark/results at f4cc6c8, CC0), task types from embeddings-benchmark/mteb; the cost of a task is
+        the median of the models' seconds on it, and families of models are ours, by who trained what on which data.
     """
-    table = _loaded(source, direction, about, models, layout)
+    table = _loaded(source, direction, about, models)
     return table.with_bounds(bounds) if bounds else table
 
 
-def join_tables(tables: Sequence[ResultTable]) -> ResultTable:
-    """One table of several boards: all their models, and nothing where a model is not on a board."""
-    if len(tables) == 1:
-        return tables[0]
-    benchmarks = [key for table in tables for key in table.benchmark_ids]
-    if twice := sorted({key for key in benchmarks if benchmarks.count(key) > 1}):
-        raise EeveeError(f"{len(tables)} tables: {', '.join(twice)} are in more than one; expected each in one alone")
-    models = tuple(dict.fromkeys(model for table in tables for model in table.models))
-    shared = set(models).intersection(*(table.models for table in tables))
-    names = ", ".join(table.name for table in tables)
-    if not shared:
-        raise EeveeError(
-            f"{names}: no model is in all of these tables, so nothing compares the models of one with another's"
-        )
-    values = np.full((len(models), sum(len(table.metrics) for table in tables)), np.nan)
-    column = 0
-    for table in tables:
-        rows = [models.index(model) for model in table.models]
-        values[rows, column : column + len(table.metrics)] = table.values
-        column += len(table.metrics)
-    return ResultTable(
-        f"{names} ({len(shared)} of {len(models)} models in all of them)",
-        models,
-        tuple(metric for table in tables for metric in table.metrics),
-        tuple(benchmark for table in tables for benchmark in table.benchmarks),
-        values,
-    )
-
-
-def _loaded(
-    source: Any,
-    direction: str | None,
-    about: str | Path | None,
-    models: str | Path | None,
-    layout: Layout | None,
-) -> ResultTable:
+def _loaded(source: Any, direction: str | None, about: str | Path | None, models: str | Path | None) -> ResultTable:
     if isinstance(source, ResultTable):
         return source
     extra, model_lines = (None if path is None else read_text(Path(path)) for path in (about, models))
     if hasattr(source, "to_csv") and hasattr(source, "columns"):
-        indexed = "model" not in source.columns and "benchmark" not in source.columns and layout is None
+        indexed = "model" not in source.columns and "benchmark" not in source.columns
         text = source.rename_axis("model").to_csv() if indexed else source.to_csv(index=False)
         name = where = "data frame"
     elif str(source) in SHIPPED and not Path(source).exists():
-        return load_shipped(str(source))
+        return _shipped(str(source))
     else:
         path = Path(source)
         text, name, where = read_text(path), path.name, str(path)
-    return read_csv_text(
-        text, name=name, where=where, direction=direction, about=extra, models=model_lines, layout=layout
-    )
+    return read_csv_text(text, name=name, where=where, direction=direction, about=extra, models=model_lines)
 
 
 @dataclass(frozen=True)
@@ -160,10 +86,6 @@ class Published:
         combinations: for each k, the best combination (figures 4, 6, 7, 8); partial from k = 23 on.
         tiers: for each tier its benchmarks (figure 4).
         gpu_hours: for each tier its A100 hours (section 9).
-
-    Example:
-        >>> sorted(published().tiers)
-        ['base', 'big', 'small']
     """
 
     single_order: tuple[str, ...]

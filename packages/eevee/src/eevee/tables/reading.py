@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import math
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -10,23 +13,61 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from eevee.errors import EeveeError
-from eevee.tables.columns import (
-    FACTS,
-    MISSING,
-    MODEL_FACTS,
-    NUMBER,
-    Layout,
-    arrange,
-    is_number,
-    read_records,
-    taken_for,
-)
 from eevee.tables.table import Benchmark, Direction, Metric, ResultTable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from eevee.tables.columns import Row
+Row = tuple[int, dict[str, str]]
+
+NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+"""A number as files have it: Python also reads `1_0` as ten, and digits of other scripts."""
+MISSING = frozenset({"", "na", "nan", "n/a", "null", "none", "-"})
+MODEL_NAMES = ("model", "model_name", "model_id", "name", "checkpoint", "run")
+BENCHMARK_NAMES = ("benchmark", "dataset", "data_set", "eval_dataset", "benchmark_name")
+VALUE_NAMES = ("value", "score", "result")
+FACTS = ("metric", "benchmark", "task", "family", "direction", "cost", "low", "high")
+MODEL_FACTS = ("group", "model_family", "model_date")
+
+
+def _read_records(text: str, where: str) -> tuple[list[str], list[Row]]:
+    """Header and rows of a CSV, commas or tabs."""
+    first = text.split("\n", 1)[0]
+    reader = csv.reader(io.StringIO(text), delimiter="\t" if "\t" in first and "," not in first else ",")
+    try:
+        lines = [(reader.line_num, cells) for cells in reader if any(cell.strip() for cell in cells)]
+    except csv.Error as error:
+        raise EeveeError(f"{where}, line {reader.line_num}: {error}") from None
+    if len(lines) < 2:
+        raise EeveeError(f"{where}: {len(lines)} lines; expected a header and rows")
+    header = [cell.strip() for cell in lines[0][1]]
+    for key in header:
+        if not key or header.count(key) > 1:
+            raise EeveeError(f"{where}, line 1: column {key!r} is empty or appears twice; ids must be unique")
+    rows = []
+    for line, cells in lines[1:]:
+        if len(cells) != len(header):
+            raise EeveeError(f"{where}, line {line}: {len(cells)} cells; expected {len(header)}, as in the header")
+        rows.append((line, {key: cell.strip() for key, cell in zip(header, cells, strict=True)}))
+    return header, rows
+
+
+def _arrange(header: list[str], rows: list[Row], where: str) -> tuple[list[str], list[Row]]:
+    """The same table with the columns called `model`, `benchmark` and `value` where others say that."""
+    if "benchmark" in header and "value" not in header and "model" not in header:
+        return header, rows
+
+    def first_of(names: Sequence[str]) -> str | None:
+        return next((key for name in names for key in header if key.lower() == name), None)
+
+    model, benchmark, value = map(first_of, (MODEL_NAMES, BENCHMARK_NAMES, VALUE_NAMES))
+    if model is None:
+        raise EeveeError(
+            f"{where}, line 1: header {', '.join(header[:20])!r}; expected a column 'model' or 'benchmark'"
+        )
+    renamed = {model: "model"} | ({benchmark: "benchmark", value: "value"} if benchmark and value else {})
+    names = {key: renamed.get(key, key) for key in header}
+    return list(names.values()), [(line, {names[key]: cell for key, cell in row.items()}) for line, row in rows]
 
 
 @dataclass
@@ -152,7 +193,6 @@ def read_csv_text(
     direction: str | None = None,
     about: str | None = None,
     models: str | None = None,
-    layout: Layout | None = None,
 ) -> ResultTable:
     r"""Read a table from CSV text, in whichever of three shapes its header says.
 
@@ -164,30 +204,12 @@ def read_csv_text(
     - wide, a row for each metric: columns `benchmark`, `direction`, optionally `metric`, `cost`, `task`, `family`,
       `low`, `high`, and one column for each model.
 
-    Known of models: `group` (near-twins), `model_family`, `model_date`. Cells may have percent signs (75.3 % is 75.3);
-    a wide file may have two header rows, benchmarks over metrics. Columns with other names are told by `layout`, and
-    where that is silent by their content.
-
-    Args:
-        text: the file's text.
-        name: the table's name.
-        where: what errors call the file; `name` by default.
-        direction: `higher` or `lower`, for metrics whose own row does not say.
-        about: text of a second CSV with columns `metric` or `benchmark`, and any of `direction`, `cost`, `task`,
-            `family`, `low`, `high`.
-        models: text of a third CSV with column `model`, and any of `group`, `model_family`, `model_date`.
-        layout: which columns name the model, hold the value, or are to be left out.
-
-    Raises:
-        EeveeError: naming the file, the line, the column and the value.
-
-    Example:
-        >>> rows = "model,x,y/loss\n" + "".join(f"m{i},{i},{-i}\n" for i in range(5))
-        >>> read_csv_text(rows, name="toy", direction="higher").metric_ids
-        ('x', 'y/loss')
+    Known of models: `group` (near-twins), `model_family`, `model_date`. Cells may have percent signs (75.3 % is 75.3).
+    The column `model` may be called `model_name`, `name` or `checkpoint`, and of a long file the others `dataset` and
+    `score`.
     """
     where = where or name
-    header, rows = arrange(*read_records(text, where), layout or Layout(), where)
+    header, rows = _arrange(*_read_records(text, where), where)
     draft = _Draft(where)
     if about is not None:
         _read_about(draft, about, f"{where} (about)")
@@ -222,21 +244,17 @@ def _read_wide(draft: _Draft, header: list[str], rows: list[Row], direction: str
     columns = [key for key in header if key not in ("model", *MODEL_FACTS)]
     for key in columns:
         cells = [row[key] for _, row in rows if row[key].lower() not in MISSING]
-        if cells and not any(map(is_number, cells)):
+        if cells and not any(map(NUMBER.match, cells)):
             raise EeveeError(
-                f"{draft.where}: column {key!r} was taken for a metric and holds text ({cells[0]!r}); say which "
-                f"columns name the model (--model-column) or are to be left out (--drop); taken: "
-                f"{taken_for(header, rows)}"
+                f"{draft.where}: column {key!r} was taken for a metric and holds text ({cells[0]!r}); expected "
+                "numbers, and one column that names the models"
             )
         stated = draft.directions.get(key) or draft.directions.get(key.split("/")[0])
         draft.column(1, {"metric": key, "benchmark": draft.owners.get(key, "")}, stated or direction)
     models: set[str] = set()
     for line, row in rows:
         if row["model"] in models:
-            raise EeveeError(
-                f"{draft.where}, line {line}: model {row['model']!r} appears twice; ids must be unique (several "
-                f"columns may name one: --model-column)"
-            )
+            raise EeveeError(f"{draft.where}, line {line}: model {row['model']!r} appears twice; ids must be unique")
         models.add(row["model"])
         _note_model(draft, line, row)
         for key in columns:
@@ -269,7 +287,7 @@ def read_scores(path: str | Path) -> dict[str, dict[str, float]]:
         {'mine': {'mini': 93.0}}
     """
     where = Path(path)
-    header, rows = read_records(read_text(where), str(where))
+    header, rows = _read_records(read_text(where), str(where))
     if "model" not in header:
         raise EeveeError(f"{where}, line 1: header {', '.join(header)!r}; expected a column 'model'")
     scores: dict[str, dict[str, float]] = {}
@@ -293,7 +311,7 @@ def read_text(path: Path) -> str:
 
 
 def _read_about(draft: _Draft, text: str, where: str) -> None:
-    header, rows = read_records(text, where)
+    header, rows = _read_records(text, where)
     unknown: Sequence[str] = [key for key in header if key not in FACTS]
     if unknown or not {"metric", "benchmark"} & set(header):
         raise EeveeError(f"{where}, line 1: columns {', '.join(header)}; expected metric or benchmark, and {FACTS[2:]}")
@@ -302,7 +320,7 @@ def _read_about(draft: _Draft, text: str, where: str) -> None:
 
 
 def _read_models(draft: _Draft, text: str, where: str) -> None:
-    header, rows = read_records(text, where)
+    header, rows = _read_records(text, where)
     names = {"family": "model_family", "date": "model_date"}
     header = [names.get(key, key) for key in header]
     if "model" not in header or not set(header) <= {"model", *MODEL_FACTS}:

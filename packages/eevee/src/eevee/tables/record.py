@@ -118,20 +118,7 @@ def _of(kind: type, raw: Any) -> Any:
 
 
 def read_result(path: str | Path, table: ResultTable) -> dict[str, Any]:
-    """Read a result and refuse one that belongs to another table.
-
-    Raises:
-        EeveeError: not a file, not a result, or the hashes differ; the message shows both hashes' beginnings.
-
-    Example:
-        >>> import tempfile
-        >>> from eevee import load_table, score
-        >>> table = load_table("gate")
-        >>> path = Path(tempfile.mkdtemp()) / "score.json"
-        >>> text = score(table, ["mini", "ucf"], randoms=20).to_json(path)
-        >>> read_result(path, table)["result"]
-        'Score'
-    """
+    """Read a result and refuse one that belongs to another table."""
     command = "`eevee select` or `eevee score`"
     raw = read_recorded(path, command)
     if not isinstance(raw.get("data_hash"), str) or "benchmarks" not in raw:
