@@ -23,7 +23,7 @@ import torch
 from PIL import Image
 
 from vision_adapters.rows import Draw, SampleRows
-from vision_adapters.training import batch_indices
+from vision_adapters.training.step import batch_indices
 
 
 class Augmented:

@@ -16,7 +16,8 @@ from torch import Tensor, nn
 from vision_adapters.heads import seeded
 from vision_adapters.losses import cross_entropy, symmetric_cross_entropy
 from vision_adapters.rows import SampleRows
-from vision_adapters.training import Fit, Recipe, fit
+from vision_adapters.training import Recipe, fit
+from vision_adapters.training.outcome import Fit
 
 X = torch.randn(21, 6, generator=torch.Generator().manual_seed(0))
 Y = (X[:, 0] > 0).long() + (X[:, 1] > 0).long()

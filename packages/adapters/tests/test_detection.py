@@ -14,9 +14,9 @@ pytest.importorskip("torchvision")
 
 from torchvision.ops import box_iou, generalized_box_iou
 
-from vision_adapters.detection import DenseHead, Detections, SetHead, box_convert, generalized_iou, match_sets, set_loss
-from vision_adapters.detection.boxes import suppressed
-from vision_adapters.detection.sets import Weights
+from vision_adapters.detection import DenseHead, Detections, SetHead, box_convert
+from vision_adapters.detection.boxes import generalized_iou, suppressed
+from vision_adapters.detection.sets import Weights, match_sets, set_loss
 from vision_adapters.heads import seeded
 from vision_adapters.training import Recipe, fit
 
@@ -204,7 +204,8 @@ def slow_average_precision(truth: list[list[list[float]]], found: list[list[list
 
 @pytest.mark.parametrize("seed", range(4))
 def test_average_precision_is_what_one_detection_after_another_gives(seed: int) -> None:
-    from vision_adapters.detection import Matches, average_precisions, match_detections, mean_average_precision
+    from vision_adapters.detection import average_precisions, match_detections, mean_average_precision
+    from vision_adapters.detection.matching import Matches
 
     rng = np.random.default_rng(seed)
     truth = [[[*rng.uniform(0, 20, 2), *rng.uniform(4, 12, 2)] for _ in range(rng.integers(0, 4))] for _ in range(6)]

@@ -15,7 +15,6 @@ from vision_adapters.finetune import choose_weights, preserve_state
 from vision_adapters.heads import LinearHead, seeded
 from vision_adapters.training import (
     FrozenFeatures,
-    Kept,
     ProbeInit,
     Recipe,
     Scale,
@@ -25,6 +24,7 @@ from vision_adapters.training import (
     wise_ft,
 )
 from vision_adapters.training.head import Inputs
+from vision_adapters.training.outcome import Kept
 
 IMAGES = torch.randn(40, 1, 4, 4, generator=torch.Generator().manual_seed(0))
 LABELS = (IMAGES.mean((1, 2, 3)) > 0).long()

@@ -1,9 +1,7 @@
 from __future__ import annotations
 
 import errno
-import logging
 import os
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +13,14 @@ from torch import nn
 from vision_adapters.heads import LinearHead, seeded
 from vision_adapters.losses import cross_entropy
 from vision_adapters.rows import (
-    BrokenSampleError,
     DiskFullError,
     Draw,
     RowWriter,
     SampleRows,
-    WorkerDiedError,
-    drawn,
     sample_generator,
 )
+from vision_adapters.rows.samples import BrokenSampleError, WorkerDiedError
+from vision_adapters.rows.source import drawn
 from vision_adapters.training import Recipe, fit
 
 N, D = 31, 6
@@ -189,31 +186,13 @@ def test_a_broken_sample_is_named(workers: int) -> None:
     assert len(SampleRows(make, N)[torch.tensor([3])]) == 1
 
 
-def test_a_dead_worker_is_named_and_training_goes_on_to_the_same_bits(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    flag = tmp_path / "died"
-
-    def make(index: int, generator: torch.Generator | None) -> torch.Tensor:
-        if index == 9 and not flag.exists():
-            flag.touch()
-            os.kill(os.getpid(), signal.SIGKILL)
-        return noisy(index, generator)
-
-    with caplog.at_level(logging.WARNING):
-        survived = trained(SampleRows(make, N, workers=2))
-    assert "a worker process died" in caplog.text
-    assert "exit code -9" in caplog.text
-    assert torch.equal(survived.weight, trained(SampleRows(noisy, N)).weight)
-
-
-def test_workers_that_die_over_the_same_batch_end_the_training() -> None:
+def test_a_dead_worker_ends_the_training_and_is_named() -> None:
     def make(index: int, generator: torch.Generator | None) -> torch.Tensor:
         if index == 9:
             os._exit(1)
         return noisy(index, generator)
 
-    with pytest.raises(WorkerDiedError, match=r"step \d+: a worker process died: .*samples \[.*9.*\]"):
+    with pytest.raises(WorkerDiedError, match=r"a worker process died at step \d+, samples \[.*9.*\]"):
         trained(SampleRows(make, N, workers=1))
 
 

@@ -12,7 +12,10 @@ from torch import nn
 
 from vision_adapters.heads import LinearHead, seeded
 from vision_adapters.losses import cross_entropy, l1
-from vision_adapters.training import Fit, Recipe, batch_indices, fit, gate_recipe, parameter_groups
+from vision_adapters.training import Recipe, fit, gate_recipe
+from vision_adapters.training.outcome import Fit
+from vision_adapters.training.schedule import parameter_groups
+from vision_adapters.training.step import batch_indices
 
 from ._reference import adamw_step
 

@@ -14,6 +14,7 @@ import argparse
 import json
 import os
 import statistics
+import sys
 import time
 from importlib.metadata import version
 from pathlib import Path
@@ -27,8 +28,10 @@ from gate_runner.benchmarks import BENCHMARKS, DataRequest
 from gate_runner.encoders import load_encoder
 from knowledge_prompts import ClassPrompts, build_prompts, class_embeddings
 from vision_adapters.fewshot import elevater_indices
-from vision_adapters.tuning import Tuned, TuningData, tuning_data
-from vision_adapters.tuning.elevater import tune_elevater
+from vision_adapters.tuning import Tuned, TuningData, tune, tuning_data
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "adapters" / "tests"))  # where the search run after run is
+from _run_after_run import tune_run_after_run
 
 
 def main() -> None:
@@ -53,10 +56,10 @@ def main() -> None:
         )
 
     def kept() -> Tuned:
-        return tune_elevater(encoded())
+        return tune(encoded(), "elevater")
 
     def anew() -> Tuned:
-        found = tune_elevater(encoded(), batched=False)
+        found = tune_run_after_run(encoded())
         for _ in found.candidates:  # the first pass was for the first run; the last of these is for the final one
             encoded()
         return found

@@ -35,7 +35,8 @@ from gate_runner.tasks.started import solved_probe
 from vision_adapters.finetune import interpolate
 from vision_adapters.low_rank import add_lora, merge_lora
 from vision_adapters.rows import sample_generator
-from vision_adapters.training import Kept, Scale, family_of, gate_recipe
+from vision_adapters.training import Scale, family_of, gate_recipe
+from vision_adapters.training.outcome import Kept
 from vision_adapters.training.predictions import averaged
 from vision_adapters.training.wise_ft import mixed
 from vision_adapters.tuning import tuning_data

@@ -27,8 +27,7 @@ class HeadClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         scoring: what validation maximises (or minimises), a key of `METRICS`; by default accuracy, or 11-point mAP for
             several labels per sample.
         validation: as in `tuning_data`: "auto", "folds", "shuffled", "toolkit", or a pair (X, y).
-        class_weight: "balanced" for fits in which every class counts the same, or a mapping class -> weight; see
-            `tuning_data`.
+        class_weight: "balanced" for fits in which every class counts the same, or a mapping class -> weight.
         random_state: of the split.
 
     Attributes:
@@ -36,17 +35,13 @@ class HeadClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         best_params_: the choice, by name.
         best_score_: its validation metric (more is better, so that a Brier score is negative), or None where nothing
             could be validated.
-        cv_results_: what was tried, one entry per candidate, as `GridSearchCV` has it: "params", a masked array
-            "param_NAME" for each, "mean_test_score", "rank_test_score".
+        cv_results_: what was tried, one entry per candidate, as `GridSearchCV` has it.
         head_: a torch module, features -> scores.
         tuned_: the `Tuned`, which `HeldOut.score` takes.
         n_features_in_: columns of X.
 
     Raises:
         ValueError: at `fit`, what `tuning_data` refuses, and embeddings that lack a class, with its name.
-
-    Numerics:
-        Float32, like the tuners; a batch's scores differ from a single row's by rounding.
 
     Example:
         >>> texts = np.eye(3, 8)
@@ -55,9 +50,6 @@ class HeadClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         >>> classifier = HeadClassifier(class_embeddings=dict(zip(["cat", "cow", "dog"], texts))).fit(X, y)
         >>> classifier.predict(texts), classifier.predict_proba(texts).shape
         (array(['cat', 'cow', 'dog'], dtype='<U3'), (3, 3))
-
-    Source:
-        The interface is scikit-learn's.
     """
 
     def __init__(
@@ -79,14 +71,8 @@ class HeadClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         self.class_weight = class_weight
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, class_embeddings: Any = None) -> Self:
-        """Choose and fit a head.
-
-        Args:
-            X: features [n, d].
-            y: classes [n], or 0/1 per label [n, k].
-            class_embeddings: in place of the constructor's.
-        """
+    def fit(self, X: Any, y: Any) -> Self:
+        """Choose and fit a head on features [n, d] and classes [n], or 0/1 per label [n, k]."""
         shape = np.asarray(_host(y)).shape
         several = len(shape) == 2 and shape[1] > 1
         X, y = validate_data(self, _host(X), _host(y), dtype=[np.float64, np.float32], multi_output=several)
@@ -96,7 +82,6 @@ class HeadClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             raise ValueError(
                 f"{type(self).__name__} needs at least two classes, got the one class {self.classes_.tolist()[0]!r}"
             )
-        embeddings = self.class_embeddings if class_embeddings is None else class_embeddings
         seed = self.random_state
         if not isinstance(seed, int | np.integer):
             seed = check_random_state(seed).randint(2**31 - 1)
@@ -111,7 +96,7 @@ class HeadClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             torch.tensor(X, dtype=torch.float32),
             self._codes(y, several),
             classes=len(self.classes_),
-            class_embeddings=None if embeddings is None else self._rows(embeddings),
+            class_embeddings=None if self.class_embeddings is None else self._rows(self.class_embeddings),
             logit_scale=self.logit_scale,
             metric=self.scoring,
             validation=validation,

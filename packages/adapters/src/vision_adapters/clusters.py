@@ -32,12 +32,6 @@ def cluster(features: npt.ArrayLike, k: int, *, seed: int = 0) -> Int[np.ndarray
         k: number of clusters, >= 1.
         seed: of the starts.
 
-    Returns:
-        The cluster of each sample, 0 … k - 1.
-
-    Raises:
-        ValueError: fewer samples than clusters.
-
     Example:
         >>> labels = cluster([[0.0], [0.1], [5.0], [5.1]], 2)
         >>> bool(labels[0] == labels[1] != labels[2] == labels[3])
@@ -59,17 +53,8 @@ def cluster(features: npt.ArrayLike, k: int, *, seed: int = 0) -> Int[np.ndarray
 def matched_clusters(clusters: npt.ArrayLike, classes: npt.ArrayLike) -> Int[np.ndarray, " n"]:
     """Clusters numbered as the classes that they match one to one, so that most samples are right.
 
-    Clusters of two encoders have then numbers in common, as a paired test needs that exchanges samples between them.
-
-    Args:
-        clusters: of each sample, integers >= 0, [n].
-        classes: likewise.
-
-    Returns:
-        New numbers; a cluster without a class has one above all classes.
-
-    Raises:
-        ValueError: lengths that differ, or values that are no integers >= 0.
+    Clusters of two encoders have then numbers in common, as a paired test needs that exchanges samples between them. A
+    cluster without a class has a number above all classes.
 
     Example:
         >>> matched_clusters([1, 1, 0], [0, 0, 1]).tolist()
@@ -103,6 +88,9 @@ def agreement(
     ``ami``, the adjusted mutual information $(I - E[I]) / (\bar{H} - E[I])$, is 0 on average for clusters that know
     nothing; ``v_measure``, $2 I / (H_c + H_k)$, is not: it rises with the number of clusters.
 
+    Samples that a bootstrap repeats would look like agreement. So each resample is half of the samples, drawn
+    without replacement, whose spread about its mean is the whole's; that mean is moved to the value.
+
     Args:
         name: ``"ami"`` or ``"v_measure"``.
         clusters: of each sample, integers >= 0, [n].
@@ -113,10 +101,6 @@ def agreement(
 
     Raises:
         ValueError: an unknown name, lengths that differ, no samples, or values that are no integers >= 0.
-
-    Numerics:
-        Samples that a bootstrap repeats would look like agreement. So each resample is half of the samples, drawn
-        without replacement, whose spread about its mean is the whole's; that mean is moved to the value.
 
     Example:
         >>> agreement("ami", [1, 1, 0, 0], [0, 0, 1, 1]).value

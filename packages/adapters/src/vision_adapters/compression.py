@@ -11,7 +11,7 @@ from torch import Tensor
 if TYPE_CHECKING:
     from jaxtyping import Float
 
-__all__ = ["Codec", "codec"]
+__all__ = ["codec"]
 
 CODES = ("float32", "float16", "int8", "binary", "dimsK", "pcaK")
 
@@ -21,11 +21,6 @@ class Codec(NamedTuple):
 
     `centre` and `scale` are by channel (int8: half of its range / 127; binary: 1), `basis` [d, k] of PCA; `keep`
     channels are kept, `bytes` is what one row takes.
-
-    Example:
-        >>> codes = codec("int8", torch.tensor([[0.0, 1.0], [2.0, -1.0]]))
-        >>> codes.bytes, codes.restored(torch.tensor([[2.0, 1.0]])).tolist()
-        (2, [[2.0, 1.0]])
     """
 
     code: str
@@ -56,9 +51,6 @@ def codec(code: str, training: Float[Tensor, "n d"]) -> Codec:
         code: ``"float32"``, ``"float16"``, ``"int8"`` (linear over each channel's range), ``"binary"`` (above or below
             each channel's mean), ``"dims64"`` (the first 64 channels, for Matryoshka features) or ``"pca64"``.
         training: rows of n >= 2 samples.
-
-    Returns:
-        The codec; what it keeps of a row takes its `bytes`.
 
     Raises:
         ValueError: an unknown code, or more dimensions than there are channels (for PCA: or samples).

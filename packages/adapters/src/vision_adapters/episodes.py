@@ -15,20 +15,11 @@ from vision_adapters.training.backbones import EncoderWithHead
 from vision_adapters.training.head import Inputs
 from vision_adapters.training.predictions import averaged_sizes
 
-__all__ = ["EpisodeHead", "EpisodeRows", "PrototypeHead"]
+__all__ = ["EpisodeHead", "PrototypeHead"]
 
 
 class EpisodeRows:
-    """Episodes as rows: the samples of each, in the shape that its indices have.
-
-    Args:
-        rows: of the samples.
-        index: of each episode's samples ``[e, ...]``.
-
-    Example:
-        >>> EpisodeRows(torch.tensor([[0.0], [1.0], [2.0]]), torch.tensor([[2, 0]]))[:].tolist()
-        [[[2.0], [0.0]]]
-    """
+    """Episodes as rows: the samples of each, in the shape that its indices have."""
 
     def __init__(self, rows: Rows, index: Tensor) -> None:
         self.source, self.index = rows, index
@@ -77,9 +68,6 @@ class EpisodeHead(nn.Module):
 class PrototypeHead(nn.Module):
     """Prototypes of padded episodes, in a linear projection that starts as the identity.
 
-    Args:
-        dim: channels of the features.
-
     Example:
         >>> samples, shots = torch.eye(2)[:, None].repeat(1, 2, 1), torch.tensor([[True, False], [True, False]])
         >>> PrototypeHead(2)(samples[None], shots[None]).argmax(dim=1).tolist()  # of every place, shots and queries
@@ -110,10 +98,7 @@ def chosen_classes(
     at_once: int,
     states: Sequence[Mapping[str, Tensor]] = (),
 ) -> dict[int, Int[Tensor, "e q"]]:
-    """The class with the highest score at each place of each episode.
-
-    A sample goes through the encoder once, however many episodes it is in.
-    """
+    """The class with the highest score at each place of each episode; each sample goes through the encoder once."""
     episodes, *extras = inputs
     assert isinstance(episodes, EpisodeRows)
     used, position = torch.unique(episodes.index, return_inverse=True)

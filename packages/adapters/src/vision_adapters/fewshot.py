@@ -128,8 +128,7 @@ def detection_indices(labels: Labels, shots: int, seed: int, *, short_classes: S
         short_classes: "take" all images of a class that is in fewer, as GLIP does, or "refuse" it.
 
     Raises:
-        ValueError: another shape, or a class in fewer than `shots` images (or none) where these are refused, with its
-            number and count.
+        ValueError: another shape, or as `elevater_indices`.
 
     Example:
         >>> detection_indices(np.array([[1, 0], [1, 1], [0, 1], [1, 1]]), 1, 0).indices

@@ -20,16 +20,13 @@ __all__ = ["choose_weights", "interpolate", "preserve_state", "recompute_blocks"
 Part = Literal["all", "none", "bias", "norm", "last_block"]
 
 
-def train_only(
-    module: nn.Module, part: Part, *, blocks: str | None = None, reached: Collection[str] | None = None
-) -> list[str]:
+def train_only(module: nn.Module, part: Part, *, reached: Collection[str] | None = None) -> list[str]:
     """Say which parameters of an encoder are trained; the others are frozen.
 
     Args:
         module: the encoder.
         part: "all"; "none" (a probe); "bias", every bias; "norm", the weights and biases of norms; "last_block", the
-            last of the module's repeated blocks and the norms that come after the blocks.
-        blocks: name of the list of blocks for "last_block"; by default, the longest list of equal modules.
+            last of the longest list of equal modules and the norms that come after the blocks.
         reached: names of the parameters that the features depend on (a dual encoder's other tower is none of them); all
             by default. Others stay frozen, and blocks without any of them are not looked at.
 
@@ -54,8 +51,8 @@ def train_only(
             if isinstance(module_part, NORMS):
                 module_part.requires_grad_(True)
     elif part == "last_block":
-        path, blocks_found = _blocks(module, blocks, reached)
-        blocks_found[-1].requires_grad_(True)
+        path, last = _last_block(module, reached)
+        last.requires_grad_(True)
         parent = module.get_submodule(path.rpartition(".")[0])
         children = list(parent.children())
         for later in children[children.index(module.get_submodule(path)) + 1 :]:
@@ -69,8 +66,8 @@ def train_only(
     return names
 
 
-def _blocks(module: nn.Module, name: str | None, reached: Collection[str] | None = None) -> tuple[str, list[nn.Module]]:
-    """The list of repeated blocks: the named one, or the longest list whose members are of one class."""
+def _last_block(module: nn.Module, reached: Collection[str] | None) -> tuple[str, nn.Module]:
+    """The name of the longest list whose members are of one class, and its last block."""
     lists = {
         path: list(part.children())
         for path, part in module.named_modules()
@@ -79,15 +76,11 @@ def _blocks(module: nn.Module, name: str | None, reached: Collection[str] | None
         and path
         and (reached is None or any(used.startswith(f"{path}.") for used in reached))
     }
-    if name is not None:
-        if name not in lists:
-            raise ValueError(f"{name!r} is not a list of equal blocks; found {sorted(lists)}")
-        return name, lists[name]
     able = {path: children for path, children in lists.items() if any(True for _ in children[-1].parameters())}
     if not able:
-        raise ValueError(f"{type(module).__name__} has no list of equal blocks; name one with blocks=")
+        raise ValueError(f"{type(module).__name__} has no list of equal blocks")
     best = max(able, key=lambda path: len(able[path]))
-    return best, able[best]
+    return best, able[best][-1]
 
 
 def choose_weights(
@@ -150,14 +143,7 @@ def _low_rank(module: nn.Module, reached: set[str], called: set[nn.Module]) -> l
 def preserve_state(module: nn.Module) -> Iterator[dict[str, Tensor]]:
     """Put a module's weights, modes and layers back as they were, whatever a block did to them.
 
-    Args:
-        module: any; low-rank updates and recomputed blocks are taken away at the end, too.
-
-    Yields:
-        Copies of the weights before, on the CPU.
-
-    Raises:
-        RuntimeError: weights that differ afterwards all the same.
+    Low-rank updates and recomputed blocks are taken away at the end, too. Yields copies of the weights, on the CPU.
 
     Example:
         >>> layer = nn.Linear(1, 1)

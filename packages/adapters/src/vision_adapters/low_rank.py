@@ -15,12 +15,8 @@ _ATTENTION = ("in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight
 class LowRankUpdate(nn.Module):
     """A matrix with low-rank updates, for modules that read their weights instead of calling a layer.
 
-    Args:
-        weight: to be updated ``[rows, columns]``; not kept.
-        pieces: matrices of equal height that it stacks, each with an update of its own: 3 for queries, keys and values.
-        rank: of each.
-        scale: on their products.
-        order: the names of its module's parameters, to which taking it off comes back.
+    `weight` stacks `pieces` of equal height, each with an update of its own: 3 for queries, keys and values. `order`
+    has the names of its module's parameters, to which taking it off comes back.
     """
 
     def __init__(self, weight: Tensor, pieces: int, rank: int, scale: float, order: tuple[str, ...]) -> None:
@@ -70,12 +66,9 @@ def add_lora(
         a layer, are updated exactly: PEFT adds to and subtracts from their weights at each step, which drift.
 
     Example:
-        >>> import torch
-        >>> from torch import nn
         >>> net = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2))
-        >>> names = add_lora(net, rank=2)
-        >>> sum(weight.requires_grad for weight in net.parameters())
-        4
+        >>> add_lora(net, rank=2)[0]
+        '0.lora_A.default.weight'
     """
     try:
         from peft import LoraConfig, inject_adapter_in_model
@@ -111,31 +104,14 @@ def add_lora(
 
 
 def remove_lora(module: nn.Module) -> None:
-    """Take low-rank updates off: the module is again what it was before `add_lora`, its weights the same bits.
-
-    Args:
-        module: changed in place; one without updates is left alone. Nothing is trained then.
-
-    Example:
-        >>> from torch import nn
-        >>> net = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2))
-        >>> names = add_lora(net, rank=2)
-        >>> remove_lora(net)
-        >>> net[0]
-        Linear(in_features=4, out_features=4, bias=True)
-    """
+    """Take low-rank updates off: the module's weights are again the bits that they were, and nothing is trained."""
     _end(module, merge=False)
 
 
 def merge_lora(module: nn.Module) -> None:
     """Add low-rank updates to what they update: the module has its own layers again, and computes what it did.
 
-    Args:
-        module: changed in place; one without updates is left alone. Nothing is trained then.
-
     Example:
-        >>> import torch
-        >>> from torch import nn
         >>> net = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2))
         >>> names = add_lora(net, rank=2)
         >>> merge_lora(net)

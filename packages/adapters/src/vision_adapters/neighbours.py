@@ -14,7 +14,7 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     from jaxtyping import Float
 
-__all__ = ["NeighbourChoice", "Ranked", "choose_neighbours", "neighbour_votes", "rank_gallery"]
+__all__ = ["choose_neighbours", "neighbour_votes", "rank_gallery"]
 
 CANDIDATES = (1, 3, 5, 10, 20, 50, 100, 200)
 """Numbers of neighbours among which validation chooses."""
@@ -23,12 +23,7 @@ _CELLS = 20_000_000
 
 
 class NeighbourChoice(NamedTuple):
-    """The number of neighbours that was chosen, and the accuracy of each that was tried, by number.
-
-    Example:
-        >>> NeighbourChoice(5, {1: 0.5, 5: 0.75}).accuracies[5]
-        0.75
-    """
+    """The number of neighbours that was chosen, and the accuracy of each that was tried, by number."""
 
     k: int
     accuracies: dict[int, float]
@@ -39,10 +34,6 @@ class Ranked(NamedTuple):
 
     `average_precision` [q]; `recall` [q, k] is 1 where one of the first so many is relevant; `chance_precision` and
     `chance_recall` [k] are the means that a random order of the gallery expects.
-
-    Example:
-        >>> rank_gallery(np.eye(2), np.eye(2), [0, 1], [0, 1], ks=(1,)).chance_precision
-        0.75
     """
 
     average_precision: Float[np.ndarray, " q"]
@@ -54,16 +45,13 @@ class Ranked(NamedTuple):
 def neighbour_votes(
     labels: npt.ArrayLike, similarities: npt.ArrayLike, classes: int, *, temperature: float = 0.07
 ) -> Float[np.ndarray, "n classes"]:
-    r"""Scores of classes by votes of neighbours, each weighing $e^{s / \tau}$.
+    r"""Scores of classes by votes of neighbours, each weighing $e^{s / \tau}$; each row sums to 1.
 
     Args:
         labels: class of each neighbour, [n, k], the nearest first; -1 for one that is not there.
         similarities: of each, such as cosines, [n, k].
         classes: how many there are.
         temperature: tau, above 0; where it is large, every vote weighs the same.
-
-    Returns:
-        Shares of the votes, each row summing to 1.
 
     Raises:
         ValueError: shapes that differ, a label out of range, or a temperature that is not positive.
@@ -96,9 +84,6 @@ def choose_neighbours(
     similarities: npt.ArrayLike,
     truth: npt.ArrayLike,
     classes: int,
-    *,
-    candidates: Sequence[int] = CANDIDATES,
-    temperature: float = 0.07,
 ) -> NeighbourChoice:
     """The number of neighbours by which most validation samples are right; the smallest of equal ones.
 
@@ -107,23 +92,21 @@ def choose_neighbours(
         similarities: of each, [n, k].
         truth: class of each validation sample, [n].
         classes: how many there are.
-        candidates: numbers to try; those above k are left out.
-        temperature: see `neighbour_votes`.
 
     Raises:
-        ValueError: as `neighbour_votes`, no sample, or no candidate up to k.
+        ValueError: as `neighbour_votes`, or no sample or no neighbour.
 
     Example:
         >>> choose_neighbours([[0, 1, 1]], [[0.9, 0.9, 0.9]], [1], 2).k
         3
     """
     named, near, true = np.asarray(labels), np.asarray(similarities), np.asarray(truth)
-    tried = [k for k in candidates if 1 <= k <= named.shape[-1]]
+    tried = [k for k in CANDIDATES if 1 <= k <= named.shape[-1]]
     if not len(true) or not tried:
-        raise ValueError(f"{len(true)} samples, {named.shape[-1]} neighbours: expected some, and one of {candidates}")
+        raise ValueError(f"{len(true)} samples, {named.shape[-1]} neighbours: expected some of both")
     accuracies: dict[int, float] = {}
     for k in tried:
-        votes = neighbour_votes(named[:, :k], near[:, :k], classes, temperature=temperature)
+        votes = neighbour_votes(named[:, :k], near[:, :k], classes)
         accuracies[k] = float((votes.argmax(1) == true).mean())
     return NeighbourChoice(max(tried, key=lambda k: (accuracies[k], -k)), accuracies)
 
@@ -141,8 +124,7 @@ def rank_gallery(
     r"""Rank the whole gallery for each query by inner product, and see where the query's own label stands.
 
     $AP = \frac{1}{R} \sum_{r=1}^{R} \frac{r}{\text{rank of the r-th relevant}}$ over all R relevant; recall at k is 1
-    where at least one of the first k is relevant, as in metric learning. With one relevant picture for each query it is
-    recall in every sense.
+    where at least one of the first k is relevant, as in metric learning.
 
     Args:
         queries: vectors, [q, d]; unit vectors for cosines.

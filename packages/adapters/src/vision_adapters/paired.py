@@ -13,7 +13,7 @@ from jaxtyping import Float
 from vision_adapters.metrics import METRICS
 from vision_adapters.metrics.score import resamples_of
 
-__all__ = ["PairedTest", "holm", "paired_test"]
+__all__ = ["holm", "paired_test"]
 
 Outcomes = Any
 """Of each sample, along the first axis: an array; or, for a statistic of one's own, anything with a length and
@@ -95,6 +95,9 @@ def paired_test(
     Where there are so few samples that all exchanges fit into ``permutations``, each is taken once and p is exact.
     With several seeds, the interval is Student's and holds the variation of samples and of seeds, see `with_seeds`.
 
+    Rankings (roc_auc, average_precision) use each model's own ranks, so that models whose scores lie on different
+    scales can be exchanged. With one seed, p holds for these trained heads.
+
     Args:
         metric: a name of `vision_adapters.metrics`, or of a metric that is the mean of one number per sample.
         first: outcomes of one model, for each seed samples along the first axis.
@@ -110,11 +113,6 @@ def paired_test(
 
     Raises:
         ValueError: different numbers of seeds or samples, none at all, or a metric that is unknown and is not a mean.
-
-    Numerics:
-        Rankings (roc_auc, average_precision) use each model's own ranks, so that models whose scores lie on different
-        scales can be exchanged. Under the null hypothesis that the two are exchangeable, p is at most alpha with
-        probability at most alpha, for every metric. With one seed, p holds for these trained heads.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -182,9 +180,6 @@ def paired_test(
 
 def holm(values: Sequence[float]) -> list[float]:
     """Holm's adjusted p values: those at most alpha may all be called true with a family-wise error of alpha.
-
-    Args:
-        values: p values of all tests of one family.
 
     Example:
         >>> holm([0.01, 0.04, 0.03])
@@ -323,10 +318,6 @@ def with_seeds(by_seed: Sequence[float], standard_error: float) -> tuple[float, 
     With S seeds, $s$ the standard deviation of the S differences and $e$ the bootstrap's standard error over samples,
     the error is $\sqrt{e^2 + s^2 / S}$. Where the seeds say more than the samples, $s^2 / S > c \, e^2$, it has
     $\nu = S - 1$ degrees of freedom; else $\nu = (S - 1) (e^2 + s^2 / S) / (s^2 / S)$.
-
-    Example:
-        >>> with_seeds([1.0, 3.0], 0.0)
-        (1.0, 1.0)
     """
     between = float(np.var(by_seed, ddof=1)) / len(by_seed)
     total = standard_error**2 + between

@@ -9,9 +9,7 @@ class Progress(Protocol):
     """Called as work goes on: the phase, and how much of it is done.
 
     Example:
-        >>> def shown(phase: str, done: int, total: int) -> None:
-        ...     print(f"{phase}: {done} of {total}")
-        >>> told: Progress = shown
+        >>> told: Progress = lambda phase, done, total: print(f"{phase}: {done} of {total}")
         >>> told("train", 10, 100)
         train: 10 of 100
     """

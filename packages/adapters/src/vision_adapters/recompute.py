@@ -11,11 +11,7 @@ from torch.utils.checkpoint import checkpoint
 
 
 def recomputed(module: nn.Module, forward: Callable[..., Any]) -> Callable[..., Any]:
-    """A forward pass that keeps its inputs alone, and is taken again in the backward pass.
-
-    Source:
-        Chen et al. (2016), through `torch.utils.checkpoint`.
-    """
+    """A forward pass that keeps its inputs alone, and is taken again in the backward pass (Chen et al., 2016)."""
     norms = [part for part in module.modules() if isinstance(part, nn.modules.batchnorm._BatchNorm)]
 
     def passed(*inputs: Any, **named: Any) -> Any:
@@ -47,14 +43,8 @@ def recomputed(module: nn.Module, forward: Callable[..., Any]) -> Callable[..., 
 def recompute_blocks(module: nn.Module) -> list[str]:
     """Let the outermost repeated blocks of an encoder be computed again in the backward pass instead of being kept.
 
-    Args:
-        module: changed in place; `keep_blocks` undoes it. Parameters and their names stay.
-
-    Raises:
-        ValueError: no list of equal blocks.
-
-    Numerics:
-        The gradient is the same; memory for activations is that of one block and one input per block.
+    The gradient is the same; memory for activations is that of one block and one input per block. `keep_blocks` undoes
+    it.
 
     Example:
         >>> recompute_blocks(nn.ModuleDict({"blocks": nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))}))

@@ -21,20 +21,7 @@ _FLAT = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Ridge:
-    """A linear regression on features as they come.
-
-    Args:
-        weight: ``[d]``.
-        bias: of the targets' unit.
-        penalty: that was chosen, as a share of the number of samples.
-        path: each penalty and its validation score.
-
-    Example:
-        >>> x = torch.linspace(0, 1, 20)[:, None]
-        >>> fit = fit_ridge(x[::2], 3 * x[::2, 0] + 7, x[1::2], 3 * x[1::2, 0] + 7)
-        >>> round(float(fit.predict(torch.tensor([[2.0]]))), 1)
-        13.0
-    """
+    """A linear regression on features as they come; penalties are shares of the number of samples."""
 
     weight: Float[Tensor, " d"]
     bias: float
@@ -61,25 +48,12 @@ def fit_ridge(
     held_targets: Float[Tensor, " m"],
     *,
     error: Callable[[Tensor, Tensor], float] | None = None,
-    penalties: tuple[float, ...] = PENALTIES,
 ) -> Ridge:
     r"""Ridge regression on standardised features and targets, its penalty chosen on validation, then fitted on both.
 
-    $\min_w \frac1n \sum_i (y_i - x_i^\top w)^2 + \lambda \lVert w\rVert^2$ of standardised $x$ and $y$: the
-    start is the targets' mean, however far from 0 that lies.
-
-    Args:
-        train: features to fit on.
-        targets: theirs, in any unit.
-        held: features that choose the penalty.
-        held_targets: theirs.
-        error: predictions and targets to a number that is better where it is lower; the mean squared error by default.
-        penalties: λ to try.
-
-    Example:
-        >>> x = torch.eye(4)
-        >>> fit_ridge(x, torch.ones(4), x, torch.ones(4)).bias
-        1.0
+    $\min_w \frac1n \sum_i (y_i - x_i^\top w)^2 + \lambda \lVert w\rVert^2$ of standardised $x$ and $y$: the start is
+    the targets' mean, however far from 0 that lies. `error` is better where it is lower; the mean squared error by
+    default.
     """
     for name, rows, values in (("training", train, targets), ("validation", held, held_targets)):
         if rows.ndim != 2 or values.shape != rows.shape[:1] or not len(rows):
@@ -89,7 +63,7 @@ def fit_ridge(
     measure = error or (lambda predicted, truth: float((predicted - truth).square().mean()))
     solved = _Solved(train, targets)
     path = []
-    for penalty in penalties:
+    for penalty in PENALTIES:
         fit = solved.at(penalty)
         path.append((penalty, measure(fit.predict(held), held_targets.double())))
     penalty = min(path, key=lambda row: row[1])[0]
@@ -124,12 +98,7 @@ def without_own(fitted: Float[Tensor, "*n k"], leverage: Float[Tensor, "*n 1"], 
 
 
 class LeftOut(NamedTuple):
-    """`score` of the best `penalty`: accuracy for classes, mean R² for numbers; `outcomes` [n], right or squared error.
-
-    Example:
-        >>> LeftOut(0.75, 0.1, torch.tensor([1.0, 1.0, 1.0, 0.0])).outcomes.mean().item()
-        0.75
-    """
+    """Accuracy for classes, mean R² for numbers, at the best penalty; outcomes are right, or squared errors."""
 
     score: float
     penalty: float
@@ -140,22 +109,11 @@ def leave_one_out(features: Float[Tensor, "n d"], targets: Int[Tensor, " n"] | F
     r"""Predict each sample from all others by ridge regression on standardised features, all at once.
 
     $\hat y_{-i} = (\hat y_i - h_i y_i) / (1 - h_i)$, with h the diagonal of the hat matrix; one eigendecomposition of
-    the smaller of $X^T X$ and $X X^T$ serves all penalties.
+    the smaller of $X^T X$ and $X X^T$ serves all penalties. Targets are classes, integers; or numbers, of which each
+    column counts alike.
 
-    Args:
-        features: of n >= 2 samples.
-        targets: classes, integers; or numbers, of which each column counts alike.
-
-    Raises:
-        ValueError: lengths that differ, fewer than two samples, or one class only.
-
-    Example:
-        >>> x = torch.tensor([[0.0], [0.1], [0.2], [5.0], [5.1], [5.2]])
-        >>> leave_one_out(x, torch.tensor([0, 0, 0, 1, 1, 1])).score
-        1.0
-
-    Source:
-        Allen's PRESS, Technometrics 16, 1974; as in scikit-learn's `RidgeClassifierCV` without intercepts of its own.
+    Source: Allen's PRESS, Technometrics 16, 1974; as in scikit-learn's `RidgeClassifierCV` without intercepts of its
+    own.
     """
     if len(features) != len(targets) or len(features) < 2:
         raise ValueError(f"{len(features)} samples with {len(targets)} targets; expected the same, at least 2")

@@ -16,7 +16,7 @@ from vision_adapters.tuning.baselines import CacheHead
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-__all__ = ["SavedHead", "load_head", "save_head"]
+__all__ = ["load_head", "save_head"]
 
 SCHEMA = "vision-adapters/head/1"
 TENSORS, CARD = "head.safetensors", "card.json"
@@ -26,14 +26,8 @@ TENSORS, CARD = "head.safetensors", "card.json"
 class SavedHead:
     """A head that was read from its folder.
 
-    Args:
-        module: features to scores, in evaluation mode.
-        classes: whose scores these are, in their order; empty where nobody said.
-        about: what whoever saved it said besides.
-
-    Example:
-        >>> SavedHead(LinearHead(4, 2), ("cat", "dog"), {}).classes
-        ('cat', 'dog')
+    `module` is in evaluation mode; `classes` are whose scores these are, in their order, empty where nobody said;
+    `about` is what whoever saved it said besides.
     """
 
     module: nn.Module
@@ -85,10 +79,7 @@ def save_head(
 
 
 def load_head(folder: str | Path) -> SavedHead:
-    """The head of a folder.
-
-    Args:
-        folder: that `save_head` wrote.
+    """The head of a folder that `save_head` wrote.
 
     Raises:
         ValueError: no head there, one that was changed or cut, or of another schema; the message names the file.

@@ -41,7 +41,8 @@ class PatchEncoder(nn.Module):
     """A text or audio transformer whose own input layer is replaced by a patch stem.
 
     BERT, MPNet and the like take the tokens in place of word embeddings and add their own positions. BART's encoder
-    does the same. Whisper's convolutions over sound are passed by; its positions and layers are kept.
+    does the same. Whisper's convolutions over sound are passed by; its positions and layers are kept. The stem starts
+    at random (from the global generator); everything else keeps the model's weights.
 
     Args:
         model: a Hugging Face model of one of these types: bert, roberta, mpnet, distilbert, bart, whisper.
@@ -51,18 +52,15 @@ class PatchEncoder(nn.Module):
     Raises:
         ValueError: another type of model, with its name; at call time, more patches than the model has positions.
 
-    Numerics:
-        The stem starts at random (from the global generator); everything else keeps the model's weights.
-
-    Source:
-        GATE's modality shift: text and audio encoders with a 16 x 16 patch convolution in front.
-
     Example:
         >>> import torch
         >>> from transformers import BertConfig, BertModel
         >>> text = BertModel(BertConfig(hidden_size=32, num_hidden_layers=1, num_attention_heads=2))
         >>> PatchEncoder(text).pooled(torch.zeros(2, 3, 64, 64)).shape
         torch.Size([2, 32])
+
+    Source:
+        GATE's modality shift: text and audio encoders with a 16 x 16 patch convolution in front.
     """
 
     def __init__(self, model: nn.Module, *, patch: int = 16, channels: int = 3) -> None:

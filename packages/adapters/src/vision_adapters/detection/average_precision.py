@@ -16,25 +16,20 @@ _CELLS = 4_000_000
 def average_precisions(
     outcomes: PictureRows, weights: Float[np.ndarray, "r n"], thresholds: Sequence[int] = range(len(THRESHOLDS))
 ) -> Float[np.ndarray, "r k t"]:
-    r"""Average precision of each class at each threshold, under weights.
+    """Average precision of each class with objects, at each threshold, under weights; NaN where these leave none.
 
     Precision at the 101 recalls 0, 0.01, ... 1, each the highest at that recall or a larger one; with weights w, a
-    detection of picture i counts $w_i$ times, so that whole weights give what as many copies of the picture would.
+    detection of picture i counts $w_i$ times. With weights of one, pycocotools' values to the last bits of a mean; with
+    larger ones, detections of a picture that share a score stay together, where copies of the picture would lie in
+    turns.
 
     Args:
         outcomes: of `match_detections`.
         weights: of the pictures, at least 0.
         thresholds: indices into ``THRESHOLDS``.
 
-    Returns:
-        In the order of the classes that have objects; NaN where the weights leave a class none.
-
-    Numerics:
-        With weights of one, pycocotools' values to the last bits of a mean. With larger ones, detections of a picture
-        that share a score stay together, where copies of the picture would lie in turns.
-
     Example:
-        >>> from vision_adapters.detection import Matches
+        >>> from vision_adapters.detection.matching import Matches
         >>> columns = {"label": [0, 0], "score": [0.9, 0.0], "hits": [1, 0], "ignored": [0, 0], "truth": [False, True]}
         >>> outcomes = Matches({name: np.array(column) for name, column in columns.items()}, np.array([2]))
         >>> average_precisions(outcomes, np.ones((1, 1)), [0, 1]).round(3).tolist()
@@ -69,7 +64,7 @@ def mean_average_precision(outcomes: PictureRows, weights: Float[np.ndarray, "r 
         weights: of the pictures.
 
     Example:
-        >>> from vision_adapters.detection import Matches
+        >>> from vision_adapters.detection.matching import Matches
         >>> columns = {"label": [0, 0], "score": [0.9, 0.0], "hits": [63, 0], "ignored": [0, 0], "truth": [False, True]}
         >>> outcomes = Matches({name: np.array(column) for name, column in columns.items()}, np.array([2]))
         >>> mean_average_precision(outcomes, np.ones((1, 1))).round(3).tolist()

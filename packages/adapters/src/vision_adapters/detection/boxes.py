@@ -32,14 +32,6 @@ class Detections(NamedTuple):
 def box_convert(boxes: Float[Tensor, "*n 4"], in_fmt: str, out_fmt: str) -> Float[Tensor, "*n 4"]:
     """Boxes in another form; `torchvision.ops.box_convert`, for any leading dimensions.
 
-    Args:
-        boxes: numbers of `in_fmt`.
-        in_fmt: "cxcywh", "xyxy" or "xywh".
-        out_fmt: likewise.
-
-    Raises:
-        ImportError: without torchvision, naming the extra.
-
     Example:
         >>> box_convert(torch.tensor([0.5, 0.5, 0.5, 1.0]), "cxcywh", "xyxy").tolist()
         [0.25, 0.0, 0.75, 1.0]
@@ -51,20 +43,8 @@ def box_convert(boxes: Float[Tensor, "*n 4"], in_fmt: str, out_fmt: str) -> Floa
 def generalized_iou(first: Float[Tensor, "*n 4"], second: Float[Tensor, "*n 4"]) -> Float[Tensor, " *n"]:
     r"""Generalised intersection over union $\mathrm{IoU} - (|C| - |U|) / |C|$, C the box around both, box by box.
 
-    Args:
-        first: left, top, right, bottom.
-        second: likewise; shapes are broadcast.
-
-    Returns:
-        Values in (-1, 1], also for boxes that do not touch.
-
-    Example:
-        >>> float(generalized_iou(torch.tensor([0.0, 0.0, 1.0, 1.0]), torch.tensor([1.0, 0.0, 2.0, 1.0])))
-        0.0
-
-    Source:
-        Rezatofighi et al., Generalized Intersection over Union, CVPR 2019. torchvision has it for all pairs of two
-        lists, or as a loss of equal shapes; a batch of pictures is broadcast here.
+    Source: Rezatofighi et al., CVPR 2019. torchvision has it for all pairs of two lists, or as a loss of equal shapes;
+    a batch of pictures is broadcast here.
     """
     shared = (
         torch.minimum(first[..., 2:], second[..., 2:]) - torch.maximum(first[..., :2], second[..., :2])
@@ -77,29 +57,16 @@ def generalized_iou(first: Float[Tensor, "*n 4"], second: Float[Tensor, "*n 4"])
     return intersection / union.clamp_min(1e-9) - (hull - union) / hull
 
 
-def focal_loss(
-    logits: Float[Tensor, "*n"], truth: Float[Tensor, "*n"], *, alpha: float = 0.25, gamma: float = 2.0
-) -> Float[Tensor, "*n"]:
-    r"""Sigmoid focal loss $-\alpha_t (1 - p_t)^\gamma \log p_t$, one value per logit.
+def focal_loss(logits: Float[Tensor, "*n"], truth: Float[Tensor, "*n"]) -> Float[Tensor, "*n"]:
+    r"""Sigmoid focal loss $-\alpha_t (1 - p_t)^\gamma \log p_t$ with alpha .25 and gamma 2, one value per logit.
 
-    Args:
-        logits: any shape.
-        truth: 0 or 1, likewise.
-        alpha: weight of the ones; that of the zeros is 1 - alpha.
-        gamma: how far easy ones are left aside.
-
-    Example:
-        >>> bool(focal_loss(torch.tensor(4.0), torch.tensor(1.0)) < focal_loss(torch.tensor(0.0), torch.tensor(1.0)))
-        True
-
-    Source:
-        Lin et al., Focal Loss for Dense Object Detection, ICCV 2017. `torchvision.ops.sigmoid_focal_loss` multiplies in
-        another order: heads that were trained with this one would end with other last digits.
+    Source: Lin et al., Focal Loss for Dense Object Detection, ICCV 2017. `torchvision.ops.sigmoid_focal_loss`
+    multiplies in another order: heads that were trained with this one would end with other last digits.
     """
     chance = logits.sigmoid()
     right = chance * truth + (1 - chance) * (1 - truth)
-    weight = alpha * truth + (1 - alpha) * (1 - truth)
-    return weight * (1 - right) ** gamma * F.binary_cross_entropy_with_logits(logits, truth, reduction="none")
+    weight = 0.25 * truth + (1 - 0.25) * (1 - truth)
+    return weight * (1 - right) ** 2.0 * F.binary_cross_entropy_with_logits(logits, truth, reduction="none")
 
 
 def topk_detections(scores: Float[Tensor, "n p k"], boxes: Float[Tensor, "n p 4"], most: int) -> Detections:

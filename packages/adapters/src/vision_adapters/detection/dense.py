@@ -44,9 +44,6 @@ class DenseHead(nn.Module):
         depth: its blocks.
         heads: its attention heads.
 
-    Raises:
-        ValueError: sizes that are not positive, or tokens that do not fill the grid.
-
     Example:
         >>> head = DenseHead(12, 3, grid=(4, 4), width=16)
         >>> logits = head(torch.randn(2, 16, 12))
@@ -120,13 +117,7 @@ class DenseHead(nn.Module):
         return torch.cat([self.places - reach[..., :2] * step, self.places + reach[..., 2:] * step], dim=-1)
 
     def detections(self, logits: Float[Tensor, "n p c"], most: int = 100, overlap: float = 0.6) -> Detections:
-        """The best boxes of each picture.
-
-        Args:
-            logits: of the head.
-            most: how many.
-            overlap: above which the weaker of two boxes of a class is dropped.
-        """
+        """The best boxes of each picture; of two of a class that overlap more than `overlap`, the weaker goes."""
         scores = (logits[..., : self.classes].sigmoid() * logits[..., self.classes, None].sigmoid()).sqrt()
         reach = self.boxes(logits).clamp(0, 1)
         boxes = torch.cat([(reach[..., :2] + reach[..., 2:]) / 2, reach[..., 2:] - reach[..., :2]], dim=-1)
@@ -135,9 +126,8 @@ class DenseHead(nn.Module):
     def loss(self, logits: Float[Tensor, "n p c"], truth: Float[Tensor, "n m 5"]) -> Float[Tensor, ""]:
         """Focal loss on classes, generalised IoU on boxes, cross-entropy on centerness.
 
-        Args:
-            logits: of the head.
-            truth: objects of each picture: class index (-1 where there is none), centre, width and height as shares.
+        `truth` has the objects of each picture: class index (-1 where there is none), centre, width and height as
+        shares.
         """
         owner = self._owners(truth)
         mine = owner >= 0

@@ -32,16 +32,7 @@ class PictureRows(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Matches:
-    """What became of detections and objects, see `match_detections`.
-
-    Args:
-        columns: by name, ``[m]``.
-        lengths: rows of each picture ``[n]``.
-
-    Example:
-        >>> len(Matches({"label": np.array([3])}, np.array([0, 1])))
-        2
-    """
+    """What became of detections and objects: columns by name ``[m]``, and the rows of each picture ``[n]``."""
 
     columns: Mapping[str, np.ndarray]
     lengths: np.ndarray
@@ -53,6 +44,9 @@ class Matches:
 def match_detections(truth: PictureRows, found: PictureRows) -> Matches:
     """What became of each detection and object, from which average precision can be computed on any resample.
 
+    float64 throughout, in the order of pycocotools' operations, so that no overlap falls on another side of a
+    threshold.
+
     Args:
         truth: for each picture a row per object: ``box`` (left, top, width, height), ``label``, ``crowd``.
         found: for each picture a row per detection: ``box``, ``label``, ``score``.
@@ -61,10 +55,6 @@ def match_detections(truth: PictureRows, found: PictureRows) -> Matches:
         For each picture a row per detection and per object that counts: ``label``; ``score``, 0 for objects; ``hits``
         and ``ignored``, one bit for each of the ten thresholds; ``truth``, True for objects. Of a class, the 100 best
         detections of a picture are kept, best first.
-
-    Numerics:
-        float64 throughout, in the order of pycocotools' operations, so that no overlap falls on another side of a
-        threshold.
 
     Example:
         >>> truth = Matches({"box": np.array([[0.0, 0, 4, 4]]), "label": np.array([0]), "crowd": np.array([False])},

@@ -3,17 +3,13 @@
 # ruff: noqa: TID252  # lazy_loader reads relative imports alone
 
 from .attentive import AttentiveHead as AttentiveHead
-from .initialisation import Initialisation as Initialisation
 from .initialisation import InitializedHead as InitializedHead
-from .initialisation import ProjectedHead as ProjectedHead
 from .initialisation import initial_head as initial_head
-from .linear import FeatureNorm as FeatureNorm
 from .linear import LinearHead as LinearHead
 from .linear import fixed_head as fixed_head
 from .linear import global_seed as global_seed
 from .linear import language_head as language_head
 from .linear import seeded as seeded
-from .linear import zero_shot_logits as zero_shot_logits
 from .segmentation import SegmentationHead as SegmentationHead
 from .sequences import RelationalHead as RelationalHead
 from .sequences import TemporalHead as TemporalHead

@@ -17,22 +17,16 @@ class AttentiveHead(nn.Module):
 
     With z the tokens on the scale that they come on, and each of h queries $q_j$ of the model's width over h,
     $a_j = \mathrm{softmax}(q_j \cdot K_j z / \sqrt{d/h})$; scores are $W\,\mathrm{norm}([a_1^\top V_1 z, \dots]) + b$.
+    Queries start at 0, so that every place counts the same: at the start the head is a linear one on the mean.
 
     Args:
         dim: numbers per token, a multiple of `heads`.
         outputs: classes or regressed numbers, k >= 1.
         heads: queries, each with a share of the channels.
 
-    Raises:
-        ValueError: a size below 1, or `dim` that `heads` does not divide.
-
-    Numerics:
-        Queries start at 0, so that every place counts the same: at the start the head is a linear one on the mean.
-
     Example:
-        >>> head = AttentiveHead(8, 3)
-        >>> head(torch.randn(2, 49, 8)).shape, head.attention(torch.randn(2, 49, 8)).shape
-        (torch.Size([2, 3]), torch.Size([2, 4, 49]))
+        >>> AttentiveHead(8, 3)(torch.randn(2, 49, 8)).shape
+        torch.Size([2, 3])
 
     Source:
         The attentive probe of Yu et al., CoCa (2022), and Bardes et al., V-JEPA (2024), without their perceptron.

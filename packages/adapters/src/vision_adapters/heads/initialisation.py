@@ -15,28 +15,15 @@ Initialisation = Literal["random-1p", "random-2p", "language-1p", "language-2p"]
 
 
 class ProjectedHead(nn.Module):
-    r"""A linear head behind the encoder's own projection: $h(x W_v)$, two projections in a row.
+    """A linear head behind the encoder's own projection, which is fixed: $h(x W_v)$, two projections in a row."""
 
-    Args:
-        projection: $W_v$, [backbone features, projected features]; kept fixed unless `train_projection`.
-        head: on projected features.
-        train_projection: whether $W_v$ is trained too.
-
-    Raises:
-        ValueError: a projection that does not lead to the head's features.
-
-    Example:
-        >>> ProjectedHead(torch.eye(4), LinearHead(4, 2))(torch.randn(3, 4)).shape
-        torch.Size([3, 2])
-    """
-
-    def __init__(self, projection: Float[Tensor, "b p"], head: LinearHead, *, train_projection: bool = False) -> None:
+    def __init__(self, projection: Float[Tensor, "b p"], head: LinearHead) -> None:
         super().__init__()
         if projection.ndim != 2 or projection.shape[1] != head.weight.shape[1]:
             raise ValueError(
                 f"projection has shape {tuple(projection.shape)}, expected [b, {head.weight.shape[1]}] for this head"
             )
-        self.projection = nn.Parameter(projection.detach().clone(), requires_grad=train_projection)
+        self.projection = nn.Parameter(projection.detach().clone(), requires_grad=False)
         self.head = head
 
     def forward(self, x: Float[Tensor, "n b"]) -> Float[Tensor, "n k"]:
@@ -64,6 +51,8 @@ def initial_head(
     - language-1p: one layer $W = W_v V^\top$ on x, so that the projection is trained with it.
     - language-2p: the class embeddings V on $x W_v$.
 
+    Untrained, both language forms rank the classes as zero-shot does; language-2p with "l2" scores as it does.
+
     Args:
         start: which.
         classes: k.
@@ -75,17 +64,12 @@ def initial_head(
         train_scale: whether log s is trained.
         seed: of the random forms.
 
-    Returns:
-        The head. Untrained, both language forms rank the classes as zero-shot does; language-2p with "l2" gives
-        `zero_shot_logits` bit for bit.
-
     Raises:
         ValueError: what a form needs and was not given, or shapes that do not fit.
 
     Example:
         >>> V, Wv, x = torch.randn(3, 4), torch.randn(6, 4), torch.randn(5, 6)
-        >>> one = initial_head("language-1p", classes=3, projection=Wv, class_embeddings=V)
-        >>> two = initial_head("language-2p", classes=3, projection=Wv, class_embeddings=V)
+        >>> one, two = (initial_head(f"language-{p}p", classes=3, projection=Wv, class_embeddings=V) for p in (1, 2))
         >>> torch.allclose(one(x), two(x), atol=1e-5)
         True
 

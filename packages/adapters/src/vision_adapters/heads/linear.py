@@ -23,12 +23,8 @@ M = TypeVar("M", bound=nn.Module)
 def global_seed(seed: int) -> Iterator[None]:
     """Seed torch's global generators, of the CPU and of each GPU in use, and put them back at the end.
 
-    Args:
-        seed: any integer that `torch.manual_seed` takes.
-
-    Numerics:
-        `torch.manual_seed` seeds every GPU, so that putting the CPU's generator back is not enough. Where no GPU is in
-        use yet, the CPU's alone is seeded: torch would keep the seed for GPUs and set it when one is first used.
+    `torch.manual_seed` seeds every GPU, so that putting the CPU's generator back is not enough. Where no GPU is in
+    use yet, the CPU's alone is seeded: torch would keep the seed for GPUs and set it when one is first used.
 
     Example:
         >>> before = torch.get_rng_state()
@@ -57,8 +53,7 @@ def seeded(build: Callable[[], M], seed: int) -> M:
         seed: any integer that `torch.manual_seed` takes.
 
     Example:
-        >>> a = seeded(lambda: LinearHead(4, 2), 7)
-        >>> b = seeded(lambda: LinearHead(4, 2), 7)
+        >>> a, b = (seeded(lambda: LinearHead(4, 2), 7) for _ in range(2))
         >>> torch.equal(a.weight, b.weight)
         True
     """
@@ -136,34 +131,10 @@ class LinearHead(nn.Module):
         return f"{dim}, {outputs}, features={self.features!r}, train_scale={self.train_scale}"
 
 
-def zero_shot_logits(
-    features: Float[Tensor, "n d"], class_embeddings: Float[Tensor, "k d"], logit_scale: float = 100.0
-) -> Float[Tensor, "n k"]:
-    r"""Zero-shot scores $s \cos(x, v_c)$ of a dual encoder.
-
-    Args:
-        features: image features; each row is scaled to length 1 here.
-        class_embeddings: one text embedding per class; each row is scaled to length 1 here.
-        logit_scale: s > 0; CLIP's trained value is 100.
-
-    Example:
-        >>> zero_shot_logits(torch.tensor([[3.0, 0.0]]), torch.eye(2), 10.0)
-        tensor([[10.,  0.]])
-    """
-    scale = torch.tensor(float(logit_scale), device=features.device)
-    return scale * F.linear(F.normalize(features, dim=-1), F.normalize(class_embeddings, dim=-1))
-
-
 def fixed_head(
     weight: Float[Tensor, "k d"], bias: Float[Tensor, " k"], features: FeatureNorm, logit_scale: float = 1.0
 ) -> LinearHead:
     """A `LinearHead` with given weights, in evaluation mode; the global generator stays as it was.
-
-    Args:
-        weight: of each class.
-        bias: likewise.
-        features: see `LinearHead`; "batchnorm" starts with the statistics 0 and 1.
-        logit_scale: likewise.
 
     Example:
         >>> fixed_head(2 * torch.eye(3), torch.zeros(3), "l2")(torch.tensor([[0.0, 5.0, 0.0]])).tolist()
@@ -190,20 +161,16 @@ def language_head(
     Args:
         class_embeddings: one text embedding per class, in the space of the image features.
         logit_scale: s > 0; use the encoder's own (100 for CLIP), or 1 as ELEVATER's toolkit does.
-        features: as in `LinearHead`. With "l2" the untrained head gives `zero_shot_logits` bit for bit; with "raw" or
-            an untrained "batchnorm" it ranks the classes the same, the scores being scaled by the row's length.
+        features: as in `LinearHead`. With "l2" the untrained head gives $s \cos(x, v_c)$ bit for bit; with "raw" or an
+            untrained "batchnorm" it ranks the classes the same, the scores being scaled by the row's length.
         train_scale: whether log s is a parameter.
-
-    Returns:
-        The head, on the device of the embeddings.
 
     Raises:
         ValueError: embeddings that are not a matrix, not finite, or hold a row of zeros, whose index is shown.
 
     Example:
-        >>> V, x = torch.randn(3, 8), torch.randn(5, 8)
-        >>> torch.equal(language_head(V, 100.0)(x), zero_shot_logits(x, V, 100.0))
-        True
+        >>> language_head(torch.eye(2), 10.0)(torch.tensor([[3.0, 0.0]])).tolist()
+        [[10.0, 0.0]]
 
     Source:
         ELEVATER, section 3.3: "Language-2P" on projected features. Its toolkit uses scale 1 and batch normalisation.

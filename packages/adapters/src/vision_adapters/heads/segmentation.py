@@ -22,7 +22,7 @@ class SegmentationHead(nn.Module):
 
     The tokens pass a transformer. Each then draws its own block of pixels (a linear map to DETAIL channels per pixel),
     which keeps the position that the token knows inside its patch; the smooth enlargement of the tokens is added, and
-    two 3x3 convolutions join the blocks.
+    two 3x3 convolutions join the blocks. On CUDA the backward pass of the enlargement adds in no fixed order.
 
     Args:
         dim: numbers per token, d.
@@ -32,12 +32,6 @@ class SegmentationHead(nn.Module):
         width: width of the transformer.
         depth: its blocks.
         heads: its attention heads.
-
-    Raises:
-        ValueError: sizes that are not positive, masks smaller than the grid, or tokens that do not fill the grid.
-
-    Numerics:
-        On CUDA the backward pass of the bilinear enlargement adds in no fixed order: runs agree closely, not exactly.
 
     Example:
         >>> head = SegmentationHead(12, 3, grid=(2, 2), size=(10, 8), width=16)

@@ -28,9 +28,6 @@ class RelationalHead(nn.Module):
         depth: its blocks.
         heads: its attention heads.
 
-    Raises:
-        ValueError: sizes below 1, or a mask whose shape is not that of the text tokens.
-
     Example:
         >>> head = RelationalHead(6, 4, 10, width=16)
         >>> head(torch.randn(2, 9, 6), torch.randn(2, 5, 4), torch.ones(2, 5, dtype=torch.bool)).shape
@@ -87,9 +84,6 @@ class TemporalHead(nn.Module):
         width: width of the transformer.
         depth: its blocks.
         heads: its attention heads.
-
-    Raises:
-        ValueError: sizes below 1, or clips of another number of frames.
 
     Example:
         >>> TemporalHead(6, 3, frames=4, width=16)(torch.randn(2, 4, 6)).shape

@@ -18,14 +18,9 @@ if TYPE_CHECKING:
 
 
 def sinusoidal_positions(length: int, width: int) -> Float[Tensor, "length width"]:
-    r"""Fixed positions: $\sin(p\,\omega_i)$ and $\cos(p\,\omega_i)$ with $\omega_i = 10000^{-2i/\text{width}}$.
+    r"""Fixed positions: $\sin(p\,\omega_i)$, then $\cos(p\,\omega_i)$, with $\omega_i = 10000^{-2i/\text{width}}$.
 
-    Example:
-        >>> sinusoidal_positions(1, 4)
-        tensor([[0., 0., 1., 1.]])
-
-    Source:
-        Vaswani et al. (2017), section 3.5, with the columns reordered.
+    Source: Vaswani et al. (2017), section 3.5, with the columns reordered.
     """
     rates = torch.exp(-math.log(10000.0) * torch.arange(0, width, 2) / width)
     angles = torch.arange(length)[:, None] * rates[None]
@@ -33,12 +28,7 @@ def sinusoidal_positions(length: int, width: int) -> Float[Tensor, "length width
 
 
 class Block(nn.Module):
-    """Self-attention and a two-layer perceptron, each after a layer norm and added to its input.
-
-    Args:
-        width: numbers per token, a multiple of `heads`.
-        heads: attention heads.
-    """
+    """Self-attention and a two-layer perceptron, each after a layer norm and added to its input."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -63,17 +53,7 @@ class Block(nn.Module):
 
 
 class Transformer(nn.Module):
-    """`depth` blocks and a final layer norm.
-
-    Args:
-        width: numbers per token.
-        depth: blocks, >= 1.
-        heads: attention heads, a divisor of `width`.
-
-    Example:
-        >>> Transformer(8, 2, 2)(torch.randn(3, 5, 8)).shape
-        torch.Size([3, 5, 8])
-    """
+    """`depth` blocks and a final layer norm."""
 
     def __init__(self, width: int, depth: int, heads: int) -> None:
         super().__init__()

@@ -2,16 +2,12 @@
 
 # ruff: noqa: TID252  # lazy_loader reads relative imports alone
 
-from .classes import ClassScore as ClassScore
 from .classes import by_class as by_class
 from .classes import confusion as confusion
 from .definitions import METRICS as METRICS
-from .definitions import Metric as Metric
-from .score import Difference as Difference
 from .score import RunningScores as RunningScores
 from .score import Score as Score
 from .score import evaluate as evaluate
 from .score import metric_named as metric_named
 from .score import paired_difference as paired_difference
 from .score import score_outcomes as score_outcomes
-from .score import wilson as wilson

@@ -16,19 +16,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ClassScore:
-    """One class's precision, recall and F1; None where nothing defines them.
+    """One class's precision, recall and F1, each with its interval (value, low, high); None where nothing defines it.
 
-    Args:
-        label: index of the class.
-        support: samples that are of it.
-        predicted: samples that were taken for it.
-        precision: share of those predicted that are of it, with Wilson's interval: value, low, high.
-        recall: share of those of it that were found, likewise.
-        f1: harmonic mean of the two, with the bootstrap's percentiles: value, low, high.
-
-    Example:
-        >>> by_class([0, 0, 1], [0, 1, 1], classes=2)[1].recall[0]
-        0.5
+    `support` samples are of the class, `predicted` were taken for it.
     """
 
     label: int
@@ -68,7 +58,9 @@ def by_class(
 ) -> list[ClassScore]:
     r"""Precision, recall and F1 of each class, with intervals.
 
-    $P = TP / (TP + FP)$, $R = TP / (TP + FN)$, $F_1 = 2\,TP / (2\,TP + FP + FN)$.
+    $P = TP / (TP + FP)$, $R = TP / (TP + FN)$, $F_1 = 2\,TP / (2\,TP + FP + FN)$, as scikit-learn has them; the first
+    two with Wilson's interval. A resample of samples is, for one class, a multinomial draw of its four counts, so F1's
+    bootstrap costs no pass over the samples.
 
     Args:
         predictions: as in `confusion`.
@@ -78,16 +70,8 @@ def by_class(
         resamples: for F1's interval.
         level: of the intervals.
 
-    Returns:
-        One for each class, in their order. Precision is None where nothing was predicted, recall where there is no
-        sample, F1 where there is neither.
-
     Raises:
         ValueError: as `confusion`.
-
-    Numerics:
-        Values are scikit-learn's. A resample of samples is, for one class, a multinomial draw of its four counts, so
-        F1's interval costs no pass over the samples.
 
     Example:
         >>> [None if row.f1 is None else round(row.f1[0], 3) for row in by_class([0, 0, 1], [0, 1, 1], classes=3)]

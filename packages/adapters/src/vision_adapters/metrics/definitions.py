@@ -38,11 +38,6 @@ class Metric:
             0 and 1, where resampling has nothing to vary; None where it has no such ends.
         undefined: what is wrong with the samples where the metric has no value.
         check: refuses outcomes of all samples that define no value, by a ValueError that says why.
-
-    Example:
-        >>> from vision_adapters.metrics import METRICS
-        >>> METRICS["accuracy"].direction, METRICS["mae"].direction
-        ('higher', 'lower')
     """
 
     name: str

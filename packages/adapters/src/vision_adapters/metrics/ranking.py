@@ -43,13 +43,12 @@ def weighted_average_precision(scores: Floats, truths: Floats, weights: Floats) 
 
 
 def weighted_elevater_11point(scores: Floats, truths: Floats, weights: Floats) -> Floats:
-    r"""ELEVATER's 11-point average precision: VOC 2007's with a point of precision 1 at recall 0 added to the curve.
+    """ELEVATER's 11-point average precision: VOC 2007's with a point of precision 1 at recall 0 added to the curve.
 
     So the level at recall 0 is always 1: up to 1/11 more for a label whose best-ranked samples are wrong.
 
-    Source:
-        The package vision-evaluation 0.2.14, which its toolkit scores VOC 2007 with, on scikit-learn's curve. Its
-        recalls are those of `linspace(1, 0, 11)`, compared without slack, as here: one of .3 is above 3 / 10.
+    Source: vision-evaluation 0.2.14, which its toolkit scores VOC 2007 with, on scikit-learn's curve. Its recalls are
+    those of `linspace(1, 0, 11)`, compared without slack, as here: one of .3 is above 3 / 10.
     """
     positive, everything = _cumulated(scores, truths, weights)
     total = positive[:, -1:]
@@ -64,11 +63,7 @@ def weighted_elevater_11point(scores: Floats, truths: Floats, weights: Floats) -
 
 
 def weighted_11point(scores: Floats, truths: Floats, weights: Floats) -> Floats:
-    r"""VOC 2007's average precision: the mean over recalls 0, .1, …, 1 of the best precision at that recall or above.
-
-    Source:
-        Everingham et al. (2010), section 4.2.
-    """
+    """VOC 2007's (Everingham, 2010, 4.2): the mean over recalls 0, .1, …, 1 of the best precision there or above."""
     positive, everything = _cumulated(scores, truths, weights)
     total = positive[:, -1:]
     precision = ratio(positive, everything, 0.0)

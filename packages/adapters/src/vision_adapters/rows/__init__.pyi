@@ -2,14 +2,10 @@
 
 # ruff: noqa: TID252  # lazy_loader reads relative imports alone
 
-from .samples import BrokenSampleError as BrokenSampleError
 from .samples import SampleRows as SampleRows
-from .samples import WorkerDiedError as WorkerDiedError
 from .samples import sample_generator as sample_generator
 from .source import Draw as Draw
 from .source import Rows as Rows
-from .source import StreamedRows as StreamedRows
-from .source import drawn as drawn
 from .stored import DiskFullError as DiskFullError
 from .stored import RowWriter as RowWriter
 from .stored import StoredRows as StoredRows

@@ -1,19 +1,15 @@
 """Samples that a function makes one by one (decoded, augmented), ahead of time in worker processes.
 
 The processes are `concurrent.futures`'. `torch.utils.data.DataLoader` raises over a dead worker wherever the main
-process is, by a signal, and so in the middle of a training's step; here the batch is asked for again and the training
-goes on.
+process is, by a signal, and so in the middle of a checkpoint that is written.
 """
 
 from __future__ import annotations
 
-import logging
-import multiprocessing
-import signal
-import time
 from collections import deque
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -25,21 +21,9 @@ from vision_adapters.rows.source import Draw
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator
 
-_LOG = logging.getLogger(__name__)
-
 
 class BrokenSampleError(ValueError):
-    """A sample could not be made; the message names its index, and `index` is it.
-
-    Example:
-        >>> from vision_adapters.rows import SampleRows
-        >>> def decoded(index, generator):
-        ...     raise OSError("broken data stream")
-        >>> SampleRows(decoded, 4)[:2]
-        Traceback (most recent call last):
-        ...
-        vision_adapters.rows.samples.BrokenSampleError: sample 0: broken data stream
-    """
+    """A sample could not be made; the message names its index, and `index` is it."""
 
     def __init__(self, index: int, reason: str) -> None:
         super().__init__(f"sample {index}: {reason}")
@@ -47,14 +31,7 @@ class BrokenSampleError(ValueError):
 
 
 class WorkerDiedError(RuntimeError):
-    """Worker processes died twice over the same batch; the message names the step and its samples.
-
-    Example:
-        >>> raise WorkerDiedError("step 4: a worker process died, the second time over sample 3")
-        Traceback (most recent call last):
-        ...
-        vision_adapters.rows.samples.WorkerDiedError: step 4: a worker process died, the second time over sample 3
-    """
+    """A worker process died; the message names the step that waited for it, and its samples."""
 
 
 class _Broken(NamedTuple):
@@ -65,12 +42,7 @@ class _Broken(NamedTuple):
 
 
 def sample_generator(seed: int, step: int, index: int) -> torch.Generator:
-    """The generator of one sample in one step of a training; it depends on nothing else.
-
-    Args:
-        seed: of the training, >= 0.
-        step: the first being 1.
-        index: of the sample.
+    """The generator of one sample in one step (the first being 1) of a training with some seed.
 
     Example:
         >>> draw = lambda: torch.rand(1, generator=sample_generator(0, 7, 3)).item()
@@ -94,19 +66,12 @@ class SampleRows:
 
     Raises:
         BrokenSampleError: at reading, a sample for which `make` raised.
-        WorkerDiedError: at reading, worker processes that died twice over one batch. After the first death they are
-            started anew and go on with the same batch, which is warned about.
+        WorkerDiedError: at reading, a worker process that died.
 
     Example:
-        >>> noisy = lambda index, generator: torch.full((2,), float(index)) + (
-        ...     0 if generator is None else torch.rand(2, generator=generator)
-        ... )
-        >>> rows = SampleRows(noisy, 4)
+        >>> rows = SampleRows(lambda index, generator: torch.full((2,), float(index)), 4)
         >>> rows[torch.tensor([3, 1])].tolist()
         [[3.0, 3.0], [1.0, 1.0]]
-        >>> first, second = (next(rows.stream([Draw(0, step, torch.tensor([3]))])) for step in (1, 2))
-        >>> torch.equal(first, second)
-        False
     """
 
     def __init__(
@@ -138,55 +103,26 @@ class SampleRows:
         yield from self._by_workers(iter(draws))
 
     def _by_workers(self, draws: Iterator[Draw]) -> Generator[Tensor]:
-        planned: deque[Draw] = deque()
-        died = -1  # the step at which workers died last
-        while True:
-            pool, children = self._pool()
-            try:
-                making = deque(pool.submit(_in_worker, _keys(draw)) for draw in planned)
-                while True:
-                    while len(planned) < self.workers * self.ahead and (draw := next(draws, None)) is not None:
-                        planned.append(draw)
-                        making.append(pool.submit(_in_worker, _keys(draw)))
-                    if not planned:
-                        return
-                    batch = _whole(making[0].result())
-                    planned.popleft(), making.popleft()
-                    yield batch
-            except BrokenProcessPool as error:
-                first = planned[0]
-                message = f"step {first.step}: a worker process died: {_ended(children)}"
-                if died == first.step:
-                    raise WorkerDiedError(
-                        f"{message}, the second time over samples {first.rows.tolist()[:64]}: one of them may take too "
-                        "much memory, or crash what decodes it"
-                    ) from error
-                died = first.step
-                _LOG.warning("%s; workers are started anew and go on with the same batch", message)
-            finally:
-                pool.shutdown(wait=False, cancel_futures=True)
-
-    def _pool(self) -> tuple[ProcessPoolExecutor, list[Any]]:
-        """Processes that hold `make`, and those that were started."""
-        before = set(multiprocessing.active_children())
         pool = ProcessPoolExecutor(self.workers, initializer=_begin, initargs=(self.make,))
-        for future in [pool.submit(int) for _ in range(self.workers)]:  # all start now, before other threads do
-            future.result()
-        return pool, [child for child in multiprocessing.active_children() if child not in before]
-
-
-def _ended(children: list[Any]) -> str:
-    """How the workers of a broken pool ended, in words.
-
-    The pool ends and reaps the others meanwhile: a process may for a moment be neither running nor have an exit code.
-    """
-    until = time.monotonic() + 10
-    while time.monotonic() < until and any(child.exitcode is None for child in children):
-        time.sleep(0.01)
-    codes = {child.pid: child.exitcode for child in children if child.exitcode}
-    # The pool ends the others by SIGTERM.
-    own = {pid: code for pid, code in codes.items() if code != -signal.SIGTERM} or codes
-    return ", ".join(f"{pid} (exit code {code})" for pid, code in own.items()) or "it is gone"
+        making: deque[tuple[Draw, Future[Any]]] = deque()
+        try:
+            for future in [pool.submit(int) for _ in range(self.workers)]:  # all start now, before other threads do
+                future.result()
+            while True:
+                for draw in islice(draws, self.workers * self.ahead - len(making)):
+                    making.append((draw, pool.submit(_in_worker, _keys(draw))))
+                if not making:
+                    return
+                batch = _whole(making[0][1].result())
+                making.popleft()
+                yield batch
+        except BrokenProcessPool as error:
+            where = f"step {making[0][0].step}, samples {making[0][0].rows.tolist()[:64]}" if making else "the start"
+            raise WorkerDiedError(
+                f"a worker process died at {where}, or ahead: one may take too much memory, or crash what decodes it"
+            ) from error
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
 
 
 _MAKE: list[Any] = []

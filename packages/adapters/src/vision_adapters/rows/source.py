@@ -34,9 +34,8 @@ class Rows(Protocol):
     Example:
         >>> import torch
         >>> rows: Rows = torch.arange(6).view(3, 2)
-        >>> rows[torch.tensor([2, 0])]
-        tensor([[4, 5],
-                [0, 1]])
+        >>> rows[torch.tensor([2, 0])].tolist()
+        [[4, 5], [0, 1]]
     """
 
     def __len__(self) -> int:
@@ -50,17 +49,7 @@ class Rows(Protocol):
 
 @runtime_checkable
 class StreamedRows(Protocol):
-    """Rows that make batches ahead of time, or vary them from step to step.
-
-    Example:
-        >>> import torch
-        >>> from vision_adapters.rows import SampleRows
-        >>> rows = SampleRows(lambda index, generator: torch.tensor([float(index)]), 10)
-        >>> isinstance(rows, StreamedRows)
-        True
-        >>> [batch.tolist() for batch in rows.stream([Draw(0, 1, torch.tensor([3, 5]))])]
-        [[[3.0], [5.0]]]
-    """
+    """Rows that make batches ahead of time, or vary them from step to step."""
 
     def stream(self, draws: Iterable[Draw]) -> Generator[Any]:
         """One batch per draw, in order; closing the generator ends whatever makes them."""
@@ -68,21 +57,7 @@ class StreamedRows(Protocol):
 
 
 def drawn(sources: Sequence[Rows], draws: Iterable[Draw]) -> Generator[tuple[Any, ...]]:
-    """The batches of several sources side by side.
-
-    Args:
-        sources: inputs and targets of one training.
-        draws: what decides each batch; it is consumed ahead of the batches where a source works ahead.
-
-    Yields:
-        A batch of each source, in the order of the sources.
-
-    Example:
-        >>> import torch
-        >>> order = [Draw(0, 1, torch.tensor([1])), Draw(0, 2, torch.tensor([0]))]
-        >>> [x.tolist() + y.tolist() for x, y in drawn((torch.tensor([5, 6]), torch.tensor([7, 8])), order)]
-        [[6, 8], [5, 7]]
-    """
+    """The batches of several sources side by side; `draws` is consumed ahead where a source works ahead."""
     with ExitStack() as stack:
         orders = tee(draws, len(sources))
         streams = [

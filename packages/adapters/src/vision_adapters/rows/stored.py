@@ -44,9 +44,8 @@ class StoredRows:
         >>> import tempfile
         >>> path = Path(tempfile.mkdtemp()) / "rows.npy"
         >>> np.save(path, np.arange(6, dtype=np.float32).reshape(3, 2))
-        >>> StoredRows(path)[torch.tensor([2, 0])]
-        tensor([[4., 5.],
-                [0., 1.]])
+        >>> StoredRows(path)[torch.tensor([2, 0])].tolist()
+        [[4.0, 5.0], [0.0, 1.0]]
     """
 
     def __init__(self, path: Path) -> None:
@@ -101,9 +100,7 @@ class RowWriter:
         >>> path = Path(tempfile.mkdtemp()) / "rows.npy"
         >>> RowWriter(path, 4, (2,), torch.float32, "demo").append(torch.ones(3, 2))
         >>> again = RowWriter(path, 4, (2,), torch.float32, "demo")
-        >>> again.done
-        3
-        >>> again.append(torch.zeros(1, 2))
+        >>> again.append(torch.zeros(4 - again.done, 2))
         >>> again.finished()[torch.tensor([0, 3])].sum(1)
         tensor([2., 0.])
     """
@@ -123,13 +120,7 @@ class RowWriter:
 
     @classmethod
     def left(cls, path: Path, count: int, mark: str) -> RowWriter | None:
-        """The writer of rows that another one began, or None where there are none of this mark.
-
-        Args:
-            path: the file.
-            count: rows in all.
-            mark: what the rows are of.
-        """
+        """The writer of rows that another one began, or None where there are none of this mark."""
         try:
             array = _mapped_rows(path)
             dtype = torch.from_numpy(np.empty(0, array.dtype)).dtype
@@ -141,12 +132,7 @@ class RowWriter:
         return cls(path, count, array.shape[1:], dtype, mark)
 
     def append(self, rows: Tensor) -> None:
-        """Write the next rows.
-
-        Raises:
-            ValueError: rows of another shape or type, or more than there is room for.
-            DiskFullError: a quota, or a system that promised room it does not have.
-        """
+        """Write the next rows."""
         if rows.shape[1:] != self.shape or self.done + len(rows) > self.count:
             raise ValueError(
                 f"{self.path.name} holds {self.count} rows of {self.shape}, {self.done} of them written; "
@@ -169,26 +155,13 @@ class RowWriter:
             raise self._without_room(error) from error
 
     def finished(self) -> StoredRows:
-        """The rows, once all are written.
-
-        Raises:
-            ValueError: rows are missing.
-        """
+        """The rows, once all are written."""
         if self.done != self.count:
             raise ValueError(f"{self.path.name} has {self.done} of {self.count} rows")
         return StoredRows(self.path)
 
     def cut(self) -> None:
-        """Let the file end behind the rows that were written: no more come.
-
-        Example:
-            >>> import tempfile
-            >>> writer = RowWriter(Path(tempfile.mkdtemp()) / "rows.npy", 4, (2,), torch.float32, "demo")
-            >>> writer.append(torch.ones(3, 2))
-            >>> writer.cut()
-            >>> writer.finished().shape
-            torch.Size([3, 2])
-        """
+        """Let the file end behind the rows that were written: no more come."""
         if self.done == self.count:
             return
         _, *lines = self._log.read_text(encoding="utf-8").splitlines(keepends=True)

@@ -28,8 +28,7 @@ class EncoderWithHead(nn.Module):
 
     Example:
         >>> import torch
-        >>> scale = Scale.of(torch.tensor([[1.0], [3.0]]))
-        >>> EncoderWithHead(nn.Identity(), scale)(torch.tensor([[5.0]]))
+        >>> EncoderWithHead(nn.Identity(), Scale.of(torch.tensor([[1.0], [3.0]])))(torch.tensor([[5.0]]))
         tensor([[3.]])
     """
 
@@ -94,12 +93,7 @@ class Backbone(Protocol):
         ...
 
     def attach(self, head: nn.Module, *scales: Scale | None) -> EncoderWithHead:
-        """A module from such rows, and a head's other inputs, to the head's outputs.
-
-        Args:
-            head: called as ``head(features, *further)``.
-            scales: the scale of each further input, or None for one that is left as it is.
-        """
+        """A module from such rows, and a head's other inputs (each with a scale or None), to the head's outputs."""
         ...
 
 
@@ -150,10 +144,8 @@ class TrainedEncoder:
 
     Example:
         >>> import torch
-        >>> encoder = nn.Sequential(nn.Flatten(), nn.Linear(12, 4))
-        >>> images = torch.zeros(5, 3, 2, 2)
-        >>> scale = Scale(torch.zeros(4), torch.ones(4))
-        >>> backbone = TrainedEncoder(encoder, encoder, lambda split: images, scale)
+        >>> encoder, images = nn.Sequential(nn.Flatten(), nn.Linear(12, 4)), torch.zeros(5, 3, 2, 2)
+        >>> backbone = TrainedEncoder(encoder, encoder, lambda split: images, Scale(torch.zeros(4), torch.ones(4)))
         >>> backbone.attach(nn.Linear(4, 2))(backbone.rows("train")).shape
         torch.Size([5, 2])
     """

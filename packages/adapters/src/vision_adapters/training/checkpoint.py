@@ -102,13 +102,7 @@ def load(path: Path, expected: dict[str, str], device: torch.device) -> dict[str
 
 
 def require_whole(state: Mapping[str, Any], names: Collection[str], steps: int) -> None:
-    """Refuse a state that no training of so many steps writes: its own steps, scores and weights are all there.
-
-    Args:
-        state: what `load` gave.
-        names: of what the module trains.
-        steps: of the recipe.
-    """
+    """Refuse a state that no training of so many steps writes: its own steps, scores and weights are all there."""
     step, history, weights_kept = state["step"], state["history"], state["kept"]
     if type(step) is not int or not 0 <= step <= steps or int(history[-1][0]) != step:
         raise ValueError(f"step {str(step)[:20]} of {steps}, and not the last that was validated")

@@ -72,10 +72,10 @@ def fit(
             generator is put back at the end.
         checkpoint: a file for the state, written after each validation. If it exists, the training goes on from it and
             ends with the same bits as one that was never interrupted. A finished one is only read.
-        progress: called after each step with ("train", step, steps).
-        device: where the module and each batch go; by default, where the first input is if it is a tensor.
         belongs_to: what else must be equal for a checkpoint to be of this training, by name: the weights that it starts
             at, the metric that chooses; what differs is shown.
+        progress: called after each step with ("train", step, steps).
+        device: where the module and each batch go; by default, where the first input is if it is a tensor.
         keep: how many of the best validated checkpoints to keep, for `wise_ft` and means of their outputs.
         layers: whether to record the gradient norm of each layer in the history.
         group: of processes that all call this with the same arguments, each with a device of its own: every batch is
@@ -93,32 +93,32 @@ def fit(
         Best step and score, the history and the time. The module is left in eval mode.
 
     Raises:
-        ValueError: lengths that differ, no samples, features that are not finite, a bad direction, a stop where nothing
-            is validated or without a checkpoint, or a checkpoint of another training, with the values; fewer samples in
-            a batch than processes, or outputs that are no tensors there.
+        ValueError: what cannot be trained on, with its place, or a checkpoint of another training, with the values.
         FloatingPointError: a loss, gradient or validation score that is not finite, with the step and the learning
             rate. A checkpoint stays as the last validation left it.
         BrokenSampleError: a sample that cannot be made, by its index.
-        WorkerDiedError: worker processes that died twice over the same batch.
+        WorkerDiedError: a worker process that died; the checkpoint stays.
 
     Numerics:
         The same call gives the same bits on the same machine and thread count, as far as the module's own operations do
         (on CUDA, some backward passes add in no fixed order). The batch of a step, augmentation included, depends on
-        the seed and the step alone, whatever the number of worker processes, and also where one of them died. Memory:
-        two copies of what training can change. With bfloat16, forward passes run under autocast: weights, gradients and
-        optimiser stay float32, losses are taken in float32, and `validate` is called outside of it. Where a batch
-        exhausts the GPU's memory, the step is taken again in twice as many micro-batches, down to single samples, and
-        so are all later ones; statistics of batch normalisation then come from smaller parts, the failed one included.
-        Several processes take the gradient of the whole batch, for any loss of its outputs, up to the order in which
-        floats are added; random numbers (dropout) and statistics of batch normalisation are each process's own, and the
-        first one's statistics count. Memory that runs out in one of them is an error.
+        the seed and the step alone, whatever the number of worker processes. Memory: two copies of what training can
+        change. With bfloat16, forward passes run under autocast: weights, gradients and optimiser stay float32, losses
+        are taken in float32, and `validate` is called outside of it. Where a batch exhausts the GPU's memory, the step
+        is
+        taken again in twice as many micro-batches, down to single samples, and so are all later ones; statistics of
+        batch
+        normalisation then come from smaller parts, the failed one included. Several processes take the gradient of the
+        whole batch, for any loss of its outputs, up to the order in which floats are added; random numbers (dropout)
+        and
+        statistics of batch normalisation are each process's own, and the first one's statistics count. Memory that runs
+        out in one of them is an error.
 
     Example:
         >>> from vision_adapters.heads import LinearHead, seeded
         >>> from vision_adapters.losses import cross_entropy
         >>> from vision_adapters.training import Recipe
-        >>> x = torch.tensor([[1.0], [-1.0], [2.0], [-2.0]])
-        >>> y = torch.tensor([0, 1, 0, 1])
+        >>> x, y = torch.tensor([[1.0], [-1.0], [2.0], [-2.0]]), torch.tensor([0, 1, 0, 1])
         >>> head = seeded(lambda: LinearHead(1, 2), 0)
         >>> recipe = Recipe(lr=0.1, steps=20, batch_size=2, validate_every=10)
         >>> accuracy = lambda m: float((m(x).argmax(1) == y).float().mean())

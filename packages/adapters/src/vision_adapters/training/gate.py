@@ -61,8 +61,6 @@ def gate_recipe(family: Family, task: Task = "classification", **changes: object
     Example:
         >>> gate_recipe("convolutional", "segmentation").lr
         0.0006
-        >>> gate_recipe("vit", steps=200).steps
-        200
 
     Source:
         GATE, section 8.1 (rates, schedule, 10k iterations, validation every 500, bfloat16); batch sizes and the

@@ -60,8 +60,7 @@ class ProbeInit:
         True
 
     Source:
-        Kumar et al., Fine-tuning can distort pretrained features and underperform out-of-distribution (2022). A random
-        head's first gradients change the encoder before they mean anything.
+        Kumar et al., Fine-tuning can distort pretrained features and underperform out-of-distribution (2022).
     """
 
     features: FrozenFeatures
@@ -88,16 +87,6 @@ class Trained(Fit):
         start: what the training could change, before it.
         recipe: by which it was trained in the end.
         tried: how far each learning rate got, where there were several.
-
-    Example:
-        >>> x, y = torch.eye(2).repeat(4, 1), torch.arange(2).repeat(4)
-        >>> done = fit_head(
-        ...     FrozenFeatures(lambda split: x), nn.Linear(2, 2), y, loss=nn.functional.cross_entropy,
-        ...     recipe=Recipe(lr=0.1, steps=2, batch_size=8, validate_every=1), direction="higher", seed=0,
-        ...     validate=lambda module, inputs: float((module(*inputs).argmax(1) == y).float().mean()),
-        ... )
-        >>> isinstance(done, Trained), sorted(done.start)
-        (True, ['head.bias', 'head.weight'])
     """
 
     module: EncoderWithHead
@@ -131,10 +120,12 @@ def fit_head(
 ) -> Trained:
     """Train a head behind a backbone; where that is a `TrainedEncoder`, the encoder learns with it.
 
+    What is not listed is as in `fit`.
+
     Args:
         backbone: `FrozenFeatures` or `TrainedEncoder`.
         head: called as ``head(features, *others)``; trained in place.
-        targets: of the training split, see `fit`.
+        targets: of the training split.
         loss: of the head's outputs and the targets; a mean over samples.
         recipe: optimiser, schedule, length.
         validate: scores the module on its inputs of the validation split.
@@ -152,14 +143,10 @@ def fit_head(
             about, and the training starts anew.
         progress: told ("train", step, steps of all trainings).
         device: see `fit`.
-        keep: likewise.
-        layers: likewise.
-        group: likewise; the head's own training before (`ProbeInit`) is each process's.
-        sample_weights: likewise.
-
-    Raises:
-        ValueError: as `fit`.
-        FloatingPointError: likewise.
+        keep: see `fit`.
+        layers: see `fit`.
+        group: see `fit`; the head's own training before (`ProbeInit`) is each process's.
+        sample_weights: see `fit`.
 
     Example:
         >>> from vision_adapters import LinearHead, Recipe

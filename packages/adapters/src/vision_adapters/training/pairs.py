@@ -21,20 +21,12 @@ _MOST_SCALE = 100.0
 class ChosenRows:
     """Rows of which each has several forms, as a picture has several captions; a training's step draws one.
 
-    Args:
-        forms: of each sample, at least one: tensors of one shape, or what is ragged, such as texts.
-
-    Numerics:
-        Which form is drawn depends on the training's seed, the step and the sample alone: rows of equally many forms,
-        such as captions and their features, agree.
+    Which form is drawn depends on the training's seed, the step and the sample alone: rows of equally many forms, such
+    as captions and their features, agree. Forms are tensors of one shape, or what is ragged, such as texts.
 
     Example:
-        >>> rows = ChosenRows([[("a cat",), ("a tabby",)], [("a dog",)]])
-        >>> rows[torch.tensor([1, 0])]
+        >>> ChosenRows([[("a cat",), ("a tabby",)], [("a dog",)]])[torch.tensor([1, 0])]
         [('a dog',), ('a cat',)]
-        >>> drawn = [next(rows.stream([Draw(0, step, torch.tensor([0]))]))[0] for step in range(1, 20)]
-        >>> sorted(set(drawn))
-        [('a cat',), ('a tabby',)]
     """
 
     def __init__(self, forms: Sequence[Sequence[Any]]) -> None:
@@ -81,10 +73,8 @@ class DualEncoder(nn.Module):
     Example:
         >>> side = nn.Linear(2, 2)
         >>> texts = lambda texts: side(torch.tensor([[len(text), 1.0] for text in texts]))
-        >>> model = DualEncoder(side, side, texts)
-        >>> features = model(torch.ones(3, 1, 2), [("a",), ("b",), ("cc",)])
-        >>> features["image"].shape, features["text"].shape, round(float(features["scale"][0].detach()), 2)
-        (torch.Size([3, 1, 2]), torch.Size([3, 1, 2]), 14.29)
+        >>> DualEncoder(side, side, texts)(torch.ones(3, 1, 2), [("a",), ("b",), ("cc",)])["text"].shape
+        torch.Size([3, 1, 2])
     """
 
     def __init__(
@@ -151,9 +141,6 @@ class DualEncoder(nn.Module):
 def features_of_batch(outputs: dict[str, Tensor]) -> dict[str, Any]:
     """What losses over a batch of features take, of a `DualEncoder`'s outputs.
 
-    Args:
-        outputs: of all samples of a batch.
-
     Returns:
         ``image_features [n, d]``; ``text_features [n + m, d]``, the last m of them false captions; ``logit_scale``;
         where there is one ``logit_bias``; ``owners [m]``, whose caption each false one is not; ``close_pairs [b, 2]``
@@ -161,9 +148,8 @@ def features_of_batch(outputs: dict[str, Tensor]) -> dict[str, Any]:
 
     Example:
         >>> two = torch.eye(4).reshape(2, 2, 4)
-        >>> batch = features_of_batch({"image": two, "text": two, "scale": torch.ones(2)})
-        >>> batch["image_features"].shape, batch["close_pairs"].tolist()
-        (torch.Size([4, 4]), [[0, 1], [2, 3]])
+        >>> features_of_batch({"image": two, "text": two, "scale": torch.ones(2)})["close_pairs"].tolist()
+        [[0, 1], [2, 3]]
     """
     samples, pictures = outputs["image"].shape[:2]
     device = outputs["image"].device
@@ -192,11 +178,8 @@ def features_of_batch(outputs: dict[str, Tensor]) -> dict[str, Any]:
 def recall_at_1(image: Float[Tensor, "n d"], text: Float[Tensor, "n d"], same: Int[Tensor, " n"]) -> float:
     """The mean of two recalls at 1, of texts for pictures and of pictures for texts.
 
-    Args:
-        image: features, of any length.
-        text: of the pictures' captions.
-        same: equal numbers for equal captions, of which each is right for each of their pictures. Of several that are
-            the most similar, those that are right count by their share.
+    `same` has equal numbers for equal captions, of which each is right for each of their pictures. Of several that are
+    the most similar, those that are right count by their share.
 
     Example:
         >>> recall_at_1(torch.eye(4), torch.eye(4)[[0, 1, 3, 2]], torch.tensor([0, 1, 2, 3]))

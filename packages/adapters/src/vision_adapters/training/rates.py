@@ -12,10 +12,7 @@ end .493, .503, .447 and on the test split .484, .528, .407)."""
 
 
 class Rung(NamedTuple):
-    """A stretch of steps that so many trainings take, before the better ones go on (successive halving).
-
-    Source: Jamieson and Talwalkar, 2016.
-    """
+    """A stretch of steps that so many trainings take, before the better ones go on (successive halving)."""
 
     start: int
     stop: int

@@ -16,13 +16,8 @@ _CHUNK = 4_000_000
 class Scale(nn.Module):
     """Mean 0 and standard deviation 1 in every channel, as measured on the training split.
 
-    Args:
-        mean: of each channel.
-        std: of each channel, > 0.
-
     Example:
-        >>> scale = Scale.of(torch.tensor([[1.0], [3.0]]))
-        >>> scale(torch.tensor([[5.0]]))
+        >>> Scale.of(torch.tensor([[1.0], [3.0]]))(torch.tensor([[5.0]]))
         tensor([[3.]])
     """
 
@@ -35,12 +30,7 @@ class Scale(nn.Module):
 
     @classmethod
     def of(cls, rows: Rows, mask: Tensor | None = None) -> Scale:
-        """Measured on rows whose last axis is the channel.
-
-        Args:
-            rows: features; those in memory are measured at once, others in parts, in float64.
-            mask: ``[n, l]``, True at the places that count, or None for all.
-        """
+        """Measured on rows whose last axis is the channel, where a mask ``[n, l]`` is True."""
         if isinstance(rows, Tensor):
             flat = rows.reshape(-1, rows.shape[-1]) if mask is None else rows[mask]
             return cls(flat.mean(dim=0), flat.std(dim=0, correction=0).clamp_min(1e-6))

@@ -22,21 +22,8 @@ NORMS = (
 def parameter_groups(module: nn.Module, weight_decay: float, head_lr_scale: float = 1.0) -> list[dict[str, Any]]:
     """Split the trainable parameters by whether they decay and by their learning rate.
 
-    Args:
-        module: any module.
-        weight_decay: for weight matrices and kernels.
-        head_lr_scale: factor of the rate for parameters under `module.head`.
-
-    Returns:
-        Groups for a torch optimiser, the empty ones left out: matrices and kernels with the decay; biases, norms and
-        scalars without; each for the head where its rate differs. `lr_scale` holds the factor.
-
-    Raises:
-        ValueError: a module without trainable parameters.
-
-    Example:
-        >>> [len(group["params"]) for group in parameter_groups(nn.Sequential(nn.Linear(2, 3), nn.LayerNorm(3)), 0.1)]
-        [1, 3]
+    Groups for a torch optimiser: matrices and kernels with the decay; biases, norms and scalars without; each for what
+    is under `module.head` where its rate differs. `lr_scale` holds the factor.
     """
     groups: dict[tuple[float, float], list[Tensor]] = {}
     seen_ids: set[int] = set()

@@ -75,12 +75,7 @@ class Share:
 
 
 def from_first(value: Any, group: dist.ProcessGroup | None) -> Any:
-    """What the first process has, in every process of a group.
-
-    Example:
-        >>> from_first(3, None)
-        3
-    """
+    """What the first process has, in every process of a group."""
     if group is None:
         return value
     box = [value]
@@ -89,12 +84,7 @@ def from_first(value: Any, group: dist.ProcessGroup | None) -> Any:
 
 
 def each_tensor(change: Callable[[Tensor], Tensor], value: Any) -> Any:
-    """Lists, tuples, records and mappings with each tensor in them changed; anything else stays as it is.
-
-    Example:
-        >>> each_tensor(lambda tensor: tensor + 1, [torch.zeros(1), ("left", {"x": torch.ones(1)})])
-        [tensor([1.]), ('left', {'x': tensor([2.])})]
-    """
+    """Lists, tuples, records and mappings with each tensor in them changed; anything else stays as it is."""
     if isinstance(value, Tensor):
         return change(value)
     if isinstance(value, dict):

@@ -33,15 +33,8 @@ def batch_indices(
 ) -> Tensor:
     """The samples of step 1, 2, …: a new permutation in each epoch, whole batches only; or drawn by their weights.
 
-    Args:
-        samples: n >= 1.
-        batch_size: at most n samples are taken.
-        step: >= 1.
-        seed: any non-negative integer.
-        weights: how likely each sample is, of sum 1: batches are then drawn with replacement.
-
-    Returns:
-        Indices; they depend on the arguments alone, so that a resumed training needs no state for them.
+    They depend on the arguments alone, so that a resumed training needs no state for them. Weights are of sum 1:
+    batches are then drawn with replacement.
 
     Example:
         >>> sorted(torch.cat([batch_indices(6, 2, step, 0) for step in (1, 2, 3)]).tolist())
@@ -57,12 +50,7 @@ def batch_indices(
 
 
 def resolved_precision(precision: Precision, device: torch.device) -> Literal["float32", "bfloat16"]:
-    """What the forward passes of a training compute in.
-
-    Example:
-        >>> resolved_precision("auto", torch.device("cpu"))
-        'float32'
-    """
+    """What the forward passes of a training compute in."""
     able = device.type == "cpu" or (device.type == "cuda" and torch.cuda.is_bf16_supported())
     if precision == "bfloat16" and not able:
         raise ValueError(f"precision='bfloat16', but {device} does not compute in it; choose 'float32' or 'auto'")
@@ -83,16 +71,7 @@ class Taken(NamedTuple):
 class Stepper:
     """Takes steps; its state is the number of micro-batches that a batch is cut into.
 
-    Args:
-        module: on `device`.
-        optimiser: of its parameters.
-        loss: of the module's output and the targets: a scalar, or terms by name that are added up.
-        recipe: micro-batches, clipping.
-        device: where batches go.
-        precision: of the forward passes.
-        layers: whether to measure the gradient of each layer.
-        share: of a training in several processes; a step is then given the inputs of its share, and all targets.
-        never_cut: do not cut a batch where memory runs out: the loss is none of parts.
+    With a `share` of a training in several processes, a step is given the inputs of the share, and all targets.
     """
 
     def __init__(

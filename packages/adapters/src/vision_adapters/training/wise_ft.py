@@ -55,10 +55,10 @@ def wise_ft(
         look: called with each share while the module has its weights.
 
     Example:
-        >>> layer, weights = nn.Linear(1, 1, bias=False), [torch.zeros(1, 1), torch.ones(1, 1)]
-        >>> kept = [Kept(4, 0.9, {"weight": weights[1]})]
+        >>> layer, (zero, one) = nn.Linear(1, 1, bias=False), (torch.zeros(1, 1), torch.ones(1, 1))
         >>> near = lambda module: -abs(module.weight.item() - 0.4)
-        >>> wise_ft(layer, {"weight": weights[0]}, kept, "best", near, "higher", whole=True).share
+        >>> kept = [Kept(4, 0.9, {"weight": one})]
+        >>> wise_ft(layer, {"weight": zero}, kept, "best", near, "higher", whole=True).share
         0.4
 
     Source:
@@ -103,11 +103,8 @@ def interpolate(start: Mapping[str, Tensor], tuned: Mapping[str, Tensor], weight
 
     Args:
         start: `state_dict` before training.
-        tuned: `state_dict` after.
+        tuned: `state_dict` after; entries that are not floating point are taken from it.
         weight: w, 0 (the start, exactly) … 1 (tuned, exactly); 0.5 is WiSE-FT's choice without validation.
-
-    Returns:
-        A state dict; entries that are not floating point are those of `tuned`.
 
     Raises:
         ValueError: names or shapes that differ, or a weight outside 0 … 1.

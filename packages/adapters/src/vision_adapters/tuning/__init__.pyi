@@ -2,19 +2,13 @@
 
 # ruff: noqa: TID252  # lazy_loader reads relative imports alone
 
-from .crossed import CrossValidated as CrossValidated
 from .crossed import cross_validate as cross_validate
 from .data import HeldOut as HeldOut
 from .data import Tuned as Tuned
 from .data import TuningData as TuningData
 from .data import tuning_data as tuning_data
-from .elevater import tune_elevater as tune_elevater
 from .folds import Fold as Fold
 from .folds import make_folds as make_folds
-from .methods import BALANCEABLE as BALANCEABLE
 from .methods import METHODS as METHODS
-from .methods import Knowledge as Knowledge
-from .methods import LinearProbe as LinearProbe
 from .methods import linear_probe as linear_probe
-from .methods import select_knowledge as select_knowledge
 from .methods import tune as tune

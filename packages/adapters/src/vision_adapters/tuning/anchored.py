@@ -52,19 +52,12 @@ REGRESSIONS = ("regression", "around_texts", "solved")
 class Candidate:
     """A way of making scores; what its kind does not have is None.
 
-    Args:
-        kind: "zero_shot"; "regression", with the texts added; "around_texts", a regression fitted around them;
-            "solved", one on features that are centred alone, as scikit-learn's is; "discriminant"; "class_means",
-            cosines with them; "cache", Tip-Adapter's, of cosines with every image; "mean", of a regression's and a
-            discriminant's scores.
-        strength: the regression's penalty times the classes.
-        blend: of the texts: cosines times this (of the regression, in a mean).
-        temperature: factor of the discriminant's scores, or of the cosines with class means.
-        alpha: weight of the cache.
-        beta: its sharpness.
-        regression: the kind of regression in a mean.
-        discriminant_blend: of the texts in a mean's discriminant.
-        lengths: "raw" for features as they come; None for features at length 1.
+    `kind`: "zero_shot"; "regression", with the texts added; "around_texts", fitted around them; "solved", on features
+    that are centred alone, as scikit-learn's is; "discriminant"; "class_means", cosines with them; "cache",
+    Tip-Adapter's; "mean", of a regression's and a discriminant's scores. `strength` is the penalty times the classes;
+    `blend`, of the texts: cosines times this; `temperature`, a factor of the discriminant's scores or of the cosines
+    with class means; `alpha` and `beta`, the cache's weight and sharpness; `regression` and `discriminant_blend`, of a
+    mean's parts; `lengths` is "raw" for features as they come.
     """
 
     kind: Kind
@@ -104,33 +97,22 @@ def tune_anchored(data: TuningData, *, linear: bool = False) -> Tuned:
     error of the best metric, and none below zero-shot's, the least log-loss is chosen, for a few hundred images cannot
     tell so many candidates apart by their hits; it is solved again on training and validation together.
 
-    The length of a feature may tell classes apart: regressions and discriminants are also tried on features as they
-    come, or on these alone, by what ridge regressions of the labels that leave each image out once, and discriminants,
-    do on either. At the penalties around the best, regressions are also solved on features that are centred alone, as
-    scikit-learn's probe is. One decomposition serves all penalties and folds.
+    Further candidates: regressions solved on features that are centred alone, as scikit-learn's probe is, at the
+    penalties around the best; shrinkage discriminant analysis, softened and blended with the texts; over several folds
+    the mean of its scores and a regression's, which err on different images; Tip-Adapter's cache, up to 10,000 images;
+    without texts, cosines with class means. The length of a feature may tell classes apart: see `_spaces`.
 
-    Shrinkage discriminant analysis, softened and blended with the texts, is a further candidate, and so, over
-    several folds, is the mean of its scores and a regression's, each the surest of its kind: they err on different
-    images. So are Tip-Adapter's cache of cosines with every image, up to 10,000 of them; and, where there are no texts,
-    cosines with class means.
+    A validation image whose class has no image left to train on is left out; where that is more than half of them (one
+    image per class), nothing is validated, and `safeguard` decides between zero-shot and a fit around the texts at one
+    fixed penalty. With several labels per sample there are regressions with texts alone, and every image counts.
+    `linear` takes features at length 1 alone, and no cache: the head is a `LinearHead`, which a training can go on
+    from.
 
-    A validation image whose class has no image left to train on says nothing about the fit, and is left out. Where that
-    is more than half of them (one image per class), nothing is validated. The texts have not seen these images, so that
-    their hits on them are a fair test: where moving images and texts to a common mean makes hits more frequent by more
-    than a standard error, or the texts are near chance, the fit around the texts is taken at one fixed penalty; else
-    zero-shot stays, for a single image per class then harms more often than it helps.
+    Over several folds, features are centred and scaled by all images, validation's included; no labels are in that.
 
-    With several labels per sample, there is no fit around the texts, no discriminant, no cache and no class means, and
-    every validation image counts. `linear` takes features at length 1 alone, and no cache: the head is a `LinearHead`,
-    which a training can go on from.
-
-    Numerics:
-        Over several folds, features are centred and scaled by all images, validation's included; no labels are in that.
-
-    Source:
-        Ours, after ELEVATER's language initialisation: the texts keep their part after the start. Weighing the texts
-        by how they do on the training images is CLAP's idea (Silva-Rodriguez et al., 2024). Designs were compared on
-        made-up features and on draws of real images other than those that the README reports.
+    Source: ours, after ELEVATER's language initialisation: the texts keep their part after the start. Weighing the
+    texts by how they do on the training images is CLAP's idea (Silva-Rodriguez et al., 2024). Designs were compared on
+    made-up features and on draws of real images other than those that the README reports.
     """
     unit = F.normalize(data.features, dim=1)
     anchored = data.class_embeddings is not None and not data.several

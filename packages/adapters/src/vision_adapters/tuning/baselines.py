@@ -90,13 +90,7 @@ def _gaussian(x: Tensor, member: Tensor) -> tuple[Tensor, Tensor]:
 class CacheHead(nn.Module):
     r"""Tip-Adapter's scores: $s\,v_c \cdot x + \alpha \sum_{i : y_i = c} \exp(-\beta (1 - x_i \cdot x))$.
 
-    Args:
-        texts: class texts at length 1.
-        keys: training features at length 1.
-        values: their labels as 0/1 columns.
-        scale: the dual encoder's.
-        alpha: weight of the cache, >= 0.
-        beta: sharpness, > 0.
+    `texts` and `keys`, the training features, are of length 1; `values` are the labels as 0/1 columns.
     """
 
     def __init__(self, texts: Tensor, keys: Tensor, values: Tensor, scale: float, alpha: float, beta: float) -> None:
@@ -126,9 +120,8 @@ def tune_tip(data: TuningData) -> Tuned:
 
     With one image per class, nothing can be validated, and alpha is 1, beta 5.5.
 
-    Source:
-        Zhang et al., Tip-Adapter (2022), its scores and its default alpha and beta. The released code searches them on
-        the test set of ImageNet; here, a geometric grid on validation.
+    Source: Zhang et al., Tip-Adapter (2022), its scores and its default alpha and beta. The released code searches them
+    on the test set of ImageNet; here, a geometric grid on validation.
     """
     texts = unit_texts(data, "tip_adapter", several=True)
     unit = F.normalize(data.features, dim=1)

@@ -32,12 +32,6 @@ class CrossValidated:
         high: its upper end.
         features: the name of the features that each fold's validation took.
         best_params: the choice of each fold.
-
-    Example:
-        >>> x, y = torch.eye(2).repeat(20, 1), torch.arange(2).repeat(20)
-        >>> crossed = cross_validate({"plain": x}, y, 2, folds=4)
-        >>> crossed.values, crossed.low, crossed.high
-        ((1.0, 1.0, 1.0, 1.0), 1.0, 1.0)
     """
 
     scores: Float[Tensor, "n k"]

@@ -25,12 +25,7 @@ RANKING_METRICS = ("map_11point", "map_11point_elevater", "roc_auc", "average_pr
 
 
 def as_predictions(scores: Float[Tensor, "n k"], metric: str, *, several: bool) -> Float[Tensor, "n k"]:
-    """What a metric takes: probabilities for the Brier score, the scores themselves for all others.
-
-    Example:
-        >>> as_predictions(torch.zeros(1, 2), "brier", several=False)
-        tensor([[0.5000, 0.5000]])
-    """
+    """What a metric takes: probabilities for the Brier score, the scores themselves for all others."""
     if metric != "brier":
         return scores
     return scores.sigmoid() if several else scores.softmax(1)
@@ -48,15 +43,12 @@ class TuningData:
         logit_scale: the dual encoder's scale.
         metric: what validation maximises (or minimises); a key of `METRICS`.
         folds: one fold for a fixed validation split, several for cross-validation.
-        class_weight: "balanced" for fits in which every class counts the same, however many images it has; or what an
-            image of each class counts.
+        class_weight: "balanced", or what an image of each class counts.
 
     Example:
-        >>> import torch
-        >>> from vision_adapters import tuning_data
-        >>> data = tuning_data(torch.eye(3).repeat(6, 1), torch.arange(3).repeat(6))
-        >>> data.classes, data.features.shape
-        (3, torch.Size([18, 3]))
+        >>> from vision_adapters.tuning import tuning_data
+        >>> tuning_data(torch.eye(3).repeat(6, 1), torch.arange(3).repeat(6)).classes
+        3
     """
 
     features: Float[Tensor, "n d"]
@@ -96,10 +88,7 @@ class TuningData:
         return torch.cat([fold.validation for fold in self.folds])
 
     def valid_mask(self) -> Tensor:
-        """Which of `validation_rows` say something about a fit: a row whose class its fold has no image of does not.
-
-        With several labels per sample, every row counts.
-        """
+        """Which of `validation_rows` say something about a fit: a row whose class its fold has no image of does not."""
         if self.several:
             return torch.ones(len(self.validation_rows()), dtype=torch.bool)
         return torch.cat([torch.isin(self.labels[fold.validation], self.labels[fold.train]) for fold in self.folds])
@@ -114,10 +103,7 @@ class TuningData:
         return 2 * int(valid.sum()) >= len(valid)
 
     def score(self, scores: Tensor, rows: Tensor) -> float:
-        """The metric of scores for some rows; larger is better, whatever the metric's direction.
-
-        A metric that these rows do not define (a label without positives) counts as the worst.
-        """
+        """The metric of scores for some rows; larger is better, and what these rows do not define is the worst."""
         try:
             value = evaluate(self.metric, as_predictions(scores, self.metric, several=self.several), self.labels[rows],
                              resamples=0).value  # fmt: skip
@@ -139,10 +125,8 @@ class Tuned:
         metric: the metric that `validation` is in, and the default of `HeldOut.score`.
 
     Example:
-        >>> import torch
-        >>> from vision_adapters import tune, tuning_data
-        >>> data = tuning_data(torch.eye(3).repeat(6, 1), torch.arange(3).repeat(6))
-        >>> tuned = tune(data)
+        >>> from vision_adapters.tuning import tune, tuning_data
+        >>> tuned = tune(tuning_data(torch.eye(3).repeat(6, 1), torch.arange(3).repeat(6)))
         >>> tuned.scores(torch.eye(3)).argmax(dim=1).tolist()
         [0, 1, 2]
     """
@@ -190,9 +174,9 @@ def search(
 class HeldOut:
     """Test data that only a finished choice can be scored on.
 
-    Features and labels live in a closure, not in attributes: there is nothing to index, copy, pickle or pass to a
-    tuner, and `score` takes nothing but a `Tuned`. Each scoring is recorded in `evaluation_log`, so that choosing among
-    many finished choices by their test score shows.
+    Features and labels live in a closure, not in attributes: there is nothing to index, copy, pickle or pass to a tuner
+    (Python can be pried open, but not by accident). Each scoring is recorded in `evaluation_log`, so that choosing
+    among many finished choices by their test score shows.
 
     Args:
         features: [n, d], of any floating-point type.
@@ -200,9 +184,6 @@ class HeldOut:
 
     Raises:
         ValueError: lengths that differ, no samples, or features that are not finite.
-
-    Numerics:
-        Python can be pried open (through the closure's cells), but not by accident.
 
     Example:
         >>> held = HeldOut(torch.eye(3), torch.arange(3))

@@ -42,10 +42,7 @@ def fit_discriminant(unit: Float[Tensor, "n d"], member: Float[Tensor, "n k"]) -
     r"""$w_c = \Sigma^{-1}\mu_c$ and $b_c = -\mu_c^\top\Sigma^{-1}\mu_c / 2$, equal priors.
 
     $\Sigma$ is the covariance within classes, drawn towards a multiple of the identity as far as Ledoit and Wolf's
-    formula says. A class without images gets the mean of all.
-
-    Source:
-        Ledoit and Wolf, A well-conditioned estimator for large-dimensional covariance matrices (2004).
+    formula says (2004). A class without images gets the mean of all.
     """
     counts = member.sum(0)
     means = class_means(unit, member)

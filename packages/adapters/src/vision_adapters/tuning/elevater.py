@@ -15,8 +15,6 @@ from vision_adapters.tuning.data import Tuned, TuningData
 from vision_adapters.tuning.folds import make_folds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from torch import Tensor
 
 RATES = tuple(float(rate) for rate in np.logspace(-6, -1, 6))
@@ -34,38 +32,23 @@ class Run(NamedTuple):
     decay: int
 
 
-def tune_elevater(data: TuningData, *, batched: bool = True, as_released: bool = False) -> Tuned:
+def tune_elevater(data: TuningData) -> Tuned:
     """The published search: six learning rates, weight decays refined around the best, 10 epochs each, then 50 epochs.
 
     SGD with momentum .9, batches of 64 in one fixed order, batch normalisation without affine on the raw features,
     logit scale 1, started at the class texts. A run's score is that of its best epoch on validation. The final run
-    trains on training and validation; its last epoch is taken, for nothing is left to choose an epoch by.
+    trains on training and validation; its last epoch is taken, for nothing is left to choose an epoch by. Several folds
+    are replaced by the toolkit's split of all rows.
 
-    Args:
-        data: one validation set; several folds are replaced by the toolkit's split of all rows.
-        batched: train the configurations of a stage side by side: the normalised batches are shared, gradients are
-            written out, and as many configurations as a core's cache holds are one matrix product; False trains one
-            module after another by autograd, the definition that the batched form is tested against.
-        as_released: repeat the released code's slip: the right neighbour is trained with the left one's weight decay.
+    The configurations of a stage are trained side by side: the normalised batches are shared, gradients are written
+    out, and as many configurations as a core's cache holds are one matrix product.
 
-    Raises:
-        ValueError: a class whose only image the split takes for validation.
+    A run that is not finite scores 0, as in the toolkit (minus infinity for a metric of which less is better). So does
+    one whose decay erases the weights in one step (lr x decay >= 1): what it leaves is rounding noise, which no two
+    programs share. Among equals, the lowest rate and decay win.
 
-    Numerics:
-        A run that is not finite scores 0, as in the toolkit (minus infinity for a metric of which less is better). So
-        does one whose decay erases the weights in one step (lr x decay >= 1): what it leaves is rounding noise, which
-        no two programs share. Among equals, the lowest rate and decay win.
-
-    Source:
-        ELEVATER, appendix on hyper-parameter tuning; epochs, order and refinement are its toolkit's. Differences: the
-        toolkit reports the epoch that is best on the test set; its data order differs, for it depends on its loader.
-
-    Example:
-        >>> import torch
-        >>> from vision_adapters import tuning_data
-        >>> data = tuning_data(torch.eye(2).repeat(8, 1), torch.arange(2).repeat(8), class_embeddings=torch.eye(2))
-        >>> sorted(tune_elevater(data).best_params)
-        ['lr', 'weight_decay']
+    Source: ELEVATER, appendix on hyper-parameter tuning; epochs, order and refinement are its toolkit's. Differences:
+    the toolkit reports the epoch that is best on the test set; its data order differs, for it depends on its loader.
     """
     fold = data.folds[0] if len(data.folds) == 1 else make_folds(data.labels, "toolkit", 0)[0]
     train = _Problem(data, fold.train, fold.validation)
@@ -74,33 +57,30 @@ def tune_elevater(data: TuningData, *, batched: bool = True, as_released: bool =
     def score(runs: list[Run]) -> None:
         scores.update({run: train.failed for run in runs if RATES[run.rate] * DECAYS[run.decay] >= 1})
         new = list(dict.fromkeys(run for run in runs if run not in scores))
-        metrics = train.batched(new) if batched else [train.single(run) for run in new]
-        scores.update(zip(new, metrics, strict=True))
+        scores.update(zip(new, train.scores(new), strict=True))
 
     everything = range(len(RATES))
-    score([Run(rate, decay) for rate in everything for decay in COARSE])
+    coarse = [Run(rate, decay) for rate in everything for decay in COARSE]
+    score(coarse)
     peak, top = [-1] * len(RATES), [-math.inf] * len(RATES)
 
-    def climb(rate: int, decay: int, trained: int) -> None:
-        if peak[rate] < 0 or scores[Run(rate, trained)] > top[rate]:
-            peak[rate], top[rate] = decay, scores[Run(rate, trained)]
+    def climb(run: Run) -> None:
+        if peak[run.rate] < 0 or scores[run] > top[run.rate]:
+            peak[run.rate], top[run.rate] = run.decay, scores[run]
 
-    for rate in everything:
-        for decay in COARSE:
-            climb(rate, decay, decay)
+    for run in coarse:
+        climb(run)
     for span in SPANS:
-        stage: list[tuple[int, int, int]] = []
+        stage: list[Run] = []
         for rate in everything:
-            lower, upper = max(peak[rate] - span, 0), min(peak[rate] + span, len(DECAYS) - 1)
-            stage += [(rate, end, lower if as_released else end) for end in (lower, upper) if end != peak[rate]]
-        score([Run(rate, trained) for rate, _, trained in stage])
-        for rate, decay, trained in stage:
-            climb(rate, decay, trained)
+            ends = max(peak[rate] - span, 0), min(peak[rate] + span, len(DECAYS) - 1)
+            stage += [Run(rate, end) for end in ends if end != peak[rate]]
+        score(stage)
+        for run in stage:
+            climb(run)
     chosen = max(everything, key=lambda rate: (top[rate], -rate))
     run = Run(chosen, peak[chosen])
-    rows = torch.arange(len(data.labels))
-    everything_seen = _Problem(data, rows, None)
-    head = everything_seen.final_batched(run) if batched else everything_seen.final(run)
+    head = _Problem(data, torch.arange(len(data.labels)), None).final(run)
     tried = tuple(
         {"lr": RATES[run.rate], "weight_decay": DECAYS[run.decay], "validation": metric}
         for run, metric in scores.items()
@@ -110,7 +90,7 @@ def tune_elevater(data: TuningData, *, batched: bool = True, as_released: bool =
 
 
 class _Problem:
-    """Features to train on and to validate on, and the two ways to train."""
+    """Features to train on and to validate on, and the training of many configurations side by side."""
 
     def __init__(self, data: TuningData, train: Tensor, held: Tensor | None) -> None:
         self.data, self.held = data, held
@@ -135,40 +115,7 @@ class _Problem:
         torch.nn.init.zeros_(head.weight)
         return head
 
-    def single(self, run: Run) -> float:
-        """The best epoch's validation score of one configuration."""
-        best = self.failed
-        assert self.held_features is not None
-        for head in self.stepped(run, EPOCHS):
-            with torch.no_grad():
-                best = max(best, self.validated(head.eval()(self.held_features)))
-        return best
-
-    def stepped(self, run: Run, epochs: int) -> Iterator[LinearHead]:
-        """The head after each epoch of plain minibatch steps, by autograd."""
-        head = self.head()
-        optimiser = torch.optim.SGD(
-            head.parameters(), lr=RATES[run.rate], momentum=MOMENTUM, weight_decay=DECAYS[run.decay]
-        )
-        for epoch in range(epochs):
-            head.train()
-            for part in self.batches(epoch):
-                optimiser.zero_grad()
-                scores = head(self.x[part])
-                if self.data.several:
-                    loss = F.binary_cross_entropy_with_logits(scores, self.targets[part])
-                else:
-                    loss = F.cross_entropy(scores, self.y[part])
-                torch.autograd.backward(loss)
-                optimiser.step()
-            yield head
-
-    def final(self, run: Run) -> LinearHead:
-        """The head after the long run."""
-        *_, head = self.stepped(run, FINAL_EPOCHS)
-        return head.eval()
-
-    def batched(self, runs: list[Run]) -> list[float]:
+    def scores(self, runs: list[Run]) -> list[float]:
         """The best epochs' validation scores of many configurations, trained side by side."""
         groups = self.groups(runs)
         norm = torch.nn.BatchNorm1d(self.x.shape[1], affine=False)
@@ -184,8 +131,8 @@ class _Problem:
                     best[run] = max(best[run], self.validated(scores[:, index]))
         return [best[run] for run in runs]
 
-    def final_batched(self, run: Run) -> LinearHead:
-        """The head after the long run, by the steps of the batched form."""
+    def final(self, run: Run) -> LinearHead:
+        """The head after the long run."""
         head, (group,) = self.head(), self.groups([run])
         assert isinstance(head.norm, torch.nn.BatchNorm1d)
         for epoch in range(FINAL_EPOCHS):

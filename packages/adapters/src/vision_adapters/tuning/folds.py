@@ -21,7 +21,6 @@ class Fold(NamedTuple):
     """Indices to train on, and to validate on.
 
     Example:
-        >>> import torch
         >>> Fold(train=torch.tensor([0, 1, 2]), validation=torch.tensor([3])).validation.tolist()
         [3]
     """
@@ -31,18 +30,17 @@ class Fold(NamedTuple):
 
 
 def make_folds(labels: Tensor, split: Split, seed: int) -> tuple[Fold, ...]:
-    """Indices to train and to validate on; see `tuning_data`.
+    """Indices to train and to validate on.
 
     Args:
         labels: classes [n], or 0/1 per class [n, k].
-        split: which rule.
+        split: which rule, see `tuning_data`.
         seed: of "shuffled" and "folds".
 
     Raises:
         ValueError: a class with too few images for the rule, with its number.
 
     Example:
-        >>> import torch
         >>> folds = make_folds(torch.arange(2).repeat(10), "folds", 0)
         >>> len(folds), sum(len(fold.validation) for fold in folds)
         (5, 20)

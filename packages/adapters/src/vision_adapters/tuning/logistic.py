@@ -24,21 +24,13 @@ TOLERANCE = 1e-3
 class RidgeLogistic:
     r"""Ridge: $\sum_i w_i\, \ell(A_i + \Delta z_i, y_i) + \frac\lambda2 \lVert\Delta\rVert^2$ in $\Delta$, per fold.
 
-    The features are rotated onto the eigenvectors of their second moments, which changes neither the loss nor the
-    penalty; there, the curvature is close to diagonal, and L-BFGS starts from that diagonal, so that its first step is
-    the ridge regression of the labels at every penalty. With fewer samples than features, only as many directions as
-    samples are there, for the solution lies in their span.
+    The features are rotated onto the eigenvectors of their second moments (formed in float64), which changes neither
+    the loss nor the penalty; there, the curvature is close to diagonal, and L-BFGS starts from that diagonal, so that
+    its first step is the ridge regression of the labels at every penalty. With fewer samples than features, only as
+    many directions as samples are there, for the solution lies in their span.
 
-    Args:
-        z: features [n, d]; a column of ones for a bias is the caller's business.
-        targets: 0/1 [n, k]; rows that sum to 1 for the softmax.
-        several: True for a sigmoid per label instead of a softmax over classes.
-        anchor: fixed scores [n, k] to which the features' are added; none by default.
-        weights: of the samples in each fold [f, n], each row of sum 1 and 0 where a fold leaves a sample out; by
-            default one fold of all.
-
-    Numerics:
-        Works in the features' precision; second moments are formed in float64.
+    Of features z [n, d] (with a column of ones for a bias) and 0/1 targets [n, k], a softmax over classes or `several`
+    sigmoids; `anchor` [n, k] are fixed scores, `weights` [f, n] those of the samples in each fold, each row of sum 1.
     """
 
     def __init__(
@@ -110,7 +102,7 @@ class RidgeLogistic:
         steps: int = STEPS,
         tolerance: float = TOLERANCE,
     ) -> Float[Tensor, "b k r"]:
-        r"""Minimise at each penalty until a full step would move a solution by less than `tolerance` of its size."""
+        """Minimise at each penalty until a full step would move a solution by less than `tolerance` of its size."""
         penalties = penalties.to(self.z)
         folds = torch.zeros(len(penalties), dtype=torch.long) if folds is None else folds
         if start is None:
@@ -122,13 +114,10 @@ class RidgeLogistic:
         return lbfgs(function, start, steps=steps, tolerance=tolerance)
 
     def left_out(self, penalties: Float[Tensor, " p"], rows: Int[Tensor, " m"]) -> Float[Tensor, "p m k"]:
-        r"""Scores of some samples, each by the ridge regression of all others, at each penalty.
+        """Scores of some samples, each by the ridge regression of all others, at each penalty.
 
         The labels less $1/k$ (of several labels less $1/2$) over the curvature at scores of 0, regressed on the
-        features: the regression's first Newton step; see `vision_adapters.ridge.without_own`.
-
-        Source:
-            Allen's PRESS, Technometrics 16, 1974.
+        features: the regression's first Newton step; see `vision_adapters.ridge.without_own` (Allen, 1974).
         """
         n, k = self.targets.shape
         prior = 0.5 if self.several else 1 / k
@@ -153,8 +142,7 @@ def lbfgs(
     `function` takes points [b, k, r] and the numbers of the functions [b] that they belong to; one that is at its
     minimum leaves the batch.
 
-    Source:
-        Nocedal and Wright, Numerical Optimization, algorithms 7.4 and 7.5 with an Armijo search.
+    Source: Nocedal and Wright, Numerical Optimization, algorithms 7.4 and 7.5 with an Armijo search.
     """
     minima, rows = x.clone(), torch.arange(len(x))
     value, gradient, inverse = function(x, rows)

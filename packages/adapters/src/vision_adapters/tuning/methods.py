@@ -1,9 +1,8 @@
-"""One call for every method, and the choice of knowledge by validation."""
+"""One call for every method."""
 
 from __future__ import annotations
 
-import dataclasses
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import torch
 
@@ -16,7 +15,7 @@ from vision_adapters.tuning.elevater import tune_elevater
 from vision_adapters.tuning.probes import tune_clap, tune_lpp, tune_prolip
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from jaxtyping import Float, Int
     from torch import Tensor
@@ -37,25 +36,6 @@ BALANCEABLE = ("anchored", "logistic", "tip_adapter")
 """Methods that take `class_weight`. Discriminants ("gda", "lda") give all classes the same prior as they are."""
 
 
-class Knowledge(NamedTuple):
-    """Which class embeddings validated best: their name, the choice made with them, and every validation metric.
-
-    Example:
-        >>> import torch
-        >>> from vision_adapters import tune, tuning_data
-        >>> from vision_adapters.tuning import select_knowledge
-        >>> features, labels = torch.eye(2).repeat(8, 1), torch.arange(2).repeat(8)
-        >>> names = {"right": torch.eye(2), "swapped": torch.eye(2).flip(0)}
-        >>> chosen = select_knowledge(tuning_data(features, labels), names)
-        >>> chosen.name
-        'right'
-    """
-
-    name: str
-    tuned: Tuned
-    validation: dict[str, float]
-
-
 def tune(data: TuningData, method: str = "anchored") -> Tuned:
     """Fit a head on cached features, every choice made by validation.
 
@@ -70,10 +50,7 @@ def tune(data: TuningData, method: str = "anchored") -> Tuned:
         TypeError: anything but `TuningData`; held-out test data above all.
 
     Example:
-        >>> import torch
-        >>> from vision_adapters.tuning import HeldOut, tune, tuning_data
-        >>> texts = torch.eye(3)
-        >>> labels = torch.arange(30) % 3
+        >>> texts, labels = torch.eye(3), torch.arange(30) % 3
         >>> features = texts[labels] + 0.1 * torch.randn(30, 3, generator=torch.Generator().manual_seed(0))
         >>> tuned = tune(tuning_data(features, labels, class_embeddings=texts))
         >>> HeldOut(features, labels).score(tuned).value
@@ -90,54 +67,8 @@ def tune(data: TuningData, method: str = "anchored") -> Tuned:
     return METHODS[method](data)
 
 
-def select_knowledge(data: TuningData, candidates: Mapping[str, Any], method: str = "anchored") -> Knowledge:
-    """Choose among class embeddings (with this knowledge, with that, with none) by validation.
-
-    Args:
-        data: its own class embeddings are replaced.
-        candidates: name -> [k, d] embeddings; the first among equals wins, so put the plain ones first.
-        method: the tuner; its validation metric decides.
-
-    Raises:
-        ValueError: no candidates, a wrong shape (with the name), or a method without validation.
-
-    Example:
-        >>> import torch
-        >>> from vision_adapters.tuning import select_knowledge, tuning_data
-        >>> labels = torch.arange(20) % 2
-        >>> data = tuning_data(torch.eye(2)[labels], labels)
-        >>> select_knowledge(data, {"wrong": torch.eye(2).flip(0), "right": torch.eye(2)}, "zero_shot").name
-        'right'
-
-    Source:
-        ELEVATER, section 4 (external knowledge is used where validation supports it); absent from its toolkit.
-    """
-    if not candidates:
-        raise ValueError("there are no candidates to choose from")
-    tuned_by_name: dict[str, Tuned] = {}
-    for name, embeddings in candidates.items():
-        texts = torch.as_tensor(embeddings).to(data.features)
-        if texts.shape != (data.classes, data.features.shape[1]):
-            expected = (data.classes, data.features.shape[1])
-            raise ValueError(f"candidate {name!r} has shape {tuple(texts.shape)}, expected {expected}")
-        tuned_by_name[name] = tune(dataclasses.replace(data, class_embeddings=texts), method)
-    scores: dict[str, float] = {}
-    for name, tuned in tuned_by_name.items():
-        if tuned.validation is None:
-            raise ValueError(f"{method} has no validation to choose by on these data; method='zero_shot' has")
-        scores[name] = tuned.validation
-    best = max(scores, key=lambda name: scores[name])
-    return Knowledge(best, tuned_by_name[best], scores)
-
-
 class LinearProbe(NamedTuple):
-    """A solved probe: weights ``[k, d]`` on unit features, biases ``[k]``, and what it scored on a held-out fifth.
-
-    Example:
-        >>> probe = linear_probe(torch.eye(2).repeat(10, 1), torch.arange(2).repeat(10), 2)
-        >>> probe.weight.shape, probe.validation
-        (torch.Size([2, 2]), 1.0)
-    """
+    """A solved probe: weights ``[k, d]`` on unit features, biases ``[k]``, and what it scored on a held-out fifth."""
 
     weight: Tensor
     bias: Tensor

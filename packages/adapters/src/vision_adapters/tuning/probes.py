@@ -97,7 +97,7 @@ def tune_lpp(data: TuningData) -> Tuned:
 def lpp_states(
     x: Float[Tensor, "n d"], member: Float[Tensor, "n k"], texts: Float[Tensor, "k d"]
 ) -> list[Float[Tensor, "k d"]]:
-    r"""LP++'s combined weights at the start and after every tenth step."""
+    """LP++'s combined weights at the start and after every tenth step."""
     n, counts = len(x), member.sum(0)
     similarity = x @ texts.T
     own = (similarity * member).sum(0)[counts > 0] / counts[counts > 0]
@@ -117,13 +117,7 @@ def lpp_states(
 
 
 class MappedHead(nn.Module):
-    r"""Scores $s \cos(x A, v_c)$.
-
-    Args:
-        mapping: A, [d, d].
-        texts: class texts at length 1.
-        scale: s.
-    """
+    r"""Scores $s \cos(x A, v_c)$ with A the mapping [d, d] and the class texts v at length 1."""
 
     def __init__(self, mapping: Tensor, texts: Tensor, scale: float) -> None:
         super().__init__()

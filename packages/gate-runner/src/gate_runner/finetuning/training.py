@@ -33,7 +33,6 @@ from vision_adapters.training import (
     ChosenRows,
     DualEncoder,
     Recipe,
-    Validation,
     features_of_batch,
     fit,
     recall_at_1,
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
     from gate_runner.encoders.encoder import Encoder
-    from vision_adapters.training import Fit
+    from vision_adapters.training.outcome import Fit, Validation
 
 _SIGLIP_BIAS = -10.0
 _ENCODED = 64
