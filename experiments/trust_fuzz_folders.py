@@ -318,33 +318,21 @@ def oven_index(place: Path) -> tuple[list[bytes], Read]:
 
 
 def oven_cards(place: Path) -> tuple[list[bytes], Read]:
-    """A trained model's description, shards, a calibration, templates and sizes: one reader each."""
+    """A trained model's description, a calibration and templates: one reader each."""
     from oven_retrieval.construction.questions import read_templates
-    from oven_retrieval.evaluation.page import read_sizes
     from oven_retrieval.models.trained import KIND, read_config
     from oven_retrieval.refusal import Calibration
-    from oven_retrieval.shards.layout import KIND as SHARDS
-    from oven_retrieval.shards.layout import MANIFEST, ShardError, ShardLayout
 
     folder = fresh(place, "cards")
     (folder / "model.json").write_text(json.dumps({"kind": KIND, "config": {}, "report": {"steps": 2}}))
-    record = {"kind": SHARDS, "kb": "k", "firsts": [0, 3, 6], "hashes": ["a", "b"], "encoder": None}
-    (folder / MANIFEST).write_text(json.dumps(record))
     (folder / "templates.json").write_text(json.dumps({"what": "What is {}?"}))
-    (folder / "sizes.json").write_text(json.dumps([{"size": 100, "accuracy": [50, 40, 60]}]))
     (folder / "calibration.json").write_text(json.dumps({"kind": "names", "wanted": 0.9, "weights": [1, 2], "x": 1}))
-
-    def shards() -> None:
-        with contextlib.suppress(ShardError):
-            ShardLayout.read(folder)
 
     return of_files(
         folder,
         each(
             lambda: read_config(folder),
-            shards,
             lambda: read_templates(folder / "templates.json"),
-            lambda: read_sizes(folder / "sizes.json"),
             lambda: Calibration.read(folder / "calibration.json"),
         ),
     )
@@ -647,7 +635,7 @@ FOLDERS: dict[str, tuple[Made, float]] = {
     "eqben-builder: forms, votes, videos": (eqben_forms, 5),
     "oven-retrieval: projects": (oven_project, 5),
     "oven-retrieval: arrays of an index": (oven_index, 20),
-    "oven-retrieval: cards of models, shards, calibrations": (oven_cards, 10),
+    "oven-retrieval: cards of models, calibrations": (oven_cards, 10),
     "eevee: selections and items": (eevee_files, 10),
     "gate-runner: captions to fine-tune on": (runner_captioned, 3),
     "gate-runner: configurations": (runner_configurations, 2),

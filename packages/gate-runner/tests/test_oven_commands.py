@@ -222,10 +222,6 @@ def test_a_results_page_is_written(project: Path) -> None:
     page = (project / "page.html").read_text(encoding="utf-8")
     assert "<title>&lt;b&gt;</title>" in page
     assert "Mandarin duck" in page
-    for wrong, message in (
-        (("--near",), "--near needs --kb"),
-        (("--kb", "kb", "--near"), "vectors: expected a folder with manifest.json"),
-        (("--images", "nothing"), "--images nothing: expected a folder"),
-    ):
+    for wrong, message in ((("--images", "nothing"), "--images nothing: expected a folder"),):
         done = call("eval", *files, *wrong, cwd=project)
         assert (done.returncode, message in done.stderr.decode()) == (2, True), done.stderr

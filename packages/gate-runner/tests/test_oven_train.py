@@ -117,52 +117,6 @@ def test_options_that_do_not_fit(world, tmp_path, more, expected):
     assert not (tmp_path / "m").exists()
 
 
-@pytest.fixture(scope="module")
-def encoded(world):
-    done = call("build", world / "kb.jsonl", "--output", world / "e", "--encoder", "micro-clip")
-    assert done.exit_code == 0, done.output
-    return world / "e"
-
-
-def test_shards_answer_as_the_whole(encoded, tmp_path):
-    done = call("shard", "--kb", encoded, "--output", tmp_path / "s", "--shards", 3)
-    assert done.exit_code == 0, done.output
-    assert "3 shards in" in done.output
-    asked = ("--encoder", "micro-clip", "--text", "a blue ring", "--text", "green", "-k", 4, "--json")
-    whole = call("search", "--kb", encoded, *asked)
-    cut = call("search", "--shards", tmp_path / "s", *asked)
-    assert cut.exit_code == 0, cut.output
-    assert [json.loads(line)["entities"] for line in cut.output.splitlines()] == [
-        json.loads(line)["entities"] for line in whole.output.splitlines()
-    ]
-    named = call("search", "--shards", tmp_path / "s", "--name", "A Red Star", "--name", "ring", "-k", 2)
-    assert named.output.splitlines()[0].split("\t")[1:] == ["Q1", "a red star", "folded name"]
-    for wrong, expected in (
-        (("--shards", tmp_path / "s"), "expected --name, --image or --text, got none"),
-        (("--shards", tmp_path / "s", "--text", "x"), "expected --encoder"),
-        (("--shards", tmp_path, "--name", "x"), "expected a folder of `build_shards`"),
-        (("--text", "x"), "expected --kb, or --shards"),
-        (("--shards", tmp_path / "s", "--name", "x", "-k", 10), "-k 10: expected at most 9, the number of entities"),
-        (("--kb", encoded, "--encoder", "micro-clip", "--text", "x", "-k", 10), "-k 10: expected at most 9"),
-    ):
-        done = call("search", *wrong)
-        assert done.exit_code != 0
-        assert expected in done.output + str(done.exception)
-
-
-def test_export_to_qdrant(encoded, world, tmp_path):
-    pytest.importorskip("qdrant_client")
-    arguments = ("export", tmp_path / "q", "--to", "qdrant", "--kb", encoded, "--batch-size", 4)
-    done = call(*arguments)
-    assert done.exit_code == 0, done.output
-    assert "9 entities in entities of" in done.output
-    assert "9 of them written now" in done.output
-    assert "100.0% of the 10 exact nearest of 9 entities are found there" in done.output
-    assert "0 of them written now" in call(*arguments).output
-    done = call("export", tmp_path / "q", "--to", "qdrant", "--kb", world / "p")
-    assert "holds no vectors" in done.output + str(done.exception)
-
-
 def test_vectors_follow_added_and_removed_entities(world, tmp_path):
     done = call("build", world / "kb.jsonl", "--output", tmp_path / "e", "--encoder", "micro-clip")
     (tmp_path / "more.jsonl").write_text('{"id": "Q77", "name": "a white heart"}\n', encoding="utf-8")

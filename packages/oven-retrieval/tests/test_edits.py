@@ -12,8 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from oven_retrieval import (
     Entity,
@@ -29,7 +27,6 @@ from oven_retrieval import (
     remove_entities,
     update_name_index,
 )
-from oven_retrieval.names import Statistics, count_tokens, merge_statistics, score_occurrences
 
 WORDS = ["wood", "Duck", "gate", "golden", "GATE", "tea", "rose", "東京", "duck"]
 
@@ -114,33 +111,6 @@ def test_a_compacted_index_is_the_same_file_as_one_from_scratch(tmp_path):
     build_name_index(scratch, tmp_path / "built")
     for file in sorted((tmp_path / "built").glob("*.bin")):
         assert (tmp_path / "names" / file.name).read_bytes() == file.read_bytes(), file.name
-
-
-@settings(max_examples=40, deadline=None)
-@given(
-    st.lists(st.lists(st.sampled_from("abcd"), max_size=6), max_size=8),
-    st.lists(st.lists(st.sampled_from("bcde"), max_size=6), max_size=8),
-)
-def test_shards_with_merged_statistics_score_as_one_index(first, second):
-    whole = score_occurrences(count_tokens([*first, *second]))
-    shards = [count_tokens(first), count_tokens(second)]
-    statistics = merge_statistics([Statistics.of(shard) for shard in shards])
-    parts = [score_occurrences(shard, statistics=statistics) for shard in shards]
-    by_token = [
-        sorted(
-            (int(token), float(impact))
-            for part in group
-            for token, a, b in zip(part.token_hash, part.start[:-1], part.start[1:], strict=True)
-            for impact in part.post_impact[a:b]
-        )
-        for group in ([whole], parts)
-    ]
-    assert by_token[0] == by_token[1]
-
-
-def test_statistics_without_a_token_are_refused():
-    with pytest.raises(ValueError, match="expected every token"):
-        score_occurrences(count_tokens([["a"], ["b"]]), statistics=Statistics.of(count_tokens([["a"]])))
 
 
 def test_what_is_refused_changes_nothing(tmp_path):

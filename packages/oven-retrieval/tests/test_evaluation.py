@@ -16,6 +16,7 @@ from oven_retrieval.evaluation import (
     accuracy_by_popularity,
     accuracy_by_size,
     evaluate_splits,
+    final_score,
     harmonic_mean,
     official_scores,
     official_split,
@@ -24,7 +25,6 @@ from oven_retrieval.evaluation import (
     read_references,
     read_splits,
     report_lines,
-    scores,
     split_scores,
     wilson,
 )
@@ -126,8 +126,8 @@ def test_intervals_cover_the_truth_and_repeat():
         held += interval.low <= truth <= interval.high
     assert 0.89 <= held / repeats <= 0.99
     marked = outcomes(asked, answers(asked, right))
-    assert scores(marked, marked, seed=3) == scores(marked, marked, seed=3)
-    assert scores(marked, marked, confidence=0.5).final.low > scores(marked, marked, confidence=0.99).final.low
+    assert final_score(marked, marked, seed=3) == final_score(marked, marked, seed=3)
+    assert final_score(marked, marked, confidence=0.5).low > final_score(marked, marked, confidence=0.99).low
 
 
 @pytest.mark.parametrize(

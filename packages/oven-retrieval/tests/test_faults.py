@@ -20,11 +20,8 @@ import pytest
 
 from oven_retrieval import Entity, FolderError, KnowledgeBase, add_entities, build_kb, compact, remove_entities
 from oven_retrieval.construction.questions import read_templates
-from oven_retrieval.evaluation.page import read_sizes
 from oven_retrieval.locking import is_held, one_writer
 from oven_retrieval.refusal import Calibration
-from oven_retrieval.shards import ShardError
-from oven_retrieval.shards.layout import KIND, ShardLayout
 from oven_retrieval.vectors import build_vectors
 from oven_retrieval.workspace import (
     add_to_workspace,
@@ -274,9 +271,7 @@ def test_json_that_python_cannot_read_is_one_line(tmp_path, content):
         return tmp_path
 
     readers = {
-        "shards.json": ShardLayout.read,
         "manifest.json": KnowledgeBase,
-        "sizes.json": lambda folder: read_sizes(folder / "sizes.json"),
         "templates.json": lambda folder: read_templates(folder / "templates.json"),
         "calibration.json": lambda folder: Calibration.read(folder / "calibration.json"),
     }
@@ -285,15 +280,5 @@ def test_json_that_python_cannot_read_is_one_line(tmp_path, content):
 
         readers["model.json"] = read_config
     for name, read in readers.items():
-        with pytest.raises((ValueError, ShardError), match=name.replace(".", r"\.")):
+        with pytest.raises(ValueError, match=name.replace(".", r"\.")):
             read(put(name))
-
-
-@pytest.mark.parametrize(
-    "change", [{"firsts": ["0", "2"]}, {"firsts": [0]}, {"hashes": [5]}, {"kb": None}, {"firsts": 3}]
-)
-def test_a_list_of_shards_of_other_types_is_refused(tmp_path, change):
-    record = {"kind": KIND, "kb": "k", "firsts": [0, 2], "hashes": ["h"], "encoder": None}
-    (tmp_path / "shards.json").write_text(json.dumps(record | change))
-    with pytest.raises(ShardError, match="not a list of shards"):
-        ShardLayout.read(tmp_path)

@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 
 from oven_retrieval import Entity, build_kb, build_linker
-from oven_retrieval.evaluation import Prediction, Reference, outcomes
-from oven_retrieval.evaluation.figures import coverage_figure
 from oven_retrieval.evidence import name_features, vector_features
 from oven_retrieval.ranking import Ranking
 from oven_retrieval.refusal import (
@@ -52,7 +50,6 @@ def test_the_curve_and_the_area_equal_their_definitions():
     assert auroc(score, right) == pytest.approx(np.mean(pairs))
     chosen = threshold_for(score, right, float(1 - curve.risk[3]))
     assert right[score >= chosen].mean() >= 1 - curve.risk[3]
-    assert coverage_figure(curve).startswith("<svg")
 
 
 @pytest.mark.parametrize(
@@ -205,14 +202,3 @@ def test_reranking_is_a_sort_by_the_user_s_function():
         assert again.scores[query].tolist() == [taste[row] + query for row in expected]
     with pytest.raises(ValueError, match=r"score: query 0: expected 10 numbers"):
         rerank(ranking, lambda query, rows: np.full(len(rows), np.nan))
-
-
-def test_the_page_shows_the_curve(tmp_path):
-    from oven_retrieval.evaluation.page import _coverage_section
-
-    references = [Reference(str(i), "Q1", "val_seen", "i", "q?", "T") for i in range(6)]
-    answers = [Prediction(str(i), "Q1" if i < 3 else "Q2", 1.0 - i / 10) for i in range(6)]
-    section = _coverage_section("entity", outcomes(references, answers))
-    assert len(section) == 1
-    assert "<polyline" in section[0]
-    assert _coverage_section("entity", outcomes(references, [Prediction("0", "Q1")])) == []

@@ -35,7 +35,6 @@ def make_app(encoders: Encoders | None = None) -> typer.Typer:
     from oven_retrieval.commands.calibrate import calibrate
     from oven_retrieval.commands.edit import add, compact, remove, update
     from oven_retrieval.commands.evaluate import evaluate
-    from oven_retrieval.commands.export import export, shard
     from oven_retrieval.commands.generate import generate
     from oven_retrieval.commands.link import link
     from oven_retrieval.commands.make import make
@@ -50,9 +49,7 @@ def make_app(encoders: Encoders | None = None) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     own = {"obj": encoders or Encoders()}
-    commands = (
-        build, add, remove, update, compact, link, calibrate, search, make, train, answer, generate, shard, export,
-    )  # fmt: skip
+    commands = (build, add, remove, update, compact, link, calibrate, search, make, train, answer, generate)
     for command in commands:
         app.command(context_settings=own)(command)
     app.command("eval", context_settings=own)(evaluate)

@@ -186,11 +186,6 @@ class RiskCoverage(NamedTuple):
     coverage: Float64[np.ndarray, " t"]
     risk: Float64[np.ndarray, " t"]
 
-    def area(self) -> float:
-        """Mean risk over all coverages: 0 for an oracle that is always right."""
-        widths = np.diff(self.coverage, prepend=0.0)
-        return float((self.risk * widths).sum())
-
 
 def risk_coverage(probability: Float64[np.ndarray, " q"], right: Bool[np.ndarray, " q"]) -> RiskCoverage:
     """The risk-coverage curve of answers that come with a probability or any other score.

@@ -27,12 +27,8 @@ def evaluate(
     kb: Annotated[
         Path | None, typer.Option("--kb", help="Project folder: tells kinds of errors, and popularity.")
     ] = None,
-    near: Annotated[
-        bool, typer.Option("--near", help="Also tell answers whose vector is near the right one's; needs vectors.")
-    ] = False,
     page: Annotated[Path | None, typer.Option(help="Write a results page, one HTML file.")] = None,
     images: Annotated[Path | None, typer.Option(help="Folder of the questions' pictures, for the page.")] = None,
-    sizes: Annotated[Path | None, typer.Option(help="JSON of `accuracy_by_size`, for the page.")] = None,
     title: Annotated[str, typer.Option(help="Of the page.")] = "OVEN results",
     examples: Annotated[int, typer.Option(min=0, help="Wrong answers on the page.")] = 24,
     model: Annotated[
@@ -46,13 +42,10 @@ def evaluate(
     """Score predictions: every question counted once, with intervals, and OVEN's official numbers beside it."""
     from oven_retrieval import KnowledgeBase
     from oven_retrieval.evaluation import (
-        PageSource,
         error_kinds,
         evaluate_splits,
         kind_shares,
-        near_by_vectors,
         outcomes,
-        read_sizes,
         read_splits,
         report_lines,
         write_page,
@@ -77,22 +70,12 @@ def evaluate(
         if folder is not None and not folder.is_dir():
             raise ValueError(f"eval: {name} {folder}: expected a folder")
     entities = None if kb is None else KnowledgeBase(kb / "kb")
-    alike = None
-    if near:
-        if entities is None or kb is None:
-            raise ValueError("eval: --near needs --kb")
-        from oven_retrieval.vectors import VectorStore
-
-        alike = near_by_vectors(VectorStore(kb / "vectors", kb=entities.hash), entities.live_rows())
-    points = read_sizes(sizes) if sizes is not None else []
     splits = read_splits(query=files["query"], entity=files["entity"])
     result = evaluate_splits(splits, confidence=confidence, seed=seed)
     marked = {name: outcomes(*split) for name, split in splits.items()}
     lines = report_lines(result)
-    kinds = None
     if entities is not None:
-        kinds = {name: error_kinds(outcome, entities, near=alike) for name, outcome in marked.items()}
-        shares = {name: kind_shares(split_kinds) for name, split_kinds in kinds.items()}
+        shares = {name: kind_shares(error_kinds(outcome, entities)) for name, outcome in marked.items()}
         result["kinds"] = {
             name: {entry.kind: entry.questions for entry in split_shares} for name, split_shares in shares.items()
         }
@@ -101,8 +84,7 @@ def evaluate(
                 f"{name:7} {entry.kind:20} {entry.share.value:5.1f} %  {entry.questions:,}" for entry in split_shares
             ]
     if page is not None:
-        source = PageSource(marked, result, entities, images, points, kinds)
-        write_page(page, source, title=title, examples=examples)
+        write_page(page, marked, result, kb=entities, images=images, title=title, examples=examples)
         lines.append(f"{page}: written")
     for line in [json.dumps(result)] if as_json else lines:
         echo(line)

@@ -34,7 +34,6 @@ def make(
     ambiguous: Annotated[str, typer.Option(help="Of several entities with the name: first, or drop.")] = "first",
     least_examples: Annotated[int, typer.Option(help="Leave out entities with fewer examples.")] = 1,
     typos: Annotated[bool, typer.Option("--typos", help="Link misspelt labels too.")] = False,
-    licence: Annotated[str, typer.Option(help="Of the pictures and labels, for croissant.json.")] = "not stated",
     as_json: Annotated[bool, typer.Option("--json", help="The report as one JSON object.")] = False,
 ) -> None:
     """Build a benchmark in OVEN's files from labelled images: link labels, ask questions, split entities."""
@@ -47,7 +46,6 @@ def make(
         read_labels,
         read_templates,
     )
-    from oven_retrieval.construction.croissant import write_croissant
     from oven_retrieval.workspace import open_workspace
 
     blocked = (
@@ -67,7 +65,6 @@ def make(
         least_examples=least_examples,
         say=lambda line: echo(line, err=True),
     )
-    write_croissant(output, report, licence)
     if as_json:
         echo(json.dumps(report, ensure_ascii=False))
         return
@@ -75,7 +72,7 @@ def make(
         echo(f"{name:20} {counts['examples']:>9,} examples of {counts['entities']:>7,} entities")
     for reason, count in report["dropped"].items():
         echo(f"left out: {count:,} {reason}")
-    echo(f"{output}: links.jsonl has every label's entity, dropped.jsonl every reason, croissant.json what it is")
+    echo(f"{output}: links.jsonl has every label's entity, dropped.jsonl every reason")
 
 
 def _generative(model: str, linker: NameLinker) -> Candidates:

@@ -9,24 +9,17 @@ from typing import Annotated, Any
 import typer
 
 from oven_retrieval.commands.encoders import Encoders, encoder_name
-from oven_retrieval.commands.options import AsJson, Best, check_best
+from oven_retrieval.commands.options import AsJson, Best, Folder, check_best
 from oven_retrieval.commands.terminal import echo
 
 
 def search(
     context: typer.Context,
-    kb: Annotated[Path | None, typer.Option("--kb", help="Folder written by `oven build`.")] = None,
+    kb: Folder,
     encoder: Annotated[str | None, typer.Option(help="The encoder that `build` or `train` was given.")] = None,
     model: Annotated[Path | None, typer.Option(help="Folder written by `train`; asks --text about --image.")] = None,
     image: Annotated[list[Path] | None, typer.Option(help="Picture to look for. Repeatable.")] = None,
     text: Annotated[list[str] | None, typer.Option(help="Text to look for. Repeatable.")] = None,
-    name: Annotated[list[str] | None, typer.Option(help="Name to link, with --shards. Repeatable.")] = None,
-    shards: Annotated[
-        Path | None, typer.Option(help="Folder written by `shard`: all shards are asked, and the answers merged.")
-    ] = None,
-    ray: Annotated[
-        str | None, typer.Option(help="Ask the shards on a Ray cluster: its address, or `local` to start one.")
-    ] = None,
     k: Best = 5,
     template: Annotated[str, typer.Option(help="As in `build`.")] = "name",
     device: Annotated[str, typer.Option(help="Torch device of the encoder.")] = "cpu",
@@ -34,30 +27,16 @@ def search(
 ) -> None:
     """Find the entities whose texts are nearest to pictures or texts (CLIP zero-shot), or a trained model's answers."""
     encoders: Encoders = context.obj
-    if shards is not None:
-        from oven_retrieval.commands.sharded import search_shards
-
-        records = search_shards(
-            encoders, shards, ray, encoder, image or [], text or [], name or [], k, template, device
-        )
-    elif model is not None:
-        records = _ask(encoders, _there(kb), model, encoder, image or [], text or [], k, device)
+    if model is not None:
+        records = _ask(encoders, kb, model, encoder, image or [], text or [], k, device)
     else:
-        records = _nearest(encoders, _there(kb), encoder, image, text, k, template, device)
+        records = _nearest(encoders, kb, encoder, image, text, k, template, device)
     for record in records:
         if as_json:
             echo(json.dumps(record, ensure_ascii=False))
             continue
         for entity in record["entities"]:
-            score = entity["step"] if entity["score"] is None else f"{entity['score']:.4f}"
-            echo("\t".join([record["query"], entity["id"], entity["name"], score]))
-
-
-def _there(kb: Path | None) -> Path:
-
-    if kb is None:
-        raise ValueError("search: expected --kb, or --shards")
-    return kb
+            echo("\t".join([record["query"], entity["id"], entity["name"], f"{entity['score']:.4f}"]))
 
 
 def _ask(

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from oven_retrieval.evaluation.honest import Estimate
+from oven_retrieval.evaluation.scores import Estimate
 from oven_retrieval.ranking import check_k
 from oven_retrieval.vectors import Rows, exact_search
 from oven_retrieval.vectors.store import check_vectors
@@ -18,12 +18,7 @@ POPULARITY_EDGES = (0.0, 100.0, 1000.0, 5000.0)
 
 
 class Bin(NamedTuple):
-    """Accuracy in percent of the questions whose entity lies in low <= popularity < high.
-
-    Example:
-        >>> Bin(0.0, 100.0, 10, wilson(5, 10)).accuracy.value
-        50.0
-    """
+    """Accuracy in percent of the questions whose entity lies in low <= popularity < high."""
 
     low: float
     high: float
@@ -32,12 +27,7 @@ class Bin(NamedTuple):
 
 
 class SizePoint(NamedTuple):
-    """Accuracy in percent among `size` entities, mean over draws of the distractors, with its range over them.
-
-    Example:
-        >>> SizePoint(1000, wilson(5, 10)).size
-        1000
-    """
+    """Accuracy in percent among `size` entities, mean over draws of the distractors, with its range over them."""
 
     size: int
     accuracy: Estimate
@@ -127,8 +117,7 @@ def accuracy_by_size(
         vectors: the knowledge base's vectors.
         sizes: numbers of entities, from the number of different right ones to all.
         draws: independent orders of the distractors.
-        depth: best entities per question that are looked at; a question whose entity is not among them counts as wrong
-            where nothing of those before it decides (see Numerics).
+        depth: best entities per question that are looked at (see Numerics).
         seed: of the draws.
 
     Returns:
@@ -139,9 +128,8 @@ def accuracy_by_size(
 
     Numerics:
         Exact for every question whose entity is among its `depth` best. For the others, a sample that holds none of
-        the `depth` entities before it
-        is counted as wrong, which can only lower the accuracy at small sizes; raise `depth` to the number of entities
-        to be exact.
+        the `depth` entities before it is counted as wrong, which can only lower the accuracy at small sizes; raise
+        `depth` to the number of entities to be exact.
 
     Example:
         >>> from oven_retrieval.vectors import ArrayRows

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from oven_retrieval.evaluation.curves import wilson
-from oven_retrieval.evaluation.honest import Estimate, Outcomes
+from oven_retrieval.evaluation.scores import Estimate, Outcomes
 from oven_retrieval.kb import KnowledgeBase
 from oven_retrieval.tokens import fold, words
 
@@ -22,7 +21,6 @@ KINDS: dict[str, str] = {
     "too generic": "the answer is what the right entity is a kind of",
     "too specific": "the answer is a kind of the right entity",
     "wrong but relevant": "another entity of the right one's category",
-    "near": "of another or no category, but near by the measure that was given",
     "other category": "of another category: not the kind of thing that was asked for",
     "miscellaneous": "none of these can be told",
 }
@@ -39,40 +37,20 @@ _SENTENCE = re.compile(r"[.;](?:\s|$)")
 
 
 class KindShare(NamedTuple):
-    """How many questions are of a kind, and their share of all in percent with Wilson's interval.
-
-    Example:
-        >>> KindShare("correct", 5, wilson(5, 10)).share.value
-        50.0
-    """
+    """How many questions are of a kind, and their share of all in percent with Wilson's interval."""
 
     kind: str
     questions: int
     share: Estimate
 
 
-def is_kind_of(kb: KnowledgeBase, row: int, other: int, hypernyms: Mapping[str, frozenset[str]] | None = None) -> bool:
+def is_kind_of(kb: KnowledgeBase, row: int, other: int) -> bool:
     """Whether an entity is a kind of another, as far as the knowledge base tells.
 
-    It is where `hypernyms` has the other's id under its own; where its category is one of the other's names; where
-    its name ends in one of them ("Hoary comma" is a kind of "comma"); and where the first sentence of its description
-    holds the other's name ("Sabatia campestris is a species of plant"), unless the other's description names it too.
-
-    Args:
-        kb: the knowledge base.
-        row: the entity.
-        other: the more generic one.
-        hypernyms: id -> ids of everything that it is a kind of, where that is known.
-
-    Example:
-        >>> import tempfile, pathlib
-        >>> from oven_retrieval import Entity, build_kb
-        >>> kb = build_kb([Entity("a", "Hoary comma"), Entity("b", "Comma")], pathlib.Path(tempfile.mkdtemp()) / "kb")
-        >>> is_kind_of(kb, 0, 1), is_kind_of(kb, 1, 0)
-        (True, False)
+    It is where its category is one of the other's names; where its name ends in one of them ("Hoary comma" is a kind of
+    "comma"); and where the first sentence of its description holds the other's name ("Sabatia campestris is a species
+    of plant"), unless the other's description names it too.
     """
-    if hypernyms is not None and kb.ids[other] in hypernyms.get(kb.ids[row], ()):
-        return True
     names = _names(kb, other)
     category = kb.categories[kb.category_codes[row]]
     if category and fold(category) in names:
@@ -96,15 +74,7 @@ def _mentions(kb: KnowledgeBase, row: int, mentioned: int) -> bool:
     return bool(name) and any(sentence[i : i + len(name)] == name for i in range(len(sentence) - len(name) + 1))
 
 
-def _kind(
-    kb: KnowledgeBase,
-    truth: str,
-    answers: tuple[str, ...],
-    row: int,
-    right: int,
-    hypernyms: Mapping[str, frozenset[str]] | None,
-    near: Callable[[int, int], bool] | None,
-) -> str:
+def _kind(kb: KnowledgeBase, truth: str, answers: tuple[str, ...], row: int, right: int) -> str:
     """The kind of one outcome; `row` is of the first answer, `right` of the right entity."""
     if answers == (truth,):
         return "correct"
@@ -118,42 +88,28 @@ def _kind(
         return "unknown truth"
     if _names(kb, row) & _names(kb, right):
         return "confusable name"
-    if is_kind_of(kb, right, row, hypernyms):
+    if is_kind_of(kb, right, row):
         return "too generic"
-    if is_kind_of(kb, row, right, hypernyms):
+    if is_kind_of(kb, row, right):
         return "too specific"
     categories = [kb.categories[kb.category_codes[r]] for r in (row, right)]
     if all(categories) and fold(categories[0]) == fold(categories[1]):
         return "wrong but relevant"
-    if near is not None and near(row, right):
-        return "near"
     return "other category" if all(categories) else "miscellaneous"
 
 
-def error_kinds(
-    marked: Outcomes,
-    kb: KnowledgeBase,
-    *,
-    hypernyms: Mapping[str, frozenset[str]] | None = None,
-    near: Callable[[int, int], bool] | None = None,
-) -> list[str]:
+def error_kinds(marked: Outcomes, kb: KnowledgeBase) -> list[str]:
     """The kind of each question's outcome, a key of `KINDS`, in the order of the references.
 
     Args:
         marked: from `outcomes`.
         kb: the knowledge base.
-        hypernyms: see `is_kind_of`.
-        near: (answered row, right row) -> whether the two are alike, for example by their pictures' vectors.
 
     Example:
-        >>> from oven_retrieval import Entity, build_kb
         >>> from oven_retrieval.evaluation import Prediction, Reference, outcomes
-        >>> import tempfile, pathlib
-        >>> folder = pathlib.Path(tempfile.mkdtemp())
-        >>> kb = build_kb([Entity("Q1", "Wood duck", aliases=("Aix",)), Entity("Q2", "Goose")], folder / "kb")
-        >>> references = [Reference("a", "Q1", "val_seen"), Reference("b", "Q2", "val_unseen")]
-        >>> marked = outcomes(references, [Prediction("a", "Q1"), Prediction("b", "Q9")])
-        >>> error_kinds(marked, kb)
+        >>> references = [Reference("a", "0", "val_seen"), Reference("b", "1", "val_unseen")]
+        >>> marked = outcomes(references, [Prediction("a", "0"), Prediction("b", "9")])
+        >>> error_kinds(marked, KnowledgeBase.from_names(["Wood duck", "Goose"]))
         ['correct', 'outside']
 
     Source: OVEN table 3, where 100 answers were sorted by hand into four kinds; the definitions are ours.
@@ -161,7 +117,7 @@ def error_kinds(
     truths = [reference.entity_id for reference in marked.references]
     rows = kb.rows([answers[0] if answers else "" for answers in marked.answers]).tolist()
     return [
-        _kind(kb, truth, answers, row, right, hypernyms, near)
+        _kind(kb, truth, answers, row, right)
         for truth, answers, row, right in zip(truths, marked.answers, rows, kb.rows(truths).tolist(), strict=True)
     ]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -124,13 +124,3 @@ def read_predictions(path: str | Path) -> list[Prediction]:
         return Prediction(_text(record, "data_id", True), _text(record, "pred_entity_id", False), score)
 
     return _read(path, make)
-
-
-def unique_references(references: Iterable[Reference]) -> dict[str, Reference]:
-    """References by data_id; one that occurs twice is an error."""
-    by_id: dict[str, Reference] = {}
-    for reference in references:
-        if reference.data_id in by_id:
-            raise ValueError(f"data_id: {reference.data_id!r} occurs twice among the references")
-        by_id[reference.data_id] = reference
-    return by_id

@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from oven_retrieval.durable import own_file
-from oven_retrieval.evaluation.official import harmonic_mean
+from oven_retrieval.evaluation.scores import harmonic_mean
 from oven_retrieval.models.recipe import Entities, Inputs, Questions, Recipe, Trained, learning_rate
 
 Log = Callable[[int, float, float, float], None]

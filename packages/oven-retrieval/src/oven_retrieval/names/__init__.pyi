@@ -7,9 +7,7 @@ from .exact import ExactTable as ExactTable
 from .exact import build_exact as build_exact
 from .exact import spelled as spelled
 from .impacts import Impacts as Impacts
-from .impacts import Statistics as Statistics
 from .impacts import build_impacts as build_impacts
-from .impacts import merge_statistics as merge_statistics
 from .impacts import okapi_idf as okapi_idf
 from .impacts import score_occurrences as score_occurrences
 from .index import ENGINES as ENGINES

@@ -116,46 +116,6 @@ def okapi_idf(document_frequency: Int64[np.ndarray, " V"], documents: int, epsil
     return np.where(idf < 0, epsilon * mean, idf)
 
 
-class Statistics(NamedTuple):
-    """What BM25 takes from all names together; add those of shards up with `merge_statistics`.
-
-    `token_hash` [V] uint64, sorted; `document_frequency` [V] names that hold each token; `documents` names in all;
-    `length` tokens of all names together.
-
-    Example:
-        >>> shards = [Statistics.of(count_tokens(names)) for names in ([["a", "b"]], [["b"], ["c", "c"]])]
-        >>> merged = merge_statistics(shards)
-        >>> merged.documents, merged.length, sorted(merged.document_frequency.tolist())
-        (3, 5, [1, 1, 2])
-    """
-
-    token_hash: UInt64[np.ndarray, " V"]
-    document_frequency: Int64[np.ndarray, " V"]
-    documents: int
-    length: int
-
-    @classmethod
-    def of(cls, names: Occurrences) -> Statistics:
-        """The statistics of these names alone."""
-        total = int(names.full_length().sum())
-        return cls(names.token_hash, names.document_frequency(), len(names.length), total)
-
-
-def merge_statistics(parts: Sequence[Statistics]) -> Statistics:
-    """The statistics of all names, from those of shards that share no name.
-
-    Example:
-        >>> statistics = Statistics.of(count_tokens([["wood"]]))
-        >>> merge_statistics([statistics, statistics]).documents
-        2
-    """
-    hashes = np.concatenate([part.token_hash for part in parts])
-    token_hash, number = np.unique(hashes, return_inverse=True)
-    frequency = np.zeros(len(token_hash), dtype=np.int64)
-    np.add.at(frequency, number, np.concatenate([part.document_frequency for part in parts]))
-    return Statistics(token_hash, frequency, sum(part.documents for part in parts), sum(part.length for part in parts))
-
-
 def build_impacts(
     tokens: Iterable[Sequence[str]],
     owners: Int64[np.ndarray, " N"] | None = None,
@@ -186,7 +146,6 @@ def score_occurrences(
     k1: float = K1,
     b: float = B,
     epsilon: float = EPSILON,
-    statistics: Statistics | None = None,
     scratch: Scratch | None = None,
 ) -> Impacts:
     """Score every (token, name) pair and order the postings.
@@ -201,10 +160,9 @@ def score_occurrences(
         b: 0 to 1.
         epsilon: see `okapi_idf`.
         scratch: makes the large arrays, (name, dtype, length) -> array; None for memory.
-        statistics: of all names, where these are only a part of them (a shard); its tokens must include theirs.
 
     Raises:
-        ValueError: a parameter out of its range, lengths that differ, or statistics without one of the tokens.
+        ValueError: a parameter out of its range, or lengths that differ.
 
     Numerics:
         Impacts are computed in float64 and kept as float32 (relative error 6e-8). The same names give the same
@@ -222,15 +180,10 @@ def score_occurrences(
     for label, values in (("owners", owners), ("preference", preference)):
         if values is not None and len(values) != count:
             raise ValueError(f"{label}: expected {count} values, one per name, got {len(values)}")
-    totals = statistics if statistics is not None else Statistics.of(names)
-    idf = okapi_idf(totals.document_frequency, totals.documents, epsilon)
-    if statistics is not None:
-        at = np.minimum(np.searchsorted(totals.token_hash, names.token_hash), max(len(totals.token_hash) - 1, 0))
-        if len(names.token_hash) and not np.array_equal(totals.token_hash[at], names.token_hash):
-            raise ValueError("statistics: expected every token of the names in them; some are not")
-        idf = idf[at]
-    mean_length = totals.length / totals.documents if totals.length else 1.0
+    idf = okapi_idf(names.document_frequency(), count, epsilon)
     full_length = names.full_length()
+    tokens = int(full_length.sum())
+    mean_length = tokens / count if tokens else 1.0
     make: Scratch = scratch or (lambda _name, dtype, length: np.empty(length, dtype))
     if len(names.token) + count > np.iinfo(np.int32).max:
         raise ValueError(f"tokens: expected at most 2**31 names and tokens together, got {len(names.token) + count}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from oven_retrieval.folder import Folder, FolderError
 from oven_retrieval.folder_writer import FolderWriter
 from oven_retrieval.names.exact import ExactTable, build_exact
-from oven_retrieval.names.impacts import EPSILON, K1, B, Impacts, Statistics, build_impacts, score_occurrences
+from oven_retrieval.names.impacts import EPSILON, K1, B, Impacts, build_impacts, score_occurrences
 from oven_retrieval.names.inflection import Exceptions, Inflections, LooseTable, build_loose
 from oven_retrieval.names.linker import NameLinker, check_tokenizer
 from oven_retrieval.names.ngrams import NgramIndex, build_ngrams
@@ -93,12 +93,10 @@ def build_name_index(
     exceptions: Exceptions | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
-    statistics: Statistics | None = None,
 ) -> NameLinker:
     """Index the names and aliases of a knowledge base into a folder, and open it.
 
-    The folder holds memory-mapped arrays and the knowledge base's hash. Arguments and errors as in `build_linker`;
-    `statistics` as in `score_occurrences`.
+    The folder holds memory-mapped arrays and the knowledge base's hash. Arguments and errors as in `build_linker`.
 
     Example:
         >>> from oven_retrieval import STEPS, Entity, build_kb
@@ -127,7 +125,7 @@ def build_name_index(
         counted = count_tokens(tokenize(name) for name in names("words"))
         if progress is not None:
             progress("postings", 0, len(places.row))
-        write_bm25(folder, kb, places, counted, k1=k1, b=b, statistics=statistics)
+        write_bm25(folder, kb, places, counted, k1=k1, b=b)
         if progress is not None:
             progress("postings", len(places.row), len(places.row))
         folder.meta |= {"kb": kb.hash, "tokenizer": tokenizer, "k1": k1, "b": b, "epsilon": EPSILON}
@@ -162,13 +160,10 @@ def write_bm25(
     *,
     k1: float,
     b: float,
-    statistics: Statistics | None = None,
 ) -> None:
     """Score names and write their index, with what `update_name_index` needs to change it later."""
     preference = places.preference(kb.popularity)
-    impacts = score_occurrences(
-        names, places.row, preference, k1=k1, b=b, statistics=statistics, scratch=folder.scratch
-    )
+    impacts = score_occurrences(names, places.row, preference, k1=k1, b=b, scratch=folder.scratch)
     folder.table("bm25", impacts)
     for name in ("length", "repeated", "times"):  # what `occurrences_of` cannot read from the impacts
         folder.array(f"occurrences_{name}", getattr(names, name))

@@ -141,7 +141,7 @@ def exact_search(queries: npt.ArrayLike, vectors: Rows, k: int, *, chunk: int | 
 
     Numerics:
         float32 products find the rows, float64 sums of them rounded to float32 are the scores: they depend on the two
-        vectors alone, not on the chunk, the batch or the processor, so that shards answer as one index does. FAISS
+        vectors alone, not on the chunk, the batch or the processor. FAISS
         takes the matrix product only from queries x dimension >= 128,000 by default; here from five queries on, which
         is what makes small batches fast. Fewer are compared row by row, two to four of them in pieces that stay in the
         processor's cache.

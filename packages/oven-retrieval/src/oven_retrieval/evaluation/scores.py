@@ -1,0 +1,386 @@
+"""OVEN's published numbers, bit for bit, and honest ones beside them: every question counts once, with intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from oven_retrieval.evaluation.files import Prediction, Reference, read_predictions, read_references
+
+if TYPE_CHECKING:
+    from jaxtyping import Float64
+
+_ZERO = 1e-12
+Correct = npt.NDArray[np.bool_]
+Split = tuple[list[Reference], list[Prediction]]
+
+
+def harmonic_mean(*values: float) -> float:
+    """Harmonic mean; a zero counts as 1e-12.
+
+    HM = n / (1/a_1 + … + 1/a_n)
+
+    Example:
+        >>> round(harmonic_mean(12.6, 10.1), 1), harmonic_mean(0.0, 50.0) < 1e-11
+        (11.2, True)
+
+    Source: OVEN equation 1; the 1e-12 is the official evaluation's.
+    """
+    return len(values) / sum(1.0 / (value if value != 0 else _ZERO) for value in values)
+
+
+class OfficialSplit(NamedTuple):
+    """Accuracies of one of the two splits in percent, rounded to 2 decimals."""
+
+    seen: float
+    unseen: float
+
+
+class OfficialScores(NamedTuple):
+    """What OVEN's evaluation reports; harmonic means in percent, rounded to 2 decimals."""
+
+    query_score: float
+    entity_score: float
+    final_score: float
+    query: OfficialSplit
+    entity: OfficialSplit
+
+
+def official_split(references: Sequence[Reference], predictions: Sequence[Prediction]) -> OfficialSplit:
+    """Seen and unseen accuracy as the official evaluation counts them.
+
+    It goes through the predictions: a question without one is not counted, one with two is counted twice. Where
+    several `data_split`s are seen (or unseen), the one whose first prediction comes last counts.
+
+    Args:
+        references: of one split.
+        predictions: in the order of their file, which matters as above.
+
+    Raises:
+        ValueError: a prediction for a question that is not among the references, or no prediction for seen or unseen.
+
+    Example:
+        >>> splits = ["val_seen", "val_unseen", "val_seen"]
+        >>> references = [Reference(str(i), f"Q{i}", split) for i, split in enumerate(splits, start=1)]
+        >>> official_split(references, [Prediction("1", "Q1"), Prediction("2", "Q9")])
+        OfficialSplit(seen=100.0, unseen=0.0)
+
+    Source: the evaluation script that OVEN's authors released.
+    """
+    by_id = {reference.data_id: reference for reference in references}
+    hits: dict[str, list[int]] = {}
+    for prediction in predictions:
+        reference = by_id.get(prediction.data_id)
+        if reference is None:
+            raise ValueError(f"data_id: {prediction.data_id!r} is predicted and not among the references")
+        hits.setdefault(reference.data_split, []).append(int(reference.entity_id == prediction.entity_id))
+    accuracy: dict[str, float] = {}
+    for split, marks in hits.items():
+        percent = round(sum(marks) / len(marks) * 100, 2)
+        if "_seen" in split:
+            accuracy["seen"] = percent
+        elif "_unseen" in split:
+            accuracy["unseen"] = percent
+    missing = [kind for kind in ("seen", "unseen") if kind not in accuracy]
+    if missing:
+        raise ValueError(f"predictions: expected some for {' and '.join(missing)} questions, got none")
+    return OfficialSplit(accuracy["seen"], accuracy["unseen"])
+
+
+def official_scores(
+    query_references: Sequence[Reference],
+    query_predictions: Sequence[Prediction],
+    entity_references: Sequence[Reference],
+    entity_predictions: Sequence[Prediction],
+) -> OfficialScores:
+    """The published numbers of both splits.
+
+    Accuracies are rounded to 2 decimals before the harmonic means are taken, these are not before theirs, and all are
+    at the end.
+
+    Example:
+        >>> references = [Reference("1", "Q1", "val_seen"), Reference("2", "Q2", "val_unseen")]
+        >>> answers = [Prediction("1", "Q1"), Prediction("2", "Q2")]
+        >>> official_scores(references, answers, references, answers).final_score
+        100.0
+    """
+    query = official_split(query_references, query_predictions)
+    entity = official_split(entity_references, entity_predictions)
+    query_score, entity_score = harmonic_mean(*query), harmonic_mean(*entity)
+    final = harmonic_mean(query_score, entity_score)
+    return OfficialScores(round(query_score, 2), round(entity_score, 2), round(final, 2), query, entity)
+
+
+class Estimate(NamedTuple):
+    """A value in percent with its interval.
+
+    Example:
+        >>> Estimate(50.0, 40.0, 60.0).low
+        40.0
+    """
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class SplitScores:
+    """Scores of one split in percent.
+
+    And how the answers were: `questions` in all, `missing` answers, `duplicates`, `unknown` answers to no question.
+    """
+
+    seen: Estimate
+    unseen: Estimate
+    harmonic: Estimate
+    questions: int
+    missing: int
+    duplicates: int
+    unknown: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)  # arrays have no single truth
+class Outcomes:
+    """Which questions were answered right, and the counts of `SplitScores`.
+
+    `references` in the order of `correct`; `answers` the different entities that each question was answered with,
+    none where there was no answer; `scores` the greatest score of each question's answers, NaN where there is none.
+
+    Example:
+        >>> references = [Reference("a", "Q1", "val_seen"), Reference("b", "Q2", "val_unseen")]
+        >>> marked = outcomes(references, [Prediction("a", "Q1", 0.9)])
+        >>> marked.correct.tolist(), marked.missing, marked.answers
+        ([True, False], 1, (('Q1',), ()))
+    """
+
+    references: tuple[Reference, ...]
+    correct: Correct
+    missing: int
+    duplicates: int
+    unknown: int
+    answers: tuple[tuple[str, ...], ...]
+    scores: Float64[np.ndarray, " q"]
+
+
+def outcomes(references: Sequence[Reference], predictions: Sequence[Prediction]) -> Outcomes:
+    """Mark every question once.
+
+    A question without an answer is wrong. A question with several is right only if all of them are: nobody gains by
+    answering twice.
+
+    Raises:
+        ValueError: a data_id that occurs twice among the references.
+
+    Example:
+        >>> references = [Reference(str(i), f"Q{i}", "val_seen") for i in range(4)]
+        >>> answers = [Prediction("0", "Q0"), Prediction("1", "Q1"), Prediction("1", "Q7"), Prediction("9", "Q9")]
+        >>> marked = outcomes(references, answers)
+        >>> marked.correct.tolist(), marked.missing, marked.duplicates, marked.unknown
+        ([True, False, False, False], 2, 1, 1)
+    """
+    by_id: dict[str, Reference] = {}
+    for reference in references:
+        if reference.data_id in by_id:
+            raise ValueError(f"data_id: {reference.data_id!r} occurs twice among the references")
+        by_id[reference.data_id] = reference
+    answers: dict[str, dict[str, None]] = {}
+    best_scores: dict[str, float] = {}
+    unknown = duplicates = 0
+    for prediction in predictions:
+        if prediction.data_id not in by_id:
+            unknown += 1
+            continue
+        entity_ids = answers.setdefault(prediction.data_id, {})
+        duplicates += bool(entity_ids)
+        entity_ids[prediction.entity_id] = None
+        if prediction.score is not None:
+            best_scores[prediction.data_id] = max(
+                prediction.score, best_scores.get(prediction.data_id, prediction.score)
+            )
+    ordered = tuple(by_id.values())
+    correct = np.array(
+        [{reference.entity_id} == set(answers.get(reference.data_id, ())) for reference in ordered], dtype=np.bool_
+    )
+    return Outcomes(
+        ordered,
+        correct,
+        len(ordered) - len(answers),
+        duplicates,
+        unknown,
+        tuple(tuple(answers.get(reference.data_id, ())) for reference in ordered),
+        np.array([best_scores.get(reference.data_id, np.nan) for reference in ordered], dtype=np.float64),
+    )
+
+
+def split_scores(
+    marked: Outcomes, *, confidence: float = 0.95, resamples: int = 2000, seed: int = 0, label: str = "references"
+) -> SplitScores:
+    """Seen, unseen and harmonic mean of one split, unrounded, with percentile bootstrap intervals.
+
+    Questions are drawn with replacement among the seen and among the unseen ones; the number right is binomial, so it
+    is drawn as such.
+
+    Args:
+        marked: from `outcomes`.
+        confidence: of the intervals, between 0 and 1.
+        resamples: at least 100.
+        seed: of the resampling.
+        label: what the questions are called in an error.
+
+    Raises:
+        ValueError: no seen or no unseen question, or an option out of its range.
+
+    Example:
+        >>> references = [Reference("a", "Q1", "val_seen"), Reference("b", "Q2", "val_unseen")]
+        >>> result = split_scores(outcomes(references, [Prediction("a", "Q1")]), resamples=100)
+        >>> result.seen.value, result.unseen.value, result.missing
+        (100.0, 0.0, 1)
+    """
+    return _split(marked, label, confidence, resamples, np.random.default_rng(seed))[0]
+
+
+def _split(
+    marked: Outcomes, label: str, confidence: float, resamples: int, rng: np.random.Generator
+) -> tuple[SplitScores, npt.NDArray[np.float64]]:
+    """The scores of a split, and the harmonic mean of each resample."""
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence: expected between 0 and 1, got {confidence!r}")
+    if resamples < 100:
+        raise ValueError(f"resamples: expected at least 100, got {resamples!r}")
+    is_seen = np.array(["_seen" in reference.data_split for reference in marked.references], dtype=np.bool_)
+    groups = [marked.correct[is_seen], marked.correct[~is_seen]]
+    for kind, group in zip(("seen", "unseen"), groups, strict=True):
+        if not len(group):
+            raise ValueError(f"{label}: expected questions of {kind} entities, got none")
+    accuracies = [rng.binomial(len(group), group.mean(), resamples) / len(group) * 100 for group in groups]
+    safe = [np.where(accuracy == 0, _ZERO, accuracy) for accuracy in accuracies]
+    harmonic = len(groups) / np.sum([1 / accuracy for accuracy in safe], axis=0)
+    values = [float(group.mean()) * 100 for group in groups]
+    seen, unseen = (_estimate(value, draws, confidence) for value, draws in zip(values, accuracies, strict=True))
+    mean = _estimate(harmonic_mean(*values), harmonic, confidence)
+    counts = (len(marked.correct), marked.missing, marked.duplicates, marked.unknown)
+    return SplitScores(seen, unseen, mean, *counts), harmonic
+
+
+def _estimate(value: float, draws: npt.NDArray[np.float64], confidence: float) -> Estimate:
+    low, high = np.quantile(draws, [(1 - confidence) / 2, (1 + confidence) / 2])
+    return Estimate(value, float(low), float(high))
+
+
+def final_score(
+    query: Outcomes, entity: Outcomes, *, confidence: float = 0.95, resamples: int = 2000, seed: int = 0
+) -> Estimate:
+    """The harmonic mean between both splits' harmonic means. Arguments and errors as in `split_scores`.
+
+    Example:
+        >>> references = [Reference(str(i), "Q1", "val_seen" if i % 2 else "val_unseen") for i in range(40)]
+        >>> marked = outcomes(references, [Prediction(str(i), "Q1") for i in range(20)])
+        >>> final = final_score(marked, marked)
+        >>> final.value, final.low < 50 < final.high
+        (50.0, True)
+    """
+    rng = np.random.default_rng(seed)
+    query_scores, query_draws = _split(query, "query split", confidence, resamples, rng)
+    entity_scores, entity_draws = _split(entity, "entity split", confidence, resamples, rng)
+    value = harmonic_mean(query_scores.harmonic.value, entity_scores.harmonic.value)
+    return _estimate(value, 2 / (1 / query_draws + 1 / entity_draws), confidence)
+
+
+def read_splits(
+    *, query: tuple[str | Path, str | Path] | None = None, entity: tuple[str | Path, str | Path] | None = None
+) -> dict[str, Split]:
+    """(Reference file, prediction file) of the query split, the entity split or both, read for `evaluate_splits`."""
+    split_files = {"query": query, "entity": entity}
+    splits = {
+        name: (read_references(files[0]), read_predictions(files[1]))
+        for name, files in split_files.items()
+        if files is not None
+    }
+    if not splits:
+        raise ValueError("query, entity: expected the files of at least one split, got none")
+    return splits
+
+
+def evaluate_splits(
+    splits: Mapping[str, Split], *, confidence: float = 0.95, resamples: int = 2000, seed: int = 0
+) -> dict[str, Any]:
+    """Score predictions of the query split, the entity split or both.
+
+    Args:
+        splits: from `read_splits`.
+        confidence: of the intervals.
+        resamples: of the bootstrap.
+        seed: of the bootstrap.
+
+    Returns:
+        `official`: the published numbers, or `refused` with the reason where that script would fail; `honest`: every
+        question counted once. All in percent; with both splits also their harmonic mean. `confidence` of the intervals.
+
+    Raises:
+        ValueError: a split without seen or unseen questions.
+
+    Example:
+        >>> references = [Reference("a", "Q1", "val_seen"), Reference("b", "Q2", "val_unseen")]
+        >>> answers = [Prediction("a", "Q1"), Prediction("b", "Q1")]
+        >>> result = evaluate_splits({"entity": (references, answers)}, resamples=100)
+        >>> result["official"]["entity"]
+        {'seen': 100.0, 'unseen': 0.0}
+    """
+    options: dict[str, Any] = {"confidence": confidence, "resamples": resamples, "seed": seed}
+    marked = {name: outcomes(*split) for name, split in splits.items()}
+    honest: dict[str, Any] = {
+        name: asdict(split_scores(outcome, **options, label=f"{name} split")) for name, outcome in marked.items()
+    }
+    official: dict[str, Any]
+    try:
+        official = {name: official_split(*split)._asdict() for name, split in splits.items()}
+        if len(splits) == 2:
+            overall = official_scores(*splits["query"], *splits["entity"])
+            official |= {name: getattr(overall, name) for name in ("query_score", "entity_score", "final_score")}
+    except ValueError as error:
+        official = {"refused": str(error)}
+    if len(splits) == 2:
+        honest["final"] = final_score(marked["query"], marked["entity"], **options)
+    return {"official": official, "honest": honest, "confidence": confidence}
+
+
+def report_lines(result: dict[str, Any]) -> list[str]:
+    """The numbers of `evaluate_splits` as lines of text.
+
+    Example:
+        >>> references = [Reference("a", "Q1", "val_seen"), Reference("b", "Q2", "val_unseen")]
+        >>> split = references, [Prediction("a", "Q1"), Prediction("b", "Q2")]
+        >>> for line in report_lines(evaluate_splits({"query": split})):
+        ...     print(line)
+        query   seen      100.00 [100.00, 100.00]   official 100.00
+        query   unseen    100.00 [100.00, 100.00]   official 100.00
+        query   harmonic  100.00 [100.00, 100.00]
+        query   2 questions, 0 without an answer (which the official number skips), 0 duplicates, 0 to no question
+    """
+    official, lines = result["official"], []
+    for name, split in result["honest"].items():
+        if name == "final":
+            lines.append(_line("both", "harmonic", split, official.get("final_score")))
+            continue
+        for kind in ("seen", "unseen"):
+            lines.append(_line(name, kind, split[kind], official.get(name, {}).get(kind)))
+        lines.append(_line(name, "harmonic", split["harmonic"], official.get(f"{name}_score")))
+        lines.append(
+            f"{name:7} {split['questions']} questions, {split['missing']} without an answer (which the official number "
+            f"skips), {split['duplicates']} duplicates, {split['unknown']} to no question"
+        )
+    if "refused" in official:
+        lines.append(f"official numbers: {official['refused']}")
+    return lines
+
+
+def _line(split: str, kind: str, estimate: Estimate, official: float | None) -> str:
+    value, low, high = estimate
+    beside = "" if official is None else f"   official {official:.2f}"
+    return f"{split:7} {kind:9} {value:.2f} [{low:.2f}, {high:.2f}]{beside}"
