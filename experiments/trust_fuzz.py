@@ -445,15 +445,6 @@ def eqben_scores() -> tuple[list[bytes], Read]:
     return [b"id,c0_i0,c0_i1,c1_i0,c1_i1\na,1,2,3,4\nb,1,2,3,4\n"], in_file("s.csv", read_scores)
 
 
-def eqben_tar() -> tuple[list[bytes], Read]:
-    from eqben_builder.formats import read_any
-
-    image = picture("PNG", "RGB")
-    about = json.dumps({"id": "a", "caption_0": "x", "caption_1": "y"}).encode()
-    whole = tarred(("0.image_0.png", image), ("0.image_1.png", image), ("0.json", about))
-    return [whole], in_file("a.tar", drained(read_any))
-
-
 def eqben_arrays() -> tuple[list[bytes], Read]:
     from eqben_builder.pictures import decode_array
 
@@ -650,7 +641,6 @@ READERS: dict[str, tuple[Made, float]] = {
     "knowledge-prompts: named texts": (knowledge_texts, 10),
     "eqben-builder: JSON": (eqben_json, 10),
     "eqben-builder: scores": (eqben_scores, 5),
-    "eqben-builder: tar": (eqben_tar, 2),
     "eqben-builder: arrays": (eqben_arrays, 13),
     **{name: (partial(make, PLACE), share) for name, (make, share) in FOLDERS.items()},
 }

@@ -255,7 +255,7 @@ def eqben_journal(place: Path) -> tuple[list[bytes], Read]:
 
 
 def eqben_forms(place: Path) -> tuple[list[bytes], Read]:
-    """An ImageFolder with its metadata, votes, and annotations of videos."""
+    """EqBen's JSON with its pictures, votes, and annotations of videos."""
     from eqben_builder.building import build
     from eqben_builder.formats import read_any, write_as
     from eqben_builder.micro.builder import MicroBuilder
@@ -265,7 +265,7 @@ def eqben_forms(place: Path) -> tuple[list[bytes], Read]:
 
     made, folder = fresh(place, "made"), fresh(place, "forms")
     build(MicroBuilder(aspects=["count"], size=32), made, pairs=2)
-    write_as(read_any(made), folder / "pictures", "imagefolder")
+    write_as(read_any(made), folder / "pictures", "eqben-flat")
     votes = {"schema": SCHEMA, "source": "0f", "votes": {"a": {"vote": "reject", "note": "dark"}}}
     (folder / "votes.json").write_text(json.dumps(votes))
     boundary = {"boundary_id": "v_0", "next_timestamp": 2.0, "prev_timestamp": 0.0, "timestamp": 1.0,

@@ -207,7 +207,7 @@ PLACES: dict[str, Place] = {
         },
         eqben_built,
     ),
-    **{f"eqben {form}": exported(form) for form in ("imagefolder", "parquet", "webdataset", "eqben-all")},
+    **{f"eqben {form}": exported(form) for form in ("parquet", "eqben-flat")},
     "oven project": Place(project, OVEN, project_whole),
     "oven base": Place(
         base,
@@ -316,9 +316,7 @@ def main() -> int:
                 print(f"{where} {names}: {type(error).__name__}: {error}", flush=True)
                 continue
             unnamed = [one for one in said if one != "done" and not THERE.search(one)]
-            other = "other" in where or where.startswith(
-                ("eqben imagefolder", "eqben parquet", "eqben web", "eqben eqben")
-            )
+            other = "other" in where or where.startswith(("eqben parquet", "eqben eqben"))
             if unnamed and not other:
                 print(f"{where} {names}: {unnamed}", flush=True)
                 counts[where]["lost"] += 1

@@ -17,7 +17,6 @@ import multiprocessing
 import pickle
 import resource
 import sys
-import tarfile
 import tempfile
 import time
 import warnings
@@ -28,7 +27,6 @@ import numpy as np
 from PIL import Image
 from reporting import report
 
-from eqben_builder.formats import read_any
 from eqben_builder.pictures import decode, decode_array
 from eqben_builder.scoring import read_scores
 from eqben_builder.suites.caption_choice import _listed
@@ -60,17 +58,6 @@ def an_array() -> bytes:
     return file.getvalue()
 
 
-def a_tar() -> bytes:
-    file = io.BytesIO()
-    with tarfile.open(fileobj=file, mode="w") as archive:
-        for name, content in (("0.image_0.png", pictures()[0]), ("0.image_1.png", pictures()[0]),
-                              ("0.json", b'{"id": "a", "caption_0": "x", "caption_1": "y"}')):  # fmt: skip
-            member = tarfile.TarInfo(name)
-            member.size = len(content)
-            archive.addfile(member, io.BytesIO(content))
-    return file.getvalue()
-
-
 def in_file(ending: str, read: Callable[[Path], object]) -> Callable[[bytes], object]:
     def parse(content: bytes) -> object:
         path = _PLACE / f"a{ending}"
@@ -88,7 +75,6 @@ PARSERS: dict[str, tuple[list[bytes], Callable[[bytes], object], float]] = {
              in_file(".json", load_json), 0.2),
     "literal": ([b"['a cup', \"cup's\", 'x']"], lambda content: _listed(content.decode("latin1"), "fuzz"), 0.2),
     "scores": ([b"id,c0_i0,c0_i1,c1_i0,c1_i1\na,1,2,3,4\nb,1,2,3,4\n"], in_file(".csv", read_scores), 0.1),
-    "tar": ([a_tar()], in_file(".tar", lambda path: list(read_any(path))), 0.05),
 }  # fmt: skip
 
 

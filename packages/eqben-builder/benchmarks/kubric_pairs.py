@@ -5,8 +5,7 @@
 
 Builds `--pairs` pairs of each aspect into FOLDER (an unfinished build is continued, and only what is made now is
 timed), verifies the folder, and prints no figure when a certificate does not hold. CPU seconds are those of this
-process and its workers; `hours_for_6000` divides them by two cores. The estimate is the first that the build gives,
-and is compared with what the rest then took.
+process and its workers; `hours_for_6000` divides them by two cores.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from reporting import report
 
-from eqben_builder.building import BuildStatus, build, read_records, verify
+from eqben_builder.building import build, read_records, verify
 from eqben_builder.kubric import KubricBuilder
 
 
@@ -37,14 +36,14 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
-    seen: list[tuple[BuildStatus, float, float]] = []
+    seen: list[int] = []
     begun, start = cpu_seconds(), time.perf_counter()
     manifest = build(
         KubricBuilder(engine=options.engine),
         options.folder,
         pairs=options.pairs,
         workers=options.workers,
-        observe=lambda now: seen.append((now, time.perf_counter(), cpu_seconds())),
+        progress=lambda phase, done, total: seen.append(done),
     )
     cpu, wall = cpu_seconds() - begun, time.perf_counter() - start
     start = time.perf_counter()
@@ -69,25 +68,13 @@ def main() -> None:
         "hash": manifest["hash"],
     }
     if seen:
-        pairs = seen[-1][0].pairs - seen[0][0].pairs + 1
+        pairs = seen[-1] - seen[0] + 1
         result |= {
             "made_now": pairs,
             "wall_seconds": round(wall, 1),
             "cpu_seconds_per_pair": round(cpu / pairs, 4),
             "hours_for_6000_on_2_cores": round(cpu / pairs * 6000 / 2 / 3600, 3),
         }
-        first = next(((now, at, spent) for now, at, spent in seen if now.seconds_left is not None), None)
-        if first is not None and first[0].seconds_left and first[0].bytes_total:
-            result |= {
-                "estimated_after_pairs": first[0].pairs,
-                "estimated_seconds_over_actual": round(first[0].seconds_left / (seen[-1][1] - first[1]), 3),
-                "estimated_bytes_over_actual": round(first[0].bytes_total / manifest["bytes"], 3),
-            }
-            later = [(now, at) for now, at, _ in seen if now.seconds_left and seen[-1][1] - at > 60]
-            if later:
-                ratios = [(now.seconds_left or 0) / (seen[-1][1] - at) for now, at in later]
-                extremes = [round(value, 3) for value in (min(ratios), max(ratios))]
-                result["all_estimates_until_the_last_minute"] = extremes
     colours = [r for r in read_records(options.folder) if r.certificate["difference"]["field"] == "colour"]
     if colours:
         outside = [record.certificate["pixels"]["moved_outside"] for record in colours]

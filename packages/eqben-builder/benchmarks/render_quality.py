@@ -21,7 +21,7 @@ from reporting import report
 
 from eqben_builder.engines import mitsuba_engine
 from eqben_builder.engines.denoise import Denoiser
-from eqben_builder.kubric import ASPECTS, Choices, scene_pair
+from eqben_builder.kubric.pairs import ASPECTS, Choices, scene_pair
 from eqben_builder.micro import generator_at
 
 SIZE = 224
@@ -41,11 +41,7 @@ def main() -> None:
     for k in range(options.scenes):
         pair = scene_pair(generator_at(17, k), ASPECTS[k % 3], Choices(engine.shapes))
         assert pair is not None
-        loaded = {}
-        for weight in (1.0, 0.0):
-            description = engine._description(pair.scene0, SIZE)
-            description["sky"]["sampling_weight"] = weight
-            loaded[weight] = mi.load_dict(description, optimize=False)
+        loaded = {weight: engine.loaded(pair.scene0, SIZE, sky_weight=weight) for weight in (1.0, 0.0)}
         guides = mitsuba_engine._guides(mi, loaded[1.0], "albedo:albedo,normal:sh_normal", 2, 1)
         many = [np.array(mi.render(loaded[1.0], spp=32, seed=100 + seed), dtype=np.float32) for seed in range(5)]
         truth = np.mean(many, axis=0, dtype=np.float32)

@@ -12,12 +12,10 @@ import pytest
 from PIL import Image
 
 from eqben_builder.engines import meshes
-from eqben_builder.engines.lighting import floor_texture
 from eqben_builder.engines.meshes import assets_digest, read_assets
-from eqben_builder.engines.mitsuba_engine import Workspace
-from eqben_builder.engines.scene import FLOORS, outline
-from eqben_builder.kubric import FloorScene, KubricBuilder, Stage, Thing
-from eqben_builder.writing import LOCK
+from eqben_builder.engines.mitsuba_engine import floor_texture
+from eqben_builder.engines.scene import FLOORS, FloorScene, Stage, Thing, outline
+from eqben_builder.kubric import KubricBuilder
 
 BALL = Thing("sphere", "red", "large", "rubber", -0.7, 0.0)
 BOX = Thing("cube", "cyan", "small", "rubber", 0.6, 0.4, 0.3)
@@ -231,19 +229,13 @@ def test_a_missing_extra_is_named(monkeypatch):
     cleared()
 
 
+def test_no_file_of_a_mesh_is_left(engine, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    engine.draw((SCENE, RECOLOURED), 64, 5)
+    assert not list(tmp_path.iterdir())
+
+
 def test_samples_out_of_range_are_refused(engine):
     with pytest.raises(ValueError, match="samples = 0"):
         KubricBuilder(samples=0)
     assert (engine.samples, type(engine)(denoise=False).samples) == (12, 256)
-
-
-def test_folders_of_killed_engines_are_cleared_by_the_next(tmp_path, monkeypatch):
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    left = tmp_path / "eqben-work-old"
-    left.mkdir()
-    (left / LOCK).write_text("{}")
-    held = Workspace()
-    space = Workspace()
-    assert not left.exists()
-    assert held.folder.exists()
-    assert space.folder.exists()

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import tarfile
 import zipfile
 
 import numpy as np
@@ -9,9 +8,8 @@ import pytest
 from PIL import Image
 
 from eqben_builder.building import build, verify
-from eqben_builder.formats import WRITERS, PairRow, Picture, encode_png, read_any, read_pictures, write_as
+from eqben_builder.formats import WRITERS, PairRow, Picture, encode_png, read_any, write_as
 from eqben_builder.formats.parquet import write_parquet
-from eqben_builder.formats.shards import write_webdataset
 from eqben_builder.kubric import KubricBuilder
 from eqben_builder.micro.builder import MicroBuilder
 
@@ -153,45 +151,30 @@ def test_valse_gives_rows_of_one_picture_that_annotators_accepted(tmp_path):
     assert [one.id for one in found] == ["r2", "r3"]
     assert found[0].image1 is None
     assert (found[0].caption1, found[0].aspect) == ("There is a dog.", "x")
-    assert read_pictures(found).shape == (2, 1, 4, 6, 3)
+    assert [row.image0.load().shape for row in found] == [(4, 6, 3)] * 2
     with pytest.raises(ValueError, match="'r2' has one picture"):
         write_as(found, tmp_path / "no", "eqben-flat")
     assert not (tmp_path / "no").exists()
-    for form in ("imagefolder", "webdataset"):
-        same(found, list(read_any(write_as(found, tmp_path / form, form))))
+    pytest.importorskip("pyarrow")
+    same(found, list(read_any(write_as(found, tmp_path / "parquet", "parquet"))))
 
 
-def test_datasets_loads_parquet_and_imagefolder_with_pictures(tmp_path, rows, monkeypatch):
+def test_datasets_loads_parquet_with_pictures(tmp_path, rows, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     datasets = pytest.importorskip("datasets")
-    for form in ("parquet", "imagefolder"):
-        place = write_as(rows, tmp_path / form, form)
-        loaded = datasets.load_dataset(form, data_dir=str(place), cache_dir=str(tmp_path / "cache"))
-        whole = datasets.load_dataset(str(place), cache_dir=str(tmp_path / "cache"))
-        assert {name: len(one) for name, one in whole.items()} == {name: len(one) for name, one in loaded.items()}
-        (split,) = loaded.values()
-        assert {"image_0", "image_1", "caption_0", "caption_1", "id", "subset", "aspect"} <= set(split.column_names)
-        assert len(split) == len(rows)
-        for row, held in zip(rows, split, strict=True):
-            assert held["caption_0"] == row.caption0
-            assert np.array_equal(np.asarray(held["image_1"].convert("RGB")), row.image1.load())
-
-
-def test_webdataset_reads_the_shards(tmp_path, rows):
-    iterators = pytest.importorskip("webdataset.tariterators")
-    place = write_as(rows, tmp_path / "wds", "webdataset")
-    with (place / "pairs-000000.tar").open("rb") as file:
-        samples = list(
-            iterators.group_by_keys({"__url__": "", **sample} for sample in iterators.tar_file_iterator(file))
-        )
-    assert [json.loads(sample["json"])["caption_0"] for sample in samples] == [row.caption0 for row in rows]
-    assert np.array_equal(Picture(content=samples[2]["image_1.png"]).load(), rows[2].image1.load())
+    place = write_as(rows, tmp_path / "out", "parquet")
+    loaded = datasets.load_dataset("parquet", data_dir=str(place), cache_dir=str(tmp_path / "cache"))
+    whole = datasets.load_dataset(str(place), cache_dir=str(tmp_path / "cache"))
+    assert {name: len(one) for name, one in whole.items()} == {name: len(one) for name, one in loaded.items()}
+    (split,) = loaded.values()
+    assert {"image_0", "image_1", "caption_0", "caption_1", "id", "subset", "aspect"} <= set(split.column_names)
+    assert len(split) == len(rows)
+    for row, held in zip(rows, split, strict=True):
+        assert held["caption_0"] == row.caption0
+        assert np.array_equal(np.asarray(held["image_1"].convert("RGB")), row.image1.load())
 
 
 def test_shards_are_cut_and_read_in_order(tmp_path, rows):
-    (tmp_path / "tar").mkdir()
-    assert len(write_webdataset(rows, tmp_path / "tar", shard_pairs=4)) == 2
-    same(rows, list(read_any(tmp_path / "tar")))
     pytest.importorskip("pyarrow")
     (tmp_path / "data").mkdir()
     shards = write_parquet(rows, tmp_path / "data", "validation", shard_bytes=1)
@@ -199,36 +182,14 @@ def test_shards_are_cut_and_read_in_order(tmp_path, rows):
     same(rows, list(read_any(tmp_path)))
 
 
-def test_a_validation_split_divides_no_video(tmp_path, rows):
-    pytest.importorskip("pyarrow")
-    many = [
-        PairRow(f"p{k}", "ag", "", rows[0].image0, rows[0].image1, "a", "b", {"source": {"video": f"v{k % 40}"}})
-        for k in range(400)
-    ]
-    place = write_as(iter(many), tmp_path / "split", "parquet", validation=0.3)
-    parts = {name: list(read_any(path)) for name in ("test", "validation") for path in place.glob(f"{name}-*.parquet")}
-    videos = {name: {row.extra["source"]["video"] for row in part} for name, part in parts.items()}
-    assert not videos["test"] & videos["validation"]
-    assert len(videos["test"]) + len(videos["validation"]) == 40
-    assert 4 <= len(videos["validation"]) <= 20
-    assert sum(map(len, parts.values())) == 400
-    fewer = write_as(many[::-2], tmp_path / "fewer", "parquet", validation=0.3)
-    (path,) = fewer.glob("validation-*.parquet")
-    assert {row.extra["source"]["video"] for row in read_any(path)} <= videos["validation"]
-    with pytest.raises(ValueError, match="only parquet is written in splits"):
-        write_as(many, tmp_path / "no", "eqben-flat", validation=0.3)
-    with pytest.raises(ValueError, match=r"validation = 1\.0"):
-        write_as(many, tmp_path / "no", "parquet", validation=1.0)
-
-
 def test_reading_streams(tmp_path, rows):
     """One pair is asked for, and the broken rest of the file is never reached."""
-    place = write_as(rows, tmp_path / "out", "imagefolder")
-    path = place / "metadata.jsonl"
+    place = write_as(rows, tmp_path / "out", "folder")
+    path = place / "pairs.jsonl"
     path.write_text(path.read_text() + "broken\n")
     stream = read_any(place)
     assert next(stream).id == rows[0].id
-    with pytest.raises(ValueError, match=r"metadata\.jsonl, line 7: Expecting value"):
+    with pytest.raises(ValueError, match=r"pairs\.jsonl, line 7: Expecting value"):
         list(stream)
 
 
@@ -238,7 +199,7 @@ def test_a_failed_writing_leaves_nothing(tmp_path, rows):
         raise OSError("the disk is gone")
 
     with pytest.raises(OSError, match="the disk is gone"):
-        write_as(failing(), tmp_path / "out", "webdataset")
+        write_as(failing(), tmp_path / "out", "eqben-flat")
     assert not list(tmp_path.iterdir())
     with pytest.raises(ValueError, match="no pairs to write"):
         write_as([], tmp_path / "out", "eqben-flat")
@@ -285,8 +246,7 @@ def test_what_is_no_source_is_refused(tmp_path):
         ("b.json", "3", r"expected a list or an object, found int"),
         ("c.jsonl", '{"x": 1}\n', r"none of the known jsonl files: its first line holds \['x'\]"),
         ("d.jsonl", "{\n", r"first line: Expecting"),
-        ("e.csv", "", r"from \.json, \.jsonl, \.parquet and \.tar files"),
-        ("f.tar", "no tar", r"is no whole tar file"),
+        ("e.csv", "", r"from \.json, \.jsonl and \.parquet files"),
         ("g.json", '{"video": {"subject": 3}}', r"subject 'subject': expected a list of pairs, found int"),
     ):
         (tmp_path / name).write_text(content)
@@ -294,19 +254,7 @@ def test_what_is_no_source_is_refused(tmp_path):
             list(read_any(tmp_path / name))
 
 
-def test_broken_shards_are_refused(tmp_path, rows):
-    (tmp_path / "tar").mkdir()
-    (shard,) = write_webdataset(rows, tmp_path / "tar")
-    content = shard.read_bytes()
-    for length in (512 * 9, 5000, len(content) - 10240):
-        shard.write_bytes(content[:length])
-        with pytest.raises(ValueError, match="is no whole tar file"):
-            list(read_any(shard))
-    with tarfile.open(shard, "w") as archive:
-        member = tarfile.TarInfo("00000000.json")
-        archive.addfile(member)
-    with pytest.raises(ValueError, match=r"sample '00000000': no member \.image_0"):
-        list(read_any(shard))
+def test_broken_shards_are_refused(tmp_path):
     pyarrow = pytest.importorskip("pyarrow")
     path = tmp_path / "x.parquet"
     path.write_bytes(b"nothing")
@@ -326,13 +274,6 @@ def test_pictures_are_checked_when_they_are_looked_at(tmp_path):
     np.save(tmp_path / "b.npy", np.array([object()]), allow_pickle=True)
     with pytest.raises(ValueError, match=r"b\.npy is object \(1,\), expected uint8"):
         Picture(tmp_path / "b.npy").load()
-    small, large = (Picture(content=encode_png(np.zeros((n, n, 3), np.uint8))) for n in (2, 3))
-    with pytest.raises(ValueError, match=r"\(3, 3, 3\), the first picture \(2, 2, 3\)"):
-        read_pictures([PairRow("a", "x", "", small, large, "a", "b")])
-    with pytest.raises(ValueError, match="no rows"):
-        read_pictures([])
-    with pytest.raises(ValueError, match="'b' has 1 pictures, the first pair 2"):
-        read_pictures([PairRow("a", "x", "", small, small, "a", "b"), PairRow("b", "x", "", small, None, "a", "b")])
 
 
 @pytest.mark.parametrize("form", sorted(WRITERS))

@@ -9,23 +9,11 @@ import pytest
 
 from eqben_builder.building.evidence import pixel_change, token_edits
 from eqben_builder.engines.raster_engine import RasterEngine
-from eqben_builder.engines.scene import outline
-from eqben_builder.kubric import (
-    ASPECTS,
-    Choices,
-    Difference,
-    FloorScene,
-    KubricBuilder,
-    Pair,
-    Stage,
-    Thing,
-    check_pair,
-    parse,
-    scene_changes,
-    scene_pair,
-)
-from eqben_builder.kubric.captions import plural
+from eqben_builder.engines.scene import FloorScene, Stage, Thing, outline, scene_changes
+from eqben_builder.kubric import ASPECTS, KubricBuilder
+from eqben_builder.kubric.pairs import Choices, check_pair, parse, plural, scene_pair
 from eqben_builder.micro import generator_at
+from eqben_builder.micro.minimal import Difference, Pair
 
 CUBE = Thing("cube", "red", "small", "rubber", -1.0, 0.1, 0.2)
 VASE = Thing("vase", "blue", "large", "metal", 1.0, 0.0, 0.0)
@@ -291,7 +279,6 @@ def test_pixel_shares_are_those_of_the_loop():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"engine": "blender"}, "the blender engine is gone: mitsuba draws the same scenes"),
         ({"engine": "rasta"}, "engine 'rasta' is not one of mitsuba, raster"),
         ({"aspects": ["colour"]}, "aspect 'colour' is not one of attribute"),
         ({"shapes": ["mug"]}, "'mug' is none of the raster engine's"),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from eqben_builder import winoground_scores
-from eqben_builder.scoring import equivariance_distribution, equivariance_scores, score_table
+from eqben_builder.scoring import equivariance_scores, score_table
 
 
 def test_a_hundred_thousand_random_quadruples(reference):
@@ -169,19 +169,3 @@ def test_equivariance_scores_follow_their_definition():
         equivariance_scores(np.ones((2, 2, 2)), scale="spread")
     with pytest.raises(ValueError, match="'raw' is neither"):
         equivariance_scores(scores, scale="raw")
-
-
-def test_the_distribution_holds_the_pairs_within_its_edges():
-    scores = np.random.default_rng(5).standard_normal((400, 2, 2))
-    found = equivariance_distribution(scores, bins=17)
-    values = equivariance_scores(scores)
-    inside = (values <= found.edges[-1]).mean()
-    assert (found.density * np.diff(found.edges)).sum() == pytest.approx(inside)
-    assert inside >= 0.98
-    assert found.low < found.mean < found.high
-    assert found.quantiles[2] == np.median(values)
-    many = equivariance_distribution(np.tile(scores, (51, 1, 1)))
-    assert many.high - many.low == pytest.approx((found.high - found.low) / np.sqrt(51), rel=0.15)
-    assert many.low < many.mean < many.high
-    with pytest.raises(ValueError, match="bins = 0"):
-        equivariance_distribution(scores, bins=0)

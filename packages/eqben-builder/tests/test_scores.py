@@ -3,7 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eqben_builder import CHANCE, equivariance_residuals, winoground_scores
+from eqben_builder import equivariance_scores, winoground_scores
+from eqben_builder.scoring import CHANCE
 
 
 @pytest.mark.parametrize("n", [1, 2, 63])
@@ -48,18 +49,22 @@ def test_interval_equals_a_plain_bootstrap():
     assert result.text == winoground_scores(scores, resamples=20_000).text
 
 
-def test_residuals_follow_their_definitions():
+def test_the_equivariance_score_follows_its_definition():
     scores = np.random.default_rng(5).standard_normal((33, 2, 2))
-    found = equivariance_residuals(scores)
+    errors = equivariance_scores(scores)
     for k, ((s00, s01), (s10, s11)) in enumerate(scores.tolist()):
-        assert found.text[k] == pytest.approx((s00 - s10) - (s11 - s01), abs=1e-15)
-        assert found.image[k] == pytest.approx((s00 - s01) - (s11 - s10), abs=1e-15)
-        assert found.v1[k] == s01 - s10
+        text, image = (s00 - s10) - (s11 - s01), (s00 - s01) - (s11 - s10)
+        assert errors[k] == pytest.approx(abs(text) + abs(image), abs=1e-15)
+    assert np.allclose(equivariance_scores(scores, scale="spread"), errors / scores.std())
     # An equivariant model: both own scores equal, both others equal.
-    assert not np.any(equivariance_residuals([[[0.9, 0.2], [0.2, 0.9]]]))
+    assert equivariance_scores([[[0.9, 0.2], [0.2, 0.9]]]).tolist() == [0.0]
+    with pytest.raises(ValueError, match="no spread to divide by"):
+        equivariance_scores(np.ones((3, 2, 2)), scale="spread")
+    with pytest.raises(ValueError, match="neither 'given' nor 'spread'"):
+        equivariance_scores(scores, scale="own")
 
 
-@pytest.mark.parametrize("function", [winoground_scores, equivariance_residuals])
+@pytest.mark.parametrize("function", [winoground_scores, equivariance_scores])
 @pytest.mark.parametrize(
     ("scores", "message"),
     [

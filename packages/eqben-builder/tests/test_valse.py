@@ -3,7 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eqben_builder.scoring import best_threshold, valse_scores
+from eqben_builder.scoring import valse_scores
+from eqben_builder.scoring.valse import best_threshold
 
 
 @pytest.mark.parametrize("n", [1, 7, 63])

@@ -13,7 +13,6 @@ import pytest
 from eqben_builder.building import Made, build, read_records
 from eqben_builder.building.builder import builder_of, certifier_of
 from eqben_builder.video.gebc import GebcBuilder, has_action_word
-from eqben_builder.video.grounding import ground_gebc
 from eqben_builder.video.library import Library, shrunk
 from eqben_builder.video.youcook2 import YouCook2Builder, face_detector
 
@@ -178,13 +177,6 @@ def test_detectors_are_found_by_name(monkeypatch, own_faces):
         face_detector("yes")
     with pytest.raises(ValueError, match="own_faces has no function 'absent'"):
         face_detector("own_faces:absent")
-    dlib = types.ModuleType("face_recognition")
-    dlib.face_locations = lambda image: [(0, 1, 1, 0)] * 2
-    monkeypatch.setitem(sys.modules, "face_recognition", dlib)
-    assert face_detector("face-recognition")(np.zeros((4, 4, 3), np.uint8)) == 2
-    monkeypatch.setitem(sys.modules, "face_recognition", None)
-    with pytest.raises(ImportError, match="needs the package face_recognition"):
-        face_detector("face-recognition")
     monkeypatch.setitem(sys.modules, "cv2", None)
     with pytest.raises(ImportError, match=r"eqben-builder\[faces\]"):
         face_detector("opencv")
@@ -256,24 +248,3 @@ class Greys:
     def _feature(self, level):
         angle = level * np.pi / 12
         return [np.cos(angle), np.sin(angle)]
-
-
-def test_boundaries_are_grounded_in_their_videos(tmp_path):
-    rows = [boundary(k, k + 1.0, float(k), k + 2.0, f"level {k}", f"level {k + 1}") for k in range(5)]
-    content = {"SIbQ1aJ8eLM": rows, "absent00000": rows[:2], "short000000": rows[:3]}
-    annotations = write_json(tmp_path / "a.json", content)
-    write_clip(tmp_path / "v" / "SIbQ1aJ8eLM_000001_000011.mp4", 8)
-    write_clip(tmp_path / "v" / "short000000.mp4", 2)
-    found = ground_gebc(annotations, tmp_path / "v", Greys())
-    assert found.true == (1.0, 2.0, 3.0, 4.0, 5.0)
-    assert np.allclose(found.predicted, np.array(found.true) - 0.1)
-    assert found.missing == 5
-    assert found.accuracy[0.1] == 1.0
-    assert found.average == 1.0
-    coarse = ground_gebc(annotations, tmp_path / "v", Greys(), rate=0.5, thresholds=(0.1, 2.0))
-    assert coarse.accuracy[0.1] < 1.0
-    with pytest.raises(ValueError, match="rate = 0"):
-        ground_gebc(annotations, tmp_path / "v", Greys(), rate=0)
-    (tmp_path / "none").mkdir()
-    with pytest.raises(ValueError, match="none of 10 boundaries has a video"):
-        ground_gebc(annotations, tmp_path / "none", Greys())

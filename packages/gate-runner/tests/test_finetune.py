@@ -221,7 +221,7 @@ def shard(path: Path, captions: list[str | dict[str, Any] | None]) -> Path:
 def test_shards_and_every_form_of_pairs_are_read(pairs: Path, tmp_path: Path) -> None:
     captioned = read_captioned(str(shard(tmp_path / "a.tar", [f"caption {number}" for number in range(20)])))
     assert (len(captioned.train), len(captioned.validation), captioned.train.pictures_each) == (18, 2, 1)
-    for form in ("webdataset", "parquet", "imagefolder"):
+    for form in ("parquet", "eqben-flat"):
         write_as(read_any(pairs), tmp_path / form, form)
         read = read_captioned(str(tmp_path / form)).train
         assert read.pictures_each == 2, form

@@ -6,8 +6,7 @@ from .builder import Builder as Builder
 from .builder import Dropped as Dropped
 from .builder import Made as Made
 from .folder import read_manifest as read_manifest
-from .pool import BuildStatus as BuildStatus
-from .records import read_records as read_records
+from .folder import read_records as read_records
 from .run import DiskFullError as DiskFullError
 from .run import build as build
 from .verification import Failure as Failure

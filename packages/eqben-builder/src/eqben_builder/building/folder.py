@@ -14,10 +14,11 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from eqben_builder.formats.row import PairRow, Picture
 from eqben_builder.writing import settle, write_atomically
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from io import FileIO
 
 SCHEMA = "eqben-builder/1"
@@ -28,8 +29,8 @@ FIELDS = ("id", "subset", "aspect", "image0", "image1", "caption0", "caption1", 
 #: Within a record's source: fields of the form that a pair came from, for which a record has no place.
 FORM_FIELDS = "fields"
 MANIFEST, PAIRS, JOURNAL = "manifest.json", "pairs.jsonl", "journal.jsonl"
+#: Metadata that builds of 0.2.0 and before have beside them; they follow from a build, and no hash holds them.
 DESCRIPTION = "croissant.json"
-"""Metadata that others may put beside a build; they follow from it, and no hash holds them."""
 
 
 class Entry(NamedTuple):
@@ -74,13 +75,8 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
         ValueError: A manifest that is not JSON, or of another schema.
 
     Example:
-        >>> import tempfile
-        >>> from eqben_builder.building import build
-        >>> from eqben_builder.micro.builder import MicroBuilder
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     _ = build(MicroBuilder(aspects=["count"], size=32, seed=5), folder, pairs=1)
-        ...     read_manifest(Path(folder))["parameters"]
-        {'aspects': ['count'], 'seed': 5, 'size': 32}
+        >>> read_manifest(Path("no-such-folder")) is None
+        True
     """
     path = folder / MANIFEST
     if not path.exists():
@@ -141,6 +137,55 @@ def records_in(folder: str | os.PathLike[str]) -> Iterator[tuple[str, dict[str, 
             except (ValueError, RecursionError) as error:
                 raise ValueError(f"{where}: {error}") from error
             yield where, checked_record(row, where)
+
+
+def read_records(folder: str | os.PathLike[str]) -> Iterator[PairRow]:
+    """Read the pairs of a build folder one by one, also while it still grows and pictures are missing.
+
+    Args:
+        folder: What `build` wrote.
+
+    Yields:
+        Pairs in the order of their jobs.
+
+    Raises:
+        FileNotFoundError: The folder holds no `pairs.jsonl`.
+        ValueError: The file, line and field that is wrong.
+
+    Example:
+        >>> import tempfile
+        >>> from eqben_builder.building import build
+        >>> from eqben_builder.micro.builder import MicroBuilder
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = build(MicroBuilder(aspects=["count"], size=32), folder, pairs=2)
+        ...     [(row.id, row.image0.path.name) for row in read_records(folder)]
+        [('micro-000000', '000000_0.png'), ('micro-000001', '000001_0.png')]
+    """
+    for _, record in records_in(folder):
+        yield row_of(record, lambda name, field: Picture(Path(folder) / str(name)))
+
+
+def row_of(record: Mapping[str, Any], picture: Callable[[Any, str], Picture]) -> PairRow:
+    """The pair of a record, whose pictures come from (path, field)."""
+    source, certificate = dict(record["source"]), dict(record["certificate"])
+    fields, mask = source.pop(FORM_FIELDS, {}), certificate.pop("mask", None)
+    extra = {"source": source, "certificate": certificate, "licence": record["licence"]}
+    extra |= fields if isinstance(fields, dict) else {FORM_FIELDS: fields}
+    images = [picture(record[name], name) for name in ("image0", "image1")]
+    captions = (record["caption0"], record["caption1"])
+    mask_image = None if mask is None else picture(mask, "mask")
+    return PairRow(record["id"], record["subset"], record["aspect"], images[0], images[1], *captions, extra, mask_image)
+
+
+def record_of(row: PairRow, image0: str, image1: str, mask: str | None = None) -> dict[str, Any]:
+    """The record of a pair of one of EqBen's subsets, whose pictures lie there."""
+    source = dict(row.source)
+    fields = {key: value for key, value in row.extra.items() if key not in ("source", "certificate", "licence")}
+    source |= {FORM_FIELDS: fields} if fields else {}
+    certificate = dict(row.certificate) | ({} if mask is None else {"mask": mask})
+    values = (row.id, row.subset, row.aspect or row.subset, image0, image1, *row.captions, source, certificate)
+    record = dict(zip(FIELDS, (*values, str(row.extra.get("licence") or "unknown")), strict=True))
+    return checked_record(record, f"pair {row.id!r}")
 
 
 def places(name: str) -> tuple[str, str, str]:

@@ -1,4 +1,4 @@
-"""Jobs done in this process or in several, handed out in their order; how long the rest takes, and its size."""
+"""Jobs done in this process or in several, handed out in their order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import time
 from collections import deque
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -31,19 +31,16 @@ class Finished(NamedTuple):
     pairs: The pairs, or why there is none.
     pictures: Two PNG files and, where there is a mask, a third, for each made pair in turn.
     hashes: Two perceptual hashes for each made pair.
-    seconds: Time that the job took in its worker.
     """
 
     job: int
     pairs: list[Made | Dropped]
     pictures: list[tuple[bytes, ...]]
     hashes: list[tuple[int, int]]
-    seconds: float
 
 
 def do_job(builder: Builder, job: int) -> Finished:
     """Make one job's pairs, encode their pictures and hash them."""
-    start = time.perf_counter()
     outcome = builder.make(job)
     results = [outcome] if isinstance(outcome, Made | Dropped) else list(outcome)
     pictures, hashes, light = [], [], list[Made | Dropped]()
@@ -59,11 +56,9 @@ def do_job(builder: Builder, job: int) -> Finished:
             hashes.append((first, second))
             empty = np.zeros((1, 1, 3), dtype=np.uint8)
             # The same pair, without what is encoded by now.
-            result = Made(
-                (empty, empty), result.captions, result.aspect, result.source, result.certificate, None, result.licence
-            )
+            result = replace(result, images=(empty, empty), mask=None)
         light.append(result)
-    return Finished(job, light, pictures, hashes, time.perf_counter() - start)
+    return Finished(job, light, pictures, hashes)
 
 
 def _check(builder: Builder, job: int, pair: Made) -> None:
@@ -152,74 +147,3 @@ class Pool:
         finally:
             for future in running:
                 future.cancel()
-
-
-#: Jobs and seconds after which the first estimate is given.
-SAMPLES, SAMPLE_SECONDS = 24, 2.0
-#: Seconds of the recent past from which the time left is told: a machine gets other work, and loses it again.
-RECENT = 120.0
-
-
-@dataclass(frozen=True)
-class BuildStatus:
-    """How far a build is.
-
-    Args:
-        done: Jobs of a finite builder, or pairs of an endless one, that are finished.
-        total: Of those, how many there will be.
-        pairs: Pairs kept so far.
-        dropped: Pairs dropped so far.
-        bytes: Size of what is written.
-        seconds: Time spent by this process.
-        seconds_left: Estimate, or None before the first few jobs are timed.
-        bytes_total: Estimate of the size at the end, or None.
-
-    Example:
-        >>> import tempfile
-        >>> from eqben_builder.building import build
-        >>> from eqben_builder.micro.builder import MicroBuilder
-        >>> seen = []
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     _ = build(MicroBuilder(aspects=["count"], size=32), folder, pairs=3, observe=seen.append)
-        >>> seen[-1].pairs, seen[-1].total, seen[-1].seconds > 0
-        (3, 3, True)
-    """
-
-    done: int
-    total: int
-    pairs: int
-    dropped: int
-    bytes: int
-    seconds: float
-    seconds_left: float | None = None
-    bytes_total: int | None = None
-
-
-class Clock:
-    """Times the jobs of one process, and tells from the recent ones what is left."""
-
-    def __init__(self) -> None:
-        self.start = time.perf_counter()
-        self._recent: deque[tuple[float, int]] = deque()
-        self._begun = BuildStatus(0, 0, 0, 0, 0, 0.0)
-
-    def estimate(self, now: BuildStatus) -> BuildStatus:
-        """The status with its estimates, once enough jobs are timed."""
-        if not self._recent:
-            # The clock of the estimate starts here: engines are loaded by now.
-            self._begun = now
-        self._recent.append((now.seconds, now.done))
-        while len(self._recent) > SAMPLES + 1 and now.seconds - self._recent[1][0] > RECENT:
-            self._recent.popleft()
-        since, done_then = self._recent[0]
-        if len(self._recent) <= SAMPLES or now.seconds - since < SAMPLE_SECONDS or now.done <= done_then:
-            return now
-        return replace(
-            now,
-            seconds_left=(now.total - now.done) / (now.done - done_then) * (now.seconds - since),
-            bytes_total=now.bytes + round(self.left(now) * (now.bytes - self._begun.bytes)),
-        )
-
-    def left(self, now: BuildStatus) -> float:
-        """How many times what was done since the clock's start is still to be done."""
-        return (now.total - now.done) / (now.done - self._begun.done)

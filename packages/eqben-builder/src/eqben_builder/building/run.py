@@ -6,8 +6,6 @@ import errno
 import json
 import os
 import platform
-import shutil
-import time
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
@@ -29,30 +27,22 @@ from eqben_builder.building.folder import (
     places,
     read_manifest,
 )
-from eqben_builder.building.pool import BuildStatus, Clock, Finished, Pool
+from eqben_builder.building.pool import Finished, Pool
 from eqben_builder.duplicates import PairHashes
 from eqben_builder.writing import LOCK, FolderBusyError, sole_writer, write_atomically
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from eqben_builder.progress import Progress
 
 #: So many jobs in a row that add nothing to an aspect mean that there is nothing more to add.
 _PATIENCE = 200
-#: A file takes whole blocks of the disk; a pair's rows in `pairs.jsonl` and the journal take about so many bytes.
-_BLOCK, _ROW = 4096, 3000
 _DUPLICATE, _SAME = "near-duplicate of another pair", "both pictures are the same"
 
 
 class DiskFullError(OSError):
-    """The disk is full, or would be; what is finished is kept, and the same build continues.
-
-    Example:
-        >>> import errno
-        >>> DiskFullError(errno.ENOSPC, "3 MB are missing").errno == errno.ENOSPC
-        True
-    """
+    """The disk is full; what is finished is kept, and the same build continues."""
 
     def __str__(self) -> str:
         return str(self.strerror)
@@ -65,7 +55,6 @@ def build(
     pairs: int | None = None,
     workers: int = 1,
     progress: Progress | None = None,
-    observe: Callable[[BuildStatus], None] | None = None,
 ) -> dict[str, Any]:
     """Build a folder of pairs, or continue one.
 
@@ -76,7 +65,6 @@ def build(
         pairs: Pairs of each aspect, at least 1; None for all that a finite builder gives.
         workers: Processes; they do not change a byte.
         progress: Called after each job with "pairs", or "jobs" of a finite builder.
-        observe: Called after each job with the `BuildStatus`, which holds the estimates of time and size.
 
     Returns:
         The manifest: schema, subset, parameters, versions, licences, SHA-256 of every file, counts for each aspect,
@@ -86,7 +74,7 @@ def build(
         ValueError: No number of pairs for an endless builder; a folder of another build, with the field that differs;
             parameters that make too few different pairs possible.
         FolderBusyError: Another process builds into this folder; with its number.
-        DiskFullError: How much is free and how much is missing.
+        DiskFullError: The disk is full; with what was finished.
 
     Example:
         >>> import tempfile
@@ -95,9 +83,6 @@ def build(
         ...     manifest = build(MicroBuilder(aspects=["count", "relation"], size=32), folder, pairs=2)
         >>> manifest["counts"], manifest["complete"], len(manifest["files"])
         ({'count': 2, 'relation': 2}, True, 9)
-
-    Source:
-        Section 5 and appendix B of the EqBen paper give the subsets; how they are built at scale is not described.
     """
     if pairs is None and builder.count is None:
         raise ValueError(f"{type(builder).__name__} never ends: give the number of pairs")
@@ -115,7 +100,7 @@ def build(
             return existing
         if not (target / MANIFEST).exists():
             write_atomically(target / MANIFEST, _json(head | {"complete": False}))
-        state = _State(builder, target, pairs, progress, observe)
+        state = _State(builder, target, pairs, progress)
         try:
             state.run(workers)
             return state.finish(head)
@@ -126,22 +111,14 @@ def build(
 class _State:
     """One process's part of a build: what is kept, and what that means for the next job."""
 
-    def __init__(
-        self,
-        builder: Builder,
-        folder: Path,
-        pairs: int | None,
-        progress: Progress | None,
-        observe: Callable[[BuildStatus], None] | None,
-    ) -> None:
-        self.builder, self.pairs, self.progress, self.observe = builder, pairs, progress, observe
+    def __init__(self, builder: Builder, folder: Path, pairs: int | None, progress: Progress | None) -> None:
+        self.builder, self.pairs, self.progress = builder, pairs, progress
         self.ledger = Ledger(folder)
         bits = builder.duplicate_bits
         self.hashes = None if bits is None else PairHashes(bits)
         self.kept: Counter[str] = Counter()
         self.dropped: Counter[str] = Counter()
         self.bytes = 0
-        self.space = 0
         self.barren: Counter[str] = Counter()
         for entry in self.ledger.entries:
             self._count(entry)
@@ -152,9 +129,7 @@ class _State:
     def _count(self, entry: Entry) -> None:
         self.kept.update(entry.kept)
         self.dropped.update(entry.dropped)
-        sizes = [size for _, size in entry.files.values()]
-        self.bytes += sum(sizes)
-        self.space += sum(-(-size // _BLOCK) * _BLOCK for size in sizes) + _ROW * sum(entry.kept.values())
+        self.bytes += sum(size for _, size in entry.files.values())
         if self.builder.count is None:
             aspect = self._aspect(entry.job)
             self.barren[aspect] = 0 if entry.kept else self.barren[aspect] + 1
@@ -185,40 +160,17 @@ class _State:
 
     def run(self, workers: int) -> None:
         """Do the jobs that are left."""
-        clock, space_begun, estimated = Clock(), self.space, False
         with Pool(self.builder, workers) as pool:
-            for number, finished in enumerate(pool.results(self._jobs())):
+            for finished in pool.results(self._jobs()):
                 if self.builder.count is None and self._full(self._aspect(finished.job)):
                     continue
-                self._commit(finished, estimated)
-                if number == 0:
-                    space_begun = self.space
-                now = clock.estimate(self._status(clock))
-                if now.seconds_left is not None and not estimated:
-                    estimated = True
-                    self._check_disk(round(clock.left(now) * (self.space - space_begun)))
-                if self.observe is not None:
-                    self.observe(now)
+                self._commit(finished)
                 if self.progress is not None:
-                    self.progress("pairs" if self.builder.count is None else "jobs", now.done, now.total)
+                    self.progress("pairs" if self.builder.count is None else "jobs", *self._position())
                 if self._whole():
                     break
 
-    def _status(self, clock: Clock) -> BuildStatus:
-        done, total = self._position()
-        seconds = time.perf_counter() - clock.start
-        return BuildStatus(done, total, sum(self.kept.values()), self.dropped.total(), self.bytes, seconds)
-
-    def _check_disk(self, needed: int) -> None:
-        free = shutil.disk_usage(self.ledger.folder).free
-        if needed > free:
-            raise DiskFullError(
-                errno.ENOSPC,
-                f"the rest of the build needs about {_megabytes(needed)} and {_megabytes(free)} are free: about "
-                f"{_megabytes(needed - free)} are missing. What is finished is kept, and the same build continues",
-            )
-
-    def _commit(self, finished: Finished, estimated: bool) -> None:
+    def _commit(self, finished: Finished) -> None:
         records: list[dict[str, Any]] = []
         files: dict[str, bytes] = {}
         hashes: list[tuple[int, int]] = []
@@ -259,7 +211,11 @@ class _State:
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
-            raise self._disk_full(estimated) from error
+            finished_pairs = f"{sum(self.kept.values())} pairs ({self.bytes / 1e6:,.1f} MB)"
+            raise DiskFullError(
+                errno.ENOSPC,
+                f"the disk is full after {finished_pairs}. What is finished is kept, and the same build continues",
+            ) from error
         self._count(entry)
         if self.builder.count is None and self.barren[self._aspect(finished.job)] >= _PATIENCE:
             aspect = self._aspect(finished.job)
@@ -268,19 +224,6 @@ class _State:
                 f"these parameters make too few pairs of aspect {aspect!r} possible: {self.kept[aspect]} of "
                 f"{self.pairs} found, then {_PATIENCE} scenes in a row gave none ({reasons})"
             )
-
-    def _disk_full(self, estimated: bool) -> DiskFullError:
-        done, total = self._position()
-        bytes_per_pair = self.space / done if done else 0.0
-        missing = max(0, round(bytes_per_pair * (total - done)) - shutil.disk_usage(self.ledger.folder).free)
-        if not estimated and not done:
-            when = "before the first pair was written"
-        else:
-            pairs, size = sum(self.kept.values()), _megabytes(self.bytes)
-            when = f"after {pairs} pairs ({size}); about {_megabytes(missing)} are missing"
-        return DiskFullError(
-            errno.ENOSPC, f"the disk is full {when}. What is finished is kept, and the same build continues"
-        )
 
     def finish(self, head: dict[str, Any]) -> dict[str, Any]:
         """Write the manifest of the whole build."""
@@ -354,7 +297,3 @@ def _same_build(folder: Path, manifest: dict[str, Any], head: dict[str, Any]) ->
 
 def _json(value: dict[str, Any]) -> bytes:
     return f"{json.dumps(value, indent=1)}\n".encode()
-
-
-def _megabytes(size: float) -> str:
-    return f"{size / 1e6:,.1f} MB"

@@ -24,8 +24,8 @@ from eqben_builder.building.folder import (
     file_digest,
     final_hash,
     read_manifest,
+    row_of,
 )
-from eqben_builder.building.records import row_of
 from eqben_builder.duplicates import near_duplicates, perceptual_hash
 from eqben_builder.formats.row import Picture
 from eqben_builder.writing import LOCK

@@ -14,7 +14,8 @@ import typer
 from eqben_builder.commands.printing import say
 
 if TYPE_CHECKING:
-    from eqben_builder.building import Builder, BuildStatus
+    from eqben_builder.building import Builder
+    from eqben_builder.progress import Progress
 
 _SHOWN = 50  # failures that are listed
 _EVERY = 30.0  # seconds between lines where the output is no terminal
@@ -41,19 +42,15 @@ def build(
     device: Annotated[str | None, typer.Option(help="sd: a torch device.")] = None,
     annotations: Annotated[Path | None, typer.Option(help="ag, gebc, youcook2: the data set's annotations.")] = None,
     videos: Annotated[Path | None, typer.Option(help="ag, gebc, youcook2: the folder of videos or frames.")] = None,
-    faces: Annotated[
-        str | None, typer.Option(help="youcook2: opencv, face-recognition, none or MODULE:FUNCTION.")
-    ] = None,
+    faces: Annotated[str | None, typer.Option(help="youcook2: opencv, none or MODULE:FUNCTION.")] = None,
 ) -> None:
     """Build pairs of pictures and captions that differ in one thing, each with a certificate.
 
-    The first jobs are timed: how long the rest takes and how large it gets is said before it begins. A build that was
-    interrupted goes on where it was; the number of workers does not change a byte.
+    A build that was interrupted goes on where it was; the number of workers does not change a byte.
     """
     from eqben_builder.building import build as run
     from eqben_builder.building.builder import BUILDERS, builder_of
     from eqben_builder.commands.models import unknown
-    from eqben_builder.croissant import write_croissant
 
     if subset not in BUILDERS:
         raise unknown("subset", subset, BUILDERS)
@@ -69,13 +66,12 @@ def build(
     count = 100 if pairs is None and builder.count is None else pairs
     # A diffusion model fills a device, and its own threads use every core.
     processes = workers or (1 if subset == "sd" else os.cpu_count() or 1)
-    manifest = run(builder, output, pairs=count, workers=processes, observe=_reporter())
+    manifest = run(builder, output, pairs=count, workers=processes, progress=_reporter())
     counts = ", ".join(f"{number} {name}" for name, number in manifest["counts"].items())
-    say(f"{manifest['pairs']} pairs in {output} ({counts}), {_size(manifest['bytes'])}")
+    say(f"{manifest['pairs']} pairs in {output} ({counts}), {manifest['bytes'] / 1e6:,.1f} MB")
     for reason, number in manifest["dropped"].items():
         say(f"dropped {number}: {reason}")
     say(f"hash {manifest['hash']}")
-    say(f"wrote {write_croissant(output, manifest)}")
 
 
 def verify(
@@ -117,25 +113,23 @@ def _builder(subset: str, make: Callable[..., Builder], options: dict[str, Any])
     return make(**options)
 
 
-def _reporter() -> Callable[[BuildStatus], None]:
-    """Says the estimate once, then how far it is: on one line of a terminal, or in a line every half minute."""
-    shown = {"estimate": False, "last": time.monotonic()}
+def _reporter() -> Progress:
+    """Says how far a build is and how long the rest takes, on one line of a terminal or every half minute."""
+    begun: tuple[int, float] | None = None
+    last = time.monotonic()
     terminal = sys.stderr.isatty()
 
-    def report(now: BuildStatus) -> None:
-        if now.seconds_left is None or now.bytes_total is None:
+    def report(phase: str, done: int, total: int) -> None:
+        nonlocal begun, last
+        now = time.monotonic()
+        if begun is None:  # what an earlier process had done, and the loading of engines, say nothing of what is left
+            begun = done, now
             return
-        if not shown["estimate"]:
-            shown["estimate"] = True
-            say(
-                f"{now.total - now.done} to go: about {_duration(now.seconds_left)}, "
-                f"and {_size(now.bytes_total)} in all",
-                err=True,
-            )
-        if terminal or time.monotonic() - shown["last"] >= _EVERY:
-            shown["last"] = time.monotonic()
-            line = f"{now.done}/{now.total}, {_size(now.bytes)}, {_duration(now.seconds_left)} left"
-            typer.echo(f"\r{line:<70}" if terminal else line, err=True, nl=not terminal or now.done == now.total)
+        if terminal or now - last >= _EVERY:
+            last = now
+            left = (now - begun[1]) * (total - done) / max(1, done - begun[0])
+            line = f"{done}/{total} {phase}, {_duration(left)} left"
+            typer.echo(f"\r{line:<70}" if terminal else line, err=True, nl=not terminal or done == total)
 
     return report
 
@@ -146,26 +140,11 @@ def _duration(seconds: float) -> str:
     return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest_s:02d} s" if minutes else f"{rest_s} s"
 
 
-def _size(number: float) -> str:
-    return f"{number / 1e6:,.1f} MB"
-
-
 def convert(
-    source: Annotated[
-        Path, typer.Argument(help="A build's folder, parquet, ImageFolder, tar shards, EqBen's, Winoground's, VALSE's.")
-    ],
+    source: Annotated[Path, typer.Argument(help="A build's folder, parquet, EqBen's, Winoground's, VALSE's.")],
     output: Annotated[Path, typer.Argument(help="Folder to write; it must not exist.")],
-    form: Annotated[
-        str,
-        typer.Option(
-            "--format",
-            help="parquet, imagefolder, webdataset, eqben-flat or folder.",
-        ),
-    ] = "parquet",
+    form: Annotated[str, typer.Option("--format", help="parquet, eqben-flat or folder.")] = "parquet",
     images: Annotated[Path | None, typer.Option(help="Folder of the pictures, where it is another.")] = None,
-    validation: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="parquet: share of a validation split; videos are not divided.")
-    ] = 0.0,
 ) -> None:
     """Read pairs from any known form and write them in another, one pair at a time."""
     from eqben_builder.commands.models import unknown
@@ -174,7 +153,7 @@ def convert(
     if form not in WRITERS:
         raise unknown("format", form, WRITERS)
     rows = read_any(source, images=images)
-    say(f"{form} in {write_as(rows, output, form, validation=validation)}")
+    say(f"{form} in {write_as(rows, output, form)}")
 
 
 def review(
@@ -183,7 +162,6 @@ def review(
     images: Annotated[Path | None, typer.Option(help="Folder of the pictures, where it is another.")] = None,
     sample: Annotated[int | None, typer.Option(min=1, help="So many pairs at random, instead of all.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the sample.")] = 0,
-    link: Annotated[bool, typer.Option("--link", help="Link to the pictures instead of embedding them.")] = False,
     title: Annotated[str, typer.Option(help="Of the page.")] = "Review of pairs",
 ) -> None:
     """Write one HTML file in which somebody accepts or rejects pairs by keyboard; it exports votes as JSON."""
@@ -196,20 +174,15 @@ def review(
     if sample is not None and sample < len(rows):
         chosen = sorted(np.random.default_rng(seed).permutation(len(rows))[:sample].tolist())
         rows = [rows[k] for k in chosen]
-    say(f"{len(rows)} pairs in {write_review_page(rows, page, title=title, embed=not link)}")
+    say(f"{len(rows)} pairs in {write_review_page(rows, page, title=title)}")
 
 
 def apply_votes(
     source: Annotated[Path, typer.Argument(help="What was reviewed.")],
     output: Annotated[Path, typer.Argument(help="Folder to write; it must not exist.")],
     votes: Annotated[list[Path], typer.Option(help="A file that the review page exported; may be repeated.")],
-    form: Annotated[
-        str, typer.Option("--format", help="folder, parquet, imagefolder, webdataset or eqben-flat.")
-    ] = "folder",
+    form: Annotated[str, typer.Option("--format", help="folder, parquet or eqben-flat.")] = "folder",
     rule: Annotated[str, typer.Option(help="any: one rejection is enough; majority: more against than for.")] = "any",
-    drop_undecided: Annotated[
-        bool, typer.Option("--drop-undecided", help="Leave out pairs that nobody voted on.")
-    ] = False,
     images: Annotated[Path | None, typer.Option(help="Folder of the pictures, where it is another.")] = None,
     part: Annotated[bool, typer.Option("--part", help="The votes are on a sample of the source.")] = False,
 ) -> None:
@@ -220,7 +193,7 @@ def apply_votes(
         raise ValueError(f"--rule {rule!r} is neither 'any' nor 'majority'")
     review = apply(
         source, votes, output, form=form, rule="any" if rule == "any" else "majority",
-        undecided="drop" if drop_undecided else "keep", partial=part, images=images,
+        partial=part, images=images,
     )  # fmt: skip
     say(
         f"{review.kept} pairs in {review.output}; {review.rejected} rejected, {review.undecided} undecided, "

@@ -38,12 +38,6 @@ def score_with(models: Models) -> Callable[..., None]:
                 help="MODULE:FUNCTION that returns a model: pictures and captions to scores; may be repeated."
             ),
         ] = None,
-        ask: Annotated[
-            str | None,
-            typer.Option(
-                help="MODULE:FUNCTION that returns a multimodal language model: pictures and a prompt to text."
-            ),
-        ] = None,
         images: Annotated[Path | None, typer.Option(help="Folder of the pictures, where it is another.")] = None,
         data_root: Annotated[
             Path | None, typer.Option(help="Suites: holds a folder for each, and coco/ and the like.")
@@ -53,7 +47,7 @@ def score_with(models: Models) -> Callable[..., None]:
             typer.Option(help="Suites: MODULE:FUNCTION that returns a model of captions alone: a blind line."),
         ] = None,
         page: Annotated[
-            Path | None, typer.Option(help="Write an HTML page with the table, curves and worst pairs.")
+            Path | None, typer.Option(help="Pairs: write an HTML page with the table and the worst pairs.")
         ] = None,
         save: Annotated[
             Path | None, typer.Option(help="Write the first model's similarities to this npz file.")
@@ -80,13 +74,13 @@ def score_with(models: Models) -> Callable[..., None]:
         from eqben_builder.formats import read_any
 
         if is_suite(str(source), data_root):
-            options = {"--scores": scores, "--fusion": fusion, "--ask": ask, "--save": save, "--scale": scale}
+            options = {"--scores": scores, "--fusion": fusion, "--save": save, "--scale": scale, "--page": page}
             for name, value in options.items():
                 if value:
                     raise ValueError(f"{name} is for pairs, and {source} is a suite")
             score_suites(
                 str(source), encoder or models.default(), models, data_root=data_root, language_model=language_model,
-                limit=limit, page=page, batch_size=batch_size, device=device, seed=seed,
+                limit=limit, batch_size=batch_size, device=device, seed=seed,
             )  # fmt: skip
             return
         if data_root is not None or language_model is not None:
@@ -97,13 +91,10 @@ def score_with(models: Models) -> Callable[..., None]:
         foils = rows[0].image1 is None
         if foils and page is not None:
             raise ValueError(f"{source} holds rows of one picture: the page shows pairs of two")
-        with_scores = scores or fusion or ask
         similarities = _similarities(
-            rows, encoder or ([] if with_scores else models.default()), scores or [], models, batch_size, device
+            rows, encoder or ([] if scores or fusion else models.default()), scores or [], models, batch_size, device
         )
         similarities |= _fused(rows, fusion or [], models, batch_size)
-        if (save is not None or page is not None) and not similarities:
-            raise ValueError("--save and --page need similarities: give --encoder, --fusion or --scores")
         if save is not None:
             import numpy as np
 
@@ -114,8 +105,6 @@ def score_with(models: Models) -> Callable[..., None]:
                 _show_foils(s, scale, seed)
             else:
                 _show_pairs(s, rows, seed)
-        if ask is not None:
-            _show_answers(rows, ask, models, seed)
         if blind:
             _show_blind(rows, seed)
         if page is not None:
@@ -148,22 +137,6 @@ def _fused(rows: list[PairRow], specs: list[str], models: Models, batch_size: in
     from eqben_builder.scoring import fusion_similarities
 
     return {spec: fusion_similarities(rows, models.model(spec), batch=max(1, batch_size // 4)) for spec in specs}
-
-
-def _show_answers(rows: list[PairRow], spec: str, models: Models, seed: int) -> None:
-    from eqben_builder.scoring import caption_order_scores
-
-    if rows[0].image1 is None:
-        raise ValueError("--ask needs pairs of two pictures")
-    shown = ((row.image0.load(), row.image1.load(), row.caption0, row.caption1) for row in rows if row.image1)
-    orders = caption_order_scores(shown, models.model(spec), seed=seed)
-    say(f"{spec}, asked which caption is whose in both orders of the captions")
-    for name, share in (
-        ("right, own caption first", orders.first), ("right, own caption second", orders.swapped),
-        ("right in both orders", orders.both), ("same answer in both orders", orders.consistent),
-    ):  # fmt: skip
-        say(f"{name:<28}{_said(share):<22}chance {share.chance:.3f}")
-    say(f"{orders.unparsed} of {2 * len(rows)} answers could not be read; {orders.follows_order:.3f} say 1;2")
 
 
 def _show_pairs(s: NDArray[np.float64], rows: list[PairRow], seed: int) -> None:

@@ -1,8 +1,5 @@
-"""Eq-SD: pairs drawn by Stable Diffusion with prompt-to-prompt editing.
+"""Eq-SD: pairs drawn by Stable Diffusion with prompt-to-prompt editing; `pipeline` is what needs torch."""
 
-The parts that need torch are imported by their names: `attention_edit`, `processor` and `pipeline`.
-"""
+from eqben_builder.diffusion.builder import ASPECTS, DiffusionBuilder
 
-from eqben_builder.diffusion.builder import ASPECTS, KINDRED, DiffusionBuilder, PromptPair, prompt_pair
-
-__all__ = ["ASPECTS", "KINDRED", "DiffusionBuilder", "PromptPair", "prompt_pair"]
+__all__ = ["ASPECTS", "DiffusionBuilder"]

@@ -73,18 +73,12 @@ KINDRED: dict[str, Kin] = {
 
 
 class PromptPair(NamedTuple):
-    """Two prompts that differ in one part.
+    """Two prompts that differ in one part, which are the captions too.
 
     aspect: One of `ASPECTS`.
     kin: Key of `KINDRED`.
-    prompts: Source and target; they are the captions too.
+    prompts: Source and target.
     values: What stands in the changed place in each.
-
-    Example:
-        >>> import numpy as np
-        >>> pair = prompt_pair(np.random.default_rng(1), "object")
-        >>> pair.prompts[0].replace(pair.values[0], pair.values[1]) == pair.prompts[1]
-        True
     """
 
     aspect: str
@@ -101,23 +95,9 @@ def _two(rng: np.random.Generator, values: Sequence[str]) -> tuple[str, str]:
 def prompt_pair(rng: np.random.Generator, aspect: str) -> PromptPair:
     """Draw two prompts that differ in an object, a scene or an attribute.
 
-    Args:
-        rng: The only source of randomness.
-        aspect: One of `ASPECTS`.
-
-    Raises:
-        ValueError: An unknown aspect.
-
-    Example:
-        >>> import numpy as np
-        >>> pair = prompt_pair(np.random.default_rng(0), "object")
-        >>> len(pair.prompts[0].split()) == len(pair.prompts[1].split())
-        True
-
-    Source:
-        Section 5.3, appendix B.5. The paper changes a scene or an attribute by adding it to the first caption ("in the
-        winter"), which leaves that caption true of the second picture as well. Here one scene or attribute takes the
-        place of another, so that each caption is false of the other picture.
+    Section 5.3, appendix B.5. The paper changes a scene or an attribute by adding it to the first caption ("in the
+    winter"), which leaves that caption true of the second picture as well. Here one scene or attribute takes the place
+    of another, so that each caption is false of the other picture.
     """
     if aspect not in ASPECTS:
         raise ValueError(f"aspect {aspect!r} is not one of {', '.join(ASPECTS)}")
@@ -126,21 +106,14 @@ def prompt_pair(rng: np.random.Generator, aspect: str) -> PromptPair:
     kin = KINDRED[name]
     noun = kin.objects[int(rng.random() * len(kin.objects))]
     scene = kin.scenes[int(rng.random() * len(kin.scenes))]
+    # One article for both objects of a pair: "the" never changes with the noun.
     if aspect == "object":
         values = _two(rng, kin.objects)
-        texts = [f"{_a(value)} {scene}" for value in values]
-    elif aspect == "scene":
-        values = _two(rng, kin.scenes)
-        texts = [f"{_a(noun)} {value}" for value in values]
+        texts = [f"a photo of the {value} {scene}" for value in values]
     else:
-        values = _two(rng, kin.attributes)
-        texts = [f"{_a(noun)} {value}" for value in values]
-    return PromptPair(aspect, name, (f"a photo of {texts[0]}", f"a photo of {texts[1]}"), values)
-
-
-def _a(noun: str) -> str:
-    # One article for both objects of a pair: "the" never changes with the noun.
-    return f"the {noun}"
+        values = _two(rng, kin.scenes if aspect == "scene" else kin.attributes)
+        texts = [f"a photo of the {noun} {value}" for value in values]
+    return PromptPair(aspect, name, (texts[0], texts[1]), values)
 
 
 #: Share of the pixels that must move visibly for the edit to count as one.
@@ -246,8 +219,7 @@ class DiffusionBuilder:
 
     def make(self, index: int) -> Made | Dropped:
         """The pair of this index, or why it cannot be used."""
-        from eqben_builder.diffusion.attention_edit import refine_prompt, replace_words
-        from eqben_builder.diffusion.pipeline import edited_pair, load_pipeline
+        from eqben_builder.diffusion.pipeline import edited_pair, load_pipeline, refine_prompt, replace_words
 
         if self._pipeline is None:
             self._pipeline = load_pipeline(self.model, self.device)
@@ -276,16 +248,13 @@ class DiffusionBuilder:
             "values": list(pair.values),
             "edit": "replace" if same_length else "refine",
         }
-        return Made(drawn.images, captions, aspect, source, _certificate(captions, pixels))
+        certificate = {"token_edits": token_edits(*captions), "pixels": pixels}
+        return Made(drawn.images, captions, aspect, source, certificate)
 
 
 def _files_of(folder: Path) -> str:
     rows = [f"{p.relative_to(folder).as_posix()} {p.stat().st_size}" for p in sorted(folder.rglob("*")) if p.is_file()]
     return hashlib.sha256("\n".join(rows).encode()).hexdigest()
-
-
-def _certificate(captions: tuple[str, str], pixels: dict[str, float]) -> dict[str, Any]:
-    return {"token_edits": token_edits(*captions), "pixels": pixels}
 
 
 def certificate_of(
@@ -305,4 +274,4 @@ def certificate_of(
     pixels = pixel_change(image0, image1)
     if pixels["moved"] < LEAST_MOVED:
         raise ValueError(f"the pictures hardly differ: {pixels}")
-    return _certificate(captions, pixels)
+    return {"token_edits": token_edits(*captions), "pixels": pixels}

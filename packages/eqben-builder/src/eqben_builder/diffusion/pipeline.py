@@ -1,10 +1,24 @@
-"""Two pictures of one noise with Stable Diffusion: the second edited by attention processors after the first."""
+"""Two pictures of one noise with Stable Diffusion: the second edited by attention processors after the first.
+
+Prompt-to-prompt as algebra: an edited attention map is a linear map of the source's map and the target's own,
+
+    P' = P_source A + P_target B
+
+with matrices A and B over the words' positions. Replacing words moves columns (A = mapper, B = 0); refining keeps the
+columns of the words that both prompts share and lets the target attend to the new ones. As the output of attention is
+P' V, the same edit can be made on the values instead:
+
+    P' V = P_source (A V) + P_target (B V)
+
+which needs no attention map at all and so runs with fused attention.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from difflib import SequenceMatcher
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -13,9 +27,95 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from eqben_builder.diffusion.attention_edit import MapEdit, edited_map
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 EXTRA = "eqben-builder[diffusion]"
+
+
+class MapEdit(NamedTuple):
+    """The two matrices of an edit.
+
+    source: A, float [words, words]; row i says where the source's attention to its word i goes.
+    target: B, float [words, words].
+    """
+
+    source: Float[Tensor, "words words"]
+    target: Float[Tensor, "words words"]
+
+    def to(self, like: Tensor) -> MapEdit:
+        """The edit on the device and in the type of a tensor."""
+        return MapEdit(self.source.to(like), self.target.to(like))
+
+
+def word_tokens(tokenizer: Any, prompt: str) -> list[list[int]]:
+    """The tokens of each word of a prompt, without those of beginning and end."""
+    words = [list(tokenizer(word, add_special_tokens=False).input_ids) for word in prompt.split()]
+    tokens = list(tokenizer(prompt, add_special_tokens=False).input_ids)
+    if [token for word in words for token in word] != tokens:
+        raise ValueError(f"prompt {prompt!r}: its words do not tokenise one by one")
+    if len(tokens) + 2 > tokenizer.model_max_length:
+        raise ValueError(f"prompt {prompt!r} has {len(tokens)} tokens, {tokenizer.model_max_length - 2} fit")
+    return words
+
+
+def _spans(words: Sequence[Sequence[int]]) -> list[range]:
+    """Positions of each word's tokens, after the beginning's one."""
+    spans, at = [], 1
+    for word in words:
+        spans.append(range(at, at + len(word)))
+        at += len(word)
+    return spans
+
+
+def replace_words(tokenizer: Any, source: str, target: str) -> MapEdit:
+    """Let each word of the target look where the word in its place in the source looks: prompt-to-prompt's word swap.
+
+    A word of n tokens that takes the place of one of m spreads the attention of the m evenly over its n.
+    """
+    ours, theirs = word_tokens(tokenizer, source), word_tokens(tokenizer, target)
+    if len(ours) != len(theirs):
+        raise ValueError(f"{source!r} has {len(ours)} words and {target!r} {len(theirs)}: refine instead of replacing")
+    size = int(tokenizer.model_max_length)
+    mapper = torch.zeros(size, size)
+    mapper[0, 0] = 1
+    ends = [1, 1]
+    for a, b in zip(_spans(ours), _spans(theirs), strict=True):
+        if len(a) == len(b):
+            for i, j in zip(a, b, strict=True):
+                mapper[i, j] = 1
+        else:
+            mapper[a.start : a.stop, b.start : b.stop] = 1 / len(b)
+        ends = [a.stop, b.stop]
+    # The end of the text and the padding after it, position by position; what has no partner keeps its place.
+    for k in range(size):
+        i, j = min(ends[0] + k, size - 1), ends[1] + k
+        if j >= size:
+            break
+        mapper[i, j] = 1
+    return MapEdit(mapper, torch.zeros(size, size))
+
+
+def refine_prompt(tokenizer: Any, source: str, target: str) -> MapEdit:
+    """Let the words that both prompts share look where the source's look, and new words where they like.
+
+    Prompt-to-prompt's prompt refinement; shared tokens are found by the longest matching runs.
+    """
+    size = int(tokenizer.model_max_length)
+    ours, theirs = ([token for word in word_tokens(tokenizer, prompt) for token in word] for prompt in (source, target))
+    shared, own = torch.zeros(size, size), torch.zeros(size, size)
+    shared[0, 0] = 1
+    partner: dict[int, int] = {}
+    for block in SequenceMatcher(None, ours, theirs, autojunk=False).get_matching_blocks():
+        partner |= {block.b + k: block.a + k for k in range(block.size)}
+    for j in range(len(theirs)):
+        if j in partner:
+            shared[partner[j] + 1, j + 1] = 1
+        else:
+            own[j + 1, j + 1] = 1
+    for k in range(size - 1 - len(theirs)):
+        shared[min(1 + len(ours) + k, size - 1), 1 + len(theirs) + k] = 1
+    return MapEdit(shared, own)
 
 
 class EditedPair(NamedTuple):
@@ -51,15 +151,13 @@ def edited_pair(
     guidance: float = 7.5,
     cross: float = 0.8,
     self_share: float = 0.4,
-    self_pixels: int = 256,
-    fused: bool = True,
 ) -> EditedPair:
     """Draw two prompts from one noise, made on the CPU whatever the device, the second with the first's attention."""
     factor = int(pipeline.vae_scale_factor)
     side = int(size or pipeline.unet.config.sample_size * factor)
     if side % factor or side < factor or steps < 1:
         raise ValueError(f"size = {side!r}, steps = {steps!r}: expected a multiple of {factor}, and at least 1")
-    state = EditState(edit, steps, cross, self_share, self_pixels)
+    state = EditState(edit, steps, cross, self_share)
     generator = torch.Generator("cpu").manual_seed(seed)
     shape = (1, pipeline.unet.config.in_channels, side // factor, side // factor)
     noise = torch.randn(shape, generator=generator).repeat(2, 1, 1, 1).to(pipeline.device, pipeline.unet.dtype)
@@ -70,7 +168,7 @@ def edited_pair(
 
     before = dict(pipeline.unet.attn_processors)
     try:
-        pipeline.unet.set_attn_processor({name: PromptToPromptProcessor(state, fused=fused) for name in before})
+        pipeline.unet.set_attn_processor({name: PromptToPromptProcessor(state) for name in before})
         with torch.no_grad():
             result = pipeline(
                 list(prompts), height=side, width=side, num_inference_steps=steps, guidance_scale=guidance,
@@ -82,6 +180,10 @@ def edited_pair(
     return EditedPair((first, second), any(result.nsfw_content_detected or ()))
 
 
+#: Self-attention over more positions than these, 16 x 16, is never taken over, as in prompt-to-prompt.
+SELF_PIXELS = 256
+
+
 @dataclass
 class EditState:
     """What all processors of one run share; `cross` and `self_share` are shares of its steps, from the first."""
@@ -90,8 +192,7 @@ class EditState:
     steps: int
     cross: float = 0.8
     self_share: float = 0.4
-    self_pixels: int = 256
-    step: int = field(default=0)
+    step: int = 0
 
     def __post_init__(self) -> None:
         for name in ("cross", "self_share"):
@@ -105,7 +206,7 @@ class EditState:
 
     def edits_self(self, pixels: int) -> bool:
         """Whether self-attention over so many positions is taken over in this step."""
-        return self.step < self.self_share * self.steps and pixels <= self.self_pixels
+        return self.step < self.self_share * self.steps and pixels <= SELF_PIXELS
 
 
 class PromptToPromptProcessor:
@@ -115,11 +216,8 @@ class PromptToPromptProcessor:
     attention is not edited.
     """
 
-    def __init__(self, state: EditState, *, fused: bool = True) -> None:
+    def __init__(self, state: EditState) -> None:
         self.state = state
-        self.fused = fused
-        #: The last edited map and the source's, kept where `fused` is false: float [heads, pixels, words].
-        self.maps: tuple[Tensor, Tensor] | None = None
 
     def __call__(
         self,
@@ -165,27 +263,13 @@ class PromptToPromptProcessor:
             # The target looks where the source looks, at values of its own.
             query, key = query.clone(), key.clone()
             query[target], key[target] = query[source], key[source]
-        plain = self._attend(query, key, value, scale)
+        plain = F.scaled_dot_product_attention(query, key, value, scale=scale)
         if not crossed or not self.state.edits_cross:
             return plain
         edit = self.state.edit.to(value)
-        if self.fused:
-            # Every sample goes through the same call as without an edit, so that the source's bytes stay the same.
-            theirs = self._attend(query[source], key[source], edit.source @ value[target], scale)
-            own = self._attend(query[target], key[target], edit.target @ value[target], scale)
-            changed = theirs + own
-        else:
-            looked = self._map(query, key, scale)
-            new = edited_map(edit, looked[source], looked[target])
-            self.maps = (new, looked[source])
-            changed = new @ value[target]
-        return torch.cat([plain[:target], changed[None]])
-
-    def _attend(self, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
-        if self.fused:
-            return F.scaled_dot_product_attention(query, key, value, scale=scale)
-        return self._map(query, key, scale) @ value
-
-    @staticmethod
-    def _map(query: Tensor, key: Tensor, scale: float) -> Tensor:
-        return (query @ key.transpose(-1, -2) * scale).softmax(dim=-1)
+        # Every sample goes through the same call as without an edit, so that the source's bytes stay the same.
+        theirs, own = (
+            F.scaled_dot_product_attention(query[k], key[k], matrix @ value[target], scale=scale)
+            for k, matrix in ((source, edit.source), (target, edit.target))
+        )
+        return torch.cat([plain[:target], (theirs + own)[None]])

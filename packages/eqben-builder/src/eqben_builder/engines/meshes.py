@@ -10,6 +10,7 @@ import hashlib
 import math
 import os
 import re
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -279,6 +280,7 @@ _MAKERS: dict[str, Callable[[], Mesh]] = {
 BUNDLED: tuple[str, ...] = tuple(_MAKERS)
 
 
+@lru_cache(maxsize=64)
 def bundled_mesh(noun: str) -> Mesh:
     """One of the bundled objects."""
     if noun not in _MAKERS:

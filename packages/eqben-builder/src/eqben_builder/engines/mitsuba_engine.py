@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import math
-import shutil
 import tempfile
-import weakref
-from contextlib import ExitStack
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,23 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eqben_builder.engines.denoise import EXTRA, Denoiser, DenoiserMissingError
-from eqben_builder.engines.engine import Drawn, hidden
-from eqben_builder.engines.lighting import (
-    FLOOR,
-    LAMP,
-    RADIANCE,
-    REPEATS,
-    camera_place,
-    floor_texture,
-    glass_tint,
-    lamp_place,
-    metal_tint,
-    sky,
+from eqben_builder.engines.meshes import (
+    BUNDLED,
+    Asset,
+    Mesh,
+    assets_digest,
+    bundled_mesh,
+    on_the_floor,
+    ply,
+    read_assets,
 )
-from eqben_builder.engines.meshes import BUNDLED, Asset, assets_digest, bundled_mesh, on_the_floor, ply, read_assets
-from eqben_builder.engines.meshes import Mesh as Triangles
-from eqben_builder.engines.scene import AIM, COLOURS, FIELD_OF_VIEW, MATERIALS
-from eqben_builder.writing import LOCK, FolderBusyError, sole_writer
+from eqben_builder.engines.scene import AIM, COLOURS, DISTANCE, FIELD_OF_VIEW, MATERIALS, Drawn, hidden
 
 if TYPE_CHECKING:
     import os
@@ -89,13 +80,12 @@ class MitsubaEngine:
                     f"{error}. Or render without it (denoise=False, --no-denoise): {MANY_SAMPLES} samples "
                     f"in place of {_SAMPLES} take more than ten times as long"
                 ) from error
-        self._files: dict[str, Path] = {}
-        self._space: Workspace | None = None
+        self._meshes: dict[str, bytes] = {}
         self._denoisers: dict[int, Denoiser] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        # A worker process makes its own files and its own denoiser.
-        return self.__dict__ | {"_files": {}, "_space": None, "_denoisers": {}}
+        # A worker process makes its own denoiser.
+        return self.__dict__ | {"_denoisers": {}}
 
     def parameters(self) -> dict[str, Any]:
         """Everything that decides the pictures, besides scenes, size and seed."""
@@ -110,7 +100,7 @@ class MitsubaEngine:
     def draw(self, scenes: tuple[FloorScene, FloorScene], size: int, seed: int) -> Drawn | str:
         """Render both scenes, or say that an object is hidden."""
         mi = _mitsuba()
-        loaded = [mi.load_dict(self._description(scene, size), optimize=False) for scene in scenes]
+        loaded = [self.loaded(scene, size) for scene in scenes]
         visible = []
         for scene, drawn in zip(scenes, loaded, strict=True):
             who = _guides(mi, drawn, "who:shape_index", 1, seed)[..., 0]
@@ -130,7 +120,15 @@ class MitsubaEngine:
         notes = {"samples": self.samples, "denoised": self.denoise, "untouched_before_denoising": round(untouched, 6)}
         return Drawn((_bytes(clean[0]), _bytes(clean[1])), (visible[0], visible[1]), notes)
 
-    def _description(self, scene: FloorScene, size: int) -> dict[str, Any]:
+    def loaded(self, scene: FloorScene, size: int, *, sky_weight: float = 0.0) -> Any:
+        """The scene as Mitsuba holds it; a larger weight aims more of a pixel's samples at the sky."""
+        with tempfile.TemporaryDirectory() as folder:  # meshes are taken from files, which are read at once
+            files = {thing.shape: Path(folder, f"{thing.shape}.ply") for thing in scene.things}
+            for noun, path in files.items():
+                path.write_bytes(self._mesh(noun))
+            return _mitsuba().load_dict(self._description(scene, size, files, sky_weight), optimize=False)
+
+    def _description(self, scene: FloorScene, size: int, files: dict[str, Path], sky_weight: float) -> dict[str, Any]:
         mi = _mitsuba()
         transform = mi.ScalarTransform4f
         described = {
@@ -142,16 +140,16 @@ class MitsubaEngine:
                 "to_world": transform().scale([FLOOR, FLOOR, 1]),
                 "bsdf": {"type": "diffuse", "reflectance": _floor_reflectance(mi, scene.stage)},
             },
-            **_lights(mi, transform, scene.stage),
+            **_lights(mi, transform, scene.stage, sky_weight),
         }
         for index, thing in enumerate(scene.things):
-            described[f"thing{index}"] = self._object(transform, thing)
+            described[f"thing{index}"] = self._object(transform, thing, files[thing.shape])
         return described
 
-    def _object(self, transform: Any, thing: Thing) -> dict[str, Any]:
+    def _object(self, transform: Any, thing: Thing, file: Path) -> dict[str, Any]:
         asset = self._assets.get(thing.shape)
         pose = transform().translate([thing.x, thing.y, 0]).rotate([0, 0, 1], math.degrees(thing.turn))
-        smooth = asset is not None or bundled_mesh_is_smooth(thing.shape)
+        smooth = asset is not None or bundled_mesh(thing.shape).smooth
         if asset is not None and asset.texture is not None:
             bsdf: dict[str, Any] = {
                 "type": "twosided",
@@ -166,25 +164,18 @@ class MitsubaEngine:
             bsdf = _material(thing)
         return {
             "type": "ply",
-            "filename": str(self._file(thing.shape)),
+            "filename": str(file),
             "face_normals": not smooth,
             "to_world": pose.scale(thing.radius),
             "bsdf": bsdf,
         }
 
-    def _file(self, noun: str) -> Path:
-        """A PLY of the object, on the floor and of radius one; written once for each process."""
-        if self._space is None:
-            self._space = Workspace()
-        if noun not in self._files:
-            path = self._space.folder / f"{len(self._files)}.ply"
+    def _mesh(self, noun: str) -> bytes:
+        """A PLY of the object, on the floor and of radius one."""
+        if noun not in self._meshes:
             asset = self._assets.get(noun)
-            if asset is None:
-                path.write_bytes(ply(bundled_mesh(noun)))
-            else:
-                _normalise(asset.mesh, path)
-            self._files[noun] = path
-        return self._files[noun]
+            self._meshes[noun] = ply(bundled_mesh(noun)) if asset is None else _normalised(asset.mesh)
+        return self._meshes[noun]
 
 
 @lru_cache(maxsize=1)
@@ -200,13 +191,8 @@ def _mitsuba() -> Any:
     return mitsuba
 
 
-@lru_cache(maxsize=64)
-def bundled_mesh_is_smooth(noun: str) -> bool:
-    """Whether a bundled object's normals are interpolated."""
-    return bundled_mesh(noun).smooth
-
-
-def _normalise(source: Path, target: Path) -> None:
+def _normalised(source: Path) -> bytes:
+    """An OBJ or PLY file as a PLY that stands on the floor and has the radius one."""
     mi = _mitsuba()
     try:
         mesh = mi.load_dict({"type": source.suffix.lower()[1:], "filename": str(source)})
@@ -217,16 +203,64 @@ def _normalise(source: Path, target: Path) -> None:
     faces = np.array(values["faces"], dtype=np.int32).reshape(-1, 3)
     if not len(faces) or not np.isfinite(vertices).all() or float(np.ptp(vertices)) == 0.0:
         raise ValueError(f"{source} holds no triangles of any extent")
-    values["vertex_positions"] = on_the_floor(Triangles(vertices, faces, smooth=True)).vertices.ravel()
+    values["vertex_positions"] = on_the_floor(Mesh(vertices, faces, smooth=True)).vertices.ravel()
     values.update()
-    mesh.write_ply(str(target))
+    with tempfile.TemporaryDirectory() as folder:
+        mesh.write_ply(f"{folder}/mesh.ply")
+        return Path(folder, "mesh.ply").read_bytes()
+
+
+_SIDE = 256
+
+
+def floor_texture(kind: str, tone: tuple[float, float, float]) -> NDArray[np.float32] | None:
+    """One repeat of a floor, or None for a plain one."""
+    if kind == "plain":
+        return None
+    row, column = np.mgrid[0:_SIDE, 0:_SIDE]
+    if kind == "tiles":
+        cell = 64
+        chequer = (row // cell + column // cell) % 2
+        joint = (row % cell < 2) | (column % cell < 2)
+        level = np.where(joint, 0.7, np.where(chequer == 1, 1.06, 0.94))
+    elif kind == "planks":
+        width = 32
+        plank = column // width
+        # Whole-number noise: a plank's own tone, and a grain that runs along it.
+        own = (plank * 7919 + 13) % 11 / 11.0
+        shift = plank * 37
+        grain = np.sin(column * (np.pi / 8) + plank * 5.0 + 1.6 * np.sin((row + shift) * (4 * np.pi / _SIDE)))
+        joint = (column % width < 1) | ((row + shift * 3) % _SIDE < 2)
+        level = np.where(joint, 0.62, 0.88 + 0.18 * own + 0.025 * grain)
+    else:
+        raise ValueError(f"floor {kind!r} is not one of plain, tiles, planks")
+    values = level[..., None] * np.asarray(tone)
+    return np.ascontiguousarray(np.clip(values, 0.0, 1.0).astype(np.float32))
+
+
+#: Half the side of the floor and of the square lamp, in metres, and how often the floor's texture is repeated.
+FLOOR, LAMP, REPEATS = 24.0, 1.3, 12
+#: Of the lamp, in W / (m2 sr) for red, green and blue.
+RADIANCE = (17.0, 16.2, 15.0)
+
+
+def sky() -> NDArray[np.float32]:
+    """Radiance all around, brighter overhead, for metal to reflect: float32 [32, 64, 3], the zenith first."""
+    rows, columns = np.linspace(1, 0, 32, dtype=np.float32)[:, None], np.arange(64)
+    # Bright panels around the horizon, as in a photographer's studio, between dark gaps.
+    panels = (rows > 0.45) & (rows < 0.85) & (columns % 16 < 7)[None, :]
+    level = 0.10 + 0.35 * rows**2 + 0.9 * panels
+    return np.ascontiguousarray((level[..., None] * np.array([0.95, 1.0, 1.08])).astype(np.float32))
 
 
 def _camera(transform: Any, stage: Stage, size: int) -> dict[str, Any]:
+    """It looks at the point `AIM` metres above the middle of the floor."""
+    up, away = math.sin(stage.camera_elevation), math.cos(stage.camera_elevation)
+    place = [0, -DISTANCE * away, AIM + DISTANCE * up]
     return {
         "type": "perspective",
         "fov": FIELD_OF_VIEW,
-        "to_world": transform().look_at(camera_place(stage), [0, 0, AIM], [0, 0, 1]),
+        "to_world": transform().look_at(place, [0, 0, AIM], [0, 0, 1]),
         "sampler": {"type": "independent"},
         "film": {
             "type": "hdrfilm",
@@ -239,12 +273,18 @@ def _camera(transform: Any, stage: Stage, size: int) -> dict[str, Any]:
     }
 
 
-def _lights(mi: Any, transform: Any, stage: Stage) -> dict[str, Any]:
+def _lights(mi: Any, transform: Any, stage: Stage, sky_weight: float) -> dict[str, Any]:
     """A bright square lamp above the shoulder, and a sky that is brighter overhead, for metal to reflect."""
+    flat = math.cos(stage.light_elevation)
+    place = [
+        7 * flat * math.cos(stage.light_azimuth),
+        7 * flat * math.sin(stage.light_azimuth) - 2.0,
+        7 * math.sin(stage.light_elevation),
+    ]
     return {
         "lamp": {
             "type": "rectangle",
-            "to_world": transform().look_at(lamp_place(stage), [0, 0, 0], [0, 0, 1]).scale([LAMP, LAMP, 1]),
+            "to_world": transform().look_at(place, [0, 0, 0], [0, 0, 1]).scale([LAMP, LAMP, 1]),
             "emitter": {"type": "area", "radiance": {"type": "rgb", "value": list(RADIANCE)}},
         },
         "sky": {
@@ -253,7 +293,7 @@ def _lights(mi: Any, transform: Any, stage: Stage) -> dict[str, Any]:
             # Light from the sky is found by bouncing, not by aiming: it comes from everywhere, and the lamp gets all
             # aimed samples. 12 of them have no more noise than 16 that aim at both, in 0.6 of the time, and come half a
             # decibel less near to the truth once denoised (benchmarks/render_quality.py).
-            "sampling_weight": 0.0,
+            "sampling_weight": sky_weight,
             "to_world": transform().rotate([1, 0, 0], 90),
         },
     }
@@ -278,13 +318,14 @@ def _material(thing: Thing) -> dict[str, Any]:
             "type": "twosided",
             "bsdf": {
                 "type": "principled",
-                "base_color": {"type": "rgb", "value": metal_tint(COLOURS[thing.colour])},
+                "base_color": {"type": "rgb", "value": [0.14 + 0.86 * value for value in COLOURS[thing.colour]]},
                 "metallic": 1.0,
                 "roughness": 0.16,
             },
         }
     if thing.material == "glass":
-        clear = {"type": "rgb", "value": glass_tint(COLOURS[thing.colour])}
+        # Deep enough for a body, seen through two sheets, to have its colour.
+        clear = {"type": "rgb", "value": [0.06 + 0.94 * value**0.6 for value in COLOURS[thing.colour]]}
         return {"type": "thindielectric", "int_ior": 1.5, "specular_transmittance": clear}
     return {"type": "twosided", "bsdf": {"type": "diffuse", "reflectance": colour}}
 
@@ -310,34 +351,3 @@ def _bytes(linear: NDArray[np.float32]) -> NDArray[np.uint8]:
     curved = np.where(value <= 0.0031308, 12.92 * value, 1.055 * np.power(value, 1 / 2.4) - 0.055)
     quantised: NDArray[np.uint8] = np.rint(255 * curved).astype(np.uint8)
     return quantised
-
-
-_WORK = "eqben-work-"
-
-
-class Workspace:
-    """A temporary folder that is gone when nobody refers to this any more, or when its process has ended."""
-
-    def __init__(self) -> None:
-        _clear()
-        self.folder = Path(tempfile.mkdtemp(prefix=_WORK))
-        lock = ExitStack()
-        lock.enter_context(sole_writer(self.folder / LOCK, self.folder))
-        self.close = weakref.finalize(self, _remove, lock, self.folder)
-
-
-def _remove(lock: ExitStack, folder: Path) -> None:
-    lock.close()
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-def _clear() -> None:
-    """Remove the folders whose process ended without doing so: the kernel gave their locks free."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{_WORK}*"):
-        try:
-            if (folder / LOCK).exists():  # one without is being made, or is not ours
-                with sole_writer(folder / LOCK, folder):
-                    pass
-                shutil.rmtree(folder, ignore_errors=True)
-        except (FolderBusyError, OSError):
-            continue

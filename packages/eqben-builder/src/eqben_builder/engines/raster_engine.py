@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from eqben_builder.engines.engine import Drawn, hidden
-from eqben_builder.engines.scene import COLOURS, outline
+from eqben_builder.engines.scene import COLOURS, Drawn, hidden, outline
 from eqben_builder.micro.attributes import RGB
 from eqben_builder.micro.raster import render
 from eqben_builder.micro.scene import Item, Scene
@@ -33,10 +32,6 @@ class RasterEngine:
     """Draws each object as the flat outline of its kind, larger when it is nearer, in painter's order.
 
     Rubber is plain and metal shaded; there is no glass, no black, no shadow and no light.
-
-    Example:
-        >>> RasterEngine().shapes[:3]
-        ('sphere', 'cube', 'cone')
     """
 
     name = "raster"

@@ -1,10 +1,12 @@
-"""Scene graphs of objects on a floor, what differs between two of them, and the attributes that a caption can name."""
+"""Scene graphs of objects on a floor, what differs between two of them, and what an engine is that draws them."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, NamedTuple
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
 
 from eqben_builder.micro.minimal import (
     Difference,
@@ -16,6 +18,9 @@ from eqben_builder.micro.minimal import (
     read_fields,
     read_items,
 )
+
+if TYPE_CHECKING:
+    from jaxtyping import Int16, UInt8
 
 COLOURS: dict[str, tuple[float, float, float]] = {
     "red": (0.62, 0.03, 0.03),
@@ -58,10 +63,6 @@ class Thing:
 
     Raises:
         ValueError: The value that is not one of its field's, or not finite.
-
-    Example:
-        >>> Thing("cube", "red", "small", "rubber", x=0.5, y=-1).radius
-        0.3
     """
 
     shape: str
@@ -74,14 +75,14 @@ class Thing:
 
     def __post_init__(self) -> None:
         choices = {"colour": ("", *COLOURS), "size": tuple(SIZES), "material": ("", *MATERIALS)}
-        for field, values in choices.items():
-            if getattr(self, field) not in values:
-                raise ValueError(f"{field} {getattr(self, field)!r} is not one of {', '.join(filter(None, values))}")
+        for name, values in choices.items():
+            if getattr(self, name) not in values:
+                raise ValueError(f"{name} {getattr(self, name)!r} is not one of {', '.join(filter(None, values))}")
         if not self.shape or not isinstance(self.shape, str):
             raise ValueError(f"shape {self.shape!r} is not a noun")
-        for field in ("x", "y", "turn"):
-            if not isinstance(getattr(self, field), int | float) or not math.isfinite(getattr(self, field)):
-                raise ValueError(f"{field} = {getattr(self, field)!r} is not a finite number")
+        for name in ("x", "y", "turn"):
+            if not isinstance(getattr(self, name), int | float) or not math.isfinite(getattr(self, name)):
+                raise ValueError(f"{name} = {getattr(self, name)!r} is not a finite number")
 
     @property
     def radius(self) -> float:
@@ -91,12 +92,7 @@ class Thing:
 
 @dataclass(frozen=True)
 class Stage:
-    """What both pictures of a pair share: floor, light and camera; angles in radians, tones in [0, 1].
-
-    Example:
-        >>> Stage("planks", tone=(0.4, 0.3, 0.2)).floor
-        'planks'
-    """
+    """What both pictures of a pair share: floor, light and camera; angles in radians, tones in [0, 1]."""
 
     floor: str = "plain"
     tone: tuple[float, float, float] = (0.5, 0.5, 0.5)
@@ -137,13 +133,7 @@ def outline(thing: Thing, stage: Stage) -> Outline:
 
 @dataclass(frozen=True)
 class FloorScene:
-    """Objects on a stage.
-
-    Example:
-        >>> a, b = Thing("cube", "red", "small", "rubber", -1, 0), Thing("vase", "blue", "large", "metal", 1, 0.1)
-        >>> FloorScene((a, b)).relations()[0]
-        Relation(subject=0, relation='to the left of', object=1)
-    """
+    """Objects on a stage."""
 
     things: tuple[Thing, ...]
     stage: Stage = Stage()
@@ -167,11 +157,7 @@ class FloorScene:
 
     @classmethod
     def from_dict(cls, graph: object) -> FloorScene:
-        """Read what `to_dict` wrote; relations must be those that follow from the places.
-
-        Raises:
-            ValueError: The field that is missing, unknown or wrong.
-        """
+        """Read what `to_dict` wrote; a `ValueError` names the field that is missing, unknown or wrong."""
         graph, things = read_items(graph, "things", Thing)
         stage = read_fields(Stage, graph.get("stage"), "stage")
         try:
@@ -188,13 +174,7 @@ def _relation(a: Thing, b: Thing) -> str | None:
 
 
 def scene_changes(scene0: FloorScene, scene1: FloorScene) -> tuple[Difference, ...]:
-    """List what differs between two scenes; a minimal pair gives exactly one entry.
-
-    Example:
-        >>> cube = Thing("cube", "red", "small", "rubber", 0, 0)
-        >>> scene_changes(FloorScene((cube,)), FloorScene((cube, Thing("cube", "red", "small", "rubber", 1, 1))))
-        (Difference(kind='counting', field='added', items=(1,)),)
-    """
+    """List what differs between two scenes; a minimal pair gives exactly one entry."""
     differences = [] if scene0.stage == scene1.stage else [Difference("other", "stage", ())]
     a, b = scene0.things, scene1.things
     if len(a) != len(b):
@@ -206,14 +186,14 @@ def scene_changes(scene0: FloorScene, scene1: FloorScene) -> tuple[Difference, .
         if relation is not None and _moved(a[i], a[j]) == b[i] and _moved(a[j], a[i]) == b[j]:
             return (*differences, Difference("location", relation, (i, j)))
     for i in changed:
-        for name in (field.name for field in fields(Thing)):
+        for name in (attribute.name for attribute in fields(Thing)):
             if getattr(a[i], name) != getattr(b[i], name):
                 differences.append(Difference("attribute" if name in FIELDS else "other", name, (i,)))
     return tuple(differences)
 
 
 def _moved(thing: Thing, target: Thing) -> Thing:
-    return Thing(thing.shape, thing.colour, thing.size, thing.material, target.x, target.y, thing.turn)
+    return replace(thing, x=target.x, y=target.y)
 
 
 def exchanged(scene: FloorScene, i: int, j: int) -> FloorScene:
@@ -221,3 +201,60 @@ def exchanged(scene: FloorScene, i: int, j: int) -> FloorScene:
     things = list(scene.things)
     things[i], things[j] = _moved(things[i], things[j]), _moved(things[j], things[i])
     return FloorScene(tuple(things), scene.stage)
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """Two pictures, and who is seen where.
+
+    Args:
+        images: Two uint8 [size, size, 3].
+        seen: Two int16 [size, size]: the index of the object at each pixel's middle or near it, -1 for the floor.
+        notes: JSON-ready figures about the drawing.
+    """
+
+    images: tuple[UInt8[np.ndarray, "h w 3"], UInt8[np.ndarray, "h w 3"]]
+    seen: tuple[Int16[np.ndarray, "h w"], Int16[np.ndarray, "h w"]]
+    notes: dict[str, Any] = field(default_factory=dict)
+
+
+class Engine(Protocol):
+    """Draws pairs of floor scenes; equal arguments give equal bytes."""
+
+    @property
+    def name(self) -> str:
+        """As on the command line."""
+
+    @property
+    def shapes(self) -> tuple[str, ...]:
+        """Nouns of the objects that it can draw."""
+
+    @property
+    def textured(self) -> frozenset[str]:
+        """Those that have a texture of their own, and so neither colour nor material."""
+
+    @property
+    def materials(self) -> tuple[str, ...]:
+        """Materials that it can draw."""
+
+    @property
+    def colours(self) -> tuple[str, ...]:
+        """Colours that it can draw."""
+
+    def parameters(self) -> dict[str, Any]:
+        """JSON-ready: everything that decides the pictures, besides scenes, size and seed."""
+
+    def versions(self) -> dict[str, str]:
+        """Versions of what draws."""
+
+    def draw(self, scenes: tuple[FloorScene, FloorScene], size: int, seed: int) -> Drawn | str:
+        """Draw both scenes with the same noise, or say why not, as when an object is hidden."""
+
+
+#: An object must be seen in this share of the picture's pixels.
+LEAST_SEEN = 0.003
+
+
+def hidden(visible: Int16[np.ndarray, "h w"], count: int) -> bool:
+    """Whether some object is seen in fewer than `LEAST_SEEN` of the pixels."""
+    return any(float((visible == k).mean()) < LEAST_SEEN for k in range(count))

@@ -3,12 +3,9 @@
 # ruff: noqa: TID252  # lazy_loader reads relative imports alone
 
 from .convert import WRITERS as WRITERS
-from .convert import Source as Source
 from .convert import detect as detect
 from .convert import read_any as read_any
 from .convert import write_as as write_as
-from .folder import keep_pairs as keep_pairs
 from .row import PairRow as PairRow
 from .row import Picture as Picture
 from .row import encode_png as encode_png
-from .row import read_pictures as read_pictures

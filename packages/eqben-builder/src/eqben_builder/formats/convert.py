@@ -6,13 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from eqben_builder.building.folder import PAIRS, records_in
-from eqben_builder.building.records import row_of
+from eqben_builder.building.folder import PAIRS, records_in, row_of
 from eqben_builder.formats.eqben import read_eqben, read_valse, read_winoground, write_eqben
 from eqben_builder.formats.folder import write_folder
 from eqben_builder.formats.parquet import read_parquet, write_parquet
 from eqben_builder.formats.row import PairRow, picture_at
-from eqben_builder.formats.shards import read_imagefolder, read_webdataset, write_imagefolder, write_webdataset
 from eqben_builder.untrusted import load_json, parse_json
 from eqben_builder.writing import new_folder
 
@@ -23,28 +21,13 @@ if TYPE_CHECKING:
 #: What `write_as` writes.
 WRITERS: dict[str, Callable[[Iterable[PairRow], Path], Any]] = {
     "parquet": write_parquet,
-    "imagefolder": write_imagefolder,
-    "webdataset": write_webdataset,
     "eqben-flat": write_eqben,
     "folder": write_folder,
 }
 
-_LOOKED_FOR = "pairs.jsonl, metadata.jsonl, *.parquet, data/*.parquet, *.tar, examples.jsonl, pairs.json"
-
 
 class Source(NamedTuple):
-    """What a path was found to hold: the name of its form, the files, and the JSON where it had to be parsed.
-
-    Example:
-        >>> import tempfile
-        >>> from eqben_builder.building import build
-        >>> from eqben_builder.micro.builder import MicroBuilder
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     _ = build(MicroBuilder(aspects=["count"], size=32), f"{folder}/pairs", pairs=2)
-        ...     detected = detect(f"{folder}/pairs")
-        >>> detected.form, detected.paths[0].name, detected.content
-        ('folder', 'pairs.jsonl', None)
-    """
+    """What a path was found to hold: the name of its form, the files, and the JSON where it had to be parsed."""
 
     form: str
     paths: list[Path]
@@ -52,51 +35,30 @@ class Source(NamedTuple):
 
 
 def detect(path: str | os.PathLike[str]) -> Source:
-    """Tell which form a file or folder has.
-
-    Args:
-        path: A file, or a folder that holds one of the known files.
-
-    Returns:
-        A `Source`; its form is "folder", "imagefolder", "parquet", "webdataset", "winoground", "eqben" or "valse".
-
-    Raises:
-        FileNotFoundError: Nothing is there.
-        ValueError: Nothing that is known; the message lists what was looked for.
-
-    Example:
-        >>> import tempfile
-        >>> from eqben_builder.building import build
-        >>> from eqben_builder.micro.builder import MicroBuilder
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     _ = build(MicroBuilder(aspects=["count"], size=32), f"{folder}/pairs", pairs=2)
-        ...     _ = write_as(read_any(f"{folder}/pairs"), f"{folder}/tar", "webdataset")
-        ...     [detect(f"{folder}/{name}").form for name in ("pairs", "tar")]
-        ['folder', 'webdataset']
-    """
+    """Which form a file or folder has: "folder", "parquet", "winoground", "eqben" or "valse"."""
     folder = Path(path)
     if not folder.exists():
         raise FileNotFoundError(f"{folder} does not exist")
     if folder.is_dir():
-        for name, form in ((PAIRS, "folder"), ("metadata.jsonl", "imagefolder")):
-            if (folder / name).is_file():
-                return Source(form, [folder / name])
-        for pattern, form in (("*.parquet", "parquet"), ("data/*.parquet", "parquet"), ("*.tar", "webdataset")):
+        if (folder / PAIRS).is_file():
+            return Source("folder", [folder / PAIRS])
+        for pattern in ("*.parquet", "data/*.parquet"):
             if files := sorted(folder.glob(pattern)):
-                return Source(form, files)
+                return Source("parquet", files)
         if (folder / "examples.jsonl").is_file():
             return Source("winoground", [folder / "examples.jsonl"])
         if not (folder / "pairs.json").is_file():
-            raise ValueError(f"{folder} holds no pairs: looked for {_LOOKED_FOR}")
+            looked_for = f"{PAIRS}, *.parquet, data/*.parquet, examples.jsonl, pairs.json"
+            raise ValueError(f"{folder} holds no pairs: looked for {looked_for}")
         folder /= "pairs.json"
-    if folder.suffix in (".parquet", ".tar"):
-        return Source({".parquet": "parquet", ".tar": "webdataset"}[folder.suffix], [folder])
+    if folder.suffix == ".parquet":
+        return Source("parquet", [folder])
     if folder.suffix == ".jsonl":
         with folder.open("rb") as file:
             first = next((line for line in file if line.strip()), b"")
         row = parse_json(first, f"{folder}, first line")
         names = set(row) if isinstance(row, dict) else set()
-        for field, form in (("image_0_file_name", "imagefolder"), ("certificate", "folder"), ("image_0", "winoground")):
+        for field, form in (("certificate", "folder"), ("image_0", "winoground")):
             if field in names:
                 return Source(form, [folder])
         raise ValueError(f"{folder} is none of the known jsonl files: its first line holds {sorted(names)}")
@@ -105,14 +67,14 @@ def detect(path: str | os.PathLike[str]) -> Source:
         rows = list(content.values()) if isinstance(content, dict) else []
         valse = bool(rows) and isinstance(rows[0], dict) and "foil" in rows[0]
         return Source("valse" if valse else "eqben", [folder], content)
-    raise ValueError(f"{folder}: pairs are read from .json, .jsonl, .parquet and .tar files, and from folders")
+    raise ValueError(f"{folder}: pairs are read from .json, .jsonl and .parquet files, and from folders")
 
 
 def read_any(path: str | os.PathLike[str], *, images: str | os.PathLike[str] | None = None) -> Iterator[PairRow]:
     """Read pairs from any form that is known, one by one.
 
-    A build's folder, parquet shards, an ImageFolder, WebDataset shards, EqBen's four JSON forms, Winoground's
-    `examples.jsonl` or parquet file, VALSE's JSON files.
+    A build's folder, parquet shards, EqBen's four JSON forms, Winoground's `examples.jsonl` or parquet file, VALSE's
+    JSON files.
 
     Args:
         path: A file or a folder.
@@ -122,9 +84,8 @@ def read_any(path: str | os.PathLike[str], *, images: str | os.PathLike[str] | N
         `PairRow`s in the order of the source. Pictures are decoded when they are asked for.
 
     Raises:
-        ValueError: A form that is not known; the file, row and field that is wrong.
+        ValueError: A form that is not known; the file, row and field that is wrong; an id that two pairs share.
         FileNotFoundError: Nothing at `path`, or a picture that is not there, with its row.
-        ValueError: An id that two pairs share, with their numbers.
         ImportError: An extra that is missing, by name.
 
     Example:
@@ -155,12 +116,8 @@ def _rows(source: Source, images: str | os.PathLike[str] | None) -> Iterator[Pai
     root = Path(images) if images is not None else first.parent
     if source.form == "parquet":
         return read_parquet(source.paths)
-    if source.form == "webdataset":
-        return read_webdataset(source.paths)
     if source.form == "folder":
         return _from_folder(first, root)
-    if source.form == "imagefolder":
-        return read_imagefolder(first, root)
     if source.form == "winoground":
         return read_winoground(first, root)
     if source.form == "valse":
@@ -173,14 +130,13 @@ def _from_folder(path: Path, root: Path) -> Iterator[PairRow]:
         yield row_of(record, lambda name, field, where=where: picture_at(root, name, where, field))  # type: ignore[misc]
 
 
-def write_as(rows: Iterable[PairRow], output: str | os.PathLike[str], form: str, *, validation: float = 0.0) -> Path:
+def write_as(rows: Iterable[PairRow], output: str | os.PathLike[str], form: str) -> Path:
     """Write pairs in a form of `WRITERS`; the folder appears when all of it is written.
 
     Args:
         rows: Taken one by one: a generator of any length will do.
         output: A folder that does not exist yet.
-        form: "parquet", "imagefolder", "webdataset", "eqben-flat" (the form of EqBen's Kubric and SD) or "folder".
-        validation: For "parquet": share of the pairs that goes into a split of this name, as `write_parquet` says.
+        form: "parquet", "eqben-flat" (the form of EqBen's Kubric and SD) or "folder".
 
     Returns:
         The folder.
@@ -202,8 +158,6 @@ def write_as(rows: Iterable[PairRow], output: str | os.PathLike[str], form: str,
     """
     if form not in WRITERS:
         raise ValueError(f"form {form!r} is not one of {', '.join(WRITERS)}")
-    if validation and form != "parquet":
-        raise ValueError(f"validation = {validation!r}: only parquet is written in splits, not {form!r}")
     target = Path(output)
     count = 0
 
@@ -214,10 +168,7 @@ def write_as(rows: Iterable[PairRow], output: str | os.PathLike[str], form: str,
             yield row
 
     with new_folder(target) as partial:
-        if validation:
-            write_parquet(counted(), partial, validation=validation)
-        else:
-            WRITERS[form](counted(), partial)
+        WRITERS[form](counted(), partial)
         if not count:
             raise ValueError(f"there are no pairs to write to {target}")
     return target

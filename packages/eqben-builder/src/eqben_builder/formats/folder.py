@@ -15,9 +15,9 @@ from eqben_builder.building.folder import (
     file_digest,
     final_hash,
     read_manifest,
+    record_of,
     records_in,
 )
-from eqben_builder.building.records import record_of
 from eqben_builder.formats.row import PairRow, encode_png
 from eqben_builder.writing import write_atomically
 
@@ -45,28 +45,7 @@ def write_folder(rows: Iterable[PairRow], folder: Path) -> Path:
 
 
 def keep_pairs(source: Path, folder: Path, ids: Collection[str], review: dict[str, Any]) -> Path:
-    """Copy a build's folder with some of its pairs only: the same files, and a manifest that says what was left out.
-
-    Args:
-        source: A build's folder.
-        folder: Exists.
-        ids: Pairs to keep.
-        review: JSON-ready; stands in the manifest as "review".
-
-    Returns:
-        The manifest's path.
-
-    Example:
-        >>> import tempfile
-        >>> from eqben_builder.building import build, read_records
-        >>> from eqben_builder.micro.builder import MicroBuilder
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     _ = build(MicroBuilder(aspects=["count"], size=32), f"{folder}/pairs", pairs=2)
-        ...     Path(folder, "kept").mkdir()
-        ...     _ = keep_pairs(Path(folder, "pairs"), Path(folder, "kept"), {"micro-000001"}, {"reviewers": 1})
-        ...     [row.id for row in read_records(f"{folder}/kept")]
-        ['micro-000001']
-    """
+    """Copy a build's folder with some of its pairs only: the same files, and a manifest that says what was left out."""
     files: dict[str, str] = {}
     records = [record for _, record in records_in(source) if record["id"] in ids]
     for record in records:

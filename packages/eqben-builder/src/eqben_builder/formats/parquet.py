@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Mapping
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eqben_builder.formats.row import PairRow, Picture, row_from, stored_pictures, texts_of
-from eqben_builder.untrusted import within
+from eqben_builder.formats.row import PairRow, Picture, text
+from eqben_builder.untrusted import object_of, parse_json, within
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+_PICTURES = ("image_0", "image_1", "mask")
 _TEXTS = ("id", "subset", "aspect", "caption_0", "caption_1", "extra")
 _ROWS = 64
 SHARD_BYTES = 400_000_000
@@ -34,98 +34,46 @@ def _schema(pa: Any) -> Any:
     columns += [("caption_1", pa.string()), ("subset", pa.string()), ("aspect", pa.string()), ("extra", pa.string())]
     columns += [("mask", image)]
     features: dict[str, Any] = {name: {"dtype": "string", "_type": "Value"} for name, _ in columns}
-    features |= {name: {"_type": "Image"} for name in ("image_0", "image_1", "mask")}
+    features |= {name: {"_type": "Image"} for name in _PICTURES}
     return pa.schema(columns, metadata={"huggingface": json.dumps({"info": {"features": features}})})
 
 
 def write_parquet(
-    rows: Iterable[PairRow],
-    folder: Path,
-    split: str = "test",
-    shard_bytes: int = SHARD_BYTES,
-    *,
-    validation: float = 0.0,
+    rows: Iterable[PairRow], folder: Path, split: str = "test", shard_bytes: int = SHARD_BYTES
 ) -> list[Path]:
-    """Write shards `SPLIT-00000-of-00003.parquet`, holding no more than some rows in memory.
-
-    A hash decides which pairs go into a split "validation", over the video where the source names one and else over the
-    id: pairs of one video stay together, and the same pair falls on the same side whatever else is written.
-    """
-    if not 0.0 <= validation < 1.0:
-        raise ValueError(f"validation = {validation!r} lies outside [0, 1)")
-    pa = _pyarrow()
-    names = [split, "validation"] if validation else [split]
-    splits = {name: _Shards(pa, folder, name, shard_bytes) for name in names}
-    try:
-        for row in rows:
-            splits["validation" if validation and _place(row) < validation else split].add(row)
-    finally:
-        for shards in splits.values():
-            shards.close()
-    return [path for shards in splits.values() for path in shards.named()]
-
-
-def _place(row: PairRow) -> float:
-    """Where a pair falls in [0, 1)."""
-    source = row.extra.get("source")
-    video = source.get("video") if isinstance(source, Mapping) else None
-    digest = hashlib.sha256(f"{row.subset} {video or row.id}".encode()).digest()
-    return int.from_bytes(digest[:8], "big") / 2**64
-
-
-class _Shards:
-    """The growing shards of one split."""
-
-    def __init__(self, pa: Any, folder: Path, split: str, shard_bytes: int) -> None:
-        self.pa, self.folder, self.split, self.shard_bytes = pa, folder, split, shard_bytes
-        self.schema = _schema(pa)
-        self.partial: list[Path] = []
-        self.writer: Any = None
-        self.waiting: list[dict[str, Any]] = []
-        self.held = 0
-
-    def add(self, row: PairRow) -> None:
-        """Append a row, and begin a new shard after one that is full."""
-        if self.writer is None:
-            self.partial.append(self.folder / f"{self.split}-{len(self.partial):05d}.partial")
-            self.writer = self.pa.parquet.ParquetWriter(self.partial[-1], self.schema, compression="zstd")
-            self.held = 0
-        self.waiting.append(_columns(row))
-        self.held += sum(len(self.waiting[-1][f"image_{side}"]["bytes"]) for side, _ in enumerate(row.pictures()))
-        if self.held >= self.shard_bytes:
-            self.close()
-        elif len(self.waiting) == _ROWS:
-            self._flush()
-
-    def _flush(self) -> None:
-        if self.waiting:
-            self.writer.write_table(self.pa.Table.from_pylist(self.waiting, self.schema))
-            self.waiting = []
-
-    def close(self) -> None:
-        """Close the shard that is open."""
-        if self.writer is not None:
-            try:
-                self._flush()
-            finally:
-                self.writer.close()
-                self.writer = None
-
-    def named(self) -> list[Path]:
-        """Give the shards their names, now that their number is known."""
-        final = []
-        for number, path in enumerate(self.partial):
-            final.append(path.with_name(f"{self.split}-{number:05d}-of-{len(self.partial):05d}.parquet"))
-            path.replace(final[-1])
-        return final
+    """Write shards `SPLIT-00000-of-00003.parquet`, holding no more than some rows in memory."""
+    pa, partial, stream = _pyarrow(), list[Path](), iter(rows)
+    schema = _schema(pa)
+    while (first := next(stream, None)) is not None:
+        partial.append(folder / f"{split}-{len(partial):05d}.partial")
+        with pa.parquet.ParquetWriter(partial[-1], schema, compression="zstd") as writer:
+            size, waiting = 0, list[dict[str, Any]]()
+            for row in chain([first], stream):
+                waiting.append(_columns(row))
+                size += sum(len(waiting[-1][f"image_{side}"]["bytes"]) for side, _ in enumerate(row.pictures()))
+                if len(waiting) == _ROWS or size >= shard_bytes:
+                    writer.write_table(pa.Table.from_pylist(waiting, schema))
+                    waiting = []
+                if size >= shard_bytes:
+                    break
+            if waiting:
+                writer.write_table(pa.Table.from_pylist(waiting, schema))
+    final = [folder / f"{split}-{number:05d}-of-{len(partial):05d}.parquet" for number in range(len(partial))]
+    for path, name in zip(partial, final, strict=True):
+        path.replace(name)
+    return final
 
 
 def _columns(row: PairRow) -> dict[str, Any]:
-    columns: dict[str, Any] = {"image_1": None, "mask": None}
-    for kind, content, ending in stored_pictures(row):
-        path = f"{row.id.replace('/', '_')}_{kind.removeprefix('image_')}{ending}"
-        columns[kind] = {"bytes": content, "path": path}
-    return columns | texts_of(row)
+    columns: dict[str, Any] = dict.fromkeys(_PICTURES)
+    for kind, picture in zip(_PICTURES, (row.image0, row.image1, row.mask), strict=True):
+        if picture is not None:
+            content, ending = picture.encoded()
+            path = f"{row.id.replace('/', '_')}_{kind.removeprefix('image_')}{ending}"
+            columns[kind] = {"bytes": content, "path": path}
+    extra = json.dumps(dict(row.extra), ensure_ascii=False, default=str)
+    texts = (row.id, row.subset, row.aspect, row.caption0, row.caption1, extra)
+    return columns | dict(zip(_TEXTS, texts, strict=True))
 
 
 def read_parquet(paths: list[Path]) -> Iterator[PairRow]:
@@ -147,18 +95,32 @@ def read_parquet(paths: list[Path]) -> Iterator[PairRow]:
             at = 0
             for batch in file.iter_batches(batch_size=_ROWS):
                 for row in batch.to_pylist():
-                    yield _row(f"{path}, row {at}", row, number)
+                    yield _row(f"{path}, row {at}", row, str(number))
                     at, number = at + 1, number + 1
 
 
-def _row(where: str, row: dict[str, Any], number: int) -> PairRow:
-    pictures: dict[str, Picture | None] = {}
-    for name in ("image_0", "image_1", "mask"):
-        held = row.get(name)
+def _row(where: str, row: dict[str, Any], name: str) -> PairRow:
+    """The pair of a row; columns that are not ours, as Winoground's own files have, become fields of `extra`."""
+    pictures: dict[str, Picture] = {}
+    for kind in _PICTURES:
+        held = row.get(kind)
         content = held.get("bytes") if isinstance(held, dict) else held
         if isinstance(content, bytes) and content:
-            pictures[name] = Picture(content=content)
-        elif name != "mask" and not (content is None and name == "image_1"):
-            raise ValueError(f"{where}: field {name!r} holds no picture's bytes")
-    fields = [key for key in row if key not in (*_TEXTS, "image_0", "image_1", "mask")]
-    return row_from(row, pictures, where, str(number), fields)
+            pictures[kind] = Picture(content=content)
+        elif kind != "mask" and not (content is None and kind == "image_1"):
+            raise ValueError(f"{where}: field {kind!r} holds no picture's bytes")
+    captions = [text(row.get(field), where, field) for field in ("caption_0", "caption_1")]
+    extra = {key: value for key, value in row.items() if key not in (*_TEXTS, *_PICTURES)}
+    if isinstance(row.get("extra"), str) and row["extra"]:
+        extra |= object_of(parse_json(row["extra"], f"{where}, field 'extra'"), f"{where}, field 'extra'")
+    return PairRow(
+        str(name if row.get("id") is None else row["id"]),
+        str(row.get("subset") or ("winoground" if "collapsed_tag" in row else "pairs")),
+        str(row.get("aspect") or row.get("collapsed_tag") or ""),
+        pictures["image_0"],
+        pictures.get("image_1"),
+        captions[0],
+        captions[1],
+        extra,
+        pictures.get("mask"),
+    )

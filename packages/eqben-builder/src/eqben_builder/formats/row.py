@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,10 +15,10 @@ import numpy as np
 from PIL import Image
 
 from eqben_builder.pictures import decode, decode_array
-from eqben_builder.untrusted import object_of, opened_zip, parse_json, within
+from eqben_builder.untrusted import opened_zip, within
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable
 
     from jaxtyping import UInt8
     from numpy.typing import NDArray
@@ -182,40 +181,6 @@ def encode_png(picture: UInt8[np.ndarray, "h w 3"]) -> bytes:
     return file.getvalue()
 
 
-def read_pictures(rows: Iterable[PairRow]) -> UInt8[np.ndarray, "n s h w 3"]:
-    """The pictures of some pairs, which must share one size.
-
-    Args:
-        rows: At least one.
-
-    Returns:
-        uint8 [n, 2, height, width, 3]; [n, 1, ...] for rows of one picture.
-
-    Raises:
-        ValueError: No rows; a picture whose size is not that of the first; rows of one picture among rows of two.
-
-    Example:
-        >>> black = Picture(content=encode_png(np.zeros((4, 6, 3), np.uint8)))
-        >>> read_pictures([PairRow("a", "micro", "", black, black, "x", "y")]).shape
-        (1, 2, 4, 6, 3)
-    """
-    decoded: list[list[NDArray[np.uint8]]] = []
-    shape: tuple[int, ...] | None = None
-    for row in rows:
-        pictures = []
-        for picture in row.pictures():
-            pictures.append(picture.load())
-            shape = shape or pictures[0].shape
-            if pictures[-1].shape != shape:
-                raise ValueError(f"{picture.name} has the shape {pictures[-1].shape}, the first picture {shape}")
-        decoded.append(pictures)
-        if len(pictures) != len(decoded[0]):
-            raise ValueError(f"pair {row.id!r} has {len(pictures)} pictures, the first pair {len(decoded[0])}")
-    if not decoded:
-        raise ValueError("no rows to read pictures of")
-    return np.array(decoded)
-
-
 def videos_of(rows: Iterable[PairRow]) -> list[str]:
     """The video of each pair, so that pairs of one video are resampled together; a pair of none is on its own."""
     names = []
@@ -224,43 +189,6 @@ def videos_of(rows: Iterable[PairRow]) -> list[str]:
         video = source.get("video") if isinstance(source, Mapping) else None
         names.append(f"{row.subset} video {video}" if video else f"{row.subset} pair {row.id}")
     return names
-
-
-def stored_pictures(row: PairRow) -> Iterator[tuple[str, bytes, str]]:
-    """The pair's image_0, image_1 and mask, as far as it has them, each with its bytes and their ending."""
-    for name, picture in (("image_0", row.image0), ("image_1", row.image1), ("mask", row.mask)):
-        if picture is not None:
-            yield (name, *picture.encoded())
-
-
-def texts_of(row: PairRow) -> dict[str, str]:
-    """What a table holds of a pair beside its pictures."""
-    extra = json.dumps(dict(row.extra), ensure_ascii=False, default=str)
-    texts = {"id": row.id, "subset": row.subset, "aspect": row.aspect}
-    return texts | {"caption_0": row.caption0, "caption_1": row.caption1, "extra": extra}
-
-
-def row_from(
-    texts: Mapping[str, Any], pictures: Mapping[str, Picture | None], where: str, name: str, fields: Sequence[str] = ()
-) -> PairRow:
-    """The pair of a table's row; `fields` are columns that it keeps as they are, beside those of `texts_of`."""
-    captions = [text(texts.get(field), where, field) for field in ("caption_0", "caption_1")]
-    extra = {key: texts[key] for key in fields}
-    if isinstance(texts.get("extra"), str) and texts["extra"]:
-        extra |= object_of(parse_json(texts["extra"], f"{where}, field 'extra'"), f"{where}, field 'extra'")
-    first, tag = pictures.get("image_0"), texts.get("collapsed_tag")
-    assert first is not None
-    return PairRow(
-        str(name if texts.get("id") is None else texts["id"]),
-        str(texts.get("subset") or ("winoground" if "collapsed_tag" in texts else "pairs")),
-        str(texts.get("aspect") or tag or ""),
-        first,
-        pictures.get("image_1"),
-        captions[0],
-        captions[1],
-        extra,
-        pictures.get("mask"),
-    )
 
 
 def picture_at(root: Path, name: object, where: str, field_name: str) -> Picture:

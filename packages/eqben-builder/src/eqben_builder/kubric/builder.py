@@ -18,7 +18,7 @@ from eqben_builder.micro.minimal import Difference, Pair, generator_at
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from eqben_builder.engines.engine import Engine
+    from eqben_builder.engines.scene import Engine
     from eqben_builder.formats import PairRow
 
 ENGINES: tuple[str, ...] = ("mitsuba", "raster")
@@ -41,8 +41,6 @@ def engine_of(
         from eqben_builder.engines.mitsuba_engine import MitsubaEngine
 
         return MitsubaEngine(meshes=meshes, samples=samples, denoise=denoise)
-    if name == "blender":
-        raise ValueError("the blender engine is gone: mitsuba draws the same scenes, the same at every run")
     if name == "raster":
         from eqben_builder.engines.raster_engine import RasterEngine
 

@@ -1,8 +1,17 @@
-"""Random minimal pairs of floor scenes: one attribute of one object, one object more, or two objects exchanged."""
+"""Random minimal pairs of floor scenes: one attribute of one object, one object more, or two objects exchanged.
+
+Captions are written from three templates, one for each aspect of Eq-Kubric, read back, and checked against any scene
+graph; what changes between the two captions of a pair is one word, or the words of one relation:
+
+    There is a small red metal cube and a blue vase on the floor.
+    There are three red cubes on the floor.
+    The red cube is to the left of the blue vase.
+"""
 
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +21,7 @@ from eqben_builder.engines.scene import (
     FLOORS,
     INVERSE,
     MATERIALS,
+    RELATIONS,
     SIZES,
     FloorScene,
     Stage,
@@ -20,13 +30,111 @@ from eqben_builder.engines.scene import (
     outline,
     scene_changes,
 )
-from eqben_builder.kubric.captions import Counted, Phrase, Placed, Present, parse
-from eqben_builder.micro.minimal import Difference, Pair, draw_pair, one_difference
+from eqben_builder.micro.minimal import (
+    NUMBERS,
+    Difference,
+    Existence,
+    NounPhrase,
+    Number,
+    Pair,
+    Relationship,
+    draw_pair,
+    one_difference,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     import numpy as np
+
+_ADJECTIVES = {"size": tuple(SIZES), "colour": tuple(COLOURS), "material": MATERIALS}
+
+
+class Phrase(NounPhrase):
+    """A noun phrase: (field, value) pairs in the order of `FIELDS`; the shape is always named."""
+
+    @classmethod
+    def of(cls, thing: Thing, fields: Sequence[str]) -> Phrase:
+        """The phrase that names these fields of an object; those that it does not have are left out."""
+        named = {*fields, "shape"}
+        return cls(tuple((f, getattr(thing, f)) for f in FIELDS if f in named and getattr(thing, f)))
+
+    def text(self) -> str:
+        """As "small red cube"."""
+        return " ".join(value for _, value in self.named)
+
+    def plural_text(self) -> str:
+        """As "small red cubes"."""
+        return " ".join([*(value for _, value in self.named[:-1]), plural(self.named[-1][1])])
+
+
+class Present(Existence[Phrase]):
+    """There are distinct objects, one for each phrase."""
+
+    def text(self) -> str:
+        """As "There is a red cube and a vase on the floor."."""
+        return f"There is {' and '.join(_with_article(phrase.text()) for phrase in self.phrases)} on the floor."
+
+
+class Counted(Number[Phrase]):
+    """Exactly `number` objects match the phrase; 2 to 10."""
+
+    def text(self) -> str:
+        """As "There are three red cubes on the floor."."""
+        return f"There are {NUMBERS[self.number]} {self.phrase.plural_text()} on the floor."
+
+
+class Placed(Relationship[Phrase]):
+    """Some object that matches `subject` stands in `relation` to some object that matches `object`."""
+
+    def text(self) -> str:
+        """As "The red cube is behind the blue vase."."""
+        return f"The {self.subject.text()} is {self.relation} the {self.object.text()}."
+
+
+Statement = Present | Counted | Placed
+
+
+def plural(noun: str) -> str:
+    """The regular plural of a noun."""
+    if re.search(r"(s|x|z|ch|sh)$", noun):
+        return f"{noun}es"
+    if re.search(r"[^aeiou]y$", noun):
+        return f"{noun[:-1]}ies"
+    return f"{noun}s"
+
+
+def _with_article(text: str) -> str:
+    return f"{'an' if text[0] in 'aeiou' else 'a'} {text}"
+
+
+def parse(text: str, nouns: Iterable[str]) -> Statement:
+    """Read one caption, which may name these nouns; a `ValueError` quotes the part that is not of the templates."""
+    names = sorted(set(nouns), key=len, reverse=True)
+    if match := re.fullmatch(r"There is (an? .+) on the floor\.", text):
+        parts = re.split(r" and (?=an? )", match[1])
+        return Present(tuple(_phrase(re.sub(r"^an? ", "", part), names, text) for part in parts))
+    if match := re.fullmatch(rf"There are ({'|'.join(NUMBERS[2:])}) (.+) on the floor\.", text):
+        return Counted(NUMBERS.index(match[1]), _phrase(match[2], names, text, many=True))
+    if match := re.fullmatch(rf"The (.+?) is ({'|'.join(RELATIONS)}) the (.+)\.", text):
+        return Placed(_phrase(match[1], names, text), match[2], _phrase(match[3], names, text))
+    raise ValueError(f"caption {text!r} is of none of the templates")
+
+
+def _phrase(part: str, nouns: Sequence[str], text: str, *, many: bool = False) -> Phrase:
+    for noun in nouns:
+        ending = plural(noun) if many else noun
+        if part != ending and not part.endswith(f" {ending}"):
+            continue
+        words = part[: len(part) - len(ending)].split()
+        named = []
+        for field, values in _ADJECTIVES.items():
+            if words and words[0] in values:
+                named.append((field, words.pop(0)))
+        if not words:
+            return Phrase((*named, ("shape", noun)))
+    raise ValueError(f"caption {text!r}: cannot read the noun phrase {part!r}")
+
 
 ASPECTS: tuple[str, ...] = ("attribute", "counting", "location")
 #: Half the width and half the depth of the floor on which objects may stand, in metres.
@@ -47,14 +155,6 @@ class Choices:
         colours: Some of `COLOURS`.
         materials: Some of `MATERIALS`.
         fields: Attributes that may change: some of "size", "colour", "material".
-
-    Raises:
-        ValueError: An empty or unknown choice.
-
-    Example:
-        >>> choices = Choices(("cube", "vase"), colours=("red", "blue"), fields=("colour",))
-        >>> len(choices.materials)
-        3
     """
 
     shapes: tuple[str, ...]
@@ -202,25 +302,7 @@ def _location(rng: np.random.Generator, choices: Choices) -> Pair[FloorScene] | 
 
 
 def scene_pair(rng: np.random.Generator, aspect: str, choices: Choices) -> Pair[FloorScene] | None:
-    """Draw a pair of scenes that `check_pair` passes.
-
-    Args:
-        rng: The only source of randomness.
-        aspect: One of `ASPECTS`.
-        choices: What the scenes may be made of.
-
-    Returns:
-        The pair, in random order; None where the choices gave none in 200 draws.
-
-    Raises:
-        ValueError: An unknown aspect.
-
-    Example:
-        >>> import numpy as np
-        >>> pair = scene_pair(np.random.default_rng(0), "counting", Choices(("cube", "vase")))
-        >>> check_pair(pair).kind
-        'counting'
-    """
+    """Draw a pair of scenes that `check_pair` passes, in random order; None where 200 draws gave none."""
     makers = {"attribute": _attribute, "counting": _counting, "location": _location}
     if aspect not in makers:
         raise ValueError(f"aspect {aspect!r} is not one of {', '.join(ASPECTS)}")
@@ -228,19 +310,6 @@ def scene_pair(rng: np.random.Generator, aspect: str, choices: Choices) -> Pair[
 
 
 def check_pair(pair: Pair[FloorScene]) -> Difference:
-    """Check that one thing differs, and that each caption is true of its own scene and false of the other.
-
-    Raises:
-        ValueError: The first condition that fails.
-
-    Example:
-        >>> from eqben_builder.kubric import Pair, Thing
-        >>> scenes = [FloorScene((Thing("cube", colour, "small", "rubber", 0, 0),)) for colour in ("red", "blue")]
-        >>> captions = ("There is a cube on the floor.", "There is a blue cube on the floor.")
-        >>> check_pair(Pair(*scenes, *captions, "attribute"))
-        Traceback (most recent call last):
-        ...
-        ValueError: caption 'There is a cube on the floor.' is true of the other scene too
-    """
+    """The one difference; a `ValueError` unless each caption is true of its own scene and false of the other."""
     nouns = {thing.shape for scene in (pair.scene0, pair.scene1) for thing in scene.things}
     return one_difference(pair, scene_changes(pair.scene0, pair.scene1), lambda text: parse(text, nouns))

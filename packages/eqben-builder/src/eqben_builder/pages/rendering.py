@@ -9,7 +9,6 @@ from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 
 #: To a browser all of these are a space.
 WHITE = "\t\n\r"
-COLOURS = ("var(--one)", "var(--two)", "var(--three)", "var(--four)")
 
 
 def write_page(path: str | os.PathLike[str], template: str, **content: Any) -> Path:
@@ -47,17 +45,13 @@ def templates() -> Environment:
     )
     templates.policies["json.dumps_kwargs"] = {"ensure_ascii": True}  # a page's data hold no turn of direction either
     templates.filters |= {"percent": lambda share: f"{100 * share:.1f}", "embedded": embedded}
-    templates.globals |= {"asset": _asset, "colour": _colour}
+    templates.globals["asset"] = _asset
     return templates
 
 
 def _shown(value: Any) -> Any:
     """Texts without what a browser would obey; our own markup, which the autoescape leaves alone too, as it is."""
     return printable(value, WHITE) if isinstance(value, str) and not isinstance(value, Markup) else value
-
-
-def _colour(number: int) -> str:
-    return COLOURS[number % len(COLOURS)]
 
 
 def _asset(name: str) -> Markup:
@@ -75,10 +69,3 @@ def embedded(picture: Picture, side: int) -> str:
         content, ending = file.getvalue(), ".jpg"
     kind = {".png": "png", ".jpg": "jpeg"}[ending]
     return f"data:image/{kind};base64,{base64.b64encode(content).decode()}"
-
-
-def relative(picture: Picture, folder: Path) -> str:
-    """The address of a picture's file as seen from the folder of a page."""
-    if picture.path is None or picture.member is not None or picture.path.suffix == ".npy":
-        raise ValueError(f"{picture.name} is no file that a browser can show: embed it")
-    return quote(Path(os.path.relpath(picture.path, folder)).as_posix())

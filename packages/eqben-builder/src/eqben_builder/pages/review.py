@@ -7,9 +7,9 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from eqben_builder.formats import WRITERS, detect, keep_pairs, read_any
-from eqben_builder.formats.folder import add_file
-from eqben_builder.pages.rendering import WHITE, embedded, relative, write_page
+from eqben_builder.formats import WRITERS, detect, read_any
+from eqben_builder.formats.folder import add_file, keep_pairs
+from eqben_builder.pages.rendering import WHITE, embedded, write_page
 from eqben_builder.untrusted import load_json, printable
 from eqben_builder.writing import new_folder
 
@@ -20,34 +20,25 @@ if TYPE_CHECKING:
     from eqben_builder.formats import PairRow
 
 _SIDE = 512
-#: Bytes of embedded pictures beyond which a browser becomes slow; the rest must be files.
+#: Bytes of pictures beyond which a browser becomes slow.
 EMBED_LIMIT = 150_000_000
 SCHEMA = "eqben-votes/1"
 Rule = Literal["any", "majority"]
 
 
-def write_review_page(
-    rows: Iterable[PairRow],
-    path: str | os.PathLike[str],
-    *,
-    title: str = "Review of pairs",
-    embed: bool = True,
-) -> Path:
+def write_review_page(rows: Iterable[PairRow], path: str | os.PathLike[str], *, title: str = "Review of pairs") -> Path:
     """Write one static HTML file in which somebody accepts or rejects pairs.
 
     Args:
         rows: Pairs of two pictures.
         path: The file to write.
         title: Of the page.
-        embed: Put the pictures into the file, so that it can be sent to somebody; they are shrunk to 512 pixels where
-            they are larger. False links to the pictures' own files, relative to the page.
 
     Returns:
-        The path.
+        The path. The pictures are within the file, shrunk to 512 pixels where they are larger.
 
     Raises:
-        ValueError: No pairs; two pairs of one id; a pair of one picture; more than 150 MB to embed; a picture that is
-            no file of its own to link to.
+        ValueError: No pairs; two pairs of one id; a pair of one picture; pictures of more than 150 MB.
 
     Numerics:
         The page knows its pairs by a hash over their ids and captions, so that votes are kept for these pairs only.
@@ -62,7 +53,6 @@ def write_review_page(
         ...     "a black square" in write_review_page([row], f"{folder}/review.html").read_text()
         True
     """
-    target = Path(path)
     pairs: list[dict[str, object]] = []
     names: set[str] = set()
     hashed: list[tuple[str, str, str]] = []
@@ -73,24 +63,20 @@ def write_review_page(
         names.add(row.id)
         if row.image1 is None:
             raise ValueError(f"pair {row.id!r} has one picture: a review is of pairs of two")
-        if embed:
-            images = [embedded(picture, _SIDE) for picture in row.pictures()]
-            size += sum(map(len, images))
-            if size > EMBED_LIMIT:
-                raise ValueError(
-                    f"the pictures of the first {len(pairs) + 1} pairs take more than {EMBED_LIMIT // 1_000_000} MB: "
-                    "link to them instead of embedding them, or review fewer pairs"
-                )
-        else:
-            images = [relative(picture, target.parent) for picture in row.pictures()]
+        images = [embedded(picture, _SIDE) for picture in row.pictures()]
+        size += sum(map(len, images))
+        if size > EMBED_LIMIT:
+            raise ValueError(
+                f"the pictures of the first {len(pairs) + 1} pairs take more than {EMBED_LIMIT // 1_000_000} MB: "
+                "review fewer pairs"
+            )
         captions = [printable(text, WHITE) for text in (row.caption0, row.caption1)]
         name = printable(", ".join(filter(None, (row.id, row.subset, row.aspect))))
         pairs.append({"id": row.id, "name": name, "captions": captions, "images": images})
         hashed.append((row.id, row.caption0, row.caption1))
     if not pairs:
         raise ValueError("there are no pairs to review")
-    source = source_of(hashed)
-    return write_page(target, "review.html", title=title, source=source, pairs=pairs)
+    return write_page(path, "review.html", title=title, source=source_of(hashed), pairs=pairs)
 
 
 def source_of(pairs: Iterable[tuple[str, str, str]]) -> str:
@@ -121,12 +107,8 @@ class Review(NamedTuple):
 
     output: The folder with what was kept.
     errata: The list of what was not, in JSON.
-    kept, rejected, undecided: Pairs; undecided ones are kept or not as was asked.
+    kept, rejected, undecided: Pairs; undecided ones are kept.
     disputed: Pairs that some accepted and some rejected.
-
-    Example:
-        >>> Review(Path("kept"), Path("kept/errata.json"), kept=2, rejected=1, undecided=2, disputed=0).errata.name
-        'errata.json'
     """
 
     output: Path
@@ -138,20 +120,7 @@ class Review(NamedTuple):
 
 
 def read_votes(path: str | os.PathLike[str]) -> Votes:
-    """Read what the review page exported.
-
-    Raises:
-        ValueError: The file, and the field that is missing or wrong.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     path = Path(folder) / "votes.json"
-        ...     votes = {"schema": SCHEMA, "source": "0f", "votes": {"a": {"vote": "reject", "note": "dark"}}}
-        ...     _ = path.write_text(json.dumps(votes))
-        ...     read_votes(path).votes
-        {'a': 'reject'}
-    """
+    """Read what the review page exported; a `ValueError` names the file, and the field that is missing or wrong."""
     source = Path(path)
     try:
         content = load_json(source)
@@ -180,7 +149,6 @@ def apply_votes(
     *,
     form: str = "folder",
     rule: Rule = "any",
-    undecided: Literal["keep", "drop"] = "keep",
     partial: bool = False,
     images: str | os.PathLike[str] | None = None,
 ) -> Review:
@@ -192,12 +160,12 @@ def apply_votes(
         output: A folder that does not exist yet.
         form: Of `eqben_builder.formats.WRITERS`. "folder" copies a build's own files, masks and manifest included.
         rule: "any": one rejection is enough. "majority": more rejections than acceptances.
-        undecided: What becomes of pairs that nobody voted on.
         partial: The votes are on a part of the source, as a review of a sample gives.
         images: The folder that picture paths are relative to, where it is not the source's own.
 
     Returns:
-        A `Review`. `errata.json` lies in the output folder: id, captions, reviewers and notes of each rejected pair.
+        A `Review`; pairs that nobody voted on are kept. `errata.json` lies in the output folder: id, captions,
+        reviewers and notes of each rejected pair.
 
     Raises:
         ValueError: Votes on other pairs than those of the source; no votes; nothing left to keep.
@@ -216,11 +184,8 @@ def apply_votes(
         ...     [row.id for row in read_any(review.output)]
         ['micro-000000', 'micro-000002']
     """
-    if rule not in ("any", "majority") or undecided not in ("keep", "drop") or form not in WRITERS:
-        raise ValueError(
-            f"rule = {rule!r}, undecided = {undecided!r}, form = {form!r}: expected any or majority, keep or drop, and "
-            f"one of {', '.join(WRITERS)}"
-        )
+    if rule not in ("any", "majority") or form not in WRITERS:
+        raise ValueError(f"rule = {rule!r}, form = {form!r}: expected any or majority, and one of {', '.join(WRITERS)}")
     if not votes:
         raise ValueError("no files of votes were given")
     target = Path(output)
@@ -237,20 +202,19 @@ def apply_votes(
             raise ValueError(f"{path} votes on {strangers[0]!r}, which is no pair of {source}")
         if ballot.source != shown and not partial:
             raise ValueError(f"{path} was cast on other pairs than those of {source}, or on a part of them")
-    rejected, open_, disputed = set(), set(), 0
+    rejected, undecided, disputed = set(), 0, 0
     for name in pairs:
         cast = [ballot.votes[name] for _, ballot in ballots if name in ballot.votes]
         against = cast.count("reject")
         disputed += 0 < against < len(cast)
-        if not cast:
-            open_.add(name)
-        elif (against if rule == "any" else max(0, 2 * against - len(cast))) > 0:
+        undecided += not cast
+        if (against if rule == "any" else max(0, 2 * against - len(cast))) > 0:
             rejected.add(name)
-    accepted = set(pairs) - rejected - (open_ if undecided == "drop" else set())
+    accepted = set(pairs) - rejected
     if not accepted:
         raise ValueError(f"nothing is left of the {len(pairs)} pairs of {source}: {len(rejected)} are rejected")
     errata = [_erratum(name, pairs[name], ballots) for name in pairs if name in rejected]
-    review = {"reviewers": len(ballots), "rule": rule, "undecided": undecided, "rejected": len(rejected)}
+    review = {"reviewers": len(ballots), "rule": rule, "rejected": len(rejected)}
     content = json.dumps({"schema": "eqben-errata/1", **review, "pairs": errata}, indent=1, ensure_ascii=False) + "\n"
     original = detect(source)
     with new_folder(target) as folder:
@@ -262,7 +226,7 @@ def apply_votes(
             add_file(folder, "errata.json", content.encode())
         else:
             (folder / "errata.json").write_text(content, encoding="utf-8")
-    return Review(target, target / "errata.json", len(accepted), len(rejected), len(open_), disputed)
+    return Review(target, target / "errata.json", len(accepted), len(rejected), undecided, disputed)
 
 
 def _erratum(name: str, captions: tuple[str, str], ballots: Sequence[tuple[Path, Votes]]) -> dict[str, Any]:

@@ -3,22 +3,8 @@
 # ruff: noqa: TID252  # lazy_loader reads relative imports alone
 
 from .blind import BlindScores as BlindScores
-from .blind import CaptionModel as CaptionModel
-from .blind import TextScorer as TextScorer
 from .blind import blind_scores as blind_scores
-from .caption_order import Answerer as Answerer
-from .caption_order import CaptionOrder as CaptionOrder
-from .caption_order import caption_order_scores as caption_order_scores
-from .caption_order import parse_order as parse_order
-from .caption_order import side_by_side as side_by_side
-from .equivariance import Distribution as Distribution
-from .equivariance import Residuals as Residuals
-from .equivariance import equivariance_distribution as equivariance_distribution
-from .equivariance import equivariance_residuals as equivariance_residuals
 from .equivariance import equivariance_scores as equivariance_scores
-from .grounding import Grounding as Grounding
-from .grounding import ground_boundary as ground_boundary
-from .grounding import grounding_accuracy as grounding_accuracy
 from .intervals import Share as Share
 from .score_files import read_scores as read_scores
 from .similarity import DualEncoder as DualEncoder
@@ -31,5 +17,4 @@ from .table import WinogroundScores as WinogroundScores
 from .table import score_table as score_table
 from .table import winoground_scores as winoground_scores
 from .valse import ValseScores as ValseScores
-from .valse import best_threshold as best_threshold
 from .valse import valse_scores as valse_scores

@@ -20,15 +20,7 @@ _DISCOUNT = 0.75
 
 
 class TextScorer(Protocol):
-    """Anything that scores captions alone; a higher score is a likelier caption.
-
-    Example:
-        >>> def shorter_is_likelier(captions):
-        ...     return [-len(caption) for caption in captions]
-        >>> scorer: TextScorer = shorter_is_likelier
-        >>> blind_scores([("a cat", "a very small cat")], scorer).leak
-        0.5
-    """
+    """Anything that scores captions alone; a higher score is a likelier caption."""
 
     def __call__(self, captions: Sequence[str]) -> Sequence[float]:
         """One score a caption."""
@@ -43,12 +35,6 @@ class BlindScores(NamedTuple):
     ties: Pairs whose captions score the same.
     leak: The larger distance of the two shares from 1/2.
     outcomes: float64 [n]: 1, 0 or 1/2, of `likelier`.
-
-    Example:
-        >>> pairs = [("a cat", "a very small cat"), ("a dog", "a dog")]
-        >>> scores = blind_scores(pairs, lambda captions: [-len(caption) for caption in captions])
-        >>> scores.likelier.value, scores.ties, scores.learnt, scores.outcomes.tolist()
-        (0.75, 1, None, [1.0, 0.5])
     """
 
     likelier: Share
@@ -58,49 +44,14 @@ class BlindScores(NamedTuple):
     outcomes: Float64[np.ndarray, " n"]
 
 
-class CaptionModel:
-    """A bigram model of captions with interpolated, absolutely discounted estimates, and no length bias by default.
-
-    log p(w | v) with p(w | v) = max(c(vw) - D, 0) / c(v) + D t(v) / c(v) p(w), where t(v) counts the words seen after
-    v, and p(w) = (c(w) + 1) / (N + V + 1).
-
-    Args:
-        captions: Those to learn from; at least one.
-        discount: D, in (0, 1).
-        per_word: Divide the log-likelihood by the number of words, so that a short caption has no advantage.
-
-    Raises:
-        ValueError: No captions, or a discount out of range.
-
-    Example:
-        >>> model = CaptionModel(["a red ball", "a red cube", "a blue ball"])
-        >>> likely, unlikely = model(["a red ball", "ball red a"])
-        >>> likely > unlikely
-        True
-    """
-
-    def __init__(self, captions: Sequence[str], *, discount: float = _DISCOUNT, per_word: bool = True) -> None:
-        if not captions:
-            raise ValueError("a caption model needs captions to learn from")
-        if not 0.0 < discount < 1.0:
-            raise ValueError(f"discount = {discount!r} lies outside (0, 1)")
-        self.captions, self.discount, self.per_word = list(captions), discount, per_word
-
-    def __call__(self, captions: Sequence[str]) -> list[float]:
-        """Log-likelihood of each caption, per word where that was asked for."""
-        texts = [*self.captions, *captions]
-        queried = np.arange(len(texts)) >= len(self.captions)
-        logs, lengths = held_out_likelihoods(texts, [~queried], queried.astype(np.intp), self.discount)
-        scores: list[float] = (logs[0] / lengths if self.per_word else logs[0])[queried].tolist()
-        return scores
-
-
 def held_out_likelihoods(
-    texts: Sequence[str], learnt: Sequence[NDArray[np.bool_]], fold: NDArray[np.intp], discount: float = _DISCOUNT
+    texts: Sequence[str], learnt: Sequence[NDArray[np.bool_]], fold: NDArray[np.intp]
 ) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
-    """Log-likelihoods [models, texts] under a `CaptionModel` of each selection's texts of the other folds, and lengths.
+    """Log-likelihoods [models, texts] under a bigram model of each selection's texts of the other folds, and lengths.
 
-    All counts are taken once, and a fold's own are subtracted; of a single fold nothing is.
+    p(w | v) = max(c(vw) - D, 0) / c(v) + D t(v) / c(v) p(w), where t(v) counts the words seen after v, and
+    p(w) = (c(w) + 1) / (N + V + 1). All counts are taken once, and a fold's own are subtracted; of a single fold
+    nothing is.
     """
     ids: dict[str, int] = {}
     words = [np.array([ids.setdefault(word, len(ids) + 2) for word in _WORD.findall(text.lower())]) for text in texts]
@@ -125,7 +76,7 @@ def held_out_likelihoods(
             v, u = first[inside], second[inside]
             plain = (w[u] + 1) / (w.sum() + np.count_nonzero(w) + 1)
             divisor = np.maximum(b[v], 1)
-            smooth = np.maximum(c[pair[inside]] - discount, 0) / divisor + discount * followers[v] / divisor * plain
+            smooth = np.maximum(c[pair[inside]] - _DISCOUNT, 0) / divisor + _DISCOUNT * followers[v] / divisor * plain
             chances = np.log(np.where(b[v] > 0, smooth, plain))
             logs[model] += np.bincount(owner[inside], chances, minlength=len(texts))
     return logs, lengths
@@ -148,7 +99,8 @@ def blind_scores(
 
     Args:
         captions: [n] pairs: caption 0 and caption 1, or the true caption and its foil.
-        scorer: Scores captions alone. By default a `CaptionModel`, fitted on both captions of the other folds.
+        scorer: Scores captions alone. By default a bigram model, fitted on both captions of the other
+            folds, and per word, so that a short caption has no advantage.
         folds: For the default scorer, at least 2 and at most n.
         level: Of the intervals, in (0, 1).
         resamples: Bootstrap samples of pairs, at least 1.
@@ -159,9 +111,6 @@ def blind_scores(
 
     Raises:
         ValueError: No pairs, too few for the folds, or a scorer that returns another number of scores or no number.
-
-    Numerics:
-        Intervals resample outcomes of 0, 1/2 and 1.
 
     Example:
         >>> leaking = [(f"there is a {colour} ball", f"ball {colour} no") for colour in ("red", "blue", "green") * 4]

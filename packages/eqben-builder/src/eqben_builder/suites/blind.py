@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from eqben_builder.renamed import renamed_keywords
 from eqben_builder.scoring.blind import held_out_likelihoods, scored_by
 from eqben_builder.scoring.intervals import check_sampling
 from eqben_builder.suites.outcomes import Outcome, folds_of
@@ -116,7 +115,6 @@ def _right(row: SuiteRow) -> NDArray[np.bool_]:
     return np.arange(count) < (count - 1 if row.shape == "paraphrases" else 1)
 
 
-@renamed_keywords(one="first", other="second")
 def paired_difference(
     first: NDArray[np.float64],
     second: NDArray[np.float64],

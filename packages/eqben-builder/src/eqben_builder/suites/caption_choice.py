@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import ast
+import hashlib
 import re
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from eqben_builder.suites.files import Files, field_of, text_of, whole_number
-from eqben_builder.suites.orders import read_order
+from eqben_builder.suites.files import Files, column_picture, field_of, tables_of, text_of, whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from eqben_builder.suites.files import SuiteRow
+    from eqben_builder.suites.files import ColumnPicture, SuiteRow
 
 SUGARCREPE = ("replace_obj", "replace_att", "replace_rel", "swap_obj", "swap_att", "add_obj", "add_att")
 ARO = ("vg_relation", "vg_attribution", "coco_order", "flickr30k_order")
@@ -73,7 +73,62 @@ def aro(files: Files) -> Iterator[SuiteRow]:
             picture = files.picture(*(form.format(path) for form in _GENOME), box=box)
             yield from files.row(f"{subset}/{number}", subset, "captions", [picture], captions, path, group=group)
     for subset in ARO[2:]:
-        yield from read_order(files, subset)
+        yield from _order(files, subset)
+
+
+#: Folders in which MTEB's frozen draws of ARO's shuffled captions are looked for, by subset.
+FROZEN = {
+    "coco_order": ("coco_order", "ARO-COCO-order"),
+    "flickr30k_order": ("flickr30k_order", "ARO-Flickr-order"),
+}
+
+
+def _order(files: Files, subset: str) -> Iterator[SuiteRow]:
+    """A stored draw, `[{"image": "val2014/…jpg", "captions": [true, four shuffled ones]}]`, or MTEB's parquet files."""
+    if files.has(f"{subset}.json", f"data/{subset}.json"):
+        yield from _stored_order(files, subset)
+        return
+    for folder in FROZEN[subset]:
+        if (files.own / folder).is_dir():
+            yield from _frozen_order(files, files.own / folder, subset)
+            return
+    files.notes.append(
+        f"{subset}: left out: its captions are shuffled when ARO is run and not published; lay "
+        f"mteb/{FROZEN[subset][1]}'s parquet files into {FROZEN[subset][1]}/, or store a draw as {subset}.json"
+    )
+
+
+def _stored_order(files: Files, subset: str) -> Iterator[SuiteRow]:
+    for where, number, row in files.json(f"{subset}.json", f"data/{subset}.json", kind=list):
+        path = text_of(row, "image", where)
+        captions = field_of(row, "captions", where)
+        if (
+            not isinstance(captions, list)
+            or len(captions) < 2
+            or not all(isinstance(caption, str) for caption in captions)
+        ):
+            raise ValueError(f"{where}: field 'captions' should be a list of texts, the true one first")
+        base = PurePosixPath(path).name
+        picture = files.picture(path, f"val2014/{base}", f"flickr30k-images/{base}")
+        yield from files.row(f"{subset}/{number}", subset, "captions", [picture], captions, path)
+
+
+def _frozen_order(files: Files, folder: Path, subset: str) -> Iterator[SuiteRow]:
+    """MTEB's draw: five rows hold the same picture, which is told by its bytes."""
+    drawn: dict[bytes, ColumnPicture] = {}
+    number = 0
+    for path, table in tables_of(folder, "*.parquet"):
+        names = ["correct_caption", *(f"hard_text_{k}" for k in range(1, 5))]
+        absent = [name for name in names if name not in table.column_names]
+        if absent:
+            raise ValueError(f"{path}: no column {absent[0]!r}; there are {', '.join(table.column_names)}")
+        texts = [table.column(name).to_pylist() for name in names]
+        for row, captions in enumerate(zip(*texts, strict=True)):
+            own = column_picture(table, "images", row, path)
+            key = hashlib.blake2b(own.read(), digest_size=16).digest()
+            picture = drawn.setdefault(key, own)
+            yield from files.row(f"{subset}/{number}", subset, "captions", [picture], captions, key.hex())
+            number += 1
 
 
 def crepe(files: Files) -> Iterator[SuiteRow]:

@@ -17,8 +17,6 @@ from eqben_builder.untrusted import load_json, opened_zip, within
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-#: "official": as the authors' code, by `Image.open(...).convert("RGB")`; "upright": turned, transparency over white.
-Pixels = Literal["official", "upright"]
 #: Roots of pictures that several suites share, beside the suite's own folder.
 SHARED = ("", "coco", "visual_genome", "flickr30k", "swig")
 
@@ -78,12 +76,13 @@ class SuiteRow:
 
 
 class Files:
-    """Where one suite is read from, and what was found amiss."""
+    """Where one suite is read from, and what was found amiss.
 
-    def __init__(self, root: Path, name: str, pixels: Pixels = "official") -> None:
-        if pixels not in ("official", "upright"):
-            raise ValueError(f"pixels = {pixels!r} is neither 'official' nor 'upright'")
-        self.plain = pixels == "official"
+    Pictures are decoded as the authors' code and whoever published scores decode them, by
+    `Image.open(...).convert("RGB")`, which drops transparency and EXIF's orientation.
+    """
+
+    def __init__(self, root: Path, name: str) -> None:
         if not root.is_dir():
             raise FileNotFoundError(f"{root} is no folder")
         self.own = root / name if (root / name).is_dir() else root
@@ -103,14 +102,6 @@ class Files:
     def has(self, *names: str) -> bool:
         """Whether one of these files is there."""
         return any((self.own / name).is_file() for name in names)
-
-    def refuse_missing(self, count: int, name: str) -> None:
-        """An error where pictures of a gallery are not there."""
-        if self.missing:
-            raise FileNotFoundError(
-                f"{len(self.missing)} of {count} pictures of {name} are missing, such as "
-                f"{next(iter(self.missing))}: a smaller gallery is an easier one"
-            )
 
     def json(self, *names: str, kind: type[list[Any]] | type[dict[str, Any]]) -> Iterator[tuple[str, Any, Any]]:
         """The entries of a JSON list or object, each with the place that errors name and its index or key."""
@@ -154,12 +145,8 @@ class Files:
         for base in self.bases:
             for name in places:
                 if _is_there(base / name):
-                    return Picture(base / name, box=pixels, plain=self.plain)
+                    return Picture(base / name, box=pixels, plain=True)
         return places[0]
-
-    def decoded(self, picture: Picture) -> Picture:
-        """The picture, to be decoded as this suite's are."""
-        return picture if picture.plain == self.plain else replace(picture, plain=self.plain)
 
     def row(
         self,
@@ -182,7 +169,9 @@ class Files:
         if absent:
             self.left_out[subset] += 1
             return
-        pictures = tuple(self.decoded(image) for image in images if isinstance(image, Picture))
+        pictures = tuple(
+            image if image.plain else replace(image, plain=True) for image in images if isinstance(image, Picture)
+        )
         try:
             row = SuiteRow(name, subset, shape, pictures, tuple(captions), cluster, group, dict(sets or {}), label)
         except ValueError as error:

@@ -1,4 +1,4 @@
-"""A small suite of the micro world with every shape of question, and a gallery: for a machine that holds no data."""
+"""A small suite of the micro world with every shape of question, for a machine that holds no data."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from eqben_builder.micro.minimal import Pair
 from eqben_builder.micro.pairs import Kind
 from eqben_builder.micro.scene import Scene
 from eqben_builder.suites.files import SuiteRow
-from eqben_builder.suites.galleries import Gallery, Positives
 from eqben_builder.suites.suite import Average, Pooled, Suite, SuiteData
 
 if TYPE_CHECKING:
@@ -96,50 +95,6 @@ def _questions(pair: Pair[Scene], kind: Kind, index: int, size: int, rng: np.ran
             f"statement {index}", "statements", "statement", (first if truth else second,), (own,), cluster, label=truth
         ),
     ]
-
-
-def micro_gallery(*, images: int = 100, captions: int = 3, size: int = 64, seed: int = 0) -> Gallery:
-    """Pictures with several captions each; what is right is read from the scenes, so that no right answer is missed.
-
-    Args:
-        images: At least 2.
-        captions: Of each picture, at least 1.
-        size: Side of the pictures in pixels.
-        seed: At least 0.
-
-    Returns:
-        A `Gallery` with the judgements "original" (a caption's own picture) and "all" (every picture that it fits).
-
-    Raises:
-        ValueError: Numbers out of range.
-
-    Example:
-        >>> gallery = micro_gallery(images=4, captions=2, size=32)
-        >>> len(gallery.captions), sorted(gallery.positives)
-        (8, ['all', 'original'])
-    """
-    if images < 2 or captions < 1:
-        raise ValueError(f"images = {images!r}, captions = {captions!r}: expected at least 2 and 1")
-    scenes = [scene_at(seed + 1, index, (1, 3)) for index in range(images)]
-    rng = generator_at(seed + 2, 0)
-    texts = [caption(scene, rng) for scene in scenes for _ in range(captions)]
-    drawn = render(scenes, size).images
-    pictures = tuple(Picture(content=encode_png(_noisy(image, rng))) for image in drawn)
-    fits = np.array([[holds(text, scene) for scene in scenes] for text in texts])
-    own = {k: list(range(k * captions, (k + 1) * captions)) for k in range(images)}
-    return Gallery(
-        "micro",
-        pictures,
-        tuple(texts),
-        {
-            "original": Positives(own, {k: [k // captions] for k in range(len(texts))}),
-            "all": Positives(
-                {k: np.flatnonzero(fits[:, k]).tolist() for k in range(images)},
-                {k: np.flatnonzero(fits[k]).tolist() for k in range(len(texts))},
-            ),
-        },
-        ("synthetic: drawn from a seed",),
-    )
 
 
 def _noisy(image: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.uint8]:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from eqben_builder.renamed import renamed_keywords
 from eqben_builder.scoring.table import CHANCE, comparisons
 from eqben_builder.scoring.valse import best_cut
 
@@ -51,7 +50,6 @@ class Outcome(NamedTuple):
     chance: Float64[np.ndarray, " n"]
 
 
-@renamed_keywords(found="similar")
 def outcomes_of(rows: Sequence[SuiteRow], similar: Similarities, *, seed: int = 0) -> dict[str, Outcome]:
     """Every measure of every shape that occurs.
 

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from eqben_builder.suites.files import Files, Pixels, SuiteRow
+from eqben_builder.suites.files import Files, SuiteRow
 
 
 class Pooled(NamedTuple):
@@ -111,16 +111,13 @@ class SuiteData(NamedTuple):
     notes: tuple[str, ...]
 
 
-def read_suite(suite: Suite, root: str | Path, *, limit: int | None = None, pixels: Pixels = "official") -> SuiteData:
-    """Read a suite's original files.
+def read_suite(suite: Suite, root: str | Path, *, limit: int | None = None) -> SuiteData:
+    """Read a suite's original files; pictures are decoded as `Image.open(...).convert("RGB")` does.
 
     Args:
         suite: One of `SUITES`.
         root: The data root; the suite lies in its folder of the suite's name, or in the root itself.
         limit: So many questions, spread over the subsets; None for all.
-        pixels: "official": pictures are decoded as the authors' code and whoever published scores decode them, by
-            `Image.open(...).convert("RGB")`, which drops transparency and EXIF's orientation. "upright": turned as EXIF
-            says, transparency over white.
 
     Returns:
         A `SuiteData`.
@@ -141,7 +138,7 @@ def read_suite(suite: Suite, root: str | Path, *, limit: int | None = None, pixe
         >>> len(read_suite(SUITES["sugarcrepe"], root).rows)
         7
     """
-    files = Files(Path(root), suite.id, pixels)
+    files = Files(Path(root), suite.id)
     rows = list(suite.read(files))
     if not rows:
         if files.missing:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from eqben_builder.renamed import renamed_keywords
 from eqben_builder.scoring.intervals import Share, check_sampling, effective, share_of
 from eqben_builder.suites.blind import Difference, blind_outcomes, paired_difference
 from eqben_builder.suites.outcomes import Outcome, main_outcome, outcomes_of
@@ -95,7 +94,6 @@ class SuiteTable(NamedTuple):
         raise KeyError(f"no line {name!r} {measure!r}; there are {existing}")
 
 
-@renamed_keywords(found="similar")
 def suite_table(
     data: SuiteData,
     similar: Similarities,

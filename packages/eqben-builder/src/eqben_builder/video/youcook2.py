@@ -6,7 +6,7 @@ from functools import partial
 from importlib import import_module
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,8 @@ from eqben_builder.video.library import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from eqben_builder.formats import PairRow
@@ -80,8 +82,8 @@ class YouCook2Builder(VideoBuilder[list[Step]]):
     Args:
         annotations: `youcookii_annotations_trainval.json`.
         videos: Folder of videos, named by their YouTube names.
-        faces: Detector of faces, as in `eqben_builder.video.youcook2.face_detector`; frames with a face are dropped and
-            counted. "none" keeps them.
+        faces: Detector of faces: "opencv" (Viola and Jones), or "MODULE:FUNCTION", which says how many a picture, uint8
+            [height, width, 3], shows. Frames with a face are dropped and counted; "none" keeps them.
         size: The shorter side of the pictures has at most so many pixels; None keeps the video's own. Faces are looked
             for before.
 
@@ -103,7 +105,7 @@ class YouCook2Builder(VideoBuilder[list[Step]]):
 
     Source:
         EqBen appendix B.3. That any two steps of a video make a pair is not said; it is what their number of pairs
-        (45,849 of 2,000 videos of 7.7 steps) needs. The paper's detector is "face-recognition".
+        (45,849 of 2,000 videos of 7.7 steps) needs. The paper's detector is `face_recognition.face_locations`.
     """
 
     subset = "youcook2"
@@ -118,7 +120,7 @@ class YouCook2Builder(VideoBuilder[list[Step]]):
         jobs = ((video, read[video]) for video in sorted(read) if len(read[video]) > 1)
         nothing = f"{annotations}: none of {len(read)} videos has two steps with sentences"
         super().__init__(videos, size, jobs, nothing)
-        self._detector: FaceDetector | None = None
+        self._detector: Callable[[NDArray[np.uint8]], int] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """A detector is loaded again in each worker."""
@@ -185,24 +187,15 @@ def certificate_of(
     return evidence(record.captions, (image0, image1))
 
 
-class FaceDetector(Protocol):
-    """Anything that counts faces."""
-
-    def __call__(self, image: NDArray[np.uint8]) -> int:
-        """How many faces a picture, uint8 [height, width, 3], shows."""
-
-
-def face_detector(spec: str) -> FaceDetector | None:
-    """The detector of a name: "opencv" (Viola and Jones), "face-recognition" (dlib's), "none", or yours."""
+def face_detector(spec: str) -> Callable[[NDArray[np.uint8]], int] | None:
+    """The detector of a name: "opencv" (Viola and Jones), "none", or yours as "MODULE:FUNCTION"."""
     if spec == "none":
         return None
     if spec == "opencv":
         return _opencv()
-    if spec == "face-recognition":
-        return _face_recognition()
     module, colon, name = spec.partition(":")
     if not colon or not module or not name:
-        raise ValueError(f"faces = {spec!r}: expected opencv, face-recognition, none or MODULE:FUNCTION")
+        raise ValueError(f"faces = {spec!r}: expected opencv, none or MODULE:FUNCTION")
     detect = getattr(import_module(module), name, None)
     if not callable(detect):
         raise ValueError(f"faces = {spec!r}: {module} has no function {name!r}")
@@ -213,7 +206,7 @@ def face_detector(spec: str) -> FaceDetector | None:
     return count
 
 
-def _opencv() -> FaceDetector:
+def _opencv() -> Callable[[NDArray[np.uint8]], int]:
     try:
         library: Any = import_module("cv2")
     except ImportError as error:
@@ -233,17 +226,5 @@ def _opencv() -> FaceDetector:
         grey = library.cvtColor(image, library.COLOR_RGB2GRAY)
         smallest = max(24, min(grey.shape) // 12)
         return len(cascade.detectMultiScale(grey, scaleFactor=1.1, minNeighbors=5, minSize=(smallest, smallest)))
-
-    return count
-
-
-def _face_recognition() -> FaceDetector:
-    try:
-        library: Any = import_module("face_recognition")
-    except ImportError as error:
-        raise ImportError("this detector needs the package face_recognition: pip install face_recognition") from error
-
-    def count(image: NDArray[np.uint8]) -> int:
-        return len(library.face_locations(image))
 
     return count

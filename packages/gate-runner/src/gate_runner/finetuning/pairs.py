@@ -195,7 +195,7 @@ def _pairs(path: Path) -> CaptionedSplit | None:
         source = detect(path)
     except (ValueError, OSError):
         return None
-    if source.form in ("imagefolder", "parquet") and not _has_pair_columns(source.form, source.paths[0]):
+    if source.form == "parquet" and not _has_pair_columns(source.paths[0]):
         return None
     try:
         rows = list(read_any(path))
@@ -210,10 +210,7 @@ def _pairs(path: Path) -> CaptionedSplit | None:
     return CaptionedSplit(pictures, [[(row.caption0,)] for row in rows], [(row.caption1,) for row in rows])
 
 
-def _has_pair_columns(form: str, path: Path) -> bool:
-    if form == "imagefolder":
-        with path.open(encoding="utf-8") as file:
-            return '"image_0_file_name"' in file.readline()
+def _has_pair_columns(path: Path) -> bool:
     row = next(iter(table(path, ())), None)
     return row is not None and "caption_0" in row.values
 
