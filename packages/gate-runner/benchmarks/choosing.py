@@ -6,7 +6,7 @@ Pictures are made (ten classes of shapes and textures). The encoders are cheap, 
 micro-clip, two with random weights, thumbnails of four sizes, edges of two, colours. On the first draw, each from an
 empty feature cache: time of `choose` with its rounds (its measuring of costs included) against ten whole runs. On
 every draw: whether the encoder that it takes is the best of all whole runs, or one that a paired test (Holm) does not
-tell from it; these draws share a feature cache. And how far int8 features score from float32, over the draws.
+tell from it; these draws share a feature cache.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import statistics
 import sys
 import tempfile
 import time
@@ -181,15 +180,7 @@ def main() -> None:
         print(json.dumps(report["draws"][-1]), flush=True)
         report["agreed"] = sum(draw["agreed"] for draw in report["draws"])
         keep()
-    points = []
-    for number, file in enumerate(files):
-        codes = chosen(file, specs[:1] + specs[3:4], root / f"codes{number}", settings.changed(readout="last/l2"), 300)
-        int8 = next(code["value"] for code in codes.codes if code["code"] == "int8")
-        points.append(100 * (int8 - (codes.candidates[0].value or 0.0)))
-    report["int8_points"] = {"mean": statistics.fmean(points), "worst": max(points, key=abs), "draws": len(points)}
-    keep()
     print(f"the same winner, or one tied with it, in {report['agreed']} of {len(files)} draws")
-    print(f"int8 against float32: {report['int8_points']}")
 
 
 if __name__ == "__main__":

@@ -6,11 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-import torch
 from typer.testing import CliRunner
 
 from gate_runner.choosing import MANY, Candidate, Choice, Costs, choose, encoders_in
-from gate_runner.choosing.costs import twins
 from gate_runner.cli import app
 from gate_runner.errors import UsageError
 from gate_runner.settings import Settings
@@ -22,7 +20,7 @@ SPECS = ("micro-clip", "micro-clip/random", "micro-clip/random:0", "timm:resnet1
 def choice(tmp_path_factory: pytest.TempPathFactory) -> Choice:
     folder = tmp_path_factory.mktemp("choice")
     settings = Settings(limit=120, readout=("auto",))
-    return choose("digits@knn", SPECS, folder, settings, first=40, price=3.6)
+    return choose("digits@knn", SPECS, folder, settings, first=40)
 
 
 def test_the_best_comes_first_and_what_fails_is_said(choice: Choice) -> None:
@@ -37,25 +35,19 @@ def test_the_best_comes_first_and_what_fails_is_said(choice: Choice) -> None:
     assert {candidate.encoder for candidate in choice.candidates} == set(SPECS)
 
 
-def test_two_encoders_with_the_same_features_are_said_and_tied(choice: Choice) -> None:
+def test_two_encoders_with_the_same_features_are_alike(choice: Choice) -> None:
     """Seed 0 is what ``/random`` has: the same features, one difference of 0."""
-    by_name = {twin.encoder: twin for twin in choice.candidates}
-    twins = by_name["micro-clip/random"], by_name["micro-clip/random:0"]
-    assert twins[0].value == twins[1].value
-    if all(twin.verdict != "beaten" for twin in twins):
-        assert sum("the same features as" in twin.reason for twin in twins) == 1
+    values = {candidate.encoder: candidate.value for candidate in choice.candidates}
+    assert values["micro-clip/random"] == values["micro-clip/random:0"]
 
 
-def test_costs_and_codes_are_of_the_encoder(choice: Choice) -> None:
+def test_costs_are_of_the_encoder(choice: Choice) -> None:
     first = choice.candidates[0]
     assert first.costs is not None
-    assert first.costs.dollars == pytest.approx(3.6 / 3600 / first.costs.images_per_second * 1e6)
     assert first.costs.weight_bytes >= 4 * (first.costs.parameters or 0)
     assert first.row_bytes in (4 * 128, 4 * 192, 4 * 384)
-    sizes = {row["code"]: row["bytes"] for row in choice.codes}
-    assert sizes["float16"] == first.row_bytes / 2
-    assert sizes["int8"] == first.row_bytes / 4
-    assert sizes["binary"] == first.row_bytes / 32
+    assert first.costs.read_per_second is not None
+    assert first.costs.read_per_second > 0
     done, whole = choice.pictures
     assert done <= whole
     assert f"{done:,} pictures were encoded" in " ".join(choice.sentences)
@@ -82,14 +74,14 @@ def test_pictures_that_end_in_the_first_round_are_judged_at_the_whole_level(tmp_
 
 
 def test_the_front_is_what_nothing_beats_in_both() -> None:
-    costs = [Costs(rate, 1.0, 1, 4, None) for rate in (10.0, 20.0, 5.0, 20.0)]
+    costs = [Costs(rate, 1.0, 1, 4) for rate in (10.0, 20.0, 5.0, 20.0)]
     values = (0.9, 0.8, 0.85, 0.7)
     listed = tuple(
         Candidate(name, "tied", value, costs=cost) for name, value, cost in zip("abcd", values, costs, strict=True)
     )
-    choice = Choice("x", "acc@1", "higher", listed, (), (1, 1), (), ())
+    choice = Choice("x", "acc@1", "higher", listed, (), (1, 1))
     assert choice.pareto() == ("a", "b")
-    lower = Choice("x", "mae", "lower", listed, (), (1, 1), (), ())
+    lower = Choice("x", "mae", "lower", listed, (), (1, 1))
     assert lower.pareto() == ("d",)
 
 
@@ -116,21 +108,3 @@ def test_what_cannot_be_chosen_from_is_one_line(tmp_path: Path) -> None:
         choose("digits", ("a", "b"), tmp_path, Settings(readout=("auto", "last")))
     with pytest.raises(UsageError, match="no encoder could be scored"):
         choose("digits", ("timm:resnet18/a.pth", "timm:resnet18/b.pth"), tmp_path / "o", Settings(limit=40))
-
-
-def test_a_price_has_an_end(tmp_path: Path) -> None:
-    words = ["choose", str(tmp_path), "--encoders", "micro-clip,lite:0", "--price", "inf"]
-    assert "--price above 0, not 0.05 and inf" in str(CliRunner().invoke(app, words).exception)
-
-
-def test_features_that_agree_are_twins_whatever_their_names() -> None:
-    rows = torch.randn(4, 8, generator=torch.Generator().manual_seed(0))
-    features = {"a": rows, "b": rows[:, :6], "c": rows * (1 + 1e-6), "d": rows + 0.01, "e": rows[:, :6].clone()}
-    assert twins(features) == {"c": "a", "e": "b"}
-
-
-def test_pictures_a_second_are_told_with_and_without_reading(choice: Choice) -> None:
-    first = choice.candidates[0]
-    assert first.costs is not None
-    assert first.costs.read_per_second is not None
-    assert first.costs.read_per_second > 0

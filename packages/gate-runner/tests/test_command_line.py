@@ -69,7 +69,6 @@ def test_help_takes_at_most_three_times_what_typer_takes() -> None:
         (["run", "chestxray14"], "give --data-root"),
         (["run", "digits", "--time-limit", "20x"], "'20x' is no duration; expected a number with s, m, h or d"),
         (["run", "digits", "--setting", "wise_ft=2"], "--wise-ft is a share from 0 to 1, or best, not 2"),
-        (["run", "digits", "--ray-address", "auto"], "--ray-address goes with --executor ray, not local"),
         (["run", "digits", "--setting", "wiseft=2"], "unknown setting 'wiseft'; nearest: wise_ft"),
         (["plan", "smal"], "unknown pack or benchmark 'smal'; nearest: small"),
     ],

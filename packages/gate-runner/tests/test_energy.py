@@ -10,8 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from gate_runner import energy
 from gate_runner.energy import EnergyMeter
-from gate_runner.energy import meter as meter_module
 
 RANGE = 262_143_328_850
 
@@ -62,15 +62,15 @@ def test_packages_and_memory_are_summed_by_phase_and_turning_over_is_seen(powerc
 
 
 def test_a_long_phase_is_looked_at_in_between(powercap: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(meter_module, "_POLL_SECONDS", 0.01)
+    monkeypatch.setattr(energy, "_POLL_SECONDS", 0.01)
     meter = EnergyMeter("cpu", powercap=powercap)
     rapl = meter.counters["cpu"]
     with meter.around("train"):
         for _ in range(3):  # twice and a half around, seen only by looking more often
-            before = rapl.microjoules  # type: ignore[attr-defined]
+            before = rapl.microjoules  # type: ignore[union-attr]
             spend(powercap, "intel-rapl:0", RANGE / 1e6 * 0.8)
             for _ in range(1000):
-                if rapl.microjoules > before:  # type: ignore[attr-defined]
+                if rapl.microjoules > before:  # type: ignore[union-attr]
                     break
                 time.sleep(0.005)
     assert meter.read()["joules"]["cpu"]["train"] == pytest.approx(RANGE / 1e6 * 2.4, rel=1e-9)

@@ -28,15 +28,15 @@ def test_the_command_names_versions_and_hardware_and_nobody() -> None:
 def test_the_same_as_json() -> None:
     record = json.loads(CliRunner().invoke(app, ["env", "--json"]).output)
     assert record == json.loads(json.dumps(environment.environment()))
-    assert set(record["extras"]["gate-runner"]) >= {"hf", "ray", "wandb"}
+    assert set(record["extras"]["gate-runner"]) >= {"hf", "slurm", "wandb"}
 
 
 def test_an_extra_lacks_what_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     installed = environment.installed
-    monkeypatch.setattr(environment, "installed", lambda name: None if name == "ray" else installed(name))
+    monkeypatch.setattr(environment, "installed", lambda name: None if name == "submitit" else installed(name))
     found = environment.environment()
-    assert found["extras"]["gate-runner"]["ray"] == ["ray"]
-    assert "ray lacks ray" in "\n".join(environment.described(found))
+    assert found["extras"]["gate-runner"]["slurm"] == ["submitit"]
+    assert "slurm lacks submitit" in "\n".join(environment.described(found))
 
 
 def test_a_requirement_for_another_system_is_not_lacking() -> None:

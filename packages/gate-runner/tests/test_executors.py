@@ -1,13 +1,11 @@
-"""Ray and SLURM: the same files as in this process, whatever is lost on the way."""
+"""SLURM: the same files as in this process, whatever is lost on the way."""
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,29 +21,6 @@ from ._sleepy import sleepy_request, told
 @pytest.fixture
 def request_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunRequest:
     return sleepy_request(tmp_path, monkeypatch)
-
-
-@pytest.mark.parametrize(("name", "passed"), [("_on_ray.py", "2 passed"), ("_ray_alone.py", "1 passed")])
-def test_on_ray(name: str, passed: str, tmp_path: Path) -> None:
-    pytest.importorskip("ray", reason="Ray is not installed")
-    from filelock import FileLock  # Ray needs it, too
-
-    # By itself and one at a time: a second cluster in one process may wait for the first one's remains for ever. Ray's
-    # workers give way to everything else on the machine, which on a busy one means that they hardly get to run.
-    file, path = Path(__file__).with_name(name), tmp_path / "said.txt"
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", str(file)]
-    environment = {**os.environ, "RAY_worker_niceness": "0", "RAY_raylet_start_wait_time_s": "120"}
-    with FileLock(Path(tempfile.gettempdir()) / "one-ray-at-a-time.lock", timeout=600), path.open("wb") as out:
-        done = subprocess.run(command, stdout=out, stderr=subprocess.STDOUT, env=environment, timeout=400, check=False)
-    assert done.returncode == 0, path.read_text()[-6000:]
-    assert passed in path.read_text()
-
-
-def test_ray_refuses_what_it_does_not_know(request_here: RunRequest) -> None:
-    pytest.importorskip("ray")
-    request = request_here.changed(isolate="worker", executor="ray", executor_options={"adress": "auto"})
-    with pytest.raises(UsageError, match="the ray executor has no option 'adress'; it has: address, cpus"):
-        run(request)
 
 
 @pytest.mark.filterwarnings("ignore")  # submitit warns about what a local job cannot do
@@ -83,7 +58,7 @@ def test_slurm_says_what_is_missing(request_here: RunRequest) -> None:
 
 
 def test_names() -> None:
-    assert executor_names()[:3] == ["local", "ray", "slurm"]
+    assert executor_names()[:2] == ["local", "slurm"]
 
 
 def test_interrupted_workers_are_gone(request_here: RunRequest) -> None:

@@ -11,19 +11,12 @@ import pytest
 from gate_runner.moved import MOVED
 
 PLUGIN = """
-from gate_runner.benchmarks.original_files import Parts, as_samples, from_lists
-from gate_runner.readers import files_of_classes, place
+from gate_runner.benchmarks.benchmark import Benchmark
 from gate_runner.benchmarks.data import Data, Split
-from gate_runner.ragged import Ragged
-from gate_runner.errors import DataError
-import gate_data.data, gate_data.ragged, gate_data.readers
+import gate_data.data, gate_runner.benchmark
 assert Split is gate_data.data.Split
-assert Ragged is gate_data.ragged.Ragged
-assert place is gate_data.readers.place
-assert gate_data.readers.__spec__.name == "gate_data.readers"
-samples = as_samples({"cent": ["a.png"]}, ["euro", "cent"])
-assert [sample.target for sample in samples] == [1]
-from_lists("coins", place("coins", ("coins",), "train"), lambda folder: Parts(train=[], test=[]))
+assert Benchmark is gate_runner.benchmark.Benchmark
+assert gate_data.data.__spec__.name == "gate_data.data"
 """
 
 
@@ -32,7 +25,7 @@ def test_a_plug_in_of_the_last_release_runs_and_is_told() -> None:
         [sys.executable, "-W", "always::DeprecationWarning", "-c", PLUGIN], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert "gate_runner.benchmarks.original_files is gate_data.original_files now" in done.stderr
+    assert "gate_runner.benchmarks.data is gate_data.data now" in done.stderr
 
 
 @pytest.mark.parametrize("old", MOVED)
@@ -57,4 +50,4 @@ def test_what_never_was_is_missing() -> None:
     with pytest.raises(ModuleNotFoundError):
         importlib.import_module("gate_runner.nothing")
     with pytest.warns(DeprecationWarning, match="now, and goes in"), pytest.raises(ModuleNotFoundError):
-        importlib.import_module("gate_runner.readers.nothing")
+        importlib.import_module("gate_runner.benchmarks.originals.nothing")

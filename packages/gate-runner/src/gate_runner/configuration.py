@@ -24,7 +24,7 @@ _CODE = {
     "executor_options": "--setting executor_options=…",
 }
 """Settings that can name code, or a cluster and what it runs before a job: a file does not choose these."""
-_BUILT_IN_EXECUTORS = ("local", "ray", "slurm")
+_BUILT_IN_EXECUTORS = ("local", "slurm")
 
 
 @dataclass(frozen=True)

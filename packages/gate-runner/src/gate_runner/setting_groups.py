@@ -362,10 +362,10 @@ class MachineSettings:
     encode_again: bool = _machine(
         False, "Where the disk has no room for features, make them again each epoch.\nOtherwise that is an error."
     )
-    executor: str = _machine("local", "local, ray, slurm or a plug-in.", common=True)
+    executor: str = _machine("local", "local, slurm or a plug-in.", common=True)
     executor_options: Mapping[str, str] = _machine(
         {},
-        "For the executor; may be given several times.\nFor example ``address=ray://head:10001``.",
+        "For the executor; may be given several times.\nFor example ``slurm_partition=gpu``.",
         read=pairs_in,
         accepts=Mapping[str, str] | Sequence[str],
         flag="--executor-option",

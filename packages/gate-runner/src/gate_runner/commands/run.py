@@ -32,7 +32,6 @@ def run(
     ] = None,
     encoder: EncoderSpec = "micro-clip",
     output: RunFolder = None,
-    ray_address: Annotated[str | None, typer.Option(hidden=True, help="executor_options' address, until 0.4.")] = None,
     tracker: Annotated[
         list[str] | None,
         typer.Option(
@@ -52,10 +51,6 @@ def run(
     if not names and config is None:
         raise UsageError("name a pack or a benchmark (gate-runner ls packs), or a folder of your own with --data")
     request = requested(context, config, names, encoder, output, options, setting or ())
-    if ray_address is not None:
-        if request.settings.executor != "ray":
-            raise UsageError(f"--ray-address goes with --executor ray, not {request.settings.executor}")
-        request = request.changed(executor_options={**request.settings.executor_options, "address": ray_address})
     from gate_runner.trackers import make_trackers
 
     trackers = make_trackers(tracker or [])

@@ -1,38 +1,22 @@
-"""From a spec string to an encoder; of a built-in one, what it is without loading it while nothing of it changes.
-
-That is its files, the packages' versions, code that lies outside of installed packages, and the environment. Code of
-one's own can read anything, and what a hub holds can change: such encoders are loaded, and compared.
-"""
+"""From a spec string to an encoder."""
 
 from __future__ import annotations
 
-import hashlib
-import importlib.util
-import json
-import os
-import sys
-import sysconfig
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gate_data.imports import named
-from gate_data.readers.folders import cache_home
-from gate_runner.encoders.named import FOLDER_SOURCES, HUB_SOURCES, is_at_hand, read_card, share_of, spec_of_file
+from gate_runner.encoders.named import FOLDER_SOURCES, HUB_SOURCES, is_at_hand, spec_of_file
 from gate_runner.encoders.spec import ENTRY_POINTS, EncoderSpec, parse_spec
 from gate_runner.errors import EncoderError, UsageError
-from gate_runner.files import write
-from gate_runner.machine import versions
 from gate_runner.setting_values import device_in
 
 if TYPE_CHECKING:
     from gate_runner.encoders.encoder import Encoder
 
 
-_INSTALLED = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 _LOADERS = {
     **{source: source.replace("-", "_") for source in ("micro-clip", "lite")},
     "open_clip": "open_clip_models",
@@ -44,8 +28,6 @@ _LOADERS = {
     "module": "own",
 }
 """The module of each source."""
-_PASSING = ("OMP_", "GOMP_", "KMP_", "SSH_", "XDG_", "TMUX", "DBUS_", "TERM", "GATE_RUNNER_", "PYTEST_")
-_OF_A_SHELL = {"PWD", "OLDPWD", "SHLVL", "_", "COLUMNS", "LINES", "WINDOWID", "DISPLAY"}
 
 
 def load_encoder(text: str, *, device: str = "cpu") -> Encoder:
@@ -154,89 +136,3 @@ def device_for(device: str) -> str:
                 f"--device {device}: torch finds {available} on this machine; --device auto takes what is there"
             )
     return device
-
-
-def remember(text: str, about: Mapping[str, Any], before: Sequence[str]) -> None:
-    """Keep what is known of an encoder by its spec, where all that it was made from is known.
-
-    Args:
-        text: the spec.
-        about: its description and outputs.
-        before: `surroundings` before it was loaded, for libraries set variables as they are imported.
-    """
-    paths = _paths(text)
-    if paths is None:
-        return
-    stamps = {path: _stamp(path) for path in sorted(paths)}
-    card = {"spec": text, "stamps": stamps, "surroundings": list(before), "about": about}
-    with suppress(OSError, TypeError, ValueError):  # a full disk costs the next start, not this one
-        write(_card(text), json.dumps(card).encode())
-
-
-def recalled(text: str) -> dict[str, Any] | None:
-    """What was kept of an encoder, if nothing that it was made from has changed."""
-    try:
-        card = json.loads(_card(text).read_bytes())
-        unchanged = card["spec"] == text and card["surroundings"] == surroundings()
-        if unchanged and all(_stamp(path) == stamp for path, stamp in card["stamps"].items()):
-            about: dict[str, Any] = card["about"]
-            return about
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        pass  # it is only a memory of what can be seen again
-    return None
-
-
-def _paths(text: str) -> set[str] | None:
-    """Files and folders that an encoder rests on; None where some may not be known."""
-    spec = parse_spec(text)
-    folders: list[Path] = []
-    while spec.source == "tuned":
-        name, _, start = spec.name.partition("=")
-        folders.append(Path(share_of(name)[0]).expanduser())
-        with suppress(UsageError):
-            spec = parse_spec(start or str(read_card(folders[-1])["encoder"]["spec"]))
-            continue
-        return None
-    if not is_at_hand(spec):
-        return None
-    if spec.source == "micro-clip":
-        folders.append(Path(__file__).with_name("micro_clip_files"))
-    folders += [Path(name).expanduser() for name in (spec.name, spec.weights) if name]
-    paths: set[str] = set()
-    for folder in folders:
-        if folder.exists():
-            paths |= {str(path.absolute()) for path in (folder, *(folder.iterdir() if folder.is_dir() else ()))}
-    for module in list(sys.modules.values()):
-        file = getattr(module, "__file__", None)
-        if file and Path(file).is_absolute() and not file.startswith(_INSTALLED):
-            paths.add(_source(file))
-    return paths
-
-
-def _source(file: str) -> str:
-    """The text that a module was compiled from."""
-    with suppress(ValueError):
-        return importlib.util.source_from_cache(file)
-    return file
-
-
-def _stamp(path: str) -> list[int] | None:
-    try:
-        about = os.stat(path)  # noqa: PTH116 - some hundreds
-    except OSError:
-        return None
-    return [about.st_size, about.st_mtime_ns, about.st_ctime_ns, about.st_ino]
-
-
-def surroundings() -> list[str]:
-    """Versions, the working folder, and a digest of the environment without what any new terminal changes."""
-    named = {
-        name: value for name, value in os.environ.items() if name not in _OF_A_SHELL and not name.startswith(_PASSING)
-    }
-    digest = hashlib.sha256(json.dumps(named, sort_keys=True).encode("utf-8", "surrogateescape")).hexdigest()
-    return [json.dumps(versions(), sort_keys=True), sys.version, str(Path.cwd()), digest]
-
-
-def _card(text: str) -> Path:
-    key = hashlib.sha256(f"{Path.cwd()} {text}".encode("utf-8", "surrogateescape")).hexdigest()[:32]
-    return cache_home() / "encoders" / f"{key}.json"

@@ -1,4 +1,4 @@
-"""Where parts are computed: in this process, in workers on this machine, on a Ray cluster, under SLURM."""
+"""Where parts are computed: in this process, in workers on this machine, under SLURM."""
 
 from __future__ import annotations
 

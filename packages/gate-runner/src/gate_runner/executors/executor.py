@@ -101,11 +101,10 @@ class HereExecutor:
 
     def open(self) -> Opening:
         """Load the encoder and describe it."""
-        from gate_runner.encoders.loading import device_for, load_encoder, remember, surroundings
+        from gate_runner.encoders.loading import device_for, load_encoder
         from gate_runner.encoders.probe import probe
 
         encoder, device = self.request.encoder, device_for(self.request.settings.device)
-        before = surroundings()
         if isinstance(encoder, str):
             self.encoder: Encoder = load_encoder(encoder, device=device)
         else:
@@ -113,8 +112,6 @@ class HereExecutor:
             encoder.outputs = probe(encoder)
             self.encoder = encoder
         self.description = self.encoder.describe()
-        if isinstance(encoder, str):
-            remember(encoder, {"description": self.description, "outputs": self.encoder.outputs}, before)
         return Opening(self.description, circumstances(), self.encoder.outputs)
 
     def run(self, parts: Sequence[Part], observer: Observer) -> Iterator[Result | Postponed]:

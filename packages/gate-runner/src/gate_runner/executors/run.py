@@ -8,9 +8,8 @@ from importlib.metadata import entry_points
 
 from gate_data.imports import named
 from gate_data.request import size_of
-from gate_runner.encoders.loading import recalled
 from gate_runner.errors import unknown
-from gate_runner.executors.executor import Executor, HereExecutor, Opening, Postponed
+from gate_runner.executors.executor import Executor, HereExecutor, Postponed
 from gate_runner.files import BusyError
 from gate_runner.machine import command
 from gate_runner.runs.display import PlainDisplay
@@ -60,8 +59,7 @@ def run(request: RunRequest, display: Observer | None = None, observers: Sequenc
     executor: Executor = make_executor(request) if not finished else HereExecutor(request)
     audience.opened(request.spec, request.output)
     try:
-        card = recalled(request.spec) if finished else None
-        opening = executor.open() if card is None else Opening(card["description"], {}, card["outputs"])
+        opening = executor.open()
         identity = opening.identity(request.settings)
         folder.check(identity)
         digests: dict[tuple[str, ...], str] = {}
@@ -102,8 +100,8 @@ def _planned(part: Part, expected: dict[tuple[str, int], float], results_of: dic
     key, training = (part.name, part.seed), part.benchmark.training
     whole = part.settings.limit is None and "@" not in part.name and part.source not in ("local", "hub")
     cost = part.benchmark.cost if whole or "variant" in training else None  # it is of all of a stand-in's pictures
-    trained, steps = part.settings.tune != "frozen", bool(training.get("steps"))
-    return Planned(*key, expected.get(key, cost), key in results_of, key in expected, trained, steps)
+    trained = part.settings.tune != "frozen"
+    return Planned(*key, expected.get(key, cost), key in results_of, key in expected, trained)
 
 
 def _missing(parts: Sequence[Part], results_of: dict[tuple[str, int], Result]) -> list[Part]:
@@ -125,7 +123,6 @@ ENTRY_POINTS = "gate_runner.executors"
 
 _MAKERS = {
     "local": "gate_runner.executors.local:LocalExecutor",
-    "ray": "gate_runner.executors.ray_cluster:RayExecutor",
     "slurm": "gate_runner.executors.slurm:SlurmExecutor",
 }
 
@@ -134,8 +131,8 @@ def executor_names() -> list[str]:
     """The names that ``--executor`` takes, plug-ins last.
 
     Example:
-        >>> executor_names()[:3]
-        ['local', 'ray', 'slurm']
+        >>> executor_names()[:2]
+        ['local', 'slurm']
     """
     return [*_MAKERS, *(point.name for point in entry_points(group=ENTRY_POINTS))]
 

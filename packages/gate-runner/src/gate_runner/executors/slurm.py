@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import math
+import os
+import platform
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from gate_runner.errors import UsageError
+from gate_runner.errors import StorageError, UsageError
 from gate_runner.executors.executor import Opening, Postponed
-from gate_runner.executors.remote import compute, described, numbers_in, order, outcome_of, tell_started
-from gate_runner.executors.slot import failed
+from gate_runner.executors.slot import Slot, failed
 from gate_runner.runs.observers import Observer
 from gate_runner.runs.part import Part
 from gate_runner.runs.request import RunRequest
@@ -25,8 +27,24 @@ class PartJob:
     """A part as submitit calls it; a job that SLURM takes its node from is queued again and goes on from there."""
 
     def __call__(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Compute it."""
-        return compute(values)
+        """Compute a part on the job's machine, in a worker of its own."""
+        part = Part.from_mapping(values["part"])
+        if not (part.output / "manifest.json").exists():
+            raise StorageError(
+                f"{part.output} holds no manifest.json on {platform.node()}: "
+                "the run folder must lie on a file system that all nodes share"
+            )
+        opening = Opening(values["description"], {}, values["outputs"])
+        part.folder.check(opening.identity(part.settings))
+        slot = Slot(part.encoder, part.settings.device, directory=values["directory"])
+        slot.opening = opening
+        try:
+            outcome = slot.run(part, lambda: None, lambda phase, done, total: None)
+        finally:
+            slot.close()
+        if isinstance(outcome, Postponed):
+            return {"busy": outcome.owner}
+        return {"result": json.loads(outcome.to_json())}
 
     def checkpoint(self, values: Mapping[str, Any]) -> Any:
         """Asked by submitit before a job is stopped: the same part again."""
@@ -38,14 +56,9 @@ class PartJob:
 class SlurmExecutor:
     """Submits parts as jobs. All nodes must have gate-runner installed, and see the run folder.
 
-    Args:
-        request: ``executor_options`` are submitit's parameters (``slurm_partition``, ``gpus_per_node``,
-            ``cpus_per_task``, ``mem_gb``, ``timeout_min``, ``slurm_array_parallelism`` …), and ``cluster``:
-            ``slurm``, or ``local`` and ``debug`` for trying without one.
-
-    Raises:
-        ImportError: submitit is not installed.
-        UsageError: an option that submitit does not know, or SLURM is not there.
+    The request's ``executor_options`` are submitit's parameters (``slurm_partition``, ``gpus_per_node``,
+    ``cpus_per_task``, ``mem_gb``, ``timeout_min``, ``slurm_array_parallelism`` …), and ``cluster``: ``slurm``, or
+    ``local`` and ``debug`` for trying without one.
     """
 
     def __init__(self, request: RunRequest) -> None:
@@ -55,30 +68,45 @@ class SlurmExecutor:
             raise ImportError("--executor slurm needs submitit: pip install 'gate-runner[slurm]'") from error
         self.request = request
         self.failures = (submitit.core.utils.FailedJobError, submitit.core.utils.UncompletedJobError)
-        options = numbers_in(request.settings.executor_options)
+        options = dict(request.settings.executor_options)
         cluster = options.pop("cluster", "slurm")
         limit, tries = request.settings.time_limit, request.settings.retries + 1
         minutes = _DAY if limit is None else math.ceil(limit * tries / 60) + 10
         try:
             self.executor = submitit.AutoExecutor(folder=request.output / "slurm" / "%j", cluster=cluster)
-            self.executor.update_parameters(**{"timeout_min": minutes, "name": "gate-runner", **options})
+            self.executor.update_parameters(
+                **{
+                    "timeout_min": minutes,
+                    "name": "gate-runner",
+                    **{key: _number(value) for key, value in options.items()},
+                }
+            )
         except (RuntimeError, ValueError, NameError, TypeError) as error:
             raise UsageError(f"slurm: {' '.join(str(error).split())}") from error
         self.pending: list[tuple[Any, Part]] = []
 
     def open(self) -> Opening:
-        """Describe the encoder on this machine."""
-        self.opening = described(self.request)
+        """Load the encoder on this machine's CPU, in a process apart, to know whose results the folder will hold."""
+        assert isinstance(self.request.encoder, str)
+        slot = Slot(self.request.encoder, "cpu")
+        try:
+            self.opening = slot.open()
+        finally:
+            slot.close()
         return self.opening
 
     def run(self, parts: Sequence[Part], observer: Observer) -> Iterator[Result | Postponed]:
         """Submit all parts, and hand on what comes back."""
         with self.executor.batch():
-            jobs = [self.executor.submit(PartJob(), order(part, self.opening)) for part in parts]
+            jobs = [self.executor.submit(PartJob(), self._order(part)) for part in parts]
         self.pending = list(zip(jobs, parts, strict=True))
         started: set[tuple[str, int]] = set()
         while self.pending:
-            tell_started([part for _, part in self.pending], started, observer)
+            for _, part in self.pending:
+                key = (part.name, part.seed)
+                if key not in started and part.folder.lock_file(*key).exists():  # it has begun on some node
+                    started.add(key)
+                    observer.started(*key)
             over = [(job, part) for job, part in self.pending if job.done()]
             for job, part in over:
                 self.pending.remove((job, part))
@@ -91,11 +119,32 @@ class SlurmExecutor:
         for job, _ in self.pending:
             job.cancel()
 
+    def _order(self, part: Part) -> dict[str, Any]:
+        """All that another machine needs for a part, JSON-ready."""
+        return {
+            "part": part.to_mapping(),
+            "description": dict(self.opening.description),
+            "outputs": dict(self.opening.outputs),
+            "directory": os.getcwd(),  # noqa: PTH109 - text, for a module of the user's beside which the run started
+        }
+
     def _outcome(self, job: Any, part: Part) -> Result | Postponed:
         try:
-            return outcome_of(part, job.result())
+            answer = job.result()
         except self.failures as error:
             lines = [line for line in str(error).splitlines() if line.strip(" -")]
-            return failed(
-                part, self.opening, f"its job {job.job_id} failed: {lines[-1].strip() if lines else 'no message'}"
-            )
+            reason = lines[-1].strip() if lines else "no message"
+            return failed(part, self.opening, f"its job {job.job_id} failed: {reason}")
+        if "busy" in answer:
+            return Postponed(part.name, part.seed, str(answer["busy"]))
+        return Result.from_mapping(answer["result"], part.name)
+
+
+def _number(text: str) -> int | float | str:
+    """An option with a whole or decimal number as that number."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text

@@ -74,16 +74,12 @@ class Worker:
 
     def open(self, encoder: str, device: str) -> dict[str, Any]:
         """Load the encoder."""
-        from gate_runner.encoders.loading import device_for, remember, surroundings
-
         try:
-            from gate_runner.encoders import load_encoder
+            from gate_runner.encoders.loading import device_for, load_encoder
             from gate_runner.machine import circumstances
 
-            before = surroundings()
             self.encoder = load_encoder(encoder, device=device_for(device))
             self.description = self.encoder.describe()
-            remember(encoder, {"description": self.description, "outputs": self.encoder.outputs}, before)
         except (UsageError, OSError, ImportError) as error:
             return {"event": "refused", "reason": " ".join(str(error).split()) or type(error).__name__}
         except Exception as error:

@@ -1,4 +1,4 @@
-"""A choice among encoders as a section of the page: what to take, quality against cost, features in fewer bytes."""
+"""A choice among encoders as a section of the page: what to take, quality against cost."""
 
 from __future__ import annotations
 
@@ -19,17 +19,11 @@ WORDS = ("encoder", "verdict", "read out", "")
 def choice_section(choice: Choice) -> Section:
     """The section."""
     heads, rows = rows_of(choice)
-    codes = [
-        [code["code"], str(code["bytes"]), f"{code['value']:.3f}", f"{code['low']:.3f}–{code['high']:.3f}"]
-        for code in choice.codes
-    ]
     parts = [
         *map(note, choice.sentences),
         scroll(_picture(choice), "Quality against speed"),
         table(heads, rows, words=[number for number, head in enumerate(heads) if number and head in WORDS]),
         note("images/s and ms alone are the encoder's, of decoded pictures; read/s is with reading and decoding."),
-        note("The best encoder's features in fewer bytes a picture:") if codes else "",
-        table(["Kept as", "bytes", choice.metric, "95 % CI"], codes) if codes else "",
     ]
     return Section("choice", "Which encoder", joined(parts))
 
@@ -37,7 +31,7 @@ def choice_section(choice: Choice) -> Section:
 def rows_of(choice: Choice) -> tuple[list[str], list[list[str]]]:
     """Heads, and a row of texts for each encoder."""
     heads = ["encoder", choice.metric, "95 % CI", "verdict", "p Holm", "images/s", "read/s", "ms alone", "parameters",
-             "weights", "bytes", "$/million", "read out", "Pareto", "judged by", ""]  # fmt: skip
+             "weights", "bytes", "read out", "Pareto", "judged by", ""]  # fmt: skip
     front = choice.pareto()
     return heads, [_cells(candidate, candidate.encoder in front) for candidate in choice.candidates]
 
@@ -45,7 +39,7 @@ def rows_of(choice: Choice) -> tuple[list[str], list[list[str]]]:
 def _cells(candidate: Candidate, front: bool) -> list[str]:
     costs, p = candidate.costs, candidate.p
     if candidate.value is None or costs is None:
-        return [candidate.encoder, "–", "", candidate.verdict, *[""] * 11, candidate.reason]
+        return [candidate.encoder, "–", "", candidate.verdict, *[""] * 10, candidate.reason]
     return [
         candidate.encoder,
         f"{candidate.value:.3f}",
@@ -58,7 +52,6 @@ def _cells(candidate: Candidate, front: bool) -> list[str]:
         "unseen" if costs.parameters is None else f"{costs.parameters / 1e6:.1f} M",
         f"{costs.weight_bytes / 1e6:.0f} MB",
         f"{candidate.row_bytes:,}",
-        "–" if costs.dollars is None else f"{costs.dollars:.2f}",
         candidate.readout,
         "yes" if front else "",
         f"{candidate.pictures:,}",

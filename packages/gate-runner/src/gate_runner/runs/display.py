@@ -1,14 +1,11 @@
-"""What a run shows: bars with an estimate on a terminal, plain lines in a pipe, and a table at the end.
-
-One file of more than 400 lines: the displays and the time left that they say, which nobody else asks for.
-"""
+"""What a run shows: bars with an estimate on a terminal, plain lines in a pipe, and a table at the end."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType
@@ -26,19 +23,8 @@ _QUIET = 30.0
 """Seconds, at most, without a word in a pipe while a part is under way."""
 _FETCHED = ("hf:", "open_clip:", "timm:")
 """Forms of specs whose weights may come over the network."""
-
-
-_FITTED = 0.0008
-"""Seconds that solved heads take for each picture, about, before the first is solved and known; on two cores that
-eight processes shared, digits took .9 ms and the stand-in of ImageNet 2 ms."""
 _ENOUGH_SECONDS, _ENOUGH_SHARE = 0.5, 0.02
 """Of a phase, watched, before its rate is believed."""
-_WARM = 5.0
-"""Seconds that a part's first batch takes at least, if it is to count: warming up is little of it then."""
-_CACHED = 0.5
-"""Of a part's images, that nobody saw being encoded: from there on they came from the cache."""
-_FEW_STEPS = 8
-"""Steps of a training that are solved heads, each after a pass of its own over the images."""
 
 Key = tuple[str, int]
 
@@ -54,47 +40,10 @@ class _Phase:
     total: int
 
 
-@dataclass
-class _UnderWay:
-    """A part that has started."""
-
-    since: float
-    images: int = 0
-    phase: _Phase | None = None
-    encoded: dict[str, int] = field(default_factory=dict)
-    watched: int = 0
-    encoding: float = 0.0
-    encoded_at: float | None = None
-    fits: list[float] = field(default_factory=list)
-    heads: int = 0
-    fitted: float = _FITTED
-
-
 class Pace:
-    """Seconds that are left of a run.
+    """Seconds that are left: of a phase by its own rate, of a run as far as a plan or costs tell.
 
-    A part that encodes is timed by its own images a second and how many there are in all; one that trains by its own
-    steps; a part that has not begun by a plan's measurement, by the same benchmark with another seed, or by those of
-    its kind (solved heads, or trained ones) that are over or under way, as their costs relate. Where a phase to come
-    has no known share, there is none until it is under way.
-
-    Args:
-        parts: of the run.
-        workers: that compute at the same time.
-        clock: seconds.
-
-    Example:
-        >>> now = 0.0
-        >>> pace = Pace([Planned("digits", 0, 20.0, False)], clock=lambda: now)
-        >>> pace.start(("digits", 0))
-        >>> pace.progress(("digits", 0), "images", 0, 1000)
-        >>> pace.progress(("digits", 0), "encode train", 0, 500)
-        >>> now = 2.0
-        >>> pace.progress(("digits", 0), "encode train", 100, 500)
-        >>> now = 5.0
-        >>> pace.progress(("digits", 0), "encode train", 250, 500)
-        >>> pace.left()
-        15.8
+    Costs relate parts to one another: they say nothing before one is over, and nothing of a training of the encoder.
     """
 
     def __init__(
@@ -102,152 +51,60 @@ class Pace:
     ) -> None:
         self.parts = {(part.name, part.seed): part for part in parts if not part.done}
         self.workers, self.clock = workers, clock
-        self.under_way: dict[Key, _UnderWay] = {}
-        self.again: dict[str, float] = {}
-        self.paces: dict[bool, list[tuple[float, float]]] = {}
+        self.since: dict[Key, float] = {}
+        self.phases: dict[Key, _Phase] = {}
+        self.seconds = self.cost = 0.0
 
     def start(self, key: Key) -> None:
         """A part begins, perhaps again."""
-        self.under_way[key] = _UnderWay(self.clock(), fitted=2 * _FITTED if "readout=" in key[0] else _FITTED)
+        self.since[key] = self.clock()
+        self.phases.pop(key, None)
 
-    def progress(self, key: Key, phase: str, done: int, total: int) -> None:
+    def progress(self, key: Key, name: str, done: int, total: int) -> None:
         """A part is so far."""
-        part = self.under_way.setdefault(key, _UnderWay(self.clock()))
-        now = self.clock()
-        if phase == "images":
-            part.images = total
-            return
-        before = part.phase
-        if before is None or before.name != phase:
-            part.phase = before = _Phase(phase, now, done, done, total)
-            new = 0  # what the first batch took began in another phase, or it was in a cache
-        else:
-            seen = part.encoded.get(phase, before.first)
-            begun = now if part.encoded_at is None else part.encoded_at
-            counts = seen or part.watched or now - begun > _WARM  # in a short first batch the encoder warms up
-            new = max(0, done - seen) if counts else 0
-        if _encodes(phase):
-            part.encoded[phase] = max(done, part.encoded.get(phase, 0))
-            if new and part.encoded_at is not None:
-                part.encoding += now - part.encoded_at
-                part.watched += new
-            part.encoded_at = now
-        else:
-            if part.encoded_at is not None and phase == "train" and total <= _FEW_STEPS:
-                part.fits.append(now - part.encoded_at)
-                part.heads = total
-            part.encoded_at = None
-        before.done, before.total = done, total
+        phase = self.phases.get(key)
+        if phase is None or (phase.name, phase.total) != (name, total):
+            self.phases[key] = phase = _Phase(name, self.clock(), done, done, total)
+        phase.done = done
 
-    def finish(self, key: Key, seconds: float, encoding: float = 0.0) -> None:
-        """Learn from a part that is over: how long it took, and how much of that was data and encoding."""
-        planned, part = self.parts.pop(key, None), self.under_way.pop(key, None)
-        self.again[key[0]] = max(0.0, seconds - encoding)
-        if planned is not None and planned.seconds is not None and _is_fresh(part):
-            self.paces.setdefault(planned.steps, []).append((seconds, planned.seconds))
+    def finish(self, key: Key, seconds: float) -> None:
+        """Learn from a part that is over what a cost is here."""
+        self.stop(key)
+        part = self.parts.pop(key, None)
+        if part is not None and part.seconds is not None and not part.trained:
+            self.seconds += seconds
+            self.cost += part.seconds
 
     def stop(self, key: Key) -> None:
         """Another process computes it."""
-        self.under_way.pop(key, None)
+        self.since.pop(key, None)
+        self.phases.pop(key, None)
 
     def left(self) -> float | None:
         """Seconds until the end; None where nobody knows."""
-        now, ahead = self.clock(), 0.0
-        own = {key: self.left_of(key) for key in self.under_way}
-        paces = {kind: list(pairs) for kind, pairs in self.paces.items()}
-        for key, seconds in own.items():
-            planned, part = self.parts.get(key), self.under_way[key]
-            if seconds is not None and planned is not None and planned.seconds is not None and _is_fresh(part):
-                paces.setdefault(planned.steps, []).append((now - part.since + seconds, planned.seconds))
-        for key in dict.fromkeys((*self.under_way, *self.parts)):
-            seconds = own.get(key)
-            if seconds is None:
-                seconds = self._expected(key, paces)
-                passed = now - self.under_way[key].since if key in self.under_way else 0.0
-                seconds = None if seconds is None else max(0.0, seconds - passed)
-            if seconds is None:
+        ahead = 0.0
+        for key, part in self.parts.items():
+            known = part.seconds is not None and (part.measured or (bool(self.cost) and not part.trained))
+            if not known or part.seconds is None:
                 return None
-            ahead += seconds
+            expected = part.seconds * (1.0 if part.measured else self.seconds / self.cost)
+            ahead += max(0.0, expected - (self.clock() - self.since[key] if key in self.since else 0.0))
         return ahead / self.workers
 
-    def _expected(self, key: Key, paces: Mapping[bool, Sequence[tuple[float, float]]]) -> float | None:
-        """Seconds that a part takes whose own pace nobody knows yet; None where nothing tells them."""
-        planned = self.parts.get(key)
-        if planned is None:
-            return None
-        if planned.measured:
-            return planned.seconds
-        if planned.trained:
-            return None  # its training has a rate of its own, which nothing before it tells
-        if key[0] in self.again:
-            return self.again[key[0]]
-        if key not in self.under_way and not planned.steps and (same := self._same(key[0])) is not None:
-            return self._heads_of(same)  # another seed of what is under way takes its features from the cache
-        pairs = paces.get(planned.steps)
-        if planned.seconds is None or not pairs:
-            return None
-        return planned.seconds * sum(seconds for seconds, _ in pairs) / sum(cost for _, cost in pairs)
-
     def left_of(self, key: Key) -> float | None:
-        """Seconds until a part under way is over; None where nobody knows."""
-        part, planned = self.under_way[key], self.parts.get(key)
-        now, phase = self.clock(), part.phase
-        if phase is not None and _counts_steps(phase):
-            return self._by_steps(phase, now)
-        if planned is not None and planned.measured and planned.seconds is not None:
-            return max(0.0, planned.seconds - (now - part.since))
-        if key[0] in self.again and planned is not None and not planned.trained:
-            return max(0.0, self.again[key[0]] - (now - part.since))
-        if planned is not None and (planned.trained or planned.steps):
-            return None  # its training has a rate of its own, which nothing before it tells
-        if not part.images or part.encoding < _ENOUGH_SECONDS or part.watched < _ENOUGH_SHARE * part.images:
+        """Seconds until the phase of a part is over; None where it was not watched long enough."""
+        phase = self.phases.get(key)
+        if phase is None:
             return None
-        to_encode = max(0, part.images - sum(part.encoded.values()))
-        fitting = self._heads_of(part, solved=len(part.fits))
-        if to_encode == 0 and part.encoded_at is not None:
-            fitting = max(0.0, fitting - (now - part.encoded_at))
-        return to_encode * part.encoding / part.watched + fitting
-
-    def _same(self, name: str) -> _UnderWay | None:
-        """What is under way of the same benchmark, as soon as its images are counted."""
-        return next((part for (other, _), part in self.under_way.items() if other == name and part.images), None)
-
-    @staticmethod
-    def _heads_of(part: _UnderWay, solved: int = 0) -> float:
-        """Seconds for a part's heads, but for those that are solved."""
-        return sum(part.fits) / len(part.fits) * (part.heads - solved) if part.fits else part.fitted * part.images
-
-    @staticmethod
-    def _by_steps(phase: _Phase, now: float) -> float | None:
-        """Of a phase that counts its own steps."""
-        seconds, steps = now - phase.since, phase.done - phase.first
-        if seconds < _ENOUGH_SECONDS or steps < _ENOUGH_SHARE * phase.total:
+        seconds, steps = self.clock() - phase.since, phase.done - phase.first
+        if seconds < _ENOUGH_SECONDS or steps < max(1.0, _ENOUGH_SHARE * phase.total):
             return None
         return seconds / steps * (phase.total - phase.done)
 
     def share_of(self, key: Key) -> float:
-        """How much of a part is over, from 0 to 1, as far as that is known."""
-        part, seconds = self.under_way[key], self.left_of(key)
-        passed = self.clock() - part.since
-        if seconds is not None:
-            return passed / (passed + seconds) if passed + seconds else 0.0
-        return 0.5 * min(1.0, sum(part.encoded.values()) / part.images) if part.images else 0.0
-
-
-def _counts_steps(phase: _Phase) -> bool:
-    """Whether a phase tells its own end: steps of a training, or read-outs that are judged."""
-    trains = phase.name.startswith("train") and phase.name != "train head" and phase.total > _FEW_STEPS
-    return trains or phase.name == "choose read-out"
-
-
-def _is_fresh(part: _UnderWay | None) -> bool:
-    """Whether a part's time tells of others: one that takes its features from the cache is over too soon."""
-    return part is None or sum(part.encoded.values()) - part.watched <= _CACHED * part.images
-
-
-def _encodes(phase: str) -> bool:
-    """Whether a phase is pictures of a split through the encoder, of whatever kind of features."""
-    return phase.startswith("encode ") and not phase.endswith(("texts", "captions"))
+        """How much of its phase a part has behind it, from 0 to 1."""
+        phase = self.phases.get(key)
+        return phase.done / phase.total if phase is not None and phase.total else 0.0
 
 
 class Terminal(Console):
@@ -308,13 +165,10 @@ class PlainDisplay(Observer):
     def progress(self, name: str, seed: int, phase: str, done: int, total: int) -> None:
         """Say every half minute how far a part is."""
         self.pace.progress((name, seed), phase, done, total)
-        if time.monotonic() - self.spoken > _QUIET and phase != "images":
-            remaining, own = self._left(), self.pace.left_of((name, seed))
-            if not remaining and own is not None:
-                remaining = f"about {clock(own)} of it"
-            self._line(
-                f"    {name} seed {seed}: {phase} {done:,} of {total:,}{f', {remaining} left' if remaining else ''}"
-            )
+        if time.monotonic() - self.spoken > _QUIET:
+            seconds = self.pace.left_of((name, seed))
+            remaining = "" if seconds is None else f", about {clock(seconds)} left of that"
+            self._line(f"    {name} seed {seed}: {phase} {done:,} of {total:,}{remaining}")
 
     def postponed(self, name: str, seed: int, owner: str) -> None:
         """Say who computes it."""
@@ -324,9 +178,7 @@ class PlainDisplay(Observer):
     def finished(self, result: Result) -> None:
         """Print the score, and what is left."""
         seconds = result.seconds.get("total", 0.0)
-        self.pace.finish(
-            (result.name, result.seed), seconds, sum(result.seconds.get(phase, 0.0) for phase in ("data", "encode"))
-        )
+        self.pace.finish((result.name, result.seed), seconds)
         self.over += 1
         self.begun.discard((result.name, result.seed))
         remaining = self._left() if self.over < self.count else ""
@@ -400,12 +252,17 @@ class BarDisplay(PlainDisplay):
         """Move the bars, at most ten times a second."""
         self.pace.progress((name, seed), phase, done, total)
         now = time.monotonic()
-        if phase == "images" or (now - self.shown < 0.1 and done < total):
+        if now - self.shown < 0.1 and done < total:
             return
         self.shown = now
         if (name, seed) in self.running:
-            share = self.pace.share_of((name, seed))
-            self.bars.update(self.running[name, seed], completed=share, left=f"{phase} {done:,}/{total:,}")
+            seconds = self.pace.left_of((name, seed))
+            remaining = "" if seconds is None else f", {clock(seconds)} left of that"
+            self.bars.update(
+                self.running[name, seed],
+                completed=self.pace.share_of((name, seed)),
+                left=f"{phase} {done:,}/{total:,}{remaining}",
+            )
         self._show()
 
     def postponed(self, name: str, seed: int, owner: str) -> None:
@@ -434,9 +291,8 @@ class BarDisplay(PlainDisplay):
 
     def _show(self) -> None:
         if self.total is not None:
-            share = sum(self.pace.share_of(key) for key in self.running if key in self.pace.under_way)
             remaining = self._left()
-            done = (self.over + share) / max(self.count, 1)
+            done = self.over / max(self.count, 1)
             self.bars.update(self.total, completed=done, left=f"{remaining} left" if remaining else "")
 
 

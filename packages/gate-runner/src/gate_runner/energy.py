@@ -1,4 +1,4 @@
-"""A meter for one part of a run: what processor and GPU took in each phase, from the counters that they keep."""
+"""Joules by phase from the counters that processor and GPU keep; where there is none, why not."""
 
 from __future__ import annotations
 
@@ -6,29 +6,15 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 _POLL_SECONDS = 20.0
 """Processor counters turn over after some 10 minutes at full load; looking more often than that loses nothing."""
-
-
-class Counter(Protocol):
-    """Counts the joules of one kind of device from the moment it was made."""
-
-    def joules(self) -> float:
-        """Joules so far."""
+POWERCAP = Path("/sys/class/powercap")
 
 
 class GpuCounter:
-    """Joules of the GPU that a run uses.
-
-    Args:
-        device: the torch device, e.g. ``"cuda:0"``.
-
-    Raises:
-        OSError: the run uses no GPU, the extra ``energy`` is missing, or the GPU keeps no counter; the message says
-            which.
-    """
+    """Joules of the GPU that a run uses; an OSError says why there are none."""
 
     def __init__(self, device: str) -> None:
         if not device.startswith("cuda"):
@@ -37,10 +23,13 @@ class GpuCounter:
             import pynvml
         except ImportError:
             raise OSError("nvidia-ml-py is not installed (pip install 'gate-runner[energy]')") from None
+        import torch
+
+        uuid = str(torch.cuda.get_device_properties(torch.device(device)).uuid)  # whatever CUDA_VISIBLE_DEVICES says
         self.nvml: Any = pynvml
         try:
             pynvml.nvmlInit()
-            self.handle = pynvml.nvmlDeviceGetHandleByUUID(_identity(device))
+            self.handle = pynvml.nvmlDeviceGetHandleByUUID(uuid if uuid.startswith("GPU-") else f"GPU-{uuid}")
         except pynvml.NVMLError as error:
             raise OSError(f"NVML: {error}") from None
         self.start = 0.0
@@ -55,52 +44,29 @@ class GpuCounter:
         return float(millijoules) / 1000 - self.start
 
 
-def _identity(device: str) -> str:
-    """The driver's name for a torch device, which holds whatever CUDA_VISIBLE_DEVICES says."""
-    import torch
-
-    properties = torch.cuda.get_device_properties(torch.device(device))
-    uuid = str(properties.uuid)
-    return uuid if uuid.startswith("GPU-") else f"GPU-{uuid}"
-
-
-POWERCAP = Path("/sys/class/powercap")
-
-
-class _Zone(NamedTuple):
-    counter: Path
-    turns_over_at: int
-
-
 class RaplCounter:
-    """Joules of all processor packages and, where it is counted apart, their memory.
+    """Joules of all processor packages and, where it is counted apart, their memory; an OSError says why not.
 
-    Args:
-        root: folder of the counters.
-
-    Raises:
-        OSError: there are none, or this user may not read them; the message says which.
-
-    Numerics:
-        A counter turns over at ``max_energy_range_uj``; one turn between two calls of `joules` is seen and added, two
-        are not, so `joules` must be called at least every few minutes.
+    A counter turns over at ``max_energy_range_uj``; one turn between two calls of `joules` is seen and added, two are
+    not, so `joules` must be called at least every few minutes.
     """
 
     def __init__(self, root: Path = POWERCAP) -> None:
         zones = sorted(root.glob("intel-rapl:*")) if root.is_dir() else []
-        counted = [zone for zone in zones if _name(zone).startswith(("package", "dram"))]
-        if not counted:
+        zones = [zone for zone in zones if _name(zone).startswith(("package", "dram"))]
+        if not zones:
             raise OSError(f"no counters under {root}")
-        self.zones = [_Zone(zone / "energy_uj", _whole(zone / "max_energy_range_uj")) for zone in counted]
-        self.latest = [_whole(zone.counter) for zone in self.zones]
+        self.counters = [zone / "energy_uj" for zone in zones]
+        self.turns_over_at = [_whole(zone / "max_energy_range_uj") for zone in zones]
+        self.latest = [_whole(counter) for counter in self.counters]
         self.microjoules = 0
 
     def joules(self) -> float:
         """Joules since this object was made."""
-        for index, zone in enumerate(self.zones):
-            now = _whole(zone.counter)
+        for index, counter in enumerate(self.counters):
+            now = _whole(counter)
             step = now - self.latest[index]
-            self.microjoules += step if step >= 0 else step + zone.turns_over_at
+            self.microjoules += step if step >= 0 else step + self.turns_over_at[index]
             self.latest[index] = now
         return self.microjoules / 1e6
 
@@ -126,25 +92,14 @@ class EnergyMeter:
 
     Counters see the whole processor or GPU, other programs on it included, and parts that run at the same time each
     count all of it.
-
-    Args:
-        device: the torch device of the run, e.g. ``"cpu"`` or ``"cuda:0"``.
-        powercap: folder of the kernel's processor counters.
-
-    Example:
-        >>> meter = EnergyMeter("cpu", powercap=Path("nowhere"))
-        >>> with meter.around("train"):
-        ...     pass
-        >>> meter.read()
-        {'joules': {}, 'unmeasured': {'cpu': 'no counters under nowhere', 'gpu': 'the run used no GPU'}}
     """
 
     def __init__(self, device: str = "cpu", *, powercap: Path = POWERCAP) -> None:
-        self.counters: dict[str, Counter] = {}
+        self.counters: dict[str, RaplCounter | GpuCounter] = {}
         self.unmeasured: dict[str, str] = {}
         self.by_phase: dict[str, dict[str, float]] = {}
         self._lock = threading.Lock()
-        makers: dict[str, Callable[[], Counter]] = {
+        makers: dict[str, Callable[[], RaplCounter | GpuCounter]] = {
             "cpu": lambda: RaplCounter(powercap),
             "gpu": lambda: GpuCounter(device),
         }
@@ -169,18 +124,12 @@ class EnergyMeter:
             over.set()
             if before:
                 watcher.join()
-            after = self._poll()
-            for name, joules in after.items():
+            for name, joules in self._poll().items():
                 phases = self.by_phase[name]
                 phases[phase] = phases.get(phase, 0.0) + joules - before.get(name, 0.0)
 
     def read(self) -> dict[str, Mapping[str, Any]]:
-        """All phases so far.
-
-        Returns:
-            ``joules``: by device and phase, with the ``total`` since the meter was made; ``unmeasured``: by device the
-            reason.
-        """
+        """``joules`` by device and phase, with the ``total`` since the meter was made; ``unmeasured``: the reasons."""
         totals = self._poll()
         return {
             "joules": {

@@ -1,4 +1,4 @@
-"""Trackers of runs: TensorBoard's files in the run folder, and Weights & Biases."""
+"""Trackers of runs, as observers: TensorBoard's files in the run folder, and Weights & Biases."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from gate_runner.errors import UsageError, unknown
 from gate_runner.runs.observers import Observer, Planned
@@ -17,19 +17,29 @@ from gate_runner.runs.results import Result
 _LOGIN_SECONDS = 60.0
 
 
-class WandbTracker(Observer):
-    """One W&B run for each run folder: the same command again continues it."""
-
-    run: Any = None
+class Tracker(Observer):
+    """Opens when a part is to be computed."""
 
     def opened(self, encoder: str, output: Path) -> None:
         """Note where to write."""
         self.encoder, self.output = encoder, output
 
     def planned(self, parts: Sequence[Planned]) -> None:
-        """Start or continue the W&B run, with the configuration."""
-        if all(part.done for part in parts):
-            return
+        """Open, with the configuration."""
+        if not all(part.done for part in parts):
+            self.begin(parts, {"encoder": self.encoder, **_configuration(self.output)})
+
+    def begin(self, parts: Sequence[Planned], configuration: dict[str, Any]) -> None:
+        """Start to write."""
+
+
+class WandbTracker(Tracker):
+    """One W&B run for each run folder: the same command again continues it."""
+
+    run: Any = None
+
+    def begin(self, parts: Sequence[Planned], configuration: dict[str, Any]) -> None:
+        """Start or continue the W&B run."""
         import wandb
 
         identity = f"{self.output.resolve()} {self.encoder}"
@@ -39,7 +49,7 @@ class WandbTracker(Observer):
             id=hashlib.sha256(identity.encode()).hexdigest()[:16],
             resume="allow",
             dir=str(self.output),
-            config={"spec": self.encoder, **configuration(self.output)},
+            config=configuration,
             settings=wandb.Settings(init_timeout=_LOGIN_SECONDS),
         )
         for part in parts:
@@ -49,11 +59,11 @@ class WandbTracker(Observer):
 
     def finished(self, result: Result) -> None:
         """Log the curve, and put scores into the summary, or why there are none."""
-        group = group_of(result)
-        for step, reading in curve_of(result):
-            self.run.log({f"{group}/step": step, f"{group}/{reading.name}": reading.value})
-        for reading in scores_of(result):
-            self.run.summary[f"{group}/{reading.name}"] = reading.value
+        group = _group(result)
+        for step, name, value in _curve(result):
+            self.run.log({f"{group}/step": step, f"{group}/{name}": value})
+        for name, value in _scores(result):
+            self.run.summary[f"{group}/{name}"] = value
         if result.status == "failed":
             self.run.summary[f"{group}/failed"] = result.reason
 
@@ -63,84 +73,59 @@ class WandbTracker(Observer):
             self.run.finish(exit_code=int(any(result.status == "failed" for result in results)))
 
 
-class TensorBoardTracker(Observer):
+class TensorBoardTracker(Tracker):
     """Writes each result as it comes; what an earlier command computed is in that command's event file."""
 
-    def opened(self, encoder: str, output: Path) -> None:
-        """Note where to write."""
-        self.encoder, self.output = encoder, output
+    writer: Any = None
 
-    def planned(self, parts: Sequence[Planned]) -> None:
-        """Open the event file and write the configuration."""
-        if all(part.done for part in parts):
-            return
+    def begin(self, parts: Sequence[Planned], configuration: dict[str, Any]) -> None:
+        """Open the event file."""
         from torch.utils.tensorboard import SummaryWriter
 
         self.writer = SummaryWriter(str(self.output / "tensorboard"))
-        shown = json.dumps({"encoder": self.encoder, **configuration(self.output)}, indent=2, sort_keys=True)
-        self.writer.add_text("configuration", f"```json\n{shown}\n```")
+        self.writer.add_text("configuration", f"```json\n{json.dumps(configuration, indent=2, sort_keys=True)}\n```")
 
     def finished(self, result: Result) -> None:
-        """Write curve and scores, or why there are none."""
-        for step, reading in curve_of(result):
-            self.writer.add_scalar(_tag(reading), reading.value, step)
-        for reading in scores_of(result):
-            self.writer.add_scalar(_tag(reading), reading.value, 0)
+        """Write curve and scores, or why there are none; tags take letters, digits, dots, dashes and slashes."""
+        group = _group(result)
+        for step, name, value in (*_curve(result), *((0, *score) for score in _scores(result))):
+            tag = re.sub(r"[^A-Za-z0-9_.-]+", "_", name)
+            self.writer.add_scalar(f"{group}/{tag}", value, step)
         if result.status == "failed":
-            self.writer.add_text(f"{group_of(result)}/failed", result.reason)
+            self.writer.add_text(f"{group}/failed", result.reason)
         self.writer.flush()
 
     def closed(self, results: Sequence[Result]) -> None:
         """Close the event file."""
-        if hasattr(self, "writer"):
+        if self.writer is not None:
             self.writer.close()
 
 
-def _tag(reading: Reading) -> str:
-    """TensorBoard takes letters, digits, dots, dashes and slashes."""
-    return f"{reading.group}/{re.sub(r'[^A-Za-z0-9_.-]+', '_', reading.name)}"
-
-
-class Reading(NamedTuple):
-    """One number: where it belongs, what it is, and its value."""
-
-    group: str
-    name: str
-    value: float
-
-
-def group_of(result: Result) -> str:
-    """The benchmark's name and seed, e.g. ``micro/cifar100/seed0``."""
+def _group(result: Result) -> str:
     return f"{result.name}/seed{result.seed}"
 
 
-def scores_of(result: Result) -> Iterator[Reading]:
+def _scores(result: Result) -> Iterator[tuple[str, float]]:
     """Every metric on the test split with its interval and chance, seconds, and joules where they were measured."""
-    group = group_of(result)
     for score in result.scores:
-        for name, value in (
-            (score.metric, score.value),
-            (f"{score.metric} low", score.low),
-            (f"{score.metric} high", score.high),
-            (f"{score.metric} chance", score.chance),
-        ):
-            yield Reading(group, f"test {name}", value)
+        yield f"test {score.metric}", score.value
+        for name in ("low", "high", "chance"):
+            yield f"test {score.metric} {name}", getattr(score, name)
     if "total" in result.seconds:
-        yield Reading(group, "seconds", result.seconds["total"])
+        yield "seconds", result.seconds["total"]
     for device, phases in result.energy.get("joules", {}).items():
-        yield Reading(group, f"{device} joules", phases["total"])
+        yield f"{device} joules", phases["total"]
 
 
-def curve_of(result: Result) -> Iterator[tuple[int, Reading]]:
-    """Optimiser steps, and the validation metric at each."""
-    group = group_of(result)
+def _curve(result: Result) -> Iterator[tuple[int, str, float]]:
+    """Optimiser steps, and each validation metric there."""
     for row in result.training.get("validation", ()):
         for name, value in row.items():
             if name != "step":
-                yield int(row["step"]), Reading(group, f"validation {name}", float(value))
+                yield int(row["step"]), f"validation {name}", float(value)
 
 
-def configuration(output: Path) -> dict[str, Any]:
+def _configuration(output: Path) -> dict[str, Any]:
     """What the run folder's manifest says of encoder, limit, versions and machine; empty before there is one."""
     try:
         manifest = json.loads((output / "manifest.json").read_text())
@@ -154,21 +139,7 @@ TRACKERS: dict[str, type[Observer]] = {"tensorboard": TensorBoardTracker, "wandb
 
 
 def make_trackers(names: Iterable[str]) -> list[Observer]:
-    """Trackers that write beside a run's results, each once.
-
-    Args:
-        names: ``"tensorboard"``, ``"wandb"``.
-
-    Returns:
-        Observers for `gate_runner.executors.run`, which warns about one that fails and goes on.
-
-    Raises:
-        UsageError: no tracker has this name, or its extra is not installed; the message names it.
-
-    Example:
-        >>> make_trackers([])
-        []
-    """
+    """Trackers by name, each once; a name that is none, or whose extra is not installed, is refused."""
     trackers: list[Observer] = []
     for name in dict.fromkeys(names):
         if name not in TRACKERS:
