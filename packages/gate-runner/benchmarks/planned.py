@@ -36,7 +36,7 @@ from pathlib import Path
 time.perf_counter = time.process_time
 from gate_runner.benchmarks import resolve
 from gate_runner.executors.slot import Slot
-from gate_runner.planning import plan
+from gate_runner.planning.plan import plan
 from gate_runner.runs import RunRequest
 from gate_runner.settings import Settings
 

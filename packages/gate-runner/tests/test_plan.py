@@ -13,10 +13,9 @@ from gate_runner.benchmarks import BENCHMARKS, DataRequest, resolve
 from gate_runner.commands.plan import show
 from gate_runner.errors import UsageError
 from gate_runner.executors import run
-from gate_runner.planning import PartPlan, Plan, best_subset
-from gate_runner.planning.budget import Choice
-from gate_runner.planning.counting import count
-from gate_runner.planning.plan import plan
+from gate_runner.planning import Choice, PartPlan, Plan
+from gate_runner.planning.plan import best_subset, plan
+from gate_runner.planning.probe import count
 from gate_runner.runs import RunRequest
 from gate_runner.runs.folder import RunFolder, stored_plan
 from gate_runner.runs.part import Part
@@ -158,7 +157,7 @@ def test_the_commands_of_a_plan_run_alone(own: str, tmp_path: Path) -> None:
     done = call_here(*arguments, "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     record = json.loads(done.stdout)
-    assert record["schema"] == "gate-runner/plan/1"
+    assert record["schema"] == "gate-runner/plan/2"
     assert record["startup_seconds"] > 0
     command = record["parts"][1]["command"]
     assert command[0] == "gate-runner"

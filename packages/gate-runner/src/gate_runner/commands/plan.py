@@ -68,8 +68,7 @@ def show(total: Plan, request: RunRequest) -> None:
             continue
         phase = max(part.phases, key=lambda name: part.phases[name])
         when = "done" if part.done else clock(part.seconds)
-        where = "" if part.features == "memory" else f"; {part.feature_bytes / 1e9:.1f} GB of features: {part.features}"
-        where += f"; {part.note}" if part.note else ""
+        where = f"; {part.note}" if part.note else ""
         echo(f"{start}  {when:>9}  {part.peak_bytes / 1e9:.1f} GB  {phase} {clock(part.phases[phase])}{where}")
     echo(
         f"about {clock(total.seconds)} in all with {total.workers} at a time, {clock(total.startup_seconds)} of it to "
@@ -85,9 +84,6 @@ def show(total: Plan, request: RunRequest) -> None:
             recipes.setdefault(words, []).append(part.name)
     for recipe, names in recipes.items():
         echo(f"{', '.join(dict.fromkeys(names))}: {recipe}")
-    short = [part.name for part in total.parts if part.needs]
-    if short:
-        echo(f"more memory than there is, without {' '.join(total.parts[0].needs)}: {', '.join(short)}")
     choice = total.choice
     if choice is not None and choice.left_out:
         echo(f"left out for the budget: {', '.join(choice.left_out)}")

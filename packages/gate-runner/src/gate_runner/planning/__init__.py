@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from gate_runner.planning.budget import Choice, best_subset
-from gate_runner.planning.plan import PartPlan, Plan
+from gate_runner.planning.plan import Choice, PartPlan, Plan
 
-__all__ = ["Choice", "PartPlan", "Plan", "best_subset"]
+__all__ = ["Choice", "PartPlan", "Plan"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -13,14 +13,15 @@ from gate_runner.errors import UsageError
 from gate_runner.executors.slot import Slot
 from gate_runner.executors.threads import workers_for
 from gate_runner.files import write
-from gate_runner.planning.budget import Choice, best_subset
 from gate_runner.runs.estimated import chosen_of, estimate_note, is_adaptive
 from gate_runner.runs.folder import RunFolder
 from gate_runner.runs.part import Part
 from gate_runner.runs.request import RunRequest, parts_of
 from gate_runner.signatures import words_for
 
-SCHEMA = "gate-runner/plan/1"
+SCHEMA = "gate-runner/plan/2"
+_EXHAUSTIVE = 16
+"""Benchmarks up to which every subset is looked at."""
 
 
 @dataclass(frozen=True)
@@ -34,12 +35,9 @@ class PartPlan:
         seconds: that it will take; 0 where it would fail.
         peak_bytes: memory of the process at its highest; 0 where it would fail.
         phases: seconds of data, encode, train, test and the rest.
-        features: where they will be: ``"memory"``, ``"disk"``, or ``"encoded again"`` where the cap leaves no room.
-        feature_bytes: that all of them take together.
         reason: why it would fail, or empty.
         note: how many test samples are scored, where ``--items`` chose; empty otherwise.
         recipe: by which the encoder is trained; empty for a frozen one.
-        needs: options without which it would take more memory than there is; the command has them.
         done: its result is there already.
         command: runs this part alone, in the same folder; empty where the encoder is no spec string.
     """
@@ -50,14 +48,31 @@ class PartPlan:
     seconds: float
     peak_bytes: int
     phases: dict[str, float] = field(default_factory=dict)
-    features: str = "memory"
-    feature_bytes: int = 0
     reason: str = ""
     note: str = ""
     recipe: dict[str, Any] = field(default_factory=dict)
-    needs: tuple[str, ...] = ()
     done: bool = False
     command: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The benchmarks of a request that fit a time.
+
+    Args:
+        benchmarks: the chosen ids, in the order in which they were given.
+        left_out: those that the time does not allow.
+        unjudged: those among the left out that GATE's table does not know, so that nothing says what they would tell.
+        error: of the rest of the table, predicted from the chosen (standardised; lower is better); None where
+            everything fits, and nothing had to be chosen.
+        random_error: the mean of random subsets that fit.
+    """
+
+    benchmarks: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
+    unjudged: tuple[str, ...] = ()
+    error: float | None = None
+    random_error: float | None = None
 
 
 @dataclass(frozen=True)
@@ -112,7 +127,7 @@ def plan(request: RunRequest, *, budget: float | None = None) -> Plan:
         encoder, startup = request.encoder, 0.0
         encoder.to(device)
         check(encoder)
-    planned = [_planned(part, request, first) for part, first in _probed(parts, encoder)]
+    planned = [_planned(part, request, measured) for part, measured in _probed(parts, encoder)]
     choice = None
     if budget is not None:
         planned, choice = _within(planned, budget - startup, workers)
@@ -135,57 +150,48 @@ def _startup(encoder: str, device: str) -> float:
 def _probed(parts: Sequence[Part], encoder: Any) -> list[tuple[Part, dict[str, Any]]]:
     """Each part with what its benchmark's first seed took; of a sweep, its first unit of equal shots and tuning."""
     from gate_runner.planning.probe import probe
-    from gate_runner.planning.trained import probe_trained
 
     measured: dict[tuple[object, ...], dict[str, Any]] = {}
-    for part in parts:
-        if _alike(part) in measured:
-            continue
-        try:
-            estimate = probe(part, encoder) if part.settings.tune == "frozen" else probe_trained(part, encoder)
-            measured[_alike(part)] = {**vars(estimate), "seconds": estimate.seconds}
-        except UsageError as error:
-            measured[_alike(part)] = {"seconds": 0.0, "peak_bytes": 0, "reason": " ".join(str(error).split())}
     planned: list[tuple[Part, dict[str, Any]]] = []
     encoded: set[str] = set()
     for part in parts:
-        name, measurement = part.name.partition("@")[0], measured[_alike(part)]
-        if "variant" in part.benchmark.training and name in encoded and "phases" in measurement:
-            phases = {**measurement["phases"], "data": 0.0, "encode": 0.0}  # its first unit's
-            measurement = {**measurement, "phases": phases, "seconds": sum(phases.values())}
+        name, variant = part.name.partition("@")[0], part.benchmark.training.get("variant")
+        alike = (part.name,) if variant is None else (name, variant["shots"], part.settings.tune)
+        if alike not in measured:
+            try:
+                measured[alike] = probe(part, encoder)._asdict()
+            except UsageError as error:
+                measured[alike] = {"phases": {}, "peak_bytes": 0, "reason": " ".join(str(error).split())}
+        measurement = measured[alike]
+        if variant is not None and name in encoded and measurement["phases"]:
+            measurement = {
+                **measurement,
+                "phases": {**measurement["phases"], "data": 0.0, "encode": 0.0},
+            }  # its first's
         encoded.add(name)
         planned.append((part, measurement))
     return planned
 
 
-def _alike(part: Part) -> tuple[object, ...]:
-    """What parts have in common that take about as long."""
-    variant = part.benchmark.training.get("variant")
-    if variant is None:
-        return (part.name,)
-    return part.name.partition("@")[0], variant["shots"], part.settings.tune
-
-
 def _planned(part: Part, request: RunRequest, measured: dict[str, Any]) -> PartPlan:
-    done = RunFolder(request.output).finished(part.name, part.seed, recompute=request.settings.recompute) is not None
-    items, chosen = part.settings.items, chosen_of(part)
-    command = command_for(part, request)
+    items, chosen, note = part.settings.items, chosen_of(part), ""
+    if is_adaptive(part):
+        note = f"by blocks until ± {part.settings.until:g} points: at most so long"
+    elif items is not None and chosen is not None:
+        note = estimate_note(chosen, items.level)
     return PartPlan(
         part.benchmark.id,
         part.name,
         part.seed,
+        sum(measured["phases"].values()),
         **measured,
-        note=f"by blocks until ± {part.settings.until:g} points: at most so long"
-        if is_adaptive(part)
-        else estimate_note(chosen, items.level)
-        if items is not None and chosen is not None
-        else "",
-        done=done,
-        command=(*command, *measured.get("needs", ())) if command else (),
+        note=note,
+        done=RunFolder(request.output).finished(part.name, part.seed, recompute=request.settings.recompute) is not None,
+        command=_command_for(part, request),
     )
 
 
-def command_for(part: Part, request: RunRequest) -> tuple[str, ...]:
+def _command_for(part: Part, request: RunRequest) -> tuple[str, ...]:
     """The command line that runs one part alone."""
     if not isinstance(request.encoder, str):
         return ()
@@ -206,3 +212,46 @@ def _within(planned: list[PartPlan], budget: float, workers: int) -> tuple[list[
     choice = best_subset(costs, budget) if costs else Choice(())
     chosen = [part for part in planned if part.benchmark in free or part.benchmark in choice.benchmarks]
     return chosen, replace(choice, benchmarks=tuple(dict.fromkeys(part.benchmark for part in chosen)))
+
+
+def best_subset(seconds: Mapping[str, float], budget: float) -> Choice:
+    """Choose among benchmarks by what they cost and what they tell.
+
+    Every benchmark stays where all fit. Otherwise, of the subsets that fit, the one is chosen from whose scores
+    EEVEE's ridge meta-model best predicts the scores on all thirty benchmarks of GATE's published table, measured on
+    models that it was not fitted on.
+
+    Source: EEVEE, section 3, with a budget in place of the number of benchmarks; the table is the paper's table 2,
+        as `eevee` ships it. Stand-ins bear a data set's task, not its scores: for them the choice is a default.
+    """
+    ids = list(seconds)
+    if sum(seconds.values()) <= budget:
+        return Choice(tuple(ids))
+    import eevee
+
+    table = eevee.load_table("gate")
+    names = [name for name in ids if name in table.benchmark_ids]
+    if not names or min(seconds[name] for name in names) > budget:
+        cheapest = min(names or ids, key=lambda name: seconds[name])
+        raise UsageError(
+            f"no benchmark of GATE's table fits {budget:.0f} s besides the start; the cheapest, {cheapest}, takes "
+            f"{seconds[cheapest]:.0f} s"
+        )
+    priced = replace(
+        table, benchmarks=tuple(replace(row, cost=float(seconds.get(row.id, 0.0))) for row in table.benchmarks)
+    )
+    chosen = eevee.select(
+        priced,
+        budget=budget,
+        exclude=[name for name in table.benchmark_ids if name not in names],
+        method="exhaustive" if len(names) <= _EXHAUSTIVE else "greedy-swap",
+        randoms=200,
+        nested=False,
+    )
+    return Choice(
+        tuple(name for name in ids if name in chosen.benchmarks),
+        tuple(name for name in ids if name not in chosen.benchmarks),
+        tuple(name for name in ids if name not in table.benchmark_ids),
+        float(chosen.error),
+        float(chosen.random_error),
+    )
