@@ -12,11 +12,11 @@ import torch
 from huggingface_hub import constants as hub_settings
 
 from gate_data.hub.reaching import SECONDS
-from gate_runner.encoders import encoder_forms, load_encoder, parse_spec
+from gate_runner.encoders import load_encoder
 from gate_runner.encoders.encoder import Encoder
 from gate_runner.encoders.loading import device_for
 from gate_runner.encoders.own import adopt
-from gate_runner.encoders.spec import agree
+from gate_runner.encoders.spec import agree, encoder_forms, parse_spec
 from gate_runner.errors import EncoderError, MissingCapabilityError, UsageError
 from gate_runner.settings import Settings
 

@@ -13,8 +13,7 @@ from gate_runner.benchmarks import BENCHMARKS, DataRequest, resolve
 from gate_runner.commands.plan import show
 from gate_runner.errors import UsageError
 from gate_runner.executors import run
-from gate_runner.planning import Choice, PartPlan, Plan
-from gate_runner.planning.plan import best_subset, plan
+from gate_runner.planning.plan import Choice, PartPlan, Plan, best_subset, plan
 from gate_runner.planning.probe import count
 from gate_runner.runs import RunRequest
 from gate_runner.runs.folder import RunFolder, stored_plan

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from gate_runner.benchmarks import BENCHMARKS, all_benchmarks, find_benchmark, resolve
-from gate_runner.encoders import encoder_forms, load_encoder
+from gate_runner.encoders import load_encoder
+from gate_runner.encoders.spec import encoder_forms
 from gate_runner.errors import UsageError
 from gate_runner.executors import executor_names
 

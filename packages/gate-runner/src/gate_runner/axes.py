@@ -42,33 +42,18 @@ class Variant(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What stands behind ``@`` in a benchmark's id.
-
-        Example:
-            >>> Variant(-1, "full", "language", "2p", "gpt3").name
-            'full-shot.full.language-2p.gpt3'
-        """
+        """What stands behind ``@`` in a benchmark's id."""
         shots = "full" if self.shots == FULL else str(self.shots)
         return f"{shots}-shot.{self.tune}.{self.init}-{self.projection}.{self.knowledge}"
 
     @property
     def start(self) -> str:
-        """ELEVATER's name for how the head starts.
-
-        Example:
-            >>> Variant(5, "frozen", "language", "2p", "none").start
-            'Language-2P'
-        """
+        """ELEVATER's name for how the head starts."""
         return f"{self.init.capitalize()}-{self.projection.upper()}"
 
     @classmethod
     def parse(cls, name: str) -> Variant:
-        """The variant of a name.
-
-        Example:
-            >>> Variant.parse("5-shot.frozen.language-2p.none").shots
-            5
-        """
+        """The variant of a name."""
         parts = _NAME.fullmatch(name)
         if parts is None:
             raise UsageError(f"{name!r} is no point of a sweep, such as '5-shot.frozen.language-2p.none'")
@@ -89,13 +74,6 @@ class Axes:
         projection: of `PROJECTIONS`.
         knowledge: of `KNOWLEDGE`.
         seeds: of draws; ELEVATER's are 0, 1 and 2.
-
-    Raises:
-        UsageError: a value that is none of these; the message shows the nearest.
-
-    Example:
-        >>> [variant.name for variant, seed in Axes(shots=(0, 5), init=("language",)).units()]
-        ['0-shot.frozen.language-2p.none', '5-shot.frozen.language-2p.none']
     """
 
     shots: tuple[int, ...] = (0, 5, 20, 50, FULL)
@@ -146,20 +124,10 @@ class Axes:
 
 
 def shots_in_words(shots: int) -> str:
-    """Shots in words.
-
-    Example:
-        >>> [shots_in_words(shots) for shots in (0, 5, -1)]
-        ['zero-shot', '5-shot', 'full-shot']
-    """
+    """Shots in words."""
     return {0: "zero-shot", FULL: "full-shot"}.get(shots, f"{shots}-shot")
 
 
 def shots_of(words: Sequence[str]) -> tuple[int, ...]:
-    """Numbers of shots from words, as `Settings.shots` holds them.
-
-    Example:
-        >>> shots_of(("0", "5", "full"))
-        (0, 5, -1)
-    """
+    """Numbers of shots from words, as `Settings.shots` holds them."""
     return tuple(FULL if word == "full" else int(word) for word in words)

@@ -37,6 +37,11 @@ class Benchmark:
             where nobody measured them.
         licence: of the original data; what is made on the spot needs none.
         citation: of the original data.
+
+    Example:
+        >>> coins = Benchmark("coins", "Coins", "image-classification", ("acc@1",), {"local": "coins_files:coins"})
+        >>> coins.name_with("local")
+        'coins'
     """
 
     id: str
@@ -51,20 +56,7 @@ class Benchmark:
     citation: str = ""
 
     def choose_source(self, wished: str | None, root: Path | None) -> str:
-        """Which source a run uses.
-
-        Args:
-            wished: ``"local"``, ``"built-in"``, ``"micro"``, or None for the first that is possible; where a data root
-                was given, what can be read from it must lie there.
-            root: the data root, where one was given.
-
-        Returns:
-            The source's name.
-
-        Raises:
-            DataError: the benchmark has no such source, needs a data root, or the data root does not hold its files;
-                the message says what it has or expects.
-        """
+        """Which source a run uses."""
         if wished is not None:
             if wished not in self.sources:
                 raise DataError(f"benchmark {self.id!r} has no source {wished!r}; it has: {', '.join(self.sources)}")
@@ -91,11 +83,7 @@ class Benchmark:
 
     @property
     def originals(self) -> Originals[Any]:
-        """How its original files are read.
-
-        Raises:
-            DataError: it has no source ``"local"``, or what that names is not `Originals`.
-        """
+        """How its original files are read."""
         if "file" in self.sources:
             from gate_data.own.originals import originals_of
 
@@ -115,15 +103,7 @@ class Benchmark:
         return True
 
     def check_files(self, root: Path, *, skip_missing: bool = False) -> None:
-        """Look at all of the original files that can be seen without reading a picture.
-
-        Args:
-            root: the data root.
-            skip_missing: whether a user's own files that are not there are left out, and not an error.
-
-        Raises:
-            DataError: something is missing or wrong; the message names the file.
-        """
+        """Look at all of the original files that can be seen without reading a picture."""
         if "file" in self.sources and skip_missing:
             from gate_data.own.originals import originals_of
 
@@ -133,59 +113,27 @@ class Benchmark:
         originals.check(originals.find(root))
 
     def root_of(self, source: str, data_root: Path | None) -> Path | None:
-        """The folder in which a source's files are looked for, or None where it reads none.
-
-        Args:
-            source: one of ``sources``.
-            data_root: the folder of data sets' original files, where one was given.
-        """
+        """The folder in which a source's files are looked for, or None where it reads none."""
         return Path(self.sources["file"]).parent if source == "file" else data_root if source == "local" else None
 
     def _named(self, source: str) -> Any:
         return named(self.sources[source])
 
     def trained_for(self, source: str) -> Benchmark:
-        """The same with the training numbers of a source.
-
-        Example:
-            >>> from gate_runner.benchmarks import BENCHMARKS
-            >>> [BENCHMARKS["ade20k"].trained_for(source).training["steps"] for source in ("micro", "local")]
-            [300, 10000]
-        """
+        """The same with the training numbers of a source."""
         real = source in ("local", "hub")
         return replace(self, training={**self.training, **self.original_training}) if real else self
 
     def name_with(self, source: str) -> str:
-        """The name in reports: a stand-in never carries the real data set's name alone.
-
-        Example:
-            >>> from gate_runner.benchmarks import BENCHMARKS
-            >>> BENCHMARKS["cifar100"].name_with("micro")
-            'micro/cifar100'
-        """
+        """The name in reports: a stand-in never carries the real data set's name alone."""
         return f"micro/{self.id}" if source == "micro" else self.id
 
     def load(self, source: str, request: DataRequest) -> Data[Any]:
-        """Read or make the data.
-
-        Args:
-            source: one of ``sources``.
-            request: data root and limit.
-
-        Returns:
-            Three splits; by ELEVATER's protocol nothing is held out, and the validation split is empty.
-
-        Raises:
-            DataError: a file is missing or damaged; the message names it.
-        """
+        """Read or make the data."""
         return self.load_undivided(source, request) if "variant" in self.training else self._load(source, request)
 
     def load_undivided(self, source: str, request: DataRequest) -> Data[Any]:
-        """All training pictures in the order from which shots are drawn, and pictures that are scored once.
-
-        Raises:
-            DataError: a file is missing or damaged; the message names it.
-        """
+        """All training pictures in the order from which shots are drawn, and pictures that are scored once."""
         from gate_data.undivided import load_undivided, without_validation
 
         name = self.id.partition("@")[0]

@@ -36,10 +36,6 @@ class Configuration:
         encoder: a spec string that a file may choose, or empty.
         output: the run folder, or None.
         options: settings by name.
-
-    Example:
-        >>> Configuration(("digits",), options={"limit": 40}).options["limit"]
-        40
     """
 
     names: tuple[str, ...] = ()
@@ -49,15 +45,7 @@ class Configuration:
 
 
 def read_configuration(path: Path, *, encoder: str | None = None) -> Configuration:
-    r"""Read a configuration.
-
-    Example:
-        >>> import tempfile
-        >>> path = Path(tempfile.mkdtemp()) / "run.toml"
-        >>> _ = path.write_text('names = ["digits"]\nlimit = 40\n[training]\nseeds = [0, 1]\n')
-        >>> read_configuration(path).options
-        {'limit': 40, 'seeds': [0, 1]}
-    """
+    """Read a configuration."""
     file = path / "manifest.json" if path.is_dir() else path
     try:
         text = file.read_text(encoding="utf-8")
@@ -90,14 +78,7 @@ def read_configuration(path: Path, *, encoder: str | None = None) -> Configurati
 
 
 def settings_in(texts: Iterable[str]) -> dict[str, Any]:
-    """Settings from texts ``NAME=VALUE``, of ``--setting``: a value is TOML, or else a text, with commas for several.
-
-    Example:
-        >>> settings_in(["wise_ft=best", "retries=2", "encode_again=true"])
-        {'wise_ft': 'best', 'retries': 2, 'encode_again': True}
-        >>> settings_in(["executor_options=partition=gpu,gpus=2"])
-        {'executor_options': ['partition=gpu', 'gpus=2']}
-    """
+    """Settings from texts ``NAME=VALUE`` of ``--setting``: a value is TOML, or a text, with commas for several."""
     values: dict[str, Any] = {}
     for text in texts:
         name, sign, value = text.partition("=")

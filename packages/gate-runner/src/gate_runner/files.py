@@ -71,12 +71,7 @@ def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 def write(path: Path, content: bytes) -> None:
-    """Write to a file beside it and rename, so that a reader sees the old file or the new one.
-
-    Args:
-        path: of the file; its folder is made. A link is followed; a device or a pipe is written to as it is.
-        content: all of it.
-    """
+    """Write to a file beside it and rename, so that a reader sees the old file or the new one."""
     try:
         if path.exists() and not path.is_file():
             path.write_bytes(content)
@@ -107,23 +102,13 @@ def discard(path: Path) -> None:
 
 
 def inert(text: str) -> str:
-    """A cell that no spreadsheet runs and no terminal obeys: what begins like a formula gets a quote in front.
-
-    Example:
-        >>> inert("=1+1"), inert("-"), inert("clip")
-        ("'=1+1", '-', 'clip')
-    """
+    """A cell that no spreadsheet runs and no terminal obeys: what begins like a formula gets a quote in front."""
     text = printable(text, "\n")
     return f"'{text}" if text[:1] in ("=", "+", "@") or (text[:1] == "-" and len(text) > 1) else text
 
 
 def csv_text(heads: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
-    r"""Rows under a line of heads, whose texts are `inert`.
-
-    Example:
-        >>> csv_text(["class", "samples"], [["=cat", 3]])
-        "class,samples\n'=cat,3\n"
-    """
+    """Rows under a line of heads, whose texts are `inert`."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(heads)
@@ -141,14 +126,7 @@ class BusyError(UsageError):
 
 @contextmanager
 def held(path: Path, *, wait: float = 0.0) -> Iterator[None]:
-    """Hold a lock file while a block runs; the file is gone afterwards.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder, held(Path(folder, "one.lock")):
-        ...     sorted(json.loads(Path(folder, "one.lock").read_text()))
-        ['host', 'pid']
-    """
+    """Hold a lock file while a block runs; the file is gone afterwards."""
     end = time.monotonic() + wait
     handle = _try(path)
     while handle is None and time.monotonic() < end:

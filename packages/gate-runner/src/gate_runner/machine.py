@@ -40,12 +40,7 @@ class PeakMemory:
 
 
 def high_water() -> int | None:
-    """The largest resident memory of this process in bytes, or None where the system does not tell.
-
-    Example:
-        >>> high_water() is None or high_water() > 1e6
-        True
-    """
+    """The largest resident memory of this process in bytes, or None where the system does not tell."""
     try:
         lines = _STATUS.read_text().splitlines()
     except OSError:
@@ -67,12 +62,7 @@ def free_memory() -> int | None:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error says that there is too little memory, on the CPU or on a GPU.
-
-    Example:
-        >>> is_out_of_memory(MemoryError()), is_out_of_memory(ValueError("out of range"))
-        (True, False)
-    """
+    """Whether an error says that there is too little memory, on the CPU or on a GPU."""
     if isinstance(error, MemoryError):
         return True
     torch = sys.modules.get("torch")
@@ -89,12 +79,7 @@ def release() -> None:
 
 
 def killed_for_memory() -> int | None:
-    """How many processes this system has killed for want of memory since its start, or None where it does not tell.
-
-    Example:
-        >>> killed_for_memory() is None or killed_for_memory() >= 0
-        True
-    """
+    """How many processes this system has killed for want of memory since its start, or None where it does not tell."""
     try:
         lines = Path("/proc/vmstat").read_text().splitlines()
     except OSError:
@@ -142,12 +127,7 @@ def versions() -> dict[str, str]:
 
 
 def command() -> list[str]:
-    """What this process was started with: the whole command line of gate-runner; of any other program its name alone.
-
-    Example:
-        >>> command()[0] != ""
-        True
-    """
+    """The command line of gate-runner that this process was started with; of any other program its name alone."""
     program = Path(sys.argv[0]).stem if sys.argv else ""
     if program in ("gate-runner", "-c"):
         return ["gate-runner", *sys.argv[1:]]
@@ -182,12 +162,7 @@ def cores() -> int:
 
 
 def processor() -> str:
-    """The processor's name.
-
-    Example:
-        >>> processor() != ""
-        True
-    """
+    """The processor's name."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

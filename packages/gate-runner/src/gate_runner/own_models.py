@@ -11,16 +11,7 @@ from gate_runner.errors import EncoderError
 
 
 def made_by(spec: str, kind: str) -> Any:
-    """Import the module (the current directory is searched too), call the function, and return what it made.
-
-    Example:
-        >>> made_by("collections:Counter", "model")
-        Counter()
-        >>> made_by("collections:counter", "model")
-        Traceback (most recent call last):
-        ...
-        gate_runner.errors.EncoderError: model 'collections:counter': module 'collections' has no 'counter'
-    """
+    """Import the module (the current directory is searched too), call the function, and return what it made."""
     module_name, _, function_name = spec.partition(":")
     if not module_name or not function_name:
         raise EncoderError(f"{kind} {spec!r}: expected PACKAGE.MODULE:FUNCTION")
@@ -40,14 +31,7 @@ def made_by(spec: str, kind: str) -> Any:
 
 
 def own_model(spec: str) -> Any:
-    """A model that can be called, as `made_by` makes it.
-
-    Example:
-        >>> own_model("collections:Counter")
-        Traceback (most recent call last):
-        ...
-        gate_runner.errors.EncoderError: model 'collections:Counter': Counter() returned Counter, which cannot be called
-    """
+    """A model that can be called, as `made_by` makes it."""
     model = made_by(spec, "model")
     if not callable(model):
         function_name = spec.partition(":")[2]

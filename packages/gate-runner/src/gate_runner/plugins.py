@@ -23,11 +23,6 @@ def with_plugins(group: str, kind: type[Kind], ours: Mapping[str, Kind]) -> dict
     """Our records and those of plug-ins, by id.
 
     A plug-in that cannot be loaded, or whose record takes an id that is there already, is warned about and left out.
-
-    Args:
-        group: of the entry points; each value is a record, several, or a function that returns either.
-        kind: the records' class.
-        ours: those of this package.
     """
     named = dict(ours)
     for point in entry_points(group=group):

@@ -17,15 +17,7 @@ _DEVICES = ("cpu", "cuda", "hpu", "meta", "mps", "mtia", "xla", "xpu")
 
 
 def seconds_in(duration: float | str | None) -> float | None:
-    """A duration in seconds.
-
-    Args:
-        duration: a number with ``s``, ``m``, ``h`` or ``d`` behind it; without one, seconds; or None.
-
-    Example:
-        >>> seconds_in("20m"), seconds_in("1.5h"), seconds_in("45")
-        (1200.0, 5400.0, 45.0)
-    """
+    """A duration in seconds."""
     if not isinstance(duration, str):
         return duration
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhd]?)", duration.strip())
@@ -35,15 +27,7 @@ def seconds_in(duration: float | str | None) -> float | None:
 
 
 def bytes_in(size: int | str) -> int:
-    """A number of bytes.
-
-    Args:
-        size: a number with ``kB``, ``MB``, ``GB`` or ``TB`` behind it (thousands); without one, bytes.
-
-    Example:
-        >>> bytes_in("20GB"), bytes_in("0.5 MB"), bytes_in(7)
-        (20000000000, 500000, 7)
-    """
+    """A number of bytes."""
     if not isinstance(size, str):
         return size
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)b?", size.strip().lower())
@@ -54,12 +38,7 @@ def bytes_in(size: int | str) -> int:
 
 
 def pairs_in(pairs: Mapping[str, str] | Iterable[str] | None) -> dict[str, str]:
-    """A mapping from texts ``KEY=VALUE``.
-
-    Example:
-        >>> pairs_in(["partition=gpu", "constraint=a=b"])
-        {'partition': 'gpu', 'constraint': 'a=b'}
-    """
+    """A mapping from texts ``KEY=VALUE``."""
     if isinstance(pairs, Mapping):
         return dict(pairs)
     split = [(text, *text.partition("=")) for text in pairs or ()]
@@ -95,19 +74,7 @@ def tune_in(text: str | Iterable[str]) -> str:
 
 
 def device_in(text: str) -> str:
-    """A device's name as it is, where torch has devices of that kind; whether this machine has one shows in use.
-
-    Args:
-        text: ``"auto"``, or a kind with or without a number, e.g. ``"cuda:1"``.
-
-    Example:
-        >>> device_in("cuda:1")
-        'cuda:1'
-        >>> device_in("gpu")
-        Traceback (most recent call last):
-        ...
-        gate_data.errors.UsageError: --device 'gpu' is none; expected auto, cpu, cuda, cuda:NUMBER, mps or xpu
-    """
+    """A device's name as it is, where torch has devices of that kind; whether this machine has one shows in use."""
     if text != "auto" and re.fullmatch(rf"(?:{'|'.join(_DEVICES)})(?::\d+)?", text) is None:
         raise UsageError(f"--device {text!r} is none; expected auto, cpu, cuda, cuda:NUMBER, mps or xpu")
     return text

@@ -84,25 +84,12 @@ class Settings(MachineSettings, SweepSettings, TrainingSettings, FeatureSettings
 
     @property
     def sweeps(self) -> bool:
-        """Whether an option was given that only a sweep over image classification has (``shots`` is detection's, too).
-
-        Example:
-            >>> Settings(init="language").sweeps, Settings(shots="5").sweeps, Settings(tune="frozen,full").sweeps
-            (True, False, True)
-        """
+        """Whether an option was given that only a sweep of image classification has (``shots`` is detection's, too)."""
         texts = self.init or self.projection or self.knowledge or self.knowledge_folder is not None
         return bool(texts or "," in self.tune or self.probe != "anchored")
 
     def axes(self) -> Axes | None:
-        """The axes of a sweep over image classification; None where none was asked for.
-
-        Raises:
-            UsageError: a value that no axis has.
-
-        Example:
-            >>> Settings(shots="0,5").axes().init, Settings().axes()
-            (('random', 'language'), None)
-        """
+        """The axes of a sweep over image classification; None where none was asked for."""
         if not (self.sweeps or self.shots):
             return None
         axes = {
@@ -126,25 +113,14 @@ class Settings(MachineSettings, SweepSettings, TrainingSettings, FeatureSettings
         return replace(self, tune="full" if trained else "frozen", **recipe, **start)
 
     def changed(self, **options: Any) -> Settings:
-        """The same with other values.
-
-        Raises:
-            UsageError: an option that there is not, or a value that cannot be used.
-        """
+        """The same with other values."""
         for name in options:
             if name not in NAMES:
                 raise unknown("option", name, NAMES)
         return replace(self, **options)
 
     def identity(self) -> dict[str, Any]:
-        """What results that share a run folder, or are compared, must have in common.
-
-        Example:
-            >>> Settings(limit=100, batch_size=8).identity()
-            {'limit': 100}
-            >>> Settings(tune="full").identity()
-            {'limit': None, 'tune': 'full'}
-        """
+        """What results that share a run folder, or are compared, must have in common."""
         start, identity = Settings(), {}
         for name, declared in DECLARED.items():
             value = getattr(self, name)
@@ -158,12 +134,7 @@ class Settings(MachineSettings, SweepSettings, TrainingSettings, FeatureSettings
 
     @classmethod
     def modes(cls) -> set[str]:
-        """The options by which runs may differ and be compared all the same: how the encoder was trained.
-
-        Example:
-            >>> {"recipe", "recipe_fields", "tune", "wise_ft"} <= Settings.modes()
-            True
-        """
+        """The options by which runs may differ and be compared all the same: how the encoder was trained."""
         return {name for name, declared in DECLARED.items() if declared.identity == "mode"}
 
     def to_mapping(self) -> dict[str, Any]:

@@ -127,12 +127,7 @@ def written(value: Any) -> str:
 
 
 def words_for(settings: Settings) -> list[str]:
-    """Settings as words of a command line.
-
-    Example:
-        >>> words_for(Settings(limit=40, seeds=(0, 3), isolate="worker"))
-        ['--limit', '40', '--seed', '0', '--seed', '3']
-    """
+    """Settings as words of a command line."""
     start = Settings().changed(**COMMAND_LINE)
     words: list[str] = []
     for name, declared in DECLARED.items():

@@ -17,12 +17,7 @@ TEXT_TASKS = ("zero-shot", "image-text", "pair-scoring")
 
 
 def own_benchmark(path: Path) -> Benchmark:
-    """The record of a benchmark's file.
-
-    Example:
-        >>> own_benchmark(Path("mine.toml")).task  # doctest: +SKIP
-        'image-classification'
-    """
+    """The record of a benchmark's file."""
     own = read_benchmark(path)
     if is_taken(own.benchmark.id):
         raise DataError(
@@ -68,12 +63,7 @@ def own_benchmark(path: Path) -> Benchmark:
 
 
 def metrics_of(task: str) -> tuple[str, ...]:
-    """Metrics that a user may ask for of a task.
-
-    Example:
-        >>> metrics_of("detection")
-        ('map', 'ap50', 'ap75')
-    """
+    """Metrics that a user may ask for of a task."""
     record = find_task_type(task)
     return tuple(dict.fromkeys((*record.own_metrics, *record.further_metrics)))
 
@@ -127,12 +117,7 @@ def write_own(values: dict[str, dict[str, Any]], path: Path) -> None:
 
 
 def schema() -> dict[str, Any]:
-    """The JSON schema of a benchmark's file, for editors.
-
-    Example:
-        >>> sorted(schema()["required"])
-        ['benchmark', 'data']
-    """
+    """The JSON schema of a benchmark's file, for editors."""
     from gate_data.own.spec import OwnBenchmark
 
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **OwnBenchmark.model_json_schema()}

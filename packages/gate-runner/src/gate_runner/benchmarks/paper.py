@@ -14,10 +14,6 @@ class PaperRow(NamedTuple):
         benchmark: its id in the tables.
         comparable: whether its scores can stand beside the benchmark's.
         reason: why not, or what still differs.
-
-    Example:
-        >>> PaperRow("nycc", False, "their rows are another data set").words
-        'no: their rows are another data set'
     """
 
     benchmark: str
@@ -40,12 +36,7 @@ _EPISODES = "ways, classes and shots are drawn as theirs are, but no picture is 
 
 
 def paper_row(benchmark: str, source: str) -> PaperRow | None:
-    """The row of the paper's tables that a benchmark's results answer to.
-
-    Example:
-        >>> paper_row("ham10k", "local").words, paper_row("mini-gate", "local").comparable, paper_row("ham10k", "file")
-        ('no: their split leaks lesions', True, None)
-    """
+    """The row of the paper's tables that a benchmark's results answer to."""
     if source == "file":
         return None
     if benchmark in _OTHERS:

@@ -227,23 +227,11 @@ def all_benchmarks() -> dict[str, Benchmark]:
     """The benchmarks of this package and of plug-ins, by id.
 
     A plug-in that cannot be loaded, or whose benchmark takes an id that is there already, is warned about and left out.
-
-    Returns:
-        A new dictionary, ours first.
-
-    Example:
-        >>> all_benchmarks()["digits"].task
-        'image-classification'
     """
     return with_plugins(ENTRY_POINTS, Benchmark, BENCHMARKS)
 
 
 def is_taken(name: str) -> bool:
-    """Whether results of that name would pass for a known data set's.
-
-    Example:
-        >>> is_taken("cifar100"), is_taken("cifar100-gate"), is_taken("my-cifar100")
-        (True, True, False)
-    """
+    """Whether results of that name would pass for a known data set's."""
     base = name.removesuffix("-gate")
     return any(taken_name in names for taken_name in (name, base) for names in (BENCHMARKS, PACKS, SHEETS, ICINW))

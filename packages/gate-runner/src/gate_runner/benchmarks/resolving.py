@@ -14,15 +14,7 @@ from gate_runner.tasks.registry import find_task_type
 
 
 def find_benchmark(name: str) -> Benchmark:
-    """One benchmark by its id.
-
-    Raises:
-        UsageError: there is none; the message shows the nearest.
-
-    Example:
-        >>> find_benchmark("digits").task
-        'image-classification'
-    """
+    """One benchmark by its id."""
     base, _, variant = name.partition("@")
     benchmarks = BENCHMARKS if base in BENCHMARKS else all_benchmarks()
     if base not in benchmarks:
@@ -31,23 +23,7 @@ def find_benchmark(name: str) -> Benchmark:
 
 
 def resolve(names: Iterable[str]) -> list[Benchmark]:
-    """Packs and benchmarks to benchmarks, each once, in the order in which they were first named.
-
-    Args:
-        names: ids of packs or benchmarks, ``micro/`` and an id for a stand-in, as results print it, or paths of
-            benchmarks' TOML files.
-
-    Returns:
-        The benchmarks.
-
-    Raises:
-        UsageError: a name that is none of these; the message shows the nearest.
-        DataError: a TOML file that is wrong; the message names its line.
-
-    Example:
-        >>> [benchmark.id for benchmark in resolve(["digits", "small"])][:3]
-        ['digits', 'acdc', 'ade20k']
-    """
+    """Packs and benchmarks to benchmarks, each once, in the order in which they were first named."""
     resolved: dict[str, Benchmark] = {}
     benchmarks: dict[str, Benchmark] = BENCHMARKS
     for name in names:

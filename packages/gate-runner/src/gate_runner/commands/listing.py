@@ -76,7 +76,7 @@ def metrics(json: AsJson = False) -> None:
 @app.command()
 def encoders(json: AsJson = False) -> None:
     """The forms that a spec string can take."""
-    from gate_runner.encoders import encoder_forms
+    from gate_runner.encoders.spec import encoder_forms
 
     _show(json, [{"spec": form, "what": text} for form, text in encoder_forms()])
 

@@ -37,13 +37,7 @@ GiveBlocks = Callable[[Tensor], Blocks]
 
 
 def layout(blocks: Blocks) -> dict[str, int]:
-    """The vectors of `summary` by name, in their order, and how wide each is.
-
-    Example:
-        >>> block = Block(torch.zeros(1, 4), torch.zeros(1, 9, 4), (3, 3))
-        >>> layout(Blocks(torch.zeros(1, 2), None, (block,)))
-        {'last': 2, 'block:1/cls': 4, 'block:1/mean': 4}
-    """
+    """The vectors of `summary` by name, in their order, and how wide each is."""
     widths = {"last": blocks.pooled.shape[1]}
     if blocks.backbone is not None:
         widths["before-projection"] = blocks.backbone.shape[1]
@@ -98,12 +92,7 @@ def of_open_clip(visual: Any, projects: bool) -> GiveBlocks:
 
 
 def grid_of(tokens: int, size: Sequence[int]) -> tuple[int, int]:
-    """Rows and columns of places among a picture's tokens: the largest grid of the picture's shape.
-
-    Example:
-        >>> grid_of(197, (224, 224)), grid_of(337, (224, 384))
-        ((14, 14), (14, 24))
-    """
+    """Rows and columns of places among a picture's tokens: the largest grid of the picture's shape."""
     common = math.gcd(*size)
     rows, columns = (side // common for side in size)
     times = math.isqrt(tokens // (rows * columns))
@@ -111,14 +100,7 @@ def grid_of(tokens: int, size: Sequence[int]) -> tuple[int, int]:
 
 
 def by_hooks(module: nn.Module, image: Callable[[Tensor], Tensor]) -> GiveBlocks | None:
-    """By hooks on a module's blocks while it encodes: the longest list of modules of one class, if there is one.
-
-    Example:
-        >>> layers = nn.Sequential(*(nn.Conv2d(3, 3, 3, padding=1) for _ in range(3)))
-        >>> output = by_hooks(layers, lambda images: layers(images).mean(dim=(2, 3)))(torch.zeros(2, 3, 8, 8))
-        >>> len(output.blocks), output.blocks[0].grid
-        (3, (8, 8))
-    """
+    """By hooks on a module's blocks while it encodes: the longest list of modules of one class, if there is one."""
     lists = [part for part in module.modules() if isinstance(part, nn.ModuleList | nn.Sequential) and _alike(part)]
     if not lists:
         return None

@@ -44,9 +44,6 @@ class Detector:
     Args:
         model: of one of the families above.
         processor: its own.
-
-    Raises:
-        EncoderError: the model is no detector that is known here.
     """
 
     def __init__(self, model: Any, processor: Any) -> None:

@@ -122,14 +122,7 @@ class Encoder:
             self.module.to(self.device).eval().requires_grad_(False)
 
     def prepare(self, images: UInt8[Tensor, "n 3 h w"] | Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n 3 h w"]:
-        """Resize to the model's size and normalise.
-
-        Args:
-            images: of any one size, ``uint8`` or floats in 0 to 1.
-
-        Returns:
-            What the model takes, float32 on the encoder's device.
-        """
+        """Images of any one size, ``uint8`` or floats in 0 to 1, as the model takes them: float32, on its device."""
         pixels = images.to(self.device, non_blocking=True)
         whole = pixels.dtype == torch.uint8
         pixels = pixels.to(torch.float32, copy=True)  # changed in place from here on: fresh memory costs as much
@@ -149,11 +142,7 @@ class Encoder:
 
     @torch.inference_mode()
     def encode_backbone(self, images: UInt8[Tensor, "n 3 h w"] | Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n b"]:
-        """Pooled features before the projection into the texts' space, in float32: often the better ones to probe.
-
-        Raises:
-            MissingCapabilityError: the model has no such projection, or does not show what comes before it.
-        """
+        """Pooled features before the projection into the texts' space, in float32: often the better ones to probe."""
         if self.backbone is None:
             raise MissingCapabilityError(f"encoder {self.spec!r} shows no features before its projection")
         name = "the features before the projection"
@@ -161,11 +150,7 @@ class Encoder:
 
     @torch.inference_mode()
     def encode_blocks(self, images: UInt8[Tensor, "n 3 h w"] | Float[Tensor, "n 3 h w"]) -> Blocks:
-        """What every block gives, with the pooled output, in one pass.
-
-        Raises:
-            MissingCapabilityError: the model shows no blocks.
-        """
+        """What every block gives, with the pooled output, in one pass."""
         if self.blocks is None:
             raise MissingCapabilityError(f"encoder {self.spec!r} shows no blocks to read out; its last output is there")
         blocks: Blocks = self._given("encode_blocks", self.blocks, self.prepare(images))
@@ -189,11 +174,7 @@ class Encoder:
 
     @torch.inference_mode()
     def encode_patches(self, images: UInt8[Tensor, "n 3 h w"] | Float[Tensor, "n 3 h w"]) -> PatchFeatures:
-        """Features of the places in each image.
-
-        Raises:
-            MissingCapabilityError: the model gives pooled features only.
-        """
+        """Features of the places in each image."""
         if self.patches is None:
             raise MissingCapabilityError(
                 f"encoder {self.spec!r} gives pooled features only; this needs patch features: an encoder of your own "
@@ -204,22 +185,14 @@ class Encoder:
 
     @torch.inference_mode()
     def encode_text(self, texts: Sequence[str]) -> Float[Tensor, "n d"]:
-        """Features of texts in the same space as the images', not normalised.
-
-        Raises:
-            MissingCapabilityError: the model has no text side.
-        """
+        """Features of texts in the same space as the images', not normalised."""
         if self.text is None:
             raise MissingCapabilityError(f"encoder {self.spec!r} has no text side; this needs one")
         return self._floats("encode_text", self._given("encode_text", self.text, list(texts)))
 
     @torch.inference_mode()
     def encode_text_tokens(self, texts: Sequence[str]) -> TextTokens:
-        """Features of the words of texts, before pooling.
-
-        Raises:
-            MissingCapabilityError: the model has no text side, or does not show its tokens.
-        """
+        """Features of the words of texts, before pooling."""
         if self.text_tokens is None:
             raise MissingCapabilityError(f"encoder {self.spec!r} shows no text tokens; this needs them")
         words = self._given("encode_text_tokens", self.text_tokens, list(texts))
@@ -250,11 +223,7 @@ class Encoder:
         raise EncoderError(f"encoder {self.spec!r}: {name} gave {kind}; expected one tensor of floating-point features")
 
     def provides(self) -> list[str]:
-        """What the model gives besides pooled image features.
-
-        Returns:
-            Any of ``"backbone"``, ``"patches"``, ``"text"``, ``"text_tokens"``, ``"detector"``.
-        """
+        """What the model gives besides pooled image features."""
         names = ("backbone", "patches", "text", "text_tokens", "detector")
         return [name for name in names if getattr(self, name) is not None]
 

@@ -117,12 +117,7 @@ def _loaded(spec: EncoderSpec) -> Encoder:
 
 
 def device_for(device: str) -> str:
-    """A torch device: ``"auto"`` is the first GPU where there is one.
-
-    Example:
-        >>> device_for("cpu")
-        'cpu'
-    """
+    """A torch device: ``"auto"`` is the first GPU where there is one."""
     import torch
 
     if device == "auto":

@@ -38,16 +38,6 @@ class MicroTokenizer:
     Args:
         vocabulary: Tokens in the order of their ids; <pad> first, and with <start>, <unk> and <end> somewhere.
         context_length: Length of every row, at least 3.
-
-    Raises:
-        ValueError: The special token that is missing, the word that comes twice, or the length that is too short.
-
-    Example:
-        >>> tokenizer = MicroTokenizer(["<pad>", "<start>", "<unk>", "star", "<end>"], context_length=6)
-        >>> tokenizer(["star", "a star"]).tolist()
-        [[1, 3, 4, 0, 0, 0], [1, 2, 3, 4, 0, 0]]
-        >>> tokenizer.report(["a star"]).unknown
-        ('a',)
     """
 
     def __init__(self, vocabulary: Sequence[str], context_length: int) -> None:
@@ -89,23 +79,13 @@ class MicroTokenizer:
 
 
 def micro_clip_config() -> dict[str, Any]:
-    """config.json as it stands beside the weights: `model_cfg`, `stem_channels`, `preprocess_cfg` and `training`.
-
-    Example:
-        >>> micro_clip_config()["preprocess_cfg"]["size"]
-        64
-    """
+    """config.json as it stands beside the weights: `model_cfg`, `stem_channels`, `preprocess_cfg` and `training`."""
     config: dict[str, Any] = json.loads((FILES / "config.json").read_text(encoding="utf-8"))
     return config
 
 
 def micro_tokenizer() -> MicroTokenizer:
-    """The tokenizer of micro-clip, from its vocab.txt.
-
-    Example:
-        >>> micro_tokenizer().report("a zebra left of a red circle").unknown
-        ('zebra',)
-    """
+    """The tokenizer of micro-clip, from its vocab.txt."""
     words = (FILES / "vocab.txt").read_text(encoding="utf-8").split("\n")
     return MicroTokenizer(
         [word for word in words if word], micro_clip_config()["model_cfg"]["text_cfg"]["context_length"]
@@ -142,16 +122,6 @@ def load_micro_clip(*, pretrained: bool = True, seed: int = 0) -> tuple[nn.Modul
     `encode_image` takes float images [n, 3, 64, 64] that are scaled to [0, 1] and then normalised with the mean and
     standard deviation in `micro_clip_config()["preprocess_cfg"]`; `encode_text` takes the tokenizer's ids. Tokens are
     given by `load_encoder("micro-clip")`.
-
-    Args:
-        pretrained: False gives the same architecture with random weights.
-        seed: Of the random weights; without effect where `pretrained` is true.
-
-    Example:
-        >>> model, tokenizer = load_micro_clip()
-        >>> features = model.encode_text(tokenizer(["a photo of a red circle"]), normalize=True)
-        >>> features.shape[0], tuple(features.shape) == (1, model.text_projection.shape[1])
-        (1, True)
     """
     from safetensors.torch import load_file
 
@@ -167,11 +137,7 @@ def load_micro_clip(*, pretrained: bool = True, seed: int = 0) -> tuple[nn.Modul
 
 
 def load(spec: EncoderSpec) -> Encoder:
-    """Make micro-clip, or the same architecture with random weights.
-
-    Raises:
-        EncoderError: something other than ``random`` or ``random:SEED`` stands behind the slash.
-    """
+    """Make micro-clip, or the same architecture with random weights."""
     from gate_runner.encoders.open_clip_models import from_clip
 
     seed = spec.random_seed

@@ -20,16 +20,7 @@ HUB_SOURCES = (*FOLDER_SOURCES, "open_clip", "timm")
 
 
 def spec_of_file(named: object, file: Path, *, say: str = "--encoder {}") -> str:
-    """A spec string out of a file, if what it makes is built in and needs no network, at any depth of ``tuned:``.
-
-    Example:
-        >>> spec_of_file("micro-clip/random", Path("card.json"))
-        'micro-clip/random'
-        >>> spec_of_file("my_lab.models:tiny", Path("card.json"))
-        Traceback (most recent call last):
-        ...
-        gate_runner.errors.EncoderError: card.json names the encoder 'my_lab.models:tiny', which runs code or is fetched: a file does not choose that; say --encoder my_lab.models:tiny if you trust it
-    """  # noqa: E501 - the doctest prints one line
+    """A spec string out of a file, if what it makes is built in and needs no network, at any depth of ``tuned:``."""
     folders: set[str] = set()
     inner = named
     while True:
@@ -63,12 +54,7 @@ def spec_of_file(named: object, file: Path, *, say: str = "--encoder {}") -> str
 
 
 def share_of(folder: str) -> tuple[str, float]:
-    """Split ``FOLDER@SHARE``; a folder without a share has all of the trained weights.
-
-    Example:
-        >>> share_of("runs/tuned/encoders/digits.seed0@0.5")
-        ('runs/tuned/encoders/digits.seed0', 0.5)
-    """
+    """Split ``FOLDER@SHARE``; a folder without a share has all of the trained weights."""
     path, at, number = folder.rpartition("@")
     try:
         share = float(number)

@@ -9,12 +9,7 @@ from gate_data.boxes.files import UNNAMED
 
 
 class Phrase(NamedTuple):
-    """A class as a detector reads it: the words that count, and what stands around them.
-
-    Example:
-        >>> Phrase("puffin", suffix=" with orange beaks").text
-        'puffin with orange beaks'
-    """
+    """A class as a detector reads it: the words that count, and what stands around them."""
 
     name: str
     prefix: str = ""
@@ -31,10 +26,6 @@ def phrases(classes: Sequence[str], captions: Mapping[str, Mapping[str, str]] | 
 
     What stands in parentheses is dropped, ``_`` becomes a space, and one double space a single one. A class without a
     name gets an empty phrase, of which nothing can be found.
-
-    Example:
-        >>> [entry.text for entry in phrases(["small_fish", "penguin"], {"penguin": {"suffix": " , black and white"}})]
-        ['small fish', 'penguin , black and white']
 
     Source:
         GLIP's ``create_queries_and_maps`` and ``clean_name``.

@@ -91,13 +91,7 @@ def chosen_precision(encoder: Encoder, settings: Settings, data: Data[Any]) -> L
 
 
 def agrees(encoder: Encoder, images: torch.Tensor) -> bool:
-    """Whether an encoder's features of some pictures in bfloat16 are those in float32, to `AGREEMENT`.
-
-    Example:
-        >>> from gate_runner.encoders import load_encoder
-        >>> agrees(load_encoder("micro-clip/random"), torch.zeros(2, 3, 64, 64, dtype=torch.uint8))
-        True
-    """
+    """Whether an encoder's features of some pictures in bfloat16 are those in float32, to `AGREEMENT`."""
     features = {}
     for encoder.precision in ("float32", "bfloat16"):
         features[encoder.precision] = encoder.encode_image(images)

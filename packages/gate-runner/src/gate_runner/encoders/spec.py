@@ -80,17 +80,7 @@ class EncoderSpec:
 
     @property
     def random_seed(self) -> int | None:
-        """The seed of untrained weights where the spec asks for them, else None.
-
-        Raises:
-            EncoderError: what follows ``random:`` is not a number; the message shows it.
-
-        Example:
-            >>> parse_spec("micro-clip/random:3").random_seed
-            3
-            >>> parse_spec("micro-clip").random_seed is None
-            True
-        """
+        """The seed of untrained weights where the spec asks for them, else None."""
         if self.weights is None or not (self.weights == "random" or self.weights.startswith("random:")):
             return None
         seed = self.weights.removeprefix("random").removeprefix(":") or "0"
@@ -103,15 +93,7 @@ class EncoderSpec:
 
 
 def usual_encoder(*, texts: bool = False) -> tuple[str, str]:
-    """The encoder for somebody's own pictures where none is named, and why, in a sentence.
-
-    Args:
-        texts: whether pictures are compared with texts.
-
-    Example:
-        >>> usual_encoder(texts=True)[0]
-        'micro-clip'
-    """
+    """The encoder for somebody's own pictures where none is named, and why, in a sentence."""
     if texts:
         return "micro-clip", (
             "micro-clip: texts are compared, and it learnt those of drawn shapes; for photographs name a CLIP, e.g. "
@@ -128,39 +110,13 @@ def usual_encoder(*, texts: bool = False) -> tuple[str, str]:
 
 
 def encoder_forms() -> list[tuple[str, str]]:
-    """The forms that a spec string can take, and what each gives.
-
-    Returns:
-        Pairs of a form and a sentence, plug-ins last.
-
-    Example:
-        >>> encoder_forms()[0][0]
-        'micro-clip[/random[:SEED]]'
-    """
+    """The forms that a spec string can take, and what each gives."""
     plugins = [(f"{point.name}:…", f"plug-in {point.value}") for point in entry_points(group=ENTRY_POINTS)]
     return [*_FORMS.values(), *plugins]
 
 
 def parse_spec(text: str) -> EncoderSpec:
-    """Read a spec string.
-
-    Args:
-        text: e.g. ``"open_clip:ViT-B-32/laion2b_s34b_b79k"``.
-
-    Returns:
-        The spec in its parts.
-
-    Raises:
-        UsageError: the source is unknown (shows the nearest), a name is missing, or what follows ``@`` is no size.
-
-    Example:
-        >>> parse_spec("timm:resnet18/weights/r18.safetensors")
-        EncoderSpec(text='timm:resnet18/weights/r18.safetensors', source='timm', name='resnet18', weights='weights/r18.safetensors', pixels=None)
-        >>> parse_spec("timm:vit_small_patch16_224@1024/random").pixels, parse_spec("timm:resnet18@224x384").pixels
-        (1024, (224, 384))
-        >>> parse_spec("mylab.models:tiny").source
-        'module'
-    """  # noqa: E501 - the doctest prints one line
+    """Read a spec string."""
     head, colon, argument = text.partition(":")
     plugins = {point.name for point in entry_points(group=ENTRY_POINTS)}
     if text == "micro-clip" or text.startswith("micro-clip/"):
@@ -195,15 +151,7 @@ def _pixels(text: str, size: str) -> Size:
 
 
 def check_patches(spec: EncoderSpec, patch: int | Sequence[int]) -> None:
-    """Refuse a size that patches do not divide.
-
-    Example:
-        >>> check_patches(parse_spec("timm:vit_tiny_patch16_224@224x384"), 16)
-        >>> check_patches(parse_spec("timm:vit_tiny_patch16_224@230x384"), 16)
-        Traceback (most recent call last):
-        ...
-        gate_runner.errors.EncoderError: encoder 'timm:vit_tiny_patch16_224@230x384': 230 pixels are not divided by patches of 16; the nearest sizes are 224 and 240
-    """  # noqa: E501 - the doctest prints one line
+    """Refuse a size that patches do not divide."""
     if spec.pixels is None:
         return
     for pixels, side in zip(
@@ -224,27 +172,14 @@ SAME_DEVICE, OTHER_DEVICE = 1e-3, 2e-2
 
 
 def kept(output: Tensor) -> list[float]:
-    """The values of an output that are kept, with six digits.
-
-    Example:
-        >>> import torch
-        >>> kept(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
-        [1.0, 2.0, 3.0, 4.0]
-    """
+    """The values of an output that are kept, with six digits."""
     flat = output.detach().reshape(-1).float().cpu()
     step = max(1, math.ceil(len(flat) / SHOWN))
     return [float(f"{value:.6g}") for value in flat[::step].tolist()]
 
 
 def agree(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
-    """Whether two encoders gave the same on the probes, but for what devices and threads make of a sum.
-
-    Example:
-        >>> agree({"device": "cpu", "image": [1.0, 2.0]}, {"device": "cpu", "image": [1.0, 2.0001]})
-        True
-        >>> agree({"device": "cpu", "image": [1.0, 2.0]}, {"device": "cpu", "image": [1.0, 2.1]})
-        False
-    """
+    """Whether two encoders gave the same on the probes, but for what devices and threads make of a sum."""
     if set(first) != set(second):
         return False
     share = SAME_DEVICE if first.get("device") == second.get("device") else OTHER_DEVICE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gate_runner.executors.executor import Executor, Opening, Postponed
-from gate_runner.executors.run import executor_names, make_executor, run
+from gate_runner.executors.run import executor_names as executor_names
+from gate_runner.executors.run import run
 
-__all__ = ["Executor", "Opening", "Postponed", "executor_names", "make_executor", "run"]
+__all__ = ["Executor", "Opening", "Postponed", "run"]

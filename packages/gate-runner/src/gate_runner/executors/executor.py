@@ -67,25 +67,10 @@ class Executor(Protocol):
     """
 
     def open(self) -> Opening:
-        """Load the encoder, or see on some machine that it can be loaded.
-
-        Raises:
-            EncoderError: it cannot.
-        """
+        """Load the encoder, or see on some machine that it can be loaded."""
 
     def run(self, parts: Sequence[Part], observer: Observer) -> Iterator[Result | Postponed]:
-        """Compute parts and write their files into their run folder.
-
-        Args:
-            parts: in the order in which they should start.
-            observer: to be told ``started`` and ``progress``, from the thread that iterates.
-
-        Yields:
-            One outcome for each part, as each is over; one that failed is a result like the others.
-
-        Raises:
-            StorageError: the run folder cannot be written.
-        """
+        """Compute parts and write their files into their run folder."""
 
     def close(self) -> None:
         """Stop everything that still runs; called once, also after an interruption."""

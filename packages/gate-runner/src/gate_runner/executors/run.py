@@ -128,34 +128,12 @@ _MAKERS = {
 
 
 def executor_names() -> list[str]:
-    """The names that ``--executor`` takes, plug-ins last.
-
-    Example:
-        >>> executor_names()[:2]
-        ['local', 'slurm']
-    """
+    """The names that ``--executor`` takes, plug-ins last."""
     return [*_MAKERS, *(point.name for point in entry_points(group=ENTRY_POINTS))]
 
 
 def make_executor(request: RunRequest) -> Executor:
-    """The executor that a request asks for.
-
-    Args:
-        request: its settings ``executor``, ``isolate`` and ``executor_options`` decide.
-
-    Returns:
-        The executor, not yet opened.
-
-    Raises:
-        UsageError: no executor has this name, or its options are wrong.
-        ImportError: it needs an extra that is not installed; the message names it.
-
-    Example:
-        >>> from pathlib import Path
-        >>> request = RunRequest([], "micro-clip", Path("runs/x"))
-        >>> type(make_executor(request)).__name__
-        'HereExecutor'
-    """
+    """The executor that a request asks for."""
     if request.settings.isolate == "none":
         return HereExecutor(request)
     name = request.settings.executor

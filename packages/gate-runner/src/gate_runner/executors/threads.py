@@ -35,10 +35,6 @@ def thread_settings(processes: int = 1) -> dict[str, str]:
 
     A thread that waits by spinning takes a core from whoever else computes on the machine, and from the thread that it
     waits for: with as many busy processes as cores, sums take many times as long.
-
-    Example:
-        >>> set(thread_settings()) <= {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME", "OMP_NUM_THREADS"}
-        True
     """
     free = _free_cores()
     settings = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0", "KMP_BLOCKTIME": "0"}

@@ -51,12 +51,7 @@ _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 def cache_folder() -> Path:
-    """Where features lie: below ``GATE_RUNNER_CACHE``, else ``XDG_CACHE_HOME``, else ``~/.cache``.
-
-    Example:
-        >>> cache_folder().parts[-2:]
-        ('gate-runner', 'features')
-    """
+    """Where features lie: below ``GATE_RUNNER_CACHE``, else ``XDG_CACHE_HOME``, else ``~/.cache``."""
     return cache_home() / "features"
 
 
@@ -67,10 +62,6 @@ class EncodedRows:
         encode: rows of the split, by number, to features.
         count: samples.
         size: samples per call.
-
-    Example:
-        >>> EncodedRows(lambda rows: rows[:, None].float(), 5, 2)[torch.tensor([4, 0])].tolist()
-        [[4.0], [0.0]]
     """
 
     def __init__(self, encode: Encode, count: int, size: int) -> None:
@@ -85,12 +76,7 @@ class EncodedRows:
 
 
 class IndexedRows:
-    """Rows of another source, in another order or several times (one image that many questions are asked about).
-
-    Example:
-        >>> IndexedRows(torch.tensor([[1.0], [2.0]]), torch.tensor([1, 1, 0]))[torch.tensor([0, 2])].tolist()
-        [[2.0], [1.0]]
-    """
+    """Rows of another source, in another order or several times (one image that many questions are asked about)."""
 
     def __init__(self, rows: Rows, index: Tensor) -> None:
         self.rows, self.index = rows, index
@@ -103,12 +89,7 @@ class IndexedRows:
 
 
 class ChangedRows:
-    """Rows that a function changes one by one as they are asked for.
-
-    Example:
-        >>> ChangedRows(torch.tensor([[1.0], [2.0]]), torch.neg)[torch.tensor([1])].tolist()
-        [[-2.0]]
-    """
+    """Rows that a function changes one by one as they are asked for."""
 
     def __init__(self, rows: Rows, change: Callable[[Tensor], Tensor]) -> None:
         self.rows, self.change = rows, change
@@ -121,12 +102,7 @@ class ChangedRows:
 
 
 def cut(rows: Rows, columns: Tensor | slice) -> Rows:
-    """Some columns of rows.
-
-    Example:
-        >>> cut(torch.tensor([[1.0, 2.0]]), slice(1, None)).tolist()
-        [[2.0]]
-    """
+    """Some columns of rows."""
     if isinstance(rows, Tensor):
         return rows[..., columns].contiguous()
     return ChangedRows(rows, lambda part: part[..., columns])
@@ -147,17 +123,6 @@ class FeatureCache:
         spent: seconds of reading threads (``"read"``, ``"decode"``), of the encoder (``"encoder"``), and in which it
             waited for them (``"wait"``).
         rates: inputs per second of each batch, from when it was asked for to when it was encoded.
-
-    Example:
-        >>> import tempfile
-        >>> from gate_runner.features import digests_of
-        >>> texts = digests_of(["a", "b", "a"])
-        >>> folder = Path(tempfile.mkdtemp()) / "encoder"
-        >>> for name in ("first", "second"):
-        ...     cache = FeatureCache(folder)
-        ...     rows = cache.rows(name, "text", texts, 2, lambda numbers: numbers[:, None].float())
-        >>> rows[:].tolist(), cache.encoded["text"]
-        ([[0.0], [1.0], [0.0]], 0)
     """
 
     folder: Path | None = None
@@ -174,14 +139,7 @@ class FeatureCache:
     def of(
         cls, encoder: Encoder, fingerprint: str | None, *, root: Path | None = None, cap: int = 20_000_000_000
     ) -> FeatureCache:
-        """The cache of an encoder, in memory where its weights cannot be seen: nobody could tell whose they are.
-
-        Args:
-            encoder: probed, as it is before anything is trained.
-            fingerprint: of its weights, or None.
-            root: folder of all encoders' features; `cache_folder` by default.
-            cap: see `FeatureCache`.
-        """
+        """The cache of an encoder, in memory where its weights cannot be seen: nobody could tell whose they are."""
         from gate_runner.encoders.probe import probe
 
         if fingerprint is None:
@@ -224,20 +182,7 @@ class FeatureCache:
         encode: Encode,
         progress: Callable[[int, int], None] = lambda done, total: None,
     ) -> Rows:
-        """Features of all inputs, in their order; what is not there is encoded in batches.
-
-        Args:
-            name: of the array, in messages.
-            kind: of feature, which with the encoder and a digest tells rows apart.
-            digests: of the inputs, n >= 1; equal ones are encoded once.
-            size: inputs per call.
-            encode: input numbers to features.
-            progress: told how many inputs are done.
-
-        Raises:
-            DataError: the disk has no room; the message says how much is missing. Or the encoder gave another type of
-                numbers than in the first batch, which cannot hold them.
-        """
+        """Features of all inputs, in their order; what is not there is encoded in batches."""
         return self.encoded_rows(name, kind, Numbered(digests, encode), size, progress)
 
     def encoded_rows(

@@ -37,30 +37,7 @@ def encode_pictures(
     watch: Callable[[Tensor, Tensor], None] = lambda numbers, shown: None,
     transform: OwnTransform | None = None,
 ) -> Rows:
-    """Features of pictures ``[n, d]``, of places ``[n, t, d]``, of videos with an axis of frames behind the first.
-
-    Args:
-        cache: of the encoder.
-        encoder: frozen.
-        images: in memory or in their files.
-        kind: a `Kind`, or ``"tokens:N"`` for the places of block N, counted from 1. Pooled features and those before
-            a known projection are made and kept side by side.
-        name: of the split, in messages.
-        batch_size: images, or frames, per call of the encoder.
-        progress: told how many samples are done.
-        watch: told the numbers and the pixels of what is encoded.
-        transform: what makes pixels of pictures in files, where these are not to stay squares for maps or boxes.
-
-    Raises:
-        MissingCapabilityError: the encoder does not give this kind of features.
-        EncoderError: NaN or infinity; the message says in which images of which split.
-
-    Example:
-        >>> from gate_runner.encoders import load_encoder
-        >>> images = torch.zeros(3, 3, 64, 64, dtype=torch.uint8)
-        >>> encode_pictures(FeatureCache(), load_encoder("micro-clip"), images, "pooled", "test", 2)[:].shape
-        torch.Size([3, 128])
-    """
+    """Features of pictures ``[n, d]``, of places ``[n, t, d]``, of videos with an axis of frames behind the first."""
     if kind in ("pooled", "backbone") and encoder.backbone is not None and encoder.projection is not None:
         side_by_side = encode_pictures(cache, encoder, images, "both", name, batch_size, progress, watch, transform)
         width = encoder.projection.shape[1]
@@ -159,12 +136,7 @@ def features_of_kind(encoder: Encoder, kind: str, images: UInt8[Tensor, "n 3 s s
 
 
 def images_at(images: Tensor | Pictures, rows: Tensor) -> UInt8[Tensor, "b *frames 3 s s"]:
-    """Images by their numbers, in memory or from their files.
-
-    Example:
-        >>> images_at(torch.zeros(4, 3, 8, 8, dtype=torch.uint8), torch.tensor([2, 0])).shape
-        torch.Size([2, 3, 8, 8])
-    """
+    """Images by their numbers, in memory or from their files."""
     if isinstance(images, Pictures):
         return replace(images, files=tuple(images.files[row] for row in rows.tolist()))[:]
     return images[rows]

@@ -2,6 +2,4 @@
 
 from __future__ import annotations
 
-from gate_runner.planning.plan import Choice, PartPlan, Plan
-
-__all__ = ["Choice", "PartPlan", "Plan"]
+from gate_runner.planning.plan import Plan as Plan

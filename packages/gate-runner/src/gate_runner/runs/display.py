@@ -359,12 +359,7 @@ def summary(result: Result) -> str:
 
 
 def clock(seconds: float) -> str:
-    """Seconds as people say them.
-
-    Example:
-        >>> clock(8), clock(200), clock(4000)
-        ('8 s', '3 min 20 s', '1 h 6 min')
-    """
+    """Seconds as people say them."""
     minutes, odd = divmod(round(seconds), 60)
     if minutes < 1:
         return f"{odd} s"

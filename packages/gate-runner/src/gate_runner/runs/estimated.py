@@ -88,13 +88,7 @@ def in_blocks(job: Job, test: AdaptiveTest, run: Callable[[Job], Outcome]) -> tu
 
 
 def samples_asked(result: Result) -> str:
-    """Which test samples a result's outcomes are of: runs by blocks ask for others each time.
-
-    Example:
-        >>> from types import SimpleNamespace
-        >>> samples_asked(SimpleNamespace(data={"test": 2, "test_items": [4, 9]}))
-        '4, 9'
-    """
+    """Which test samples a result's outcomes are of: runs by blocks ask for others each time."""
     items = result.data.get("test_items")
     return "all" if items is None else ", ".join(map(str, items))
 
@@ -155,11 +149,5 @@ def in_full(part: Part, outcome: Outcome, data: Data[Any]) -> tuple[Outcome, str
 
 
 def estimate_note(chosen: BenchmarkItems, level: float) -> str:
-    """What a reader of the score must know.
-
-    Example:
-        >>> from types import SimpleNamespace
-        >>> estimate_note(SimpleNamespace(items=("test/0", "test/7"), total=40), 0.9)
-        'estimated from 2 chosen of 40 test samples, with a 90 % interval'
-    """
+    """What a reader of the score must know."""
     return f"{ESTIMATED} {len(chosen.items)} chosen of {chosen.total:,} test samples, with a {100 * level:g} % interval"

@@ -40,12 +40,7 @@ class RunFolder:
     path: Path
 
     def result_file(self, name: str, seed: int) -> Path:
-        """Where the result of a benchmark lies.
-
-        Example:
-            >>> RunFolder(Path("r")).result_file("micro/mini", 0).as_posix()
-            'r/results/micro-mini.seed0.json'
-        """
+        """Where the result of a benchmark lies."""
         return self.path / "results" / f"{_stem(name, seed)}.json"
 
     def samples_file(self, name: str, seed: int) -> Path:

@@ -72,10 +72,6 @@ def make_request(
     """A request from what the command line, or a caller in Python, says.
 
     What is misspelt is found before torch is imported.
-
-    Example:
-        >>> make_request(["digits", "mini"], settings=Settings(limit=100)).output.as_posix()
-        'runs/micro-clip-limit100'
     """
     several = [names] if isinstance(names, str | Benchmark) else list(names)
     how = Settings() if settings is None else settings
@@ -113,12 +109,7 @@ def make_request(
 
 
 def as_values(request: RunRequest) -> dict[str, Any]:
-    """What a manifest keeps of a request, to be given back by ``--config``: what differs from the defaults.
-
-    Example:
-        >>> as_values(make_request("digits", settings=Settings(limit=40)))
-        {'names': ['digits'], 'encoder': 'micro-clip', 'limit': 40}
-    """
+    """What a manifest keeps of a request, to be given back by ``--config``: what differs from the defaults."""
     start, values = Settings().to_mapping(), request.settings.to_mapping()
     changed = {key: value for key, value in values.items() if value != start[key]}
     changed.pop("items", None)  # a file of its own
@@ -127,12 +118,7 @@ def as_values(request: RunRequest) -> dict[str, Any]:
 
 
 def own_files(benchmarks: Iterable[Benchmark], output: Path) -> dict[str, dict[str, str]]:
-    """Where the files of benchmarks of one's own lie, as seen from the run folder: reports make their pictures again.
-
-    Example:
-        >>> own_files([], Path("runs/micro-clip"))
-        {}
-    """
+    """Where files of one's own benchmarks lie, seen from the run folder: reports make their pictures again."""
     files = {
         benchmark.id: os.path.relpath(benchmark.sources["file"], output.absolute())
         for benchmark in benchmarks
@@ -209,12 +195,7 @@ def _check_items(parts: Sequence[Part], settings: Settings) -> None:
 
 
 def folder_name(encoder: str, limit: int | None, items: str | None = None) -> str:
-    """A folder's name from a spec.
-
-    Example:
-        >>> folder_name("open_clip:ViT-B-32/laion2b", 100)
-        'open_clip-ViT-B-32-laion2b-limit100'
-    """
+    """A folder's name from a spec."""
     name = re.sub(r"[^A-Za-z0-9_.-]+", "-", encoder).strip("-.")
     ends = ["" if limit is None else f"-limit{limit}", "" if items is None else f"-items-{items[:8]}"]
     return name + "".join(ends)

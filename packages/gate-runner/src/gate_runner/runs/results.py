@@ -88,18 +88,7 @@ class Result:
 
     @classmethod
     def from_file(cls, path: Path) -> Result:
-        """Read a result.
-
-        Args:
-            path: a file that `to_json` wrote.
-
-        Returns:
-            The result.
-
-        Raises:
-            DataError: the file is not JSON, of another schema, lacks a field, or was changed after it was written; the
-                message names file and field.
-        """
+        """Read a result."""
         refuse_special(path)
         try:
             raw = json.loads(path.read_text())
@@ -109,11 +98,7 @@ class Result:
 
     @classmethod
     def from_mapping(cls, raw: object, where: str) -> Result:
-        """Read a result from the content of its JSON.
-
-        Raises:
-            DataError: as in `from_file`.
-        """
+        """Read a result from the content of its JSON."""
         if not isinstance(raw, dict) or raw.get("schema") != SCHEMA:
             schema = raw.get("schema") if isinstance(raw, dict) else type(raw).__name__
             raise DataError(f"{where}: schema is {schema!r}, expected {SCHEMA!r}; choose another --output")
@@ -223,12 +208,7 @@ class _Shape(BaseModel):
 
 
 def samples_digest(samples: Outcomes) -> str:
-    """SHA-256 over the values of per-sample outcomes, their type and shape.
-
-    Example:
-        >>> samples_digest(np.zeros(2))[:8]
-        'bb17467d'
-    """
+    """SHA-256 over the values of per-sample outcomes, their type and shape."""
     if isinstance(samples, Ragged):
         ragged = hashlib.sha256()
         samples.note_in(ragged)
@@ -247,12 +227,7 @@ ENCODER = "micro-clip/random"
 
 
 def untrained(result: Result) -> float | None:
-    """The headline that the untrained encoder reached on the same data with the same head.
-
-    Example:
-        >>> untrained(Result("digits", "digits", "image-classification", "built-in", 0, "failed", "no space")) is None
-        True
-    """
+    """The headline that the untrained encoder reached on the same data with the same head."""
     score = result.headline
     if score is None or {name for name, value in result.settings.items() if name != "limit" and value}:
         return None
@@ -261,12 +236,7 @@ def untrained(result: Result) -> float | None:
 
 
 def baseline_note(results: Iterable[Result]) -> str:
-    """What a reader must know of these figures, or that there are none.
-
-    Example:
-        >>> baseline_note([])
-        ''
-    """
+    """What a reader must know of these figures, or that there are none."""
     trained = [result for result in results if "/random" not in str(result.encoder.get("spec"))]
     scored = {result.name: untrained(result) for result in trained if result.headline is not None}
     lacking = sorted(name for name, value in scored.items() if value is None)
@@ -279,12 +249,7 @@ def baseline_note(results: Iterable[Result]) -> str:
 
 
 def as_table(results: Iterable[Result]) -> dict[str, Any]:
-    """The table's content from results of the untrained encoder.
-
-    Example:
-        >>> as_table([])["rows"]
-        []
-    """
+    """The table's content from results of the untrained encoder."""
     rows = [
         {
             "name": result.name,
