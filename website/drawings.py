@@ -55,7 +55,7 @@ REQUEST = (
     Box(20, 20, 270, "runner", "Command line or Python", "commands/run.py, api.py", ("parse, call, print",)),
     Box(20, 120, 270, "runner", "Settings, RunRequest", "settings.py, runs/request.py", ("every check without torch",)),
     Box(20, 220, 270, "runner", "Parts", "runs/part.py", ("a benchmark and a seed, as data",)),
-    Box(20, 320, 270, "runner", "Executor", "executors/executor.py", ("this machine, Ray, SLURM, plug-in",)),
+    Box(20, 320, 270, "runner", "Executor", "executors/executor.py", ("this machine, SLURM, plug-in",)),
     Box(340, 20, 290, "runner", "Encoder", "encoders/spec.py", ("from a spec string; probed on two", "images; frozen")),
     Box(340, 137, 290, "runner", "Benchmark to Data", "benchmark.py",
         ("originals, built-in or micro;", "three splits")),
