@@ -17,7 +17,7 @@ from pathlib import Path
 
 from measurement import arguments, write
 
-from knowledge_prompts import find_wordnet
+from knowledge_prompts.sources.wordnet_files import find_wordnet
 
 # WordNet's lexicographer files in the order of their numbers: what each part of speech has.
 TOPICS = {

@@ -26,9 +26,9 @@ from knowledge_prompts import (
     load_class_prompts,
     open_clip_text,
     stored_sources,
-    truncation_report,
-    without_aliases,
 )
+from knowledge_prompts.encoding.truncation import truncation_report
+from knowledge_prompts.prompts.class_prompts import without_aliases
 
 GATE = 1e-6
 BATCH = 32
@@ -93,7 +93,7 @@ def main() -> None:
 
     def ours() -> np.ndarray:
         encode = open_clip_text(model)
-        found = class_embeddings(encode, sample, tokenize=tokenizer, batch_size=BATCH, padding="longest")
+        found = class_embeddings(encode, sample, tokenize=tokenizer, batch_size=BATCH)
         return found.weights
 
     difference = float(np.abs(padded() - ours()).max())

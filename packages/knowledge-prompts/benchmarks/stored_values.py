@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from measurement import arguments, knowledge_folder, write
 
-from knowledge_prompts import WordNet, read_external
+from knowledge_prompts import WordNet
+from knowledge_prompts.sources.elevater_files import read_external
 
 
 def main() -> None:

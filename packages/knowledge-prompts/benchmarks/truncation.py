@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from measurement import arguments, knowledge_folder, write
 
-from knowledge_prompts import build_prompts, load_class_prompts, stored_sources, token_rules, truncation_report
+from knowledge_prompts import build_prompts, load_class_prompts, stored_sources
+from knowledge_prompts.encoding.tokens import token_rules
+from knowledge_prompts.encoding.truncation import truncation_report
 
 
 def main() -> None:

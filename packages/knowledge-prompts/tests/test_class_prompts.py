@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge_prompts import ClassPrompts, built_in_sets, fill, load_class_prompts, without_aliases
+from knowledge_prompts import ClassPrompts, built_in_sets, load_class_prompts
+from knowledge_prompts.prompts.class_prompts import fill, without_aliases
 
 # Number of classes and templates: ELEVATER's table 5 and CLIP's published prompts.
 SIZES = {

@@ -14,18 +14,11 @@ pytest.importorskip("typer")
 from typer.testing import CliRunner
 
 import knowledge_prompts
-from knowledge_prompts import (
-    BuiltKnowledge,
-    ClassPrompts,
-    StoredKnowledge,
-    build_prompts,
-    concept_map,
-    coverage,
-    draw_map,
-    show_prompts,
-    truncation_report,
-)
+from knowledge_prompts import ClassPrompts, StoredKnowledge, build_prompts, concept_map, coverage, show_prompts
 from knowledge_prompts.cli import console, make_app
+from knowledge_prompts.encoding.diversity import draw_map
+from knowledge_prompts.encoding.truncation import truncation_report
+from knowledge_prompts.gather import BuiltKnowledge
 
 
 def lengths(name, device):

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import io
 import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
 
-from knowledge_prompts import concept_features, concept_map, concept_spread, draw_map, map_svg
+from knowledge_prompts import concept_map, concept_spread
+from knowledge_prompts.encoding.diversity import concept_features, draw_map
 
 
 def reference_spread(features):
@@ -78,9 +80,9 @@ def test_the_picture_has_every_point_on_one_scale_and_names_as_they_are():
         assert (np.abs(points) < axes.get_xlim()[1]).all()
         assert axes.get_xlim() == axes.get_ylim() == figure.axes[0].get_xlim()
         assert axes.get_title().startswith(f"{name}: {len(points)} concepts, spread 0.")
-    with pytest.warns(DeprecationWarning, match="draw_map"):
-        svg = map_svg(concepts)
-    assert ET.fromstring(svg).tag == "{http://www.w3.org/2000/svg}svg"
+    svg = io.StringIO()
+    figure.savefig(svg, format="svg")
+    assert ET.fromstring(svg.getvalue()).tag == "{http://www.w3.org/2000/svg}svg"
 
 
 def test_concept_features_count_a_name_once():

@@ -6,14 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge_prompts import (
+from knowledge_prompts import KnowledgeFileError, WordNet, stored_sources
+from knowledge_prompts.sources.elevater_files import (
     ExternalRecord,
-    KnowledgeFileError,
-    WordNet,
     external_sources,
     read_external,
     read_gpt3,
-    stored_sources,
     write_external,
     write_gpt3,
 )
@@ -83,10 +81,10 @@ def test_live_wordnet_can_be_stored(tiny_wordnet, tmp_path):
 
 def test_sources_over_records():
     record = ExternalRecord("tench", "A fish.", ("tench", "bony_fish", "fish"), "")
-    wiki, definition, path = external_sources([record], max_nodes=2, separator=" ", underscores=True)
+    wiki, definition, path = external_sources([record], max_nodes=2)
     assert wiki.items("tench") == ("A fish.",)
     assert definition.items("tench") == ()
-    assert path.items("tench") == ("tench bony_fish",)
+    assert path.items("tench") == ("tench, bony fish",)
     with pytest.raises(ValueError, match="max_nodes is 0"):
         external_sources([record], max_nodes=0)
 
@@ -97,37 +95,38 @@ GOOD = '{"classname": "cat", "def_wiki": null, "path_wn": "", "def_wn": ""}'
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "line 1: expected one JSON list, found the end of the file"),
-        ("{}", "line 1: expected one JSON list, found '{}'"),
-        (f"[{GOOD},\n{GOOD[:-1]}\n oops}}]", "line 3: not JSON"),
-        (f"[{GOOD}\n{GOOD}]", r"line 2: expected ',' or '\]', found"),
-        (f"[{GOOD}]\nmore", "line 2: text after the end"),
-        (f"[{GOOD},\n3]", "line 2: expected an object with classname, def_wiki, path_wn, def_wn; found int"),
-        ('[\n\n{"classname": "cat"}]', "line 3: field 'def_wiki' is missing"),
-        ("[" + GOOD.replace('"cat"', "7") + "]", "line 1: field 'classname' is 7"),
-        ("[" + GOOD.replace("null", "[]") + "]", r"line 1: field 'def_wiki' is \[\]; expected a text or null"),
-        ("[" + GOOD.replace('"path_wn": ""', '"path_wn": "a"') + "]", "line 1: field 'path_wn' is 'a'"),
-        ("[" + GOOD.replace('"def_wn": ""', '"def_wn": null') + "]", "line 1: field 'def_wn' is None"),
-        (f"[{GOOD},\n" + GOOD.replace("null", '"x"') + "]", "line 2: field 'classname': 'cat' differs from line 1's"),
-        ("[" * 100_000, "line 1: .*nested too deeply"),
+        ("", ", line 1: not JSON"),
+        ("{}", ": expected one JSON list, found dict"),
+        (f"[{GOOD},\n{GOOD[:-1]}\n oops}}]", ", line 3: not JSON"),
+        (f"[{GOOD}\n{GOOD}]", r", line 2: not JSON \(Expecting ',' delimiter"),
+        (f"[{GOOD}]\nmore", r", line 2: not JSON \(Extra data"),
+        ('[{"classname": "cat", "classname": "dog"}]', ": key 'classname' is given twice in one object"),
+        (f"[{GOOD},\n3]", ", entry 2: expected an object with classname, def_wiki, path_wn, def_wn; found int"),
+        ('[\n\n{"classname": "cat"}]', ", entry 1: field 'def_wiki' is missing"),
+        ("[" + GOOD.replace('"cat"', "7") + "]", ", entry 1: field 'classname' is 7"),
+        ("[" + GOOD.replace("null", "[]") + "]", r", entry 1: field 'def_wiki' is \[\]; expected a text or null"),
+        ("[" + GOOD.replace('"path_wn": ""', '"path_wn": "a"') + "]", ", entry 1: field 'path_wn' is 'a'"),
+        ("[" + GOOD.replace('"def_wn": ""', '"def_wn": null') + "]", ", entry 1: field 'def_wn' is None"),
+        (f"[{GOOD},\n" + GOOD.replace("null", '"x"') + "]", ", entry 2: field 'classname': 'cat' differs from an earl"),
+        ("[" * 100_000, ".*nested too deeply"),
     ],
 )
-def test_malformed_external_files_name_line_and_field(tmp_path, text, message):
+def test_malformed_external_files_name_place_and_field(tmp_path, text, message):
     path = tmp_path / "bad_knowledge.tsv"
     path.write_text(text)
-    with pytest.raises(KnowledgeFileError, match=rf"bad_knowledge\.tsv, {message}"):
+    with pytest.raises(KnowledgeFileError, match=rf"bad_knowledge\.tsv{message}"):
         read_external(path)
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('[{"classname": "cat"}]', "line 1: field 'gpt3' is missing"),
-        ('[{"classname": "cat", "gpt3": "x"}]', "line 1: field 'gpt3' is 'x'; expected a list of texts"),
-        ('[{"classname": "cat", "gpt3": []},\n{"classname": "cat", "gpt3": []}]', "line 2: .*'cat' comes twice"),
+        ('[{"classname": "cat"}]', "entry 1: field 'gpt3' is missing"),
+        ('[{"classname": "cat", "gpt3": "x"}]', "entry 1: field 'gpt3' is 'x'; expected a list of texts"),
+        ('[{"classname": "cat", "gpt3": []},\n{"classname": "cat", "gpt3": []}]', "entry 2: .*'cat' comes twice"),
     ],
 )
-def test_malformed_generated_files_name_line_and_field(tmp_path, text, message):
+def test_malformed_generated_files_name_place_and_field(tmp_path, text, message):
     path = tmp_path / "GPT3_bad.tsv"
     path.write_text(text)
     with pytest.raises(KnowledgeFileError, match=message):

@@ -5,15 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge_prompts import (
-    ClassPrompts,
-    StoredKnowledge,
-    TokenRules,
-    build_prompts,
-    class_embeddings,
-    token_rules,
-    truncation_report,
-)
+from knowledge_prompts import ClassPrompts, StoredKnowledge, build_prompts, class_embeddings
+from knowledge_prompts.encoding.tokens import TokenRules, token_rules
+from knowledge_prompts.encoding.truncation import truncation_report
 
 from ._reference import CONTEXT, END, AveragingEncoder, CausalEncoder, FixedWidthEncoder, WordTokenizer, class_embedding
 
@@ -45,10 +39,8 @@ def close(found, reference, features=16):
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 3, 1000])
-@pytest.mark.parametrize("padding", ["auto", "longest", "context"])
-def test_embeddings_are_the_definition(batch_size, padding):
-    encode = CausalEncoder()
-    found = class_embeddings(encode, SOME, tokenize=WORDS, batch_size=batch_size, padding=padding)
+def test_embeddings_are_the_definition(batch_size):
+    found = class_embeddings(CausalEncoder(), SOME, tokenize=WORDS, batch_size=batch_size)
     close(found, expected(SOME, CausalEncoder()))
     assert (found.prompts, found.encoded, found.classes) == (8, 8, SOME.classes)
 
@@ -74,16 +66,20 @@ def test_each_text_is_encoded_once_and_counts_as_often_as_it_occurs():
     encode = CausalEncoder()
     own = ClassPrompts("own", ["a {}.", "a {}.", "the {}."], ["owl", "hen", "owl"], repeated=["owl"])
     prompts = build_prompts(own)
-    found = class_embeddings(encode, prompts, tokenize=WORDS, padding="longest")
-    assert (found.prompts, found.encoded, encode.rows) == (9, 4, 4)
+    found = class_embeddings(encode, prompts, tokenize=WORDS)
+    assert (found.prompts, found.encoded, encode.rows) == (
+        9,
+        4,
+        4 + 2,
+    )  # the first thrice, to try padding
     close(found, expected(prompts, CausalEncoder()))
 
 
 def test_batches_are_no_wider_than_their_longest_text():
     encode = CausalEncoder()
     prompts = prompts_of({"owl": ["one two three four"], "hen": []}, templates=["{}"])
-    class_embeddings(encode, prompts, tokenize=WORDS, batch_size=1, padding="longest")
-    assert encode.widths == [3, 8], "short texts come first"
+    class_embeddings(encode, prompts, tokenize=WORDS, batch_size=1)
+    assert encode.widths == [CONTEXT, 3, 3, 8], "short texts come first, behind the trial of padding"
 
 
 def test_auto_pads_where_padding_matters():
@@ -141,7 +137,7 @@ def test_shortening_ends_at_a_word():
         seen.extend(ids.tolist())
         return CausalEncoder()(ids)
 
-    found = class_embeddings(encode, prompts, tokenize=WORDS, overlong="shorten", padding="longest")
+    found = class_embeddings(encode, prompts, tokenize=WORDS, overlong="shorten")
     read = found.truncation.long[0].read
     assert read == "owl ; a very long account of a bird that goes on"
     assert seen == WORDS([read])
@@ -172,7 +168,6 @@ def test_what_is_read_always_fits_and_ends_properly(items, limit):
     [
         ({"batch_size": 0}, "batch_size is 0"),
         ({"overlong": "drop"}, "overlong is 'drop'"),
-        ({"padding": "none"}, "padding is 'none'"),
         ({"context_length": 1}, "context_length is 1"),
         ({"tokenize": lambda texts: [[1, 2]] * len(texts), "context_length": 5}, "rows of one length, 2"),
         ({"tokenize": lambda texts: [[1] * len(t) for t in texts]}, "does not say how many tokens"),

@@ -12,9 +12,9 @@ from knowledge_prompts import (
     class_embeddings,
     open_clip_text,
     stored_sources,
-    token_rules,
-    truncation_report,
 )
+from knowledge_prompts.encoding.tokens import token_rules
+from knowledge_prompts.encoding.truncation import truncation_report
 from knowledge_prompts.prompts.class_prompts import load_class_prompts
 
 torch = pytest.importorskip("torch")

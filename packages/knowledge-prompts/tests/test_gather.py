@@ -14,11 +14,9 @@ from knowledge_prompts import (
     gather_sources,
     load_class_prompts,
     named_sources,
-    read_external,
-    read_gpt3,
     source_names,
-    write_gpt3,
 )
+from knowledge_prompts.sources.elevater_files import read_external, read_gpt3, write_gpt3
 
 OWN = ClassPrompts("own", ["a {}."], ["sunflower", "great dane", "xyzzy", "sunflower"], repeated=["sunflower"])
 
@@ -118,9 +116,11 @@ def test_live_sources_take_the_place_of_stored_ones(tiny_wordnet, tmp_path):
         OWN,
         knowledge=tmp_path,
         wordnet=wordnet,
-        wiktionary=dump,
-        cupl_file=tmp_path / "cupl.json",
-        descriptors=tmp_path / "descriptors.json",
+        sources=[
+            f"wiktionary={dump}",
+            f"cupl={tmp_path / 'cupl.json'}",
+            f"visual-descriptors={tmp_path / 'descriptors.json'}",
+        ],
     )
     assert {source.name: list(source.items("sunflower")) for source in both} == {
         "wiktionary": ["A plant."],

@@ -9,19 +9,10 @@ from typing import Any
 
 import pytest
 
-from knowledge_prompts import (
-    Endpoint,
-    GeneratedKnowledge,
-    KnowledgeFileError,
-    LanguageModelError,
-    LocalModel,
-    in_context_prompt,
-    read_gpt3,
-    sample_contexts,
-    write_gpt3,
-)
+from knowledge_prompts import Endpoint, GeneratedKnowledge, KnowledgeFileError, LanguageModelError
 from knowledge_prompts.sources import generated as generation
-from knowledge_prompts.sources.generated import check_answer
+from knowledge_prompts.sources.elevater_files import read_gpt3, write_gpt3
+from knowledge_prompts.sources.generated import check_answer, in_context_prompt, sample_contexts
 
 DEFINITIONS = {name: f"What {name} means." for name in ("ship", "storage tank", "owl", "tench", "hen")}
 
@@ -121,12 +112,11 @@ def test_every_class_is_asked_about_itself(server):
     assert "Authorization" not in server.headers[0]
 
 
-def test_completion_endpoint_and_key(server, monkeypatch):
+def test_the_key_is_sent_and_shown_nowhere(server, monkeypatch):
     monkeypatch.setenv("MY_KEY", "secret")
-    server.answer = lambda asked: (200, json.dumps({"choices": [{"text": f" {asked['prompt'][-2:]}ok"}]}).encode())
-    endpoint = Endpoint(server.url + "/", "small", kind="completion", key_variable="MY_KEY")
-    assert endpoint.complete("Q: x\nA:") == " A:ok"
-    assert server.asked[0]["path"] == "/v1/completions"
+    endpoint = Endpoint(server.url + "/", "small", key_variable="MY_KEY")
+    assert endpoint.complete("Q: x\nA:") == "An explanation."
+    assert server.asked[0]["path"] == "/v1/chat/completions"
     assert server.headers[0]["Authorization"] == "Bearer secret"
     assert "secret" not in endpoint.identity
 
@@ -312,7 +302,6 @@ def test_answers_end_with_their_line():
         ("127.0.0.1:80", {}, "expected one that starts with http"),
         ("http://x", {"timeout": 0}, "timeout is 0"),
         ("http://x", {"max_tokens": 0}, "max_tokens is 0"),
-        ("http://x", {"kind": "poem"}, "kind is 'poem'"),
     ],
 )
 def test_endpoint_refuses(url, options, message):
@@ -331,44 +320,3 @@ def test_answers_can_be_stored_in_elevaters_format(server, tmp_path):
     source = generated(server)
     write_gpt3(tmp_path / "GPT3_own.tsv", {name: source.items(name) for name in ("owl", "hen")})
     assert read_gpt3(tmp_path / "GPT3_own.tsv") == {"owl": ("An explanation.",), "hen": ("An explanation.",)}
-
-
-@pytest.fixture(scope="module")
-def tiny_folder(tmp_path_factory):
-    torch = pytest.importorskip("torch")
-    transformers = pytest.importorskip("transformers")
-    tokenizers = pytest.importorskip("tokenizers")
-    folder = tmp_path_factory.mktemp("tiny")
-    words = ["<unk>", "<end>", ":", ".", "=", *sorted(set(" ".join(DEFINITIONS.values()).split()))]
-    model = tokenizers.models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="<unk>")
-    tokenizer = tokenizers.Tokenizer(model)
-    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
-    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="<unk>", eos_token="<end>")
-    fast.save_pretrained(folder)
-    torch.manual_seed(0)
-    config = transformers.GPT2Config(
-        vocab_size=len(words), n_positions=128, n_embd=16, n_layer=1, n_head=2, bos_token_id=1, eos_token_id=1
-    )
-    transformers.GPT2LMHeadModel(config).eval().save_pretrained(folder, safe_serialization=True)
-    return folder
-
-
-def test_local_model_answers_the_same_again(tiny_folder):
-    model = LocalModel.from_folder(tiny_folder, max_tokens=7)
-    answer = model.complete("What owl means.")
-    assert answer == model.complete("What owl means.")
-    assert 1 <= len(answer.split()) <= 7
-    source = GeneratedKnowledge(model, DEFINITIONS, items_per_class=2, retries=0, wait=0)
-    items = source.items("owl")
-    assert items or source.failed, "a random model may answer nonsense, which is then listed"
-    assert source.calls == 2
-
-
-def test_local_model_refuses(tiny_folder, tmp_path):
-    with pytest.raises(FileNotFoundError, match="no folder"):
-        LocalModel.from_folder(tmp_path / "none")
-    model = LocalModel.from_folder(tiny_folder, max_tokens=100)
-    with pytest.raises(LanguageModelError, match="the question has 60 tokens of the model's 128"):
-        model.complete("owl " * 60)
-    with pytest.raises(ValueError, match="max_tokens is 0"):
-        LocalModel(None, None, name="x", max_tokens=0)

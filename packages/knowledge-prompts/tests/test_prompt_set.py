@@ -7,11 +7,10 @@ from knowledge_prompts import (
     StoredKnowledge,
     WordNetMissingError,
     build_prompts,
-    join_knowledge,
     load_class_prompts,
     show_prompts,
 )
-from knowledge_prompts.prompts.prompt_set import treebank_words
+from knowledge_prompts.prompts.prompt_set import join_knowledge, treebank_words
 
 PRIMROSE = " A plant of the genus Primula, having a pink flower."
 

@@ -20,12 +20,11 @@ from knowledge_prompts import (
     GeneratedKnowledge,
     KnowledgeFileError,
     LanguageModelError,
-    LocalModel,
     WordNet,
     build_files,
     load_class_prompts,
-    write_gpt3,
 )
+from knowledge_prompts.sources.elevater_files import write_gpt3
 from knowledge_prompts.sources.generated import sole_writer
 
 OWN = ClassPrompts("own", ["a {}."], ["sunflower", "great dane"])
@@ -224,17 +223,3 @@ def test_nothing_sets_the_umask_of_other_threads(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "umask", lambda mask: pytest.fail(f"the process's umask was set to {mask:o}"))
     write_gpt3(tmp_path / "a.tsv", {"owl": ["A bird."]})
     assert [path.name for path in tmp_path.iterdir()] == ["a.tsv"]
-
-
-def test_a_model_folder_runs_no_code_of_its_own(tmp_path):
-    pytest.importorskip("transformers")
-    marker = tmp_path / "ran"
-    config = {
-        "model_type": "nobody-knows",
-        "auto_map": {"AutoConfig": "own.Config", "AutoModelForCausalLM": "own.Model", "AutoTokenizer": "own.Tokens"},
-    }
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    (tmp_path / "own.py").write_text(f"import pathlib\npathlib.Path({str(marker)!r}).touch()\n")
-    with pytest.raises(ValueError, match=r"trust_remote_code|does not recognize"):
-        LocalModel.from_folder(tmp_path)
-    assert not marker.exists()

@@ -42,11 +42,6 @@ def test_nouns_come_first_and_other_languages_not_at_all(dump):
     assert Wiktextract(dump, ["tench"], language="de").items("tench") == ["Ein Fisch."]
 
 
-def test_head_words_on_request(dump):
-    assert Wiktextract(dump, ["American bulldog"]).items("American bulldog") == []
-    assert Wiktextract(dump, ["American bulldog"], head_words=True).items("American bulldog") == ["A breed of dog."]
-
-
 @pytest.mark.parametrize(
     ("line", "message"),
     [

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge_prompts import WordNet, WordNetDefinition, WordNetFiles, WordNetMissingError, WordNetPath, find_wordnet
+from knowledge_prompts import WordNet, WordNetDefinition, WordNetMissingError, WordNetPath
+from knowledge_prompts.sources.wordnet_files import WordNetFiles, find_wordnet
 
 from .wordnet_writer import TinySynset, write_wordnet
 
@@ -121,8 +122,7 @@ def test_sources_give_texts_or_nothing(tiny_wordnet):
     wordnet = WordNet(tiny_wordnet)
     assert WordNetDefinition(wordnet).items("sunflower") == ["a tall flower"]
     assert WordNetPath(wordnet).items("great dane") == ["Great Dane, entity"]
-    assert WordNetPath(wordnet, max_nodes=2, separator=" ").items("sunflower") == ["sunflower flower"]
-    assert WordNetPath(wordnet, underscores=True).items("great dane") == ["Great_Dane, entity"]
+    assert WordNetPath(wordnet, max_nodes=2).items("sunflower") == ["sunflower, flower"]
     assert WordNetDefinition(wordnet).items("xyzzy") == WordNetPath(wordnet).items("xyzzy") == []
     with pytest.raises(ValueError, match="max_nodes is 0"):
         WordNetPath(wordnet, max_nodes=0)

@@ -16,7 +16,7 @@ except ImportError:
 from knowledge_prompts.printed import printable
 
 if TYPE_CHECKING:
-    from knowledge_prompts import LanguageModel, WordNet
+    from knowledge_prompts import WordNet
 
 ABOUT = "Class prompts with external knowledge: look at them, build them, count and embed them."
 TextEncoders = Callable[[str, str], Callable[[list[str]], Any]]
@@ -29,8 +29,6 @@ WordNetFolder = Annotated[
     Path | None, typer.Option(help="Folder with WordNet's database files; by default the usual places.")
 ]
 NoWordNet = Annotated[bool, typer.Option("--no-wordnet", help="Do without WordNet.")]
-Wiktionary = Annotated[Path | None, typer.Option(help="Wiktextract's dump, .jsonl or .jsonl.gz.")]
-HeadWords = Annotated[bool, typer.Option(help="Where Wiktionary lacks a name, take its longest ending that it has.")]
 Knowledge = Annotated[
     Path | None, typer.Option(help="Folder of ELEVATER's files, with external/ and gpt3/ in it.", show_default=False)
 ]
@@ -51,7 +49,8 @@ def show(
     limit: Annotated[int, typer.Option(help="Prompts to show per source.", min=1)] = 5,
 ) -> None:
     """Show a class's prompts with and without knowledge."""
-    from knowledge_prompts import check_style, gather_sources, load_class_prompts, show_prompts
+    from knowledge_prompts import gather_sources, load_class_prompts, show_prompts
+    from knowledge_prompts.prompts.prompt_set import check_style
 
     class_prompts = load_class_prompts(templates)
     named = knowledge is not None or source
@@ -73,13 +72,10 @@ def build(
     output: Annotated[Path, typer.Option(help="Folder to write external/ and gpt3/ into.")],
     wordnet_folder: WordNetFolder = None,
     no_wordnet: NoWordNet = False,
-    wiktionary: Wiktionary = None,
-    head_words: HeadWords = False,
+    wiktionary: Annotated[Path | None, typer.Option(help="Wiktextract's dump, .jsonl or .jsonl.gz.")] = None,
     endpoint: Annotated[str | None, typer.Option(help="Address of an endpoint that speaks OpenAI's protocol.")] = None,
     model: Annotated[str | None, typer.Option(help="Name of the endpoint's model.")] = None,
-    completion: Annotated[bool, typer.Option(help="Use the endpoint's completions, not its chat.")] = False,
     key_variable: Annotated[str, typer.Option(help="Environment variable with the key.")] = "OPENAI_API_KEY",
-    local_model: Annotated[Path | None, typer.Option(help="Folder with a language model of transformers.")] = None,
     items: Annotated[int, typer.Option(help="Answers per class.", min=1)] = 5,
     shots: Annotated[int, typer.Option(help="Example pairs per question.", min=1)] = 3,
     max_calls: Annotated[int | None, typer.Option(help="The most calls of the language model.", min=0)] = None,
@@ -87,16 +83,19 @@ def build(
     seed: Annotated[int, typer.Option(help="Seed of the draw of examples.")] = 0,
 ) -> None:
     """Make knowledge for your own classes, in ELEVATER's format. The same command again asks only what is missing."""
-    from knowledge_prompts import Wiktextract, build_files, load_class_prompts
+    from knowledge_prompts import Endpoint, Wiktextract, build_files, load_class_prompts
 
-    language_model = _language_model(endpoint, model, completion, key_variable, local_model, timeout)
+    if (endpoint is None) != (model is None):
+        stated, lacking = ("--endpoint", "--model") if endpoint else ("--model", "--endpoint")
+        raise ValueError(f"{stated} was given without {lacking}; expected both")
+    asked = Endpoint(endpoint, model, key_variable=key_variable, timeout=timeout) if endpoint and model else None
     class_prompts = load_class_prompts(classes)
     built = build_files(
         class_prompts,
         output,
         wordnet=_wordnet(wordnet_folder, no_wordnet),
-        wiktionary=Wiktextract(wiktionary, class_prompts.classes, head_words=head_words) if wiktionary else None,
-        model=language_model,
+        wiktionary=Wiktextract(wiktionary, class_prompts.classes) if wiktionary else None,
+        model=asked,
         items_per_class=items,
         shots=shots,
         max_calls=max_calls,
@@ -114,10 +113,6 @@ def coverage(
     knowledge: Knowledge = None,
     wordnet_folder: WordNetFolder = None,
     no_wordnet: NoWordNet = False,
-    wiktionary: Wiktionary = None,
-    head_words: HeadWords = False,
-    cupl: Annotated[Path | None, typer.Option(help="CuPL's JSON.")] = None,
-    descriptors: Annotated[Path | None, typer.Option(help="Visual descriptors' JSON.")] = None,
     source: Sources = None,
     table: Annotated[Path | None, typer.Option(help="Also write items per class and source, tab-separated.")] = None,
 ) -> None:
@@ -131,10 +126,6 @@ def coverage(
         class_prompts,
         knowledge=knowledge,
         wordnet=_wordnet(wordnet_folder, no_wordnet),
-        wiktionary=wiktionary,
-        cupl_file=cupl,
-        descriptors=descriptors,
-        head_words=head_words,
         sources=source or (),
     )
     counted = count(class_prompts.classes, sources, repeated=class_prompts.repeated)
@@ -147,7 +138,8 @@ def coverage(
 
 def diversity(classes: list[str], encode_text: Callable[[list[str]], Any], output: Path | None = None) -> None:
     """Measure how far the concepts of sets lie apart, and draw them."""
-    from knowledge_prompts import concept_features, concept_map, draw_map, load_class_prompts
+    from knowledge_prompts import concept_map, load_class_prompts
+    from knowledge_prompts.encoding.diversity import concept_features, draw_map
 
     sets = [load_class_prompts(name) for name in classes]
     names = [prompt_set.name for prompt_set in sets]
@@ -167,11 +159,7 @@ def diversity(classes: list[str], encode_text: Callable[[list[str]], Any], outpu
 
 
 def text_encoder(name: str, device: str) -> Callable[[list[str]], Any]:
-    """An encoder of texts by name: ``open_clip:MODEL/WEIGHTS``, or ``MODULE:FUNCTION``, called with ``device=``.
-
-    Raises:
-        ValueError: Neither form, or a module without that function; shows the name.
-    """
+    """An encoder of texts by name: ``open_clip:MODEL/WEIGHTS``, or ``MODULE:FUNCTION``, called with ``device=``."""
     library, _, path = name.partition(":")
     model_name, _, weights = path.partition("/")
     if not path or (library == "open_clip" and not weights):
@@ -199,17 +187,11 @@ def text_encoder(name: str, device: str) -> Callable[[list[str]], Any]:
 
 
 def make_app(text_encoders: TextEncoders = text_encoder, *, encoder: str | None = None) -> typer.Typer:
-    r"""The commands as a Typer application, for a command line of one's own.
+    """The commands as a Typer application, for a command line of one's own.
 
     Args:
         text_encoders: Makes what ``diversity --encoder`` names, from the name and a torch device.
         encoder: The name that ``--encoder`` has by default; None where it must be given.
-
-    Example:
-        >>> from typer.testing import CliRunner
-        >>> app = make_app(lambda name, device: lambda texts: [[len(text), 1.0] for text in texts])
-        >>> CliRunner().invoke(app, ["diversity", "mnist", "--encoder", "lengths"]).output
-        'mnist: 10 concepts, spread 0.000\n'
     """
     app = typer.Typer(help=ABOUT, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False)
     for command in (show, build, coverage):
@@ -254,23 +236,3 @@ def _wordnet(folder: Path | None, without: bool) -> WordNet | None:
     from knowledge_prompts import WordNet
 
     return None if without else WordNet(folder)
-
-
-def _language_model(
-    endpoint: str | None, model: str | None, completion: bool, key_variable: str, folder: Path | None, timeout: float
-) -> LanguageModel | None:
-    from knowledge_prompts import Endpoint, LocalModel
-
-    if endpoint and folder:
-        raise ValueError("both --endpoint and --local-model were given; expected one of them")
-    if (endpoint is None) != (model is None):
-        stated, lacking = ("--endpoint", "--model") if endpoint else ("--model", "--endpoint")
-        raise ValueError(f"{stated} was given without {lacking}; expected both")
-    if folder is not None:
-        sys.stderr.write(f"loading {folder}\n")
-        return LocalModel.from_folder(folder)
-    if endpoint is None or model is None:
-        return None
-    return Endpoint(
-        endpoint, model, kind="completion" if completion else "chat", key_variable=key_variable, timeout=timeout
-    )

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from knowledge_prompts.printed import printable
 from knowledge_prompts.prompts.class_prompts import check_class_names
-from knowledge_prompts.sources.knowledge import KnowledgeSource, check_sources
-from knowledge_prompts.sources.stored import StoredKnowledge
+from knowledge_prompts.sources.knowledge import KnowledgeSource, StoredKnowledge, check_sources
 
 
 @dataclass(frozen=True, eq=False)  # tables of arrays are compared by their fields

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from knowledge_prompts.coverage_table import Coverage, coverage
 from knowledge_prompts.printed import printable
-from knowledge_prompts.progress import Progress
 from knowledge_prompts.prompts.class_prompts import ClassPrompts
 from knowledge_prompts.sources.elevater_files import ExternalRecord, write_external, write_gpt3
 from knowledge_prompts.sources.generated import GeneratedKnowledge, sole_writer
-from knowledge_prompts.sources.knowledge import KnowledgeSource
+from knowledge_prompts.sources.knowledge import KnowledgeSource, StoredKnowledge
 from knowledge_prompts.sources.language_model import LanguageModel
 from knowledge_prompts.sources.named import named_sources
-from knowledge_prompts.sources.stored import StoredKnowledge
 from knowledge_prompts.sources.wordnet import WordNet, WordNetDefinition, WordNetPath
 
 
@@ -24,10 +22,6 @@ def gather_sources(
     *,
     knowledge: str | Path | None = None,
     wordnet: WordNet | None = None,
-    wiktionary: str | Path | None = None,
-    cupl_file: str | Path | None = None,
-    descriptors: str | Path | None = None,
-    head_words: bool = False,
     sources: Sequence[str] = (),
 ) -> list[KnowledgeSource]:
     """The sources behind some files and folders. A later one takes the place of an earlier one of its name.
@@ -36,10 +30,6 @@ def gather_sources(
         class_prompts: The classes; its name finds the stored files.
         knowledge: Folder of ELEVATER's files (`stored_sources`).
         wordnet: Database for live definitions and paths.
-        wiktionary: Wiktextract's dump (`Wiktextract`).
-        cupl_file: CuPL's JSON (`cupl`).
-        descriptors: Visual descriptors' JSON (`visual_descriptors`).
-        head_words: Let Wiktionary take the longest ending of a name that it knows.
         sources: Any of `source_names`, as ``NAME=PATH`` (`named_sources`), those of other packages included.
 
     Raises:
@@ -52,17 +42,11 @@ def gather_sources(
         >>> gather_sources(ClassPrompts("birds", ["a photo of a {}."], ["owl"]))
         []
     """
-    paths = {
-        "elevater": knowledge,
-        "wiktionary-head-words" if head_words else "wiktionary": wiktionary,
-        "cupl": cupl_file,
-        "visual-descriptors": descriptors,
-    }
     gathered: list[KnowledgeSource] = []
-    for name, path in paths.items():
-        gathered += [] if path is None else named_sources(f"{name}={path}", class_prompts)
-        if name == "elevater" and wordnet is not None:
-            gathered += [WordNetDefinition(wordnet), WordNetPath(wordnet)]
+    if knowledge is not None:
+        gathered += named_sources(f"elevater={knowledge}", class_prompts)
+    if wordnet is not None:
+        gathered += [WordNetDefinition(wordnet), WordNetPath(wordnet)]
     for spec in sources:
         gathered += named_sources(spec, class_prompts)
     return list({source.name: source for source in gathered}.values())
@@ -107,7 +91,7 @@ def build_files(
     max_calls: int | None = None,
     retries: int = 2,
     wait: float = 1.0,
-    progress: Progress | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
 ) -> BuiltKnowledge:
     """Make ELEVATER's files of knowledge for any classes.
 
@@ -127,7 +111,7 @@ def build_files(
         max_calls: The most calls of the model; None for no bound.
         retries: How often a question is repeated.
         wait: Seconds before the first repetition.
-        progress: Called after each class that the model was asked about.
+        progress: Called after each class that the model was asked about, as ``progress(phase, done, total)``.
 
     Raises:
         ValueError: No class, no source at all, or no definition to show the model; says which.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -49,13 +47,6 @@ class ConceptMap:
         points: For each data set ``[n, 2]``.
         spread: For each data set its `concept_spread`.
         explained: Share of the variance along each of the two axes.
-
-    Example:
-        >>> import numpy as np
-        >>> from knowledge_prompts import concept_map
-        >>> concepts = concept_map({"pets": np.eye(3, dtype=np.float32), "cars": -np.eye(3, dtype=np.float32)})
-        >>> concepts.points["pets"].shape, sorted(concepts.spread)
-        ((3, 2), ['cars', 'pets'])
     """
 
     points: dict[str, NDArray[np.float64]]
@@ -103,23 +94,7 @@ def concept_map(features_by_name: Mapping[str, ArrayLike]) -> ConceptMap:
 
 
 def concept_features(encode_text: Any, classes: Sequence[str], **options: Any) -> NDArray[np.float32]:
-    """Features of bare class names, as the diversity of concepts needs them.
-
-    Args:
-        encode_text: See `class_embeddings`.
-        classes: Class names; one that comes twice counts once.
-        options: Further options of `class_embeddings`, such as ``tokenize``.
-
-    Returns:
-        ``[n, d]``, one unit vector per different name.
-
-    Example:
-        >>> import numpy as np
-        >>> def encode(texts):
-        ...     return np.array([[len(text), 1.0] for text in texts], dtype=np.float32)
-        >>> concept_features(encode, ["hen", "cock", "hen"]).shape
-        (2, 2)
-    """
+    """Features of bare class names, as the diversity of concepts needs them."""
     from knowledge_prompts.encoding.embeddings import class_embeddings
     from knowledge_prompts.prompts.class_prompts import ClassPrompts
     from knowledge_prompts.prompts.prompt_set import build_prompts
@@ -129,24 +104,7 @@ def concept_features(encode_text: Any, classes: Sequence[str], **options: Any) -
 
 
 def draw_map(concepts: ConceptMap, *, side: float = 3.2, radius: float = 2.0) -> Figure:
-    """Draw a concept map: one panel per data set, side by side, all on the same scale.
-
-    Args:
-        concepts: What `concept_map` gives.
-        side: Width and height of a panel in inches.
-        radius: Radius of a point in points.
-
-    Returns:
-        A figure of matplotlib, which belongs to no window; ``figure.savefig(path)`` writes any of its formats.
-
-    Raises:
-        ModuleNotFoundError: matplotlib is not installed; names the extra.
-
-    Example:
-        >>> figure = draw_map(concept_map({"pets": np.eye(3, dtype=np.float32)}))
-        >>> figure.axes[0].get_title()
-        'pets: 3 concepts, spread 0.816'
-    """
+    """Draw a concept map: one panel per data set, side by side, all on the same scale."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -164,24 +122,6 @@ def draw_map(concepts: ConceptMap, *, side: float = 3.2, radius: float = 2.0) ->
         )
     figure.supxlabel(f"shares of variance {concepts.explained[0]:.1%} and {concepts.explained[1]:.1%}", fontsize=9)
     return figure
-
-
-def map_svg(concepts: ConceptMap, *, side: int = 320, radius: float = 2.0) -> str:
-    """Return `draw_map` as an SVG document; sides in pixels. Deprecated.
-
-    Example:
-        >>> import warnings
-        >>> with warnings.catch_warnings():
-        ...     warnings.simplefilter("ignore", DeprecationWarning)
-        ...     "<svg" in map_svg(concept_map({"pets": np.eye(3, dtype=np.float32)}))
-        True
-    """
-    warnings.warn(
-        "map_svg is deprecated: draw_map(...).savefig('map.svg') writes the same", DeprecationWarning, stacklevel=2
-    )
-    text = io.StringIO()
-    draw_map(concepts, side=side / 100, radius=radius).savefig(text, format="svg")
-    return text.getvalue()
 
 
 def _unit_rows(features: ArrayLike, name: str) -> NDArray[np.float64]:

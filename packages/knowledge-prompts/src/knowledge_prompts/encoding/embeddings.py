@@ -17,7 +17,6 @@ from knowledge_prompts.prompts.prompt_set import PromptSet
 from knowledge_prompts.sources.knowledge import check_least_one
 
 Overlong = Literal["cut", "shorten", "error"]
-Padding = Literal["auto", "longest", "context"]
 
 # Two embeddings of one text, padded differently, count as the same up to this distance on the unit sphere.
 _SAME = 1e-4
@@ -61,14 +60,14 @@ def class_embeddings(
     context_length: int | None = None,
     batch_size: int = 256,
     overlong: Overlong = "cut",
-    padding: Padding = "auto",
     progress: Callable[[int, int], None] | None = None,
 ) -> ClassEmbeddings:
     r"""Average the embeddings of each class's prompts on the unit sphere.
 
     w_k = normalise(mean over the prompts p of class k of normalise(encode(p)))
 
-    Each different text is encoded once, in batches of texts of similar length, padded only to the longest of a batch.
+    Each different text is encoded once, in batches of texts of similar length, padded only to the longest of a batch;
+    to the whole context where padding changes the features of a first text, which is encoded both ways.
 
     Args:
         encode_text: Without ``tokenize``: a function from a list of texts to features ``[n, d]``. With it: a function
@@ -82,8 +81,6 @@ def class_embeddings(
         batch_size: Texts per call, at least 1.
         overlong: What happens to a prompt of too many tokens: ``cut`` keeps the first ones and the end token,
             ``shorten`` drops words from its end until it fits, ``error`` refuses. It is reported in every case.
-        padding: ``longest`` pads to the longest text of a batch, ``context`` to the whole context; ``auto`` encodes
-            one text both ways first, and pads to the context where that makes a difference.
         progress: Called after each batch with the number of texts done, and of all.
 
     Returns:
@@ -109,8 +106,6 @@ def class_embeddings(
     check_least_one(batch_size=batch_size)
     if overlong not in ("cut", "shorten", "error"):
         raise ValueError(f"overlong is {overlong!r}; expected 'cut', 'shorten' or 'error'")
-    if padding not in ("auto", "longest", "context"):
-        raise ValueError(f"padding is {padding!r}; expected 'auto', 'longest' or 'context'")
     texts = prompts.unique_texts()
     if tokenize is None:
         order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
@@ -122,7 +117,7 @@ def class_embeddings(
         ids, report = _token_ids(texts, prompts, rules, overlong)
         order = sorted(range(len(texts)), key=lambda i: len(ids[i]))
         rows = [ids[i] for i in order]
-        wide = padding == "context" or (padding == "auto" and _needs_context(encode_text, rows[0], rules))
+        wide = _needs_context(encode_text, rows[0], rules)
         encode = lambda batch: _encode_ids(encode_text, batch, rules, wide)  # noqa: E731
 
     rank = {texts[i]: position for position, i in enumerate(order)}

@@ -33,11 +33,6 @@ class TokenRules:
     def cut(self, ids: Sequence[int]) -> list[int]:
         """The ids, at most `context_length` of them, with the end token kept.
 
-        Example:
-            >>> rules = TokenRules(ids=lambda texts: [], context_length=4, end_ids=frozenset([9]))
-            >>> rules.cut([8, 1, 2, 3, 4, 9]), rules.cut([8, 1, 9])
-            ([8, 1, 2, 9], [8, 1, 9])
-
         Source: CLIP reads its feature at the end token. ELEVATER's toolkit cuts it off, so that different texts get the
             feature of the start token, which is the same for all.
         """
@@ -51,20 +46,8 @@ class TokenRules:
 def token_rules(tokenize: Any, context_length: int | None = None) -> TokenRules:
     """Find out how a tokenizer gives whole token ids, and where its texts end.
 
-    Args:
-        tokenize: A tokenizer of open_clip (its own or its wrapper of Hugging Face's), one of Hugging Face, a
-            `TokenRules`, or a function from a list of texts to lists of ids of their own lengths.
-        context_length: The most tokens that the text encoder takes; None to ask the tokenizer.
-
-    Raises:
-        ValueError: The tokenizer does not say its context length and none is given, the length is below 2, or the
-            function gives rows of one length, in which truncation cannot be seen. Shows the value.
-        TypeError: ``tokenize`` is none of these.
-
-    Example:
-        >>> rules = token_rules(lambda texts: [[1, *map(len, text.split()), 2] for text in texts], context_length=8)
-        >>> rules.ids(["a red bird"]), sorted(rules.end_ids)
-        ([[1, 1, 3, 4, 2]], [2])
+    `tokenize` is a tokenizer of open_clip (its own or its wrapper of Hugging Face's), one of Hugging Face, a
+    `TokenRules`, or a function from a list of texts to lists of ids of their own lengths.
     """
     if isinstance(tokenize, TokenRules):
         return tokenize

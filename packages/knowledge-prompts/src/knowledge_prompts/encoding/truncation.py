@@ -23,10 +23,6 @@ class LongPrompt(NamedTuple):
         classes: Names of the classes that have it.
         sources: Names of the sources that gave it.
         read: What the encoder reads instead, where the prompt was shortened; empty where it was cut between tokens.
-
-    Example:
-        >>> LongPrompt("a photo of a hen ; " + "very " * 90, 97, ("hen",), ("gpt3",)).tokens
-        97
     """
 
     text: str
@@ -81,22 +77,6 @@ class TruncationReport:
 
 def truncation_report(prompts: PromptSet, tokenize: Any, context_length: int | None = None) -> TruncationReport:
     r"""Find the prompts that are longer than a text encoder's context, without encoding anything.
-
-    Args:
-        prompts: The prompts.
-        tokenize: A tokenizer; see `token_rules`.
-        context_length: The most tokens that the encoder takes; None to ask the tokenizer.
-
-    Raises:
-        ValueError: See `token_rules`.
-
-    Example:
-        >>> from knowledge_prompts import ClassPrompts, build_prompts
-        >>> words = lambda texts: [[1, *map(len, text.split()), 2] for text in texts]
-        >>> prompts = build_prompts(ClassPrompts("own", ["a photo of a {}."], ["wren", "great tit"]))
-        >>> print(*truncation_report(prompts, words, context_length=7).lines(), sep="\n")
-        1 of 2 prompts have more than 7 tokens, in 1 classes
-          great tit: 1, the longest of 8 tokens, from plain
 
     Source: at commit 00d0af7 ELEVATER's toolkit cuts such prompts without a word.
     """

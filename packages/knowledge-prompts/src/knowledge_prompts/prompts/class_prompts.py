@@ -67,12 +67,7 @@ class ClassPrompts:
 
 
 def fill(template: str, class_name: str) -> str:
-    """Put a class name where the template has ``{}``; other braces stay as they are.
-
-    Example:
-        >>> fill("a photo of a {}.", "zebra")
-        'a photo of a zebra.'
-    """
+    """Put a class name where the template has ``{}``; other braces stay as they are."""
     return template.replace(PLACEHOLDER, class_name)
 
 
@@ -160,13 +155,7 @@ def load_class_prompts(name_or_path: str | Path) -> ClassPrompts:
 
 
 def without_aliases(prompts: ClassPrompts) -> ClassPrompts:
-    """The same set with one name per class, as ELEVATER's toolkit has it.
-
-    Example:
-        >>> classes = ClassPrompts("birds", ["a {}."], ["hen", "cock"], aliases={"hen": ["biddy"]})
-        >>> classes.plain("hen"), without_aliases(classes).plain("hen")
-        (('a hen.', 'a biddy.'), ('a hen.',))
-    """
+    """The same set with one name per class, as ELEVATER's toolkit has it."""
     return ClassPrompts(
         prompts.name,
         prompts.templates,

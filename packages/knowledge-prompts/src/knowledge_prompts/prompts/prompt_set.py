@@ -26,10 +26,6 @@ class Prompt(NamedTuple):
         source: Name of the knowledge source, or ``plain`` for a template without knowledge.
         base: The filled template, without the knowledge.
         item: The knowledge, as the source gives it; empty for ``plain``.
-
-    Example:
-        >>> Prompt("a hen ; a bird", 0, "hen", "gpt3", "a hen", "a bird").source
-        'gpt3'
     """
 
     text: str
@@ -92,21 +88,6 @@ def join_knowledge(base: str, item: str, class_name: str, style: Style = "paper"
     ``paper``: ``base ; item``, the template's full stop dropped, as in the paper's table 7.
     ``toolkit``: ``base ; class , item``, the part after the template split into words as the toolkit does.
 
-    Args:
-        base: The filled template.
-        item: The knowledge.
-        class_name: Name of the class, which the toolkit's form repeats.
-        style: ``paper`` or ``toolkit``.
-
-    Raises:
-        ValueError: Another style; the message shows it.
-
-    Example:
-        >>> join_knowledge("a photo of a tench, a type of fish.", " A freshwater fish.", "tench")
-        'a photo of a tench, a type of fish ; A freshwater fish.'
-        >>> join_knowledge("a photo of a tench.", "A freshwater fish.", "tench", style="toolkit")
-        'a photo of a tench. ; tench , A freshwater fish .'
-
     Source: ELEVATER, section C.5 and table 7; the toolkit's form from its text-feature extraction.
     """
     if check_style(style) == "paper":
@@ -115,15 +96,7 @@ def join_knowledge(base: str, item: str, class_name: str, style: Style = "paper"
 
 
 def check_style(style: str) -> Style:
-    """The style, if it is one.
-
-    Raises:
-        ValueError: Shows it and the styles there are.
-
-    Example:
-        >>> check_style("paper")
-        'paper'
-    """
+    """The style, if it is one."""
     if style == "paper":
         return "paper"
     if style == "toolkit":

@@ -7,17 +7,18 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
 
-from knowledge_prompts.sources.in_context import in_context_prompt, sample_contexts
 from knowledge_prompts.sources.json_records import complaint
+from knowledge_prompts.sources.knowledge import check_least_one, generator_for
 from knowledge_prompts.sources.language_model import LanguageModel, LanguageModelError
 
 _LONGEST = 600
+INSTRUCTION = "Please explain the concept according to the context."
 
 
 @contextlib.contextmanager
@@ -43,7 +44,7 @@ class GeneratedKnowledge:
     questions failed stays in `failed`, with what was answered of it.
 
     Args:
-        model: What answers; see `Endpoint` and `LocalModel`.
+        model: What answers; see `LanguageModel` and `Endpoint`.
         definitions: Definitions by class name, as examples.
         cache: File of answers, one JSON object per line; made where there is none. None to keep nothing.
         items_per_class: Answers per class; the paper has five.
@@ -217,3 +218,34 @@ def _answer_of(path: Path, number: int, line: bytes) -> tuple[str, str]:
         if not isinstance(row, dict) or not isinstance(row.get(field), str):
             raise complaint(path, number, f"field {field!r}: expected a text")
     return row["key"], row["answer"]
+
+
+def in_context_prompt(class_name: str, examples: Sequence[tuple[str, str]]) -> str:
+    r"""Questions with answers, then the question that the model completes.
+
+    Source: ELEVATER's supplement, section C.4 and figure 10.
+    """
+    shown = "".join(f"Q: {_one_line(name)}\nA: {_one_line(text)}\n\n===\n" for name, text in examples)
+    return f"{INSTRUCTION}\n===\n{shown}Q: {_one_line(class_name)}\nA:"
+
+
+def sample_contexts(
+    class_name: str, definitions: Mapping[str, str], *, count: int = 5, shots: int = 3, seed: int = 0
+) -> list[list[tuple[str, str]]]:
+    """Draw the example pairs of each question about a class, without the class itself.
+
+    Numerics: Depends on seed, class name and definitions only: each class is drawn for itself, so that adding a class
+        to a data set changes no other.
+
+    Source: ELEVATER's supplement, section C.4. The toolkit draws with replacement; here one context has no pair twice.
+    """
+    check_least_one(count=count, shots=shots)
+    candidates = sorted((name, text) for name, text in definitions.items() if name != class_name and text.strip())
+    if not candidates:
+        raise ValueError(f"no definition of a class other than {class_name!r}; expected at least one as an example")
+    generator = generator_for(class_name, seed)
+    return [generator.sample(candidates, min(shots, len(candidates))) for _ in range(count)]
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

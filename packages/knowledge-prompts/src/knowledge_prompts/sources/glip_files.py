@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from knowledge_prompts.sources.json_records import KnowledgeFileError, read_text
-from knowledge_prompts.sources.stored import StoredKnowledge
+from knowledge_prompts.sources.knowledge import StoredKnowledge
 from knowledge_prompts.sources.wordnet import join_path
 
 _TEXTS = {"def_wiki": "wiktionary", "def_wn": "wordnet-definition", "path_wn": "wordnet-path", "gpt3": "gpt3"}

@@ -1,4 +1,4 @@
-"""Language models that complete a text: an endpoint that speaks OpenAI's protocol, or one on this machine."""
+"""Language models that complete a text: an endpoint that speaks OpenAI's protocol, or one's own."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import importlib.util
 import json
 import os
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Protocol
 from urllib.parse import urlsplit
 
 from knowledge_prompts.sources.knowledge import check_least_one
@@ -70,9 +69,8 @@ class Endpoint:
     """A model behind any endpoint that speaks OpenAI's protocol.
 
     Args:
-        url: The base address, up to and without ``/chat/completions`` or ``/completions``.
+        url: The base address, up to and without ``/chat/completions``.
         model: Name of the model.
-        kind: ``chat`` or ``completion``.
         key_variable: Environment variable that holds the key; without one set, no key is sent.
         max_tokens: Longest answer; the toolkit's script takes 50.
         temperature: 0 for the most likely answer, as the toolkit's script has it.
@@ -101,7 +99,6 @@ class Endpoint:
         url: str,
         model: str,
         *,
-        kind: Literal["chat", "completion"] = "chat",
         key_variable: str = "OPENAI_API_KEY",
         max_tokens: int = 50,
         temperature: float = 0.0,
@@ -117,20 +114,18 @@ class Endpoint:
                 "the endpoint's address holds a user, a question mark or a number sign; expected host and path alone, "
                 f"and a key in the environment variable {key_variable}"
             )
-        if kind not in ("chat", "completion"):
-            raise ValueError(f"kind is {kind!r}; expected 'chat' or 'completion'")
         check_least_one(max_tokens=max_tokens)
         if not timeout > 0:
             raise ValueError(f"timeout is {timeout}; expected more than 0 seconds")
         if importlib.util.find_spec("httpx") is None:
             raise ModuleNotFoundError("an endpoint needs httpx: pip install 'knowledge-prompts[endpoint]'")
-        self.url = url.rstrip("/") + ("/chat/completions" if kind == "chat" else "/completions")
-        self.model, self.kind, self.timeout, self.key_variable = model, kind, timeout, key_variable
+        self.url = url.rstrip("/") + "/chat/completions"
+        self.timeout, self.key_variable = timeout, key_variable
         self.settings = {"model": model, "max_tokens": max_tokens, "temperature": temperature}
 
     @property
     def identity(self) -> str:
-        """Address, kind and settings; never the key."""
+        """Address and settings; never the key."""
         return f"{self.url} {json.dumps(self.settings, sort_keys=True)}"
 
     def complete(self, prompt: str) -> str:
@@ -139,8 +134,7 @@ class Endpoint:
         Raises:
             LanguageModelError: Refused, failed, took too long, or answered something else than the protocol's form.
         """
-        body: dict[str, Any] = {**self.settings, "stop": ["\n"]}
-        body |= {"messages": [{"role": "user", "content": prompt}]} if self.kind == "chat" else {"prompt": prompt}
+        body = {**self.settings, "stop": ["\n"], "messages": [{"role": "user", "content": prompt}]}
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         key = os.environ.get(self.key_variable, "")
         if not (key.isascii() and key.isprintable()):
@@ -194,85 +188,9 @@ class Endpoint:
 
     def _answer(self, raw: bytes) -> str:
         try:
-            choice = json.loads(raw)["choices"][0]
-            text = choice["message"]["content"] if self.kind == "chat" else choice["text"]
+            text = json.loads(raw)["choices"][0]["message"]["content"]
         except (ValueError, LookupError, TypeError, RecursionError):
             raise LanguageModelError(f"the answer is not of OpenAI's form: {raw[:80]!r}") from None
         if not isinstance(text, str):
             raise LanguageModelError(f"the answer's text is {text!r:.80}; expected a text")
         return text
-
-
-class LocalModel:
-    """A causal language model of transformers on this machine.
-
-    Args:
-        model: A loaded model, in evaluation mode.
-        tokenizer: Its tokenizer.
-        name: Name under which answers are cached.
-        max_tokens: Longest answer in tokens.
-
-    Raises:
-        ValueError: ``max_tokens`` below 1; shows it.
-
-    Numerics: Always the most likely next token, so that the same question has the same answer.
-
-    Example:
-        >>> LocalModel.from_folder("models/gpt2", max_tokens=20).complete("A hen is")  # doctest: +SKIP
-        ' a female chicken.'
-    """
-
-    def __init__(self, model: Any, tokenizer: Any, *, name: str, max_tokens: int = 50) -> None:
-        check_least_one(max_tokens=max_tokens)
-        self.model, self.tokenizer, self.name, self.max_tokens = model, tokenizer, name, max_tokens
-
-    @classmethod
-    def from_folder(cls, folder: str | Path, *, device: str = "cpu", max_tokens: int = 50) -> LocalModel:
-        """Load a model and its tokenizer from a folder; nothing is downloaded, and weights must be safetensors.
-
-        Raises:
-            FileNotFoundError: There is no such folder.
-            ModuleNotFoundError: transformers is not installed; the message names the extra.
-        """
-        if not Path(folder).is_dir():
-            raise FileNotFoundError(f"no folder {str(folder)!r}; expected one with a model of transformers")
-        try:
-            import transformers
-        except ImportError:
-            raise ModuleNotFoundError(
-                "a local language model needs transformers and torch: pip install 'knowledge-prompts[local-model]'"
-            ) from None
-        loader = transformers.AutoModelForCausalLM
-        local: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
-        model: Any = loader.from_pretrained(str(folder), use_safetensors=True, **local)
-        tokenizer = transformers.AutoTokenizer.from_pretrained(str(folder), **local)
-        return cls(model.to(device).eval(), tokenizer, name=str(Path(folder).resolve()), max_tokens=max_tokens)
-
-    @property
-    def identity(self) -> str:
-        """Name and settings."""
-        return f"local {self.name} {self.max_tokens}"
-
-    def complete(self, prompt: str) -> str:
-        """Continue a prompt.
-
-        Raises:
-            LanguageModelError: The prompt leaves no room for an answer.
-        """
-        import torch
-
-        inputs = self.tokenizer(prompt, return_tensors="pt").to(self.model.device)
-        length = inputs["input_ids"].shape[1]
-        room = getattr(self.model.config, "max_position_embeddings", None)
-        if room is not None and length + self.max_tokens > room:
-            raise LanguageModelError(f"the question has {length} tokens of the model's {room}", permanent=False)
-        end = self.tokenizer.eos_token_id
-        with torch.inference_mode():
-            outputs = self.model.generate(
-                input_ids=inputs["input_ids"],
-                attention_mask=inputs["attention_mask"],
-                max_new_tokens=self.max_tokens,
-                do_sample=False,
-                pad_token_id=end if self.tokenizer.pad_token_id is None else self.tokenizer.pad_token_id,
-            )
-        return str(self.tokenizer.decode(outputs[0, length:], skip_special_tokens=True))

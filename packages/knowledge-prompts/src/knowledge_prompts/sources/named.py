@@ -33,7 +33,6 @@ _BUILT_IN: dict[str, Opener] = {
     "glip": lambda path, _: glip_sources(path),
     "visual-descriptors": lambda path, _: [visual_descriptors(path)],
     "wiktionary": lambda path, prompts: [Wiktextract(path, prompts.classes)],
-    "wiktionary-head-words": lambda path, prompts: [Wiktextract(path, prompts.classes, head_words=True)],
     "wordnet": _wordnet,
 }
 
@@ -49,7 +48,7 @@ def source_names(*, plug_ins: bool = True) -> list[str]:
 
     Example:
         >>> [name for name in source_names() if name.startswith("w")]
-        ['wiktionary', 'wiktionary-head-words', 'wordnet']
+        ['wiktionary', 'wordnet']
     """
     return sorted({*_BUILT_IN, *(entry_points(group=GROUP).names if plug_ins else ())})
 

@@ -3,32 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
 
-from knowledge_prompts.sources.json_records import complaint, object_records
-from knowledge_prompts.sources.stored import StoredKnowledge
+from knowledge_prompts.sources.json_records import KnowledgeFileError, read_json
+from knowledge_prompts.sources.knowledge import StoredKnowledge
 
 
 def read_named_texts(path: str | Path) -> dict[str, list[str]]:
-    """Read a JSON object of lists of texts by class name.
-
-    Raises:
-        KnowledgeFileError: Names file, line and class. Also where a class comes twice.
-        FileNotFoundError: There is no such file.
-
-    Example:
-        >>> import json, tempfile
-        >>> path = Path(tempfile.mkdtemp()) / "texts.json"
-        >>> _ = path.write_text(json.dumps({"hen": ["has two legs"]}))
-        >>> read_named_texts(path)
-        {'hen': ['has two legs']}
-    """
+    """Read a JSON object of lists of texts by class name."""
     texts_of: dict[str, list[str]] = {}
-    for record in object_records(path):
-        value = record.value
-        if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
-            raise complaint(path, record.line, f"class {record.key!r}: expected a list of texts, found {value!r:.60}")
-        texts_of[record.key] = [" ".join(text.split()) for text in value if text.strip()]
+    for name, texts in read_json(path, dict).items():
+        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+            raise KnowledgeFileError(f"{path}, class {name!r}: expected a list of texts, found {texts!r:.60}")
+        texts_of[name] = [" ".join(text.split()) for text in texts if text.strip()]
     return texts_of
 
 
@@ -41,7 +27,7 @@ def cupl(path: str | Path, *, loose: bool = False, name: str = "cupl") -> Stored
         name: Name of the source.
 
     Raises:
-        KnowledgeFileError: Names file, line and class.
+        KnowledgeFileError: Names file and class.
 
     Numerics: Matched by name, never by position: files of one data set exist in different orders.
 
@@ -57,24 +43,16 @@ def cupl(path: str | Path, *, loose: bool = False, name: str = "cupl") -> Stored
     return StoredKnowledge(read_named_texts(path), name=name, whole=True, loose=loose)
 
 
-def visual_descriptors(
-    path: str | Path,
-    *,
-    form: Literal["prompt", "knowledge"] = "prompt",
-    loose: bool = False,
-    name: str = "visual-descriptors",
-) -> StoredKnowledge:
-    """Visual descriptors, as whole prompts (``hen, which has two legs``) or as knowledge behind a template.
+def visual_descriptors(path: str | Path, *, loose: bool = False, name: str = "visual-descriptors") -> StoredKnowledge:
+    """Visual descriptors as whole prompts: ``hen, which has two legs``.
 
     Args:
         path: JSON object of lists of descriptors by class name.
-        form: ``prompt`` makes each descriptor a whole prompt; ``knowledge`` leaves it as it is, behind a template.
         loose: Match names without regard to case, hyphens and underscores.
         name: Name of the source.
 
     Raises:
-        KnowledgeFileError: Names file, line and class.
-        ValueError: Another form; the message shows it.
+        KnowledgeFileError: Names file and class.
 
     Numerics: The published method averages the scores of a class's descriptors, this one their embeddings, then
         normalises: the ranking is the same up to the length of each class's mean.
@@ -89,10 +67,6 @@ def visual_descriptors(
         ('hen, which has two legs',)
     """
     texts = read_named_texts(path)
-    if form == "knowledge":
-        return StoredKnowledge(texts, name=name, loose=loose)
-    if form != "prompt":
-        raise ValueError(f"form is {form!r}; expected 'prompt' or 'knowledge'")
     sentences = {key: [descriptor_sentence(key, text) for text in items] for key, items in texts.items()}
     return StoredKnowledge(sentences, name=name, whole=True, loose=loose)
 

@@ -68,11 +68,5 @@ class RandomWords:
 
 
 def vocabulary_of(source: KnowledgeSource, class_names: Iterable[str]) -> list[str]:
-    """Every word that a source uses about these classes, once each, in alphabetical order.
-
-    Example:
-        >>> from knowledge_prompts import StoredKnowledge
-        >>> vocabulary_of(StoredKnowledge({"a": ["red fish", "fish"]}, name="own"), ["a"])
-        ['fish', 'red']
-    """
+    """Every word that a source uses about these classes, once each, in alphabetical order."""
     return sorted({word for name in class_names for item in source.items(name) for word in item.split()})

@@ -29,8 +29,6 @@ class Wiktextract:
         class_names: The classes to look for.
         language: Language code of the entries.
         max_items: Give so many definitions of a class at most.
-        head_words: Where a name of several words is not found, take the longest ending that is: ``bulldog`` for
-            ``american bulldog``.
         name: Name of the source.
 
     Raises:
@@ -62,27 +60,17 @@ class Wiktextract:
         *,
         language: str = "en",
         max_items: int = 1,
-        head_words: bool = False,
         name: str = "wiktionary",
     ) -> None:
         check_least_one(max_items=max_items)
-        self.name, self.max_items, self.head_words = name, max_items, head_words
-        keys = {key for class_name in class_names for key in self._keys(class_name)}
+        self.name, self.max_items = name, max_items
+        keys = {key for class_name in class_names for key in (class_name, class_name.lower())}
         self._definitions = _scan(path, keys, language)
 
     def items(self, class_name: str) -> list[str]:
         """The definitions, or nothing; classes that were not asked for when the dump was read have none."""
-        for key in self._keys(class_name):
-            definitions = self._definitions.get(key)
-            if definitions:
-                return definitions[: self.max_items]
-        return []
-
-    def _keys(self, class_name: str) -> list[str]:
-        words = class_name.split()
-        starts = range(len(words)) if self.head_words else range(1)
-        endings = [" ".join(words[start:]) for start in starts]
-        return list(dict.fromkeys(key for ending in endings for key in (ending, ending.lower())))
+        definitions = self._definitions.get(class_name) or self._definitions.get(class_name.lower(), [])
+        return definitions[: self.max_items]
 
 
 def _scan(path: str | Path, keys: set[str], language: str) -> dict[str, list[str]]:

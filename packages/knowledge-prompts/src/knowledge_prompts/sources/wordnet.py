@@ -161,8 +161,6 @@ class WordNetPath:
     Args:
         wordnet: Where to look; None for the installed database.
         max_nodes: Keep so many nodes at most, from the class up; None for the whole path. The toolkit keeps 3.
-        separator: Text between two nodes. The toolkit has one space.
-        underscores: Keep WordNet's underscores inside a node, as the toolkit does.
         name: Name of the source.
 
     Raises:
@@ -172,7 +170,7 @@ class WordNetPath:
 
     Example:
         >>> WordNetPath(max_nodes=3).items("hen")  # doctest: +SKIP
-        ['hen chicken domestic fowl']
+        ['hen, chicken, domestic fowl']
     """
 
     whole = False
@@ -182,18 +180,15 @@ class WordNetPath:
         wordnet: WordNet | None = None,
         *,
         max_nodes: int | None = None,
-        separator: str = ", ",
-        underscores: bool = False,
         name: str = "wordnet-path",
     ) -> None:
         check_max_nodes(max_nodes)
         self.wordnet = WordNet() if wordnet is None else wordnet
-        self.max_nodes, self.separator, self.underscores, self.name = max_nodes, separator, underscores, name
+        self.max_nodes, self.name = max_nodes, name
 
     def items(self, class_name: str) -> list[str]:
         """The path as one text, or nothing."""
-        nodes = self.wordnet.path(class_name)
-        text = join_path(nodes, max_nodes=self.max_nodes, separator=self.separator, underscores=self.underscores)
+        text = join_path(self.wordnet.path(class_name), self.max_nodes)
         return [text] if text else []
 
 
@@ -203,14 +198,6 @@ def check_max_nodes(max_nodes: int | None) -> None:
         raise ValueError(f"max_nodes is {max_nodes}; expected at least 1, or None for the whole path")
 
 
-def join_path(
-    nodes: Sequence[str], *, max_nodes: int | None = None, separator: str = ", ", underscores: bool = False
-) -> str:
-    """A path as one text.
-
-    Example:
-        >>> join_path(["sunflower", "flower", "flowering_plant", "plant"], max_nodes=3)
-        'sunflower, flower, flowering plant'
-    """
-    shown = nodes if max_nodes is None else nodes[:max_nodes]
-    return separator.join(node if underscores else node.replace("_", " ") for node in shown)
+def join_path(nodes: Sequence[str], max_nodes: int | None = None) -> str:
+    """A path as one text, its underscores as spaces."""
+    return ", ".join(node.replace("_", " ") for node in nodes[:max_nodes])

@@ -55,11 +55,6 @@ class WordNetFiles:
         WordNetMissingError: The folder lacks the files; the message says which package brings them.
 
     Numerics: Files are mapped, not loaded: a look-up touches about 17 pages of an index and one of a data file.
-
-    Example:
-        >>> files = WordNetFiles()  # doctest: +SKIP
-        >>> files.synset("n", files.offsets("hen", "n")[0]).words  # doctest: +SKIP
-        ('hen', 'biddy')
     """
 
     def __init__(self, folder: str | Path | None = None) -> None:
@@ -84,11 +79,7 @@ class WordNetFiles:
         return tuple(line.split()[1:]) if line else ()
 
     def synset(self, part_of_speech: str, offset: int) -> Synset:
-        """Read the synset whose line starts at a byte.
-
-        Raises:
-            ValueError: No line starts there: index and data are of different versions. Shows file and byte.
-        """
+        """Read the synset whose line starts at a byte."""
         name = f"data.{PARTS_OF_SPEECH[part_of_speech]}"
         data = self._map(name)
         end = data.find(b"\n", offset)
@@ -142,15 +133,7 @@ def wordnet_folders() -> Iterator[Path]:
 
 
 def find_wordnet(folder: str | Path | None = None) -> Path:
-    """Folder with WordNet's database files: the given one (or its ``dict``), or the first usual place that has them.
-
-    Raises:
-        WordNetMissingError: One line that says what to install, or what the given folder lacks.
-
-    Example:
-        >>> find_wordnet()  # doctest: +SKIP
-        PosixPath('/usr/share/wordnet')
-    """
+    """Folder with WordNet's database files: the given one (or its ``dict``), or the first usual place that has them."""
     folders = list(wordnet_folders()) if folder is None else [Path(folder), Path(folder) / "dict"]
     for directory in folders:
         if all((directory / name).is_file() for name in NEEDED):
