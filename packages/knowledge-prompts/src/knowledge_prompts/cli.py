@@ -88,14 +88,16 @@ def build(
     if (endpoint is None) != (model is None):
         stated, lacking = ("--endpoint", "--model") if endpoint else ("--model", "--endpoint")
         raise ValueError(f"{stated} was given without {lacking}; expected both")
-    asked = Endpoint(endpoint, model, key_variable=key_variable, timeout=timeout) if endpoint and model else None
+    language_model = (
+        Endpoint(endpoint, model, key_variable=key_variable, timeout=timeout) if endpoint and model else None
+    )
     class_prompts = load_class_prompts(classes)
     built = build_files(
         class_prompts,
         output,
         wordnet=_wordnet(wordnet_folder, no_wordnet),
         wiktionary=Wiktextract(wiktionary, class_prompts.classes) if wiktionary else None,
-        model=asked,
+        model=language_model,
         items_per_class=items,
         shots=shots,
         max_calls=max_calls,
