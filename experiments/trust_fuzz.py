@@ -509,7 +509,8 @@ def signed(content: bytes) -> bytes:
 def runner_folders() -> tuple[list[bytes], Read]:
     """A whole run folder, of which the result or the manifest is mutated: read, reported, and exported."""
     from gate_runner.exporting.model_card import means
-    from gate_runner.reports import as_markdown, gather
+    from gate_runner.reports.contents import gather
+    from gate_runner.reports.forms import as_markdown
     from gate_runner.runs.folder import RunFolder
     from gate_runner.runs.results import SCHEMA, Result
     from gate_runner.runs.stored import read_runs

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 from gate_runner import run
-from gate_runner.comparison import paired_test
 from gate_runner.runs.folder import RunFolder, read_samples
+from vision_adapters.paired import paired_test
 
 ENCODERS = ("micro-clip", "timm:resnet10t/random", "timm:vit_tiny_patch16_224/random")
 BENCHMARKS = ("digits", "omniglot")

@@ -26,8 +26,8 @@ from unittest.mock import patch
 
 import numpy as np
 
-from gate_runner.reports import build_page
 from gate_runner.reports import pictures as drawing
+from gate_runner.reports.page import build_page
 from gate_runner.reports.scores import number
 from gate_runner.runs.folder import RunFolder
 from gate_runner.runs.results import SCHEMA, Result, Score
@@ -77,7 +77,7 @@ class Noise:
         pixels = np.random.default_rng(0).integers(0, 256, (count, 96, 96, 3)).astype(np.uint8)
         caption = "true: noise"
         return [
-            drawing.Example(*drawing.shown(picture), index, caption, "", "wrong in 20 of 20 runs")
+            drawing.Example(*drawing.encoded(picture), index, caption, "", "wrong in 20 of 20 runs")
             for index, picture in enumerate(pixels)
         ], ""
 
@@ -111,7 +111,7 @@ def main() -> None:
         path = Path(name)
         runs = write_runs(path)
         start = time.perf_counter()
-        with patch("gate_runner.reports.sections.made_again", lambda *_: (Noise(), "")):
+        with patch("gate_runner.reports.pictures.made_again", lambda *_: (Noise(), "")):
             text = build_page(runs)
         perf_counter = time.perf_counter() - start
         for run in runs:

@@ -65,8 +65,7 @@ def test_every_writer_shows_control_characters_and_obeys_none(here: Path, capfd:
     assert r"cat\x1b[2J" in shown.out
     assert obeyed(shown.out + shown.err) == []
     for words in (
-        *(("report", *runs, "--format", form) for form in ("md", "csv", "latex", "classes", "confusions")),
-        ("report", *runs, "--format", "md", "--pictures", "3"),
+        *(("report", *runs, "--format", form) for form in ("md", "csv", "latex")),
         ("report", *runs, "--output", "page.html"),
         ("compare", *runs),
         ("compare", *runs, "--json"),

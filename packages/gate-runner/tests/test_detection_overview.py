@@ -13,7 +13,9 @@ import pytest
 from gate_data.tables import read_table
 from gate_runner.detection.tables import overview
 from gate_runner.exporting import export
-from gate_runner.reports import as_latex, as_markdown, build_page, gather
+from gate_runner.reports.contents import gather
+from gate_runner.reports.forms import as_latex, as_markdown
+from gate_runner.reports.page import build_page
 from gate_runner.runs.results import Result
 from gate_runner.runs.stored import StoredRun
 from gate_runner.tasks.score import Score

@@ -14,7 +14,7 @@ from eqben_builder.formats import read_any
 from eqben_builder.micro.builder import MicroBuilder
 from eqben_builder.pages.review import source_of
 from gate_runner.cli import main
-from gate_runner.commands.eqben import Cropping
+from gate_runner.commands.libraries import Cropping
 from gate_runner.encoders import load_encoder
 
 

@@ -164,7 +164,7 @@ def test_cards_and_weights_of_other_kinds_are_one_line(place: Path) -> None:
 
 
 def test_a_model_of_entities(spec: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from gate_runner.commands.oven import ENCODERS
+    from gate_runner.commands.libraries import ENCODERS
     from oven_retrieval.commands import train
 
     class Config:

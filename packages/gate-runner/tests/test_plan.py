@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gate_runner.benchmarks import BENCHMARKS, DataRequest, resolve
-from gate_runner.commands.plan import show
+from gate_runner.commands.run import _show
 from gate_runner.errors import UsageError
 from gate_runner.executors import run
 from gate_runner.planning.plan import Choice, PartPlan, Plan, best_subset, plan
@@ -175,7 +175,7 @@ def test_a_plan_of_trainings_is_shown_with_its_recipes_and_what_a_budget_leaves_
         PartPlan(name, f"micro/{name}", 0, 60.0, 10**9, {"train": 60.0}, recipe=recipe) for name in ("acdc", "mini")
     ]
     parts.append(PartPlan("cifar100", "micro/cifar100", 0, 60.0, 10**9, {"train": 60.0}, recipe=recipe))
-    show(Plan("micro-clip", 1.0, tuple(parts), choice=Choice(("acdc",), ("ade20k",), (), 0.25, 0.5)), request)
+    _show(Plan("micro-clip", 1.0, tuple(parts), choice=Choice(("acdc",), ("ade20k",), (), 0.25, 0.5)), request)
     out = capsys.readouterr().out
     assert "micro/acdc, micro/mini: AdamW at 0.0001" in out
     assert "micro/cifar100: AdamW at 0.0001" in out

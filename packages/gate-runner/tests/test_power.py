@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gate_runner.comparison import paired_test, samples_needed
 from gate_runner.comparison.power import power as power_of
 from gate_runner.errors import UsageError
 from gate_runner.runs.stored import read_run, read_runs
+from vision_adapters.paired import paired_test
+from vision_adapters.power import samples_needed
 
 from ._folders import write_run
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from markupsafe import escape
 from PIL import Image
 
 import gate_runner
@@ -16,7 +17,9 @@ from gate_data.imports import named
 from gate_data.ragged import Ragged
 from gate_runner.benchmarks import DataRequest, find_benchmark
 from gate_runner.detection.scoring import found_of, match
-from gate_runner.errors import DataError, UsageError
+from gate_runner.errors import DataError
+from gate_runner.reports.contents import gather
+from gate_runner.reports.pictures import made_again
 from gate_runner.runs.folder import read_samples
 from gate_runner.runs.stored import StoredRun, read_run
 from gate_runner.tasks import find_task_type
@@ -88,26 +91,25 @@ def test_every_prediction_has_words(run: StoredRun, name: str) -> None:
     assert all(say(data, predicted[index], index) for index in range(len(predicted)))
 
 
-def test_a_page_and_a_table_show_it(run: StoredRun) -> None:
+def test_a_page_shows_it(run: StoredRun) -> None:
     page = gate_runner.report(run.path, pictures=2)
-    table = gate_runner.report(run.path, form="md", pictures=2)
-    for name in (*CLASSES, *OTHERS, *PARTS):
-        data = find_benchmark(name).load("micro", DataRequest(limit=LIMIT))
-        (result,) = run.named(f"micro/{name}")
-        outcomes, (predicted, _) = run.outcomes(result), kept(run, name)
-        rows = table.partition(f"## Hardest of micro/{name}\n")[2].partition("\n## ")[0].splitlines()
-        cells = [line.split(" | ") for line in rows if line.startswith("| ") and line[2].isdigit()]
-        assert len(cells) == 2, name
-        say = named(find_task_type(result.task).say)
-        for cell in cells:
-            index = int(cell[0].removeprefix("| "))
-            assert re.sub(r"\\(?=[^\w\s])", "", cell[2]) == say(data, predicted[index], index)  # as Markdown shows it
-        assert len(outcomes) == len(predicted)
+    contents = gather([run])
     shown = (*CLASSES, *OTHERS, *PARTS)
+    for name in shown:
+        data = find_benchmark(name).load("micro", DataRequest(limit=LIMIT))
+        row = next(row for row in contents.rows if row.name == f"micro/{name}")
+        predicted, outcomes = kept(run, name)
+        say = named(find_task_type(row.task).say)
+        again, _ = made_again(contents, row)
+        assert again is not None
+        examples, _ = again.hardest(2)
+        assert len(examples) == 2, name
+        for example in examples:
+            assert example.predicted == say(data, predicted[example.index], example.index)
+            assert str(escape(example.caption)) in page
+        assert len(outcomes) == len(predicted)
     page = re.sub("<details>.*?</details>", "", page, flags=re.DOTALL)  # what stands behind confusions
     assert page.count("; predicted: ") == 2 * 2 * len(shown)  # in a caption and its picture's words
-    with pytest.raises(UsageError, match="into html or md, not into csv"):
-        gate_runner.report(run.path, form="csv", pictures=2)
 
 
 def test_the_queries_of_an_episode_agree_with_its_outcome(run: StoredRun) -> None:
@@ -188,7 +190,7 @@ def test_boxes_have_words_in_a_report(tmp_path: Path) -> None:
     pytest.importorskip("faster_coco_eval")
     done = gate_runner.run("micro/odinw-shapes", output=tmp_path, limit=20, recipe_fields={"steps": 2}, show=False)
     assert not done.failed
-    assert "found by the best" in gate_runner.report(tmp_path, form="md", pictures=2)
+    assert "found by the best" in gate_runner.report(tmp_path, pictures=2)
 
 
 def test_files_from_before_are_read_and_changed_ones_refused(run: StoredRun, tmp_path: Path) -> None:
@@ -211,10 +213,10 @@ def test_files_from_before_are_read_and_changed_ones_refused(run: StoredRun, tmp
 def test_runs_that_disagree_are_named(tmp_path: Path) -> None:
     for spec in ("micro-clip", "micro-clip/random"):
         gate_runner.run("digits", encoder=spec, output=tmp_path / spec, limit=40, seeds=(0, 1), show=False)
-    table = gate_runner.report(tmp_path / "micro-clip", tmp_path / "micro-clip/random", form="md", pictures=8)
-    said = table.partition("## Hardest")[2]
-    assert r"by micro-clip \(2 seeds\)" in said
-    assert "micro-clip/random" in said
+    page = gate_runner.report(tmp_path / "micro-clip", tmp_path / "micro-clip/random", pictures=8)
+    captions = page.partition("Hardest examples</h2>")[2]
+    assert "by micro-clip (2 seeds)" in captions
+    assert "micro-clip/random" in captions
 
 
 def test_pictures_of_ones_own_data_are_drawn(tmp_path: Path) -> None:

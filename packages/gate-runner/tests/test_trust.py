@@ -41,7 +41,8 @@ from gate_runner.executors.slot import Slot
 from gate_runner.executors.worker import COMMAND
 from gate_runner.features import digests_of
 from gate_runner.files import write
-from gate_runner.reports import as_markdown, gather
+from gate_runner.reports.contents import gather
+from gate_runner.reports.forms import as_markdown
 from gate_runner.runs.stored import read_runs
 
 from ._folders import write_run
@@ -123,7 +124,7 @@ def test_code_that_a_directory_brings_is_not_run(tmp_path: Path) -> None:
 def test_markdown_shows_names_as_they_are(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "a", {"digits": 0.5}, encoder="[here](javascript:x) *b* `c` ![d](e) <i> | &lt;")
     shown = as_markdown(gather(read_runs([folder])))
-    assert r"\[here\]\(javascript:x\) \*b\* \`c\` \!\[d\]\(e\) &lt;i> \| &amp;lt;" in shown
+    assert r"\[here\](javascript:x) \*b\* \`c\` !\[d\](e) &lt;i> \| &amp;lt;" in shown
 
 
 def test_files_have_the_rights_that_the_user_gives(tmp_path: Path) -> None:

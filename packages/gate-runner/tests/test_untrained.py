@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 import gate_runner
-from gate_runner.reports import build_page
+from gate_runner.reports.page import build_page
 from gate_runner.runs import results as table
 from gate_runner.runs.display import PlainDisplay
 from gate_runner.runs.results import Result

@@ -10,10 +10,10 @@ from PIL import Image
 from sklearn import metrics as sk
 
 import gate_runner
-from gate_runner.comparison import paired_test
 from gate_runner.encoders.encoder import Encoder
 from gate_runner.errors import DataError
 from gate_runner.runs.stored import read_run
+from vision_adapters.paired import paired_test
 
 
 @pytest.fixture(scope="module")

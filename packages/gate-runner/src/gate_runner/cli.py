@@ -6,26 +6,55 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
+from gate_data.imports import named
 from gate_runner.__about__ import __version__
-from gate_runner.commands import eevee
-from gate_runner.commands.check_data import check_data
 from gate_runner.commands.choose import choose
-from gate_runner.commands.compare import compare
-from gate_runner.commands.env import env
-from gate_runner.commands.export import export
+from gate_runner.commands.data import check_data, new
 from gate_runner.commands.finetune import finetune
-from gate_runner.commands.forecast import forecast
-from gate_runner.commands.lazy import Panels, lazy
-from gate_runner.commands.new import new
-from gate_runner.commands.plan import plan
-from gate_runner.commands.power import power
-from gate_runner.commands.report import report
-from gate_runner.commands.run import run
-from gate_runner.commands.trade import trade
+from gate_runner.commands.listing import env
+from gate_runner.commands.results import compare, export, forecast, power, report, trade
+from gate_runner.commands.run import plan, run
+
+
+class Panels(TyperCommand):
+    """A command whose ``--help`` shows its options in panels, what everybody needs first; errors stay one line."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print it."""
+        from typer.rich_utils import rich_format_help
+
+        rich_format_help(obj=self, ctx=ctx, markup_mode="rich")
+
+
+def lazy(where: str) -> type[TyperGroup]:
+    """A kind of group whose commands are those of a Typer application elsewhere."""
+
+    class Lazy(TyperGroup):
+        """Imports the application when a command, or the list of them, is asked for."""
+
+        def _filled(self) -> None:
+            if not self.commands:
+                from typer.main import get_group
+
+                self.commands = get_group(named(where)).commands
+
+        def list_commands(self, ctx: Any) -> list[str]:
+            """Their names."""
+            self._filled()
+            return super().list_commands(ctx)
+
+        def get_command(self, ctx: Any, cmd_name: str) -> Any:
+            """One of them."""
+            self._filled()
+            return super().get_command(ctx, cmd_name)
+
+    return Lazy
+
 
 app = typer.Typer(
     name="gate-runner",
@@ -50,15 +79,27 @@ app.command("export")(export)
 app.command("power")(power)
 app.command("env")(env)
 for name, where, about in (
-    ("ls", "listing", "List packs, benchmarks, tasks, metrics, encoders or settings."),
-    ("prompts", "prompts", "Class prompts with and without external knowledge."),
-    ("eqben", "eqben", "Pairs of images and captions that differ in one thing: build, score."),
-    ("oven", "oven", "Link names, images and questions to the entities of a knowledge base."),
-    ("adapt", "adapt", "Adapt an encoder to your own images: zeroshot, probe, finetune, predict, embed, export."),
+    ("ls", "listing:app", "List packs, benchmarks, tasks, metrics, encoders or settings."),
+    ("prompts", "libraries:prompts", "Class prompts with and without external knowledge."),
+    ("eqben", "libraries:eqben", "Pairs of images and captions that differ in one thing: build, score."),
+    ("oven", "libraries:oven", "Link names, images and questions to the entities of a knowledge base."),
+    ("adapt", "adapt:app", "Adapt an encoder to your own images: zeroshot, probe, finetune, predict, embed, export."),
 ):
-    group = typer.Typer(cls=lazy(f"gate_runner.commands.{where}:app"), no_args_is_help=True, rich_markup_mode=None)
+    group = typer.Typer(cls=lazy(f"gate_runner.commands.{where}"), no_args_is_help=True, rich_markup_mode=None)
     app.add_typer(group, name=name, help=about)
-app.command("eevee", context_settings=eevee.CONTEXT, help=eevee.HELP)(eevee.eevee)
+
+
+@app.command(
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
+    help="Which few benchmarks predict the rest: check, select, score, predict, pareto, report.",
+)
+def eevee(context: typer.Context) -> None:
+    """Pass every argument on."""
+    from eevee.cli import main as evolve
+
+    status = evolve(context.args, prog="gate-runner eevee")
+    if status:
+        raise typer.Exit(status)
 
 
 def _version(shown: bool) -> None:

@@ -58,25 +58,12 @@ def document(
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, words: Sequence[int] = ()) -> Markup:
-    """A table whose first column names its rows.
-
-    Args:
-        heads: plain text of the columns' heads.
-        rows: plain text of the cells.
-        words: columns behind the first that hold words; the others hold figures.
-
-    Returns:
-        Markup in a frame that scrolls where the table is wider than the page.
-
-    Example:
-        >>> '<td class="num">&lt;1</td>' in table(["Run", "p"], [["a", "<1"]])
-        True
-    """
+    """A table whose first column names its rows, in a frame that scrolls; ``words`` are further columns of words."""
     return Markup(_PIECES.table(heads, rows, words))  # noqa: S704
 
 
 def piece(name: str, *values: Any) -> Markup:
-    """A macro of ``pieces.html``: ``scroll``, ``folded``, ``note``, ``key``, ``panels``, ``pictures``, ``listed``."""
+    """A macro of ``pieces.html``: ``scroll``, ``folded``, ``note``, ``key``, ``panels``, ``matrix``, …."""
     return Markup(getattr(_PIECES, name)(*values))  # noqa: S704
 
 

@@ -1,15 +1,49 @@
-"""Lines and points over two axes, as inline SVG: learning curves, depth, quality against cost."""
+"""Lines and points over two axes, as inline SVG: learning curves, quality against cost.
+
+Every name is escaped; colours come from the page's style sheet, which knows dark mode.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from markupsafe import Markup
-
-from gate_runner.charts.svg import chart, element, label, points
+from markupsafe import Markup, escape
 
 Ticks = Sequence[tuple[float, str]]
+
+
+def element(name: str, *children: str, **attributes: object) -> Markup:
+    """One element. Underscores in attribute names become dashes; children are escaped unless they are markup."""
+    pairs = Markup("").join(
+        Markup(' {}="{}"').format(key if key in _CASED else key.rstrip("_").replace("_", "-"), _plain(value))
+        for key, value in attributes.items()
+        if value is not None
+    )
+    start = Markup(f"<{name}{pairs}")  # noqa: S704 - names are ours, and the attributes escaped above
+    return start + Markup(">") + Markup("").join(children) + Markup(f"</{name}>") if children else start + Markup("/>")  # noqa: S704
+
+
+_CASED = frozenset({"viewBox", "preserveAspectRatio"})
+
+
+def label(text: str, x: float, y: float, **attributes: object) -> Markup:
+    """Text at a place."""
+    return element("text", escape(text), x=x, y=y, **attributes)
+
+
+def shortened(text: str, most: int) -> str:
+    """The text, or its beginning and end around an ellipsis."""
+    if len(text) <= most:
+        return text
+    head = most // 2
+    return f"{text[:head]}…{text[len(text) - (most - head - 1) :]}"
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.2f}".rstrip("0").rstrip(".") if value != int(value) else str(int(value))
+    return str(value)
 
 
 class Line(NamedTuple):
@@ -18,7 +52,6 @@ class Line(NamedTuple):
     name: str
     points: Sequence[tuple[float, float, float]]
     style: str = "c0"
-    dots: bool = False
 
 
 class Dot(NamedTuple):
@@ -31,7 +64,6 @@ class Dot(NamedTuple):
     filled: bool = True
     text: str = ""
     ends: tuple[float, ...] = ()
-    style: str = "c0"
 
 
 def plot(
@@ -46,8 +78,6 @@ def plot(
     width: float = 260.0,
     height: float = 168.0,
     right: float = 8.0,
-    level: float | None = None,
-    keyed: bool = False,
     style: str = "curve",
 ) -> Markup:
     """A chart whose axes end where its ticks do."""
@@ -69,34 +99,20 @@ def plot(
         x = min(at(value, low)[0], width - 4.0 * len(text))  # words of the right end stay inside
         body.append(label(text, x, bottom + 14, text_anchor="middle", class_="axis"))
     body.append(label(below, (margin + width - right) / 2, height - 4, text_anchor="middle", class_="axis faint"))
-    if level is not None:
-        y = at(first_x, level)[1]
-        body.append(element("line", x1=margin, y1=y, x2=width - right, y2=y, class_="ring", stroke_dasharray="4 3"))
-    for number, line in enumerate(lines):
-        drawn = [at(x, y) for x, y, _ in line.points]
-        hint = element("title", line.name)
-        body.append(element("polyline", hint, points=points(drawn), class_=f"line {line.style}"))
+    for line in lines:
+        drawn = " ".join(",".join(map(_plain, at(x, y))) for x, y, _ in line.points)
+        body.append(element("polyline", element("title", line.name), points=drawn, class_=f"line {line.style}"))
         for x, y, gap in line.points:
-            (middle, upper), (_, lower) = at(x, y + gap), at(x, y - gap)
             if gap:
+                (middle, upper), (_, lower) = at(x, y + gap), at(x, y - gap)
                 body.append(element("line", x1=middle, y1=upper, x2=middle, y2=lower, class_=f"line {line.style}"))
-            if line.dots:
-                body.append(element("circle", cx=middle, cy=at(x, y)[1], r=2.0, class_=f"line {line.style}"))
-        if keyed:
-            y = top + 18 * number
-            body.append(
-                element("line", x1=width - right + 12, y1=y, x2=width - right + 22, y2=y, class_=f"line {line.style}")
-            )
-            body.append(label(line.name, width - right + 28, y + 4, class_="axis"))
     for dot in dots:
         x, y = at(dot.x, dot.y)
-        body += [
-            element("line", x1=x, x2=x, y1=y, y2=at(dot.x, end)[1], class_=f"line {dot.style}") for end in dot.ends
-        ]
+        body += [element("line", x1=x, x2=x, y1=y, y2=at(dot.x, end)[1], class_="line c0") for end in dot.ends]
         inside = {"style": "fill:currentColor"} if dot.filled else {}
         hint = element("title", dot.hint)
-        body.append(element("circle", hint, cx=x, cy=y, r=dot.radius, class_=f"line {dot.style}", **inside))
+        body.append(element("circle", hint, cx=x, cy=y, r=dot.radius, class_="line c0", **inside))
         if dot.text:
             body.append(label(dot.text, x + 8, y + 4, class_="axis"))
-    tall = max(height, top + 18 * len(lines) + 10) if keyed else height
-    return chart(title, description, width, tall, body, class_=style)
+    names = element("title", title or " "), element("desc", description or " ")  # for those who cannot see it
+    return element("svg", *names, *body, viewBox=f"0 0 {_plain(width)} {_plain(height)}", role="img", class_=style)

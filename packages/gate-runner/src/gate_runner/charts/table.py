@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 from gate_runner.files import csv_text
 
-LATEX = str.maketrans({
+_LATEX: dict[int, str] = str.maketrans({
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$", "–": "--", "×": r"$\times$",
+    "≈": r"$\approx$", "↑": r"$\uparrow$", "↓": r"$\downarrow$",
 })  # fmt: skip
-"""Of `str.translate`: text as LaTeX shows it."""
+_MARKDOWN: dict[int, str] = str.maketrans({**{sign: f"\\{sign}" for sign in "\\`*_[]~|"}, "&": "&amp;", "<": "&lt;"})
 
 
 @dataclass(frozen=True)
@@ -19,11 +20,12 @@ class Table:
 
     Args:
         id: for links and file names.
-        title: what it shows, with the paper's number.
+        title: what it shows, with the paper's number; may be empty.
         heads: of the columns; the first names the rows.
         rows: as many texts each.
         note: what a reader must know.
         words: columns behind the first that hold words.
+        best: row and column of each cell that is set in bold.
     """
 
     id: str
@@ -32,13 +34,15 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
     note: str = ""
     words: tuple[int, ...] = ()
+    best: frozenset[tuple[int, int]] = frozenset()
 
     def as_markdown(self) -> str:
-        """With a heading."""
-        lines = [f"\n**{self.title}**\n", f"| {' | '.join(map(_cell, self.heads))} |"]
-        lines.append("|" + "|".join("---" if at in (0, *self.words) else "---:" for at in range(len(self.heads))) + "|")
-        lines += [f"| {' | '.join(map(_cell, row))} |" for row in self.rows]
-        return "\n".join([*lines, *([f"\n{self.note}"] if self.note else []), ""])
+        """Its title, the table, and its note."""
+        rows = self._cells(_MARKDOWN, "**{}**")
+        rows.insert(1, ["---" if at in (0, *self.words) else "---:" for at in range(len(self.heads))])
+        lines = [f"| {' | '.join(row)} |" for row in rows]
+        title, note = (f"\n**{self.title}**\n\n" if self.title else ""), (f"\n{self.note}\n" if self.note else "")
+        return title + "\n".join(lines) + "\n" + note
 
     def as_csv(self) -> str:
         """Its rows under one line of heads."""
@@ -47,13 +51,14 @@ class Table:
     def as_latex(self) -> str:
         """A ``tabular`` with booktabs' rules."""
         columns = "".join("l" if at in (0, *self.words) else "r" for at in range(len(self.heads)))
-        lines = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule"]
-        lines.append(" & ".join(head.translate(LATEX) for head in self.heads) + r" \\")
-        lines.append(r"\midrule")
-        lines += [" & ".join(cell.translate(LATEX) for cell in row) + r" \\" for row in self.rows]
-        return "\n".join([f"% {' '.join(self.title.split())}", *lines, r"\bottomrule", r"\end{tabular}", ""])
+        head, *body = (" & ".join(row) + r" \\" for row in self._cells(_LATEX, r"\textbf{{{}}}"))
+        title = [f"% {' '.join(self.title.split())}"] if self.title else []
+        begin = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", head, r"\midrule"]
+        return "\n".join([*title, *begin, *body, r"\bottomrule", r"\end{tabular}", ""])
 
-
-def _cell(text: str) -> str:
-    """Text in Markdown that neither ends its cell nor begins an element."""
-    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
+    def _cells(self, marks: dict[int, str], bold: str) -> list[list[str]]:
+        """Heads and rows as texts in which no name is a command of the form; the best in bold."""
+        cells = [[" ".join(cell.split()).translate(marks) for cell in row] for row in (self.heads, *self.rows)]
+        for row, column in self.best:
+            cells[row + 1][column] = bold.format(cells[row + 1][column])
+        return cells

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from gate_runner.commands.options import AsJson
 from gate_runner.signatures import with_options
-from gate_runner.terminal import echo_json
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from gate_runner.choosing import Choice
+from gate_runner.terminal import echo, echo_json, echo_table
 
 _OPTIONS = ("limit", "batch_size", "device", "seeds", "data_root", "skip_unreadable", "feature_cache")
 
@@ -39,15 +34,12 @@ def choose(
 
     Where there are many encoders, few pictures come first, and those that a paired test calls worse are left out.
     """
-    from rich.markup import escape
-
     from gate_runner.choosing import choose as chosen_of
     from gate_runner.choosing import encoders_in
     from gate_runner.commands.run import own_folder
     from gate_runner.errors import UsageError
     from gate_runner.files import write
-    from gate_runner.reports.choice import choice_section
-    from gate_runner.reports.looks import looks
+    from gate_runner.reports.choice import WORDS, choice_section, rows_of
     from gate_runner.reports.page import build_page
     from gate_runner.runs.display import Terminal, watching
     from gate_runner.runs.stored import read_runs
@@ -71,34 +63,14 @@ def choose(
     with watching(console) as display:
         choice = chosen_of(benchmark, specs, folder, settings, first=first, alpha=alpha, observer=display)
     page = folder / "choice.html"
-    runs = read_runs(choice.runs)
-    sections = looks(runs[0], data_root=settings.data_root)
-    text = build_page(runs, data_root=settings.data_root, first=[choice_section(choice)], after=sections)
+    text = build_page(read_runs(choice.runs), data_root=settings.data_root, first=[choice_section(choice)])
     write(page, text.encode())
     if json:
         shown = {**vars(choice), "runs": [str(path) for path in choice.runs], "pareto": choice.pareto()}
         echo_json(shown)
         return
-    out = Terminal(highlight=False, soft_wrap=True)
-    table = choice_table(choice)
-    out.width = max(out.width, Terminal(width=10_000).measure(table).maximum)
-    out.print(table)
-    for sentence in choice.sentences:
-        out.print(escape(sentence))
-    out.print(escape(f"The page with all of it: {page}"))
-
-
-def choice_table(choice: Choice) -> Table:
-    """A row for each encoder."""
-    from rich.markup import escape
-    from rich.table import Table
-
-    from gate_runner.reports.choice import WORDS, rows_of
-
     heads, rows = rows_of(choice)
-    table = Table(box=None, pad_edge=False, padding=(0, 1), collapse_padding=True, header_style="bold")
-    for head in heads:
-        table.add_column(head, justify="left" if head in WORDS else "right", no_wrap=True)
-    for row in rows:
-        table.add_row(*map(escape, row))
-    return table
+    echo_table(heads, rows, words=WORDS)
+    for sentence in choice.sentences:
+        echo(sentence)
+    echo(f"The page with all of it: {page}")

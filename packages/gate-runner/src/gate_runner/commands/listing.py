@@ -1,11 +1,11 @@
-"""``gate-runner ls``."""
+"""Commands that list what there is: ``gate-runner ls …``, and env."""
 
 from __future__ import annotations
 
 import typer
 
 from gate_runner.commands.options import AsJson
-from gate_runner.terminal import echo, echo_json
+from gate_runner.terminal import echo, echo_json, echo_table
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -104,7 +104,16 @@ def settings(json: AsJson = False) -> None:
 def _show(json: bool, rows: list[dict[str, str]]) -> None:
     if json:
         echo_json(rows)
-        return
-    widths = {key: max(len(key), *(len(row[key]) for row in rows)) for key in rows[0]}
-    for row in [{key: key for key in rows[0]}, *rows]:
-        echo("  ".join(row[key].ljust(width) for key, width in widths.items()).rstrip())
+    else:
+        echo_table(list(rows[0]), [list(row.values()) for row in rows], words=rows[0])
+
+
+def env(json: AsJson = False) -> None:
+    """Print versions, hardware and which extras are there; nothing that identifies a person."""
+    from gate_runner.environment import described, environment
+
+    entries = environment()
+    if json:
+        echo_json(entries)
+    else:
+        echo("\n".join(described(entries)))

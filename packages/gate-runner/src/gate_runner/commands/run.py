@@ -1,8 +1,9 @@
-"""``gate-runner run``."""
+"""Commands that run encoders, or say what that takes: run, plan."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from json import dumps as json_text
 from json import loads as json_value
 from pathlib import Path
@@ -10,19 +11,46 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gate_runner.commands.options import AsJson, Config, EncoderSpec, RunFolder, Setting, SomeNames, requested
+from gate_runner.commands.options import AsJson, RunFolder
 from gate_runner.errors import UsageError
+from gate_runner.setting_values import seconds_in
 from gate_runner.signatures import as_command
-from gate_runner.terminal import echo
+from gate_runner.terminal import echo, echo_json
 
 if TYPE_CHECKING:
+    from gate_runner.planning import Plan
+    from gate_runner.runs.request import RunRequest
     from gate_runner.runs.results import Result
+
+
+_FILES = "Settings, output"
+Names = Annotated[
+    list[str] | None, typer.Argument(metavar="PACK|BENCHMARK...", help="What to run; see 'gate-runner ls packs'.")
+]
+EncoderSpec = Annotated[str, typer.Option("--encoder", help="Spec of the encoder; see 'gate-runner ls encoders'.")]
+Config = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        help="A TOML file of all of this, or a run folder to do again; options said here go before it.",
+        rich_help_panel=_FILES,
+    ),
+]
+Setting = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--setting",
+        metavar="NAME=VALUE",
+        help="Any other setting, e.g. wise_ft=0.5; gate-runner ls settings has them.",
+        rich_help_panel=_FILES,
+    ),
+]
 
 
 @as_command
 def run(
     context: typer.Context,
-    names: SomeNames = None,
+    names: Names = None,
     config: Config = None,
     data: Annotated[
         Path | None,
@@ -34,9 +62,7 @@ def run(
     output: RunFolder = None,
     tracker: Annotated[
         list[str] | None,
-        typer.Option(
-            help="tensorboard or wandb (extras); may be given several times.", rich_help_panel="Settings, output"
-        ),
+        typer.Option(help="tensorboard or wandb (extras); may be given several times.", rich_help_panel=_FILES),
     ] = None,
     setting: Setting = None,
     json: AsJson = False,
@@ -119,3 +145,117 @@ def next_steps(output: Path, results: Sequence[Result]) -> Iterator[str]:
     if len(failed) < len(results):
         yield f"A page with intervals, costs and the hardest samples: gate-runner report {output}"
         yield f"What differs from another run, and whether it holds: gate-runner compare {output} RUN"
+
+
+@as_command
+def plan(
+    context: typer.Context,
+    names: Names = None,
+    config: Config = None,
+    encoder: EncoderSpec = "micro-clip",
+    output: RunFolder = None,
+    budget: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="Keep what fits, e.g., 90m, and tells the most about GATE.")
+    ] = None,
+    setting: Setting = None,
+    price: Annotated[
+        float | None, typer.Option(metavar="DOLLARS_AN_HOUR", help="Of this machine: say what the run costs.")
+    ] = None,
+    json: AsJson = False,
+    **options: Any,
+) -> None:
+    """Say what a run will take, from a short probe of this encoder on this machine; nothing is scored."""
+    seconds = seconds_in(budget)
+    if price is not None and not (price >= 0 and math.isfinite(price)):
+        raise UsageError(f"--price is in dollars an hour, at least 0, not {price}")
+    if not names and config is None:
+        raise UsageError("name a pack or a benchmark (gate-runner ls packs)")
+    request = requested(context, config, names or [], encoder, output, options, setting or ())
+    from gate_runner.planning.plan import plan as make
+
+    total = make(request, budget=seconds)
+    if json:
+        cost = {} if price is None else {"dollars": total.seconds / 3600 * price}
+        echo_json({**total.to_mapping(), **cost})
+        return
+    _show(total, request)
+    if price is not None:
+        echo(f"about ${total.seconds / 3600 * price:.2f} at ${price:g} an hour")
+
+
+def _show(total: Plan, request: RunRequest) -> None:
+    """Print a plan as lines."""
+    from gate_runner.runs.display import clock
+    from gate_runner.tasks.recipes import augmentation_of, in_words, start_in_words
+
+    width = max(len(part.name) for part in total.parts)
+    echo(f"{'benchmark':<{width}}  seed       time  memory  longest phase")
+    for part in total.parts:
+        start = f"{part.name:<{width}}  {part.seed:>4}"
+        if part.reason:
+            echo(f"{start}  would fail: {part.reason}")
+            continue
+        phase = max(part.phases, key=lambda name: part.phases[name])
+        when = "done" if part.done else clock(part.seconds)
+        where = f"; {part.note}" if part.note else ""
+        echo(f"{start}  {when:>9}  {part.peak_bytes / 1e9:.1f} GB  {phase} {clock(part.phases[phase])}{where}")
+    echo(
+        f"about {clock(total.seconds)} in all with {total.workers} at a time, {clock(total.startup_seconds)} of it to "
+        f"start; measured in {clock(total.probe_seconds)}, kept in {request.output / 'plan.json'}"
+    )
+    settings, tasks = request.settings, {benchmark.id: benchmark.task for benchmark in request.benchmarks}
+    recipes: dict[str, list[str]] = {}
+    for part in total.parts:
+        if part.recipe:
+            words = in_words(
+                part.recipe, augment=augmentation_of(settings), start=start_in_words(settings, tasks[part.benchmark])
+            )
+            recipes.setdefault(words, []).append(part.name)
+    for recipe, names in recipes.items():
+        echo(f"{', '.join(dict.fromkeys(names))}: {recipe}")
+    choice = total.choice
+    if choice is not None and choice.left_out:
+        echo(f"left out for the budget: {', '.join(choice.left_out)}")
+        echo(
+            f"run: gate-runner run {' '.join(choice.benchmarks)} --output {request.output} (and the options given here)"
+        )
+        echo(
+            f"the chosen predict GATE's table with an error of {choice.error:.3f}; random subsets that fit, with "
+            f"{choice.random_error:.3f}"
+        )
+
+
+def requested(
+    context: typer.Context,
+    config: Path | None,
+    names: Sequence[str],
+    encoder: str,
+    output: Path | None,
+    options: Mapping[str, Any],
+    settings: Sequence[str] = (),
+) -> RunRequest:
+    """The request of a command: what was said, before what ``--config`` holds, before the defaults.
+
+    ``settings`` are those of ``--setting``. An option that is one of these now works, with a warning, until 0.4.
+    """
+    from gate_runner.configuration import read_configuration, settings_in
+    from gate_runner.runs.request import make_request
+    from gate_runner.settings import DECLARED, Settings, flag_of
+    from gate_runner.signatures import COMMAND_LINE
+
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    given_options = {name for name, source in sources.items() if source is not None and source.name != "DEFAULT"}
+    values = settings_in(settings)
+    if config is None:
+        changed = Settings().changed(**{**options, **values})
+        request = make_request(list(names), encoder, output=output, settings=changed)
+    else:
+        held = read_configuration(config, encoder=encoder if "encoder" in given_options else None)
+        own = {name: value for name, value in options.items() if name in given_options}
+        changed = Settings().changed(**{**COMMAND_LINE, **held.options, **own, **values})
+        listed = list(names) or list(held.names)
+        request = make_request(listed, held.encoder or encoder, output=output or held.output, settings=changed)
+    for name in options:
+        if name in given_options and not DECLARED[name].common:
+            echo(f"{flag_of(name)} is --setting {name}=… now, and goes in 0.4", err=True)
+    return request

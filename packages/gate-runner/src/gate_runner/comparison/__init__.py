@@ -3,22 +3,7 @@
 from __future__ import annotations
 
 from gate_runner.comparison.contrasts import Comparison, Contrast, compare
-from gate_runner.comparison.power import PowerReport
-from gate_runner.comparison.trade import Side, Trade, trade_between
-from vision_adapters.paired import PairedTest, holm, paired_test
-from vision_adapters.power import Power, samples_needed
+from gate_runner.comparison.power import power
+from gate_runner.comparison.trade import trade_between
 
-__all__ = [
-    "Comparison",
-    "Contrast",
-    "PairedTest",
-    "Power",
-    "PowerReport",
-    "Side",
-    "Trade",
-    "compare",
-    "holm",
-    "paired_test",
-    "samples_needed",
-    "trade_between",
-]
+__all__ = ["Comparison", "Contrast", "compare", "power", "trade_between"]

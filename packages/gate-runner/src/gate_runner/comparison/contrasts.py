@@ -36,7 +36,7 @@ class Contrast:
         chance: what answers without the pictures score.
 
     Example:
-        >>> from gate_runner.comparison import PairedTest
+        >>> from vision_adapters.paired import PairedTest
         >>> test = PairedTest(0.7, 0.8, 0.1, 0.05, 0.15, 0.3, 0.1, 0.5, 0.001, 0.001, None, 500, (0.1,))
         >>> Contrast("a", "b", "digits", "acc@1", "higher", (0,), test, 0.001, "better", "").gain
         0.1
@@ -118,7 +118,7 @@ def _pair(first: str, second: str, contrasts: Sequence[Contrast]) -> str:
         if decided:
             decided.sort(key=lambda contrast: -abs(contrast.test.effect or 0.0))
             named = ", ".join(
-                f"{contrast.name} {_signed(contrast.test.difference)} {contrast.metric}" for contrast in decided
+                f"{contrast.name} {signed(contrast.test.difference)} {contrast.metric}" for contrast in decided
             )
             parts.append(f"{verdict} on {len(decided)} of {count} ({named})")
     undecided = [contrast for contrast in contrasts if contrast.verdict == "undecided"]
@@ -134,7 +134,8 @@ _EPISODES = ("ways", "shots", "queries", "test_episodes")
 _MOST_PERMUTATIONS = 200_000
 
 
-def _signed(value: float) -> str:
+def signed(value: float) -> str:
+    """A change, with its sign and three figures behind the point."""
     return f"{value:+.3f}".replace("-", "−")
 
 

@@ -16,25 +16,13 @@ _NORMAL = 1.959964
 
 @dataclass(frozen=True)
 class Side:
-    """The mean gain over the benchmarks of one kind.
+    """The mean gain over the benchmarks of one kind."""
 
-    Args:
-        kind: ``"recognition"``, ``"composition"``, ``"retrieval"``, ``"own data"`` or ``"other tasks"``.
-        gain: mean over benchmarks of the gain in the headline metric, above 0 where the second run is better.
-        low: end of its 95 % interval, from those of the benchmarks, whose samples are taken as independent.
-        high: the other end.
-        contrasts: the benchmarks, the largest gain first.
-
-    Example:
-        >>> Side("retrieval", -0.02, -0.03, -0.01, ()).verdict
-        'lost'
-    """
-
-    kind: str
-    gain: float
-    low: float
+    kind: str  # "recognition", "composition", "retrieval", "own data" or "other tasks"
+    gain: float  # mean over benchmarks in the headline metric, above 0 where the second run is better
+    low: float  # end of its 95 % interval, from those of the benchmarks, whose samples are taken as independent
     high: float
-    contrasts: tuple[Contrast, ...]
+    contrasts: tuple[Contrast, ...]  # the benchmarks, the largest gain first
 
     @property
     def verdict(self) -> str:
@@ -44,59 +32,24 @@ class Side:
 
 @dataclass(frozen=True)
 class Trade:
-    """What was gained and lost between two runs.
+    """What was gained and lost between two runs."""
 
-    Args:
-        before: label of the first run.
-        after: label of the second.
-        sides: one for each kind that both runs have.
-        front: for each mix, and both ends, its label and mean gain by kind.
-        sentence: all of it in words.
-        left_out: run, benchmark and reason of what could not be compared.
-
-    Example:
-        >>> Trade("a", "b", (), (), "nothing", ()).sides
-        ()
-    """
-
-    before: str
+    before: str  # label of the first run
     after: str
-    sides: tuple[Side, ...]
-    front: tuple[tuple[str, Mapping[str, float]], ...]
-    sentence: str
-    left_out: tuple[tuple[str, str, str], ...]
+    sides: tuple[Side, ...]  # one for each kind that both runs have
+    front: tuple[tuple[str, Mapping[str, float]], ...]  # of each mix, and both ends, its label and mean gain by kind
+    sentence: str  # all of it in words
+    left_out: tuple[tuple[str, str, str], ...]  # run, benchmark and reason of what could not be compared
 
 
 def trade_between(
-    before: StoredRun,
-    after: StoredRun,
-    mixes: Sequence[StoredRun] = (),
-    *,
-    resamples: int = 2000,
-    permutations: int = 999,
+    before: StoredRun, after: StoredRun, mixes: Sequence[StoredRun] = (), *, permutations: int = 999
 ) -> Trade:
-    """Compare two runs item by item, and say what was gained and what was lost.
+    """Compare two runs item by item, and say what was gained and lost by kind of task, and by mixes between the two.
 
-    Args:
-        before: the run of the encoder as it was.
-        after: that of the encoder as it is now.
-        mixes: runs of mixes between the two, in their order from before to after.
-        resamples: of each bootstrap.
-        permutations: of each permutation test, at first.
-
-    Returns:
-        A mean gain with its interval for each kind of task, the front over the mixes, and one sentence.
-
-    Raises:
-        UsageError: as `compare`; or a mix lacks a benchmark that both ends have.
-
-    Example:
-        >>> from gate_runner.runs.stored import read_runs
-        >>> trade = trade_between(*read_runs([Path("runs/old"), Path("runs/new")]))  # doctest: +SKIP
-        >>> trade.sentence  # doctest: +SKIP
-        'new gained +0.041 (0.022 to 0.060) in composition and lost …'
+    Raises UsageError as `compare` does, and where a mix lacks a benchmark that both ends have.
     """
-    compared = compare(before, after, resamples=resamples, permutations=permutations)
+    compared = compare(before, after, permutations=permutations)
     tasks = {result.name: result.task for result in (*before.results, *after.results)}
     by_kind: dict[str, list[Contrast]] = {}
     for contrast in compared.contrasts:

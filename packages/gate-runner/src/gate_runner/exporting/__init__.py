@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from gate_runner.exporting.forms import FORMS, export
-from gate_runner.exporting.model import Exported, ModelName, model_name
+from gate_runner.exporting.model import Exported, model_name
 
-__all__ = ["FORMS", "Exported", "ModelName", "export", "model_name"]
+__all__ = ["FORMS", "Exported", "export", "model_name"]

@@ -7,15 +7,34 @@ from os import PathLike
 from pathlib import Path
 
 from gate_runner.errors import DataError, UsageError, printable, unknown
-from gate_runner.exporting import every_eval_ever, model_card, tables
-from gate_runner.exporting.model import Exported, Files, ModelName, model_name
-from gate_runner.files import held, write
+from gate_runner.exporting import every_eval_ever, model_card
+from gate_runner.exporting.model import Exported, Files, ModelName, model_name, published
+from gate_runner.files import csv_text, held, write
+from gate_runner.reports.contents import overviews
 from gate_runner.runs.stored import Stored, StoredRun, as_written, read_runs
+
+_COLUMNS = (
+    "model", "encoder", "benchmark", "task", "source", "seed", "metric", "direction", "value", "low", "high", "chance",
+    "test_samples", "limit", "note", "status", "reason",
+)  # fmt: skip
+
+
+def _tables(run: StoredRun, model: ModelName, organization: str) -> Files:
+    """A row per benchmark, seed and metric, unrounded, also of what failed; and task types' tables over all results."""
+    rows: list[list[object]] = []
+    for result in run.results:
+        about = [model.id, run.encoder, published(result.name, result.source), result.task, result.source, result.seed]
+        ending = [result.data.get("test"), result.settings.get("limit"), result.note, result.status, result.reason]
+        scores = [[s.metric, s.direction, s.value, s.low, s.high, s.chance] for s in result.scores] or [[None] * 6]
+        rows += [[*about, *score, *ending] for score in scores]
+    over = {f"{table.id}.csv": table.as_csv() for table in overviews([run])}
+    return Files({"results.csv": csv_text(_COLUMNS, rows), **over})
+
 
 FORMS: dict[str, Callable[[StoredRun, ModelName, str], Files]] = {
     "every-eval-ever": every_eval_ever.files,
     "model-card": model_card.files,
-    "csv": tables.files,
+    "csv": _tables,
 }
 """By the name that ``--to`` takes: from a run, its model's name and who ran it, to texts by path."""
 

@@ -13,23 +13,13 @@ from gate_runner.runs.stored import StoredRun
 
 
 def published(name: str, source: str) -> str:
-    """A benchmark's name where others read it.
-
-    Example:
-        >>> published("birds", "file"), published("cifar100", "local")
-        ('own/birds', 'cifar100')
-    """
+    """A benchmark's name where others read it: one of one's own cannot pass for a public one."""
     return f"own/{name}" if source == "file" else name
 
 
 @dataclass(frozen=True)
 class Files:
-    """What a form makes of a run.
-
-    Args:
-        contents: texts by path below the output folder.
-        left_out: what the form has no room for, a sentence each.
-    """
+    """What a form makes of a run: texts by path below the output folder, and sentences on what it has no room for."""
 
     contents: Mapping[str, str]
     left_out: tuple[str, ...] = ()
@@ -37,32 +27,14 @@ class Files:
 
 @dataclass(frozen=True)
 class Exported:
-    """What an export wrote.
-
-    Args:
-        files: paths, in order.
-        left_out: what the form has no room for, a sentence each.
-
-    Example:
-        >>> Exported((Path("card.md"),), ("intervals of seeds: the form has no room for them",)).files[0].name
-        'card.md'
-    """
+    """What an export wrote: paths in order, and sentences on what the form has no room for."""
 
     files: tuple[Path, ...]
     left_out: tuple[str, ...]
 
 
 class ModelName(NamedTuple):
-    """A name as model hubs write it.
-
-    Args:
-        developer: who made the model, or the library that holds it.
-        name: of the model.
-
-    Example:
-        >>> ModelName("openai", "clip-vit-base-patch32").id
-        'openai/clip-vit-base-patch32'
-    """
+    """A name as model hubs write it: who made the model, or the library that holds it, and its own name."""
 
     developer: str
     name: str
@@ -74,24 +46,10 @@ class ModelName(NamedTuple):
 
 
 def model_name(run: StoredRun, identity: str | None = None) -> ModelName:
-    """The name to export a run under.
+    """The name to export a run under, both parts of letters that a file name may have.
 
-    Args:
-        run: a run.
-        identity: ``developer/name``, or None to derive it from the encoder's spec: an ``hf:`` id as it is; else the
-            part before the colon as the developer, and the rest as the name.
-
-    Returns:
-        Both parts, which hold nothing that a file name could not.
-
-    Raises:
-        UsageError: the identity is not of two parts; the message shows it.
-
-    Example:
-        >>> from pathlib import Path
-        >>> run = StoredRun(Path("r"), "", (), {"identity": {"encoder": {"spec": "timm:resnet18/random:1"}}})
-        >>> model_name(run).id, model_name(run, "mylab/clip").id
-        ('timm/resnet18-random-1', 'mylab/clip')
+    It is the given ``DEVELOPER/NAME``, or derived from the encoder's spec: an ``hf:`` id as it is; else the part before
+    the colon as the developer, and the rest as the name.
     """
     if identity is not None:
         developer, slash, name = identity.partition("/")

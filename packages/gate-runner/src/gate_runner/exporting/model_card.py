@@ -1,14 +1,10 @@
-"""A model card: a README with Hugging Face's model-index and a table that people read, and `.eval_results` files."""
+"""A model card: a README with Hugging Face's model-index and a table that people read."""
 
 from __future__ import annotations
 
-import itertools
-import re
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
-from gate_runner.__about__ import __version__
 from gate_runner.errors import DataError, UsageError
 from gate_runner.exporting.model import Files, ModelName, published
 from gate_runner.reports.scores import number
@@ -36,10 +32,10 @@ class Mean(NamedTuple):
 
 
 def files(run: StoredRun, model: ModelName, organization: str) -> Files:
-    """``README.md``, whose front matter a model hub reads, and ``.eval_results/NAME.yaml`` for each benchmark."""
+    """``README.md``, whose front matter a model hub reads."""
     try:
         import yaml
-        from huggingface_hub import EvalResult, EvalResultEntry, eval_result_entries_to_yaml
+        from huggingface_hub import EvalResult
         from huggingface_hub.repocard_data import eval_results_to_model_index
     except ImportError as error:
         raise UsageError("a model card needs huggingface-hub: pip install 'gate-runner[hf]'") from error
@@ -60,23 +56,7 @@ def files(run: StoredRun, model: ModelName, organization: str) -> Files:
         ],
     )
     front = yaml.safe_dump({"tags": ["gate-runner"], "model-index": index}, sort_keys=False, allow_unicode=True)
-    texts = {"README.md": f"---\n{front}---\n\n{_section(run, model, rows)}"}
-    for name, stem in _file_names(dict.fromkeys(row.name for row in rows)).items():
-        entries = [
-            EvalResultEntry(
-                dataset_id=f"gate-runner/{stem}",
-                task_id=row.score.metric,
-                value=row.score.value,
-                notes=f"95 % CI {row.interval}; chance {number(row.score.chance)}; "
-                f"{row.seeds} seeds of the head; gate-runner {__version__}{f'; {row.note}' if row.note else ''}",
-            )
-            for row in rows
-            if row.name == name
-        ]
-        listed = eval_result_entries_to_yaml(entries)
-        texts[f".eval_results/{stem}.yaml"] = yaml.safe_dump(listed, sort_keys=False, allow_unicode=True)
-    remark = "ids in .eval_results are gate-runner/NAME: a hub shows only those of its own benchmark data sets"
-    return Files(texts, (remark,))
+    return Files({"README.md": f"---\n{front}---\n\n{_section(run, model, rows)}"})
 
 
 def _section(run: StoredRun, model: ModelName, rows: list[Mean]) -> str:
@@ -119,21 +99,3 @@ def means(run: StoredRun) -> list[Mean]:
             score = replace(score, **means)
             rows.append(Mean(published(name, first.source), first.task, score, len(seeds), note))
     return rows
-
-
-def _file_names(names: Iterable[str]) -> dict[str, str]:
-    """Names as parts of file names, no two of them alike: the second of a kind gets a number.
-
-    Example:
-        >>> _file_names(["own/a b", "own/a-b", "digits"])
-        {'own/a b': 'own-a-b', 'own/a-b': 'own-a-b-2', 'digits': 'digits'}
-    """
-    plain: dict[str, str] = {}
-    for name in names:
-        stem = start = re.sub(r"[^A-Za-z0-9._-]+", "-", name)
-        for copy in itertools.count(2):
-            if stem.lower() not in {other.lower() for other in plain.values()}:
-                break
-            stem = f"{start}-{copy}"
-        plain[name] = stem
-    return plain

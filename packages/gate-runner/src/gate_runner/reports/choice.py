@@ -6,8 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from gate_runner.charts.markup import Section, joined, note, scroll, table
-from gate_runner.charts.plot import Dot, Line, plot
-from gate_runner.charts.svg import shortened
+from gate_runner.charts.plot import Dot, Line, plot, shortened
 
 if TYPE_CHECKING:
     from gate_runner.choosing import Candidate, Choice

@@ -9,12 +9,12 @@ from typing import Any
 
 from gate_data.imports import named
 from gate_runner.charts.table import Table
-from gate_runner.comparison import holm, paired_test
 from gate_runner.runs.estimated import samples_asked
 from gate_runner.runs.results import Result, untrained
 from gate_runner.runs.stored import StoredRun
 from gate_runner.settings import Settings
 from gate_runner.tasks.registry import known_task_type, task_types
+from vision_adapters.paired import holm, paired_test
 
 _PERMUTATIONS = 1999
 SWEEP = "elevater"
@@ -24,107 +24,67 @@ PHASES = ("data", "encode", "train", "test")
 
 @dataclass(frozen=True)
 class Cell:
-    """One run on one benchmark, its seeds taken together.
+    """One run on one benchmark, its seeds taken together; value, interval and chance are means over them."""
 
-    Args:
-        value: headline metric, mean over seeds; None where there is no score.
-        low: lower end of the 95 % interval, mean over seeds.
-        high: upper end likewise.
-        chance: mean over seeds.
-        by_seed: the value with each seed.
-        share: how far from chance to perfect, (value - chance) / (perfect - chance); negative below chance.
-        rank: 1 for the best value of the row; None where there are not two values that can be ranked.
-        near_best: the paired test does not tell this value from the row's best.
-        reason: why there is no score.
-        seconds: by phase, summed over seeds.
-        joules: in total over devices and seeds; None where nothing was measured.
-        curve: for each seed steps and validation values.
-        direction: ``"higher"`` or ``"lower"`` is better.
-
-    Example:
-        >>> Cell(value=0.8, low=0.7, high=0.9, chance=0.1, share=0.78).near_best
-        False
-    """
-
-    value: float | None = None
+    value: float | None = None  # headline metric; None where there is no score
     low: float | None = None
     high: float | None = None
     chance: float | None = None
     by_seed: tuple[float, ...] = ()
-    share: float | None = None
-    rank: int | None = None
-    near_best: bool = False
-    reason: str = ""
-    seconds: Mapping[str, float] = field(default_factory=dict)
-    joules: float | None = None
-    curve: tuple[tuple[tuple[float, float], ...], ...] = ()
-    direction: str = "higher"
+    share: float | None = None  # (value - chance) / (perfect - chance), negative below chance
+    rank: int | None = None  # 1 for the best of the row; None where there are not two values that can be ranked
+    near_best: bool = False  # the paired test does not tell this value from the row's best
+    reason: str = ""  # why there is no score
+    seconds: Mapping[str, float] = field(default_factory=dict)  # by phase, summed over seeds
+    joules: float | None = None  # over devices and seeds; None where nothing was measured
+    curve: tuple[tuple[tuple[float, float], ...], ...] = ()  # for each seed steps and validation values
 
 
 @dataclass(frozen=True)
 class Row:
-    """One benchmark.
+    """One benchmark."""
 
-    Args:
-        name: in reports; stand-ins begin with ``micro/``.
-        benchmark: its id.
-        source: where the data came from.
-        task: its task type.
-        metric: the headline metric; empty where every run failed.
-        direction: ``"higher"`` or ``"lower"`` is better.
-        note: e.g. "synthetic stand-in".
-        samples: how many were tested.
-        mixed: why the runs' values cannot be ranked (other data, other limits); empty where they can.
-        cells: by label; a run that did not run the benchmark has none.
-        untrained: what the untrained encoder scores on the same data, where that is shipped.
-
-    Example:
-        >>> Row("digits", "digits", "built-in", "image-classification", "acc@1", "higher", "", 360, "", {}).samples
-        360
-    """
-
-    name: str
+    name: str  # in reports; stand-ins begin with micro/
     benchmark: str
     source: str
     task: str
-    metric: str
+    metric: str  # the headline's; empty where every run failed
     direction: str
     note: str
     samples: int
-    mixed: str
-    cells: Mapping[str, Cell]
-    untrained: float | None = None
+    mixed: str  # why the values cannot be ranked (other data, other limits); empty where they can
+    cells: Mapping[str, Cell]  # by label; a run that did not run the benchmark has none
+    untrained: float | None = None  # what the untrained encoder scores on the same data, where that is shipped
+
+    @property
+    def chance(self) -> float | None:
+        """What the best answer scores that never looks; None where nobody finished."""
+        return next((cell.chance for cell in self.cells.values() if cell.chance is not None), None)
+
+    @property
+    def shown_metric(self) -> str:
+        """The headline metric, with an arrow to its better side."""
+        return f"{self.metric} {'↑' if self.direction == 'higher' else '↓'}" if self.metric else "no score"
+
+    @property
+    def ranked(self) -> bool:
+        """Whether the runs' values are compared."""
+        return any(cell.rank for cell in self.cells.values())
 
 
 @dataclass(frozen=True)
 class Contents:
-    """All that a report shows.
-
-    Args:
-        runs: in the order given.
-        rows: by task type, then name.
-        mean_ranks: for each label its mean rank over the benchmarks that all runs finished; empty for one run.
-        shares: for each label and task type the mean of ``Cell.share``.
-
-    Example:
-        >>> Contents(runs=(), rows=(), mean_ranks={}, shares={}).labels
-        []
-    """
+    """All that a report shows."""
 
     runs: tuple[StoredRun, ...]
-    rows: tuple[Row, ...]
-    mean_ranks: Mapping[str, float]
-    shares: Mapping[str, Mapping[str, float]]
+    rows: tuple[Row, ...]  # by task type, then name
+    mean_ranks: Mapping[str, float]  # by label, over the benchmarks that all runs finished; empty for one run
+    shares: Mapping[str, Mapping[str, float]]  # by label and task type, the mean of Cell.share
 
     @property
     def labels(self) -> list[str]:
         """What the runs are called."""
         return [run.label for run in self.runs]
-
-    @property
-    def tasks(self) -> list[str]:
-        """The task types that occur, in the order of `task_types`."""
-        return list(dict.fromkeys(row.task for row in self.rows))
 
     @property
     def swept(self) -> dict[str, str]:
@@ -137,49 +97,43 @@ class Contents:
         """How many benchmarks are synthetic stand-ins."""
         return [*(row.source for row in self.rows), *self.swept.values()].count("micro")
 
-    @property
-    def failures(self) -> list[tuple[str, str, str]]:
-        """Label, benchmark and reason of every failure."""
-        return [(label, row.name, cell.reason) for row in self.rows for label, cell in row.cells.items() if cell.reason]
-
 
 def gather(runs: Sequence[StoredRun], *, tests: bool = True) -> Contents:
-    """Arrange runs as rows of benchmarks.
+    """Arrange runs, whose labels are distinct, as rows of benchmarks.
 
-    Args:
-        runs: with distinct labels, at least one.
-        tests: look by paired permutation tests (1,999 permutations, Holm within a row, 5 %) which values cannot be
-            told from the best of their row.
-
-    Returns:
-        The contents of a report.
-
-    Raises:
-        DataError: per-sample outcomes that a test needs cannot be read.
-
-    Example:
-        >>> from gate_runner.runs.stored import read_runs
-        >>> gather(read_runs([Path("runs/a"), Path("runs/b")])).mean_ranks  # doctest: +SKIP
-        {'a': 1.2, 'b': 1.8}
+    ``tests`` looks by paired permutation tests (1,999 permutations, Holm within a row, 5 %) which values cannot be told
+    from the best of their row.
     """
     results: dict[str, dict[str, tuple[Result, ...]]] = {}
     for run in runs:
         for result in run.results:
-            if result.task == SWEEP:
-                continue  # hundreds of units, whose tables are the overview's
-            results.setdefault(result.name, {})[run.label] = run.named(result.name)
+            if result.task != SWEEP:  # hundreds of units, whose tables are the overview's
+                results.setdefault(result.name, {})[run.label] = run.named(result.name)
     order = {task: index for index, task in enumerate(task_types())}
     names = sorted(results, key=lambda name: (order.get(_with_score(results[name]).task, len(order)), name))
-    rows = [_row(results[name], {run.label: run for run in runs}, tests) for name in names]
+    labelled = {run.label: run for run in runs}
+    rows = [_row(results[name], labelled, tests) for name in names]
     shares: dict[str, dict[str, float]] = {}
-    for run in runs:
+    for label in labelled:
         per_task: dict[str, list[float]] = {}
         for row in rows:
-            share = row.cells[run.label].share if run.label in row.cells else None
-            if share is not None:
+            if label in row.cells and (share := row.cells[label].share) is not None:
                 per_task.setdefault(row.task, []).append(share)
-        shares[run.label] = {task: fmean(values) for task, values in per_task.items()}
-    return Contents(tuple(runs), tuple(rows), _mean_ranks(rows, [run.label for run in runs]), shares)
+        shares[label] = {task: fmean(values) for task, values in per_task.items()}
+    return Contents(tuple(runs), tuple(rows), _mean_ranks(rows, list(labelled)), shares)
+
+
+def overviews(runs: Sequence[StoredRun]) -> list[Table]:
+    """Of each task type that has them, tables over all its results."""
+    tasks = dict.fromkeys(result.task for run in runs for result in run.results)
+    makers = [known_task_type(task).overview for task in tasks]
+    return [table for maker in makers if maker for table in named(maker)(runs)]
+
+
+def joules_of(energy: Mapping[str, Any]) -> float | None:
+    """Joules over all devices; None where nothing was measured."""
+    totals = [phases["total"] for phases in energy.get("joules", {}).values() if "total" in phases]
+    return float(sum(totals)) if totals else None
 
 
 def _with_score(by_label: Mapping[str, tuple[Result, ...]]) -> Result:
@@ -190,10 +144,10 @@ def _with_score(by_label: Mapping[str, tuple[Result, ...]]) -> Result:
 
 def _row(by_label: Mapping[str, tuple[Result, ...]], runs: Mapping[str, StoredRun], tests: bool) -> Row:
     example = _with_score(by_label)
-    cells = {label: _cell(results) for label, results in by_label.items()}
-    mixed = _mixed(by_label)
+    direction = example.scores[0].direction if example.scores else "higher"
+    cells, mixed = {label: _cell(results) for label, results in by_label.items()}, _mixed(by_label)
     if not mixed:
-        cells = _ranked(cells)
+        cells = _ranked(cells, direction)
         if tests:
             cells = _near_best(cells, by_label, runs)
     return Row(
@@ -202,7 +156,7 @@ def _row(by_label: Mapping[str, tuple[Result, ...]], runs: Mapping[str, StoredRu
         source=example.source,
         task=example.task,
         metric=example.scores[0].metric if example.scores else "",
-        direction=example.scores[0].direction if example.scores else "higher",
+        direction=direction,
         note=example.note or {"micro": "synthetic stand-in", "file": "own data"}.get(example.source, ""),
         samples=int(example.data.get("test", 0)),
         mixed=mixed,
@@ -219,31 +173,21 @@ def _cell(results: Sequence[Result]) -> Cell:
     if failed:
         return Cell(reason=failed[0].reason or "no reason given", seconds=seconds, joules=energy)
     scores = [result.scores[0] for result in results]
-    value, chance = (fmean(getattr(score, name) for score in scores) for name in ("value", "chance"))
+    value, low, high, chance = (
+        fmean(getattr(score, name) for score in scores) for name in ("value", "low", "high", "chance")
+    )
     perfect = 1.0 if scores[0].direction == "higher" else 0.0
     return Cell(
-        value=value,
-        low=fmean(score.low for score in scores),
-        high=fmean(score.high for score in scores),
-        chance=chance,
+        value,
+        low,
+        high,
+        chance,
         by_seed=tuple(score.value for score in scores),
         share=(value - chance) / (perfect - chance) if perfect != chance else None,
         seconds=seconds,
         joules=energy,
         curve=tuple(_curve(result.training) for result in results),
-        direction=scores[0].direction,
     )
-
-
-def joules_of(energy: Mapping[str, Any]) -> float | None:
-    """Joules over all devices; None where nothing was measured."""
-    totals = [phases["total"] for phases in energy.get("joules", {}).values() if "total" in phases]
-    return float(sum(totals)) if totals else None
-
-
-def chance_of(row: Row) -> float | None:
-    """What the best answer scores that never looks; None where nobody finished."""
-    return next((cell.chance for cell in row.cells.values() if cell.chance is not None), None)
 
 
 def _curve(training: Mapping[str, Any]) -> tuple[tuple[float, float], ...]:
@@ -256,10 +200,13 @@ def _curve(training: Mapping[str, Any]) -> tuple[tuple[float, float], ...]:
 
 
 def _mixed(by_label: Mapping[str, tuple[Result, ...]]) -> str:
+    """In what the runs differ that must agree; how the encoder was trained is what may be compared."""
     done = [result for results in by_label.values() for result in results if result.status == "ok"]
+    modes = Settings.modes()
+    conditions = [{name: value for name, value in result.settings.items() if name not in modes} for result in done]
     for aspect, values in (
         ("data", {str(result.data.get("sha256")) for result in done}),
-        ("settings", {str(sorted(_conditions(result).items())) for result in done}),
+        ("settings", {str(sorted(settings.items())) for settings in conditions}),
         ("metrics", {result.scores[0].metric for result in done}),
     ):
         if len(values) > 1:
@@ -267,62 +214,45 @@ def _mixed(by_label: Mapping[str, tuple[Result, ...]]) -> str:
     return ""
 
 
-def _conditions(result: Result) -> dict[str, Any]:
-    """The settings that must agree; how the encoder was trained is what may be compared."""
-    return {name: value for name, value in result.settings.items() if name not in Settings.modes()}
-
-
-def _ranked(cells: Mapping[str, Cell]) -> dict[str, Cell]:
-    values = [_signed(cell) for cell in cells.values() if cell.value is not None]
+def _ranked(cells: Mapping[str, Cell], direction: str) -> dict[str, Cell]:
+    sign = 1 if direction == "higher" else -1
+    values = {label: sign * cell.value for label, cell in cells.items() if cell.value is not None}
     if len(values) < 2:
         return dict(cells)
-    return {
-        label: cell if cell.value is None else replace(cell, rank=1 + sum(value > _signed(cell) for value in values))
-        for label, cell in cells.items()
-    }
-
-
-def _signed(cell: Cell) -> float:
-    assert cell.value is not None
-    return cell.value if cell.direction == "higher" else -cell.value
+    ranks = {label: 1 + sum(other > value for other in values.values()) for label, value in values.items()}
+    return {label: replace(cell, rank=ranks.get(label)) for label, cell in cells.items()}
 
 
 def _near_best(
     cells: Mapping[str, Cell], results: Mapping[str, tuple[Result, ...]], runs: Mapping[str, StoredRun]
 ) -> dict[str, Cell]:
-    """Mark what a paired test does not tell from the best; runs with other seeds are not tested."""
+    """Mark what a paired test does not tell from the best; runs with other seeds or samples are not tested."""
     best = next((label for label, cell in cells.items() if cell.rank == 1), None)
     if best is None:
         return dict(cells)
-    seeds, tested = [result.seed for result in results[best]], [samples_asked(result) for result in results[best]]
+    conditions = {label: [(result.seed, samples_asked(result)) for result in results[label]] for label in cells}
     compared = [
         label
         for label, cell in cells.items()
-        if label != best
-        and cell.value is not None
-        and [result.seed for result in results[label]] == seeds
-        and [samples_asked(result) for result in results[label]] == tested
+        if label != best and cell.value is not None and conditions[label] == conditions[best]
     ]
     metric = results[best][0].scores[0].metric
     statistic = known_task_type(results[best][0].task).statistic(metric)
     outcomes = {label: [runs[label].outcomes(result) for result in results[label]] for label in (best, *compared)}
+    if any(len(outcomes[label][0]) != len(outcomes[best][0]) for label in compared):
+        return dict(cells)
     tests = [
         paired_test(
             metric,
             outcomes[best],
             outcomes[label],
-            resamples=400 if len(seeds) > 1 else 1,
+            resamples=400 if len(results[best]) > 1 else 1,
             permutations=_PERMUTATIONS,
             statistic=statistic,
         ).p
         for label in compared
-        if len(outcomes[label][0]) == len(outcomes[best][0])
     ]
-    near = (
-        {label for label, p in zip(compared, holm(tests), strict=True) if p > 0.05}
-        if len(tests) == len(compared)
-        else set()
-    )
+    near = {label for label, p in zip(compared, holm(tests), strict=True) if p > 0.05}
     return {label: replace(cell, near_best=label in near) for label, cell in cells.items()}
 
 
@@ -331,10 +261,3 @@ def _mean_ranks(rows: Sequence[Row], labels: Sequence[str]) -> dict[str, float]:
     if len(labels) < 2 or not shared:
         return {}
     return {label: fmean(row.cells[label].rank or 0 for row in shared) for label in labels}
-
-
-def overviews(runs: Sequence[StoredRun]) -> list[Table]:
-    """Of each task type that has them, tables over all its results."""
-    tasks = dict.fromkeys(result.task for run in runs for result in run.results)
-    makers = [known_task_type(task).overview for task in tasks]
-    return [table for maker in makers if maker for table in named(maker)(runs)]

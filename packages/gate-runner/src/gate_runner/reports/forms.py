@@ -1,4 +1,4 @@
-"""A report in the form that was asked for."""
+"""A report in the form that was asked for: the page, or the table of scores for papers and spreadsheets."""
 
 from __future__ import annotations
 
@@ -6,58 +6,38 @@ from os import PathLike
 from pathlib import Path
 from typing import Literal
 
+from gate_runner.charts.table import Table
 from gate_runner.errors import UsageError, printable
-from gate_runner.files import write
-from gate_runner.reports.contents import gather
-from gate_runner.reports.looks import looks
+from gate_runner.files import csv_text, write
+from gate_runner.reports.contents import Cell, Contents, gather, overviews
 from gate_runner.reports.page import build_page
-from gate_runner.reports.tables import (
-    as_csv,
-    as_latex,
-    as_markdown,
-    classes_as_csv,
-    confusions_as_csv,
-    hardest_as_markdown,
-)
+from gate_runner.reports.scores import number
 from gate_runner.runs.stored import Stored, as_written, read_runs
-
-_TABLES = {
-    "md": as_markdown,
-    "csv": as_csv,
-    "latex": as_latex,
-    "classes": classes_as_csv,
-    "confusions": confusions_as_csv,
-}
 
 
 def report(
     *sources: Stored,
     output: str | PathLike[str] | None = None,
-    form: Literal["html", "md", "csv", "latex", "classes", "confusions"] = "html",
-    pictures: int | None = None,
+    form: Literal["html", "md", "csv", "latex"] = "html",
+    pictures: int = 4,
     data_root: str | PathLike[str] | None = None,
     tests: bool = True,
-    look: bool = False,
 ) -> str:
     """One page of one or more runs, or a table for a paper.
 
     Args:
         sources: runs or their folders, at least one.
         output: file to write the text into, if any.
-        form: ``"html"`` for the page, or a table as ``"md"``, ``"csv"`` or ``"latex"``; ``"classes"`` is a CSV with a
-            row for each class of each classification, ``"confusions"`` one for each pair that was confused.
-        pictures: hardest test samples for each benchmark; None for 4 on the page and none in a table. In Markdown they
-            are rows of a table: what they are, and what was predicted.
+        form: ``"html"`` for the page, or the table of scores as ``"md"``, ``"csv"`` or ``"latex"``.
+        pictures: hardest test samples that the page shows for each benchmark.
         data_root: folder of original files, for these samples.
         tests: mark what a paired test does not tell from the best.
-        look: load the first run's encoder, and show on the page what its features are like: the hardest pictures'
-            neighbours in training, a map of the test split, and what places show.
 
     Returns:
         The text.
 
     Raises:
-        UsageError: no runs, a folder that holds none, a form that there is not, or pictures in one that has no room.
+        UsageError: no runs, a folder that holds none, or a form that there is not.
         StorageError: the file cannot be written; an old one is still there.
 
     Example:
@@ -67,36 +47,83 @@ def report(
         >>> done = gate_runner.run("digits", encoder="micro-clip/random", output=folder, limit=40, show=False)
         >>> report(done, form="csv").splitlines()[0].split(",")[0]
         'run'
-        >>> report(done, form="csv", pictures=4)
+        >>> report(done, form="pdf")
         Traceback (most recent call last):
         ...
-        gate_data.errors.UsageError: pictures go into html or md, not into csv
+        gate_data.errors.UsageError: --format must be one of html, md, csv, latex, not 'pdf'
     """
-    _check_form(form, pictures)
+    if form not in ("html", *_TABLES):
+        raise UsageError(f"--format must be one of html, {', '.join(_TABLES)}, not {form!r}")
+    if pictures < 0:
+        raise UsageError(f"pictures must be at least 0, not {pictures}")
     if not sources:
         raise UsageError("no run to report; expected at least one")
     runs, root = read_runs(sources), None if data_root is None else Path(data_root)
-    if form == "html":
-        count = 4 if pictures is None else pictures
-        after = looks(runs[0], pictures=count, data_root=root) if look else []
-        with as_written(runs):
-            text = build_page(runs, pictures=count, data_root=root, tests=tests, after=after)
-    else:
-        with as_written(runs):
-            contents = gather(runs, tests=tests)
-            table = _TABLES[form](contents)
-            hardest = f"\n{hardest_as_markdown(contents, pictures, root)}" if pictures else ""
-        text = printable(table + hardest, "\n\t")
+    with as_written(runs):
+        if form == "html":
+            text = build_page(runs, pictures=pictures, data_root=root, tests=tests)
+        else:
+            text = printable(_TABLES[form](gather(runs, tests=tests)), "\n\t")
     if output is not None:
         write(Path(output), text.encode())
     return text
 
 
-def _check_form(form: str, pictures: int | None) -> None:
-    """See whether there is such a form, before any run is read."""
-    if form != "html" and form not in _TABLES:
-        raise UsageError(f"--format must be one of html, {', '.join(_TABLES)}, not {form!r}")
-    if pictures is not None and pictures < 0:
-        raise UsageError(f"pictures must be at least 0, not {pictures}")
-    if pictures and form not in ("html", "md"):
-        raise UsageError(f"pictures go into html or md, not into {form}")
+def as_markdown(contents: Contents) -> str:
+    """Value and interval in Markdown, the best of each row bold; then task types' tables over all their results."""
+    text = "".join(table.as_markdown() for table in _tables(contents))
+    return text + (f"\n{_STAND_INS}\n" if contents.stand_ins else "")
+
+
+def as_latex(contents: Contents) -> str:
+    """The same tables as ``tabular`` for the package booktabs."""
+    texts = [table.as_latex() for table in _tables(contents)]
+    return "\n".join(texts) + (f"% {_STAND_INS}\n" if contents.stand_ins else "")
+
+
+def as_csv(contents: Contents) -> str:
+    """A row per benchmark and run, every figure unrounded; of a sweep alone, its tables.
+
+    A text that a spreadsheet would take for a formula gets a quote in front.
+    """
+    if contents.swept and not contents.rows:
+        return "\n".join(table.as_csv() for table in _tables(contents))
+    heads = (
+        "run", "benchmark", "task", "source", "note", "metric", "direction", "value", "low", "high", "chance",
+        "rank", "near_best", "seeds", "samples", "seconds", "joules", "failed",
+    )  # fmt: skip
+    rows = [
+        [
+            label, row.name, row.task, row.source, row.note, row.metric, row.direction, cell.value, cell.low,
+            cell.high, cell.chance, cell.rank, int(cell.near_best), len(cell.by_seed), row.samples,
+            cell.seconds.get("total"), cell.joules, cell.reason,
+        ]
+        for row in contents.rows
+        for label, cell in row.cells.items()
+    ]  # fmt: skip
+    return csv_text(heads, rows)
+
+
+_TABLES = {"md": as_markdown, "csv": as_csv, "latex": as_latex}
+_STAND_INS = "micro/: synthetic stand-ins, not scores on the real data sets"
+
+
+def _tables(contents: Contents) -> list[Table]:
+    """The table of scores, where there are any, and those of task types over all results."""
+    rows, best = [], set()
+    for at, row in enumerate(contents.rows):
+        cells = [row.cells.get(label) for label in contents.labels]
+        chance = "" if row.chance is None else number(row.chance)
+        rows.append((row.name, row.shown_metric, chance, *map(_text, cells)))
+        best |= {(at, 3 + column) for column, cell in enumerate(cells) if cell is not None and cell.rank == 1}
+    heads = ("benchmark", "metric", "chance", *contents.labels)
+    scores = Table("scores", "", heads, tuple(rows), words=(1,), best=frozenset(best))
+    return [*([scores] if rows else []), *overviews(contents.runs)]
+
+
+def _text(cell: Cell | None) -> str:
+    if cell is None:
+        return "not run"
+    if cell.value is None or cell.low is None or cell.high is None:
+        return "failed"
+    return f"{number(cell.value)} ({number(cell.low)}–{number(cell.high)}){' ≈' if cell.near_best else ''}"

@@ -1,23 +1,21 @@
-"""One HTML file with everything in it: no script, nothing loaded, every name escaped."""
+"""One HTML file with everything in it: no script, nothing loaded, every name escaped; what it says first in words."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
+from typing import Literal, cast
 
 from gate_runner.charts.markup import Section, document, folded, joined, piece, rendered
-from gate_runner.reports.confusion import confusions
-from gate_runner.reports.contents import Contents, gather
-from gate_runner.reports.costs import costs
-from gate_runner.reports.curves import curves
-from gate_runner.reports.depth import over_depth
-from gate_runner.reports.findings import banner, findings, title
-from gate_runner.reports.ranks import ranks, task_types
-from gate_runner.reports.scores import scores_table
-from gate_runner.reports.sections import details, examples, failures, over_sets
-from gate_runner.reports.trade import gain_and_loss
+from gate_runner.reports import sections as parts
+from gate_runner.reports.contents import Contents, Row, gather
+from gate_runner.reports.pictures import examples
+from gate_runner.reports.scores import scores_table, task_types
 from gate_runner.runs.results import ENCODER
 from gate_runner.runs.stored import StoredRun
+
+_Direction = Literal["higher", "lower"]
 
 
 def build_page(
@@ -27,28 +25,11 @@ def build_page(
     data_root: Path | None = None,
     tests: bool = True,
     first: Sequence[Section] = (),
-    after: Sequence[Section] = (),
 ) -> str:
-    """The report of one or more runs as a page.
+    """The report of one or more runs, whose labels are distinct, as a page; ``first`` are sections before the others.
 
-    Args:
-        runs: with distinct labels, see ``read_runs``.
-        pictures: test samples to show for each benchmark, and for each of its worst confusions; 0 makes no data.
-        data_root: folder of original files, for pictures of benchmarks that read them.
-        tests: mark, by paired tests, what cannot be told from the best.
-        first: sections that go before the others, such as a choice among encoders.
-        after: sections that go behind the hardest examples, such as a look at features.
-
-    Returns:
-        HTML text. It needs no network and no script, and follows the reader's light or dark setting.
-
-    Raises:
-        DataError: per-sample outcomes that a test needs cannot be read.
-
-    Example:
-        >>> from gate_runner.runs.stored import read_runs
-        >>> page = build_page(read_runs([Path("runs/a"), Path("runs/b")]))  # doctest: +SKIP
-        >>> _ = Path("report.html").write_text(page)  # doctest: +SKIP
+    It needs no network and no script, and follows the reader's light or dark setting. ``pictures`` are test samples for
+    each benchmark, and for each of its worst confusions; with 0 no data are made.
     """
     contents = gather(runs, tests=tests)
     reading = rendered("reading.html", untrained=ENCODER, tested=tests and len(runs) > 1)
@@ -56,27 +37,129 @@ def build_page(
         *first,
         Section("scores", "Scores", scores_table(contents)),
         Section("tasks", "Task types", task_types(contents)),
-        Section("sets", "Over data sets and shots", over_sets(contents)),
-        Section("confusions", "Who is taken for whom", confusions(contents)),
-        Section("details", "In detail", details(contents)),
-        Section("readouts", "Read-outs over depth", over_depth(contents)),
-        Section("ranks", "Ranks", ranks(contents)),
-        Section("curves", "Learning curves", curves(contents)),
-        Section("trade", "Gained and forgotten", gain_and_loss(contents)),
-        Section("cost", "Time, memory, energy", costs(contents)),
+        Section("sets", "Over data sets and shots", parts.over_sets(contents)),
+        Section("confusions", "Who is taken for whom", parts.confusions(contents)),
+        Section("details", "In detail", parts.details(contents)),
+        Section("readouts", "Read-outs over depth", parts.readouts(contents)),
+        Section("curves", "Learning curves", parts.curves(contents)),
+        Section("trade", "Gained and forgotten", parts.gain_and_loss(contents)),
+        Section("cost", "Time, memory, energy", parts.costs(contents)),
         Section("hardest", "Hardest examples", examples(contents, pictures, data_root)),
-        *after,
-        Section("failures", "What failed", failures(contents)),
+        Section("failures", "What failed", parts.failures(contents)),
         Section("runs", "Runs", joined(folded(run.label, piece("listed", _origin(run))) for run in runs)),
         Section("reading", "How to read this", reading),
     ]
-    return document(
-        title(contents),
-        _lede(contents),
-        sections=sections,
-        banner=banner(contents),
-        findings=findings(contents, tests),
+    sentences = _findings(contents, tests)
+    return document(_title(contents), _lede(contents), sections=sections, banner=_banner(contents), findings=sentences)
+
+
+def _title(contents: Contents) -> str:
+    """A heading that names the encoder, or how many there are, or how many runs where two are of one."""
+    labels, rows, swept = contents.labels, len(contents.rows), len(contents.swept)
+    parts = [_count(rows, "benchmark")] if rows or not swept else []
+    parts += [f"{_count(swept, 'data set')} of a sweep"] if swept else []
+    kind = "encoders" if len({run.encoder for run in contents.runs}) == len(labels) else "runs"
+    return f"{labels[0] if len(labels) == 1 else f'{len(labels)} {kind}'} on {' and '.join(parts)}"
+
+
+def _banner(contents: Contents) -> str:
+    """What must be known about stand-ins; empty where there are none."""
+    stand_ins, count = contents.stand_ins, len(contents.rows) + len(contents.swept)
+    if not stand_ins:
+        return ""
+    subject = "Every benchmark here" if stand_ins == count else f"{stand_ins} of {count} benchmarks here"
+    verb = "is a synthetic stand-in" if stand_ins == count or stand_ins == 1 else "are synthetic stand-ins"
+    return (
+        f"{subject} {verb}: images made from seeds, named micro/… after the data set whose place they take. Scores on "
+        "stand-ins compare encoders on stand-ins; they are not scores on the real data sets."
     )
+
+
+def _findings(contents: Contents, tested: bool) -> list[str]:
+    """Sentences, most important first."""
+    sentences = _leader(contents, tested) if len(contents.runs) > 1 else _single(contents)
+    failed = [row.name for row in contents.rows for cell in row.cells.values() if cell.reason]
+    if failed:
+        where = ", ".join(dict.fromkeys(failed))
+        sentences.append(f"{_count(len(failed), 'benchmark run')} failed ({where}); the reasons are below.")
+    return sentences
+
+
+def _leader(contents: Contents, tested: bool) -> list[str]:
+    ranked, means = [row for row in contents.rows if row.ranked], contents.mean_ranks
+    if not contents.rows:
+        return []
+    if not means:
+        return ["The runs share no benchmark that all of them finished, so there are no mean ranks."]
+    order = sorted(means, key=lambda name: means[name])
+    first, second = order[:2]
+    shared = sum(all(name in row.cells and row.cells[name].rank for name in order) for row in contents.rows)
+    over = f"over the {_count(shared, 'benchmark')} that every run finished"
+    if means[first] == means[second]:
+        leader = f"{first} and {second} share the best mean rank, {means[first]:.1f} {over}."
+    else:
+        leader = f"{first} has the best mean rank, {means[first]:.1f} {over}, before {second} with {means[second]:.1f}."
+    close = [row.name for row in ranked if any(cell.near_best for cell in row.cells.values())]
+    sentences = [leader]
+    if close:
+        named = f": {', '.join(close)}" if len(close) <= 6 else ""
+        sentences.append(
+            f"On {len(close)} of {_count(len(ranked), 'benchmark')} a paired test does not tell the best value from at "
+            f"least one other (marked ≈){named}."
+        )
+    elif tested:
+        sentences.append("Wherever two runs can be compared, a paired test tells the best value from all others.")
+    return [*sentences, *_places(contents, ranked)]
+
+
+def _places(contents: Contents, rows: Sequence[Row]) -> list[str]:
+    """Who is tied, where there are runs and benchmarks enough to say it."""
+    from eevee import Benchmark, EeveeError, Metric, ResultTable, rank_models
+
+    values = [[_value(row, label) for row in rows] for label in contents.labels]
+    metrics = tuple(Metric(row.name, row.name, cast(_Direction, row.direction)) for row in rows)
+    try:
+        table = ResultTable("runs", tuple(contents.labels), metrics, tuple(Benchmark(row.name) for row in rows), values)  # type: ignore[arg-type]  # it makes an array of them
+        board = rank_models(table)
+    except EeveeError:  # too few runs, or benchmarks that they share
+        return []
+    places = [
+        f"{ranked.model} {ranked.first}" + (f" to {ranked.last}" if ranked.last > ranked.first else "")
+        for ranked in board.places
+    ]
+    ranks = f"Ranks on other benchmarks like these, all with 95 % at once: {', '.join(places)}."
+    return [f"{ranks} {board.decided} of {board.pairs} pairs are decided."]
+
+
+def _value(row: Row, label: str) -> float:
+    cell = row.cells.get(label)
+    return float("nan") if cell is None or cell.value is None else cell.value
+
+
+def _single(contents: Contents) -> list[str]:
+    (name,) = contents.labels
+    rows = [(row, row.cells[name]) for row in contents.rows if row.cells[name].share is not None]
+    if not rows:
+        return []
+    blind = []
+    for row, cell in rows:
+        assert cell.low is not None
+        assert cell.high is not None
+        assert cell.chance is not None
+        if not (cell.low > cell.chance if row.direction == "higher" else cell.high < cell.chance):
+            blind.append(row.name)
+    average = fmean(cell.share or 0.0 for _, cell in rows)
+    over = _count(len(rows), "benchmark")
+    return [
+        f"On average {name} goes {average:.0%} of the way from chance to a perfect score, over {over}.",
+        f"Not above chance, interval and all: {', '.join(blind)}."
+        if blind
+        else "Every score is better than chance, interval and all.",
+    ]
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _lede(contents: Contents) -> str:

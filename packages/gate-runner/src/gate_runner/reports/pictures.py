@@ -14,6 +14,7 @@ import numpy as np
 
 from gate_data.imports import named
 from gate_data.ragged import Outcomes, Ragged, taken
+from gate_runner.charts.markup import folded, joined, note, piece
 from gate_runner.errors import UsageError
 from gate_runner.reports.contents import Contents, Row
 from gate_runner.runs.estimated import samples_asked
@@ -33,31 +34,40 @@ _RANKS = ("roc_auc", "average_precision")
 """Metrics of several labels whose outcomes are scores and truths ``[n, 2, k]``."""
 
 
+def examples(contents: Contents, count: int, data_root: Path | None) -> str:
+    """Pictures of the hardest test samples of each benchmark, and of its worst confusions; empty for none wanted."""
+    if count < 1 or not contents.rows:
+        return ""
+    explained = (
+        "The worst test samples over runs and seeds, and boxes' best; below them the samples of the most frequent "
+        "confusions. They were made again from their source and are shown only where they are the same data, by "
+        "digest, as the runs saw."
+    )
+    parts = [note(explained)]
+    for row in contents.rows:
+        again, reason = made_again(contents, row, data_root)
+        shown, reason = again.hardest(count) if again else ([], reason)
+        parts.append(piece("headed", row.name))
+        if reason:
+            parts.append(note(f"No pictures: {reason}."))
+        if shown:
+            parts.append(piece("pictures", shown))
+        for caption, confused in again.confused(count) if again and not reason else ():
+            parts.append(folded(caption, piece("pictures", confused)))
+    return joined(parts)
+
+
 @dataclass(frozen=True)
 class Example:
-    """A picture of a test sample.
+    """A picture of a test sample, at the size in which it is shown."""
 
-    Args:
-        address: a ``data:`` address.
-        width: at which it is shown; small pictures are shown larger.
-        height: likewise.
-        index: of the tested unit.
-        truth: what it is.
-        predicted: what the encoders took it for; empty where that was not kept.
-        verdict: how they did.
-
-    Example:
-        >>> Example("data:", 96, 96, 7, "true: cat", "dog", "wrong").caption
-        'true: cat; predicted: dog; wrong'
-    """
-
-    address: str
+    address: str  # a data: address
     width: int
     height: int
-    index: int
+    index: int  # of the tested unit
     truth: str
-    predicted: str
-    verdict: str
+    predicted: str  # what the encoders took it for; empty where that was not kept
+    verdict: str  # how they did
 
     @property
     def caption(self) -> str:
@@ -68,19 +78,12 @@ class Example:
 
 @dataclass(frozen=True, eq=False)
 class MadeAgain:
-    """The test samples of a row, made again from their source, and what each run did with them.
-
-    Args:
-        row: of the report.
-        task: its task type.
-        data: the same as the runs', by digest.
-        results: of every run and seed that finished, each with its run.
-    """
+    """The test samples of a row, made again from their source, and what each run did with them."""
 
     row: Row
     task: TaskType
-    data: Data[Any]
-    results: Sequence[tuple[StoredRun, Result]]
+    data: Data[Any]  # the same as the runs', by digest
+    results: Sequence[tuple[StoredRun, Result]]  # of every run and seed that finished
 
     def hardest(self, count: int) -> tuple[list[Example], str]:
         """Samples with the worst outcome, averaged over runs and seeds; or why they cannot be drawn."""
@@ -115,7 +118,7 @@ class MadeAgain:
     def _example(self, index: int, verdict: str) -> Example:
         pixels, truth = named(self.task.draw)(self.data, self.results[0][1].training, index)
         guesses = [(run.label, run.predicted(result)) for run, result in self.results]
-        return Example(*shown(pixels), index, truth, _answers(self.data, self.task, guesses, index), verdict)
+        return Example(*encoded(pixels), index, truth, _answers(self.data, self.task, guesses, index), verdict)
 
 
 def made_again(contents: Contents, row: Row, data_root: Path | None = None) -> tuple[MadeAgain | None, str]:
@@ -201,7 +204,7 @@ def _verdict(metric: str, values: list[float]) -> str:
     return f"{metric} {mean:.2f}" + ("" if len(values) == 1 else f", mean of {len(values)} runs")
 
 
-def shown(pixels: np.ndarray) -> tuple[str, int, int]:
+def encoded(pixels: np.ndarray) -> tuple[str, int, int]:
     """A ``data:`` address, width and height."""
     from PIL import Image
 

@@ -1,12 +1,12 @@
-"""The table of scores: a row per benchmark, under its task type, a column per run."""
+"""The table of scores, a row per benchmark under its task type and a column per run; and how figures are written."""
 
 from __future__ import annotations
 
 from itertools import groupby
 
-from gate_runner.charts.markup import joined, note, rendered, scroll
-from gate_runner.charts.svg import element
-from gate_runner.reports.contents import Cell, Contents, Row, chance_of
+from gate_runner.charts.markup import joined, note, rendered, scroll, table
+from gate_runner.charts.plot import element
+from gate_runner.reports.contents import Cell, Contents, Row
 
 
 def scores_table(contents: Contents) -> str:
@@ -33,9 +33,8 @@ def scores_table(contents: Contents) -> str:
 
 def _tags(row: Row) -> list[str]:
     """What stands below a benchmark's name."""
-    chance = chance_of(row)
-    metric = shown_metric(row)
-    metric += "" if chance is None else f", chance {number(chance)}"
+    metric = row.shown_metric
+    metric += "" if row.chance is None else f", chance {number(row.chance)}"
     metric += "" if row.untrained is None else f", untrained {number(row.untrained)}"
     return [metric, *filter(None, (row.note, row.mixed))]
 
@@ -64,26 +63,27 @@ def _strip(row: Row, cell: Cell | None) -> str | None:
     return element("svg", *body, class_="strip", viewBox="0 0 100 9", preserveAspectRatio="none", aria_hidden="true")
 
 
-def shown_metric(row: Row) -> str:
-    """The headline metric, with an arrow to its better side."""
-    return f"{row.metric} {'↑' if row.direction == 'higher' else '↓'}" if row.metric else "no score"
+def task_types(contents: Contents) -> str:
+    """How far each run goes from chance to perfect by task type, and its mean rank; empty where nothing was run."""
+    tasks = list(dict.fromkeys(row.task for row in contents.rows))
+    if not tasks:
+        return ""
+    ranks = contents.mean_ranks
+    rows = [
+        [label, *(_percent(contents.shares[label].get(task)) for task in tasks)]
+        + ([f"{ranks[label]:.1f}"] if ranks else [])
+        for label in sorted(contents.labels, key=lambda label: ranks.get(label, 0))
+    ]
+    explained = "How far from chance (0) to a perfect score (100 %), mean over the benchmarks of each type."
+    if ranks:
+        explained += " Ranks, 1 for the best, are of the benchmarks that every run finished."
+    return joined([note(explained), table(["Run", *tasks, *(["mean rank"] if ranks else [])], rows)])
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{share:.0%}".replace("-", "−")
 
 
 def number(value: float) -> str:
-    """Three figures behind the point, fewer for large numbers.
-
-    Example:
-        >>> number(0.12345), number(123.45)
-        ('0.123', '123')
-    """
+    """Three figures behind the point, fewer for large numbers."""
     return f"{value:.3f}" if abs(value) < 10 else f"{value:.1f}" if abs(value) < 100 else f"{value:.0f}"
-
-
-def signed(value: float) -> str:
-    """A change, with its sign and three figures behind the point.
-
-    Example:
-        >>> signed(-0.5)
-        '−0.500'
-    """
-    return f"{value:+.3f}".replace("-", "−")

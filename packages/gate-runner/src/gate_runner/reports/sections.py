@@ -1,15 +1,36 @@
-"""Sections of the page that need no chart: tables of task types, pictures of samples, failures."""
+"""Sections of the page beside the scores: task types' tables, read-outs, confusions, trainings, costs, failures."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from gate_data.imports import named
-from gate_runner.charts.markup import folded, joined, note, piece, table
-from gate_runner.reports.contents import Contents, overviews
-from gate_runner.reports.pictures import made_again
+from gate_runner.charts.markup import folded, joined, note, piece, scroll, table
+from gate_runner.charts.plot import Line, plot
+from gate_runner.comparison.contrasts import signed
+from gate_runner.reports.contents import PHASES, Contents, Row, joules_of, overviews
+from gate_runner.reports.scores import number
+from gate_runner.runs.results import Result
+from gate_runner.runs.stored import StoredRun
 from gate_runner.tasks.registry import known_task_type
 from gate_runner.tasks.task import Details
+
+_CLASSES = 24
+"""Of a confusion matrix, at most."""
+_OPEN = 6
+"""Confusion matrices, at most, that show without being opened."""
+_COLOURED = 6
+"""Runs whose learning curves have a colour of their own."""
+
+
+def over_sets(contents: Contents) -> str:
+    """Tables over all results of a task type; empty where none has them."""
+    parts: list[str] = []
+    for shown in overviews(contents.runs):
+        parts += [piece("headed", shown.title), note(shown.note) if shown.note else ""]
+        parts.append(table(shown.heads, shown.rows, words=shown.words))
+    return joined(parts)
 
 
 def details(contents: Contents) -> str:
@@ -22,44 +43,236 @@ def details(contents: Contents) -> str:
                 if result.status == "ok":
                     shown: Details = named(detailed)(result.training, run.encoder)
                     inside = [*map(note, shown.notes), table(shown.heads, shown.rows, words=shown.words)]
-                    seed = f", seed {result.seed}" if len(run.named(row.name)) > 1 else ""
-                    parts.append(folded(f"{row.name}, {run.label}{seed}", joined(inside)))
+                    parts.append(folded(_titled(run, result), joined(inside)))
     return joined(parts)
 
 
-def over_sets(contents: Contents) -> str:
-    """Tables over all results of a task type; empty where none has them."""
-    parts: list[str] = []
-    for shown in overviews(contents.runs):
-        parts += [piece("headed", shown.title), note(shown.note) if shown.note else ""]
-        parts.append(table(shown.heads, shown.rows, words=shown.words))
-    return joined(parts)
+def _titled(run: StoredRun, result: Result) -> str:
+    seeded = f", seed {result.seed}" if len(run.named(result.name)) > 1 else ""
+    return f"{result.name}, {run.label}{seeded}"
 
 
-def examples(contents: Contents, count: int, data_root: Path | None) -> str:
-    """Pictures of the hardest test samples of each benchmark, and of its worst confusions; empty for none wanted."""
-    if count < 1 or not contents.rows:
+def readouts(contents: Contents) -> str:
+    """What each read-out of an encoder was worth, and which one was chosen; empty where none was to be chosen."""
+    parts = [
+        folded(_titled(run, result), _worths(result, about))
+        for run in contents.runs
+        for result in run.results
+        if isinstance(about := result.training.get("readout"), Mapping) and len(about["worth"]) > 1
+    ]
+    if not parts:
         return ""
     explained = (
-        "The worst test samples over runs and seeds, and boxes' best; below them the samples of the most frequent "
-        "confusions. They were made again from their source and are shown only where they are the same data, by "
-        "digest, as the runs saw."
+        "How well each block does on training and validation samples, each left out once. Test labels choose nothing. "
+        "The gain on the last output is of the samples that chose, and so a little too good."
     )
-    parts = [note(explained)]
+    return joined([note(explained), *parts])
+
+
+def _worths(result: Result, about: Mapping[str, Any]) -> str:
+    """Worth of each read-out, and its score on the test split where all were asked for."""
+    metric = result.scores[0].metric if result.scores else ""
+    tested = {str(row["readout"]): row for row in about.get("tested", ())}
+    rows = []
+    for name, value in about["worth"].items():
+        row = tested.get(name)
+        score = [f"{row[metric]:.3f}", f"{row['low']:.3f}–{row['high']:.3f}"] if row else []
+        rows.append([f"{name}{' (chosen)' if name == about['chosen'] else ''}", f"{value:.3f}", *score])
+    heads = ["Read-out", "worth without test labels", *([f"test {metric}", "95 % CI"] if tested else [])]
+    shown = table(heads, rows)
+    if "against_last" not in about:
+        return shown
+    gain, low, high = (100 * float(value) for value in about["against_last"])
+    gained = f"{gain:+.1f} points on the last output ({low:+.1f} to {high:+.1f})".replace("-", "−")
+    return joined([note(gained), shown])
+
+
+def confusions(contents: Contents) -> str:
+    """A matrix for each classification and run, the first seed's; empty where there are none."""
+    matrices = {}
     for row in contents.rows:
-        again, reason = made_again(contents, row, data_root)
-        shown, reason = again.hardest(count) if again else ([], reason)
-        parts.append(piece("headed", row.name))
-        if reason:
-            parts.append(note(f"No pictures: {reason}."))
-        if shown:
-            parts.append(piece("pictures", shown))
-        for caption, confused in again.confused(count) if again and not reason else ():
-            parts.append(folded(caption, piece("pictures", confused)))
+        for run in contents.runs:
+            about = next((result.training.get("by_class") for result in run.named(row.name)), None)
+            if about and about["rows"]:
+                matrices[f"{row.name}, {run.label}"] = _matrix(about)
+    if not matrices:
+        return ""
+    explained = (
+        "Rows are what samples are, columns what they were taken for; a cell's shade is its share of the row, and a "
+        "pointer over it reads the counts. Classes with the most wrong samples come first."
+    )
+    shown = [
+        joined([piece("headed", name), drawn]) if len(matrices) <= _OPEN else folded(name, drawn)
+        for name, drawn in matrices.items()
+    ]
+    return joined([note(explained), *shown])
+
+
+def _matrix(about: Mapping[str, Any]) -> str:
+    """Counts, shaded by their share of the class; what is left out; and all confusions as a list."""
+    support = {str(row["class"]): int(row["support"]) for row in about["rows"]}
+    cells = {(str(true), str(guessed)): int(count) for true, guessed, count in about["confused"]}
+    wrong = {}
+    for row in about["rows"]:
+        hits = round((row["recall"][0] if row["recall"] else 0.0) * row["support"])
+        label = str(row["class"])
+        wrong[label], cells[label, label] = support[label] - hits, hits
+    order = sorted(support, key=lambda label: -wrong[label])
+    classes = order[:_CLASSES]
+    rows = []
+    for true in classes:
+        counts = [(guessed, cells.get((true, guessed), 0)) for guessed in classes]
+        drawn = [
+            (
+                count,
+                round(100 * count / max(1, support[true])),
+                f"{true} taken for {guessed}: {count} of {support[true]}",
+            )
+            for guessed, count in counts
+        ]
+        rows.append((true, drawn))
+    parts = [scroll(piece("matrix", classes, rows), "Confusion matrix")]
+    if len(order) > len(classes):
+        missing = len(order) - len(classes)
+        parts.append(note(f"{missing} of {len(order)} classes with fewer wrong samples are not drawn."))
+    listed = [
+        [true, guessed, str(count), f"{count / max(1, support[true]):.0%}"]
+        for (true, guessed), count in sorted(cells.items(), key=lambda cell: -cell[1])
+        if true != guessed and count
+    ]
+    figures = table(["Class", "taken for", "samples", "of the class"], listed, words=[1])
+    return joined([*parts, folded("The confusions, the most frequent first", figures) if listed else ""])
+
+
+def curves(contents: Contents) -> str:
+    """A panel per benchmark with a line per run and seed; empty where nothing was trained."""
+    panels = []
+    for row in contents.rows:
+        lines = {label: [line for line in cell.curve if len(line) > 1] for label, cell in row.cells.items()}
+        if any(lines.values()):
+            panels.append((row.name, row.shown_metric, _panel(row, lines, contents.labels)))
+    if not panels:
+        return ""
+    entries = [(label, f"k{at}") for at, label in enumerate(contents.labels[:_COLOURED])]
+    if len(contents.labels) > _COLOURED:
+        entries.append(("all others", "ko"))
+    explained = (
+        "The headline metric on validation data while the head is trained; one line per seed. The weights that "
+        "validate best are the ones tested."
+    )
+    watched = [
+        [run.label, f"{row['step']:g}", *(f"{row[name]:.3f}" for name in ("rank", "alignment", "uniformity"))]
+        for run in contents.runs
+        for row in next((result.training["geometry"] for result in run.results if result.training.get("monitored")), ())
+    ]
+    if watched:
+        explained += " Of a monitored training, the points are scores on test samples, of heads on the encoder then."
+    geometry = table(["Run", "step", "effective rank", "alignment ↓", "uniformity ↓"], watched)
+    parts = [note(explained), piece("key", entries), piece("panels", panels)]
+    return joined([*parts, folded("Features without labels, step by step", geometry) if watched else ""])
+
+
+def _panel(row: Row, lines: Mapping[str, Sequence[Sequence[tuple[float, float]]]], labels: Sequence[str]) -> str:
+    every = [point for drawn in lines.values() for line in drawn for point in line]
+    low, high = min(value for _, value in every), max(value for _, value in every)
+    margin = (high - low) * 0.06 or abs(high) * 0.06 or 0.05
+    low, high = low - margin, high + margin
+    drawn = [
+        Line(label, [(step, value, 0.0) for step, value in line], f"c{at}" if at < _COLOURED else "other")
+        for at, label in reversed(list(enumerate(labels)))  # grey ones lie below
+        for line in lines.get(label, ())
+    ]
+    ends = ", ".join(f"{label} ends at {seeds[0][-1][1]:.3f}" for label, seeds in lines.items() if seeds)
+    most = max(step for step, _ in every)
+    up = [(value, number(value).replace("-", "−")) for value in (low, (low + high) / 2, high)]
+    title = f"{row.name}: {row.metric} on validation while training"
+    return plot(title, ends, drawn, across=[(0.0, "0"), (most, f"{most:g}")], up=up, below="optimiser step")
+
+
+def gain_and_loss(contents: Contents) -> str:
+    """Zero-shot scores before and after each training, and mixes with its start; empty where none were asked for."""
+    rows, mixes = [], []
+    for run in contents.runs:
+        for result in run.results:
+            trained = f"{result.name} seed {result.seed}"
+            if gained := result.training.get("gained"):
+                rows.append([run.label, trained, f"{result.name} (itself)", *_change(gained)])
+            for forgotten in result.training.get("zero_shot", ()):
+                rows.append([run.label, trained, str(forgotten["benchmark"]), *_change(forgotten)])
+            mixed = result.training.get("wise_ft", {"curve": ()})
+            for row in mixed["curve"]:
+                if scores := row.get("zero_shot"):
+                    share, others = float(row["share"]), sum(scores.values()) / len(scores)
+                    tested = "tested" if share == float(mixed["share"]) else ""
+                    figures = [f"{share:g}", f"{row['validation']:.3f}", f"{others:.3f}"]
+                    mixes.append([run.label, trained, *figures, tested])
+    if not rows:
+        return ""
+    explained = (
+        "Class prompts before a training, and after it: of the trained benchmark itself against the trained encoder "
+        "with its head, of the others against their prompts again. The change is paired, with its 95 % interval."
+    )
+    heads = ["Run", "Trained on", "Scored on", "before", "after", "change", "95 % CI"]
+    parts = [note(explained), table(heads, rows, words=[0, 1, 2])]
+    if mixes:
+        parts.append(note("Mixes of the weights before (0) and after (1) the training (WiSE-FT):"))
+        heads = ["Run", "Trained on", "share", "validation", "class prompts on the others", ""]
+        parts.append(table(heads, mixes, words=[0, 1, 5]))
     return joined(parts)
+
+
+def _change(row: Mapping[str, Any]) -> list[str]:
+    between = f"{signed(row['low'])} to {signed(row['high'])}"
+    return [f"{row['before']:.3f}", f"{row['after']:.3f}", signed(row["change"]), between]
+
+
+def costs(contents: Contents) -> str:
+    """Seconds by phase, memory and energy of each run."""
+    phases = (*PHASES, "total")
+    rows = []
+    for run in contents.runs:
+        seconds = [sum(result.seconds.get(phase, 0.0) for result in run.results) for phase in phases]
+        rows.append([run.label, *map(_duration, seconds), _memory(run), _energy(run)])
+    explained = "Seconds by phase, summed over benchmarks and seeds; runs on different machines are not comparable."
+    return joined([note(explained), table(["Run", *phases, "peak memory", "Energy"], rows, words=[len(phases) + 2])])
+
+
+def _memory(run: StoredRun) -> str:
+    """The largest memory of any benchmark, of the process and on the GPU, where known."""
+    peaks: dict[str, int] = {}
+    for result in run.results:
+        for name, field in (("process", "peak_bytes"), ("GPU", "gpu_peak_bytes")):
+            if field in result.memory:
+                peaks[name] = max(peaks.get(name, 0), int(result.memory[field]))
+    if set(peaks) == {"process"}:
+        return f"{peaks['process'] / 1e9:.2f} GB"
+    return ", ".join(f"{name} {peak / 1e9:.2f} GB" for name, peak in peaks.items()) or "unknown"
+
+
+def _energy(run: StoredRun) -> str:
+    """Joules over all benchmarks, where all were measured, and what was not and why."""
+    values = [joules_of(result.energy) for result in run.results]
+    reasons: dict[str, str] = {}
+    for result in run.results:
+        reasons |= {device: str(reason) for device, reason in result.energy.get("unmeasured", {}).items()}
+    missing = "; ".join(f"{device} unmeasured: {reason}" for device, reason in reasons.items())
+    measured = [value for value in values if value is not None]
+    if not measured or len(measured) < len(values):
+        return missing or "unmeasured"
+    total = sum(measured)
+    shown = f"{total / 1000:.1f} kJ" if total >= 1000 else f"{total:.0f} J"
+    return f"{shown} ({missing})" if missing else shown
+
+
+def _duration(seconds: float) -> str:
+    """Seconds in the largest unit that keeps them readable."""
+    if seconds < 100:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
 def failures(contents: Contents) -> str:
     """What failed and why; empty where nothing did."""
-    rows = [[name, label, reason] for label, name, reason in contents.failures]
+    cells = [(row, label, cell) for row in contents.rows for label, cell in row.cells.items() if cell.reason]
+    rows = [[row.name, label, cell.reason] for row, label, cell in cells]
     return table(["Benchmark", "Run", "Reason"], rows, words=[1, 2]) if rows else ""

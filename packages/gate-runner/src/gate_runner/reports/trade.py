@@ -1,82 +1,14 @@
-"""What trained encoders gained and forgot, and the mixes with their start between the two."""
+"""The page of a trade: what an encoder gained and what it lost, and the mixes of the two."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from gate_runner.charts.markup import document, joined, note, piece, rendered, table
-from gate_runner.charts.plot import Dot, Line, plot
-from gate_runner.comparison.contrasts import Contrast
+from gate_runner.charts.markup import document, note, rendered, table
+from gate_runner.comparison.contrasts import Contrast, signed
 from gate_runner.comparison.trade import Trade
-from gate_runner.reports.contents import Contents
-from gate_runner.reports.scores import signed
-from gate_runner.runs.results import Result
-
-
-def gain_and_loss(contents: Contents) -> str:
-    """Zero-shot scores before and after each training, and a curve for each mix; empty where none were asked for."""
-    rows, figures = [], []
-    for run in contents.runs:
-        for result in run.results:
-            trained = f"{result.name} seed {result.seed}"
-            if gained := result.training.get("gained"):
-                rows.append([run.label, trained, f"{result.name} (itself)", *_change(gained)])
-            for forgotten in result.training.get("zero_shot", ()):
-                rows.append([run.label, trained, str(forgotten["benchmark"]), *_change(forgotten)])
-            mixed = result.training.get("wise_ft")
-            if mixed and all(row.get("zero_shot") for row in mixed["curve"]):
-                figures.append((f"{run.label}: {trained}", "", _curve(result, mixed)))
-    if not rows:
-        return ""
-    explained = (
-        "Class prompts before a training, and after it: of the trained benchmark itself against the trained encoder "
-        "with its head, of the others against their prompts again. The change is paired, with its 95 % interval."
-    )
-    mixes = (
-        "Mixes of the weights before and after (WiSE-FT): validation on the trained benchmark over the mean "
-        "zero-shot score of the others; the open point is the start, the large one the mix that was tested."
-    )
-    heads = ["Run", "Trained on", "Scored on", "before", "after", "change", "95 % CI"]
-    drawn = [note(mixes), piece("panels", figures)] if figures else []
-    return joined([note(explained), table(heads, rows, words=[0, 1, 2]), *drawn])
-
-
-def _change(row: Mapping[str, Any]) -> list[str]:
-    between = f"{signed(row['low'])} to {signed(row['high'])}"
-    return [f"{row['before']:.3f}", f"{row['after']:.3f}", signed(row["change"]), between]
-
-
-def _curve(result: Result, mixed: Mapping[str, Any]) -> str:
-    """Validation over what was kept, a point per share."""
-    dots = []
-    for row in mixed["curve"]:
-        kept_score = sum(row["zero_shot"].values()) / len(row["zero_shot"])
-        share, validation = float(row["share"]), float(row["validation"])
-        tested = share == float(mixed["share"])
-        hint = f"share {share:g}: {validation:.3f}, others {kept_score:.3f}"
-        dots.append(Dot(kept_score, validation, hint, 5.0 if tested else 3.0, tested or share != 0))
-    x, y = [dot.x for dot in dots], [dot.y for dot in dots]
-    return plot(
-        f"{result.name}: validation over zero-shot on other benchmarks, by share of the trained weights",
-        "; ".join(dot.hint for dot in dots),
-        [Line("shares", [(dot.x, dot.y, 0.0) for dot in dots])],
-        dots,
-        across=[(value, f"{value:.2f}") for value in (min(x), max(x))],
-        up=[(value, f"{value:.2f}") for value in (min(y), max(y))],
-        below="zero-shot on the others",
-        height=190.0,
-    )
 
 
 def trade_page(trade: Trade) -> str:
-    """One page of a trade: what was gained on the left, what was lost on the right, and the front over mixes.
-
-    Example:
-        >>> from gate_runner.comparison import Trade
-        >>> "b is not told from a" in trade_page(Trade("a", "b", (), (), "b is not told from a.", ()))
-        True
-    """
+    """One page of a trade: what was gained on the left, what was lost on the right, and the front over mixes."""
     means = table(
         ["Kind", "benchmarks", "mean gain", "95 % CI", "verdict"],
         [

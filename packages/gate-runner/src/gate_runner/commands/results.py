@@ -1,0 +1,266 @@
+"""Commands that read runs: compare, trade, report, export, power, forecast."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gate_runner.commands.options import AsJson
+from gate_runner.signatures import as_command
+from gate_runner.terminal import echo, echo_json, echo_table
+
+if TYPE_CHECKING:
+    from gate_runner.comparison import Contrast
+    from gate_runner.comparison.power import PowerReport
+    from gate_runner.forecasting import Forecast
+    from gate_runner.settings import Settings
+
+Runs = Annotated[
+    list[Path], typer.Argument(metavar="RUN", help="Run folders; the first is what others are compared with.")
+]
+_DEFAULT_NAMES = ("icinw", "compositional", "flickr30k")
+
+
+def compare(
+    runs: Runs,
+    only: Annotated[list[str] | None, typer.Option(help="A benchmark to compare; may be given several times.")] = None,
+    all_pairs: Annotated[bool, typer.Option("--all-pairs", help="Compare every run with every other.")] = False,
+    alpha: Annotated[float, typer.Option(help="Family-wise error over all benchmarks and pairs.")] = 0.05,
+    json: AsJson = False,
+) -> None:
+    """Say which differences between runs hold: paired tests on the same samples, corrected for their number."""
+    from gate_runner.comparison import compare as compared
+
+    comparison = compared(*runs, only=only or (), all_pairs=all_pairs, alpha=alpha)
+    if json:
+        echo_json(comparison)
+        return
+    pairs: dict[tuple[str, str], list[Contrast]] = {}
+    for contrast in comparison.contrasts:
+        pairs.setdefault((contrast.first, contrast.second), []).append(contrast)
+    for (first, second), contrasts in pairs.items():
+        if len(pairs) > 1:
+            echo(f"{second} against {first}")
+        echo_table(_COLUMNS, map(_contrast_row, contrasts), words=("metric", "verdict"))
+    for run, name, reason in comparison.left_out:
+        echo(f"not compared: {name}, {reason} in {run}")
+    echo("")
+    for sentence in comparison.sentences:
+        echo(sentence)
+
+
+_COLUMNS = ("benchmark", "metric", "first", "second", "difference", "95 % CI", "p Holm", "verdict")
+
+
+def _contrast_row(contrast: Contrast) -> Sequence[str]:
+    test, p = contrast.test, contrast.p_adjusted
+    return (
+        contrast.name,
+        f"{contrast.metric} {'↑' if contrast.direction == 'higher' else '↓'}",
+        f"{test.first:.3f}",
+        f"{test.second:.3f}",
+        f"{test.difference:+.3f}",
+        f"{test.low:+.3f} to {test.high:+.3f}",
+        "<0.001" if p < 0.001 else f"{p:.3f}",
+        contrast.verdict,
+    )
+
+
+@as_command
+def trade(
+    before: Annotated[str, typer.Argument(help="A run folder, or the spec of an encoder to run.")],
+    after: Annotated[str, typer.Argument(help="Likewise, of the encoder as it is now.")],
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="PACK|BENCHMARK...", help=f"What encoders are run on; {' '.join(_DEFAULT_NAMES)} by default."
+        ),
+    ] = None,
+    mix: Annotated[
+        list[str] | None,
+        typer.Option(help="A run folder or spec of a mix of both, from before to after; may be given several times."),
+    ] = None,
+    share: Annotated[
+        list[float] | None,
+        typer.Option(help="A share of AFTER's weights to mix with BEFORE's (WiSE-FT), where AFTER is tuned:FOLDER."),
+    ] = None,
+    page: Annotated[Path, typer.Option(help="The page to write.")] = Path("trade.html"),
+    runs: Annotated[Path, typer.Option(help="Where runs of encoders go, a folder each.")] = Path("runs"),
+    json: AsJson = False,
+    **options: Any,
+) -> None:
+    """Say what an encoder gained and lost: recognition, composition, retrieval, own data, paired by item.
+
+    A run folder is read as it is. An encoder is run first, zero-shot where --shots says nothing else; the same command
+    again computes nothing twice.
+    """
+    from gate_runner.comparison import trade_between
+    from gate_runner.files import write
+    from gate_runner.reports.trade import trade_page
+    from gate_runner.runs.stored import read_runs
+    from gate_runner.settings import Settings
+
+    mixes = [*(mix or ()), *(_mixed(after, name) for name in sorted(share or ()))]
+    settings = Settings().changed(**options)
+    places = [_run_of(name, names or _DEFAULT_NAMES, runs, settings) for name in (before, after, *mixes)]
+    first, second, *mixed = read_runs(places)
+    change = trade_between(first, second, mixed)
+    write(page, trade_page(change).encode())
+    if json:
+        echo_json(change)
+        return
+    echo(change.sentence)
+    echo(f"wrote {page}")
+
+
+def _mixed(after: str, share: float) -> str:
+    """The spec of a mix."""
+    from gate_runner.errors import UsageError
+
+    if not after.startswith("tuned:") or not 0 <= share <= 1:
+        raise UsageError(f"--share {share:g} of {after}: expected 0 to 1, of an encoder tuned:FOLDER")
+    folder, equals, start = after.partition("=")
+    return f"{folder}@{share:g}{equals}{start}"
+
+
+def _run_of(name: str, names: Sequence[str], runs: Path, settings: Settings) -> Path:
+    """A run folder as it is, or that of an encoder, which is run."""
+    if (Path(name) / "manifest.json").is_file():
+        return Path(name)
+    from gate_runner.benchmarks.resolving import resolve
+    from gate_runner.executors import run as execute
+    from gate_runner.runs.display import Terminal, watching
+    from gate_runner.runs.request import make_request
+    from gate_runner.tasks.variants import zero_shot
+
+    benchmarks = [benchmark if settings.shots else zero_shot(benchmark) for benchmark in resolve(names)]
+    named = make_request(benchmarks, name, output=None, settings=settings).output.name
+    request = make_request(benchmarks, name, output=runs / named, settings=settings)
+    with watching(Terminal(highlight=False, soft_wrap=True, stderr=True), settings.workers or 1) as display:
+        execute(request, display, [])
+    return request.output
+
+
+def report(
+    runs: Runs,
+    output: Annotated[Path | None, typer.Option(help="File to write; report.html, or the terminal for tables.")] = None,
+    format_: Annotated[
+        str,
+        typer.Option("--format", help="html (one page), or a table: md, csv, latex."),
+    ] = "html",
+    pictures: Annotated[int, typer.Option(help="Hardest test samples to show per benchmark, on the page.")] = 4,
+    data_root: Annotated[Path | None, typer.Option(help="Folder with data sets' original files, for pictures.")] = None,
+    tests: Annotated[bool, typer.Option(help="Mark what a paired test does not tell from the best.")] = True,
+) -> None:
+    """Make one page of one or more runs, or a table for a paper."""
+    from gate_runner.reports import report as make
+
+    form: Any = format_
+    output = output or (Path("report.html") if format_ == "html" else None)
+    text = make(*runs, output=output, form=form, pictures=pictures, data_root=data_root, tests=tests)
+    if output is None:
+        echo(text, nl=False)
+    else:
+        echo(f"wrote {output} ({len(text.encode()) / 1e6:.2f} MB)")
+
+
+def export(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
+    to: Annotated[str, typer.Option("--to", help="every-eval-ever, model-card or csv.")],
+    output: Annotated[Path | None, typer.Option(help="Folder; RUN/export/FORM by default.")] = None,
+    model: Annotated[str | None, typer.Option(help="DEVELOPER/NAME; from the encoder's spec by default.")] = None,
+    organization: Annotated[str, typer.Option(help="Who ran the evaluation.")] = "independent",
+) -> None:
+    """Write a run's results in a form that other tools read."""
+    from gate_runner.exporting import export as write
+
+    paths = write(run, to, output, model=model, organization=organization)
+    for path in paths.files:
+        echo(path)
+    for sentence in paths.left_out:
+        echo(sentence, err=True)
+
+
+def power(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN [RUN]", help="One run folder, or two on the same data.")],
+    difference: Annotated[float, typer.Option(help="To be seen, in points: hundredths of the metric's unit.")] = 1.0,
+    alpha: Annotated[float, typer.Option(help="Level of the two-sided paired test.")] = 0.05,
+    wanted: Annotated[float, typer.Option("--power", help="Probability to see it.")] = 0.8,
+    json: AsJson = False,
+) -> None:
+    """Say how many test samples, seeds or benchmarks it takes to see a difference."""
+    from gate_runner.comparison.power import power as power_of
+    from gate_runner.errors import UsageError
+
+    if len(runs) > 2:
+        raise UsageError(f"{len(runs)} runs given; expected one, or two")
+    report = power_of(*runs, difference=difference / 100, alpha=alpha, wanted=wanted)
+    if json:
+        echo_json(report)
+        return
+    for line in _power_lines(report):
+        echo(line)
+
+
+def _power_lines(report: PowerReport) -> list[str]:
+    """A block of three lines per benchmark: readable at any width."""
+    points, probability = 100 * report.difference, f"{report.wanted:.0%}"
+    size = f"{points:g} point{'s' * (points != 1)}"
+    lines = []
+    for row in report.benchmarks:
+        has = f"{row.samples} samples, {row.seeds} seed{'s' * (row.seeds > 1)}"
+        lines += [
+            f"{row.name} ({row.metric}; {has}{'' if row.paired else '; against an unrelated model'})",
+            f"  now: {row.power:.0%} to see {size}; {probability} to see {100 * row.smallest:.2g}",
+            f"  {size} with {probability}: {row.samples_needed} samples{_seeds(row.seeds_needed)}",
+        ]
+    if report.benchmarks_needed is not None:
+        lines.append(f"mean over benchmarks, {size} with {probability}: {report.benchmarks_needed} benchmarks")
+    return lines + [f"left out: {reason}" for reason in report.left_out]
+
+
+def _seeds(needed: int | None) -> str:
+    if needed is None:
+        return ""
+    return "; with today's samples, no number of seeds" if needed == 0 else f"; or today's, with {needed} seeds"
+
+
+def forecast(
+    source: Annotated[
+        Path, typer.Argument(metavar="RUN|SCORES.CSV", help="A run folder, or a CSV of scores in percent.")
+    ],
+    level: Annotated[float, typer.Option(help="Share of new models that intervals are meant to hold for.")] = 0.9,
+    accept_stand_ins: Annotated[
+        bool, typer.Option("--accept-stand-ins", help="Forecast from synthetic stand-ins, which does not carry over.")
+    ] = False,
+    json: AsJson = False,
+) -> None:
+    """Expected mean over all benchmarks of GATE's table from scores on some, with an interval."""
+    from gate_runner.forecasting import forecast as expected
+
+    forecasts = expected(source, accept_stand_ins=accept_stand_ins, level=level)
+    if json:
+        echo_json(forecasts)
+        return
+    for entry in forecasts:
+        for line in _forecast_lines(entry):
+            echo(line)
+
+
+def _forecast_lines(entry: Forecast) -> list[str]:
+    """A forecast as lines of text, warnings first."""
+    texts = [f"warning: {warning}" for warning in entry.warnings]
+    texts.append(
+        f"{entry.model}: expected mean over the {len(entry.benchmarks)} headline metrics of GATE's table "
+        f"{entry.mean:.1f} % ({entry.level:.0%} interval {entry.low:.1f} to {entry.high:.1f}), "
+        f"place {entry.rank} of {entry.of}"
+    )
+    width = max(len(benchmark.metric) for benchmark in entry.benchmarks)
+    for row in entry.benchmarks:
+        interval = "measured" if row.measured else f"{row.low:6.1f} to {row.high:5.1f}"
+        apart = f"  beside ours {row.beside_ours}" if row.beside_ours.startswith("no") else ""
+        texts.append(f"  {row.metric:<{width}}  {row.value:6.1f}  {interval:<15}{apart}".rstrip())
+    return texts
