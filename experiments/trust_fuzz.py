@@ -542,8 +542,7 @@ def runner_heads() -> tuple[list[bytes], Read]:
     import torch
 
     from gate_runner.encoders import load_encoder
-    from gate_runner.heads.kept import KeptHead
-    from gate_runner.heads.saved import load_head, save_head
+    from gate_runner.heads.saved import KeptHead, load_head, save_head
     from vision_adapters.heads import LinearHead
     from vision_adapters.saved import card_digest
 

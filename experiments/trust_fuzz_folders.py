@@ -384,8 +384,7 @@ def runner_weights(place: Path) -> tuple[list[bytes], Read]:
     import torch
 
     from gate_runner.encoders import load_encoder
-    from gate_runner.heads.kept import KeptHead
-    from gate_runner.heads.saved import load_head, save_head
+    from gate_runner.heads.saved import KeptHead, load_head, save_head
     from vision_adapters.heads import LinearHead
 
     encoder, folder = load_encoder("micro-clip/random", device="cpu"), fresh(place, "weights")

@@ -125,8 +125,7 @@ def finetunings(place: Path) -> Kind:
 def saved_heads(place: Path) -> Kind:
     """A head over an old one: of both, one is there and whole."""
     from gate_runner.encoders import load_encoder
-    from gate_runner.heads.kept import KeptHead
-    from gate_runner.heads.saved import load_head, save_head
+    from gate_runner.heads.saved import KeptHead, load_head, save_head
     from vision_adapters.heads import LinearHead
 
     encoder = load_encoder("micro-clip/random", device="cpu")

@@ -36,16 +36,6 @@ def test_every_old_name_leads_somewhere(old: str) -> None:
     assert module is importlib.import_module(MOVED[old])
 
 
-def test_what_counts_over_rows_is_found_where_it_was() -> None:
-    from gate_runner.tasks import training
-    from vision_adapters.rows import counting
-
-    with pytest.warns(DeprecationWarning, match="training.middle is vision_adapters.rows.counting.positive_median now"):
-        assert training.middle is counting.positive_median
-    with pytest.raises(AttributeError, match="no attribute 'mean'"):
-        training.mean  # noqa: B018 - its error is the point
-
-
 def test_what_never_was_is_missing() -> None:
     with pytest.raises(ModuleNotFoundError):
         importlib.import_module("gate_runner.nothing")

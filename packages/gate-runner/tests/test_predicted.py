@@ -27,7 +27,7 @@ from gate_runner.tasks.predicted import an_episode, mistaken
 from vision_adapters.detection.matching import overlaps
 
 LIMIT = 40
-CLASSES = ("cifar100", "clevr-math", "ucf", "imagenet1k", "oven")
+CLASSES = ("cifar100", "clevr-math", "ucf", "imagenet1k")
 OTHERS = ("clevr", "chexpert", "happy", "nycc", "flickr30k", "winoground", "iwildcam")
 PARTS = ("ade20k", "acdc", "mini")
 """Those of which parts are predicted: pixels, slices, queries."""

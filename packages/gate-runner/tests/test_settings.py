@@ -33,9 +33,9 @@ OTHER = Settings(
     head="detr", shots=("0", "5"), readout=("auto", "block:2/cls"),
     init=("random",), projection=("1p",), knowledge=("gpt3",),
     probe="elevater", knowledge_folder=Path("words"),
-    class_weight="balanced", folds=3,
+    class_weight="balanced",
     split="valid", protocol="gate", prompts="names",
-    language_model="mine:words", executor="slurm", executor_options={"partition": "gpu"},
+    executor="slurm", executor_options={"partition": "gpu"},
 )  # fmt: skip
 
 

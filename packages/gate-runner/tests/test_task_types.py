@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -223,32 +221,3 @@ def test_a_task_of_a_plug_in_takes_samples_of_ones_own(tmp_path: Path, monkeypat
     file.write_text(lines.format('samples = "knn"\n').replace("nearest-mean", "nearest-man"))
     with pytest.raises(DataError, match=r"benchmark.toml, line 3: unknown task type 'nearest-man'; nearest: nearest-"):
         gate_runner.run(str(file), output=tmp_path / "other", show=False)
-
-
-def test_the_former_names_of_a_tasks_own_metrics_score_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from gate_runner.tasks import training
-
-    outcomes = []
-
-    def twice(job: Any, backbone: Any, head: Any, loss: Any, scorer: Any, *, answer: Any) -> Any:
-        former = deepcopy(head)
-        outcomes.append(training.train_and_test(job, backbone, head, loss, scorer, answer=answer))
-        with pytest.warns(DeprecationWarning, match=r"train_and_measure is .*train_and_test now, and goes in 0\.4"):
-            train_and_measure = training.train_and_measure
-        outcomes.append(
-            train_and_measure(
-                job, backbone, former, loss, scorer.measure, scorer.chance,
-                answer=lambda predictions, split: answer(predictions)[: len(split)],
-            )
-        )  # fmt: skip
-        return outcomes[0]
-
-    monkeypatch.setattr("gate_runner.tasks.multi_head.train_and_test", twice)
-    gate_runner.run("micro/happy", limit=20, output=tmp_path, isolate="none", show=False)
-    new, former = outcomes
-    assert new.scores == former.scores
-    np.testing.assert_array_equal(new.predicted, former.predicted)
-    with pytest.warns(DeprecationWarning, match="mean_of now"):
-        mean_score = training.mean_score
-    score = mean_score("rmse", np.array([1.0, np.nan, 3.0]), "lower", 5.0, 0)
-    assert (score.metric, score.value, score.chance) == ("rmse", 2.0, 5.0)

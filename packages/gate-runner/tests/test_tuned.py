@@ -673,30 +673,3 @@ def test_a_task_is_run_once_and_its_test_images_are_encoded_by_the_trained_encod
     assert tuned("chexpert", tmp_path / "run", tune="full").status == "ok"
     assert runs == ["full"]
     assert encoded == ["train", "validation"]
-
-
-def test_a_plug_in_of_the_last_release_fits_a_module_with_a_warning() -> None:
-    from gate_runner.tasks.backbone import make_backbone
-    from gate_runner.tasks.fitting import fit_head, recipe_of
-    from gate_runner.tasks.training import predict
-    from vision_adapters.heads import LinearHead, seeded
-
-    benchmark = BENCHMARKS["chexpert"]
-    data = benchmark.load("micro", DataRequest(None, 24))
-    job = Job(tiny(), benchmark, data, Settings(recipe_fields=FIELDS))
-    backbone = make_backbone(job, "pooled")
-    module = backbone.attach(seeded(lambda: LinearHead(backbone.width, data.train.targets.shape[1]), 0))
-    loss = torch.nn.functional.binary_cross_entropy_with_logits
-
-    def validate(module: nn.Module) -> float:
-        return -float(
-            loss(predict(module, (backbone.rows("validation"),), lambda raw: raw, 8), data.validation.targets)
-        )
-
-    before = validate(module)
-    older: Any = fit_head
-    said = (module, (backbone.rows("train"),), data.train.targets, loss, recipe_of(job), validate, "higher")
-    with pytest.warns(DeprecationWarning, match="takes a backbone and a head now"):
-        fitted = older(job, *said)
-    assert fitted.recipe.steps == 6
-    assert validate(module) == fitted.best_score > before

@@ -167,13 +167,6 @@ class FeatureSettings:
         "What a detector reads: overrides (a set's own captions) or names.",
         identity="mode",
     )
-    language_model: str | None = _features(
-        None,
-        "Suites: returns a model of captions alone, which becomes a blind line.\n"
-        "It scores texts by as many numbers, such as a language model's log-likelihoods.",
-        identity="mode",
-        metavar="MODULE:FUNCTION",
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -225,19 +218,11 @@ class TrainingSettings:
         identity="mode",
         metavar="SHARE",
     )
-    class_weight: Literal["none", "balanced", "sampled"] = _training(
+    class_weight: Literal["none", "balanced"] = _training(
         "none",
-        "Of classes: weigh the loss, or draw pictures equally often.\n"
-        "``balanced``: every class counts the same in the loss; ``sampled``: pictures of every class are drawn equally "
-        "often (where a head is solved, that is the same).",
+        "Of classes: balanced, where every class counts the same in the loss.",
         identity="mode",
-        metavar="none|balanced|sampled",
-    )
-    folds: int | None = _training(
-        None,
-        "Of classes: test every picture of all splits once, by cross-validation.\n"
-        "With a frozen encoder, by a head fitted to the others; the interval also holds what differs between folds.",
-        identity="mode",
+        metavar="none|balanced",
     )
     keep_zero_shot: tuple[str, ...] = _training(
         (),

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from gate_data.readers.limits import refuse_special
 from gate_runner.__about__ import __version__
 from gate_runner.errors import DataError, EncoderError, UsageError
 from gate_runner.files import write_folder
-from gate_runner.heads.kept import KeptHead
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -27,6 +26,22 @@ SCHEMA = "gate-runner/head/3"
 """Of the card; changes whenever one of its fields does."""
 _OLD_SCHEMA = "gate-runner/head/2"
 """Of 0.1: without a digest of the card, and without the encoder's normalisation; read all the same."""
+
+
+@dataclass(frozen=True)
+class KeptHead:
+    """A head that a task gives back where heads are to be kept: ``module`` takes features of the encoder as they come.
+
+    ``prompts`` are the texts that stood for each class; ``part`` names what of the encoder was trained with the head,
+    whose weights ``encoder`` then holds.
+    """
+
+    module: nn.Module
+    features: Literal["projected", "backbone"]
+    classes: Sequence[str] = ()
+    prompts: Sequence[str] = ()
+    part: str = ""
+    encoder: Mapping[str, Tensor] | None = None
 
 
 @dataclass(frozen=True)

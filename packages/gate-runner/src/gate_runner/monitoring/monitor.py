@@ -7,28 +7,24 @@ import random
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from importlib import import_module
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
 
 from gate_runner.encoders.encoder import Encoder
 from gate_runner.encoders.own import adopt
 from gate_runner.errors import DataError, UsageError
 from gate_runner.features import images_at
 from gate_runner.machine import circumstances, command
-from gate_runner.monitoring.geometry import alignment, effective_rank, uniformity
 from gate_runner.runs.folder import RunFolder
 from gate_runner.runs.request import Names, make_request, own_files, parts_of
 from gate_runner.runs.results import SCHEMA, Result
 from gate_runner.settings import Settings
 from gate_runner.tasks import Job, Score, run_task
-from gate_runner.tasks.augmentation import Augmented
-from vision_adapters.rows import sample_generator
 
 if TYPE_CHECKING:
     from gate_data.data import Data
@@ -36,34 +32,28 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _SHOWN = 256
-"""Test images of the first benchmark from which rank, alignment and uniformity are taken."""
+"""Test images of the first benchmark of which the effective rank is taken."""
 
 
-@dataclass(frozen=True)
-class Reading:
-    """What a monitor found at one step.
-
-    Args:
-        step: of the training.
-        scores: by benchmark, the headline first.
-        geometry: ``rank``, ``alignment`` and ``uniformity`` of the features.
-        seconds: that it took.
-        failed: by benchmark, why there is no score.
-
-    Example:
-        >>> import tempfile
-        >>> from gate_runner.monitoring import Monitor
-        >>> monitor = Monitor("digits", output=tempfile.mkdtemp(), limit=40)
-        >>> reading = monitor(nn.Sequential(nn.AdaptiveAvgPool2d(4), nn.Flatten()), 0)
-        >>> reading.step, list(reading.scores), sorted(reading.geometry)
-        (0, ['digits'], ['alignment', 'rank', 'uniformity'])
-    """
+class Reading(NamedTuple):
+    """What a monitor found at a step: scores by benchmark, or why there is none, and the features' effective rank."""
 
     step: int
     scores: Mapping[str, tuple[Score, ...]]
-    geometry: Mapping[str, float]
+    rank: float
     seconds: float
-    failed: Mapping[str, str] = field(default_factory=dict)
+    failed: Mapping[str, str]
+
+
+def effective_rank(features: Float[Tensor, "n d"]) -> float:
+    """RankMe: the exponential of the entropy of the singular values, 1 to min(n, d).
+
+    Source:
+        Garrido et al., RankMe (2023), equation 1.
+    """
+    values = torch.linalg.svdvals(features.double())
+    shares = values / values.sum().clamp_min(1e-30) + 1e-7
+    return float((-(shares * shares.log()).sum()).exp())
 
 
 class Monitor:
@@ -162,61 +152,6 @@ class Monitor:
         self.readings.append(reading)
         return reading
 
-    def lightning(self) -> Any:
-        """A callback for a Lightning ``Trainer``, which reads after batches; ``pick`` gets the LightningModule.
-
-        Raises:
-            ImportError: Lightning is not installed.
-        """
-        base: Any
-        try:
-            base = import_module("lightning.pytorch").Callback
-        except ImportError:
-            try:
-                base = import_module("pytorch_lightning").Callback
-            except ImportError as error:
-                raise ImportError("a Lightning callback needs Lightning: pip install lightning") from error
-        monitor = self
-
-        class MonitorCallback(base):  # type: ignore[misc]  # Lightning may come untyped, or not at all
-            """Reads before the first batch, and after batches."""
-
-            def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-                """The first reading."""
-                monitor(pl_module, int(trainer.global_step))
-
-            def on_train_batch_end(self, trainer: Any, pl_module: Any, *_: Any, **__: Any) -> None:
-                """Read where a reading is due; batches of one accumulated step count once."""
-                if monitor.seen != trainer.global_step:
-                    monitor(pl_module, int(trainer.global_step))
-
-        return MonitorCallback()
-
-    def transformers(self) -> Any:
-        """A callback for transformers' ``Trainer``, which reads after steps; ``pick`` gets its model.
-
-        Raises:
-            ImportError: transformers is not installed.
-        """
-        try:
-            from transformers import TrainerCallback
-        except ImportError as error:
-            raise ImportError("a Trainer callback needs transformers: pip install 'gate-runner[hf]'") from error
-        monitor = self
-
-        class MonitorCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]  # transformers may come untyped
-            """Reads before the first step, and after steps."""
-
-            def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
-                """The first reading."""
-                monitor(model, int(state.global_step))
-
-            def on_step_end(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
-                """Read where a reading is due."""
-                monitor(model, int(state.global_step))
-
-        return MonitorCallback()
-
     def _read(self, model: nn.Module, step: int, begin: float) -> Reading:
         encoder = adopt(self.pick(model), self.name)
         weight = next(model.parameters(), torch.zeros(1))
@@ -224,18 +159,18 @@ class Monitor:
         narrow = weight.dtype in (torch.bfloat16, torch.float16)
         with torch.autocast(weight.device.type, weight.dtype if narrow else torch.bfloat16, enabled=narrow):
             self._claim(encoder)
-            geometry = self._geometry(encoder)
+            rank = self._rank(encoder)
             scores: dict[str, tuple[Score, ...]] = {}
             failed: dict[str, str] = {}
             for part in self.parts:
                 try:
-                    scores[part.name] = self._scored(part, encoder, step, geometry)
+                    scores[part.name] = self._scored(part, encoder, step, rank)
                 except Exception as error:  # noqa: BLE001 - the others are read all the same
                     failed[part.name] = f"{type(error).__name__}: {error}"
                     _LOG.warning("monitor at step %d: %s: %s", step, part.name, failed[part.name])
-        return Reading(step, scores, geometry, time.monotonic() - begin, failed)
+        return Reading(step, scores, rank, time.monotonic() - begin, failed)
 
-    def _scored(self, part: Part, encoder: Encoder, step: int, geometry: Mapping[str, float]) -> tuple[Score, ...]:
+    def _scored(self, part: Part, encoder: Encoder, step: int, rank: float) -> tuple[Score, ...]:
         start = time.monotonic()
         job = Job(encoder, part.benchmark, self._loaded(part, encoder), part.settings, part.seed)
         outcome = run_task(job)
@@ -264,7 +199,7 @@ class Monitor:
                 "steps": step,
                 "validation": curve,
                 "monitored": True,
-                "geometry": [*self._earlier(part, step, "geometry"), {"step": step, **geometry}],
+                "geometry": [*self._earlier(part, step, "geometry"), {"step": step, "rank": rank}],
             },
             seconds={**job.phases.seconds, "total": time.monotonic() - start},
         )
@@ -285,23 +220,13 @@ class Monitor:
             return []
         return [row for row in result.training.get(field, ()) if row["step"] < step] if result else []
 
-    def _geometry(self, encoder: Encoder) -> dict[str, float]:
+    def _rank(self, encoder: Encoder) -> float:
         part = self.parts[0]
         images = self._loaded(part, encoder).test.images
-        rows = torch.arange(min(_SHOWN, len(images)))
-        shown = images_at(images, rows)
+        shown = images_at(images, torch.arange(min(_SHOWN, len(images))))
         shown = shown.reshape(len(shown), -1, *shown.shape[-3:])[:, 0]
-        change = Augmented(shown)
-        views = torch.stack([change(int(row), sample_generator(part.seed, 1, int(row))) for row in rows])
-        features, second = (
-            torch.cat([encoder.encode_image(batch).cpu() for batch in torch.split(pictures, part.settings.batch_size)])
-            for pictures in (shown, views)
-        )
-        return {
-            "rank": effective_rank(features),
-            "alignment": alignment(features, second),
-            "uniformity": uniformity(features),
-        }
+        batches = torch.split(shown, part.settings.batch_size)
+        return effective_rank(torch.cat([encoder.encode_image(batch).cpu() for batch in batches]))
 
     def _description(self, encoder: Encoder) -> dict[str, Any]:
         """Of the encoder, without its weights, which differ at each reading."""

@@ -12,8 +12,7 @@ from gate_data.original_files import Originals
 from gate_data.request import DataRequest, Size
 from gate_runner.errors import DataError
 from gate_runner.micro.making import NOTE, split_seed
-from gate_runner.suites.pictures import QuestionPictures
-from gate_runner.suites.questions import Questions
+from gate_runner.suites.questions import QuestionPictures, Questions
 
 _MICRO_PAIRS = 60
 _PER_PAIR = 15
@@ -41,15 +40,14 @@ def originals_of(suite: Suite) -> Originals[Path]:
         except (ValueError, OSError, ImportError) as error:
             raise DataError(str(error)) from error
 
+    def check(root: Path) -> None:
+        read(root, None)
+
     def load(root: Path, request: DataRequest) -> Data[Any]:
         data = read(root, request.limit)
         return as_data(data, request.size, "; ".join(data.notes))
 
-    return Originals(suite.expected, find, lambda root: void(read(root, None)), load)
-
-
-def void(result: object) -> None:
-    """Nothing, of what was read only to see whether it can be."""
+    return Originals(suite.expected, find, check, load)
 
 
 def as_data(data: SuiteData, size: Size, note: str) -> Data[Questions]:

@@ -183,7 +183,7 @@ TASK_TYPES = (
     ),
     TaskType(
         "depth",
-        "transformer or linear layer on patch features, L1 of log metres",
+        "transformer on patch features, L1 of log metres",
         "gate_runner.tasks.depth:run",
         readouts="gate_runner.tasks.places:worth",
         draw="gate_runner.tasks.drawing:depth",
@@ -267,7 +267,7 @@ TASK_TYPES = (
         short="suites",
         draw="gate_runner.tasks.suite:draw",
         statistics={"right": "gate_runner.tasks.suite:share_right"},
-        details="gate_runner.tasks.suite_table:tables",
+        details="gate_runner.tasks.suite:tables",
         trains=False,
     ),
     TaskType(
@@ -276,7 +276,7 @@ TASK_TYPES = (
         "gate_runner.tasks.zero_shot:run",
         side="recognition",
         class_prompts=True,
-        details="gate_runner.tasks.zero_shot:details",
+        details=_TABLE_OF_CLASSES,
         trains=False,
         **{**_OWN_CLASSES, "own_metrics": ("acc@1", "macro_f1")},
     ),
@@ -315,15 +315,5 @@ TASK_TYPES = (
         },
         readouts="gate_runner.tasks.reading:clusters",
         own_metrics=("ami", "v_measure"),
-    ),
-    TaskType(
-        "entity-linking",
-        "four cosines of question and entity (CLIP2CLIP), four weights chosen",
-        "gate_runner.tasks.entity_linking:run",
-        say="gate_runner.tasks.predicted:a_class",
-        short="entity linking",
-        details="gate_runner.tasks.entity_linking:ways",
-        by_class=True,
-        trains=False,
     ),
 )

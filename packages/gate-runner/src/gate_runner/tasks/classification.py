@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from gate_runner.features import Kind
-from gate_runner.heads.kept import KeptHead
+from gate_runner.heads.saved import KeptHead
 from gate_runner.readouts import Readout
 from gate_runner.tasks import predicted
 from gate_runner.tasks.backbone import make_backbone
@@ -28,7 +28,7 @@ from vision_adapters.heads import AttentiveHead, InitializedHead, LinearHead, fi
 from vision_adapters.losses import class_balance, cross_entropy
 from vision_adapters.rows.counting import log_frequencies
 from vision_adapters.training import Backbone, FrozenFeatures
-from vision_adapters.tuning import Fold, Tuned, TuningData, cross_validate, tune
+from vision_adapters.tuning import Fold, Tuned, TuningData, tune
 
 if TYPE_CHECKING:
     from gate_data.data import Split
@@ -57,8 +57,6 @@ def _run(job: Job, blind: Tensor) -> Outcome:
         loss = partial(cross_entropy, weight=class_balance(job.data.train.targets, classes))
     if str(job.training.get("readout", "")).endswith("/attentive"):
         return _attentive(job, blind, loss)
-    if job.settings.folds is not None:
-        return cross_validated(job, blind)
     if job.settings.tune == "frozen" and solvable(job):
         return solve_and_test(job, blind)
     if starts_at_solved(job):
@@ -104,45 +102,6 @@ def _kept(job: Job, head: nn.Module, backbone: Backbone, kind: Kind) -> KeptHead
         return head_record
     state = {name: value.detach().cpu().clone() for name, value in encoder.state_dict().items()}
     return replace(head_record, part=tune, encoder=state)
-
-
-def cross_validated(job: Job, blind: Tensor) -> Outcome:
-    """All samples, each scored by a head that was chosen and fitted on the other folds.
-
-    The interval is the wider of that of all samples and of that over the folds, whose heads differ.
-    """
-    data, metric = job.data.test, job.benchmark.metrics[0]
-    features = {name: rows_of(job, data, kind, name)[:].float() for name, kind in kinds_to_probe(job).items()}
-    with job.timed("train"):
-        crossed = cross_validate(
-            features,
-            data.targets,
-            len(job.data.classes),
-            folds=job.settings.folds or 2,
-            metric=metric,
-            class_weight=job.class_weight,
-            seed=job.seed,
-        )
-    with job.timed("test"):
-        judged = score(job, crossed.scores, data.targets, blind)
-    (headline, estimate), *further = judged
-    low, high = max(crossed.low, min(headline.low, 0.0)), min(crossed.high, 1.0)
-    headline = replace(headline, low=min(headline.low, low), high=max(headline.high, high))
-    training = {
-        "steps": 0,
-        "head_parameters": 0,
-        "cross_validation": {
-            "folds": len(crossed.values),
-            "values": list(crossed.values),
-            "low": crossed.low,
-            "high": crossed.high,
-            "heads": [
-                {"features": name, **params} for name, params in zip(crossed.features, crossed.best_params, strict=True)
-            ],
-        },
-    }
-    scores = (headline, *(other_score for other_score, _ in further))
-    return Outcome(scores, estimate.outcomes, training, predicted.best(crossed.scores))
 
 
 class _Solved(NamedTuple):

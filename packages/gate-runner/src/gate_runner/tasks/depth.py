@@ -1,4 +1,4 @@
-"""Metres of each pixel: a transformer, or one linear layer, on patch features."""
+"""Metres of each pixel: a transformer on patch features."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from functools import partial
 
 import numpy as np
 import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from gate_data.data import Split
 from gate_runner.errors import DataError
@@ -20,25 +19,6 @@ from vision_adapters.rows.counting import positive_median
 _WIDTH, _DEPTH = 128, 2
 _LEAST = 1e-3
 """Metres: predictions are at least this."""
-
-
-class LinearDepth(nn.Module):
-    """One number for each place, enlarged bilinearly.
-
-    Args:
-        dim: channels of the features.
-        grid: rows and columns of places.
-        size: of the map in pixels.
-    """
-
-    def __init__(self, dim: int, grid: tuple[int, int], size: tuple[int, int]) -> None:
-        super().__init__()
-        self.read, self.grid, self.size = nn.Linear(dim, 1), grid, size
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        """``[n, t, d]`` to ``[n, 1, h, w]``."""
-        coarse = self.read(tokens).transpose(1, 2).unflatten(2, self.grid)
-        return F.interpolate(coarse, self.size, mode="bilinear", align_corners=False)
 
 
 def run(job: Job) -> Outcome:
@@ -81,11 +61,8 @@ def run(job: Job) -> Outcome:
         return {name: np.array(values) for name, values in errors.items()}
 
     blind = measure(torch.tensor(typical).expand(shape), job.data.test)
-    if job.training.get("head", "transformer") == "linear":
-        head: nn.Module = seeded(lambda: LinearDepth(backbone.width, backbone.grid, size), job.seed)
-    else:
-        form = partial(SegmentationHead, backbone.width, 1, grid=backbone.grid, size=size, width=_WIDTH, depth=_DEPTH)
-        head = seeded(form, job.seed)
+    form = partial(SegmentationHead, backbone.width, 1, grid=backbone.grid, size=size, width=_WIDTH, depth=_DEPTH)
+    head = seeded(form, job.seed)
     chance = {name: float(values.mean()) for name, values in blind.items()}
     measured = Measured(measure, chance, lower=("rmse", "abs_rel"))
     return train_and_test(job, backbone, head, loss, measured, targets=targets, read=metres)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
-from types import SimpleNamespace
 from typing import Any
 
-import torch
 import torch.nn
 from torch import Tensor
 
@@ -17,7 +14,6 @@ from gate_runner.tasks.backbone import Learning
 from gate_runner.tasks.job import Job
 from gate_runner.tasks.recipes import checked, recipe_for
 from vision_adapters.heads import InitializedHead
-from vision_adapters.losses import class_balance
 from vision_adapters.rows import Rows
 from vision_adapters.training import Backbone, Direction, EncoderWithHead, ProbeInit, Recipe, Scale
 from vision_adapters.training import fit_head as fit
@@ -58,7 +54,6 @@ def fit_head(
     loss: Loss,
     validate: Callable[[EncoderWithHead, Inputs], float],
     direction: Direction,
-    *older: Any,
     inputs: Callable[[Backbone, SplitName], Inputs] | None = None,
     scales: Sequence[Scale | None] = (),
     own: Mapping[str, Any] | None = None,
@@ -81,12 +76,7 @@ def fit_head(
         scales: likewise.
         own: a task type's numbers for a recipe, which go before the benchmark's.
         recipe: instead of the job's.
-        older: plug-ins of the last release say module, inputs, targets, loss, recipe, validate and direction.
     """
-    if isinstance(backbone, EncoderWithHead):
-        message = "fit_head takes a backbone and a head now, instead of a module and its inputs; see docs/adding"
-        warnings.warn(message, DeprecationWarning, stacklevel=2)
-        return _fit_module(job, backbone, head, targets, loss, validate, direction, *older)
     settings, own = job.settings, own or {}
     for part in (backbone, backbone.before) if isinstance(backbone, Learning) else (backbone,):
         if part is not None:  # what is encoded is not counted as training
@@ -103,10 +93,6 @@ def fit_head(
             lambda _, done, of: job.progress("train head", done, of),
         )
     frozen = settings.tune == "frozen"
-    weights = None
-    if settings.class_weight == "sampled":
-        labels = torch.as_tensor(targets[:])
-        weights = class_balance(labels, int(labels.max()) + 1)[labels]
     with job.timed("train"), job.together() as group:
         done = fit(
             backbone,
@@ -128,7 +114,6 @@ def fit_head(
             keep=1 if frozen else 5,
             layers=not frozen,
             group=group,
-            sample_weights=weights,
         )
     if frozen:
         return Fitted(**vars(done))
@@ -136,13 +121,3 @@ def fit_head(
         held = inputs(backbone, "validation") if inputs else (backbone.rows("validation"),)
         starts_solved = init is not None or isinstance(head, InitializedHead)
         return after_training(job, done, lambda module: validate(done.module, held), direction, mix_head=starts_solved)
-
-
-def _fit_module(job: Job, module: EncoderWithHead, inputs: Any, targets: Rows, loss: Loss, *older: Any) -> Fitted:
-    """As plug-ins of the last release call it; heads of trained encoders start where they are."""
-    recipe, validate, direction = older
-    backbone: Any = SimpleNamespace(attach=lambda head: module, rows=lambda name: inputs)
-    return fit_head(
-        job, backbone, module.head, targets, loss, lambda module, held: float(validate(module)), direction,
-        inputs=lambda _, name: inputs, recipe=recipe,
-    )  # fmt: skip

@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # they import torch, which the process that only watches over
     from gate_runner.encoders.encoder import Encoder
     from gate_runner.encoders.transforms import OwnTransform
     from gate_runner.features import FeatureCache
-    from gate_runner.heads.kept import KeptHead
+    from gate_runner.heads.saved import KeptHead
     from vision_adapters.rows import Rows
 
 
@@ -136,7 +136,7 @@ class Job:
 
     @property
     def class_weight(self) -> Literal["balanced"] | None:
-        """How a probe weighs classes; solved, drawing pictures equally often is counting classes the same, too."""
+        """How a probe weighs classes."""
         return None if self.settings.class_weight == "none" else "balanced"
 
     @property

@@ -15,18 +15,23 @@ from eqben_builder.scoring import Share
 from eqben_builder.suites import Features, SuiteLine, SuiteTable, similarities, suite_table
 from gate_data.data import Data, Split
 from gate_data.ragged import Ragged
-from gate_runner.errors import DataError
 from gate_runner.features import digests_of
-from gate_runner.own_models import own_model
-from gate_runner.suites import QuestionPictures, Questions
+from gate_runner.suites.questions import QuestionPictures, Questions
 from gate_runner.tasks.drawing import shown
 from gate_runner.tasks.features import pooled
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.score import Score
-from gate_runner.tasks.task import Drawing
+from gate_runner.tasks.task import Details, Drawing
 
 _SHOWN = 3
 """Captions of a question that a report shows."""
+_HEADS = ("", "measure", "questions", "score", "95 %", "chance", "best blind line", "better than blind", "published",
+          "ties", "authors' ties")  # fmt: skip
+
+_READING = (
+    "A blind line never looks at a picture: a score that is not better than it says nothing about seeing. A tie is "
+    "wrong; the last column has the score with ties as the authors count them, where that differs."
+)
 
 
 def run(job: Job) -> Outcome:
@@ -43,25 +48,11 @@ def run(job: Job) -> Outcome:
     features = _features(job, test.images, [text for row in questions.rows for text in row.captions])
     with job.timed("test"):
         scores = similarities(questions.rows, features)
-        blind = job.settings.language_model
-        table = suite_table(questions.data, scores, scorers=None if blind is None else _scorer(blind), seed=job.seed)
+        table = suite_table(questions.data, scores, seed=job.seed)
     overall = table.overall.score
     score = Score(job.benchmark.metrics[0], "higher", overall.value, overall.low, overall.high, overall.chance)
     averages = [_score_of(line) for line in table.averages]
     return Outcome((score, *averages), _by_picture(questions, table), {"steps": 0, "suite": as_mapping(table)})
-
-
-def _scorer(spec: str) -> dict[str, Any]:
-    """A model of the user's that reads captions alone, by its name; what goes wrong in it is said with that name."""
-    model = own_model(spec)
-
-    def scored(texts: Sequence[str]) -> Any:
-        try:
-            return model(texts)
-        except Exception as error:
-            raise DataError(f"--language-model {spec} raised {type(error).__name__}: {error}") from error
-
-    return {spec: scored}
 
 
 def share_right(outcomes: Any, weights: Float[np.ndarray, "r n"]) -> Float[np.ndarray, " r"]:
@@ -127,17 +118,7 @@ def _score_of(line: SuiteLine) -> Score:
 
 
 def as_mapping(table: SuiteTable) -> dict[str, Any]:
-    """A suite's table for a result file: all questions, averages and subsets, in this order.
-
-    Example:
-        >>> from eqben_builder.suites import Similarities, micro_suite, suite_table
-        >>> data = micro_suite(pairs=1, size=32)
-        >>> ones = [np.ones((len(row.captions), len(row.images))) for row in data.rows]
-        >>> own = [np.ones((3, 3)) if row.shape == "paraphrases" else None for row in data.rows]
-        >>> table = as_mapping(suite_table(data, Similarities(ones, own), resamples=10))
-        >>> table["lines"][0]["name"], table["lines"][0]["ties"] > 0
-        ('all questions', True)
-    """
+    """A suite's table for a result file: all questions, averages and subsets, in this order."""
     listed = [(table.overall, "all"), *((average, "average") for average in table.averages)]
     listed += [(average, "subset") for average in table.lines]
     return {
@@ -167,3 +148,46 @@ def _share(share: Share) -> dict[str, float | None]:
 
 def _finite(values: Mapping[str, float]) -> dict[str, float | None]:
     return {name: float(value) if math.isfinite(value) else None for name, value in values.items()}
+
+
+def tables(training: Mapping[str, Any], spec: str) -> Details:
+    """The table of one result."""
+    suite = training["suite"]
+    return Details(
+        [*suite["notes"], _READING], _HEADS, [_row(line, spec) for line in suite["lines"]], words=(1, 6, 7, 8)
+    )
+
+
+def _row(line: Mapping[str, Any], spec: str) -> tuple[str, ...]:
+    unit, places = (1, 2) if line["measure"] == "mean rank" else (100, 1)
+
+    def number(value: float | None) -> str:
+        return "" if value is None else f"{unit * value:.{places}f}"
+
+    blind = max(line["blind"].items(), key=lambda line_score: line_score[1]["value"], default=None)
+    better = line["better_than_blind"]
+    gain = ""
+    if better is not None:
+        gain = f"{100 * better['value']:+.1f} ({100 * better['low']:+.1f}, {100 * better['high']:+.1f})"
+        gain = f"{gain}, p {better['p']:.3f}".replace("-", "−")
+    published = published_of(line["published"], spec)
+    return (
+        line["name"],
+        line["measure"],
+        f"{line['questions']:,}" if line["questions"] else "average",
+        number(line["value"]),
+        f"{number(line['low'])}–{number(line['high'])}",
+        number(line["chance"]),
+        "" if blind is None else f"{100 * blind[1]['value']:.1f} {blind[0]}",
+        gain,
+        "" if published is None else f"{100 * published[1]:.1f} {published[0]}",
+        str(line["ties"]) if line["questions"] else "",
+        number(line["authors_ties"]),
+    )
+
+
+def published_of(published: Mapping[str, float], spec: str) -> tuple[str, float] | None:
+    """The score of the same model where one is published, or OpenAI's ViT-B/32, or any."""
+    fitting = [entry for entry in published.items() if spec.endswith(entry[0])]
+    usual = [entry for entry in published.items() if entry[0] == "ViT-B-32/openai"]
+    return next(iter(fitting or usual or published.items()), None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -23,7 +22,7 @@ from gate_runner.tasks.score import Score
 from vision_adapters.metrics import METRICS, RunningScores, evaluate, score_outcomes
 from vision_adapters.metrics import Score as Estimate
 from vision_adapters.metrics.definitions import hits_at
-from vision_adapters.rows import Rows, counting
+from vision_adapters.rows import Rows
 from vision_adapters.training import Backbone, Direction, Scale
 from vision_adapters.training.head import Inputs
 from vision_adapters.training.predictions import averaged, averaged_sizes, most_averaged
@@ -282,45 +281,3 @@ def _kept(job: Job, split: SplitName) -> Rows:
             for numbers in torch.split(torch.arange(len(targets)), _READ):
                 rows[numbers]  # one that is wrong is said now
     return rows
-
-
-def __getattr__(name: str) -> Any:
-    """What stood here, or in modules that are one with this, until 0.2."""
-    moved = {
-        "frequencies": ("vision_adapters.rows.counting.log_frequencies", counting.log_frequencies),
-        "middle": ("vision_adapters.rows.counting.positive_median", counting.positive_median),
-        "mean_score": (f"{__name__}.mean_of", _mean_score),
-        "train_and_measure": (f"{__name__}.train_and_test", _train_and_measure),
-    }
-    if name not in moved:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    new, function = moved[name]
-    warnings.warn(f"{__name__}.{name} is {new} now, and goes in 0.4", DeprecationWarning, stacklevel=2)
-    return function
-
-
-def _train_and_measure(
-    job: Job,
-    backbone: Backbone,
-    head: nn.Module,
-    loss: Loss,
-    measure: Callable[[Tensor, Split], Mapping[str, np.ndarray]],
-    chance: Mapping[str, float],
-    *,
-    lower: Sequence[str] = (),
-    targets: Rows | None = None,
-    answer: Callable[[Tensor, Split], np.ndarray] | None = None,
-    **options: Any,
-) -> Outcome:
-    """`train_and_test` by its former arguments."""
-    learnt: Mapping[SplitName, Rows] | None = None if targets is None else {"train": targets}
-    answer_of = None if answer is None else lambda predictions: answer(predictions, job.data.test)
-    measured = Measured(measure, chance, lower)
-    return train_and_test(job, backbone, head, loss, measured, targets=learnt, answer=answer_of, **options)
-
-
-def _mean_score(
-    name: str, outcomes: np.ndarray, direction: Literal["higher", "lower"], chance: float, seed: int
-) -> Score:
-    """`mean_of` with the chance that belongs to it, as a task's score."""
-    return with_chance(mean_of(name, outcomes, direction, seed), chance)

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from gate_runner.axes import FULL, Variant
 from gate_runner.errors import NotApplicableError
-from gate_runner.heads.kept import KeptHead
+from gate_runner.heads.saved import KeptHead
 from gate_runner.tasks.features import rows_of
 
 if TYPE_CHECKING:

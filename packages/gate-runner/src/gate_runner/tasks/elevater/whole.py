@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from gate_runner.axes import FULL, Variant
 from gate_runner.errors import EncoderError, NotApplicableError
 from gate_runner.features import Kind, images_at
-from gate_runner.heads.kept import KeptHead
+from gate_runner.heads.saved import KeptHead
 from gate_runner.tasks.backbone import features_of, untouched
 from gate_runner.tasks.elevater.heads import Features, Fitted, draw_shots
 from gate_runner.tasks.recipes import recipe_for
@@ -88,20 +88,18 @@ def fit_whole(job: Job, variant: Variant, features: Features, weights: Tensor | 
         balance = None
         if settings.class_weight != "none" and not several:
             balance = class_balance(features.train_labels[rows], len(features.classes))
-        sampled = settings.class_weight == "sampled"
         with job.timed("train"):
             trained = fit(
                 model,
                 (images_at(train.images, rows),),
                 features.train_labels[rows],
-                loss=bce if several else partial(cross_entropy, weight=None if sampled else balance),
+                loss=bce if several else partial(cross_entropy, weight=balance),
                 recipe=recipe,
                 validate=validate,
                 direction=metric_named(metric).direction,
                 seed=job.seed,
                 device=encoder.device,
                 progress=job.progress,
-                sample_weights=balance[features.train_labels[rows]] if sampled and balance is not None else None,
             )
         with job.timed("test"):
             if trained.best_step == 0:
