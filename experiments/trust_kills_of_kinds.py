@@ -248,12 +248,11 @@ EDITED = 60
 
 
 def edited_knowledge_bases(place: Path) -> Kind:
-    """Additions, removals and compactions, each with its index: the entities before or after, and all links right."""
+    """Additions and removals, each with its index: the entities before or after, and all links right."""
     from oven_retrieval import KnowledgeBase
     from oven_retrieval.workspace import (
         add_to_workspace,
         build_workspace,
-        compact_workspace,
         open_workspace,
         remove_from_workspace,
         update_workspace,
@@ -274,7 +273,6 @@ def edited_knowledge_bases(place: Path) -> Kind:
             first = f"Q{number - 200}"
             if first in there(folder):
                 remove_from_workspace([first], folder / "kb")
-            compact_workspace(folder / "kb")
         update_workspace(folder / "kb")
 
     def look(folder: Path) -> None:
@@ -371,7 +369,7 @@ KINDS: dict[str, Callable[[Path], Kind]] = {
     "gate-runner: features": cached_features,
     "gate-data: copies of the hub": copies_of_the_hub,
     "oven-retrieval: builds": knowledge_bases,
-    "oven-retrieval: additions, removals, compactions": edited_knowledge_bases,
+    "oven-retrieval: additions, removals": edited_knowledge_bases,
     "oven-retrieval: indexes made anew": rebuilt_indexes,
     "oven-retrieval: vectors": vectors,
     "eqben-builder: builds": pairs,

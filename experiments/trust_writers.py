@@ -34,7 +34,6 @@ from oven_retrieval import Entity, KnowledgeBase, build_kb
 from oven_retrieval.workspace import (
     add_to_workspace,
     build_workspace,
-    compact_workspace,
     open_workspace,
     remove_from_workspace,
     update_workspace,
@@ -185,7 +184,6 @@ def ran_whole(folder: Path, done: list[tuple[str, str, bool]]) -> None:
 OVEN: dict[str, Act] = {
     "oven add": lambda folder, tag: void(add_to_workspace(folder / f"more{tag}.csv", folder / "p")),
     "oven remove": lambda folder, tag: void(remove_from_workspace([f"e{tag}"], folder / "p")),
-    "oven compact": lambda folder, tag: void(compact_workspace(folder / "p")),
     "oven update": lambda folder, tag: void(update_workspace(folder / "p")),
     "oven rebuild": lambda folder, tag: void(update_workspace(folder / "p", rebuild=True)),
 }

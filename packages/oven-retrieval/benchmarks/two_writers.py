@@ -2,7 +2,7 @@
 
     python benchmarks/two_writers.py --pairs 60
 
-Each pair starts together (add, remove, compact, update, update --rebuild, in all combinations). A writer that is
+Each pair starts together (add, remove, update, update --rebuild, in all combinations). A writer that is
 refused must name the other; one that reports success must have its effect; the project must open, whole, afterwards.
 """
 
@@ -21,11 +21,11 @@ from pathlib import Path
 from oven_retrieval import Entity, KnowledgeBase, build_kb, build_name_index, open_name_index
 
 RESULTS = Path(__file__).parent / "results"
-KINDS = ("add", "remove", "compact", "update", "rebuild")
+KINDS = ("add", "remove", "update", "rebuild")
 WORKER = """
 import sys
 from oven_retrieval import FolderError
-from oven_retrieval.workspace import add_to_workspace, compact_workspace, remove_from_workspace, update_workspace
+from oven_retrieval.workspace import add_to_workspace, remove_from_workspace, update_workspace
 folder, kind, argument = sys.argv[1:]
 print("ready", flush=True)
 sys.stdin.readline()
@@ -34,8 +34,6 @@ try:
         add_to_workspace(argument, folder)
     elif kind == "remove":
         remove_from_workspace([argument], folder)
-    elif kind == "compact":
-        compact_workspace(folder)
     else:
         update_workspace(folder, rebuild=kind == "rebuild")
 except FolderError as error:

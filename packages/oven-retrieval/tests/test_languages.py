@@ -18,7 +18,6 @@ from oven_retrieval import (
     build_kb,
     build_linker,
     build_name_index,
-    compact,
     remove_entities,
     update_name_index,
 )
@@ -51,7 +50,7 @@ def test_tags_are_kept_and_come_back(kb):
     assert kb.languages == ["de", "en", "fr"]
     more = add_entities(kb, [Entity("Q5", "Chat", language="fr"), Entity("Q6", "Cat")])
     assert [entity.language for entity in more] == ["de", "en", "de en", "", "fr", ""]
-    assert next(iter(compact(remove_entities(more, ["Q1"])))) == ENTITIES[1]
+    assert remove_entities(more, ["Q1"])[0] == ENTITIES[1]
     plain = build_kb(ENTITIES[3:], kb.path.parent / "plain")
     assert (plain.languages, plain[0].alias_languages) == ([], ())
     assert not (plain.path / "language.bin").exists()

@@ -6,7 +6,6 @@ from .__about__ import __version__ as __version__
 from .building import add_entities as add_entities
 from .building import build_kb as build_kb
 from .building import build_kb_from_file as build_kb_from_file
-from .building import compact as compact
 from .building import remove_entities as remove_entities
 from .entity import Entity as Entity
 from .entity import EntityFileError as EntityFileError

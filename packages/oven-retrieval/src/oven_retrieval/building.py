@@ -1,4 +1,4 @@
-"""Entities are written to a folder; later ones are added beside it, others are removed, and gaps are closed."""
+"""Entities are written to a folder, which is written anew when some are added or removed."""
 
 from __future__ import annotations
 
@@ -12,16 +12,12 @@ import numpy as np
 
 from oven_retrieval.durable import restore
 from oven_retrieval.entity import Entity
-from oven_retrieval.folder import Folder
 from oven_retrieval.folder_writer import FolderWriter
-from oven_retrieval.kb import KnowledgeBase
-from oven_retrieval.kb_edits import KIND, REMOVED_KIND, clear_unlisted, commit, edit_path
+from oven_retrieval.kb import KIND, KnowledgeBase
 from oven_retrieval.locking import one_writer
 from oven_retrieval.tokens import hash64
 
 if TYPE_CHECKING:
-    from jaxtyping import UInt64
-
     from oven_retrieval.progress import Progress
     from oven_retrieval.readers import Row
     from oven_retrieval.wikidata import WikidataDump
@@ -76,7 +72,7 @@ def add_entities(
     filters: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> KnowledgeBase:
-    """Add entities to a knowledge base without writing the others again, and open it as it is now.
+    """Write a knowledge base anew with more entities in the rows after the last one, in its place, and open it.
 
     Args:
         kb: the knowledge base; the object that is given stays as it is.
@@ -85,49 +81,31 @@ def add_entities(
         filters: names of pages to leave out.
         progress: called with `entities`, how many are written, and how many there will be as far as is known.
 
-    Returns:
-        The knowledge base with the new entities in the rows after the last one. With nothing to add, it is unchanged.
-
     Raises:
         ValueError: an id that occurs twice, or is in the knowledge base (remove it first to replace an entity).
         FolderError: another process is writing; it is named.
 
     Numerics:
-        Costs what the new entities cost. The edit counts from the moment in which a small file that lists it takes
-        the place of the one before; a kill before that leaves the old state.
+        Costs what building costs. A kill before the new folder takes the old one's place leaves the old state.
 
     Example:
         >>> import tempfile, pathlib
         >>> kb = build_kb([Entity("Q31", "Belgium")], pathlib.Path(tempfile.mkdtemp()) / "kb")
         >>> more = add_entities(kb, [Entity("Q183", "Germany")])
         >>> fewer = remove_entities(more, ["Q31"])
-        >>> [entity.name for entity in fewer], len(fewer), fewer.rows(["Q31", "Q183"]).tolist()
-        (['Germany'], 2, [-1, 1])
-        >>> [entity.name for entity in compact(fewer)], len(compact(fewer))
-        (['Germany'], 1)
+        >>> [entity.name for entity in fewer], fewer.rows(["Q31", "Q183"]).tolist()
+        (['Germany'], [-1, 0])
     """
     tests = _tests_of(filters)
     with one_writer(kb.path):
-        kb = _cleared(kb)
-        path = edit_path(kb.base, kb.edits, True)
-        with FolderWriter(path, KIND) as folder:
-            columns = _write(folder, rows, source, tests, progress)
-            old_rows = kb.rows_of_hashes(columns.id_hashes())
-            repeated = np.flatnonzero(old_rows >= 0)
-            if len(repeated):
-                line, name = columns.line(int(repeated[0])), kb.ids[int(old_rows[repeated[0]])]
-                raise ValueError(
-                    f"{source}:{line}: id: {name!r} is in {kb.path} already; expected new ids ({len(repeated)} are not)"
-                )
-        if not len(columns):
-            clear_unlisted(kb.base, kb.edits)
-            return kb
-        commit(kb.base, kb.edits, Folder(path, KIND))
+        kb = _now(kb)
+        with FolderWriter(kb.path, KIND, overwrite=True) as folder:
+            _write(folder, rows, source, tests, progress, kb)
         return KnowledgeBase(kb.path)
 
 
 def remove_entities(kb: KnowledgeBase, ids: Sequence[str]) -> KnowledgeBase:
-    """Remove entities from a knowledge base, and open it as it is now; their rows stay empty until `compact`.
+    """Write a knowledge base anew without some entities, in its place, and open it; later ones get lower rows.
 
     Args:
         kb: the knowledge base; the object that is given stays as it is.
@@ -141,62 +119,31 @@ def remove_entities(kb: KnowledgeBase, ids: Sequence[str]) -> KnowledgeBase:
         >>> import tempfile, pathlib
         >>> folder = pathlib.Path(tempfile.mkdtemp())
         >>> kb = build_kb([Entity("Q1", "Wood duck", aliases=("Aix",)), Entity("Q2", "Goose")], folder / "kb")
-        >>> fewer = remove_entities(kb, ["Q1"])
-        >>> len(fewer), fewer.entity_count, [entity.id for entity in fewer]
-        (2, 1, ['Q2'])
+        >>> [entity.id for entity in remove_entities(kb, ["Q1"])]
+        ['Q2']
     """
     if isinstance(ids, str):
         raise TypeError(f"ids: expected a list of texts, got one text {ids[:40]!r}")
     with one_writer(kb.path):
-        kb = _cleared(kb)
+        kb = _now(kb)
         rows = kb.rows(ids)
         unknown = [name for name, row in zip(ids, rows, strict=True) if row < 0]
         if unknown:
             raise ValueError(f"ids: {len(unknown)} of {len(ids)} are not in {kb.path}: {unknown[:5]}")
         if not len(rows):
             return kb
-        path = edit_path(kb.base, kb.edits, False)
-        with FolderWriter(path, REMOVED_KIND) as folder:
-            folder.array("row", np.unique(rows))
-        commit(kb.base, kb.edits, Folder(path, REMOVED_KIND))
+        removed = set(rows.tolist())
+        remaining = (kb[row] for row in range(len(kb)) if row not in removed)
+        with FolderWriter(kb.path, KIND, overwrite=True) as folder:
+            _write(folder, remaining, str(kb.meta["source"]), {}, None)
+            folder.meta = {**kb.meta, "count": folder.meta["count"]}
         return KnowledgeBase(kb.path)
 
 
-def compact(kb: KnowledgeBase, *, progress: Progress | None = None) -> KnowledgeBase:
-    """Write a knowledge base anew without empty rows and separate parts, in the same place, and open it.
-
-    The rows that its entities had are kept with it, so that indexes can follow without being built again. Where nothing
-    was added or removed since the last time, nothing is written.
-
-    Example:
-        >>> import tempfile, pathlib
-        >>> folder = pathlib.Path(tempfile.mkdtemp())
-        >>> kb = build_kb([Entity("Q1", "Wood duck", aliases=("Aix",)), Entity("Q2", "Goose")], folder / "kb")
-        >>> closed = compact(remove_entities(kb, ["Q1"]))
-        >>> len(closed), closed[0].id
-        (1, 'Q2')
-    """
-    with one_writer(kb.path):
-        kb = _cleared(kb)
-        if not kb.edits.folders:  # written anew it would forget the versions from which indexes can follow
-            return kb
-        with FolderWriter(kb.path, KIND, overwrite=True) as folder:
-            source = str(kb.meta["source"])
-            _write(folder, kb, source, {}, progress)
-            folder.array("former_row", kb.live_rows())
-            folder.meta |= {
-                "left_out": kb.meta["left_out"],
-                "former": {version.hash: version.rows for version in kb.edits.versions},
-            }
-    return KnowledgeBase(kb.path)
-
-
-def _cleared(kb: KnowledgeBase) -> KnowledgeBase:
-    """The knowledge base as it is now, without what killed edits have left."""
+def _now(kb: KnowledgeBase) -> KnowledgeBase:
+    """The knowledge base as it lies there now."""
     restore(kb.path)
-    now = KnowledgeBase(kb.path)
-    clear_unlisted(now.base, now.edits)
-    return now
+    return KnowledgeBase(kb.path)
 
 
 def _tests_of(filters: Sequence[str]) -> dict[str, Callable[[Entity, str], bool]]:
@@ -217,10 +164,13 @@ def _write(
     source: str,
     tests: Mapping[str, Callable[[Entity, str], bool]],
     progress: Progress | None,
-) -> _Columns:
-    """Write entities that no filter leaves out."""
+    before: KnowledgeBase | None = None,
+) -> None:
+    """Write the entities of a knowledge base, if any, and then those that no filter leaves out."""
     left_out = dict.fromkeys(tests, 0)
     columns = _Columns(folder)
+    for entity in before or ():
+        columns.append(0, entity)
     for line, entity, content in _numbered(rows):
         reason = next((name for name, is_left_out in tests.items() if is_left_out(entity, content)), None)
         if reason is not None:
@@ -229,17 +179,17 @@ def _write(
         columns.append(line, entity)
         if progress is not None and len(columns) % _PROGRESS_EVERY == 0:
             progress("entities", len(columns), max(length_hint(rows), len(columns)))
-    columns.finish(source)
+    columns.finish(source, before)
     if progress is not None:
         progress("entities", len(columns), len(columns))
-    folder.meta = {"source": source, "count": len(columns), "left_out": left_out}
+    folder.meta = {"source": source, "left_out": left_out} if before is None else dict(before.meta)
+    folder.meta["count"] = len(columns)
     if hasattr(rows, "without_label"):
         dump = cast("WikidataDump", rows)
         if not len(columns):
             raise ValueError(f"{source}: no entity has a label in {', '.join(dump.languages)}")
         left_out["without a label"] = dump.without_label
         folder.meta |= {"cut": dump.cut, "languages": {tag: dump.found[tag] for tag in dump.languages}}
-    return columns
 
 
 def build_kb_from_file(
@@ -313,23 +263,20 @@ class _Columns:
         alias_tags = entity.alias_languages or ("",) * len(entity.aliases)
         self._alias_spoken.extend([number.setdefault(tags, len(number)) for tags in alias_tags])
 
-    def line(self, row: int) -> int:
-        """Line of the source that an entity came from."""
-        return self._lines[row]
-
-    def id_hashes(self) -> UInt64[np.ndarray, " n"]:
-        """Hash of each entity's id."""
-        return np.frombuffer(self._hashes, dtype=np.uint64) if len(self) else np.zeros(0, np.uint64)
-
-    def finish(self, source: str) -> None:
+    def finish(self, source: str, before: KnowledgeBase | None) -> None:
         """Check that ids are unique and write what depends on all entities."""
-        hashes = self.id_hashes()
+        hashes = np.frombuffer(self._hashes, dtype=np.uint64) if len(self) else np.zeros(0, np.uint64)
         order = np.argsort(hashes, kind="stable")
         same = np.flatnonzero(hashes[order][1:] == hashes[order][:-1])
         if len(same):
-            first, second = (self._lines[int(order[same[0] + i])] for i in (0, 1))
+            row, repeated = order[same[0] : same[0] + 2].tolist()
+            line, counted = self._lines[repeated], f"({len(same)} are not)"
+            if before is not None and row < len(before):
+                raise ValueError(
+                    f"{source}:{line}: id: {before.ids[row]!r} is in {before.path} already; expected new ids {counted}"
+                )
             raise ValueError(
-                f"{source}:{second}: id: already used on line {first}; expected each id once ({len(same)} are not)"
+                f"{source}:{line}: id: already used on line {self._lines[row]}; expected each id once {counted}"
             )
         categories = self._folder.texts("categories")
         for category in self._categories:

@@ -33,7 +33,7 @@ def make_app(encoders: Encoders | None = None) -> typer.Typer:
 
     from oven_retrieval.commands.build import build
     from oven_retrieval.commands.calibrate import calibrate
-    from oven_retrieval.commands.edit import add, compact, remove, update
+    from oven_retrieval.commands.edit import add, remove, update
     from oven_retrieval.commands.evaluate import evaluate
     from oven_retrieval.commands.generate import generate
     from oven_retrieval.commands.link import link
@@ -49,7 +49,7 @@ def make_app(encoders: Encoders | None = None) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     own = {"obj": encoders or Encoders()}
-    commands = (build, add, remove, update, compact, link, calibrate, search, make, train, answer, generate)
+    commands = (build, add, remove, update, link, calibrate, search, make, train, answer, generate)
     for command in commands:
         app.command(context_settings=own)(command)
     app.command("eval", context_settings=own)(evaluate)

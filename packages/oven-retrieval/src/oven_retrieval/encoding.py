@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -9,12 +10,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from oven_retrieval.folder import Folder, FolderError
+from oven_retrieval.folder import FolderError
 from oven_retrieval.kb import KnowledgeBase, Label
 from oven_retrieval.models.clip2clip import normalise
 from oven_retrieval.names import NameLinker
 from oven_retrieval.progress import Progress, Say
 from oven_retrieval.ranking import Ranking
+from oven_retrieval.tokens import one_hash
 from oven_retrieval.vectors import (
     IndexPlan,
     VectorIndex,
@@ -24,7 +26,6 @@ from oven_retrieval.vectors import (
     open_index,
     update_index,
 )
-from oven_retrieval.vectors.index import KIND as INDEX_KIND
 from oven_retrieval.vectors.store import Float32
 
 if TYPE_CHECKING:
@@ -68,41 +69,67 @@ def entity_text(kb: KnowledgeBase, row: int, template: str = "name") -> str:
 
 def encode_names(
     kb: KnowledgeBase,
-    encoder: TextEncoder,
+    encoder: TextEncoder | Callable[[], TextEncoder],
     path: str | Path,
     *,
     encoder_name: str,
     template: str = "name",
     batch: int = 256,
+    dtype: npt.DTypeLike = np.float16,
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> VectorStore:
     """Encode the text of every entity, brought to length 1, into a folder; the same call after a kill continues.
 
+    Vectors of the same texts by the same encoder that are there already are taken over.
+
     Args:
         kb: the knowledge base.
-        encoder: has `encode_text`.
+        encoder: has `encode_text`; or a function that loads it, called where there are texts to encode.
         path: the new folder.
         encoder_name: kept in the folder; a search with another encoder is refused.
         template: `name` or `description`.
         batch: texts per call of the encoder.
+        dtype: as in `build_vectors`.
         overwrite: replace vectors that are there.
         progress: called with the phase, how many entities are done, and how many there are.
     """
+    name = f"{encoder_name}; {template}"
+    hashes = np.fromiter((one_hash(entity_text(kb, row, template))[0] for row in range(len(kb))), np.uint64, len(kb))
+    former, before = np.full(len(kb), -1, np.int64), None
+    if overwrite and Path(path).is_dir():
+        with contextlib.suppress(FolderError):  # damaged, of an earlier version or by another encoder: all is encoded
+            before = VectorStore(path, encoder=name)
+            former = before.rows_of(hashes)
+    new = former < 0
+    model: Any = encoder
+    if new.any() and not hasattr(encoder, "encode_text"):
+        model = encoder()
 
     def encode(first: int, last: int) -> Float32:
-        texts = [entity_text(kb, row, template) for row in range(first, last)]
-        return normalise(as_array(encoder.encode_text(texts)), label=f"features of entities {first} to {last - 1}")
+        fresh = np.flatnonzero(new[first:last])
+        encoded = None
+        if len(fresh):
+            part = [entity_text(kb, first + row, template) for row in fresh.tolist()]
+            label = f"features of entities {first + int(fresh[0])} to {first + int(fresh[-1])}"
+            encoded = normalise(as_array(model.encode_text(part)), label=label)
+            if before is None or len(fresh) == last - first:
+                return encoded
+        assert before is not None
+        vectors = before.array[np.maximum(former[first:last], 0)].astype(np.float32)
+        if encoded is not None:
+            vectors[fresh] = encoded
+        return vectors
 
-    name = f"{encoder_name}; {template}"
     return build_vectors(
         encode,
         len(kb),
         path,
         kb=kb.hash,
         encoder=name,
+        dtype=dtype,
         chunk=batch,
-        removed=kb.removed,
+        texts=hashes,
         overwrite=overwrite,
         progress=progress,
     )
@@ -153,83 +180,41 @@ def update_vectors(
     batch: int = 256,
     say: Say | None = None,
 ) -> VectorIndex:
-    """Bring `vectors/` and `index/` of a project up to date with added and removed entities, and open them.
+    """Bring `vectors/` and `index/` of a project up to date with its entities, and open them.
 
-    Only new entities are encoded. Exact search then answers as after encoding everything again; an approximate
-    index keeps its centroids (see `update_index`).
+    Only texts that have no vector yet are encoded; an index is built anew.
 
     Args:
         folder: the project.
         kb: the knowledge base as it is now.
-        make_encoder: gives the encoder of a name that the vectors carry; called where there are new entities.
+        make_encoder: gives the encoder of a name that the vectors carry; called where there are new texts.
         batch: texts per call of the encoder.
         say: called with one line per step.
     """
-    talk = say or (lambda line: None)
-    path = Path(folder) / "vectors"
-    store = VectorStore(path)
-    index = Path(folder) / "index"
-    if index.is_dir():
-        built = Folder(index, INDEX_KIND).meta
-        if built["vectors"] == store.hash and built["kb"] != store.meta["kb"]:
-            update_index(index, store, kb.former_rows)  # it follows from these vectors' entities, not from earlier ones
+    store, index = VectorStore(Path(folder) / "vectors"), Path(folder) / "index"
     if store.meta["kb"] != kb.hash:
-        former = kb.former_rows(store.meta["kb"])
-        if former is None:
-            raise FolderError(
-                f"{path}: of the entities {store.meta['kb'][:12]}…, which {kb.path} has never held; encode again"
-            )
-        store = _moved(store, kb, former, make_encoder, batch, talk)
+        name, _, template = str(store.meta["encoder"]).rpartition("; ")
+
+        def load() -> TextEncoder:
+            if make_encoder is None:
+                raise ValueError(f"{store.path}: new texts to encode with {name!r}; expected an encoder")
+            if say is not None:
+                say(f"new texts to encode with {name}")
+            return make_encoder(name)
+
+        store = encode_names(
+            kb,
+            load,
+            store.path,
+            encoder_name=name,
+            template=template,
+            batch=batch,
+            dtype=store.array.dtype,
+            overwrite=True,
+        )
     if index.is_dir():
-        return update_index(index, store, kb.former_rows, say=say)
+        return update_index(index, store, say=say)
     return VectorIndex(store, IndexPlan("exact", 0, 0.0, "no index was built"))
-
-
-def _moved(
-    store: VectorStore,
-    kb: KnowledgeBase,
-    former: npt.NDArray[np.int64],
-    make_encoder: Callable[[str], TextEncoder] | None,
-    batch: int,
-    talk: Say,
-) -> VectorStore:
-    """The vectors in today's rows; those of new entities are encoded."""
-    name, _, template = str(store.meta["encoder"]).rpartition("; ")
-    removed = kb.removed
-    new = (former < 0) & ~removed
-    encode_text: Callable[[list[str]], Any] = list  # never called: no entity is new
-    if new.any():
-        if make_encoder is None:
-            raise ValueError(
-                f"{store.path}: {int(new.sum())} new entities to encode with {name!r}; expected an encoder"
-            )
-        encode_text = make_encoder(name).encode_text
-        talk(f"{int(new.sum()):,} new entities to encode with {name}")
-
-    def encode(first: int, last: int) -> Float32:
-        vectors = np.zeros((last - first, store.dim), np.float32)
-        old = np.flatnonzero(former[first:last] >= 0)
-        vectors[old] = store.array[former[first:last][old]]
-        fresh = np.flatnonzero(new[first:last])
-        for start in range(0, len(fresh), batch):
-            part = fresh[start : start + batch]
-            texts = [entity_text(kb, first + row, template) for row in part.tolist()]
-            vectors[part] = normalise(
-                as_array(encode_text(texts)), store.dim, f"features of entities from {first + int(part[0])} on"
-            )
-        return vectors
-
-    return build_vectors(
-        encode,
-        len(kb),
-        store.path,
-        kb=kb.hash,
-        encoder=str(store.meta["encoder"]),
-        dtype=store.array.dtype,
-        chunk=4096,
-        removed=removed,
-        overwrite=True,
-    )
 
 
 def open_vectors(folder: str | Path, kb: KnowledgeBase, *, encoder_name: str, template: str = "name") -> VectorIndex:

@@ -62,7 +62,7 @@ def name_features(linker: NameLinker, names: Sequence[str]) -> tuple[Ranking, Fl
 
 def _links_with_rivals(linker: NameLinker, names: Sequence[str]) -> Ranking:
     """The best links, [q, 8]; behind a name as asked come only others of that kind, which spares the slower steps."""
-    count = min(_RIVALS, linker.kb.entity_count)
+    count = min(_RIVALS, len(linker.kb))
     links = linker.link(names, count, guesses=False)
     guessed = np.flatnonzero(links.rows[:, 0] < 0)
     if len(guessed):

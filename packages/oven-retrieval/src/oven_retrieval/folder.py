@@ -53,30 +53,6 @@ class Texts(Sequence[str]):
             ]
 
 
-class JoinedTexts(Texts):
-    """Several columns of texts, read as one after the other."""
-
-    def __init__(self, parts: Sequence[Texts]) -> None:
-        self._parts = list(parts)
-        self._firsts = np.cumsum([0, *(len(part) for part in parts)])
-
-    def __len__(self) -> int:
-        return int(self._firsts[-1])
-
-    def __getitem__(self, index: int) -> str:  # type: ignore[override]  # slices are not offered
-        row = int(index) + (len(self) if index < 0 else 0)
-        if not 0 <= row < len(self):
-            raise IndexError(f"row {index} of {len(self)}")
-        part = int(np.searchsorted(self._firsts, row, side="right")) - 1
-        return self._parts[part][row - int(self._firsts[part])]
-
-    def blocks(self, size: int = 65536, first: int = 0) -> Iterable[list[str]]:
-        """Yield the texts from `first` on in lists of at most `size`; no list reaches over two columns."""
-        for part, begin in zip(self._parts, self._firsts.tolist(), strict=False):
-            if begin + len(part) > first:
-                yield from part.blocks(size, max(first - begin, 0))
-
-
 class _Meta(dict[str, Any]):
     """What a manifest says of its folder; what it does not say is an error that names it."""
 

@@ -1,4 +1,4 @@
-"""The knowledge base: entities in memory-mapped columns, and what was added and removed since they were built."""
+"""The knowledge base: entities in memory-mapped columns."""
 
 from __future__ import annotations
 
@@ -7,36 +7,29 @@ import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from oven_retrieval.entity import Entity
-from oven_retrieval.folder import Folder, FolderError, JoinedTexts, Texts
-from oven_retrieval.kb_edits import KIND, Edits, entities_in, read_edits
+from oven_retrieval.folder import Folder, FolderError
 from oven_retrieval.tokens import hash64
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from jaxtyping import Bool, Float64, Int32, Int64, UInt64
+    from jaxtyping import Bool, Float64, Int32, Int64
 
     from oven_retrieval.names import NameLinker
 
-_MAPPED_AT_ONCE = 16
-"""Folders of which every column is mapped when the knowledge base is opened: each column takes a file handle."""
+KIND = "oven-knowledge-base"
 Label = Callable[[int], tuple[str, str]]
 """Id and name of a row."""
 
 
 class LinkedEntity(NamedTuple):
-    """An entity that a name was linked to: by which of `STEPS`, and with which score (see `NameLinker.link`).
-
-    Example:
-        >>> KnowledgeBase.from_names(["Goose"]).link("geese flying")
-        []
-    """
+    """An entity that a name was linked to: by which of `STEPS`, and with which score (see `NameLinker.link`)."""
 
     id: str
     name: str
@@ -45,11 +38,7 @@ class LinkedEntity(NamedTuple):
 
 
 class KnowledgeBase(Sequence[Entity]):
-    """Entities in memory-mapped columns; `kb[row]` builds one record.
-
-    A row is an entity's number in every index. Added entities get the rows after the last one, and a removed one
-    leaves its row empty, so that an index need not be numbered anew: `len(kb)` counts rows, `kb.entity_count`
-    entities, and iterating passes over the empty rows. `compact` closes the gaps.
+    """Entities in memory-mapped columns; `kb[row]` builds one record. A row is an entity's number in every index.
 
     Args:
         path: folder written by `build_kb`.
@@ -60,8 +49,7 @@ class KnowledgeBase(Sequence[Entity]):
 
     Numerics:
         Opening costs a manifest and no data: columns are mapped, and pages that nobody reads are not loaded. What was
-        opened stays as it was, whatever takes its place on disk. With added entities, the columns of numbers are read
-        into memory when they are first used.
+        opened stays as it was, whatever takes its place on disk.
 
     Example:
         >>> import tempfile, pathlib
@@ -74,22 +62,13 @@ class KnowledgeBase(Sequence[Entity]):
     """
 
     def __init__(self, path: str | Path, *, verify: bool = False) -> None:
-        self.base, self.edits = _open(path, verify)
-        self.path = self.base.path
-        self.hash = self.edits.versions[-1].hash
-        self.meta = self.base.meta
-        self._parts = [self.base, *self.edits.added()]
-        self._firsts = np.cumsum([0, *(entities_in(part) for part in self._parts)])
-        self._removed_rows = self.edits.removed()
-        if len(self._removed_rows) and self._removed_rows[-1] >= len(self):
-            raise FolderError(f"{self.path}: row {self._removed_rows[-1]} is removed, expected one of {len(self)}")
-        self.ids, self.names, self.descriptions, self.images = (
-            self._texts("id"),
-            self._texts("name"),
-            self._texts("description"),
-            self._texts("image"),
-        )
-        self.aliases = self._texts("alias")
+        folder = self._folder = _open(path, verify)
+        self.path, self.hash, self.meta = folder.path, folder.hash, folder.meta
+        self.ids, self.names, self.aliases = folder.texts("id"), folder.texts("name"), folder.texts("alias")
+        self.descriptions, self.images = folder.texts("description"), folder.texts("image")
+        count = self.meta["count"]
+        if not isinstance(count, int) or count != len(self.ids):
+            raise FolderError(f"{path}: the manifest counts {count!r:.40} entities, there are {len(self.ids)} ids")
 
     @classmethod
     def from_names(cls, names: Iterable[str]) -> KnowledgeBase:
@@ -140,11 +119,10 @@ class KnowledgeBase(Sequence[Entity]):
         from oven_retrieval.names import STEPS
 
         links = self._linker.link([name], k)
+        columns = (links.rows[0].tolist(), links.kinds[0].tolist(), links.scores[0].tolist())
         return [
             LinkedEntity(self.ids[row], self.names[row], STEPS[step], score)
-            for row, step, score in zip(
-                links.rows[0].tolist(), links.kinds[0].tolist(), links.scores[0].tolist(), strict=True
-            )
+            for row, step, score in zip(*columns, strict=True)
             if row >= 0
         ]
 
@@ -164,119 +142,65 @@ class KnowledgeBase(Sequence[Entity]):
         links = self._linker.link(queries, k)
         return links.rows, links.scores
 
-    def _texts(self, name: str) -> Texts:
-        texts = [part.texts(name) for part in self._parts]
-        return texts[0] if len(texts) == 1 else JoinedTexts(texts)
-
-    def _numbers(self, columns: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
-        return columns[0] if len(columns) == 1 else np.concatenate(columns)
-
-    @cached_property
+    @property
     def alias_ends(self) -> Int64[np.ndarray, " rows"]:
         """Where the aliases of each row end in `aliases`."""
-        ends, columns = 0, []
-        for part in self._parts:
-            column = part.array("alias_ends")
-            columns.append(column + ends if ends else column)
-            ends += int(column[-1]) if len(column) else 0
-        return self._numbers(columns)
-
-    @cached_property
-    def popularity(self) -> Float64[np.ndarray, " rows"]:
-        """Popularity of each row."""
-        return self._numbers([part.array("popularity") for part in self._parts])
-
-    @cached_property
-    def _categories(self) -> tuple[list[str], npt.NDArray[np.int32]]:
-        numbers: dict[str, int] = {}
-        columns = []
-        for part in self._parts:
-            own = [numbers.setdefault(name, len(numbers)) for name in part.texts("categories")]
-            codes = part.array("category")
-            columns.append(codes if own == list(range(len(own))) else np.array(own, dtype=np.int32)[codes])
-        return list(numbers), self._numbers(columns)
+        return self._folder.array("alias_ends")
 
     @property
+    def popularity(self) -> Float64[np.ndarray, " rows"]:
+        """Popularity of each row."""
+        return self._folder.array("popularity")
+
+    @cached_property
     def categories(self) -> list[str]:
         """The categories that occur."""
-        return self._categories[0]
+        return list(self._folder.texts("categories"))
 
     @property
     def category_codes(self) -> Int32[np.ndarray, " rows"]:
         """Category of each row, as its place in `categories`."""
-        return self._categories[1]
+        return self._folder.array("category")
 
     @cached_property
-    def _languages(self) -> tuple[list[str], npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-        """What `language_sets`, `language_codes` and `alias_language_codes` give."""
-        numbers: dict[str, int] = {"": 0}
-        columns: tuple[list[npt.NDArray[np.int32]], list[npt.NDArray[np.int32]]] = ([], [])
-        for part in self._parts:
-            if "languages.ends" not in part:  # no name has a tag, or written by an earlier version
-                counts = (entities_in(part), len(part.texts("alias")))
-                for column, count in zip(columns, counts, strict=True):
-                    column.append(np.zeros(count, np.int32))
-                continue
-            own = np.array([numbers.setdefault(tags, len(numbers)) for tags in part.texts("languages")], np.int32)
-            for column, name in zip(columns, ("language", "alias_language"), strict=True):
-                column.append(own[part.array(name)])
-        return list(numbers), self._numbers(columns[0]), self._numbers(columns[1])
+    def language_sets(self) -> list[str]:
+        """The sets of languages that names belong to, each as in `Entity.language`; the first is empty."""
+        return list(self._folder.texts("languages")) if "languages.ends" in self._folder else [""]
 
     @cached_property
     def languages(self) -> list[str]:
         """Tags of the languages that names and aliases belong to, in the order of the alphabet."""
-        if not any("languages.ends" in part for part in self._parts):
-            return []
-        return sorted({tag for tags in self._languages[0] for tag in tags.split()})
-
-    @property
-    def language_sets(self) -> list[str]:
-        """The sets of languages that names belong to, each as in `Entity.language`; the first is empty."""
-        return self._languages[0]
+        return sorted({tag for tags in self.language_sets for tag in tags.split()})
 
     @property
     def language_codes(self) -> Int32[np.ndarray, " rows"]:
         """Languages of each row's name, as a place in `language_sets`."""
-        return self._languages[1]
+        return self._language_column("language", len(self))
 
     @property
     def alias_language_codes(self) -> Int32[np.ndarray, " aliases"]:
         """Languages of each of `aliases`, as a place in `language_sets`."""
-        return self._languages[2]
+        return self._language_column("alias_language", len(self.aliases))
 
-    @property
-    def removed(self) -> Bool[np.ndarray, " rows"]:
-        """Whether each row is empty because its entity was removed, [rows]; a new array each time."""
-        mask = np.zeros(len(self), dtype=np.bool_)
-        mask[self._removed_rows] = True
-        return mask
-
-    @property
-    def entity_count(self) -> int:
-        """How many entities there are: rows that are not empty."""
-        return len(self) - len(self._removed_rows)
-
-    def live_rows(self) -> Int64[np.ndarray, " live"]:
-        """Rows that hold an entity, rising."""
-        return np.flatnonzero(~self.removed)
+    def _language_column(self, name: str, count: int) -> npt.NDArray[np.int32]:
+        return self._folder.array(name) if name in self._folder else np.zeros(count, np.int32)  # no name has a tag
 
     def __len__(self) -> int:
-        return int(self._firsts[-1])
+        return len(self.ids)
 
     def __getitem__(self, index: int) -> Entity:  # type: ignore[override]  # slices are not offered
         row = range(len(self))[index]
-        if self._is_removed(row):
-            raise LookupError(f"row {row}: its entity {self.ids[row]!r} was removed")
+        aliases = self.alias_rows(row)
         language, alias_languages = "", ()
         if self.languages:
             sets = self.language_sets
             language = sets[self.language_codes[row]]
-            spoken = tuple(sets[self.alias_language_codes[i]] for i in self.alias_rows(row))
+            spoken = tuple(sets[code] for code in self.alias_language_codes[aliases.start : aliases.stop].tolist())
             alias_languages = spoken if any(spoken) else ()
         return Entity(
             id=self.ids[row],
             name=self.names[row],
-            aliases=tuple(self.aliases[i] for i in self.alias_rows(row)),
+            aliases=tuple(self.aliases[i] for i in aliases),
             language=language,
             alias_languages=alias_languages,
             description=self.descriptions[row],
@@ -286,11 +210,7 @@ class KnowledgeBase(Sequence[Entity]):
         )
 
     def __iter__(self) -> Iterator[Entity]:
-        return (self[row] for row in self.live_rows().tolist())
-
-    def _is_removed(self, row: int) -> bool:
-        at = int(np.searchsorted(self._removed_rows, row))
-        return at < len(self._removed_rows) and int(self._removed_rows[at]) == row
+        return (self[row] for row in range(len(self)))
 
     def label(self, row: int) -> tuple[str, str]:
         """Id and name of a row, for records that are shown."""
@@ -301,65 +221,31 @@ class KnowledgeBase(Sequence[Entity]):
         return range(int(self.alias_ends[row - 1]) if row else 0, int(self.alias_ends[row]))
 
     def rows(self, ids: Sequence[str]) -> Int64[np.ndarray, " q"]:
-        """Rows of the entities with these ids; -1 where there is none (any more)."""
-        return self.rows_of_hashes(hash64(ids))
-
-    def rows_of_hashes(self, hashes: UInt64[np.ndarray, " q"]) -> Int64[np.ndarray, " q"]:
-        """As `rows`, for ids that were hashed with `hash64`."""
-        rows = np.full(len(hashes), -1, dtype=np.int64)
-        removed = self.removed if len(self._removed_rows) else None
-        for part, first in zip(self._parts, self._firsts.tolist(), strict=False):
-            sorted_hashes, row = part.array("id_hash"), part.array("id_row")
-            if not len(row):
-                continue
-            at = np.minimum(np.searchsorted(sorted_hashes, hashes), len(row) - 1)
-            matches = np.where(sorted_hashes[at] == hashes, row[at] + first, -1)
-            if removed is not None:
-                matches[(matches >= 0) & removed[matches]] = -1
-            rows = np.where(matches >= 0, matches, rows)
-        return rows
+        """Rows of the entities with these ids; -1 where there is none."""
+        hashes, sorted_hashes, row = hash64(ids), self._folder.array("id_hash"), self._folder.array("id_row")
+        if not len(row):
+            return np.full(len(hashes), -1, dtype=np.int64)
+        at = np.minimum(np.searchsorted(sorted_hashes, hashes), len(row) - 1)
+        return np.where(sorted_hashes[at] == hashes, row[at], -1)
 
     def has_image(self) -> Bool[np.ndarray, " rows"]:
         """Whether each entity has an image, shape [rows]."""
-        lengths = [np.diff(part.array("image.ends"), prepend=0) for part in self._parts]
-        pictured: npt.NDArray[np.bool_] = (self._numbers(lengths) > 0) & ~self.removed
-        return pictured
-
-    def former_rows(self, version: str) -> Int64[np.ndarray, " rows"] | None:
-        """Where each row was in an earlier version of this knowledge base, for an index that was built from it.
-
-        Args:
-            version: hash of that version; this one's is allowed.
-
-        Returns:
-            [rows] its row then, -1 for rows that are new since; new rows come after all others. None where that
-            version is not known: a `compact` remembers the versions since the one before it.
-        """
-        for earlier in self.edits.versions:
-            if earlier.hash == version:
-                rows = np.arange(len(self))
-                return np.where(rows < earlier.rows, rows, -1)
-        before = self.meta.get("former", {}).get(version)
-        if before is None:
-            return None
-        former = np.full(len(self), -1, dtype=np.int64)
-        column = self.base.array("former_row")
-        former[: len(column)] = np.where(column < before, column, -1)
-        return former
+        return np.diff(self._folder.array("image.ends"), prepend=0) > 0
 
 
-def _open(path: str | Path, verify: bool) -> tuple[Folder, Edits]:
-    """The built entities and their edits, of one moment: a `compact` may take their place while they are read."""
+def _open(path: str | Path, verify: bool) -> Folder:
+    """The folder with all its columns mapped: another may take its place while it is read."""
     while True:
-        base = Folder(path, KIND, verify=verify)
+        folder = Folder(path, KIND, verify=verify)
+        if (folder.location / "edits.json").exists():
+            raise FolderError(
+                f"{path}: entities were added or removed by oven-retrieval 0.1, which this version does not read; "
+                "run its `oven compact` first, or build the knowledge base anew"
+            )
         try:
-            edits = read_edits(base, verify=verify)
-            folders = [base, *(folder for _, folder in edits.folders)]
-            for folder in folders[:_MAPPED_AT_ONCE]:
-                folder.map_all()
+            folder.map_all()
         except (FolderError, FileNotFoundError):
-            if base.is_current():
+            if folder.is_current():
                 raise
         else:
-            if base.is_current():
-                return base, edits
+            return folder

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from oven_retrieval.building import add_entities, build_kb_from_file, compact, remove_entities
+from oven_retrieval.building import add_entities, build_kb_from_file, remove_entities
 from oven_retrieval.durable import restore, write_file
 from oven_retrieval.evidence import name_features
 from oven_retrieval.folder import MANIFEST, FolderError
@@ -176,13 +176,6 @@ def remove_from_workspace(ids: Sequence[str], folder: str | Path) -> NameLinker:
         return update_workspace(folder)
 
 
-def compact_workspace(folder: str | Path) -> NameLinker:
-    """Close the gaps that removed entities have left, and bring the indexes up to date."""
-    with one_writer(Path(folder) / PROJECT):
-        compact(KnowledgeBase(Path(folder) / "kb"))
-        return update_workspace(folder)
-
-
 def describe_links(label: Label, names: Sequence[str], links: Ranking) -> Iterator[dict[str, Any]]:
     """One record per name: the query and its entities with id, name, step and score (None for the exact steps).
 
@@ -236,8 +229,8 @@ def link_lines(
         >>> [record["problem"] for record in link_lines(linker, ["", "zzz"])]
         ['empty line', 'no name is like it']
     """
-    if k > linker.kb.entity_count:
-        raise ValueError(f"k: expected at most {linker.kb.entity_count:,}, the entities of {linker.kb.path}, got {k:,}")
+    if k > len(linker.kb):
+        raise ValueError(f"k: expected at most {len(linker.kb):,}, the entities of {linker.kb.path}, got {k:,}")
     stream = iter(lines)
     while block := [line.rstrip("\r\n") for line in islice(stream, BLOCK)]:
         names = [line if len(line) <= LONGEST_NAME else "" for line in block]

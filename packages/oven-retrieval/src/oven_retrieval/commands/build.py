@@ -67,7 +67,7 @@ def build(
             progress=progress,
         )
     left_out = ", ".join(f"{count:,} {reason}" for reason, count in linker.kb.meta["left_out"].items() if count)
-    echo(f"{linker.kb.entity_count:,} entities in {output}" + (f"; left out: {left_out}" if left_out else ""))
+    echo(f"{len(linker.kb):,} entities in {output}" + (f"; left out: {left_out}" if left_out else ""))
     for tag, count in linker.kb.meta.get("languages", {}).items():
         echo(f"{count:,} labels in {tag}" + ("" if count else ": is that a language's tag?"))
     if linker.kb.meta.get("cut"):

@@ -1,4 +1,4 @@
-"""``oven add``, ``remove``, ``update`` and ``compact``: a knowledge base changes without a build."""
+"""``oven add``, ``remove`` and ``update``: a knowledge base is written anew with other entities."""
 
 from __future__ import annotations
 
@@ -66,16 +66,8 @@ def update(
     _report(context.obj, update_workspace(kb, rebuild=rebuild), kb, encoder)
 
 
-def compact(context: typer.Context, kb: Folder, encoder: NamedEncoder = None) -> None:
-    """Close the gaps that removed entities have left."""
-    from oven_retrieval.workspace import compact_workspace
-
-    _report(context.obj, compact_workspace(kb), kb, encoder)
-
-
 def _report(encoders: Encoders, linker: NameLinker, folder: Path, encoder: str | None) -> None:
-    gaps = len(linker.kb) - linker.kb.entity_count
-    echo(f"{linker.kb.entity_count:,} entities in {folder}" + (f", {gaps:,} empty rows" if gaps else ""))
+    echo(f"{len(linker.kb):,} entities in {folder}")
     if (folder / "vectors").is_dir():
         from oven_retrieval.encoding import update_vectors
 

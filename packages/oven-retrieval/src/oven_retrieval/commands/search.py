@@ -59,7 +59,7 @@ def _ask(
         )
     questions = texts * len(images) if len(texts) == 1 else texts
     opened, size = open_trained(encoders, model, kb, device, encoder)
-    check_best(k, opened.kb.entity_count)
+    check_best(k, len(opened.kb))
     neighbours = opened.search(encoders.read(images, size), questions, k)
     labels = [f"{image}: {text}" for image, text in zip(images, questions, strict=True)]
     return describe_neighbours(opened.kb.label, labels, neighbours)
@@ -83,7 +83,7 @@ def _nearest(
     if not image and not text:
         raise ValueError("search: expected --image or --text, got neither")
     entities = KnowledgeBase(kb / "kb")
-    check_best(k, entities.entity_count)
+    check_best(k, len(entities))
     model = encoders.load(encoder, device)
     index = open_vectors(kb, entities, encoder_name=encoder_name(model), template=template)
     records = []

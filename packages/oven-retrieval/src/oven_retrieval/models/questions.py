@@ -247,7 +247,7 @@ def entity_images(kb: KnowledgeBase, images: ImageFolder | None) -> dict[int, Pa
     if images is None:
         return {}
     files = {}
-    for row in kb.live_rows().tolist():
+    for row in range(len(kb)):
         for name in (kb.ids[row], PurePosixPath(kb.images[row]).name):
             if name and name in images:
                 files[row] = images.find(name)

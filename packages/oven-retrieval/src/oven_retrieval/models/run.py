@@ -112,7 +112,7 @@ def train_model(
     `<output>.work` holds what is done so far: features, the training's checkpoint, entities' vectors.
 
     Args:
-        kb: the knowledge base, without empty rows (`compact` it first).
+        kb: the knowledge base.
         train: questions of seen entities.
         validation: questions of seen and unseen entities, `seen` set.
         output: the new folder.
@@ -244,8 +244,6 @@ class _Data(NamedTuple):
         seed: int,
     ) -> _Data:
         """Check the questions and choose the entities."""
-        if kb.entity_count != len(kb):
-            raise ValueError(f"{kb.path}: {len(kb) - kb.entity_count} rows are empty; expected none (compact it first)")
         kinds = {question.seen for question in validation}
         if kinds != {True, False}:
             raise ValueError(

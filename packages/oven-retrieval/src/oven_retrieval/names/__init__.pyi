@@ -14,6 +14,7 @@ from .index import ENGINES as ENGINES
 from .index import build_linker as build_linker
 from .index import build_name_index as build_name_index
 from .index import open_name_index as open_name_index
+from .index import update_name_index as update_name_index
 from .inflection import Inflections as Inflections
 from .inflection import LooseTable as LooseTable
 from .inflection import build_loose as build_loose
@@ -35,5 +36,3 @@ from .places import is_shouted as is_shouted
 from .places import name_places as name_places
 from .places import name_texts as name_texts
 from .pruned import PrunedIndex as PrunedIndex
-from .update import occurrences_of as occurrences_of
-from .update import update_name_index as update_name_index

@@ -42,10 +42,6 @@ class ExactMatches(NamedTuple):
     """All entities that have a queried name; ragged, [m] in order of query, then best first.
 
     `query` the query's number, `row` the entity, `step` 0 exact name, 1 exact alias, 2 folded name, 3 folded alias.
-
-    Example:
-        >>> ExactMatches(np.array([0, 0]), np.array([4, 2]), np.array([0, 2])).row.tolist()
-        [4, 2]
     """
 
     query: Int64[np.ndarray, " m"]
@@ -157,22 +153,8 @@ def is_wanted(
     return np.zeros(len(at), np.bool_) if language is None else np.isin(language[at], keys)
 
 
-def build_exact(
-    names: Iterable[str], places: NamePlaces, popularity: Float64[np.ndarray, " rows"], base: ExactTable | None = None
-) -> ExactTable:
-    """Hash and sort names.
-
-    Args:
-        names: one text per place.
-        places: where they belong.
-        popularity: of each row of the knowledge base.
-        base: a table whose names are to be in the new one too.
-
-    Example:
-        >>> places = NamePlaces(np.array([0, 1]), np.zeros(2, bool), np.zeros(2, bool))
-        >>> build_exact(["Duck", "duck"], places, np.array([0.0, 9.0])).find(["DUCK"]).row.tolist()
-        [1, 0]
-    """
+def build_exact(names: Iterable[str], places: NamePlaces, popularity: Float64[np.ndarray, " rows"]) -> ExactTable:
+    """Hash and sort names, one text per place."""
     keys, spellings, forms = [], [], []
     block: list[str] = []
 
@@ -187,11 +169,6 @@ def build_exact(
         if len(block) == 1 << 16:
             flush()
     flush()
-    if base is not None:
-        keys.append(np.asarray(base.key))
-        spellings.append(np.asarray(base.spelling))
-        forms.append(np.asarray(base.form))
-        places = places.followed_by(NamePlaces(base.row.astype(np.int64), base.alias, base.shouted, base.language))
     key, spelling, form = np.concatenate(keys), np.concatenate(spellings), np.concatenate(forms)
     order = places.order(popularity, key)
     placed = taken(places, order)

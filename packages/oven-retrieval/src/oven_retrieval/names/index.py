@@ -11,8 +11,8 @@ from oven_retrieval.names.impacts import EPSILON, K1, B, Impacts, build_impacts,
 from oven_retrieval.names.inflection import Exceptions, Inflections, LooseTable, build_loose
 from oven_retrieval.names.linker import NameLinker, check_tokenizer
 from oven_retrieval.names.ngrams import NgramIndex, build_ngrams
-from oven_retrieval.names.occurrences import Occurrences, count_tokens
-from oven_retrieval.names.places import NamePlaces, name_places, name_texts
+from oven_retrieval.names.occurrences import count_tokens
+from oven_retrieval.names.places import name_places, name_texts
 from oven_retrieval.names.pruned import PrunedIndex
 
 if TYPE_CHECKING:
@@ -53,13 +53,10 @@ def build_linker(
         ValueError: an engine or tokenizer that does not exist.
 
     Example:
-        >>> from oven_retrieval import Entity, build_kb
-        >>> import tempfile, pathlib
-        >>> folder = pathlib.Path(tempfile.mkdtemp())
-        >>> kb = build_kb([Entity("Q1", "Wood duck", aliases=("Aix",)), Entity("Q2", "Goose")], folder / "kb")
-        >>> linker = build_linker(kb, tokenizer="bigrams")
-        >>> [kb.ids[row] for row in linker.link(["the wood ducks", "goose"]).rows[:, 0]]
-        ['Q1', 'Q2']
+        >>> from oven_retrieval import KnowledgeBase
+        >>> linker = build_linker(KnowledgeBase.from_names(["Wood duck", "Goose"]), tokenizer="bigrams")
+        >>> linker.link(["the wood ducks", "goose"]).rows[:, 0].tolist()
+        [0, 1]
     """
     if engine not in ENGINES:
         raise ValueError(f"engine: expected one of {list(ENGINES)}, got {engine!r}")
@@ -119,58 +116,25 @@ def build_name_index(
 
         folder.table("exact", build_exact(names("names"), places, kb.popularity))
         if inflections:
-            write_loose(folder, build_loose(names("inflections"), places, exceptions), exceptions or {})
+            folder.table("loose", build_loose(names("inflections"), places, exceptions))
+            plurals, singulars = folder.texts("plural"), folder.texts("singular")
+            for plural, words in (exceptions or {}).items():
+                for word in words:
+                    plurals.append(plural)
+                    singulars.append(word)
         if ngrams:
             build_ngrams(kb, scratch=folder.scratch, names=names).write(folder)
         counted = count_tokens(tokenize(name) for name in names("words"))
         if progress is not None:
             progress("postings", 0, len(places.row))
-        write_bm25(folder, kb, places, counted, k1=k1, b=b)
+        preference = places.preference(kb.popularity)
+        folder.table("bm25", score_occurrences(counted, places.row, preference, k1=k1, b=b, scratch=folder.scratch))
+        if places.language is not None:
+            folder.array("name_language", places.language)
         if progress is not None:
             progress("postings", len(places.row), len(places.row))
         folder.meta |= {"kb": kb.hash, "tokenizer": tokenizer, "k1": k1, "b": b, "epsilon": EPSILON}
     return open_name_index(path, kb)
-
-
-def write_loose(folder: FolderWriter, table: LooseTable, exceptions: Exceptions) -> None:
-    """Write the names' other forms, and the irregular plurals that were used."""
-    folder.table("loose", table)
-    plurals, singular = folder.texts("plural"), folder.texts("singular")
-    for plural, words in exceptions.items():
-        for word in words:
-            plurals.append(plural)
-            singular.append(word)
-
-
-def read_inflections(folder: Folder, exact: ExactTable, kb: KnowledgeBase) -> Inflections | None:
-    """The step of inflections, if the index has it."""
-    if "loose_key" not in folder:
-        return None
-    exceptions: dict[str, tuple[str, ...]] = {}
-    for plural, word in zip(folder.texts("plural"), folder.texts("singular"), strict=True):
-        exceptions[plural] = (*exceptions.get(plural, ()), word)
-    return Inflections(exact, folder.table("loose", LooseTable), kb.popularity, exceptions)
-
-
-def write_bm25(
-    folder: FolderWriter,
-    kb: KnowledgeBase,
-    places: NamePlaces,
-    names: Occurrences,
-    *,
-    k1: float,
-    b: float,
-) -> None:
-    """Score names and write their index, with what `update_name_index` needs to change it later."""
-    preference = places.preference(kb.popularity)
-    impacts = score_occurrences(names, places.row, preference, k1=k1, b=b, scratch=folder.scratch)
-    folder.table("bm25", impacts)
-    for name in ("length", "repeated", "times"):  # what `occurrences_of` cannot read from the impacts
-        folder.array(f"occurrences_{name}", getattr(names, name))
-    folder.array("name_alias", places.alias)
-    folder.array("name_shouted", places.shouted)
-    if places.language is not None:
-        folder.array("name_language", places.language)
 
 
 def open_name_index(path: str | Path, kb: KnowledgeBase, *, verify: bool = False) -> NameLinker:
@@ -191,17 +155,61 @@ def open_name_index(path: str | Path, kb: KnowledgeBase, *, verify: bool = False
     """
     folder = Folder(path, KIND, verify=verify)
     if folder.meta["kb"] != kb.hash:
-        then = (
-            "bring it up to date (update_name_index, or `oven update`)"
-            if kb.former_rows(folder.meta["kb"]) is not None
-            else "build it anew (`oven update --rebuild`)"
-        )
         raise FolderError(
-            f"{folder.path}: built from the entities {folder.meta['kb'][:12]}…, "
-            f"expected those of {kb.path}, {kb.hash[:12]}…; {then}"
+            f"{folder.path}: built from the entities {folder.meta['kb'][:12]}…, expected those of {kb.path}, "
+            f"{kb.hash[:12]}…; bring it up to date (update_name_index, or `oven update`)"
         )
     exact = ExactTable.read(folder)
-    inflections = read_inflections(folder, exact, kb)
+    inflections = None
+    if "loose_key" in folder:
+        inflections = Inflections(exact, folder.table("loose", LooseTable), kb.popularity, _exceptions(folder))
     spoken = folder.array("name_language") if "name_language" in folder else None
     engine = PrunedIndex(Impacts.read(folder))
     return NameLinker(kb, exact, engine, folder.meta["tokenizer"], NgramIndex.read(folder, kb), inflections, spoken)
+
+
+def _exceptions(folder: Folder) -> dict[str, tuple[str, ...]]:
+    """The irregular plurals that an index was built with."""
+    exceptions: dict[str, tuple[str, ...]] = {}
+    for plural, word in zip(folder.texts("plural"), folder.texts("singular"), strict=True):
+        exceptions[plural] = (*exceptions.get(plural, ()), word)
+    return exceptions
+
+
+def update_name_index(path: str | Path, kb: KnowledgeBase, *, progress: Progress | None = None) -> NameLinker:
+    """Build an index anew, as it was built before, where its entities have changed since; and open it.
+
+    Args:
+        path: an index of `build_name_index`.
+        kb: the knowledge base as it is now.
+        progress: as in `build_name_index`.
+
+    Raises:
+        FolderError: the index is damaged.
+
+    Example:
+        >>> from oven_retrieval import Entity, add_entities, build_kb
+        >>> import tempfile, pathlib
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> kb = build_kb([Entity("Q1", "Wood duck", aliases=("Aix",)), Entity("Q2", "Goose")], folder / "kb")
+        >>> _ = build_name_index(kb, folder / "names")
+        >>> kb = add_entities(kb, [Entity("Q3", "Teal")])
+        >>> kb.ids[update_name_index(folder / "names", kb).link(["teals"]).rows[0, 0]]
+        'Q3'
+    """
+    folder = Folder(path, KIND)
+    if folder.meta["kb"] == kb.hash:
+        return open_name_index(path, kb)
+    has_inflections = "loose_key" in folder
+    return build_name_index(
+        kb,
+        path,
+        tokenizer=folder.meta["tokenizer"],
+        k1=folder.meta["k1"],
+        b=folder.meta["b"],
+        inflections=has_inflections,
+        ngrams="ngram_post" in folder,
+        exceptions=_exceptions(folder) if has_inflections else None,
+        overwrite=True,
+        progress=progress,
+    )

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oven_retrieval.names.exact import ExactTable, first_of_each, is_wanted, places_of
-from oven_retrieval.names.places import NamePlaces, joined_languages, taken
+from oven_retrieval.names.places import NamePlaces, taken
 from oven_retrieval.names.pruned import compiled_loops
 from oven_retrieval.tokens import fold, hash64
 
@@ -188,12 +188,6 @@ class LooseTable(NamedTuple):
 
     `key` hash of the form; `row` the entity; `alias`, `shouted`, `language` as in `NamePlaces`; `changes` as `forms`
     counts them.
-
-    Example:
-        >>> places = NamePlaces(np.arange(2), np.zeros(2, bool), np.zeros(2, bool))
-        >>> table = build_loose(["The ducks", "Goose"], places)
-        >>> table.row.tolist(), sorted(table.changes.tolist())
-        ([0, 0, 0], [1, 1, 2])
     """
 
     key: UInt64[np.ndarray, " n"]
@@ -298,22 +292,8 @@ class Inflections:
         return LooseMatches(match_query[once], row[once], alias[once])
 
 
-def build_loose(
-    names: Iterable[str], places: NamePlaces, exceptions: Exceptions | None = None, base: LooseTable | None = None
-) -> LooseTable:
-    """Hash and sort the other forms of names.
-
-    Args:
-        names: one text per place.
-        places: where they belong.
-        exceptions: irregular plurals.
-        base: a table whose names are to be in the new one too.
-
-    Example:
-        >>> places = NamePlaces(np.arange(1), np.zeros(1, bool), np.zeros(1, bool))
-        >>> bool((build_loose(["Wolves"], places).key == hash64(["wolf"])).any())
-        True
-    """
+def build_loose(names: Iterable[str], places: NamePlaces, exceptions: Exceptions | None = None) -> LooseTable:
+    """Hash and sort the other forms of names, one text per place."""
     keys: list[npt.NDArray[np.uint64]] = []
     owners: list[npt.NDArray[np.int64]] = []
     counts: list[npt.NDArray[np.uint8]] = []
@@ -345,8 +325,4 @@ def build_loose(
         np.concatenate(counts),
         form_places.language,
     )
-    if base is not None:
-        columns = [np.concatenate(pair) for pair in zip(table[:5], base[:5], strict=True)]
-        language = joined_languages((table.language, len(table.key)), (base.language, len(base.key)))
-        table = LooseTable(columns[0], columns[1], columns[2], columns[3], columns[4], language)
     return taken(table, np.lexsort((table.alias, table.row, table.key)))

@@ -111,7 +111,7 @@ class NameLinker:
     @property
     def _is_simple(self) -> bool:
         """Whether `guess` knows all that counts."""
-        return self.ngrams is not None and not self.ngrams.has_removed and self.engine.prunes
+        return self.ngrams is not None and self.engine.prunes
 
     @cached_property
     def _form_keys(self) -> UInt64[np.ndarray, " n"]:

@@ -117,7 +117,7 @@ class NgramIndex:
     Two blanks are thought at each end of a name.
 
     Args:
-        kb: the knowledge base whose names these are; entities that it has lost since are not found.
+        kb: the knowledge base whose names these are.
         columns: of `build_ngrams`, in memory or mapped from disk.
 
     Numerics:
@@ -132,7 +132,6 @@ class NgramIndex:
 
     def __init__(self, kb: KnowledgeBase, columns: NgramColumns) -> None:
         self._kb, self._columns = kb, columns
-        self._removed = kb.removed if kb.entity_count < len(kb) else None
 
     @classmethod
     def of(cls, kb: KnowledgeBase) -> NgramIndex:
@@ -192,7 +191,7 @@ class NgramIndex:
         likeness.fill(np.nan)
         if not len(numbers):
             return rows, likeness
-        if len(numbers) == 1 and self._removed is None and keys is None:
+        if len(numbers) == 1 and keys is None:
             first = int(ends.searchsorted(1))
             rows[first, 0], likeness[first, 0] = self.row_of(int(numbers[0])), scores[0]
             return rows, likeness
@@ -241,11 +240,6 @@ class NgramIndex:
         check_starts(start, len(post))
         idf = _idf(np.diff(start), len(self))
         return tuple(read_only(column) for column in (start, post, weight, idf))
-
-    @property
-    def has_removed(self) -> bool:
-        """Whether the knowledge base has lost entities since."""
-        return self._removed is not None
 
     def first_row(self, number: int, tied: int) -> int:
         """The row of a name, or of one as good, -1 for none, in the order of `entities`."""
@@ -312,10 +306,7 @@ class NgramIndex:
         """
         kb = self._kb
         row, alias, number = self._place(self._columns.origin[names])
-        counts = np.ones(len(row), np.bool_) if self._removed is None else ~self._removed[row]
-        if keys is not None:
-            counts &= spoken_in(kb, row, number, keys)
-        order = np.flatnonzero(counts)
+        order = np.arange(len(row)) if keys is None else np.flatnonzero(spoken_in(kb, row, number, keys))
         keys_of = (row, -kb.popularity[row], alias, -np.round(score, 6), query)
         return order[np.lexsort([key[order] for key in keys_of])], row, alias, number
 
@@ -396,7 +387,5 @@ def build_ngrams(
     number = np.empty(len(order), np.int32)
     number[order] = np.arange(len(order), dtype=np.int32)
     renumber(start, post, number)
-    live = ~kb.removed
-    aliases = np.flatnonzero(np.repeat(live, np.diff(kb.alias_ends, prepend=0)))
-    origin = np.concatenate([np.flatnonzero(live), -1 - aliases]).astype(np.int32)
+    origin = np.concatenate([np.arange(len(kb)), -1 - np.arange(len(kb.aliases))]).astype(np.int32)
     return NgramColumns(start, post, weight[order], length[order], origin[order])

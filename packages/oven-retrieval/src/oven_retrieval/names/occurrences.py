@@ -13,7 +13,7 @@ from oven_retrieval.tokens import hash64
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from jaxtyping import Bool, Float64, Int32, Int64, UInt64
+    from jaxtyping import Float64, Int32, Int64, UInt64
 
 _BLOCK = 1 << 16
 
@@ -25,14 +25,7 @@ class Occurrences(NamedTuple):
     distinct tokens of each name; `repeated` [R] int64, the pairs whose token its name holds more than once, rising;
     `times` [R] int32, how often.
 
-    Every token is in some name, so equal names give equal statistics whatever way the arrays came about.
-
-    Example:
-        >>> both = join(count_tokens([["wood", "wood"]]), count_tokens([["duck"], ["wood"]]))
-        >>> both.length.tolist(), both.full_length().tolist(), len(both.token_hash)
-        ([1, 1, 1], [2.0, 1.0, 1.0], 2)
-        >>> keep(both, np.array([True, False, True])).document_frequency().tolist()
-        [2]
+    Every token is in some name.
     """
 
     token_hash: UInt64[np.ndarray, " V"]
@@ -122,35 +115,4 @@ def count_tokens(tokens: Iterable[Sequence[str]]) -> Occurrences:
         length=np.array(counter.lengths, dtype=np.int32),
         repeated=np.fromiter(counter.times.keys(), np.int64, len(counter.times)),
         times=np.fromiter(counter.times.values(), np.int32, len(counter.times)),
-    )
-
-
-def join(first: Occurrences, second: Occurrences) -> Occurrences:
-    """The names of both, one after the other."""
-    token_hash = np.union1d(first.token_hash, second.token_hash)
-    moved = [np.searchsorted(token_hash, part.token_hash).astype(np.int32)[part.token] for part in (first, second)]
-    return Occurrences(
-        token_hash,
-        np.concatenate(moved),
-        np.concatenate([first.length, second.length]),
-        np.concatenate([first.repeated, second.repeated + len(first.token)]),
-        np.concatenate([first.times, second.times]),
-    )
-
-
-def keep(all_names: Occurrences, names: Bool[np.ndarray, " N"]) -> Occurrences:
-    """Some of the names, and no token that none of them holds."""
-    pairs = np.repeat(names, all_names.length)
-    token = all_names.token[pairs]
-    held = np.zeros(len(all_names.token_hash), dtype=np.bool_)
-    held[token] = True
-    number = np.cumsum(held, dtype=np.int32) - np.int32(1)
-    pair_index = np.cumsum(pairs) - 1
-    repeated = pairs[all_names.repeated]
-    return Occurrences(
-        all_names.token_hash[held],
-        number[token],
-        all_names.length[names],
-        pair_index[all_names.repeated[repeated]],
-        all_names.times[repeated],
     )

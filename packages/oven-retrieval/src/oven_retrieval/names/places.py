@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import compress
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -51,13 +50,6 @@ class NamePlaces(NamedTuple):
         rank[self.order(popularity)] = np.arange(len(self.row))
         return rank
 
-    def followed_by(self, other: NamePlaces) -> NamePlaces:
-        """These and then the others."""
-        row, alias, shouted = (np.concatenate(pair) for pair in zip(self[:3], other[:3], strict=True))
-        return NamePlaces(
-            row, alias, shouted, joined_languages((self.language, len(self.row)), (other.language, len(other.row)))
-        )
-
 
 Table = TypeVar("Table", bound="tuple[Any, ...]")
 
@@ -67,16 +59,6 @@ def taken(table: Table, chosen: Bool[np.ndarray, " n"] | Int64[np.ndarray, " m"]
     make: Any = type(table)
     rows: Table = make(*(None if column is None else column[chosen] for column in table))
     return rows
-
-
-Languages: TypeAlias = "UInt32[np.ndarray, ' n'] | None"
-
-
-def joined_languages(*parts: tuple[Languages, int]) -> Languages:
-    """Columns of `language_key`, each with its length, one after another; None where all are."""
-    if all(column is None for column, _ in parts):
-        return None
-    return np.concatenate([np.zeros(count, np.uint32) if column is None else column for column, count in parts])
 
 
 def language_key(tags: str) -> int:
@@ -120,52 +102,20 @@ def is_shouted(name: str) -> bool:
     return name[1:] != name[1:].lower()
 
 
-def name_texts(kb: KnowledgeBase, first: int = 0) -> Iterator[str]:
-    """Names, then aliases, of the entities from row `first` on that were not removed.
-
-    Example:
-        >>> from oven_retrieval import Entity, build_kb
-        >>> import tempfile, pathlib
-        >>> folder = pathlib.Path(tempfile.mkdtemp())
-        >>> kb = build_kb([Entity("Q1", "Wood duck", aliases=("Aix",)), Entity("Q2", "Goose")], folder / "kb")
-        >>> list(name_texts(kb))
-        ['Wood duck', 'Goose', 'Aix']
-    """
-    live = ~kb.removed
-    live[:first] = False
-    start = int(kb.alias_ends[first - 1]) if first else 0
-    owners = np.repeat(np.arange(first, len(kb)), np.diff(kb.alias_ends[first:], prepend=start))
-    for texts, begin, is_live in ((kb.names, first, live[first:]), (kb.aliases, start, live[owners])):
-        done = 0
-        for block in texts.blocks(first=begin):
-            yield from compress(block, is_live[done : done + len(block)].tolist())
-            done += len(block)
+def name_texts(kb: KnowledgeBase) -> Iterator[str]:
+    """Names, then aliases, of all entities."""
+    for texts in (kb.names, kb.aliases):
+        for block in texts.blocks():
+            yield from block
 
 
-def name_places(kb: KnowledgeBase, first: int = 0) -> NamePlaces:
-    """Where the names of `name_texts` belong, in its order.
-
-    Example:
-        >>> from oven_retrieval import Entity, build_kb
-        >>> import tempfile, pathlib
-        >>> folder = pathlib.Path(tempfile.mkdtemp())
-        >>> kb = build_kb([Entity("Q1", "Wood duck", aliases=("Aix",)), Entity("Q2", "Goose")], folder / "kb")
-        >>> name_places(kb).alias.tolist()
-        [False, False, True]
-    """
-    live = ~kb.removed
-    live[:first] = False
-    rows = np.flatnonzero(live)
-    owners = np.repeat(rows, np.diff(kb.alias_ends, prepend=0)[rows])
-    row = np.concatenate([rows, owners])
-    shouted = np.fromiter((is_shouted(name) for name in name_texts(kb, first)), bool, len(row))
-    return NamePlaces(row, np.arange(len(row)) >= len(rows), shouted, _languages(kb, rows, live))
-
-
-def _languages(kb: KnowledgeBase, rows: Int64[np.ndarray, " m"], live: Bool[np.ndarray, " rows"]) -> Languages:
-    """Language of each name of `name_places`."""
-    if not kb.languages:
-        return None
-    key = np.array([language_key(tags) for tags in kb.language_sets], np.uint32)
-    owner_live = np.repeat(live, np.diff(kb.alias_ends, prepend=0))
-    return np.concatenate([key[kb.language_codes[rows]], key[kb.alias_language_codes[owner_live]]])
+def name_places(kb: KnowledgeBase) -> NamePlaces:
+    """Where the names of `name_texts` belong, in its order."""
+    rows = np.arange(len(kb))
+    row = np.concatenate([rows, np.repeat(rows, np.diff(kb.alias_ends, prepend=0))])
+    shouted = np.fromiter((is_shouted(name) for name in name_texts(kb)), bool, len(row))
+    language = None
+    if kb.languages:
+        keys = np.array([language_key(tags) for tags in kb.language_sets], np.uint32)
+        language = np.concatenate([keys[kb.language_codes], keys[kb.alias_language_codes]])
+    return NamePlaces(row, np.arange(len(row)) >= len(rows), shouted, language)

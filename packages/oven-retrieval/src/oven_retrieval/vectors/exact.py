@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from oven_retrieval.ranking import Ranking, check_k, joined
-from oven_retrieval.vectors.store import Float32, VectorStore, check_vectors
+from oven_retrieval.vectors.store import Float32, check_vectors
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Int64
+    from jaxtyping import Int64
 
 BLAS_QUERIES = 5
 _CHUNK_BYTES = 64 << 20
@@ -77,28 +77,6 @@ class ArrayRows:
     def rows(self, first: int, last: int) -> Float32:
         """Rows first..last-1."""
         return self._array[first:last]
-
-
-class LiveRows:
-    """The rows of stored vectors whose entities were not removed; `numbers` says which they are."""
-
-    def __init__(self, vectors: VectorStore, removed: Bool[np.ndarray, " n"]) -> None:
-        self._array, self.dim = vectors.array, vectors.dim
-        self.numbers: npt.NDArray[np.int64] = np.flatnonzero(~removed)
-
-    def __len__(self) -> int:
-        return len(self.numbers)
-
-    def rows(self, first: int, last: int) -> Float32:
-        """Rows first..last-1 of those that are there."""
-        return np.asarray(self._array[self.numbers[first:last]], dtype=np.float32)
-
-
-def live_rows(vectors: Rows) -> LiveRows | None:
-    """What is left of stored vectors, where some of their entities were removed; else None."""
-    if isinstance(vectors, VectorStore) and vectors.removed is not None:
-        return LiveRows(vectors, vectors.removed)
-    return None
 
 
 @contextmanager

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 import threading
 import time
 from contextlib import contextmanager
@@ -21,18 +19,17 @@ from oven_retrieval.folder_writer import FolderWriter
 from oven_retrieval.locking import locks
 from oven_retrieval.progress import Progress, Say
 from oven_retrieval.ranking import Ranking, check_k
-from oven_retrieval.text_files import read_json
-from oven_retrieval.vectors.exact import Rows, exact_search, live_rows, recall_at
+from oven_retrieval.vectors.exact import Rows, exact_search, recall_at
 from oven_retrieval.vectors.plan import IndexPlan, plan_index
 from oven_retrieval.vectors.store import Float32, VectorStore, check_vectors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from jaxtyping import Int64
 
 KIND = "oven-vector-index"
 _TRAIN_PER_LIST = 50
+_ADDED_AT_ONCE = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,20 +104,10 @@ class VectorIndex:
         lists = faiss.extract_index_ivf(self._index)
         return float(self._index.ntotal * (lists.code_size + 8) + lists.nlist * lists.d * 4) / 1e6
 
-    def exact(self, queries: npt.ArrayLike, k: int = 1) -> Ranking:
-        """The k rows with the greatest inner product among those that were not removed, every one compared."""
-        live = live_rows(self.vectors)
-        if live is None:
-            return exact_search(queries, self.vectors, k)
-        neighbours = exact_search(queries, live, k)
-        if not len(live):
-            return neighbours
-        return neighbours.numbered(live.numbers)
-
     def search(self, queries: npt.ArrayLike, k: int = 1) -> Ranking:
         """The k rows with the greatest inner product. Arguments and errors as in `exact_search`."""
         if self._index is None:
-            return self.exact(queries, k)
+            return exact_search(queries, self.vectors, k)
         matrix = check_vectors(queries, self.vectors.dim, "queries")
         scores, rows = self._index.search(matrix, check_k(k))
         if rows.size and not -1 <= int(rows.min()) <= int(rows.max()) < len(self.vectors):
@@ -143,22 +130,20 @@ def build_index(
     memory_mb: float | None = None,
     recall: float = 0.96,
     queries: npt.ArrayLike | None = None,
-    part: int = 200_000,
     seed: int = 0,
     overwrite: bool = False,
     say: Say | None = None,
     progress: Progress | None = None,
 ) -> VectorIndex:
-    """Build an index in parts, tune it, measure it; the same call after a kill continues with the next part.
+    """Build an index, tune it and measure it.
 
     Args:
         vectors: the stored vectors.
-        path: the new folder; `<path>.parts` holds what is done so far.
+        path: the new folder.
         plan: what to build; None for `plan_index(len, dim, memory_mb=memory_mb, recall=recall)`.
         memory_mb: memory for the index.
         recall: wanted recall at 1; lists are visited until it is reached on the sample queries.
         queries: [q, d] sample, of the kind that will be asked; stored vectors where None.
-        part: vectors added between two saves.
         seed: of the samples for training and measuring.
         overwrite: replace an index that is there.
         say: called with what was planned and measured.
@@ -168,7 +153,6 @@ def build_index(
         The index, with its `report`.
 
     Raises:
-        FolderError: the parts that are there belong to other vectors or another plan.
         ValueError: no index fits the memory; bad queries.
 
     Example:
@@ -180,29 +164,73 @@ def build_index(
         >>> index.plan.factory, index.search(np.eye(8)[:2]).rows.tolist()
         ('exact', [[0], [1]])
     """
+    return _build(vectors, path, plan, memory_mb, recall, queries, seed, 1, overwrite, say, progress)
+
+
+def _build(
+    vectors: VectorStore,
+    path: str | Path,
+    plan: IndexPlan | None,
+    memory_mb: float | None,
+    recall: float,
+    queries: npt.ArrayLike | None,
+    seed: int,
+    least_probes: int,
+    overwrite: bool,
+    say: Say | None,
+    progress: Progress | None,
+) -> VectorIndex:
     chosen = plan or plan_index(len(vectors), vectors.dim, memory_mb=memory_mb, recall=recall)
     talk = say or (lambda line: None)
     talk(chosen.reason)
     sample, cross_modal = _sample(vectors, queries, seed)
-    writer = FolderWriter(path, KIND, overwrite=overwrite)
-    with writer as folder:
-        built = VectorIndex(vectors, chosen)
-        parts = Path(path).with_name(Path(path).name + ".parts")
+    with FolderWriter(path, KIND, overwrite=overwrite) as folder:
+        index = None
         if chosen.factory != "exact":
-            built = VectorIndex(vectors, chosen, _build_parts(vectors, chosen, parts, part, seed, talk, progress))
-        built.report = measure(built, sample, recall=recall, cross_modal=cross_modal)
+            index = _trained(vectors, chosen, seed, progress)
+        built = VectorIndex(vectors, chosen, index)
+        built.report = measure(built, sample, recall=recall, cross_modal=cross_modal, least=least_probes)
         talk(str(built.report))
-        if chosen.factory != "exact":
-            write_index(built._index, parts / "whole.faiss")
-            folder.adopt("index", parts / "whole.faiss")
-            shutil.rmtree(parts)
-        folder.meta = index_meta(vectors, chosen, built.report)
+        if index is not None:
+            file = Path(path).with_name(f"{Path(path).name}.faiss")
+            _write_index(index, own_file(file))
+            folder.adopt("index", file)
+        folder.meta = {
+            "vectors": vectors.hash,
+            "memory_mb": memory_mb,
+            "given": plan is not None,
+            "plan": asdict(chosen),
+            "report": asdict(built.report),
+        }
     return built
 
 
-def index_meta(vectors: VectorStore, plan: IndexPlan, report: IndexReport) -> dict[str, Any]:
-    """What an index's manifest says."""
-    return {"vectors": vectors.hash, "kb": vectors.meta["kb"], "plan": asdict(plan), "report": asdict(report)}
+@locks("path")
+def update_index(path: str | Path, vectors: VectorStore, *, say: Say | None = None) -> VectorIndex:
+    """Build an index anew, as it was built before, where its vectors have changed since; and open it.
+
+    It visits at least as many lists as before: queries of another kind than stored vectors may have asked for them.
+
+    Raises:
+        FolderError: the index is damaged.
+
+    Example:
+        >>> import tempfile
+        >>> from oven_retrieval.vectors import build_vectors
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> store = build_vectors(lambda a, b: np.eye(8)[a:b], 8, folder / "vectors", kb="k", encoder="one-hot")
+        >>> _ = build_index(store, folder / "index")
+        >>> update_index(folder / "index", store).search(np.eye(8)[5:6]).rows.tolist()
+        [[5]]
+    """
+    folder = Folder(path, KIND, verify=True)
+    if folder.meta["vectors"] == vectors.hash:
+        return open_index(path, vectors, verify=False)
+    plan, report = stored_plan(folder)
+    least = max(1, min(report.probes, plan.lists))
+    given = plan if folder.meta.get("given") else None
+    memory = folder.meta.get("memory_mb")
+    return _build(vectors, path, given, memory, report.wanted, None, 0, least, True, say, None)
 
 
 def open_index(path: str | Path, vectors: VectorStore, *, verify: bool = True) -> VectorIndex:
@@ -282,12 +310,9 @@ def _no_more_room_than(size: int) -> Iterator[None]:
 
 def measure(index: VectorIndex, queries: Float32, *, recall: float, cross_modal: bool, least: int = 1) -> IndexReport:
     """Visit `least` lists, twice as many … until the recall at 1 on these queries is reached, and report the cost."""
-    if not len(queries):  # every entity was removed: nothing can be missed
-        index.probes = least
-        return IndexReport(1.0, 1.0, recall, index.probes, 0.0, 0.0, index.megabytes, 0, cross_modal)
     k = min(10, len(index.vectors))
     start = time.process_time()
-    exact = index.exact(queries, k)
+    exact = exact_search(queries, index.vectors, k)
     exact_ms = (time.process_time() - start) / len(queries) * 1000
     probes = least
     while True:
@@ -318,67 +343,26 @@ def _sample(vectors: VectorStore, queries: npt.ArrayLike | None, seed: int) -> t
         if not len(sample):
             raise ValueError("queries: expected at least one, got none")
         return sample, True
-    return stored_sample(vectors, seed), False
+    rows = np.random.default_rng(seed).choice(np.arange(len(vectors)), min(1000, len(vectors)), replace=False)
+    return np.asarray(vectors.array[np.sort(rows)], dtype=np.float32), False
 
 
-def stored_sample(vectors: VectorStore, seed: int) -> Float32:
-    """At most 1,000 stored vectors of entities that are there, as queries."""
-    live = live_rows(vectors)
-    live_numbers = np.arange(len(vectors)) if live is None else live.numbers
-    rows = np.random.default_rng(seed).choice(live_numbers, min(1000, len(live_numbers)), replace=False)
-    return np.asarray(vectors.array[np.sort(rows)], dtype=np.float32)
-
-
-def _build_parts(
-    vectors: VectorStore, plan: IndexPlan, parts: Path, size: int, seed: int, say: Say, progress: Progress | None
-) -> Any:
-    """Train once, add part by part with a file for each, merge."""
-    identity = {"vectors": vectors.hash, "factory": plan.factory, "part": size, "seed": seed}
-    state = own_file(own_file(parts) / "state.json")
-    if state.is_file() and read_json(state) != identity:
-        raise FolderError(f"{parts}: parts of another build are there; remove the folder to start anew")
-    parts.mkdir(parents=True, exist_ok=True)
-    state.write_text(json.dumps(identity), encoding="utf-8")
-    trained = parts / "trained.faiss"
-    if not trained.is_file():
-        rows = np.random.default_rng(seed + 1).permutation(len(vectors))[: _TRAIN_PER_LIST * plan.lists]
-        index = faiss.index_factory(vectors.dim, plan.factory, faiss.METRIC_INNER_PRODUCT)
-        index.train(np.asarray(vectors.array[np.sort(rows)], dtype=np.float32))
-        write_index(index, trained)
-        say(f"trained {plan.factory} on {len(rows):,} vectors")
-    files = []
-    for number, first in enumerate(range(0, len(vectors), size)):
-        file, last = parts / f"part-{number:05d}.faiss", min(first + size, len(vectors))
-        files.append(file)
-        if file.is_file():
-            say(f"{last:,} of {len(vectors):,}: done before")
-            continue
-        index = faiss.read_index(str(trained))
-        for begin in range(first, last, 20_000):
-            add_rows(index, vectors, np.arange(begin, min(begin + 20_000, last)))
-        write_index(index, file)
-        say(f"{last:,} of {len(vectors):,}")
+def _trained(vectors: VectorStore, plan: IndexPlan, seed: int, progress: Progress | None) -> Any:
+    """Inverted lists, trained on a sample, with all vectors in them."""
+    index = faiss.index_factory(vectors.dim, plan.factory, faiss.METRIC_INNER_PRODUCT)
+    sample = np.random.default_rng(seed + 1).permutation(len(vectors))[: _TRAIN_PER_LIST * plan.lists]
+    index.train(np.asarray(vectors.array[np.sort(sample)], dtype=np.float32))
+    for first in range(0, len(vectors), _ADDED_AT_ONCE):
+        rows = np.arange(first, min(first + _ADDED_AT_ONCE, len(vectors)))
+        index.add_with_ids(np.asarray(vectors.array[rows], dtype=np.float32), rows)
         if progress is not None:
-            progress("index", last, len(vectors))
-    merged = faiss.read_index(str(trained))
-    for file in files:
-        merged.merge_from(faiss.read_index(str(file)), 0)
-    return merged
+            progress("index", int(rows[-1]) + 1, len(vectors))
+    return index
 
 
-def add_rows(index: Any, vectors: VectorStore, rows: Int64[np.ndarray, " r"]) -> None:
-    """Add rows of entities that are there."""
-    live = rows if vectors.removed is None else rows[~vectors.removed[rows]]
-    if len(live):
-        index.add_with_ids(np.asarray(vectors.array[live], dtype=np.float32), live)
-
-
-def write_index(index: Any, file: Path) -> None:
-    """Write under another name first, so that a part is whole or absent."""
-    partial = own_file(file.with_suffix(".partial"))
+def _write_index(index: Any, file: Path) -> None:
     try:
-        faiss.write_index(index, str(partial))
+        faiss.write_index(index, str(file))
     except RuntimeError as error:  # FAISS's word for a full disk
-        partial.unlink(missing_ok=True)
-        raise OSError(f"{file}: cannot be written ({str(error).splitlines()[0]}); the parts there are kept") from error
-    partial.replace(file)
+        file.unlink(missing_ok=True)
+        raise OSError(f"{file}: cannot be written ({str(error).splitlines()[0]})") from error

@@ -18,7 +18,7 @@ from oven_retrieval.progress import Progress
 from oven_retrieval.text_files import read_json
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool
+    from jaxtyping import Int64, UInt64
 
 KIND = "oven-vectors"
 Float32 = npt.NDArray[np.float32]
@@ -36,7 +36,7 @@ def check_vectors(values: npt.ArrayLike, dim: int | None, label: str, first_row:
 
 
 class VectorStore:
-    """Vectors of entities, row by row as in the knowledge base; rows of removed entities are kept and marked.
+    """Vectors of entities, row by row as in the knowledge base.
 
     Args:
         path: folder written by `build_vectors`.
@@ -65,9 +65,8 @@ class VectorStore:
             if expected is not None and self.meta[label] != expected:
                 raise FolderError(f"{self.path}: {label} is {self.meta[label]!r}, expected {expected!r}; encode again")
         self.array: npt.NDArray[Any] = self._folder.array("vectors")
-        self.removed: npt.NDArray[np.bool_] | None = (
-            self._folder.array("removed") if "removed" in self._folder else None
-        )
+        if "removed" in self._folder:
+            raise FolderError(f"{self.path}: of oven-retrieval 0.1, with rows of removed entities; encode again")
 
     def __len__(self) -> int:
         return len(self.array)
@@ -81,6 +80,16 @@ class VectorStore:
         """Rows first..last-1 as float32."""
         return np.asarray(self.array[first:last], dtype=np.float32)
 
+    def rows_of(self, texts: UInt64[np.ndarray, " t"]) -> Int64[np.ndarray, " t"]:
+        """A row that encodes each of these hashed texts; -1 where there is none, or where it is not known."""
+        rows = np.full(len(texts), -1, np.int64)
+        if "text" in self._folder and len(self):
+            stored = self._folder.array("text")
+            order = np.argsort(stored, kind="stable")
+            at = order[np.minimum(np.searchsorted(stored, texts, sorter=order), len(stored) - 1)]
+            rows = np.where(stored[at] == texts, at, -1)
+        return rows
+
 
 @locks("path")
 def build_vectors(
@@ -92,7 +101,7 @@ def build_vectors(
     encoder: str,
     dtype: npt.DTypeLike = np.float16,
     chunk: int = 1024,
-    removed: Bool[np.ndarray, " n"] | None = None,
+    texts: UInt64[np.ndarray, " n"] | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> VectorStore:
@@ -106,7 +115,7 @@ def build_vectors(
         encoder: name of the encoder; kept, and compared when the folder is opened.
         dtype: float16 (half the storage, relative error 5e-4) or float32.
         chunk: rows per call.
-        removed: [count] rows whose entity was removed: no search returns them; None for none.
+        texts: [count] hash of the text that each row encodes, kept so that later versions take unchanged rows over.
         overwrite: replace a folder that is there.
         progress: called with the phase, how many rows are done, and how many there are.
 
@@ -128,8 +137,8 @@ def build_vectors(
         raise ValueError(f"dtype: expected float16 or float32, got {kind}")
     if count < 1 or chunk < 1:
         raise ValueError(f"count, chunk: expected at least 1, got {count}, {chunk}")
-    if removed is not None and removed.shape != (count,):
-        raise ValueError(f"removed: expected {count} values, one per row, got {list(removed.shape)}")
+    if texts is not None and texts.shape != (count,):
+        raise ValueError(f"texts: expected {count} values, one per row, got {list(texts.shape)}")
     writer = FolderWriter(path, KIND, overwrite=overwrite)
     rows = own_file(Path(path).with_name(Path(path).name + ".rows"))
     identity = {"kb": kb, "encoder": encoder, "dtype": kind.str, "count": count}
@@ -165,8 +174,8 @@ def build_vectors(
         raw = np.memmap(rows / "vectors.raw", dtype=kind, mode="r", shape=(count, int(dim or 0)))
         for first in range(0, count, 65536):
             column.extend(raw[first : first + 65536])
-        if removed is not None and removed.any():
-            folder.array("removed", np.asarray(removed, dtype=np.bool_))
+        if texts is not None:
+            folder.array("text", texts)
         folder.meta = {"kb": kb, "encoder": encoder}
     del raw
     for name in ("vectors.raw", "state.json"):
