@@ -25,6 +25,8 @@ import PIL
 from PIL import Image, ImageDraw
 
 from eqben_builder import micro
+from eqben_builder.micro.attributes import RGB
+from eqben_builder.micro.scene import AREA
 
 SIZE, SUPERSAMPLED, SCENES, ROUNDS = 64, 4, 400, 7
 
@@ -68,7 +70,7 @@ def pillow(scenes: list[micro.Scene]) -> np.ndarray[Any, Any]:
     for k, scene in enumerate(scenes):
         image = Image.new("RGB", (side, side), tuple(round(255 * value) for value in scene.background))
         for item in scene.items:
-            colour = tuple(round(255 * value) for value in micro.RGB[item.colour])
+            colour = tuple(round(255 * value) for value in RGB[item.colour])
             points = [(x * side - 0.5, y * side - 0.5) for x, y in outline(item)]
             if item.shape != "ring":
                 ImageDraw.Draw(image).polygon(points, fill=colour)
@@ -87,7 +89,7 @@ def check(scenes: list[micro.Scene]) -> str | None:
     """What is wrong, or None."""
     for scene in scenes[:50]:
         for item, mask in zip(scene.items, micro.render([scene], SIZE, coverage=True).coverage[0], strict=True):
-            area = micro.AREA[item.shape] * (item.radius * SIZE) ** 2
+            area = AREA[item.shape] * (item.radius * SIZE) ** 2
             if abs(float(mask.sum()) - area) > 1.5:
                 return f"{item} covers {mask.sum():.2f} pixels, its area is {area:.2f}"
     gap = np.abs(micro.render(scenes, SIZE).images.astype(float) - pillow(scenes)).mean()

@@ -8,25 +8,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eqben_builder.micro import (
-    FIELDS,
     NUMBERS,
-    RELATIONS,
     SHAPES,
     VOCABULARY,
-    Count,
-    Exists,
     Item,
     Phrase,
-    Related,
     Scene,
-    all_words,
     caption,
     generator_at,
     holds,
-    parse,
     question,
     scene_at,
 )
+from eqben_builder.micro.attributes import FIELDS, RELATIONS, all_words
+from eqben_builder.micro.statements import Count, Exists, Related, parse
 
 STAR = Item("star", "red", "small", "plain", 0.2, 0.5)
 RING = Item("ring", "orange", "large", "striped", 0.7, 0.5)

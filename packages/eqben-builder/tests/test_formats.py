@@ -68,24 +68,6 @@ def test_masks_go_along_and_certificates_hold_after_it(tmp_path, form):
     assert any("certificate" in str(failure) for failure in verify(again).failures)
 
 
-def test_four_rows_a_pair(tmp_path, rows):
-    place = write_as(rows, tmp_path / "all", "eqben-flat")
-    pairs = json.loads((place / "pairs.json").read_text())
-    content = [{"image": p[f"image{i}"], "caption": p[f"caption{c}"]} for p in pairs for c in (0, 1) for i in (0, 1)]
-    (place / "pairs.json").write_text(json.dumps(content))
-    found = list(read_any(place))
-    assert [row.caption1 for row in found] == [row.caption1 for row in rows]
-    turned = [content[k + j] for k in range(0, len(content), 4) for j in (0, 2, 1, 3)]
-    (place / "pairs.json").write_text(json.dumps(turned))
-    same(found, list(read_any(place)))
-    (place / "pairs.json").write_text(json.dumps(content[1:] + content[:1]))
-    with pytest.raises(ValueError, match=r"rows 0 to 3 are not the four combinations"):
-        list(read_any(place))
-    (place / "pairs.json").write_text(json.dumps(content[:7]))
-    with pytest.raises(ValueError, match="7 rows, expected four for each pair"):
-        list(read_any(place))
-
-
 def picture(path, colour, size=(6, 4)):
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix == ".npy":

@@ -6,20 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from eqben_builder.micro import (
-    FIELDS,
-    KINDS,
-    Difference,
-    Item,
-    Pair,
-    Scene,
-    certify,
-    generator_at,
-    holds,
-    minimal_pair,
-    render,
-    scene_difference,
-)
+from eqben_builder.micro import KINDS, Item, Pair, Scene, certify, generator_at, holds, minimal_pair, render
+from eqben_builder.micro.attributes import FIELDS
+from eqben_builder.micro.minimal import Difference
+from eqben_builder.micro.pairs import scene_difference
 
 STAR = Item("star", "red", "small", "plain", 0.2, 0.5)
 RING = Item("ring", "blue", "large", "striped", 0.7, 0.5)

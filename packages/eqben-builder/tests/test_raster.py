@@ -5,8 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from eqben_builder.micro import AREA, COLOURS, MATERIALS, RGB, SHAPES, Item, Scene, render, sample_scene
-from eqben_builder.micro.scene import signed_distance
+from eqben_builder.micro import COLOURS, MATERIALS, SHAPES, Item, Scene, render, sample_scene
+from eqben_builder.micro.attributes import RGB
+from eqben_builder.micro.scene import AREA, signed_distance
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -10,19 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eqben_builder.micro import (
-    COLOURS,
-    MATERIALS,
-    SHAPES,
-    SIZES,
-    Item,
-    Scene,
-    render,
-    sample_scene,
-    scene_at,
-    shared_area,
-    spatial_relation,
-)
+from eqben_builder.micro import COLOURS, MATERIALS, SHAPES, SIZES, Item, Scene, render, sample_scene, scene_at
+from eqben_builder.micro.scene import shared_area, spatial_relation
 
 UNIT = st.floats(0, 1, allow_nan=False)
 ITEMS = st.builds(

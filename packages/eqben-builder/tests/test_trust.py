@@ -259,9 +259,9 @@ def test_json_too_deep_and_numbers_too_long_have_a_file_and_a_line(tmp_path):
     (tmp_path / "a.json").write_text("[" * 200_000)
     with pytest.raises(ValueError, match=r"a.json: nested too deeply"):
         load_json(tmp_path / "a.json")
-    scores = tmp_path / "s.jsonl"
-    scores.write_text('{"c0_i0": 1' + "0" * 400 + ', "c0_i1": 0, "c1_i0": 0, "c1_i1": 0}\n')
-    with pytest.raises(ValueError, match=r"s.jsonl, line 1: field 'c0_i0' should be a number, found 1000"):
+    scores = tmp_path / "s.csv"
+    scores.write_text("c0_i0,c0_i1,c1_i0,c1_i1\n1" + "0" * 400 + ",0,0,0\n")
+    with pytest.raises(ValueError, match=r"s.csv: 1 rows hold a score that is no finite number: rows 0"):
         read_scores(scores)
 
 

@@ -35,21 +35,6 @@ def decode(source: bytes | Path, name: str | None = None, *, plain: bool = False
     EXIF's orientation is applied; transparency lies over white; 16-bit grey is scaled to 8; floats in 0 to 1 or in 0 to
     255 are scaled or rounded; CMYK goes through its own colour profile where it has one; of an animation the first
     frame is taken, which an `AnimatedPictureWarning` says.
-
-    Args:
-        source: The file, or its bytes.
-        name: What messages call it; the file's path by default.
-        plain: As `Image.open(...).convert("RGB")` gives it, which published scores were computed with: transparency is
-            dropped, so that what lies under it shows, and neither EXIF nor colour profiles are looked at.
-
-    Returns:
-        uint8 [height, width, 3], red first.
-
-    Example:
-        >>> file = io.BytesIO()
-        >>> Image.new("RGBA", (2, 1), (255, 0, 0, 0)).save(file, "PNG")
-        >>> decode(file.getvalue())[0, 0].tolist()
-        [255, 255, 255]
     """
     called = name or (str(source) if isinstance(source, Path) else "a picture in memory")
     # Pillow's own limit is a warning first; ours stands before the decoding, and the user's may lie above Pillow's.

@@ -9,6 +9,4 @@ from .folder import read_manifest as read_manifest
 from .folder import read_records as read_records
 from .run import DiskFullError as DiskFullError
 from .run import build as build
-from .verification import Failure as Failure
-from .verification import Verification as Verification
 from .verification import verify as verify

@@ -97,18 +97,7 @@ def differences(
 
 @dataclass(frozen=True)
 class Failure:
-    """One thing that does not hold: where (a pair's id, a file or "manifest.json"), which check, and what was found.
-
-    Example:
-        >>> import tempfile
-        >>> from eqben_builder.building import build, verify
-        >>> from eqben_builder.micro.builder import MicroBuilder
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     _ = build(MicroBuilder(aspects=["count"], size=32), folder, pairs=1)
-        ...     Path(folder, "images", "000", "000000_1.png").unlink()
-        ...     [(failure.where, failure.check, failure.found) for failure in verify(folder).failures][0]
-        ('images/000/000000_1.png', 'files', 'is missing')
-    """
+    """One thing that does not hold: where (a pair's id, a file or "manifest.json"), which check, and what was found."""
 
     where: str
     check: str
@@ -123,15 +112,6 @@ class Verification:
         pairs: Rows read.
         certified: Pairs whose certificate was made again and is the same; of subsets whose source is on the disk.
         failures: Everything that does not hold, in the order in which it was found.
-
-    Example:
-        >>> import tempfile
-        >>> from eqben_builder.building import build
-        >>> from eqben_builder.micro.builder import MicroBuilder
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     _ = build(MicroBuilder(aspects=["count"], size=32), folder, pairs=2)
-        ...     verify(folder)
-        Verification(pairs=2, certified=2, failures=())
     """
 
     pairs: int

@@ -30,7 +30,7 @@ def score_with(models: Models) -> Callable[..., None]:
         ],
         encoder: Annotated[list[str] | None, typer.Option(help="Spec of a dual encoder; may be repeated.")] = None,
         scores: Annotated[
-            list[Path] | None, typer.Option(help="Similarities from elsewhere, npz, csv or jsonl; may be repeated.")
+            list[Path] | None, typer.Option(help="Similarities from elsewhere, npz or csv; may be repeated.")
         ] = None,
         fusion: Annotated[
             list[str] | None,

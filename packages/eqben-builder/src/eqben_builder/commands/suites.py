@@ -42,12 +42,17 @@ def score_suites(
     seed: int,
 ) -> None:
     """Score one suite, or all that are there, with each encoder, and print every subset and average."""
-    from eqben_builder.suites import encode_gallery, encode_rows, gallery_table, similarities, suite_table
+    from eqben_builder.suites import SUITES, encode_gallery, encode_rows, gallery_table, similarities, suite_table
 
-    suites, galleries = _read(name, data_root, limit)
+    if data_root is None and name != f"micro/{ALL}":
+        expected = SUITES[name].expected if name in SUITES else f"a folder for each of {', '.join(SUITES)}"
+        expected = "its annotations and their pictures" if name in GALLERIES else expected
+        raise ValueError(f"{name} reads original files: give --data-root ({expected})")
+    encoder = models.encoder(encoders[0], device)  # before anything is read: what is wrong with it is said at once
     scorers = {} if language_model is None else {language_model: models.model(language_model)}
-    for spec in encoders:
-        encoder = models.encoder(spec, device)
+    suites, galleries = _read(name, data_root, limit)
+    for number, spec in enumerate(encoders):
+        encoder = models.encoder(spec, device) if number else encoder
         for data in suites:
             features = encode_rows(data.rows, encoder, batch=batch_size, progress=_progress(data.suite.title))
             table = suite_table(data, similarities(data.rows, features), scorers=scorers, seed=seed)
@@ -60,12 +65,8 @@ def score_suites(
 def _read(name: str, root: Path | None, limit: int | None) -> tuple[list[SuiteData], list[Gallery]]:
     from eqben_builder.suites import SUITES, micro_suite, read_gallery, read_suite
 
-    if name == f"micro/{ALL}":
+    if root is None or name == f"micro/{ALL}":
         return [micro_suite(pairs=max(1, (limit or 900) // 15))], []
-    if root is None:
-        expected = SUITES[name].expected if name in SUITES else f"a folder for each of {', '.join(SUITES)}"
-        expected = "its annotations and their pictures" if name in GALLERIES else expected
-        raise ValueError(f"{name} reads original files: give --data-root ({expected})")
     if name in GALLERIES:
         return [], [read_gallery(root, name)]
     if name != ALL:

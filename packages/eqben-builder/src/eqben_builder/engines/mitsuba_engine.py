@@ -44,10 +44,6 @@ class MitsubaEngine:
         samples: Paths for each pixel, 1 to 4096; by default 12, and 256 without the denoiser.
         denoise: Whether Open Image Denoise cleans the pictures.
 
-    Raises:
-        ImportError: Mitsuba, or the denoiser where it is asked for, is not installed; the message names the extra.
-        ValueError: `samples` out of range.
-
     Numerics:
         Variant `scalar_rgb` without scene optimisation, one thread: the same scene gives the same bytes in every
         process of one machine.

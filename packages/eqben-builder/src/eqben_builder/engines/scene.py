@@ -60,9 +60,6 @@ class Thing:
         x: Place on the floor, to the right, in metres from the middle.
         y: Place on the floor, away from the camera.
         turn: About the vertical, in radians.
-
-    Raises:
-        ValueError: The value that is not one of its field's, or not finite.
     """
 
     shape: str

@@ -73,7 +73,7 @@ def detect(path: str | os.PathLike[str]) -> Source:
 def read_any(path: str | os.PathLike[str], *, images: str | os.PathLike[str] | None = None) -> Iterator[PairRow]:
     """Read pairs from any form that is known, one by one.
 
-    A build's folder, parquet shards, EqBen's four JSON forms, Winoground's `examples.jsonl` or parquet file, VALSE's
+    A build's folder, parquet shards, EqBen's three JSON forms, Winoground's `examples.jsonl` or parquet file, VALSE's
     JSON files.
 
     Args:

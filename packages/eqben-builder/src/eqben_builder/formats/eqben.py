@@ -1,4 +1,4 @@
-"""The published files of EqBen (nested, by video, flat, all together), and beside them Winoground's and VALSE's."""
+"""The published files of EqBen (nested, by video, flat), and beside them Winoground's and VALSE's."""
 
 from __future__ import annotations
 
@@ -27,18 +27,14 @@ _TEXTS = ("image0", "image1", "caption0", "caption1")
 
 
 def read_eqben(path: Path, root: Path, content: Any = None) -> Iterator[PairRow]:
-    """Read any of EqBen's four JSON forms, told apart by their structure.
+    """Read any of EqBen's three JSON forms, told apart by their structure.
 
     Where a row does not say its subset, it follows from the picture's first folder (`eqbenag`, …) or from the form:
     nested is "ag", by video is "youcook2" with arrays and else "gebc".
     """
     content = load_json(path) if content is None else content
-    together = bool(content) and isinstance(content, list) and isinstance(content[0], dict)
-    together = together and {"image", "caption"} <= set(content[0])
     if isinstance(content, dict):
         yield from _by_video(path, root, content)
-    elif together:
-        yield from _all_together(path, root, content)
     elif isinstance(content, list):
         yield from (_pair(f"{path}, row {k}", root, row, str(k), "") for k, row in enumerate(content))
     else:
@@ -86,28 +82,6 @@ def _pair(where: str, root: Path, row: Any, name: str, form: str) -> PairRow:
         extra,
         mask,
     )
-
-
-def _all_together(path: Path, root: Path, content: list[Any]) -> Iterator[PairRow]:
-    if len(content) % 4:
-        raise ValueError(f"{path}: {len(content)} rows, expected four for each pair")
-    for start in range(0, len(content), 4):
-        where = f"{path}, rows {start} to {start + 3}"
-        rows = content[start : start + 4]
-        if not all(isinstance(row, dict) for row in rows):
-            raise ValueError(f"{where}: expected objects")
-        images = [text(row.get("image"), where, "image") for row in rows]
-        captions = [text(row.get("caption"), where, "caption") for row in rows]
-        caption_first = images == [images[0], images[1]] * 2 and captions == [captions[0]] * 2 + [captions[3]] * 2
-        image_first = captions == [captions[0], captions[1]] * 2 and images == [images[0]] * 2 + [images[3]] * 2
-        if not (caption_first or image_first) or images[0] == images[3] or captions[0] == captions[3]:
-            raise ValueError(
-                f"{where} are not the four combinations of two images and two captions; the published file in random "
-                "order holds no pairs that could be told"
-            )
-        subset, aspect = PLACES.get(images[0].split("/")[0], ("pairs", ""))
-        pictures = [picture_at(root, images[k], where, "image") for k in (0, 3)]
-        yield PairRow(str(start // 4), subset, aspect, pictures[0], pictures[1], captions[0], captions[3])
 
 
 def write_eqben(rows: Iterable[PairRow], folder: Path) -> Path:

@@ -74,15 +74,7 @@ class Picture:
             return file.read()
 
     def load(self) -> UInt8[np.ndarray, "h w 3"]:
-        """Decode it.
-
-        Returns:
-            uint8 [height, width, 3], red first.
-
-        Raises:
-            ValueError: As `eqben_builder.pictures.decode`; an array that is no uint8 picture.
-            FileNotFoundError: The file that is not there.
-        """
+        """Decode it."""
         stored = self.read()
         if self._is_array():
             return decode_array(stored, self.name)[:, :, ::-1].copy()

@@ -98,13 +98,6 @@ class Difference(NamedTuple):
     field: The attribute; "added" or "removed"; of an exchange the axis ("horizontal", "vertical", "depth"), or on a
         floor the relation in the first scene.
     items: Indices of the items concerned (into the larger scene, for a count).
-
-    Example:
-        >>> from eqben_builder.micro import Item, Scene, scene_difference
-        >>> star = Item("star", "red", "small", "plain", 0.2, 0.5)
-        >>> ring = Item("ring", "blue", "small", "plain", 0.8, 0.5)
-        >>> scene_difference(Scene((star, ring)), Scene((star,)))[0]
-        Difference(kind='count', field='removed', items=(1,))
     """
 
     kind: str
@@ -113,15 +106,7 @@ class Difference(NamedTuple):
 
 
 class Relation(NamedTuple):
-    """`items[subject]` stands in `relation` to `items[object]`.
-
-    Example:
-        >>> from eqben_builder.micro import Item, Scene
-        >>> star = Item("star", "red", "small", "plain", 0.2, 0.5)
-        >>> ring = Item("ring", "blue", "small", "plain", 0.8, 0.5)
-        >>> Scene((star, ring)).relations()[0]
-        Relation(subject=0, relation='left of', object=1)
-    """
+    """`items[subject]` stands in `relation` to `items[object]`."""
 
     subject: int
     relation: str

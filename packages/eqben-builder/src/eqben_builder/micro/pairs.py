@@ -34,20 +34,6 @@ def scene_difference(scene0: Scene, scene1: Scene) -> tuple[Difference, ...]:
     An exchange of two items' places is one "relation", named by the axis on which they stand; so is an exchange of
     neighbours in the painter's order, where one hides part of the other. One item too many is one "count".
     A "size" covers the scale that goes with it.
-
-    Args:
-        scene0: The first scene.
-        scene1: The second.
-
-    Returns:
-        Differences, background first.
-
-    Example:
-        >>> from eqben_builder.micro import Item
-        >>> a = Scene((Item("star", "red", "small", "plain", 0.5, 0.5),))
-        >>> b = Scene((Item("star", "blue", "small", "plain", 0.5, 0.5),))
-        >>> scene_difference(a, b)
-        (Difference(kind='attribute', field='colour', items=(0,)),)
     """
     differences = []
     if scene0.background != scene1.background:

@@ -28,13 +28,6 @@ class Rendering(NamedTuple):
     visible: int8 [n, size, size]; 0 is background, i + 1 where item i is the nearest that covers half of the pixel.
     coverage: where asked for, one float32 [items, size, size] per scene: the share of each pixel that each item covers,
         whether or not something nearer hides it.
-
-    Example:
-        >>> from eqben_builder.micro import Item, Scene
-        >>> scene = Scene((Item("circle", "red", "large", "plain", 0.5, 0.5),))
-        >>> drawn = render([scene, Scene(())], size=32, coverage=True)
-        >>> drawn.images.shape, int(drawn.visible[1].max()), drawn.coverage[0].shape
-        ((2, 32, 32, 3), 0, (1, 32, 32))
     """
 
     images: UInt8[np.ndarray, "n h w 3"]

@@ -222,11 +222,7 @@ class Scene:
 
     @classmethod
     def from_dict(cls, graph: object) -> Scene:
-        """Read what `to_dict` wrote; relations, where given, must be those that follow from the items.
-
-        Raises:
-            ValueError: Names the item and the field that is missing, unknown or wrong.
-        """
+        """Read what `to_dict` wrote; relations, where given, must be those that follow from the items."""
         graph, items = read_items(graph, "items", Item, ("scale", "angle"))
         tone = graph.get("background")
         if not isinstance(tone, list) or not all(isinstance(value, int | float) for value in tone):
@@ -237,24 +233,12 @@ class Scene:
 
 
 def spatial_relation(a: Item, b: Item) -> str | None:
-    """Where `a` lies as seen from `b`, or None where no axis dominates.
-
-    Example:
-        >>> a, b = Item("star", "red", "small", "plain", 0.2, 0.5), Item("ring", "blue", "small", "plain", 0.7, 0.4)
-        >>> spatial_relation(a, b), spatial_relation(b, a)
-        ('left of', 'right of')
-    """
+    """Where `a` lies as seen from `b`, or None where no axis dominates."""
     return dominant(b.x - a.x, b.y - a.y, SPATIAL, MIN_GAP, DOMINANCE)
 
 
 def shared_area(a: Item, b: Item, samples: int = 48) -> float:
-    """Area common to two items over the area of the smaller, from `samples` x `samples` points; in [0, 1].
-
-    Example:
-        >>> disc, far = (Item("circle", "red", "small", "plain", x, 0.5) for x in (0.3, 0.9))
-        >>> round(shared_area(disc, disc), 1), shared_area(disc, far)
-        (1.0, 0.0)
-    """
+    """Area common to two items over the area of the smaller, from `samples` x `samples` points; in [0, 1]."""
     low_x, high_x = max(a.x - a.radius, b.x - b.radius), min(a.x + a.radius, b.x + b.radius)
     low_y, high_y = max(a.y - a.radius, b.y - b.radius), min(a.y + a.radius, b.y + b.radius)
     if low_x >= high_x or low_y >= high_y or math.hypot(a.x - b.x, a.y - b.y) >= a.radius + b.radius:

@@ -57,16 +57,7 @@ class Phrase(NounPhrase):
 
 
 class Exists(Existence[Phrase]):
-    """There are distinct items, one for each phrase.
-
-    Example:
-        >>> from eqben_builder.micro import Item, Scene
-        >>> star = Item("star", "red", "small", "plain", 0.2, 0.5)
-        >>> ring = Item("ring", "blue", "small", "plain", 0.8, 0.5)
-        >>> exists = Exists((Phrase.of(star, ["colour", "shape"]), Phrase.of(ring, ["shape"])))
-        >>> exists.text(), exists.holds(Scene((star, ring))), exists.holds(Scene((star, star)))
-        ('a red star and a ring', True, False)
-    """
+    """There are distinct items, one for each phrase."""
 
     def text(self) -> str:
         """As "a red circle, a star and a blue ring"."""
@@ -75,16 +66,7 @@ class Exists(Existence[Phrase]):
 
 
 class Related(Relationship[Phrase]):
-    """Some item that matches `subject` stands in `relation` to some item that matches `object`.
-
-    Example:
-        >>> from eqben_builder.micro import Item, Scene
-        >>> star = Item("star", "red", "small", "plain", 0.2, 0.5)
-        >>> ring = Item("ring", "blue", "small", "plain", 0.8, 0.5)
-        >>> related = Related(Phrase.of(star, ["shape"]), "left of", Phrase.of(ring, ["shape"]))
-        >>> related.text(), related.text("the"), related.holds(Scene((star, ring)))
-        ('a star left of a ring', 'the star is left of the ring', True)
-    """
+    """Some item that matches `subject` stands in `relation` to some item that matches `object`."""
 
     def text(self, article: str = "a") -> str:
         """As "a red circle left of a star", or "the red circle is left of the star"."""
@@ -93,16 +75,7 @@ class Related(Relationship[Phrase]):
 
 
 class Count(Number[Phrase]):
-    """Exactly `number` items match the phrase; 0 to 10.
-
-    Example:
-        >>> from eqben_builder.micro import Item, Scene
-        >>> star = Item("star", "red", "small", "plain", 0.2, 0.5)
-        >>> ring = Item("ring", "blue", "small", "plain", 0.8, 0.5)
-        >>> count = Count(1, Phrase((("colour", "red"),)))
-        >>> count.text(), count.holds(Scene((star, ring)))
-        ('one red object', True)
-    """
+    """Exactly `number` items match the phrase; 0 to 10."""
 
     def text(self) -> str:
         """As "three red circles"."""
@@ -113,22 +86,7 @@ Statement = Exists | Related | Count
 
 
 def parse(text: str) -> Statement:
-    """Read one sentence of the captions' grammar.
-
-    Args:
-        text: One of `PREFIXES`, then noun phrases joined by commas and "and", or two joined by a relation, or a number
-            and a noun phrase. Case, spaces and a full stop at the end do not matter.
-
-    Returns:
-        What it says.
-
-    Raises:
-        ValueError: The text and the part of it that is not of the grammar.
-
-    Example:
-        >>> parse("a photo of three red circles").number
-        3
-    """
+    """Read one sentence of the captions' grammar."""
     body = re.sub(r"\s+([,.])", r"\1", " ".join(text.lower().split())).removesuffix(".").strip()
     for prefix in sorted(PREFIXES, key=len, reverse=True):
         if body.startswith(prefix):

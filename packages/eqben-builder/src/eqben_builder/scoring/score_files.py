@@ -1,4 +1,4 @@
-"""Scores that somebody computed elsewhere: an npz, csv or jsonl file, read in the order of the pairs or refused."""
+"""Scores that somebody computed elsewhere: an npz or csv file, read in the order of the pairs or refused."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from eqben_builder.untrusted import json_lines, within
+from eqben_builder.untrusted import within
 
 if TYPE_CHECKING:
     import os
@@ -30,11 +30,10 @@ def read_scores(
 ) -> Float64[np.ndarray, "n 2 *pictures"]:
     r"""Read the similarities of pairs, and refuse what is missing, doubled or not a number.
 
-    npz: an array "scores" [n, 2, 2] (caption, image), or one array for each of `COLUMNS`; "ids" may stand beside them.
-    csv and jsonl: the columns or fields of `COLUMNS`, and "id". jsonl may give "scores" as two rows of two instead.
+    npz: an array "scores" [n, 2, 2] (caption, image); "ids" may stand beside it. csv: the columns of `COLUMNS`, "id".
 
     Args:
-        path: A file that ends in .npz, .csv or .jsonl.
+        path: A file that ends in .npz or .csv.
         ids: The pairs' ids, in the order that the scores shall have. Where the file has ids, it may list them in any
             order; where it has none, it must hold as many rows, in this order.
         foils: Read only c0_i0 and c1_i0, for pairs of one image.
@@ -57,7 +56,7 @@ def read_scores(
     source = Path(path)
     if source.suffix.lower() == ".npz" and source.exists() and not source.is_file():
         raise ValueError(f"{source} is no npz file of plain arrays: it is a folder or a pipe")
-    readers = {".npz": _npz, ".csv": _csv, ".jsonl": _jsonl}
+    readers = {".npz": _npz, ".csv": _csv}
     if source.suffix.lower() not in readers:
         raise ValueError(f"{source}: scores are read from {', '.join(readers)}, not from {source.suffix or 'this'!r}")
     columns = ("c0_i0", "c1_i0") if foils else COLUMNS
@@ -104,23 +103,16 @@ def _npz(source: Path, columns: Sequence[str]) -> tuple[list[str] | None, NDArra
     except Exception as error:  # NumPy parses headers as Python source, with that parser's errors
         raise ValueError(f"{source} is no npz file of plain arrays: {error}") from error
     ids = [str(name) for name in held["ids"].tolist()] if "ids" in held else None
-    for name in ("scores", *columns):
-        if name in held and held[name].dtype.kind not in "iuf":
-            raise ValueError(f"{source}: array {name!r} holds {held[name].dtype}, expected numbers")
-    if "scores" in held:
-        scores = np.asarray(held["scores"], dtype=np.float64)
-        if len(columns) == 4 and scores.ndim == 3 and scores.shape[1:] == (2, 2):
-            scores = scores.reshape(len(scores), 4)
-        if scores.ndim != 2 or scores.shape[1] != len(columns):
-            shape = "(n, 2, 2)" if len(columns) == 4 else "(n, 2)"
-            raise ValueError(f"{source}: array 'scores' has the shape {scores.shape}, expected {shape}")
-    else:
-        absent = [name for name in columns if name not in held]
-        if absent:
-            raise ValueError(f"{source}: neither an array 'scores' nor {', '.join(absent)}; it holds {sorted(held)}")
-        if len({held[name].shape for name in columns}) > 1 or held[columns[0]].ndim != 1:
-            raise ValueError(f"{source}: the arrays have shapes {[held[name].shape for name in columns]}, expected one")
-        scores = np.stack([held[name].astype(np.float64) for name in columns], axis=1)
+    if "scores" not in held:
+        raise ValueError(f"{source}: no array 'scores'; it holds {sorted(held)}")
+    if held["scores"].dtype.kind not in "iuf":
+        raise ValueError(f"{source}: array 'scores' holds {held['scores'].dtype}, expected numbers")
+    scores = np.asarray(held["scores"], dtype=np.float64)
+    if len(columns) == 4 and scores.ndim == 3 and scores.shape[1:] == (2, 2):
+        scores = scores.reshape(len(scores), 4)
+    if scores.ndim != 2 or scores.shape[1] != len(columns):
+        shape = "(n, 2, 2)" if len(columns) == 4 else "(n, 2)"
+        raise ValueError(f"{source}: array 'scores' has the shape {scores.shape}, expected {shape}")
     if ids is not None and len(ids) != len(scores):
         raise ValueError(f"{source}: {len(ids)} ids for {len(scores)} rows of scores")
     return ids, scores
@@ -136,49 +128,26 @@ def _csv(source: Path, columns: Sequence[str]) -> tuple[list[str] | None, NDArra
         absent = [name for name in columns if name not in header]
         if absent:
             raise ValueError(f"{source}, line 1: no column {', '.join(absent)}; there are {', '.join(header)}")
-        rows = [(f"{source}, line {reader.line_num}", row) for row in reader]
-    return _fields(source, rows, columns, "id" in header)
+        ids, values = [], []
+        for row in reader:
+            where = f"{source}, line {reader.line_num}"
+            values.append([_number(row[name], f"{where}: field {name!r}") for name in columns])
+            if beyond := row.get(None):  # what a table's row has beyond its columns
+                raise ValueError(f"{where}: {len(beyond)} fields more than columns")
+            ids.append(str(row.get("id")))
+    scores = np.array(values, dtype=np.float64).reshape(len(values), len(columns))
+    return (ids if "id" in header else None), scores
 
 
-def _jsonl(source: Path, columns: Sequence[str]) -> tuple[list[str] | None, NDArray[np.float64]]:
-    rows: list[tuple[str, dict[str, Any]]] = []
-    for where, row in json_lines(source):
-        if "scores" in row:
-            flat = np.ravel(np.array(row["scores"], dtype=object)).tolist()
-            if len(flat) != len(columns):
-                raise ValueError(f"{where}: field 'scores' should hold {len(columns)} numbers")
-            row = {**row, **dict(zip(columns, flat, strict=True))}
-        rows.append((where, row))
-    return _fields(source, rows, columns, bool(rows) and all("id" in row for _, row in rows))
-
-
-def _fields(
-    source: Path, rows: Sequence[tuple[str, dict[str, Any]]], columns: Sequence[str], named: bool
-) -> tuple[list[str] | None, NDArray[np.float64]]:
-    values = np.empty((len(rows), len(columns)))
-    for k, (where, row) in enumerate(rows):
-        for c, name in enumerate(columns):
-            try:
-                values[k, c] = _number(row[name])
-            except (KeyError, TypeError, ValueError, OverflowError):
-                raise ValueError(f"{where}: field {name!r} should be a number, found {_short(row.get(name))}") from None
-        if row.get(None):  # type: ignore[call-overload]  # what a table's row has beyond its columns
-            raise ValueError(f"{where}: {len(row[None])} fields more than columns")  # type: ignore[index]  # likewise
-    return ([str(row["id"]) for _, row in rows] if named else None), values
-
-
-def _number(value: object) -> float:
-    """A number as files mean it, in plain digits: not ``1_0``, another script's, or a truth value."""
-    if isinstance(value, str) and re.fullmatch(r"\s*[+-]?[0-9.]+([eE][+-]?[0-9]+)?\s*|nan|[+-]?inf", value):
-        return float(value)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError
-    return float(value)
-
-
-def _short(value: object) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= 80 else f"{shown[:80]}…"
+def _number(text: str | None, where: str) -> float:
+    """A number as files mean it, in plain digits: not ``1_0``, or another script's."""
+    try:
+        if text is not None and re.fullmatch(r"\s*[+-]?[0-9.]+([eE][+-]?[0-9]+)?\s*|nan|[+-]?inf", text):
+            return float(text)
+    except ValueError:  # digits with two points
+        pass
+    shown = repr(text)
+    raise ValueError(f"{where} should be a number, found {shown if len(shown) <= 80 else f'{shown[:80]}…'}")
 
 
 def _some(rows: Iterable[Any]) -> str:

@@ -19,22 +19,7 @@ if TYPE_CHECKING:
 
 
 class DualEncoder(Protocol):
-    """Features of pictures and of captions in one space; they need not be normalised.
-
-    Example:
-        >>> from eqben_builder.formats import PairRow, Picture, encode_png
-        >>> class Redness:
-        ...     def encode_image(self, images):
-        ...         return [[image[..., 0].mean(), image[..., 2].mean()] for image in images]
-        ...     def encode_text(self, captions):
-        ...         return [["red" in text, "blue" in text] for text in captions]
-        >>> encoder: DualEncoder = Redness()
-        >>> squares = [np.full((2, 2, 3), colour, np.uint8) for colour in ((255, 0, 0), (0, 0, 255))]
-        >>> red, blue = (Picture(content=encode_png(square)) for square in squares)
-        >>> row = PairRow("a", "own", "", red, blue, "a red square", "a blue square")
-        >>> dual_similarities([row], encoder)[0].tolist()
-        [[1.0, 0.0], [0.0, 1.0]]
-    """
+    """Features of pictures and of captions in one space; they need not be normalised."""
 
     def encode_image(self, images: Sequence[Image]) -> ArrayLike:
         """uint8 [height, width, 3] each, of any sizes, to [n, d]."""

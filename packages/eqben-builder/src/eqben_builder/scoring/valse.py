@@ -28,11 +28,6 @@ class ValseScores(NamedTuple):
     thresholds: The one threshold of probabilities, or that of each fold.
     ties: Rows whose caption and foil score the same; these are wrong in `pairwise`.
     outcomes: bool [n, 3], one row a pair: caption beats foil, caption accepted, foil rejected.
-
-    Example:
-        >>> scores = valse_scores([[0.9, 0.2], [0.8, 0.6]], scale="probability")
-        >>> scores.pairwise.value, scores.caption.value, scores.foil.value, scores.thresholds
-        (1.0, 1.0, 0.5, (0.5,))
     """
 
     pairwise: Share
@@ -46,21 +41,7 @@ class ValseScores(NamedTuple):
 
 
 def best_threshold(scores: ArrayLike) -> float:
-    """The threshold that tells captions from foils most often, on these scores.
-
-    Args:
-        scores: [n, 2]: the caption's score, the foil's; n at least 1.
-
-    Returns:
-        A value half way between two neighbouring scores, or beyond the outermost; of equally good ones, the lowest.
-
-    Raises:
-        ValueError: The shape that is wrong, or the first entry that is not finite.
-
-    Example:
-        >>> best_threshold([[0.31, 0.25], [0.29, 0.27]])
-        0.28
-    """
+    """The threshold that tells captions from foils most often, on these scores."""
     s = _checked(scores)
     return best_cut(s[:, 0], s[:, 1])
 

@@ -24,10 +24,6 @@ class Difference(NamedTuple):
 
     value: Difference of the means; low and high: its interval.
     p: Two-sided, of flipping the signs of whole clusters at random.
-
-    Example:
-        >>> Difference(0.125, 0.0625, 0.25, 0.001).value
-        0.125
     """
 
     value: float
@@ -46,25 +42,6 @@ def blind_outcomes(
     bigram models are learnt, of the right and of the wrong captions of the other folds' pictures; the caption that is
     likeliest to be a right one is taken. A scorer of your own: the caption that it scores highest. A tie is wrong.
     Statements: "bigram" says true where that is likelier.
-
-    Args:
-        rows: Of one suite.
-        scorers: Name -> something that scores captions alone, such as a language model's likelihood.
-        seed: Of the folds.
-
-    Returns:
-        Line -> `Outcome`; nothing where no question qualifies.
-
-    Raises:
-        ValueError: A scorer that gives another number of scores, or one that is not finite.
-
-    Example:
-        >>> from eqben_builder.formats import Picture
-        >>> from eqben_builder.suites import SuiteRow
-        >>> rows = [SuiteRow(f"{k}", "s", "captions", (Picture(content=b""),), ("a cup", "a cup and a hat"), f"{k}")
-        ...     for k in range(10)]
-        >>> {name: float(outcome.right.mean()) for name, outcome in blind_outcomes(rows).items()}
-        {'shorter': 1.0, 'bigram': 1.0}
 
     Source:
         SugarCrepe asks the question with Vera and a grammar model; the two lines are ours, for they need no download.
@@ -124,24 +101,7 @@ def paired_difference(
     resamples: int = 1000,
     seed: int = 0,
 ) -> Difference:
-    """Whether one line is right more often than another, on the same questions; pictures' questions go together.
-
-    Args:
-        first: [n] outcomes.
-        second: [n] outcomes of the same questions.
-        clusters: [n] names of what questions share.
-        level: Of the interval, in (0, 1).
-        resamples: Of the bootstrap and of the flips, at least 1.
-        seed: Of both.
-
-    Raises:
-        ValueError: Lengths that differ, or no questions; numbers out of range.
-
-    Example:
-        >>> difference = paired_difference(np.ones(8), np.zeros(8), list("abcdefgh"))
-        >>> difference.value, difference.p < 0.05
-        (1.0, True)
-    """
+    """Whether one line is right more often than another, on the same questions; pictures' questions go together."""
     if not len(first) == len(second) == len(clusters) or not len(first):
         raise ValueError(f"{len(first)}, {len(second)} outcomes, {len(clusters)} clusters: expected as many, and some")
     check_sampling(level, resamples)

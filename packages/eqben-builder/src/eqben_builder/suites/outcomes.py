@@ -37,11 +37,6 @@ class Outcome(NamedTuple):
     right: 1 or 0 each (or a rank, a reciprocal or a share, for measures that are such).
     tied: Whether a tie decided it.
     chance: What independent scores would get, for each question.
-
-    Example:
-        >>> outcome = Outcome(np.arange(2), np.array([1.0, 0.0]), np.array([False, True]), np.array([0.5, 0.5]))
-        >>> float(outcome.right.mean())
-        0.5
     """
 
     rows: NDArray[np.intp]
@@ -57,25 +52,6 @@ def outcomes_of(rows: Sequence[SuiteRow], similar: Similarities, *, seed: int = 
     least four captions stand to choose. pairs: "text", "image", "group" as in Winoground. paraphrases: "both" (each
     right caption beats the wrong one), "first", "second", and "text only" (cosines of the captions alone). images:
     "accuracy". statement: "accuracy" at the threshold that is best on the other pictures' folds.
-
-    Args:
-        rows: The questions.
-        similar: Their similarities.
-        seed: Of the folds of statements.
-
-    Returns:
-        Measure -> `Outcome`.
-
-    Raises:
-        ValueError: Another number of similarities than of questions.
-
-    Example:
-        >>> from eqben_builder.formats import Picture
-        >>> from eqben_builder.suites.features import Similarities
-        >>> from eqben_builder.suites import SuiteRow
-        >>> row = SuiteRow("0", "s", "captions", (Picture(content=b""),), ("a", "b"), "0")
-        >>> outcomes_of([row], Similarities([np.array([[0.3], [0.3]])], [None]))["accuracy"].right.tolist()
-        [0.0]
     """
     if len(similar.values) != len(rows):
         raise ValueError(f"{len(similar.values)} similarities for {len(rows)} questions")
@@ -108,25 +84,7 @@ def outcomes_of(rows: Sequence[SuiteRow], similar: Similarities, *, seed: int = 
 
 
 def main_outcome(rows: Sequence[SuiteRow], outcomes: Mapping[str, Outcome]) -> Outcome:
-    """Whether each question was answered rightly, by the main measure of its shape, in the order of the questions.
-
-    Args:
-        rows: The questions.
-        outcomes: What `outcomes_of` gave of them.
-
-    Returns:
-        One `Outcome` of all rows: accuracy of choices and statements, "group" of pairs, "both" of paraphrases.
-
-    Raises:
-        ValueError: A question without an outcome.
-
-    Example:
-        >>> from eqben_builder.formats import Picture
-        >>> from eqben_builder.suites import Similarities, SuiteRow, outcomes_of
-        >>> row = SuiteRow("0", "s", "captions", (Picture(content=b""),), ("a", "b"), "0")
-        >>> main_outcome([row], outcomes_of([row], Similarities([np.array([[0.3], [0.1]])], [None]))).right.tolist()
-        [1.0]
-    """
+    """Whether each question was answered rightly, by the main measure of its shape, in the order of the questions."""
     entries: dict[int, tuple[int, float, bool, float]] = {}
     for measure in dict.fromkeys(MAIN.values()):
         if measure in outcomes:

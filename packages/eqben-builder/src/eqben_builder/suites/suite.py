@@ -13,23 +13,13 @@ from eqben_builder.suites.files import Files, SuiteRow
 
 
 class Pooled(NamedTuple):
-    """All questions of some subsets together; names may hold `*`.
-
-    Example:
-        >>> Pooled(("replace_*",)).subsets
-        ('replace_*',)
-    """
+    """All questions of some subsets together; names may hold `*`."""
 
     subsets: tuple[str, ...]
 
 
 class Without(NamedTuple):
-    """A subset that is averaged over groups, without some of the groups.
-
-    Example:
-        >>> Without("vg_relation", frozenset({"near"})).subset
-        'vg_relation'
-    """
+    """A subset that is averaged over groups, without some of the groups."""
 
     subset: str
     groups: frozenset[str]
@@ -41,12 +31,7 @@ Part = str | Pooled | Without | tuple["Part", ...]
 
 
 class Average(NamedTuple):
-    """One of a suite's averages: its name says whose it is, and `measure` what is averaged.
-
-    Example:
-        >>> Average("mean of 2", ("a", "b"), "accuracy").part
-        ('a', 'b')
-    """
+    """One of a suite's averages: its name says whose it is, and `measure` what is averaged."""
 
     name: str
     part: Part
@@ -96,12 +81,6 @@ class SuiteData(NamedTuple):
     missing: Pictures that are not there, by name, with how many questions want each.
     left_out: Subset -> questions that were left out for want of a picture.
     notes: What a reader of the scores should know: other counts than published, questions that cannot be won.
-
-    Example:
-        >>> from eqben_builder.suites import micro_suite
-        >>> data = micro_suite(pairs=1, size=32)
-        >>> len(data.rows), dict(data.missing)
-        (15, {})
     """
 
     suite: Suite

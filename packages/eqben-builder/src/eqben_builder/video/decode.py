@@ -38,18 +38,7 @@ class VideoError(ValueError):
 
 
 class VideoFrame(NamedTuple):
-    """One decoded frame: its time in seconds from the start of the video, and its picture, uint8 [height, width, 3].
-
-    Example:
-        >>> import tempfile
-        >>> from PIL import Image
-        >>> first, *others = [Image.new("RGB", (16, 16), (level, level, level)) for level in (0, 120, 240)]
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     first.save(f"{folder}/clip.gif", save_all=True, append_images=others, duration=1000)
-        ...     frame = frames_at(f"{folder}/clip.gif", [1.9])[0]
-        >>> frame.time, frame.image.shape
-        (1.0, (16, 16, 3))
-    """
+    """One decoded frame: its time in seconds from the start of the video, and its picture, uint8 [height, width, 3]."""
 
     time: float
     image: UInt8[np.ndarray, "h w 3"]
@@ -99,31 +88,9 @@ def frames_at(path: str | os.PathLike[str], times: Sequence[float]) -> list[Vide
 def frames_numbered(path: str | os.PathLike[str], numbers: Sequence[int]) -> list[VideoFrame]:
     """The frames of some numbers, counted from 0 in the order in which they are shown.
 
-    Args:
-        path: Any file that FFmpeg reads.
-        numbers: At least 0, in any order.
-
-    Returns:
-        One frame for each number.
-
-    Raises:
-        VideoError: As `frames_at`; a number that the video does not reach, with the number of its frames.
-        ValueError: A number below 0.
-        FileNotFoundError: There is no such file.
-        ImportError: PyAV is missing; the message names the extra.
-
     Numerics:
         Packets are counted without decoding them, so a video with a variable frame rate is counted rightly too. Frames
         that a container's edit list hides are counted, as `ffmpeg -ignore_editlist 1` does.
-
-    Example:
-        >>> import tempfile
-        >>> from PIL import Image
-        >>> first, *others = [Image.new("RGB", (16, 16), (level, level, level)) for level in (0, 120, 240)]
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     first.save(f"{folder}/clip.gif", save_all=True, append_images=others, duration=1000)
-        ...     [int(frame.image.mean()) for frame in frames_numbered(f"{folder}/clip.gif", [1, 2])]
-        [120, 240]
     """
     for number in numbers:
         if number < 0:
