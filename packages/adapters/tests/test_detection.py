@@ -1,4 +1,4 @@
-"""Detection heads: boxes, matching, losses, and that they learn and resume to the bit."""
+"""The detection head: boxes, losses, and that it learns and resumes to the bit; COCO's metric."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 pytest.importorskip("torchvision")
 
 from torchvision.ops import box_iou, generalized_box_iou
 
-from vision_adapters.detection import DenseHead, Detections, SetHead, box_convert
-from vision_adapters.detection.boxes import generalized_iou, suppressed
-from vision_adapters.detection.sets import Weights, match_sets, set_loss
+from vision_adapters.detection import DenseHead, Detections, box_convert
+from vision_adapters.detection.dense import generalized_iou, suppressed
 from vision_adapters.heads import seeded
 from vision_adapters.training import Recipe, fit
 
@@ -37,7 +36,7 @@ def world(count: int, seed: int) -> tuple[Tensor, Tensor]:
     return tokens, truth
 
 
-def hit_rate(head: DenseHead | SetHead, tokens: Tensor, truth: Tensor) -> float:
+def hit_rate(head: DenseHead, tokens: Tensor, truth: Tensor) -> float:
     """Share of objects that one of the three best boxes of their class overlaps by half."""
     detections = head.detections(head(tokens), most=3)
     hits = total = 0
@@ -50,20 +49,16 @@ def hit_rate(head: DenseHead | SetHead, tokens: Tensor, truth: Tensor) -> float:
     return hits / total
 
 
-def made(kind: str) -> DenseHead | SetHead:
-    if kind == "dense":
-        return seeded(lambda: DenseHead(6, 2, grid=(8, 8), width=16, depth=1), 0)
-    return seeded(lambda: SetHead(6, 2, grid=(8, 8), queries=25, width=16, depth=2), 0)
+def made() -> DenseHead:
+    return seeded(lambda: DenseHead(6, 2, grid=(8, 8), width=16, depth=1), 0)
 
 
-@pytest.mark.parametrize(("kind", "steps", "gain"), [("dense", 160, 0.2), ("sets", 60, 0.02)])
 @pytest.mark.long
-def test_a_head_learns_where_things_are_and_resumes_to_the_bit(
-    kind: str, steps: int, gain: float, tmp_path: Path
-) -> None:
+def test_a_head_learns_where_things_are_and_resumes_to_the_bit(tmp_path: Path) -> None:
+    steps, gain = 160, 0.2
     (tokens, truth), (held, wanted) = world(48, 0), world(24, 1)
 
-    def train(head: DenseHead | SetHead, steps_now: int, checkpoint: Path | None) -> None:
+    def train(head: DenseHead, steps_now: int, checkpoint: Path | None) -> None:
         def stops(phase: str, done: int, total: int) -> None:
             if done == steps_now:
                 raise KeyboardInterrupt
@@ -81,7 +76,7 @@ def test_a_head_learns_where_things_are_and_resumes_to_the_bit(
             progress=stops,
         )
 
-    whole, broken = made(kind), made(kind)
+    whole, broken = made(), made()
     start = float(whole.loss(whole(held), wanted).detach())
     before = hit_rate(whole, held, wanted)
     train(whole, -1, None)
@@ -89,7 +84,7 @@ def test_a_head_learns_where_things_are_and_resumes_to_the_bit(
     assert hit_rate(whole, held, wanted) > before + gain
     with pytest.raises(KeyboardInterrupt):
         train(broken, steps // 2 + 3, tmp_path / "state")
-    broken = made(kind)
+    broken = made()
     train(broken, -1, tmp_path / "state")
     for one, other in zip(whole.state_dict().values(), broken.state_dict().values(), strict=True):
         assert torch.equal(one, other)
@@ -135,8 +130,7 @@ def test_suppression_against_a_plain_loop() -> None:
 
 
 def test_of_two_objects_at_a_place_the_smaller_is_learned_and_a_tiny_one_is_not_lost() -> None:
-    head = made("dense")
-    assert isinstance(head, DenseHead)
+    head = made()
     big, small = [0.0, 0.5, 0.5, 0.9, 0.9], [1.0, 0.5, 0.5, 0.2, 0.2]
     tiny, none = [1.0, 0.2, 0.2, 0.01, 0.01], [-1.0, 0.0, 0.0, 0.0, 0.0]
     owner = head._owners(torch.tensor([[big, small], [tiny, none], [none, none]]))
@@ -151,32 +145,18 @@ def test_of_two_objects_at_a_place_the_smaller_is_learned_and_a_tiny_one_is_not_
 def test_a_picture_without_objects_still_teaches() -> None:
     tokens, _ = world(2, 0)
     empty = torch.full((2, 1, 5), -1.0)
-    for kind in ("dense", "sets"):
-        head = made(kind)
-        loss = head.loss(head(tokens), empty)
-        loss.backward()
-        assert torch.isfinite(loss)
-        assert any(p.grad is not None and bool(p.grad.abs().sum() > 0) for p in head.parameters())
+    head = made()
+    loss = head.loss(head(tokens), empty)
+    loss.backward()
+    assert torch.isfinite(loss)
+    assert any(p.grad is not None and bool(p.grad.abs().sum() > 0) for p in head.parameters())
 
 
-def test_sets_are_matched_at_the_least_cost() -> None:
-    boxes = torch.tensor([[[0.2, 0.2, 0.1, 0.1], [0.8, 0.8, 0.1, 0.1], [0.5, 0.5, 0.1, 0.1]]])
-    truth = torch.tensor([[[0.0, 0.8, 0.8, 0.1, 0.1], [-1.0, 0, 0, 0, 0], [1.0, 0.2, 0.2, 0.1, 0.1]]])
-    picture, query, which = match_sets(torch.zeros(1, 3, 2), boxes, truth, Weights())
-    assert sorted(zip(picture.tolist(), query.tolist(), which.tolist(), strict=True)) == [(0, 0, 2), (0, 1, 0)]
-    logits = torch.full((1, 3, 2), -9.0)
-    logits[0, 0, 1] = logits[0, 1, 0] = 9.0
-    assert float(set_loss(logits, boxes, truth)) < 1e-3 < float(set_loss(-logits, boxes, truth))
-    with pytest.raises(ValueError, match="holds 3 objects, but the head has 2 queries"):
-        match_sets(torch.zeros(1, 2, 2), boxes[:, :2], truth.clamp_min(0), Weights())
-
-
-@pytest.mark.parametrize("head", [DenseHead, SetHead])
-def test_wrong_sizes_are_refused(head: type[nn.Module]) -> None:
+def test_wrong_sizes_are_refused() -> None:
     with pytest.raises(ValueError, match="must be at least 1, got dim=0"):
-        head(0, 2, grid=(2, 2))
+        DenseHead(0, 2, grid=(2, 2))
     with pytest.raises(ValueError, match=r"expected \[n, 4, d\]"):
-        head(3, 2, grid=(2, 2), width=16)(torch.zeros(1, 5, 3))
+        DenseHead(3, 2, grid=(2, 2), width=16)(torch.zeros(1, 5, 3))
 
 
 def slow_average_precision(truth: list[list[list[float]]], found: list[list[list[float]]], threshold: float) -> float:

@@ -22,7 +22,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-COMMAND = [sys.executable, "-c", "from gate_runner.cli import main; main()", "run", "micro/odinw", "--head", "dense"]
+COMMAND = [sys.executable, "-c", "from gate_runner.cli import main; main()", "run", "micro/odinw"]
 
 
 def run(encoder: str, folder: Path) -> dict[str, Any]:

@@ -47,13 +47,13 @@ class Grid(torch.nn.Module):
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """The same set with both heads; the second with few shots, too."""
+    """The same set at two learning rates, with few shots, too."""
     folder = tmp_path_factory.mktemp("detection")
     found = []
-    for head in ("dense", "detr"):
+    for rate in ("1e-3", "3e-3"):
         done = gate_runner.run(
-            "micro/odinw-lot", encoder=Grid(), output=folder / head, limit=32, show=False, head=head,
-            recipe_fields=SHORT, shots=("full", "3"), device="cpu",
+            "micro/odinw-lot", encoder=Grid(), output=folder / rate, limit=32, show=False,
+            recipe_fields={**SHORT, "lr": rate}, shots=("full", "3"), device="cpu",
         )  # fmt: skip
         assert [one.status for one in done] == ["ok", "ok"], [one.reason for one in done]
         found.append(done.folder)

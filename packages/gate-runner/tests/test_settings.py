@@ -30,7 +30,7 @@ OTHER = Settings(
     tune="full", recipe="gate", recipe_fields={"lr": "0.1"}, decode_workers=1, transform="square", precision="bfloat16",
     save_encoders=True, save_heads=True,
     keep_zero_shot=("zero-shot",), wise_ft=0.5, num_processes=2, checkpoint_blocks=True,
-    head="detr", shots=("0", "5"), readout=("auto", "block:2/cls"),
+    shots=("0", "5"), readout=("auto", "block:2/cls"),
     init=("random",), projection=("1p",), knowledge=("gpt3",),
     probe="elevater", knowledge_folder=Path("words"),
     class_weight="balanced",

@@ -207,9 +207,6 @@ class TrainingSettings:
         common=True,
         metavar="FIELD=VALUE",
     )
-    head: Literal["dense", "detr"] = _training(
-        "dense", "For detection on a frozen encoder: dense or detr.", identity="mode"
-    )
     wise_ft: float | str | None = _training(
         None,
         "Mix trained weights with the start: 0 to 1, or best on validation.\n"

@@ -9,4 +9,3 @@ from .boxes import box_convert as box_convert
 from .boxes import topk_detections as topk_detections
 from .dense import DenseHead as DenseHead
 from .matching import match_detections as match_detections
-from .sets import SetHead as SetHead

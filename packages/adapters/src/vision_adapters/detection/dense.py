@@ -9,14 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vision_adapters.detection.boxes import (
-    Detections,
-    box_convert,
-    focal_loss,
-    generalized_iou,
-    suppressed,
-    topk_detections,
-)
+from vision_adapters.detection.boxes import Detections, box_convert, box_operators, topk_detections
 from vision_adapters.heads.transformer import Transformer
 
 if TYPE_CHECKING:
@@ -161,3 +154,48 @@ class DenseHead(nn.Module):
         area = truth[..., 3] * truth[..., 4]
         least, owner = torch.where(able, area[:, None], torch.inf).min(dim=2)
         return torch.where(least.isfinite(), owner, -1)
+
+
+def generalized_iou(first: Float[Tensor, "*n 4"], second: Float[Tensor, "*n 4"]) -> Float[Tensor, " *n"]:
+    r"""Generalised intersection over union $\mathrm{IoU} - (|C| - |U|) / |C|$, C the box around both, box by box.
+
+    Source: Rezatofighi et al., CVPR 2019. torchvision has it for all pairs of two lists, or as a loss of equal shapes;
+    a batch of pictures is broadcast here.
+    """
+    shared = (
+        torch.minimum(first[..., 2:], second[..., 2:]) - torch.maximum(first[..., :2], second[..., :2])
+    ).clamp_min(0)
+    around = torch.maximum(first[..., 2:], second[..., 2:]) - torch.minimum(first[..., :2], second[..., :2])
+    areas = [(boxes[..., 2:] - boxes[..., :2]).clamp_min(0).prod(dim=-1) for boxes in (first, second)]
+    intersection, hull = shared.prod(dim=-1), around.prod(dim=-1)
+    union = areas[0] + areas[1] - intersection
+    hull = hull.clamp_min(1e-9)
+    return intersection / union.clamp_min(1e-9) - (hull - union) / hull
+
+
+def focal_loss(logits: Float[Tensor, "*n"], truth: Float[Tensor, "*n"]) -> Float[Tensor, "*n"]:
+    r"""Sigmoid focal loss $-\alpha_t (1 - p_t)^\gamma \log p_t$ with alpha .25 and gamma 2, one value per logit.
+
+    Source: Lin et al., Focal Loss for Dense Object Detection, ICCV 2017. `torchvision.ops.sigmoid_focal_loss`
+    multiplies in another order: heads that were trained with this one would end with other last digits.
+    """
+    chance = logits.sigmoid()
+    right = chance * truth + (1 - chance) * (1 - truth)
+    weight = 0.25 * truth + (1 - 0.25) * (1 - truth)
+    return weight * (1 - right) ** 2.0 * F.binary_cross_entropy_with_logits(logits, truth, reduction="none")
+
+
+def suppressed(detections: Detections, overlap: float, most: int) -> Detections:
+    """Non-maximum suppression within each class (`torchvision.ops.batched_nms`); places that are lost score 0."""
+    pictures = []
+    for boxes, scores, labels in zip(*detections, strict=True):
+        keep = box_operators().batched_nms(box_convert(boxes, "cxcywh", "xyxy"), scores, labels, overlap)[:most]
+        missing = min(most, len(scores)) - len(keep)
+        pictures.append(
+            (
+                torch.cat([boxes[keep], boxes[:1].expand(missing, -1)]),
+                torch.cat([scores[keep], scores.new_zeros(missing)]),
+                torch.cat([labels[keep], labels[:1].expand(missing)]),
+            )
+        )
+    return Detections(*(torch.stack(part) for part in zip(*pictures, strict=True)))

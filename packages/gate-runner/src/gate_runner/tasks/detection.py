@@ -12,7 +12,6 @@ import torch
 from jaxtyping import Int, UInt8
 from torch import Tensor, nn
 
-from gate_data.boxes.objects import Objects
 from gate_data.ragged import Ragged
 from gate_data.readers.decode import decode
 from gate_data.request import SplitName
@@ -26,7 +25,7 @@ from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.fitting import fit_head
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.training import predict
-from vision_adapters.detection import DenseHead, Detections, SetHead, mean_average_precision, topk_detections
+from vision_adapters.detection import DenseHead, Detections, mean_average_precision, topk_detections
 from vision_adapters.heads import seeded
 from vision_adapters.training.head import Inputs
 
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from gate_data.pictures import Pictures
 
 _MOST = 100
-_QUERIES = 16
 _WIDTH = 96
 
 
@@ -51,7 +49,7 @@ def run(job: Job) -> Outcome:
     if job.encoder.detector is not None:
         return _with_detector(job, shown, job.encoder.detector)
     if shown.shots == "0":
-        raise UsageError("--shots 0 is for detectors that read class names (hf-detector:…); a --head has to be trained")
+        raise UsageError("--shots 0 is for detectors that read class names (hf-detector:…); a head has to be trained")
     return _with_head(job, shown)
 
 
@@ -59,8 +57,10 @@ def _with_head(job: Job, shown: Shown) -> Outcome:
     data = job.data
     classes = len(data.classes)
     backbone = make_backbone(job, "patches")
-    head = seeded(partial(_head, job.settings.head, backbone.width, classes, backbone.grid, _most_objects(data.train)),
-                  job.seed)  # fmt: skip
+    finer = 2 if max(backbone.grid) <= 24 else 1
+    head = seeded(
+        lambda: DenseHead(backbone.width, classes, grid=backbone.grid, finer=finer, width=_WIDTH, depth=1), job.seed
+    )
 
     def boxes_of(module: nn.Module, rows: Inputs, name: SplitName) -> Ragged:
         packed = predict(module, rows, lambda output: _packed(head.detections(output, most=_MOST)), job.predict_size)
@@ -85,7 +85,7 @@ def _with_head(job: Job, shown: Shown) -> Outcome:
             job.seed,
         )
     training: dict[str, Any] = {
-        "head": job.settings.head,
+        "head": "dense",
         "head_parameters": sum(p.numel() for p in head.parameters() if p.requires_grad),
         **fitted.about("map"),
         **shown.about,
@@ -144,19 +144,6 @@ def detect(
         progress(row + 1, len(images))
     columns = {name: np.concatenate([part.columns[name] for part in parts]) for name in ("box", "label", "score")}
     return Ragged(columns, np.concatenate([part.lengths for part in parts]))
-
-
-def _head(kind: str, width: int, classes: int, grid: tuple[int, int], objects: int) -> DenseHead | SetHead:
-    if kind == "dense":
-        finer = 2 if max(grid) <= 24 else 1
-        return DenseHead(width, classes, grid=grid, finer=finer, width=_WIDTH, depth=1)
-    return SetHead(width, classes, grid=grid, queries=max(_QUERIES, 2 * objects), width=_WIDTH, depth=2)
-
-
-def _most_objects(split: Any) -> int:
-    truth: Objects = split.targets
-    counted = np.bincount(truth.picture[~truth.rows.columns["crowd"]], minlength=len(truth))
-    return int(counted.max(initial=1))
 
 
 def _packed(boxes: Detections) -> Tensor:
