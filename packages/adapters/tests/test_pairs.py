@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from vision_adapters.rows import Draw
-from vision_adapters.training import ChosenRows, DualEncoder, Recipe, features_of_batch, fit, recall_at_1
+from vision_adapters.training import Recipe, fit
+from vision_adapters.training.pairs import ChosenRows, DualEncoder, features_of_batch, recall_at_1
 
 
 class Sides(nn.Module):

@@ -5,18 +5,14 @@ from __future__ import annotations
 import warnings
 import zlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from jaxtyping import Int
 
 from vision_adapters.metrics.arrays import class_labels
 from vision_adapters.metrics.score import Score
-
-if TYPE_CHECKING:
-    from jaxtyping import Int
-
-__all__ = ["agreement", "cluster", "matched_clusters"]
 
 Table = npt.NDArray[np.int64]
 
@@ -25,18 +21,7 @@ _BATCHED_FROM = 50_000
 
 
 def cluster(features: npt.ArrayLike, k: int, *, seed: int = 0) -> Int[np.ndarray, " n"]:
-    """Clusters by k-means++, the best of five starts; in batches from 50,000 samples on.
-
-    Args:
-        features: [n, d], n >= k; unit vectors make it nearly spherical k-means.
-        k: number of clusters, >= 1.
-        seed: of the starts.
-
-    Example:
-        >>> labels = cluster([[0.0], [0.1], [5.0], [5.1]], 2)
-        >>> bool(labels[0] == labels[1] != labels[2] == labels[3])
-        True
-    """
+    """Clusters by k-means++, the best of five starts; in batches from 50,000 samples on."""
     from sklearn.cluster import KMeans, MiniBatchKMeans
     from sklearn.exceptions import ConvergenceWarning
 
@@ -51,17 +36,10 @@ def cluster(features: npt.ArrayLike, k: int, *, seed: int = 0) -> Int[np.ndarray
 
 
 def matched_clusters(clusters: npt.ArrayLike, classes: npt.ArrayLike) -> Int[np.ndarray, " n"]:
-    """Clusters numbered as the classes that they match one to one, so that most samples are right.
+    """Clusters numbered as the classes that they match one to one, so that most samples are right (Kuhn, 1955).
 
     Clusters of two encoders have then numbers in common, as a paired test needs that exchanges samples between them. A
     cluster without a class has a number above all classes.
-
-    Example:
-        >>> matched_clusters([1, 1, 0], [0, 0, 1]).tolist()
-        [0, 0, 1]
-
-    Source:
-        Kuhn, The Hungarian method for the assignment problem, 1955; the accuracy of clusterings counts these matches.
     """
     from scipy.optimize import linear_sum_assignment
 
@@ -91,24 +69,8 @@ def agreement(
     Samples that a bootstrap repeats would look like agreement. So each resample is half of the samples, drawn
     without replacement, whose spread about its mean is the whole's; that mean is moved to the value.
 
-    Args:
-        name: ``"ami"`` or ``"v_measure"``.
-        clusters: of each sample, integers >= 0, [n].
-        classes: likewise.
-        seed: of the resamples.
-        resamples: 0 gives an interval of the value alone.
-        level: of the interval, between 0 and 1.
-
-    Raises:
-        ValueError: an unknown name, lengths that differ, no samples, or values that are no integers >= 0.
-
-    Example:
-        >>> agreement("ami", [1, 1, 0, 0], [0, 0, 1, 1]).value
-        1.0
-
-    Source:
-        Vinh, Epps and Bailey, 2010 (AMI); Rosenberg and Hirschberg, 2007 (V-measure); Politis and Romano, 1994
-        (subsampling).
+    Source: Vinh, Epps and Bailey, 2010 (AMI); Rosenberg and Hirschberg, 2007 (V-measure); Politis and Romano, 1994
+    (subsampling).
     """
     if name not in AGREEMENTS:
         raise ValueError(f"{name!r} is no measure of clusters, expected one of {', '.join(AGREEMENTS)}")

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
-
-__all__ = ["codec"]
 
 CODES = ("float32", "float16", "int8", "binary", "dimsK", "pcaK")
 
@@ -47,20 +43,10 @@ class Codec(NamedTuple):
 def codec(code: str, training: Float[Tensor, "n d"]) -> Codec:
     """Learn what a code needs from rows that are not tested.
 
-    Args:
-        code: ``"float32"``, ``"float16"``, ``"int8"`` (linear over each channel's range), ``"binary"`` (above or below
-            each channel's mean), ``"dims64"`` (the first 64 channels, for Matryoshka features) or ``"pca64"``.
-        training: rows of n >= 2 samples.
+    ``"float32"``, ``"float16"``, ``"int8"`` (linear over each channel's range), ``"binary"`` (above or below each
+    channel's mean), ``"dims64"`` (the first 64 channels, for Matryoshka features) or ``"pca64"``.
 
-    Raises:
-        ValueError: an unknown code, or more dimensions than there are channels (for PCA: or samples).
-
-    Example:
-        >>> codec("pca2", torch.randn(10, 4)).bytes, codec("binary", torch.randn(10, 12)).bytes
-        (8, 2)
-
-    Source:
-        Jégou et al., 2011, compare codes by bytes as here; Kusupati et al., 2022 (first dimensions).
+    Source: Jégou et al., 2011, compare codes by bytes as here; Kusupati et al., 2022 (first dimensions).
     """
     rows = training.reshape(-1, training.shape[-1]).float()
     channels, form = rows.shape[1], re.fullmatch(r"(float32|float16|int8|binary)|(dims|pca)([1-9]\d*)", code)

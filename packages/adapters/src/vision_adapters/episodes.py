@@ -15,8 +15,6 @@ from vision_adapters.training.backbones import EncoderWithHead
 from vision_adapters.training.head import Inputs
 from vision_adapters.training.predictions import averaged_sizes
 
-__all__ = ["EpisodeHead", "PrototypeHead"]
-
 
 class EpisodeRows:
     """Episodes as rows: the samples of each, in the shape that its indices have."""
@@ -37,16 +35,6 @@ class EpisodeHead(nn.Module):
     """Prototypes of a whole batch of episodes, in a linear projection that starts as the identity.
 
     Untrained, it scores exactly as prototypes on the features themselves.
-
-    Args:
-        dim: channels of the features.
-        ways: classes in an episode.
-        shots: labelled samples per class.
-
-    Example:
-        >>> one_shot_and_one_query = torch.eye(2)[:, None].repeat(1, 2, 1)  # of two classes
-        >>> EpisodeHead(2, ways=2, shots=1)(one_shot_and_one_query[None]).argmax(dim=1).tolist()
-        [[0, 1]]
     """
 
     def __init__(self, dim: int, ways: int, shots: int) -> None:
@@ -66,13 +54,7 @@ class EpisodeHead(nn.Module):
 
 
 class PrototypeHead(nn.Module):
-    """Prototypes of padded episodes, in a linear projection that starts as the identity.
-
-    Example:
-        >>> samples, shots = torch.eye(2)[:, None].repeat(1, 2, 1), torch.tensor([[True, False], [True, False]])
-        >>> PrototypeHead(2)(samples[None], shots[None]).argmax(dim=1).tolist()  # of every place, shots and queries
-        [[0, 0, 1, 1]]
-    """
+    """Prototypes of padded episodes, in a linear projection that starts as the identity."""
 
     def __init__(self, dim: int) -> None:
         super().__init__()

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import random
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from jaxtyping import Int
 from torch import Tensor
-
-if TYPE_CHECKING:
-    from jaxtyping import Int
 
 Labels = Tensor | npt.NDArray[np.integer]
 ShortClasses = Literal["refuse", "take"]
@@ -44,9 +42,6 @@ def sample_episode(labels: Labels, *, ways: int, shots: int, queries: int, gener
         shots: support samples per class, >= 1.
         queries: query samples per class, >= 0.
         generator: a CPU generator, the only source of randomness.
-
-    Returns:
-        Indices into `labels` and the episode's own labels; class j is the j-th class drawn.
 
     Raises:
         ValueError: numbers below their least, or fewer than `ways` classes with `shots + queries` samples, shown.
@@ -119,16 +114,8 @@ def detection_indices(labels: Labels, shots: int, seed: int, *, short_classes: S
     """ELEVATER's few-shot training subset for detection: at least `shots` images that show each class.
 
     In the order of `random.Random(seed).shuffle`, an image is taken while any class that it shows has fewer than
-    `shots`; it then counts for every class in it, however many boxes. Seed 0 keeps the order of the images.
-
-    Args:
-        labels: 0/1 per image and class, 1 where the image shows the class.
-        shots: images per class, >= 1; ELEVATER uses 1, 3, 5 and 10.
-        seed: of the order.
-        short_classes: "take" all images of a class that is in fewer, as GLIP does, or "refuse" it.
-
-    Raises:
-        ValueError: another shape, or as `elevater_indices`.
+    `shots`; it then counts for every class in it, however many boxes. Seed 0 keeps the order of the images. Labels are
+    0/1 per image and class; the other arguments are those of `elevater_indices`.
 
     Example:
         >>> detection_indices(np.array([[1, 0], [1, 1], [0, 1], [1, 1]]), 1, 0).indices

@@ -11,11 +11,12 @@ from torch import Tensor, nn
 
 from vision_adapters.heads import global_seed
 from vision_adapters.low_rank import add_lora, remove_lora
-from vision_adapters.recompute import keep_blocks, recompute_blocks
+from vision_adapters.recompute import keep_blocks
+from vision_adapters.recompute import recompute_blocks as recompute_blocks
 from vision_adapters.training.schedule import NORMS
-from vision_adapters.training.wise_ft import interpolate
+from vision_adapters.training.wise_ft import interpolate as interpolate
 
-__all__ = ["choose_weights", "interpolate", "preserve_state", "recompute_blocks", "train_only"]
+__all__ = ["choose_weights", "preserve_state", "train_only"]
 
 Part = Literal["all", "none", "bias", "norm", "last_block"]
 
@@ -25,8 +26,9 @@ def train_only(module: nn.Module, part: Part, *, reached: Collection[str] | None
 
     Args:
         module: the encoder.
-        part: "all"; "none" (a probe); "bias", every bias; "norm", the weights and biases of norms; "last_block", the
-            last of the longest list of equal modules and the norms that come after the blocks.
+        part: "all"; "none" (a probe); "bias", every bias (BitFit, Ben Zaken et al., 2022); "norm", the weights and
+            biases
+            of norms; "last_block", the last of the longest list of equal modules and the norms that come after it.
         reached: names of the parameters that the features depend on (a dual encoder's other tower is none of them); all
             by default. Others stay frozen, and blocks without any of them are not looked at.
 
@@ -36,9 +38,6 @@ def train_only(module: nn.Module, part: Part, *, reached: Collection[str] | None
     Example:
         >>> train_only(nn.Sequential(nn.Linear(2, 2), nn.LayerNorm(2)), "bias")
         ['0.bias', '1.bias']
-
-    Source:
-        "bias": BitFit (Ben Zaken et al., 2022).
     """
     if part not in get_args(Part):
         raise ValueError(f"part must be one of {get_args(Part)}, got {part!r}")

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 import torch.nn.functional as F
+from jaxtyping import Float, Int
 from torch import Tensor
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int
 
 IGNORED = -100
 

@@ -6,15 +6,11 @@ Whoever searches brings the neighbours: a FAISS index, a database, or a matrix p
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
-
-__all__ = ["choose_neighbours", "neighbour_votes", "rank_gallery"]
+from jaxtyping import Float
 
 CANDIDATES = (1, 3, 5, 10, 20, 50, 100, 200)
 """Numbers of neighbours among which validation chooses."""
@@ -47,21 +43,10 @@ def neighbour_votes(
 ) -> Float[np.ndarray, "n classes"]:
     r"""Scores of classes by votes of neighbours, each weighing $e^{s / \tau}$; each row sums to 1.
 
-    Args:
-        labels: class of each neighbour, [n, k], the nearest first; -1 for one that is not there.
-        similarities: of each, such as cosines, [n, k].
-        classes: how many there are.
-        temperature: tau, above 0; where it is large, every vote weighs the same.
+    Of each sample the classes of its neighbours and their similarities [n, k], the nearest first; -1 for one that is
+    not there.
 
-    Raises:
-        ValueError: shapes that differ, a label out of range, or a temperature that is not positive.
-
-    Example:
-        >>> neighbour_votes([[1, 0, 0]], [[0.9, 0.9, 0.9]], 2).round(2).tolist()
-        [[0.67, 0.33]]
-
-    Source:
-        Wu et al., Unsupervised feature learning via non-parametric instance discrimination, 2018; DINO's k-NN.
+    Source: Wu et al., Unsupervised feature learning via non-parametric instance discrimination, 2018; DINO's k-NN.
     """
     named, near = np.asarray(labels), np.asarray(similarities, dtype=np.float64)
     if named.shape != near.shape or named.ndim != 2 or named.shape[1] < 1:
@@ -87,18 +72,7 @@ def choose_neighbours(
 ) -> NeighbourChoice:
     """The number of neighbours by which most validation samples are right; the smallest of equal ones.
 
-    Args:
-        labels: class of each validation sample's neighbours among the training samples, [n, k], nearest first.
-        similarities: of each, [n, k].
-        truth: class of each validation sample, [n].
-        classes: how many there are.
-
-    Raises:
-        ValueError: as `neighbour_votes`, or no sample or no neighbour.
-
-    Example:
-        >>> choose_neighbours([[0, 1, 1]], [[0.9, 0.9, 0.9]], [1], 2).k
-        3
+    Of each validation sample the classes of its neighbours among the training samples and their similarities [n, k].
     """
     named, near, true = np.asarray(labels), np.asarray(similarities), np.asarray(truth)
     tried = [k for k in CANDIDATES if 1 <= k <= named.shape[-1]]
@@ -124,27 +98,10 @@ def rank_gallery(
     r"""Rank the whole gallery for each query by inner product, and see where the query's own label stands.
 
     $AP = \frac{1}{R} \sum_{r=1}^{R} \frac{r}{\text{rank of the r-th relevant}}$ over all R relevant; recall at k is 1
-    where at least one of the first k is relevant, as in metric learning.
+    where at least one of the first k is relevant, as in metric learning. With `same`, queries and gallery are the same
+    pictures in the same order, and none is its own answer; equal similarities are ranked at random.
 
-    Args:
-        queries: vectors, [q, d]; unit vectors for cosines.
-        gallery: vectors, [n, d].
-        query_labels: integers, [q]: what is relevant has the same.
-        gallery_labels: integers, [n].
-        ks: of recall.
-        same: queries and gallery are the same pictures in the same order, and none is its own answer.
-        seed: of the order of equal similarities, which are ranked at random.
-
-    Raises:
-        ValueError: widths or lengths that differ, or no query with something relevant.
-
-    Example:
-        >>> ranking = rank_gallery(np.eye(2), [[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]], [0, 1], [0, 1, 1], ks=(1,))
-        >>> ranking.average_precision.tolist(), ranking.recall[:, 0].tolist()
-        ([1.0, 1.0], [1.0, 1.0])
-
-    Source:
-        Philbin et al., 2007 (mean average precision of retrieval); Oh Song et al., 2016 (recall at k).
+    Source: Philbin et al., 2007 (mean average precision of retrieval); Oh Song et al., 2016 (recall at k).
     """
     query_rows, held = np.asarray(queries, dtype=np.float32), np.asarray(gallery, dtype=np.float32)
     own, theirs = np.asarray(query_labels), np.asarray(gallery_labels)

@@ -125,6 +125,8 @@ def paired_test(
         Pairing by resampling samples follows Efron and Tibshirani, An Introduction to the Bootstrap, chapters 13 and
         15; exchanging ranks for ROC curves follows Venkatraman and Begg, Biometrika 83, 1996.
     """
+    from scipy.stats import t as student
+
     _check(metric, first, second, resamples, permutations, level, statistic)
     if statistic is None and all(_is_flat(outcomes) for outcomes in (*first, *second)):
         first, second = _that_count(first, second)
@@ -153,8 +155,9 @@ def paired_test(
     p_seeds = None
     if len(by_seed) > 1:
         total, freedom = with_seeds(by_seed, error)
-        p_seeds = two_sided(difference / total, freedom) if total > _ROUNDING else float(abs(difference) <= _ROUNDING)
-        half = critical(level, freedom) * total
+        certain = float(abs(difference) <= _ROUNDING)
+        p_seeds = float(2 * student.sf(abs(difference / total), freedom)) if total > _ROUNDING else certain
+        half = float(student.isf((1 - level) / 2, freedom)) * total
         low, high = difference - half, difference + half
     sized = [value / spread if spread > _ROUNDING else None for value in (difference, float(low), float(high))]
     below, above = int((drawn <= _ROUNDING).sum()), int((drawn >= -_ROUNDING).sum())
@@ -281,10 +284,6 @@ def _mean(columns: Sequence[Any]) -> Values:
     return total
 
 
-def _rows(count: int) -> int:
-    return max(1, CELLS // count)
-
-
 def _permutation_p(
     statistic: Callable[[Weights], Values],
     observed: float,
@@ -306,7 +305,7 @@ def _permutation_p(
     hits = done = 0
     while done < permutations or (hits == 0 and done < most):
         stop = permutations if done < permutations else most
-        rows = min(_rows(count), stop - done)
+        rows = min(max(1, CELLS // count), stop - done)
         hits += reached(rng.integers(0, 2, (rows, count), dtype=np.int8).astype(np.float64))
         done += rows
     return (1 + hits) / (1 + done)
@@ -326,17 +325,3 @@ def with_seeds(by_seed: Sequence[float], standard_error: float) -> tuple[float, 
     few = len(by_seed) - 1
     telling = between > (_TWO_SEEDS if few == 1 else 1.0) * standard_error**2
     return math.sqrt(total), float(few) if telling else few * total / between
-
-
-def two_sided(statistic: float, freedom: float) -> float:
-    """Probability that Student's t is at least as far from 0."""
-    from scipy.stats import t
-
-    return float(2 * t.sf(abs(statistic), freedom))
-
-
-def critical(level: float, freedom: float) -> float:
-    """The t that `two_sided` gives the probability 1 - level."""
-    from scipy.stats import t
-
-    return float(t.isf((1 - level) / 2, freedom))

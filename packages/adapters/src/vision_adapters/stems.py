@@ -9,18 +9,7 @@ from torch import Tensor, nn
 
 
 class PatchStem(nn.Module):
-    """Cut an image into patches and map each to a token, row by row.
-
-    Args:
-        width: numbers per token.
-        patch: side of a patch in pixels.
-        channels: of the image.
-
-    Example:
-        >>> import torch
-        >>> PatchStem(8, 16)(torch.randn(2, 3, 32, 48)).shape
-        torch.Size([2, 6, 8])
-    """
+    """Cut an image into patches and map each to a token of so many numbers, row by row."""
 
     def __init__(self, width: int, patch: int = 16, channels: int = 3) -> None:
         super().__init__()

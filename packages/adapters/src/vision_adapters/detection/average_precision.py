@@ -23,11 +23,6 @@ def average_precisions(
     larger ones, detections of a picture that share a score stay together, where copies of the picture would lie in
     turns.
 
-    Args:
-        outcomes: of `match_detections`.
-        weights: of the pictures, at least 0.
-        thresholds: indices into ``THRESHOLDS``.
-
     Example:
         >>> from vision_adapters.detection.matching import Matches
         >>> columns = {"label": [0, 0], "score": [0.9, 0.0], "hits": [1, 0], "ignored": [0, 0], "truth": [False, True]}
@@ -58,10 +53,6 @@ def average_precisions(
 
 def mean_average_precision(outcomes: PictureRows, weights: Float[np.ndarray, "r n"]) -> Float[np.ndarray, " r"]:
     """COCO's mean over classes and thresholds from .50 to .95; NaN where there is no object at all.
-
-    Args:
-        outcomes: of `match_detections`.
-        weights: of the pictures.
 
     Example:
         >>> from vision_adapters.detection.matching import Matches

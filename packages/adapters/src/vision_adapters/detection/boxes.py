@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int
-    from torch import Tensor
+from jaxtyping import Float, Int
+from torch import Tensor
 
 
 class Detections(NamedTuple):
-    """Detections of some pictures, equally many of each, the best first.
-
-    boxes: centre, width and height as shares of the picture ``[n, q, 4]``.
-    scores: in [0, 1] ``[n, q]``.
-    labels: class indices ``[n, q]``.
+    """Detections of some pictures, equally many of each, the best first: boxes as shares of the picture, centres first.
 
     Example:
         >>> Detections(torch.zeros(1, 2, 4), torch.tensor([[0.9, 0.1]]), torch.tensor([[3, 1]])).labels.tolist()

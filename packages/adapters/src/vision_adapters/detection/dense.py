@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from vision_adapters.detection.boxes import Detections, box_convert, box_operators, topk_detections
 from vision_adapters.heads.transformer import Transformer
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
 
 RADIUS = 1.5
 """Places so many steps from an object's centre learn its box."""
@@ -34,8 +31,8 @@ class DenseHead(nn.Module):
         grid: rows and columns of tokens, row-major.
         finer: places per token along a side.
         width: of the transformer.
-        depth: its blocks.
-        heads: its attention heads.
+        depth: of the transformer.
+        heads: of the transformer.
 
     Example:
         >>> head = DenseHead(12, 3, grid=(4, 4), width=16)

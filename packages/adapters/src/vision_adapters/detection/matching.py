@@ -44,17 +44,13 @@ class Matches:
 def match_detections(truth: PictureRows, found: PictureRows) -> Matches:
     """What became of each detection and object, from which average precision can be computed on any resample.
 
+    For each picture `truth` has a row per object: ``box`` (left, top, width, height), ``label``, ``crowd``; `found` a
+    row per detection: ``box``, ``label``, ``score``. The outcome has a row per detection and per object that counts:
+    ``label``; ``score``, 0 for objects; ``hits`` and ``ignored``, one bit for each of the ten thresholds; ``truth``,
+    True for objects. Of a class, the 100 best detections of a picture are kept, best first.
+
     float64 throughout, in the order of pycocotools' operations, so that no overlap falls on another side of a
     threshold.
-
-    Args:
-        truth: for each picture a row per object: ``box`` (left, top, width, height), ``label``, ``crowd``.
-        found: for each picture a row per detection: ``box``, ``label``, ``score``.
-
-    Returns:
-        For each picture a row per detection and per object that counts: ``label``; ``score``, 0 for objects; ``hits``
-        and ``ignored``, one bit for each of the ten thresholds; ``truth``, True for objects. Of a class, the 100 best
-        detections of a picture are kept, best first.
 
     Example:
         >>> truth = Matches({"box": np.array([[0.0, 0, 4, 4]]), "label": np.array([0]), "crowd": np.array([False])},

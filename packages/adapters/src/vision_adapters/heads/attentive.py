@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
 
 
 class AttentiveHead(nn.Module):

@@ -124,14 +124,8 @@ def initial_head(
 class InitializedHead(nn.Module):
     r"""A linear layer on unit features whose weights are given: untrained, it scores as what they are from does.
 
-    $s\,\hat{x}\,W^\top + b$, with $\hat{x}$ the features at length 1, taken back from the scale on which they come.
-
-    Args:
-        weight: one row per class ``[k, d]``: class texts, or a solved probe.
-        bias: one number per class.
-        mean: of each channel ``[d]``, that was taken from the features.
-        std: of each channel ``[d]``, by which they were divided.
-        factor: s, on the products.
+    $s\,\hat{x}\,W^\top + b$, with s the `factor` and $\hat{x}$ the features at length 1, taken back from the scale on
+    which they come (`mean` was taken from each channel, `std` divided it). W are class texts, or a solved probe.
 
     Example:
         >>> head = InitializedHead(torch.eye(2), torch.zeros(2), torch.ones(2), torch.ones(2), 100.0)

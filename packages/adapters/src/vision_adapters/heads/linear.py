@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Literal, TypeVar, get_args
+from typing import Literal, TypeVar, get_args
 
 import torch
 import torch.nn.functional as F
+from jaxtyping import Float
 from torch import Tensor, nn
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from jaxtyping import Float
 
 FeatureNorm = Literal["raw", "l2", "batchnorm"]
 M = TypeVar("M", bound=nn.Module)

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 import torch.nn.functional as F
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from vision_adapters.heads.transformer import Transformer
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
 
 DETAIL = 16  # channels of the full-resolution map
 LARGEST_BLOCK = 16  # pixels along a side that one token draws; above, the map is enlarged
@@ -29,13 +25,12 @@ class SegmentationHead(nn.Module):
         classes: k, background included.
         grid: (h, w), rows and columns of tokens, row-major.
         size: (H, W) of the masks in pixels, at least the grid.
-        width: width of the transformer.
-        depth: its blocks.
-        heads: its attention heads.
+        width: of the transformer.
+        depth: of the transformer.
+        heads: of the transformer.
 
     Example:
-        >>> head = SegmentationHead(12, 3, grid=(2, 2), size=(10, 8), width=16)
-        >>> head(torch.randn(5, 4, 12)).shape
+        >>> SegmentationHead(12, 3, grid=(2, 2), size=(10, 8), width=16)(torch.randn(5, 4, 12)).shape
         torch.Size([5, 3, 10, 8])
 
     Source:

@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 import torch.nn.functional as F
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from vision_adapters.heads.transformer import Transformer, sinusoidal_positions
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float
 
 
 class RelationalHead(nn.Module):
     """Answers to a question about an image, from the tokens of both.
 
     Both sides are projected to one width, marked by a learned vector for their side and by fixed positions, and mixed
-    with a learned answer token by a transformer; a linear layer reads the answer token.
-
-    Args:
-        image_dim: numbers per image token, d.
-        text_dim: numbers per text token, e.
-        answers: number of possible answers, k.
-        width: width of the transformer.
-        depth: its blocks.
-        heads: its attention heads.
+    with a learned answer token by a transformer (`width`, `depth`, `heads`); a linear layer reads the answer token.
 
     Example:
         >>> head = RelationalHead(6, 4, 10, width=16)
@@ -75,15 +63,7 @@ class RelationalHead(nn.Module):
 
 
 class TemporalHead(nn.Module):
-    """Class scores, or regressed numbers, from the features of a clip's frames.
-
-    Args:
-        dim: numbers per frame, d.
-        outputs: classes or numbers, k.
-        frames: frames per clip, f.
-        width: width of the transformer.
-        depth: its blocks.
-        heads: its attention heads.
+    """Class scores, or regressed numbers, from the features of a clip's frames, by a transformer.
 
     Example:
         >>> TemporalHead(6, 3, frames=4, width=16)(torch.randn(2, 4, 6)).shape

@@ -7,14 +7,11 @@ would end with other weights.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float
 
 
 def sinusoidal_positions(length: int, width: int) -> Float[Tensor, "length width"]:

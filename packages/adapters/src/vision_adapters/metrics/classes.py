@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from jaxtyping import Int
 
 from vision_adapters.metrics.arrays import as_array, class_labels, ratio
 from vision_adapters.metrics.score import wilson
-
-if TYPE_CHECKING:
-    from jaxtyping import Int
 
 
 @dataclass(frozen=True)
@@ -32,10 +30,7 @@ class ClassScore:
 def confusion(predictions: Any, targets: Any, classes: int) -> Int[np.ndarray, "k k"]:
     """How often each class (row) was taken for each (column).
 
-    Args:
-        predictions: classes ``[n]``, or scores ``[n, k]``, whose largest counts.
-        targets: classes ``[n]``.
-        classes: how many there are.
+    Predictions are classes ``[n]``, or scores ``[n, k]``, whose largest counts; targets are classes ``[n]``.
 
     Raises:
         ValueError: another number of predictions than targets, or a class out of range.
@@ -56,22 +51,11 @@ def confusion(predictions: Any, targets: Any, classes: int) -> Int[np.ndarray, "
 def by_class(
     predictions: Any, targets: Any, classes: int, *, seed: int = 0, resamples: int = 1000, level: float = 0.95
 ) -> list[ClassScore]:
-    r"""Precision, recall and F1 of each class, with intervals.
+    r"""Precision, recall and F1 of each class, with intervals; see `confusion`.
 
     $P = TP / (TP + FP)$, $R = TP / (TP + FN)$, $F_1 = 2\,TP / (2\,TP + FP + FN)$, as scikit-learn has them; the first
     two with Wilson's interval. A resample of samples is, for one class, a multinomial draw of its four counts, so F1's
     bootstrap costs no pass over the samples.
-
-    Args:
-        predictions: as in `confusion`.
-        targets: as in `confusion`.
-        classes: how many there are.
-        seed: of the resamples.
-        resamples: for F1's interval.
-        level: of the intervals.
-
-    Raises:
-        ValueError: as `confusion`.
 
     Example:
         >>> [None if row.f1 is None else round(row.f1[0], 3) for row in by_class([0, 0, 1], [0, 1, 1], classes=3)]

@@ -6,8 +6,9 @@ are read beside those of its neighbours.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -18,9 +19,6 @@ from vision_adapters.metrics.ranking import (
     weighted_average_precision,
     weighted_elevater_11point,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 @dataclass(frozen=True)

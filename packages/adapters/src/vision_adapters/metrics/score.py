@@ -2,36 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import sqrt
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
-from vision_adapters.metrics.arrays import Floats, as_array, refuse_nan
+from vision_adapters.metrics.arrays import Array, Floats, as_array, refuse_nan
 from vision_adapters.metrics.definitions import METRICS, Metric
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from vision_adapters.metrics.arrays import Array
 
 CHUNK = 4_000_000  # weights held at a time: 32 MB
 
 
 @dataclass(frozen=True, eq=False)
 class Score:
-    """A metric's value and interval.
+    """A metric's value on all samples, and the ends of its interval.
 
-    Args:
-        metric: its name.
-        direction: "higher" or "lower" is better.
-        value: on all samples.
-        low: lower end of the interval.
-        high: upper end.
-        outcomes: what the metric keeps per sample, samples along the first dimension; `METRICS[metric].aggregate` makes
-            the value of them again.
+    `outcomes` are what the metric keeps per sample, samples along the first dimension; `METRICS[metric].aggregate`
+    makes the value of them again.
 
     Example:
         >>> evaluate("accuracy", np.eye(4), np.array([0, 1, 2, 0])).outcomes.tolist()
@@ -76,9 +66,8 @@ def evaluate(
 
     - accuracy, acc@1, mean_per_class: labels [n] or scores [n, k]; classes [n]. acc@5: scores.
     - map_11point, map_11point_elevater, roc_auc, average_precision: scores [n, l] with 0/1 [n, l], scores [n] with 0/1
-      [n], or scores [n, k] with classes [n] (one against the rest); the mean over labels.
-      A label without a positive, or without a negative, is left out. The second is the first with a point of precision
-      1 at recall 0, as ELEVATER's toolkit scores VOC 2007.
+      [n], or scores [n, k] with classes [n] (one against the rest); the mean over labels with positives and negatives.
+      The second is the first with a point of precision 1 at recall 0, as ELEVATER's toolkit scores VOC 2007.
     - brier: the same forms with probabilities; the mean over labels.
     - miou, miou_foreground, mean_acc, overall_acc, dice: masks [n, h, w] or scores [n, k, h, w]; masks [n, h, w], -100
       not counted. Pixels are summed over the images first; classes neither predicted nor true are left out; dice leaves
@@ -97,13 +86,14 @@ def evaluate(
         level: of the interval, between 0 and 1.
 
     Raises:
-        ValueError: an unknown metric, lengths that differ, no samples, NaN, labels out of range, no label with both
-            classes, masks that define no value: the message shows the value and its place.
+        ValueError: what cannot be scored, with the value and its place.
 
     Numerics:
         Values agree with scikit-learn's to rounding; classes of equal scores share what they would get in random order.
-        A share of right samples has Wilson's interval. For the mean over classes, rankings, masks and outcomes that are
-        shares themselves it is Wilson's at 0 and 1 alone, where resampling has nothing to vary: of as many trials as
+        A share of right samples has Wilson's interval (1927). For the mean over classes, rankings, masks and outcomes
+        that
+        are shares themselves it is Wilson's at 0 and 1 alone, where resampling has nothing to vary: of as many trials
+        as
         there are masks, or samples of a label's rarer side. All others have the percentile bootstrap's: a resample is a
         row of counts, and a class that it lacks is left out of its mean.
 
@@ -113,7 +103,7 @@ def evaluate(
         (0.75, 0.301, 0.954)
 
     Source:
-        ELEVATER, table 2 (which metric for which data set); GATE, table 3. Wilson (1927) for shares.
+        ELEVATER, table 2 (which metric for which data set); GATE, table 3.
     """
     running = RunningScores([name])
     if not 0 < level < 1 or resamples < 0:
@@ -126,9 +116,6 @@ class RunningScores:
     """Metrics of samples that come batch by batch: only what a metric keeps per sample is held.
 
     The scores are those of `evaluate` on all samples together, to the last bit.
-
-    Args:
-        names: keys of `METRICS`.
 
     Example:
         >>> running = RunningScores(["accuracy"])
@@ -185,15 +172,8 @@ def _joined(parts: list[Floats]) -> Floats:
 def score_outcomes(name: str, outcomes: Floats, *, seed: int = 0, resamples: int = 1000, level: float = 0.95) -> Score:
     """A metric and its interval from what it keeps per sample, or per any larger unit (an episode, a volume).
 
-    Args:
-        name: a key of `METRICS`.
-        outcomes: units along the first dimension, in the form of `Score.outcomes`; for accuracy, an episode's mean.
-        seed: of the resamples.
-        resamples: 0 gives an interval of the value alone.
-        level: of the interval, between 0 and 1.
-
-    Raises:
-        ValueError: an unknown metric, no outcomes, or outcomes that do not define it.
+    Units are along the first dimension, in the form of `Score.outcomes`; for accuracy, an episode's mean. The other
+    arguments, and errors, are those of `evaluate`.
 
     Example:
         >>> score_outcomes("accuracy", np.array([0.5, 1.0])).value
@@ -243,16 +223,8 @@ def paired_difference(
 ) -> Difference:
     """How much the second model's metric exceeds the first's, both resampled on the same samples.
 
-    Args:
-        name: a key of `METRICS`.
-        first: outcomes of one model (`Score.outcomes`).
-        second: outcomes of the other on the same samples in the same order.
-        seed: of the resamples.
-        resamples: number of resamples.
-        level: of the interval.
-
-    Raises:
-        ValueError: an unknown metric, or outcomes of different length.
+    `first` and `second` are outcomes (`Score.outcomes`) of the same samples in the same order. The other arguments, and
+    errors, are those of `evaluate`.
 
     Example:
         >>> paired_difference("accuracy", np.array([0.0, 1.0]), np.array([1.0, 1.0])).value

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import ExitStack, closing
 from itertools import tee
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+from jaxtyping import Int
 from torch import Tensor
-
-if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Sequence
-
-    from jaxtyping import Int
 
 
 class Draw(NamedTuple):

@@ -7,15 +7,13 @@ import mmap
 import os
 import shutil
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
@@ -33,9 +31,6 @@ class DiskFullError(OSError):
 
 class StoredRows:
     """Rows of one shape in a `.npy` file; a batch is copied out of the memory map, which keeps nothing resident.
-
-    Args:
-        path: the file, as `RowWriter` or `numpy.save` writes it.
 
     Raises:
         ValueError: a file that is no array of numbers with at least one dimension.
@@ -82,18 +77,9 @@ class StoredRows:
 class RowWriter:
     """Writes rows in order, and goes on after the last whole batch of a writer that was killed.
 
-    The file has its full size from the start, so that a disk without room is found before any work. A second file
-    beside it, `<path>.done`, has a line per batch: rows so far and their checksum.
-
-    Args:
-        path: a `.npy` file; its folder is made.
-        count: rows in all.
-        shape: of one row.
-        dtype: of the numbers; any that NumPy has.
-        mark: what the rows are of; a file with another mark is written anew.
-
-    Raises:
-        DiskFullError: there is no room for all rows.
+    The file has its full size from the start, so that a disk without room is found before any work (`DiskFullError`). A
+    second file beside it, `<path>.done`, has a line per batch: rows so far and their checksum. `mark` says what the
+    rows are of: a file with another mark is written anew.
 
     Example:
         >>> import tempfile

@@ -16,20 +16,10 @@ SplitName = Literal["train", "validation", "test"]
 class EncoderWithHead(nn.Module):
     """A head behind an encoder, or behind features that are there already: from rows to the head's outputs.
 
-    Args:
-        head: called on the features, on their scale, and on its other inputs.
-        scale: of the features.
-        scales: of each other input; None leaves one as it is.
-        encoder: whose weights are trained; None where rows are features.
-        embed: rows ``[b, *row]`` to features ``[b, *feature]``, with the encoder's weights; rows may come with further
-            axes in front (frames, episodes), which are put back.
-        follows: whether the encoder is in training mode with the head, so that statistics of normalisation layers move
-            and dropout drops; for one of which only a part learns they do not.
-
-    Example:
-        >>> import torch
-        >>> EncoderWithHead(nn.Identity(), Scale.of(torch.tensor([[1.0], [3.0]])))(torch.tensor([[5.0]]))
-        tensor([[3.]])
+    `scales` are those of the head's further inputs. `embed` takes rows ``[b, *row]``, which may have further axes in
+    front (frames, episodes), to features with the encoder's weights. With `follows` the encoder is in training mode
+    with the head, so that statistics of normalisation layers move and dropout drops; one of which only a part learns is
+    not.
     """
 
     def __init__(
@@ -72,16 +62,8 @@ class EncoderWithHead(nn.Module):
 class Backbone(Protocol):
     """What a head is trained behind; who makes the head never asks whether an encoder is trained with it.
 
-    Attributes:
-        width: channels of the features that a head gets.
-        grid: rows and columns of the places, where the features are of places.
-        scale: of the features, as they are before any training.
-
-    Example:
-        >>> import torch
-        >>> backbone: Backbone = FrozenFeatures(lambda split: torch.eye(3))
-        >>> backbone.width, backbone.grid
-        (3, (1, 1))
+    A head gets features of `width` channels, of places in `grid` rows and columns; `scale` is theirs before any
+    training.
     """
 
     width: int

@@ -5,20 +5,17 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
-    from pathlib import Path
-
-    from vision_adapters.rows import Rows
-    from vision_adapters.training.recipe import Recipe
+from vision_adapters.rows import Rows
+from vision_adapters.training.recipe import Recipe
 
 SAMPLED_ROWS = 64
 

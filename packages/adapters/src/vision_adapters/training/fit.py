@@ -5,33 +5,30 @@ from __future__ import annotations
 import hashlib
 import math
 import time
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
 from itertools import tee
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
 from vision_adapters.heads import global_seed
+from vision_adapters.progress import Progress
+from vision_adapters.rows import Rows
 from vision_adapters.rows.source import Draw, drawn
 from vision_adapters.training.checkpoint import changing_state, fingerprint, load, require_whole, restoring, save
 from vision_adapters.training.outcome import Direction, Fit, Kept, Validation, best_first
+from vision_adapters.training.recipe import Recipe
 from vision_adapters.training.schedule import Rate, parameter_groups
 from vision_adapters.training.shared import Share, from_first
-from vision_adapters.training.step import Stepper, Taken, batch_indices, resolved_precision
+from vision_adapters.training.step import Loss, Stepper, Taken, batch_indices, resolved_precision
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
-
-    import numpy.typing as npt
     from torch.distributed import ProcessGroup
-
-    from vision_adapters.progress import Progress
-    from vision_adapters.rows import Rows
-    from vision_adapters.training.recipe import Recipe
-    from vision_adapters.training.step import Loss
 
 
 def fit(
@@ -68,8 +65,7 @@ def fit(
         recipe: optimiser, schedule, length.
         validate: scores the module, which is in eval mode, without gradients.
         direction: "higher" or "lower" is better.
-        seed: of the order of the samples, and of the global generator (dropout) inside the loop; the caller's global
-            generator is put back at the end.
+        seed: of the order of the samples, and of the global generator (dropout) inside the loop.
         checkpoint: a file for the state, written after each validation. If it exists, the training goes on from it and
             ends with the same bits as one that was never interrupted. A finished one is only read.
         belongs_to: what else must be equal for a checkpoint to be of this training, by name: the weights that it starts
@@ -81,16 +77,12 @@ def fit(
         group: of processes that all call this with the same arguments, each with a device of its own: every batch is
             shared among them (`torch.nn.parallel.DistributedDataParallel`), and all end with the same weights. The
             first one validates, and reads and writes the checkpoint.
-        stop: a validated step after which this call ends; a later one with the same checkpoint goes on from there, to
-            the same bits as if there had been no stop. A training that is past it is only read.
+        stop: a validated step after which this call ends; a later one with the same checkpoint goes on to the same
+            bits.
         sample_weights: [n], >= 0: samples are drawn with replacement, each as likely as its weight says, so that
-            classes with few samples are seen as often as others (`vision_adapters.losses.class_balance`); by default,
-            each sample is seen once an epoch.
+            classes with few samples are seen as often as others; by default, each sample is seen once an epoch.
         whole: whether the loss is one of whole batches, as contrastive ones are: memory that runs out is an error then.
         watch: told each validation, in the first process.
-
-    Returns:
-        Best step and score, the history and the time. The module is left in eval mode.
 
     Raises:
         ValueError: what cannot be trained on, with its place, or a checkpoint of another training, with the values.
@@ -102,17 +94,14 @@ def fit(
     Numerics:
         The same call gives the same bits on the same machine and thread count, as far as the module's own operations do
         (on CUDA, some backward passes add in no fixed order). The batch of a step, augmentation included, depends on
-        the seed and the step alone, whatever the number of worker processes. Memory: two copies of what training can
-        change. With bfloat16, forward passes run under autocast: weights, gradients and optimiser stay float32, losses
-        are taken in float32, and `validate` is called outside of it. Where a batch exhausts the GPU's memory, the step
-        is
-        taken again in twice as many micro-batches, down to single samples, and so are all later ones; statistics of
-        batch
-        normalisation then come from smaller parts, the failed one included. Several processes take the gradient of the
-        whole batch, for any loss of its outputs, up to the order in which floats are added; random numbers (dropout)
-        and
-        statistics of batch normalisation are each process's own, and the first one's statistics count. Memory that runs
-        out in one of them is an error.
+        the seed and the step alone, whatever the number of worker processes. With bfloat16, forward passes run under
+        autocast: weights, gradients and optimiser stay float32, losses are taken in float32, and `validate` is called
+        outside of it. Where a batch exhausts the GPU's memory, the step is taken again in twice as many micro-batches,
+        down to single samples, and so are all later ones; statistics of batch normalisation then come from smaller
+        parts,
+        the failed one included. Several processes take the gradient of the whole batch, for any loss of its outputs, up
+        to the order in which floats are added; random numbers (dropout) and statistics of batch normalisation are each
+        process's own, and the first one's statistics count. Memory that runs out in one of them is an error.
 
     Example:
         >>> from vision_adapters.heads import LinearHead, seeded

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
+
+from torch import nn
 
 from vision_adapters.training.recipe import Recipe
-
-if TYPE_CHECKING:
-    from torch import nn
 
 Family = Literal["vit", "text", "audio", "efficientformer", "hybrid", "convolutional"]
 Task = Literal[
@@ -78,13 +77,7 @@ def gate_recipe(family: Family, task: Task = "classification", **changes: object
 
 
 def family_of(module: nn.Module) -> Family | None:
-    """The architecture family by whose learning rate GATE trains an encoder, or None for one that it does not know.
-
-    Example:
-        >>> from torch import nn
-        >>> family_of(nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()))
-        'convolutional'
-    """
+    """The architecture family by whose learning rate GATE trains an encoder, or None for one that it does not know."""
     names = {type(part).__name__.lower() for part in module.modules()}
     if any("efficientformer" in name for name in names):
         return "efficientformer"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from vision_adapters.progress import Progress
 from vision_adapters.recompute import recomputed
 from vision_adapters.rows import Rows
 from vision_adapters.training.backbones import Backbone, EncoderWithHead, FrozenFeatures, SplitName
@@ -20,12 +21,11 @@ from vision_adapters.training.fit import fit
 from vision_adapters.training.outcome import Direction, Fit
 from vision_adapters.training.rates import rungs, work
 from vision_adapters.training.recipe import Recipe
+from vision_adapters.training.scale import Scale
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
-    from vision_adapters.progress import Progress
-    from vision_adapters.training.scale import Scale
 
 _LOG = logging.getLogger(__name__)
 
@@ -37,12 +37,7 @@ Inputs = tuple[Rows, ...]
 class ProbeInit:
     """Start a head where it ends on the features of the untrained encoder: linear probing, then fine-tuning (LP-FT).
 
-    Args:
-        features: of the same encoder before its training.
-        recipe: by which the head is trained on them.
-        rates: see `fit_head`.
-        checkpoint: likewise.
-        progress: likewise.
+    `rates`, `checkpoint` and `progress` are those of `fit_head`, for the training by `recipe` on `features`.
 
     Example:
         >>> from vision_adapters.training import TrainedEncoder
@@ -120,32 +115,30 @@ def fit_head(
 ) -> Trained:
     """Train a head behind a backbone; where that is a `TrainedEncoder`, the encoder learns with it.
 
-    What is not listed is as in `fit`.
-
     Args:
         backbone: `FrozenFeatures` or `TrainedEncoder`.
         head: called as ``head(features, *others)``; trained in place.
         targets: of the training split.
         loss: of the head's outputs and the targets; a mean over samples.
-        recipe: optimiser, schedule, length.
+        recipe: see `fit`.
         validate: scores the module on its inputs of the validation split.
-        direction: "higher" or "lower" is better.
+        direction: see `fit`.
         seed: see `fit`.
         init: where the head starts: None for where it is (zeros, class texts, random), a ``state_dict`` of it, or
             `ProbeInit`, which trains it on the untrained encoder's features first.
         rates: factors of the recipe's learning rate, a training for each; half of them end after a quarter of the
             steps, all but the one that validates best after a half.
         inputs: a backbone and a split to what the module is called on; by default the backbone's rows alone.
-        scales: of each input behind the first, see `Backbone.attach`.
+        scales: of each input behind the first, None for one that is left as it is.
         micro_batches: into how many parts the module passes a batch, computed again in the backward pass; the loss sees
             the whole batch, so that the gradient stays the same for losses that do not average over samples (dice).
-        checkpoint: see `fit`; other rates add to its name. One that is damaged, or of another training, is warned
-            about, and the training starts anew.
+        checkpoint: other rates add to its name. One that is damaged, or of another training, is warned about, and the
+            training starts anew.
         progress: told ("train", step, steps of all trainings).
         device: see `fit`.
         keep: see `fit`.
         layers: see `fit`.
-        group: see `fit`; the head's own training before (`ProbeInit`) is each process's.
+        group: the head's own training before (`ProbeInit`) is each process's.
         sample_weights: see `fit`.
 
     Example:

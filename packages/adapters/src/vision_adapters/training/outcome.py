@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from torch import Tensor
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 Direction = Literal["higher", "lower"]
 

@@ -21,12 +21,8 @@ _MOST_SCALE = 100.0
 class ChosenRows:
     """Rows of which each has several forms, as a picture has several captions; a training's step draws one.
 
-    Which form is drawn depends on the training's seed, the step and the sample alone: rows of equally many forms, such
-    as captions and their features, agree. Forms are tensors of one shape, or what is ragged, such as texts.
-
-    Example:
-        >>> ChosenRows([[("a cat",), ("a tabby",)], [("a dog",)]])[torch.tensor([1, 0])]
-        [('a dog',), ('a cat',)]
+    Which one depends on the training's seed, the step and the sample alone: rows of equally many forms, such as
+    captions and their features, agree. Forms are tensors of one shape, or what is ragged, such as texts.
     """
 
     def __init__(self, forms: Sequence[Sequence[Any]]) -> None:
@@ -60,21 +56,10 @@ def _together(values: list[Any]) -> Any:
 class DualEncoder(nn.Module):
     """Both sides of an encoder as one module, which `fit` trains on samples of one or two pictures with captions.
 
-    Args:
-        encoder: whose weights learn.
-        image: pictures ``[b, 3, h, w]`` to features ``[b, d]``, with gradients.
-        text: texts to features ``[b, d]``, with gradients.
-        log_scale: logarithm of what cosines are multiplied with, a parameter of the encoder; one that starts at 1 / .07
-            where it has none. At most 100 is taken.
-        bias: of a sigmoid loss, likewise; None where the loss has none.
-        negatives: most false captions of a sample.
-        follows: see `EncoderWithHead`.
-
-    Example:
-        >>> side = nn.Linear(2, 2)
-        >>> texts = lambda texts: side(torch.tensor([[len(text), 1.0] for text in texts]))
-        >>> DualEncoder(side, side, texts)(torch.ones(3, 1, 2), [("a",), ("b",), ("cc",)])["text"].shape
-        torch.Size([3, 1, 2])
+    `image` takes pictures ``[b, 3, h, w]``, `text` texts, to features ``[b, d]`` with gradients. `log_scale` is the
+    logarithm of what cosines are multiplied with, at most 100, and `bias` that of a sigmoid loss, both parameters of
+    the encoder; a scale of its own starts at 1 / .07. `negatives` are most false captions of a sample, `follows` is
+    that of `EncoderWithHead`.
     """
 
     def __init__(
@@ -110,11 +95,8 @@ class DualEncoder(nn.Module):
     ) -> dict[str, Tensor]:
         """Features of a batch by name, samples first, as `features_of_batch` takes them.
 
-        Args:
-            images: ``[b, u, 3, h, w]``, u pictures a sample.
-            texts: of each sample, u captions.
-            false: of each sample, false captions of its first picture; none at all where there are no negatives.
-            teacher: a frozen model's features of these pictures, captions and false captions ``[b, ., e]``.
+        Of images ``[b, u, 3, h, w]`` and u captions a sample; `false` are false captions of each sample's first
+        picture, and `teacher` a frozen model's features of pictures, captions and false captions ``[b, ., e]``.
         """
         count, pictures = len(images), images.shape[1]
         image = self._image(images.flatten(0, 1))
@@ -141,15 +123,9 @@ class DualEncoder(nn.Module):
 def features_of_batch(outputs: dict[str, Tensor]) -> dict[str, Any]:
     """What losses over a batch of features take, of a `DualEncoder`'s outputs.
 
-    Returns:
-        ``image_features [n, d]``; ``text_features [n + m, d]``, the last m of them false captions; ``logit_scale``;
-        where there is one ``logit_bias``; ``owners [m]``, whose caption each false one is not; ``close_pairs [b, 2]``
-        where samples have two pictures; ``teacher``, the frozen model's images and texts.
-
-    Example:
-        >>> two = torch.eye(4).reshape(2, 2, 4)
-        >>> features_of_batch({"image": two, "text": two, "scale": torch.ones(2)})["close_pairs"].tolist()
-        [[0, 1], [2, 3]]
+    ``image_features [n, d]``; ``text_features [n + m, d]``, the last m of them false captions; ``logit_scale``; where
+    there is one ``logit_bias``; ``owners [m]``, whose caption each false one is not; ``close_pairs [b, 2]`` where
+    samples have two pictures; ``teacher``, the frozen model's images and texts.
     """
     samples, pictures = outputs["image"].shape[:2]
     device = outputs["image"].device
@@ -180,10 +156,6 @@ def recall_at_1(image: Float[Tensor, "n d"], text: Float[Tensor, "n d"], same: I
 
     `same` has equal numbers for equal captions, of which each is right for each of their pictures. Of several that are
     the most similar, those that are right count by their share.
-
-    Example:
-        >>> recall_at_1(torch.eye(4), torch.eye(4)[[0, 1, 3, 2]], torch.tensor([0, 1, 2, 3]))
-        0.5
     """
     image, text = F.normalize(image.float(), dim=1), F.normalize(text.float(), dim=1)
     total = 0.0

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-if TYPE_CHECKING:
-    from vision_adapters.training.recipe import Recipe
+from vision_adapters.training.recipe import Recipe
 
 NORMS = (
     nn.LayerNorm,

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 import torch.distributed as dist
+from jaxtyping import Int
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from jaxtyping import Int
 
 
 class Share:

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from vision_adapters.training.shared import each_tensor
+from vision_adapters.training.recipe import Precision, Recipe
+from vision_adapters.training.shared import Share, each_tensor
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from vision_adapters.training.recipe import Precision, Recipe
-    from vision_adapters.training.shared import Share
-
-    Loss = Callable[[Any, Any], Tensor | Mapping[str, Tensor]]
+Loss = Callable[[Any, Any], Tensor | Mapping[str, Tensor]]
 
 
 @lru_cache(maxsize=2)
@@ -31,14 +27,9 @@ def epoch_order(samples: int, epoch: int, seed: int) -> npt.NDArray[np.int64]:
 def batch_indices(
     samples: int, batch_size: int, step: int, seed: int, weights: npt.NDArray[np.float64] | None = None
 ) -> Tensor:
-    """The samples of step 1, 2, …: a new permutation in each epoch, whole batches only; or drawn by their weights.
+    """The samples of step 1, 2, …: a new permutation in each epoch, whole batches only; or drawn by weights of sum 1.
 
-    They depend on the arguments alone, so that a resumed training needs no state for them. Weights are of sum 1:
-    batches are then drawn with replacement.
-
-    Example:
-        >>> sorted(torch.cat([batch_indices(6, 2, step, 0) for step in (1, 2, 3)]).tolist())
-        [0, 1, 2, 3, 4, 5]
+    They depend on the arguments alone, so that a resumed training needs no state for them.
     """
     size = min(batch_size, samples)
     if weights is not None:

@@ -99,22 +99,9 @@ def mixed(start: Mapping[str, Tensor], tuned: Mapping[str, Tensor], share: float
 
 
 def interpolate(start: Mapping[str, Tensor], tuned: Mapping[str, Tensor], weight: float) -> dict[str, Any]:
-    r"""Weights between two of one module: $(1 - w)\,\theta_0 + w\,\theta_1$.
+    r"""Weights between two of one module: $(1 - w)\,\theta_0 + w\,\theta_1$; what is no floating point is `tuned`'s.
 
-    Args:
-        start: `state_dict` before training.
-        tuned: `state_dict` after; entries that are not floating point are taken from it.
-        weight: w, 0 (the start, exactly) … 1 (tuned, exactly); 0.5 is WiSE-FT's choice without validation.
-
-    Raises:
-        ValueError: names or shapes that differ, or a weight outside 0 … 1.
-
-    Example:
-        >>> interpolate({"w": torch.zeros(1)}, {"w": torch.ones(1)}, 0.25)
-        {'w': tensor([0.2500])}
-
-    Source:
-        Wortsman et al., WiSE-FT (2022), equation 1.
+    At 0 it is the start, exactly, at 1 tuned; 0.5 is WiSE-FT's choice without validation (Wortsman et al., 2022).
     """
     if not 0 <= weight <= 1:
         raise ValueError(f"weight must lie in 0..1, got {weight}")

@@ -7,26 +7,23 @@ line by line.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor, nn
 
-from vision_adapters.heads import LinearHead, language_head
+from vision_adapters.heads import LinearHead, fixed_head, language_head
 from vision_adapters.tuning.baselines import CacheHead, cache_values
 from vision_adapters.tuning.data import Tuned, TuningData
 from vision_adapters.tuning.discriminant import BLENDS as DISCRIMINANT_BLENDS
 from vision_adapters.tuning.discriminant import TEMPERATURES, discriminant_head, discriminant_scores
 from vision_adapters.tuning.logistic import RidgeLogistic
-from vision_adapters.tuning.safeguard import evidence
-from vision_adapters.tuning.unit_features import class_means, cosines, linear_head, standardisation
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from torch import Tensor, nn
+from vision_adapters.tuning.safeguard import may_move
+from vision_adapters.tuning.unit_features import class_means, cosines, standardisation
 
 # Penalties times the number of classes: from weights that follow the class means to weights that separate the samples.
 STRENGTHS = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 3e-4, 1e-4, 3e-5, 1e-5)
@@ -117,7 +114,7 @@ def tune_anchored(data: TuningData, *, linear: bool = False) -> Tuned:
     unit = F.normalize(data.features, dim=1)
     anchored = data.class_embeddings is not None and not data.several
     if not data.has_validation:
-        if anchored and not evidence(data, unit).may_move:
+        if anchored and not may_move(data, unit):
             choice = Candidate("zero_shot", blend=data.logit_scale)
         else:
             choice = Candidate("around_texts" if anchored else "regression", UNVALIDATED, 0.0)
@@ -406,7 +403,7 @@ def _refit(data: TuningData, unit: Tensor, candidate: Candidate) -> tuple[nn.Mod
     texts = None if data.class_embeddings is None else F.normalize(data.class_embeddings, dim=1)
     if candidate.kind == "class_means":
         weight = (candidate.temperature or 0.0) * _unit_means(unit, data.targets())
-        return linear_head(weight, weight.new_zeros(data.classes)), candidate
+        return fixed_head(weight, weight.new_zeros(data.classes), "l2"), candidate
     if candidate.kind == "cache":
         keys = unit.new_zeros(data.classes, unit.shape[1]) if texts is None else texts
         parts = (candidate.blend or 0.0, candidate.alpha or 0.0, candidate.beta or 0.0)
@@ -416,9 +413,8 @@ def _refit(data: TuningData, unit: Tensor, candidate: Candidate) -> tuple[nn.Mod
         temperature, blend = candidate.temperature or 0.0, candidate.discriminant_blend or 0.0
         discriminant = discriminant_head(data, features, temperature, blend, raw=raw)
         weight = 0.5 * regression.weight.detach() + 0.5 * discriminant.weight.detach()
-        return linear_head(
-            weight, 0.5 * regression.bias.detach() + 0.5 * discriminant.bias.detach(), raw=raw
-        ), candidate
+        bias = 0.5 * regression.bias.detach() + 0.5 * discriminant.bias.detach()
+        return fixed_head(weight, bias, "raw" if raw else "l2"), candidate
     return _refit_regression(data, features, candidate)
 
 
@@ -449,7 +445,7 @@ def _refit_regression(data: TuningData, features: Tensor, candidate: Candidate) 
     bias = solution[:, -1] - (weight.double() @ standard.centre.double()).to(weight)
     if texts is not None and around:
         weight, candidate = weight + scale * texts, replace(candidate, blend=scale)
-    return linear_head(weight, bias, raw=raw), candidate
+    return fixed_head(weight, bias, "raw" if raw else "l2"), candidate
 
 
 def _loss(data: TuningData, scores: Tensor, rows: Tensor) -> float:

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import torch
 import torch.nn.functional as F
+from jaxtyping import Float
 from torch import Tensor, nn
 
-from vision_adapters.heads import language_head
+from vision_adapters.heads import LinearHead, fixed_head, language_head
 from vision_adapters.tuning.data import Tuned, TuningData, search
-from vision_adapters.tuning.unit_features import class_means, cosines, linear_head
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from jaxtyping import Float
-
-    from vision_adapters.heads import LinearHead
+from vision_adapters.tuning.unit_features import class_means, cosines
 
 SHARES = tuple(10.0 ** (half_decade / 2) for half_decade in range(-8, 5))
 STRENGTHS = tuple(10.0 ** (power / 2) for power in range(-2, 13))
@@ -66,7 +60,7 @@ def tune_gda(data: TuningData) -> Tuned:
             yield {"alpha": alpha}, zero_shot + alpha * scores
 
     def head(alpha: float) -> LinearHead:
-        return linear_head(data.logit_scale * texts + alpha * weight, alpha * bias)
+        return fixed_head(data.logit_scale * texts + alpha * weight, alpha * bias, "l2")
 
     return search(data, "gda", candidates(), head, {"alpha": 1.0})
 
@@ -157,7 +151,7 @@ def tune_logistic(data: TuningData) -> Tuned:
             yield {"C": strength}, torch.cat([unit[fold.validation] @ w.T + b for fold, w, b in parts])
 
     def head(C: float) -> LinearHead:
-        return linear_head(*_fitted(data, unit, torch.arange(len(unit)), C))
+        return fixed_head(*_fitted(data, unit, torch.arange(len(unit)), C), "l2")
 
     return search(data, "logistic", candidates(), head, {"C": 1.0})
 

@@ -6,6 +6,7 @@ One file of more than 400 lines: the checks at the door are most of it, and are 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, final
@@ -16,12 +17,22 @@ from torch import Tensor, nn
 
 from vision_adapters.losses import class_balance
 from vision_adapters.metrics import Score, evaluate, metric_named
-from vision_adapters.renamed import renamed_attribute
 from vision_adapters.tuning.folds import SPLITS, Fold, Split, make_folds
 
 SINGLE_LABEL_METRICS = ("accuracy", "acc@1", "acc@5", "mean_per_class", "macro_f1", "micro_f1", "quadratic_kappa")
 RANKING_METRICS = ("map_11point", "map_11point_elevater", "roc_auc", "average_precision", "brier")
 """Metrics that class scores can be chosen by, for one label per sample, and for one or several."""
+
+
+def _renamed(old: str, new: str) -> property:
+    """An attribute of the last release under its old name, with a warning."""
+
+    def read(self: Any) -> Any:
+        message = f"{old} is called {new} now; the old name goes with the next release"
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        return getattr(self, new)
+
+    return property(read)
 
 
 def as_predictions(scores: Float[Tensor, "n k"], metric: str, *, several: bool) -> Float[Tensor, "n k"]:
@@ -93,8 +104,8 @@ class TuningData:
             return torch.ones(len(self.validation_rows()), dtype=torch.bool)
         return torch.cat([torch.isin(self.labels[fold.validation], self.labels[fold.train]) for fold in self.folds])
 
-    validates = renamed_attribute("TuningData.validates", "has_validation")
-    counted = renamed_attribute("TuningData.counted", "valid_mask")
+    validates = _renamed("TuningData.validates", "has_validation")
+    counted = _renamed("TuningData.counted", "valid_mask")
 
     @property
     def has_validation(self) -> bool:
@@ -122,7 +133,7 @@ class Tuned:
         validation: the metric on validation (of cross-validation, pooled), or None for a method without one.
         head: features -> scores [n, k], in eval mode.
         candidates: every setting with its validation metric, in the order tried.
-        metric: the metric that `validation` is in, and the default of `HeldOut.score`.
+        metric: that `validation` is in, and the default of `HeldOut.score`.
 
     Example:
         >>> from vision_adapters.tuning import tune, tuning_data
@@ -138,8 +149,8 @@ class Tuned:
     candidates: tuple[dict[str, Any], ...]
     metric: str
 
-    chosen = renamed_attribute("Tuned.chosen", "best_params")
-    tried = renamed_attribute("Tuned.tried", "candidates")
+    chosen = _renamed("Tuned.chosen", "best_params")
+    tried = _renamed("Tuned.tried", "candidates")
 
     def scores(self, features: Float[Tensor, "n d"]) -> Float[Tensor, "n k"]:
         """Scores of new samples, whose features may be of any floating-point type."""
@@ -216,13 +227,7 @@ class HeldOut:
         self.__evaluation_log: tuple[tuple[str, str], ...] = ()
 
     def score(self, tuned: Tuned, *, metric: str | None = None, seed: int = 0, resamples: int = 1000) -> Score:
-        """The test metric of a finished choice, with its interval.
-
-        Args:
-            tuned: what `tune` returned.
-            metric: a key of `METRICS`; by default, the one that was tuned for.
-            seed: of the interval.
-            resamples: of the interval.
+        """The test metric of a finished choice, with its interval, by default in the metric that was tuned for.
 
         Raises:
             TypeError: anything but a `Tuned`.
@@ -238,7 +243,7 @@ class HeldOut:
         """(method, metric) of every scoring so far."""
         return self.__evaluation_log
 
-    openings = renamed_attribute("HeldOut.openings", "evaluation_log")
+    openings = _renamed("HeldOut.openings", "evaluation_log")
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"held-out data has no {name!r}: score a finished choice with .score(tuned)")
@@ -276,13 +281,13 @@ def tuning_data(
             (see `TuningData.has_validation`); "auto", "shuffled" from 1,000 images and 5 per class on, "folds" below;
             or a pair (features, labels).
         class_weight: "balanced" for fits in which every class counts the same, however many images it has, or what an
-            image of a class counts (1 where nothing is said), > 0, as in scikit-learn; of `BALANCEABLE` methods. The
-            metric that validates is as it was: "mean_per_class" is the one that counts classes the same.
+            image of a class counts (1 where nothing is said), > 0, as in scikit-learn, for "anchored", "logistic" and
+            "tip_adapter". The metric that validates is as it was: "mean_per_class" is the one that counts classes the
+            same.
         seed: of the draws.
 
     Raises:
-        ValueError: shapes that differ, NaN, labels out of range, fewer than two classes, a class without images, or
-            a validation set without a class: the message shows the value and its place.
+        ValueError: what cannot be tuned on, with the value and its place.
         TypeError: held-out test data.
 
     Example:

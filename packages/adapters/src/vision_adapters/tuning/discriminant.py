@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
 
+from vision_adapters.heads import LinearHead, fixed_head
 from vision_adapters.tuning.data import Tuned, TuningData, search
-from vision_adapters.tuning.unit_features import class_means, cosines, linear_head
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
-    from torch import Tensor
-
-    from vision_adapters.heads import LinearHead
+from vision_adapters.tuning.unit_features import class_means, cosines
 
 TEMPERATURES = (1.0, 0.3, 0.1)
 """Factors of the discriminant's scores, whose own are too sure of themselves where images are few."""
@@ -91,7 +88,7 @@ def discriminant_head(
     weight = temperature * discriminant.weight
     if data.class_embeddings is not None and blend:
         weight = weight + blend * F.normalize(data.class_embeddings, dim=1)
-    return linear_head(weight, temperature * (discriminant.bias + _log_prior(data)), raw=raw)
+    return fixed_head(weight, temperature * (discriminant.bias + _log_prior(data)), "raw" if raw else "l2")
 
 
 def tune_lda(data: TuningData) -> Tuned:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 from vision_adapters.heads import LinearHead, language_head
 from vision_adapters.metrics import metric_named
 from vision_adapters.tuning.data import Tuned, TuningData
 from vision_adapters.tuning.folds import make_folds
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 RATES = tuple(float(rate) for rate in np.logspace(-6, -1, 6))
 DECAYS = tuple(float(decay) for decay in np.logspace(-6, 6, 97))
@@ -150,13 +148,13 @@ class _Problem:
         size = max(1, CACHE // (2 * start.numel() * start.element_size()))
         return [_Group(runs[first : first + size], start) for first in range(0, len(runs), size)]
 
-    def normalised(self, norm: torch.nn.BatchNorm1d, epoch: int) -> list[_Batch]:
+    def normalised(self, norm: torch.nn.BatchNorm1d, epoch: int) -> list[tuple[Tensor, Tensor]]:
         """The epoch's batches after batch normalisation, which every run shares, with a column of ones."""
         norm.train()
         batches = []
         for part in self.batches(epoch):
             x = F.pad(norm(self.x[part]), (0, 1), value=1.0)
-            batches.append(_Batch(x, self.targets[part] if self.data.several else self.y[part]))
+            batches.append((x, self.targets[part] if self.data.several else self.y[part]))
         return batches
 
     def validated(self, scores: Tensor) -> float:
@@ -166,13 +164,6 @@ class _Problem:
             return self.failed
         value = self.data.score(scores, self.held)
         return value if math.isfinite(value) else self.failed
-
-
-class _Batch(NamedTuple):
-    """Normalised features [b, d + 1], and classes [b] or 0/1 per label [b, k]."""
-
-    x: Tensor
-    y: Tensor
 
 
 class _Group:
@@ -188,7 +179,7 @@ class _Group:
         self.decay = torch.tensor([rate * DECAYS[run.decay] for rate, run in zip(rates, runs, strict=True)])
         self.decay = self.decay.repeat_interleave(k)
 
-    def train_epoch(self, parts: list[_Batch], *, several: bool) -> None:
+    def train_epoch(self, parts: list[tuple[Tensor, Tensor]], *, several: bool) -> None:
         """One epoch of SGD with momentum and decay; the gradient of the mean loss is (p - y) x / b."""
         count, k = len(self.runs), self.classes
         for x, y in parts:

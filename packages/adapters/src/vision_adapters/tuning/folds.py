@@ -30,12 +30,7 @@ class Fold(NamedTuple):
 
 
 def make_folds(labels: Tensor, split: Split, seed: int) -> tuple[Fold, ...]:
-    """Indices to train and to validate on.
-
-    Args:
-        labels: classes [n], or 0/1 per class [n, k].
-        split: which rule, see `tuning_data`.
-        seed: of "shuffled" and "folds".
+    """Indices to train and to validate on; `split` and `seed` are those of `tuning_data`.
 
     Raises:
         ValueError: a class with too few images for the rule, with its number.

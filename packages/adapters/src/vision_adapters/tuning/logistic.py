@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor
 
 from vision_adapters.ridge import without_own
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from jaxtyping import Float, Int
-    from torch import Tensor
 
 MEMORY = 8
 STEPS = 40

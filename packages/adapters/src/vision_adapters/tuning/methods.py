@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from collections.abc import Callable
+from typing import Literal, NamedTuple
 
 import torch
+from jaxtyping import Float, Int
+from torch import Tensor
 
 from vision_adapters.heads import LinearHead
 from vision_adapters.tuning.anchored import tune_anchored
@@ -13,12 +16,6 @@ from vision_adapters.tuning.data import HeldOut, Tuned, TuningData, tuning_data
 from vision_adapters.tuning.discriminant import tune_lda
 from vision_adapters.tuning.elevater import tune_elevater
 from vision_adapters.tuning.probes import tune_clap, tune_lpp, tune_prolip
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from jaxtyping import Float, Int
-    from torch import Tensor
 
 METHODS: dict[str, Callable[[TuningData], Tuned]] = {
     "anchored": tune_anchored,
@@ -86,19 +83,8 @@ def linear_probe(
 ) -> LinearProbe:
     """A regression on features at length 1, at which the head of a training can start (LP-FT).
 
-    Args:
-        features: of the training images.
-        labels: 0 … classes - 1; some may be missing.
-        classes: k.
-        metric: by which its strength is chosen, on a fifth of the images.
-        class_weight: see `tuning_data`.
-        seed: of that fifth.
-
-    Returns:
-        The probe; a class without an image scores below all others.
-
-    Raises:
-        ValueError: as `tuning_data`.
+    Its strength is chosen by `metric` on a fifth of the images, which `seed` draws. Some of the k classes may have no
+    image: these score below all others.
 
     Example:
         >>> probe = linear_probe(torch.eye(2).repeat(10, 1), torch.arange(2).repeat(10), 3)

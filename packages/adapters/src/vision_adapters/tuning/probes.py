@@ -10,10 +10,9 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from vision_adapters.heads import LinearHead
+from vision_adapters.heads import LinearHead, fixed_head
 from vision_adapters.tuning.baselines import unit_texts
 from vision_adapters.tuning.data import Tuned, TuningData, search
-from vision_adapters.tuning.unit_features import linear_head
 
 STEPS, EVERY, MOMENTUM = 300, 10, 0.9
 CLAP_RATE = 0.1
@@ -38,7 +37,7 @@ def tune_clap(data: TuningData) -> Tuned:
     unit, member = F.normalize(data.features, dim=1), data.targets()
     trust = ((data.logit_scale * unit @ texts.T).softmax(1) * member).sum(0) / member.sum(0)
     weight = clap_weights(unit, member, texts, data.logit_scale, trust)
-    head = linear_head(data.logit_scale * F.normalize(weight, dim=1), weight.new_zeros(data.classes))
+    head = fixed_head(data.logit_scale * F.normalize(weight, dim=1), weight.new_zeros(data.classes), "l2")
     return Tuned("clap", {"trust": float(trust.mean())}, None, head, (), data.metric)
 
 
@@ -89,7 +88,7 @@ def tune_lpp(data: TuningData) -> Tuned:
 
     def head(steps: float) -> LinearHead:
         weight = lpp_states(unit, data.targets(), texts)[int(steps) // EVERY]
-        return linear_head(weight, weight.new_zeros(data.classes))
+        return fixed_head(weight, weight.new_zeros(data.classes), "l2")
 
     return search(data, "lp++", candidates(), head, {"steps": float(STEPS)}, latest=True)
 

@@ -1,4 +1,4 @@
-"""Features at unit length: standardised, compared with class texts, and heads on them."""
+"""Features at unit length: standardised, compared with class texts, and their means."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 import torch.nn.functional as F
-
-from vision_adapters.heads import LinearHead, fixed_head
+from jaxtyping import Float
+from torch import Tensor
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
-    from torch import Tensor
-
     from vision_adapters.tuning.data import TuningData
+
 
 PRIOR = 10
 
@@ -47,11 +45,6 @@ def cosines(data: TuningData, unit: Float[Tensor, "n d"]) -> Float[Tensor, "n k"
     if data.class_embeddings is None:
         return unit.new_zeros(len(unit), data.classes)
     return unit @ F.normalize(data.class_embeddings, dim=1).T
-
-
-def linear_head(weight: Float[Tensor, "k d"], bias: Float[Tensor, " k"], *, raw: bool = False) -> LinearHead:
-    """A head with given weights on features at length 1, or on features as they come."""
-    return fixed_head(weight, bias, "raw" if raw else "l2")
 
 
 def class_means(features: Float[Tensor, "n d"], member: Float[Tensor, "n k"]) -> Float[Tensor, "k d"]:

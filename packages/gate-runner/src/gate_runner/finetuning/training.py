@@ -29,16 +29,9 @@ from gate_runner.tasks.augmentation import Change, change_of, varied
 from gate_runner.tasks.recipes import checked_augmentation
 from vision_adapters.finetune import choose_weights, recompute_blocks
 from vision_adapters.rows import Draw, sample_generator
-from vision_adapters.training import (
-    ChosenRows,
-    DualEncoder,
-    Recipe,
-    features_of_batch,
-    fit,
-    recall_at_1,
-    wise_ft,
-)
+from vision_adapters.training import Recipe, fit, wise_ft
 from vision_adapters.training.checkpoint import changing_state
+from vision_adapters.training.pairs import ChosenRows, DualEncoder, features_of_batch, recall_at_1
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
