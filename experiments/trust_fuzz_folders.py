@@ -108,7 +108,7 @@ def undivided(name: str, root: Path) -> object:
     from gate_data.originals_by_name import ORIGINALS
 
     originals: Any = named(ORIGINALS[name])
-    return originals.sides(originals.find(root))
+    return originals.content(originals.find(root))
 
 
 def suite(name: str, write: Callable[[ModuleType, Path], None], folder: Path) -> tuple[list[bytes], Read]:

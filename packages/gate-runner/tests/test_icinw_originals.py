@@ -16,9 +16,9 @@ from PIL import Image
 
 from gate_data.cards import ICINW
 from gate_data.checking import check_data
-from gate_data.original_files import Arrays
+from gate_data.original_files import Arrays, Originals
 from gate_data.originals.icinw.arrays import cifar_10
-from gate_data.originals.icinw.elevater import IcinwOriginals, class_names, places_by_name
+from gate_data.originals.icinw.elevater import class_names, places_by_name
 from gate_data.originals.icinw.lists import nearest_vehicle
 from gate_data.readers import Cut, Stored
 from gate_data.readers.decode import decode
@@ -44,11 +44,11 @@ def touch(folder: Path, count: int) -> None:
 
 def sides(name: str, root: Path):  # type: ignore[no-untyped-def]  # lists or arrays
     originals = BENCHMARKS[name].originals
-    assert isinstance(originals, IcinwOriginals)
-    assert originals.sides is not None
+    assert isinstance(originals, Originals)
+    assert originals.content is not None
     place = originals.find(root)
     originals.check(place)
-    return originals.sides(place)
+    return originals.content(place)
 
 
 def caltech(root: Path) -> None:

@@ -104,7 +104,7 @@ def test_groups_stay_on_one_side_and_the_seed_draws(tmp_path: Path) -> None:
     drawn = []
     for seed in (0, 1):
         own = read_benchmark(toml(tmp_path, f'{start}[splits]\ngroup = "patient"\nseed = {seed}\n'))
-        from gate_data.own.lists import parts_of
+        from gate_data.own.originals import parts_of
 
         parts = parts_of(own, tmp_path)
         groups = [{sample.group for sample in split} for split in (parts.train, parts.validation or (), parts.test)]

@@ -26,12 +26,7 @@ class StorageError(UsageError):
 
     @classmethod
     def about(cls, path: Path, error: OSError) -> StorageError:
-        """An error that names the file and what the system says of it.
-
-        Example:
-            >>> str(StorageError.about(Path("runs/a.json"), OSError(28, "No space left on device")))
-            'cannot write runs/a.json: No space left on device; what is finished is kept, the same command continues'
-        """
+        """An error that names the file and what the system says of it."""
         reason = error.strerror or type(error).__name__
         return cls(f"cannot write {path}: {reason}; what is finished is kept, the same command continues")
 
@@ -44,17 +39,9 @@ class DataError(UsageError):
 
 
 def printable(text: str, keep: str = "") -> str:
-    r"""A text with its control characters as escapes: what a terminal obeys, a file's name or a class must not say.
+    """A text with its control characters as escapes, but for those to keep: a class's name must not rule a terminal.
 
     Signs that turn the direction of what follows are among them; spaces and joiners of any script are not.
-
-    Args:
-        text: of anybody.
-        keep: control characters that stay, ``"\n"`` say.
-
-    Example:
-        >>> print(printable("\x1b[2Jred\u00e9"))
-        \x1b[2Jredé
     """
     if text.isprintable():
         return text
@@ -66,12 +53,7 @@ def printable(text: str, keep: str = "") -> str:
 
 
 def unknown(kind: str, name: str, existing: Iterable[str]) -> UsageError:
-    """An error for a name that nothing has, with the nearest names that exist.
-
-    Example:
-        >>> str(unknown("benchmark", "cifar10", ["cifar100", "mini"]))
-        "unknown benchmark 'cifar10'; nearest: cifar100"
-    """
+    """An error for a name that nothing has, with the nearest names that exist."""
     names = list(existing)
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     if not near and len(names) > _LISTED:

@@ -7,12 +7,7 @@ from typing import Any
 
 
 def named(where: Any) -> Any:
-    """What ``"module:name"`` names; anything that is no text is given back as it is.
-
-    Example:
-        >>> named("math:sqrt")(9.0), named(len)([1, 2])
-        (3.0, 2)
-    """
+    """What ``"module:name"`` names; anything that is no text is given back as it is."""
     if not isinstance(where, str):
         return where
     module, _, name = where.partition(":")

@@ -20,29 +20,12 @@ from gate_data.readers.source import Source, file_of, stamp
 
 @dataclass(frozen=True, eq=False)
 class Maps:
-    """Square maps, read from their annotations whenever they are indexed.
-
-    They are indexed like a tensor ``[n, side, side]``. Tasks do not read them step by step, but once, through
-    `gate_runner.tasks.training.targets_of`.
+    """Square maps, indexed like a tensor ``[n, side, side]``, and read from their annotations at that moment.
 
     Args:
         files: the annotation of each sample.
         side: of the maps that come out, in pixels.
-        read: from an annotation and a side to a map.
-
-    Raises:
-        DataError: at indexing, for an annotation that cannot be read, or a value that is no class; the message names
-            the file and the value.
-
-    Example:
-        >>> import tempfile
-        >>> from PIL import Image
-        >>> from gate_data.readers import ClassMap
-        >>> path = f"{tempfile.mkdtemp()}/a.png"
-        >>> Image.fromarray(np.array([[7, 7], [8, 0]], dtype=np.uint8)).save(path)
-        >>> maps = Maps((path, path), 2, ClassMap({7: 0, 8: 1}, ignored=(0,)).read)
-        >>> maps.shape, maps[torch.tensor([1])].tolist()
-        (torch.Size([2, 2, 2]), [[[0, 0], [1, -100]]])
+        read: from an annotation and a side to a map; raises DataError, which names the file and the value.
     """
 
     files: tuple[Source, ...]

@@ -5,9 +5,11 @@ One file of more than 400 lines: what a data set says of its files is read by ea
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
@@ -16,7 +18,6 @@ import numpy as np
 from jaxtyping import Float, Int, UInt8
 
 from gate_data.__about__ import __version__
-from gate_data.collecting import without_collector
 from gate_data.errors import DataError
 from gate_data.readers import (
     ClassMap,
@@ -94,31 +95,28 @@ class Originals(Generic[Place]):
         find: data root to where the files are (a folder, or several); raises DataError where they are not.
         check: looks at all that can be seen without reading a picture; raises DataError.
         load: place and request to three splits.
-        parts: place to lists of samples, for whoever counts or compares them; None where there are no lists.
+        parts: place to lists of samples, for whoever counts or compares them; None, or what gives None, where there are
+            no lists.
         form: what samples become, wherever lists of them come from.
-
-    Example:
-        >>> from gate_runner.benchmarks import BENCHMARKS
-        >>> BENCHMARKS["cifar100"].originals.expected
-        'cifar-100-python.tar.gz or cifar-100-binary.tar.gz, or what they unpack to'
+        content: place to what is read of the files before it is cut into splits, where somebody cuts it otherwise.
     """
 
     expected: str
     find: Callable[[Path], Place]
-    check: Callable[[Place], None]
+    check: Callable[[Place], object]
     load: Callable[[Place, DataRequest], Data[Any]]
     parts: Callable[[Place], Parts] | None = None
     form: Form = field(default_factory=Form)
+    content: Callable[[Place], Parts | Arrays] | None = None
 
     def listing(self, location: Place, request: DataRequest) -> bytes | None:
         """What stands for the digest of the loaded data while no file changes: all that is listed, with files' times.
 
-        Returns:
-            None where there are no lists, pictures are to be tried, or a file changed just now.
+        None where there are no lists, pictures are to be tried, or a file changed just now.
         """
-        if self.parts is None or request.skip_unreadable:
+        parts = None if self.parts is None or request.skip_unreadable else self.parts(location)
+        if parts is None:
             return None
-        parts = self.parts(location)
         how = (__version__, request.limit, request.size, self.form, parts.classes)
         digest = hashlib.blake2b(f"data/1 {how} {parts.note}".encode("utf-8", "surrogateescape"), digest_size=16)
         is_file, settled = self.form.target in ("map", "depth"), True
@@ -183,27 +181,53 @@ class Parts:
 
 
 def from_lists(
-    expected: str, find: Callable[[Path], Place], parts: Callable[[Place], Parts], **form: Any
+    expected: str, find: Callable[[Path], Place], read: Callable[[Place], Parts | Arrays], **form: Any
 ) -> Originals[Place]:
-    """Originals that are lists of samples: all that a data set has to say is how its lists are read."""
+    """Originals that are lists of samples, or arrays: all that a data set has to say is how these are read."""
     checked_form = Form(**form)
 
+    def content(location: Place) -> Parts | Arrays:
+        with without_collector():
+            return read(location)
+
     def check(location: Place) -> None:
-        splits_of(listed(location), checked_form, str(location))
+        lists = content(location)
+        if isinstance(lists, Parts):
+            splits_of(lists, checked_form, _folder_of(location))
 
     def load(location: Place, request: DataRequest) -> Data:
-        return to_data(listed(location), checked_form, request, str(location))
+        lists = content(location)
+        if isinstance(lists, Arrays):
+            return lists.to_data(checked_form.share, request)
+        return to_data(lists, checked_form, request, _folder_of(location))
 
-    def listed(location: Place) -> Parts:
-        with without_collector():
-            return parts(location)
+    def parts(location: Place) -> Any:  # None of arrays
+        lists = content(location)
+        return lists if isinstance(lists, Parts) else None
 
-    return Originals(expected, find, check, load, listed, checked_form)
+    return Originals(expected, find, check, load, parts, checked_form, content)
+
+
+def _folder_of(location: Any) -> str:
+    """The first of the folders that a data set lies in, as errors name it."""
+    return str(location[0] if isinstance(location, tuple) else location)
+
+
+@contextmanager
+def without_collector() -> Iterator[None]:
+    """No search for cycles inside the block, which makes a million objects: it would go through all of them again."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def original(
     expected: str, find: Sequence[str] | Callable[[Path], Any], *inside: str | Sequence[str], **form: Any
-) -> Callable[[Callable[[Any], Parts]], Originals[Any]]:
+) -> Callable[[Callable[[Any], Parts | Arrays]], Originals[Any]]:
     """Makes originals of the function below it, which reads lists of samples from where `place` finds the files.
 
     Args:
@@ -221,14 +245,18 @@ def original(
         Traceback (most recent call last):
         gate_data.errors.DataError: elsewhere does not hold its files (coins-v2/ with a folder per class)
     """
-    return lambda parts: from_lists(expected, place(expected, find, *inside), parts, **form)
+    return lambda read: from_lists(expected, place(expected, find, *inside), read, **form)
 
 
-class Side(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Side:
     """Pictures that are rows of an array in their file, and their classes."""
 
     images: UInt8[np.ndarray, "n 3 h w"]
     labels: Int[np.ndarray, " n"]
+
+    def __len__(self) -> int:
+        return len(self.labels)
 
     def split(self, rows: Sequence[int] | None = None) -> Split[Tensor]:
         """All of them, or those of some rows, as a split."""
@@ -255,21 +283,11 @@ class Arrays:
 
         parts = held_out(self.train.labels.tolist(), share)
         splits = []
-        for side, rows in ((self.train, parts[0]), (self.train, parts[1]), (self.test, range(len(self.test.labels)))):
+        for side, rows in ((self.train, parts[0]), (self.train, parts[1]), (self.test, range(len(self.test)))):
             chosen = spread(side.labels[list(rows)].tolist(), request.limit)
             splits.append(side.split([rows[row] for row in chosen]))
-        note = request.compared(self.note, len(self.train.labels), len(self.test.labels))
+        note = request.compared(self.note, len(self.train), len(self.test))
         return Data(splits[0], splits[1], splits[2], self.classes, note)
-
-
-def from_arrays(expected: str, find: Callable[[Path], Place], arrays: Callable[[Place], Arrays]) -> Originals[Place]:
-    """Originals whose files hold arrays of pictures, of which a tenth of each class validates."""
-    return Originals(
-        expected,
-        find,
-        lambda location: (arrays(location), None)[1],
-        lambda location, request: arrays(location).to_data(0.1, request),
-    )
 
 
 def to_data(parts: Parts, form: Form, request: DataRequest, where: str) -> Data:

@@ -62,15 +62,6 @@ class Pictures:
         video: whether samples have a frame axis; all then have the same number of frames.
         transparency: see `decode`.
 
-    Raises:
-        DataError: at indexing, for a file that is no image; the message names it.
-
-    Example:
-        >>> import tempfile
-        >>> folder = Path(tempfile.mkdtemp())
-        >>> Image.new("RGB", (6, 4), (255, 0, 0)).save(folder / "a.png")
-        >>> Pictures.of([folder / "a.png"], side=2)[0:1].shape
-        torch.Size([1, 3, 2, 2])
     """
 
     files: tuple[tuple[Source, ...], ...]
@@ -118,14 +109,6 @@ class Pictures:
             wanted: from a digest of a sample's content to whether it is decoded; called from other threads.
             transform: in place of the cut to ``side`` pixels.
             ahead: samples that may be read before they are asked for.
-
-        Example:
-            >>> import tempfile
-            >>> folder = Path(tempfile.mkdtemp())
-            >>> Image.new("RGB", (6, 4), (255, 0, 0)).save(folder / "a.png")
-            >>> pictures = Pictures.of([folder / "a.png"], side=2)
-            >>> [(len(looked.content), looked.pixels.shape) for looked in pictures.stream([0])]
-            [(16, (3, 2, 2))]
         """
         is_whole = len(numbers) == len(self) and numbers == range(len(self)) and "contents" not in vars(self)
         mark = self._mark() if is_whole else None

@@ -45,12 +45,7 @@ class Ragged:
 
     @classmethod
     def of(cls, samples: Iterable[Mapping[str, Any]], like: Mapping[str, np.ndarray] | None = None) -> Ragged:
-        """From one mapping of columns per sample.
-
-        Args:
-            samples: each with the same names; all columns of one sample are equally long.
-            like: empty columns of the right type and shape, for where every sample may be empty.
-        """
+        """From a mapping of equally long columns per sample; ``like`` holds empty ones, where every sample may be."""
         listed = [{name: np.asarray(value) for name, value in sample.items()} for sample in samples]
         names = tuple(listed[0]) if listed else tuple(like or ())
         lengths = []
@@ -102,14 +97,7 @@ class Ragged:
             digest.update(np.ascontiguousarray(column).tobytes())
 
     def collate(self, index: Any) -> dict[str, torch.Tensor]:
-        """Samples as one batch.
-
-        Args:
-            index: positions ``[b]``.
-
-        Returns:
-            Each column ``[b, most, ...]``, padded with zeros, and ``"mask"`` ``[b, most]``, True where a row is real.
-        """
+        """A batch: each column ``[b, most, ...]``, padded with zeros, and ``"mask"``, True where a row is real."""
         import torch
 
         chosen = self.take(np.asarray(index))

@@ -17,12 +17,7 @@ SplitName = Literal["train", "validation", "test"]
 
 
 def size_of(size: object) -> Size:
-    """A size as it is held, from a whole number or two: of a square, its side alone.
-
-    Example:
-        >>> size_of([224, 384]), size_of((32, 32))
-        ((224, 384), 32)
-    """
+    """A size as it is held, from a whole number or two: of a square, its side alone."""
     numbers: list[Any] = list(size) if isinstance(size, list | tuple) else [size, size]
     if len(numbers) != 2 or not all(isinstance(number, int) and number > 0 for number in numbers):
         raise UsageError(f"expected the side of a square in pixels, or its height and width, not {size!r}")
@@ -31,12 +26,7 @@ def size_of(size: object) -> Size:
 
 
 def height_width(side: Size) -> tuple[int, int]:
-    """Both sides in pixels.
-
-    Example:
-        >>> height_width(32), height_width((224, 384))
-        ((32, 32), (224, 384))
-    """
+    """Both sides in pixels."""
     return (side, side) if isinstance(side, int) else side
 
 

@@ -15,12 +15,7 @@ if TYPE_CHECKING:
 
 
 class Shared(NamedTuple):
-    """How many test samples have pictures that are trained or validated on, and one such pair.
-
-    Example:
-        >>> Shared(2, "b.png", "a.png").sentence
-        '2 test pictures are trained on, too, such as b.png (a.png)'
-    """
+    """How many test samples have pictures that are trained or validated on, and one such pair."""
 
     number: int
     test: str = ""

@@ -12,7 +12,6 @@ from gate_data.cards import ICINW
 from gate_data.data import Data, Split
 from gate_data.errors import DataError
 from gate_data.original_files import Arrays, Originals, Parts, Sample, Side
-from gate_data.originals.icinw.elevater import IcinwOriginals
 from gate_data.pictures import Pictures
 from gate_data.request import DataRequest
 
@@ -32,9 +31,8 @@ def load_undivided(name: str, originals: Originals[Any] | None, request: DataReq
     elif request.root is None:
         raise DataError(f"data set {name!r} reads original files: give --data-root")
     else:
-        assert isinstance(originals, IcinwOriginals)
-        assert originals.sides is not None
-        content = originals.sides(originals.find(request.root))
+        assert originals.content is not None
+        content = originals.content(originals.find(request.root))
 
     def split(part: Side | Sequence[Sample]) -> Split:
         if isinstance(part, Side):

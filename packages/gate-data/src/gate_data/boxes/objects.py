@@ -42,11 +42,6 @@ class Objects:
 
     Raises:
         DataError: a column that is missing or of another shape, sizes that are not positive, or a box without an area.
-
-    Example:
-        >>> objects = Objects.of([{"box": [(2, 3, 4, 5)], "label": [1]}, {"box": [], "label": []}], [(10, 10), (8, 6)])
-        >>> len(objects), objects.rows[0]["area"].tolist(), objects.boxes_in_shares().tolist()
-        (2, [20.0], [[0.4, 0.55, 0.4, 0.5]])
     """
 
     rows: Ragged
@@ -69,13 +64,7 @@ class Objects:
 
     @classmethod
     def of(cls, pictures: Sequence[Mapping[str, Any]], sizes: Sequence[tuple[int, int]]) -> Objects:
-        """From one mapping per picture.
-
-        Args:
-            pictures: each with ``box`` and ``label``, and, where they differ from width times height and from none,
-                ``area`` and ``crowd``.
-            sizes: width and height of each.
-        """
+        """From each picture's ``box`` and ``label``, ``area`` (by default width times height) and ``crowd`` (none)."""
         samples = []
         for picture in pictures:
             box = np.asarray(picture["box"], dtype=np.float64).reshape(-1, 4)
@@ -139,24 +128,12 @@ class Objects:
 
 
 def no_detections(pictures: int) -> Ragged:
-    """Detections of a detector that found nothing.
-
-    Example:
-        >>> len(no_detections(3)), no_detections(3)[0]["score"].shape
-        (3, (0,))
-    """
+    """Detections of a detector that found nothing."""
     return Ragged(dict(_NOTHING), np.zeros(pictures, dtype=np.int64))
 
 
 def checked_detections(detections: Ragged, truth: Objects, classes: int) -> Ragged:
-    """Detections as evaluation takes them.
-
-    Args:
-        detections: for each picture a row per detection: ``box`` (left, top, width, height in pixels of the original
-            picture), ``label``, ``score``.
-        truth: of the same pictures.
-        classes: how many there are.
-    """
+    """Detections as evaluation takes them: ``box`` as in `Objects`, ``label`` and ``score`` of each."""
     if len(detections) != len(truth):
         raise DataError(f"detections of {len(detections)} pictures, expected {len(truth)}")
     box = np.asarray(detections.columns["box"], dtype=np.float64).reshape(-1, 4)

@@ -121,12 +121,6 @@ class Sheet:
             train: samples to train on, with those that validate.
             test: samples to score.
             classes: how many there are; 0 where they are not counted.
-
-        Example:
-            >>> SHEETS["cifar100"].differs(50_000, 9_000, 100)
-            '50,000 / 9,000 samples to train on and to score, published are 50,000 / 10,000'
-            >>> SHEETS["ham10k"].differs(8_000, 2_015), SHEETS["ham10k"].differs(8_000, 2_000)
-            ('', '10,000 samples, published are 10,015')
         """
         remarks = []
         sizes = [(ours, published) for ours, published in zip((train, test), self.sizes, strict=True) if published]
@@ -186,12 +180,7 @@ class IcinwSheet:
 
 
 def is_known(name: str) -> bool:
-    """Whether a data set has that id.
-
-    Example:
-        >>> is_known("cifar100"), is_known("my-cifar100")
-        (True, False)
-    """
+    """Whether a data set has that id."""
     return name in SHEETS or name in ICINW
 
 

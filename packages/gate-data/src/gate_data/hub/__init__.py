@@ -34,17 +34,8 @@ def check(name: str, root: Path | None) -> None:
 def load(name: str, request: DataRequest) -> Data[Any]:
     """A data set's three splits from the hub, or from a copy of its repository under the data root.
 
-    What is read is kept under the user's cache folder, and read from there the next time, without the network.
-
-    Args:
-        name: of a data set with a `Hub`.
-        request: root of copies, limit and size. Of a large set (``Hub.streamed``) no more rows than the limit are read.
-
-    Returns:
-        The splits; pictures stay in the cache's files.
-
-    Raises:
-        DataError: `datasets` is missing, the hub cannot be reached or refuses, or the rows are not those expected.
+    What is read is kept under the user's cache folder, and read from there the next time, without the network. Of a
+    large set (``Hub.streamed``) no more rows than the limit are read.
     """
     check(name, request.root)
     if name in ICINW:

@@ -112,64 +112,25 @@ def _is_whole(folder: Path) -> bool:
 
 
 def _complete(hub: Hub, root: Path | None, revision: str, split: str, take: int | None, folder: Path) -> None:
-    """Fetch the rows that are missing, and all of them where several processes wrote rows twice."""
+    """Fetch the rows that are missing."""
     if _is_whole(folder):
         return
     folder.mkdir(exist_ok=True)
-    for left_over in folder.glob("*.part"):
-        left_over.unlink()
-    if _repeats(folder):
-        _LOG.warning(
-            "%s holds rows of %s twice, from processes that fetched at once: it is fetched again", folder, hub.id
+    left_over = [*folder.glob("*.part")]
+    if _about(folder):
+        _LOG.warning("%s is of a version before 0.2, which could keep rows twice: it is fetched again", folder)
+        left_over += [*_archives(folder), folder / "about.json"]
+    for file in left_over:
+        file.unlink()
+    stream = _opened(hub, root, revision, split, take, _rows_in(folder))
+    _keep(hub, split, stream, folder)
+    rows = _rows_in(folder)
+    if stream.total is not None and stream.total != rows:
+        raise DataError(
+            f"{hub.id}: {rows:,} rows of the split {split!r} were read, but the repository says that it has "
+            f"{stream.total:,}; they lie in {folder}: remove that folder to fetch them again"
         )
-        for file in (*_archives(folder), folder / "about.json"):
-            file.unlink(missing_ok=True)
-    about = _about(folder)
-    if not about:
-        stream = _opened(hub, root, revision, split, take, _rows_in(folder))
-        _keep(hub, split, stream, folder)
-        about = {"names": stream.names, "pictures": stream.pictures}
-        if stream.total is not None and stream.total != _rows_in(folder):
-            raise DataError(
-                f"{hub.id}: {_rows_in(folder):,} rows of the split {split!r} were read, but the repository says that "
-                f"it has {stream.total:,}; they lie in {folder}: remove that folder to fetch them again"
-            )
-    _write(folder / "about.json", {**about, "rows": _rows_in(folder)})
-
-
-def _repeats(folder: Path) -> bool:
-    """Whether archives hold rows more than once.
-
-    Versions before 0.2 let several processes write at once. A second one's rows began anew in an archive that was named
-    as if it went on, or in one that overlaps another: an archive then equals the rows from an earlier archive's start.
-    """
-    rows: list[str] = []
-    starts: list[int] = []
-    for archive in _archives(folder):
-        first, last = map(int, archive.stem.split("-"))
-        held = _identities(archive)
-        if first != len(rows) or last - first != len(held):
-            return True
-        for start in starts:
-            before = rows[start : start + len(held)]
-            if before == held[: len(before)]:
-                return True
-        starts.append(first)
-        rows += held
-    return False
-
-
-def _identities(path: Path) -> list[str]:
-    """What tells an archive's rows apart: their values, and the check sums and sizes of their pictures."""
-    with zipfile.ZipFile(path) as archive:
-        sums = {member.filename: f"{member.CRC}.{member.file_size}" for member in archive.infolist()}
-        rows = [json.loads(line) for line in archive.read(_LIST).decode().splitlines()]
-    return [
-        json.dumps(
-            {column: sums.get(value, value) if isinstance(value, str) else value for column, value in row.items()}
-        )
-        for row in rows
-    ]
+    _write(folder / "about.json", {"names": stream.names, "pictures": stream.pictures, "rows": rows})
 
 
 def _table(hub: Hub, split: str, folder: Path) -> Table:

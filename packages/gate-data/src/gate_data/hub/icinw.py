@@ -53,12 +53,7 @@ def icinw_parts(name: str, root: Path | None) -> Parts:
 
 
 def places(name: str, theirs: Sequence[str], where: str) -> list[int]:
-    """The place in ELEVATER's order of each class of a copy: named as ELEVATER or as the original files have it.
-
-    Example:
-        >>> places("fer-2013", ["Angry", "disgust", "fear", "happy", "sad", "surprise", "neutral"], "a copy")
-        [0, 1, 2, 3, 5, 6, 4]
-    """
+    """The place in ELEVATER's order of each class of a copy: named as ELEVATER or as the original files have it."""
     ours = {_key(label): label for label in class_names(name)}
     ours |= {_key(alias): label for alias, label in read_table("icinw_aliases").get(name, {}).items()}
     return places_by_name(name, [ours.get(_key(label), label) for label in theirs], where)

@@ -12,7 +12,7 @@ import numpy as np
 from gate_data.cards import Hub
 from gate_data.errors import DataError
 from gate_data.hub.tables import Tables, picture
-from gate_data.original_files import Arrays, Parts, Sample, Side, as_samples, from_arrays, original
+from gate_data.original_files import Arrays, Parts, Sample, Side, as_samples, original
 from gate_data.readers import (
     Files,
     Member,
@@ -25,7 +25,6 @@ from gate_data.readers import (
     lines,
     pairs,
     pickles,
-    place,
     read_json,
     shuffled,
     table,
@@ -89,7 +88,8 @@ def _find_cifar100(root: Path) -> Path | None:
     return None
 
 
-def _cifar100(path: Path) -> Arrays:
+@original("cifar-100-python.tar.gz or cifar-100-binary.tar.gz, or what they unpack to", _find_cifar100)
+def cifar100(path: Path) -> Arrays:
     """50,000 images to train on and the 10,000 of the test set, of 32 px, from the Python or the binary version."""
     if not path.name.startswith(_BINARY):
         raw = read_members(path, _PYTHON, ("train", "test", "meta"))
@@ -111,10 +111,6 @@ def _binary_side(raw: bytes, where: str) -> Side:
     rows = np.frombuffer(raw, dtype=np.uint8).reshape(-1, _ROW)
     _within(rows[:, 1], 100, where)
     return Side(rows[:, 2:].reshape(-1, 3, 32, 32), rows[:, 1].astype(np.int64))
-
-
-_CIFAR100 = "cifar-100-python.tar.gz or cifar-100-binary.tar.gz, or what they unpack to"
-cifar100 = from_arrays(_CIFAR100, place(_CIFAR100, _find_cifar100), _cifar100)
 
 
 def food_lists(folder: Path) -> dict[str, dict[str, list[str]]]:

@@ -97,7 +97,7 @@ def _volume(sample: Sample, side: tuple[int, int]) -> tuple[Tensor, Tensor]:
 acdc = Originals(
     _HEARTS,
     place(_HEARTS, ("ACDC/database", "acdc/database", "ACDC", "acdc", "database"), "training/patient001"),
-    lambda folder: (acdc_parts(folder), None)[1],
+    acdc_parts,
     _load_acdc,
     acdc_parts,
 )

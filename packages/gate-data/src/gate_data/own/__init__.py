@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gate_data.own.guessing import benchmark_text, guess, values_at, write_benchmark
 from gate_data.own.originals import originals_from, originals_of
-from gate_data.own.reading import line_of, read_benchmark
+from gate_data.own.reading import read_benchmark
 from gate_data.own.spec import Guess, OwnBenchmark
 from gate_data.own.summary import summary
 
@@ -13,7 +13,6 @@ __all__ = [
     "OwnBenchmark",
     "benchmark_text",
     "guess",
-    "line_of",
     "originals_from",
     "originals_of",
     "read_benchmark",

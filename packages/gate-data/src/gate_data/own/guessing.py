@@ -42,13 +42,12 @@ def guess(folder: Path, is_known_set: Callable[[str], bool] = is_known, table: P
 
     Example:
         >>> import tempfile
-        >>> from PIL import Image
         >>> folder = Path(tempfile.mkdtemp())
         >>> for name in ("cat/1.png", "cat/2.png", "dog/1.png", "dog/2.png"):
         ...     (folder / name).parent.mkdir(exist_ok=True)
-        ...     Image.new("RGB", (32, 32)).save(folder / name)
-        >>> "image-classification" in str(guess(folder))
-        True
+        ...     (folder / name).touch()
+        >>> guess(folder).values["benchmark"]["task"]
+        'image-classification'
     """
     if not folder.exists():
         raise DataError(f"{folder} does not exist; expected a folder, or a table of files and labels")
@@ -154,17 +153,7 @@ def _inner(kind: dict[str, Any]) -> dict[str, Any]:
 
 
 def values_at(values: dict[str, dict[str, Any]], folder: Path, target: Path) -> dict[str, dict[str, Any]]:
-    """The same content for a file that lies elsewhere than in the folder that was looked at.
-
-    Args:
-        values: tables and fields, as in `Guess`, with paths from ``folder``.
-        folder: that was looked at.
-        target: in which the file is to lie.
-
-    Example:
-        >>> values_at({"data": {"kind": "folders"}}, Path("photographs"), Path())["data"]["root"]
-        'photographs'
-    """
+    """A guess's values for a file that is to lie in another folder than the one that was looked at."""
     step = os.path.relpath(folder.parent if folder.is_file() else folder, target)
     if step == ".":
         return values
@@ -188,27 +177,7 @@ def values_at(values: dict[str, dict[str, Any]], folder: Path, target: Path) -> 
 
 
 def write_benchmark(values: dict[str, dict[str, Any]], path: Path) -> None:
-    """Write a benchmark's file; one that is there already stays.
-
-    Args:
-        values: tables and fields, as in `Guess`.
-        path: of the file.
-
-    Raises:
-        DataError: the file exists.
-
-    Example:
-        >>> import tempfile
-        >>> path = Path(tempfile.mkdtemp()) / "mine.toml"
-        >>> write_benchmark({"benchmark": {"id": "birds"}, "data": {"kind": "folders"}}, path)
-        >>> print(path.read_text())
-        [benchmark]
-        id = "birds"
-        <BLANKLINE>
-        [data]
-        kind = "folders"
-        <BLANKLINE>
-    """
+    """Write a guess's values as a benchmark's file; one that is there already stays."""
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(benchmark_text(values))
@@ -217,20 +186,7 @@ def write_benchmark(values: dict[str, dict[str, Any]], path: Path) -> None:
 
 
 def benchmark_text(values: dict[str, dict[str, Any]]) -> str:
-    """A benchmark's file as text.
-
-    Args:
-        values: tables and fields, as in `Guess`.
-
-    Returns:
-        TOML.
-
-    Example:
-        >>> print(benchmark_text({"benchmark": {"id": "birds"}}))
-        [benchmark]
-        id = "birds"
-        <BLANKLINE>
-    """
+    """A guess's values as TOML."""
     return "\n".join(
         f"[{table}]\n" + "".join(f"{key} = {_toml(value)}\n" for key, value in fields.items())
         for table, fields in values.items()

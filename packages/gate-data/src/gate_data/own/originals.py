@@ -1,20 +1,27 @@
-"""From a benchmark's file to a way of reading what it names."""
+"""From a benchmark's file to a way of reading what it names: lists of samples with their targets, in splits."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from gate_data.collecting import without_collector
 from gate_data.errors import DataError
-from gate_data.original_files import MAP_SIDE, Form, Originals, Parts, splits_of, to_data
-from gate_data.own.lists import parts_of
+from gate_data.original_files import MAP_SIDE, Originals, Parts, Sample, from_lists, to_data
+from gate_data.own.annotated import root_of
+from gate_data.own.class_names import named_classes, shown_names
+from gate_data.own.entries import Entry, entries_of
 from gate_data.own.reading import read_benchmark
 from gate_data.own.spec import OwnBenchmark
-from gate_data.readers import IGNORED, ClassMap, Member, spread
+from gate_data.readers import IGNORED, ClassMap, Member, dealt, held_out
+from gate_data.readers.clips import VIDEOS
 from gate_data.readers.decode import open_picture
+from gate_data.readers.folders import PICTURES
+from gate_data.readers.splits import held_out_by_label, spread
 from gate_data.request import DataRequest
 
 if TYPE_CHECKING:  # it imports torch, which whoever only lists files does without
@@ -29,55 +36,60 @@ _FORMS: Mapping[str, Literal["labels", "map", "value"]] = {
     "regression": "value",
     "video-regression": "value",
 }
+_NAMED = (
+    *("image-classification", "zero-shot", "multi-label", "relational", "video-classification"),
+    *("knn", "image-retrieval", "clustering"),
+)
+"""Tasks whose targets are names of classes."""
+_UNTRAINED = ("zero-shot", "multi-label", "image-retrieval", "clustering")
+"""Tasks for which a class in test need not be in training."""
+_SHOWN_PATHS = 5
+_BESIDE = (
+    ".txt",
+    ".csv",
+    ".tsv",
+    ".json",
+    ".jsonl",
+    ".xml",
+    ".md",
+    ".toml",
+    ".yaml",
+    ".yml",
+    ".parquet",
+    ".db",
+    ".ini",
+)
+"""Endings of what lies beside pictures and is not missed."""
+_EXTRAS = {".heic": "heic", ".heif": "heic"}
+"""Endings that are read with an extra."""
 
 
 def originals_of(path: Path, *, skip_missing: bool = False) -> Originals[Path]:
-    """How a benchmark's file is read: found, checked and loaded like a data set's original files.
-
-    Args:
-        path: of the TOML file.
-        skip_missing: whether files that are not there are left out by its check, as a request that skips what cannot be
-            read has it.
-
-    Returns:
-        The originals; their root is the file's folder.
-
-    Raises:
-        DataError: the file is wrong; the message names its line.
-
-    Example:
-        >>> from pathlib import Path
-        >>> originals_of(Path("mine.toml")).find(Path())  # doctest: +SKIP
-    """
+    """How what a benchmark's file names is read; see `originals_from`."""
     return originals_from(read_benchmark(path), path, skip_missing=skip_missing)
 
 
 def originals_from(own: OwnBenchmark, path: Path, *, skip_missing: bool = False) -> Originals[Path]:
-    """How what a benchmark's file says is read, where no such file need be there.
+    """How what a benchmark's file says is read, like a data set's original files, where no such file need be there.
 
     Args:
-        own: what the file would say.
+        own: what the file says, see `read_benchmark`.
         path: the file's place, in errors and for the paths in it.
-        skip_missing: see `originals_of`.
-
-    Returns:
-        The originals; their root is the file's folder.
+        skip_missing: whether its check leaves out files that are not there, as a request that skips what cannot be read
+            has it.
 
     Raises:
         DataError: fields that do not fit one another.
-
-    Example:
-        >>> from gate_data.own import guess
-        >>> values = guess(Path("birds")).values  # doctest: +SKIP
-        >>> own = OwnBenchmark.model_validate(values)  # doctest: +SKIP
-        >>> originals_from(own, Path("birds/benchmark.toml")).find(Path())  # doctest: +SKIP
     """
     task = own.samples
     if task == "detection":
         from gate_data.own.boxes import boxed
 
         return boxed(own, path)
-    form = Form(
+    originals = from_lists(
+        f"what {path.name} names",
+        lambda root: root,
+        lambda root: parts_of(own, root, skip_missing=skip_missing),
         target=_FORMS.get(task, "class"),
         share=own.splits.validation_share,
         grouped=bool(own.splits.group),
@@ -87,26 +99,12 @@ def originals_from(own: OwnBenchmark, path: Path, *, skip_missing: bool = False)
         maps=_class_map(own, path) if task == "segmentation" else None,
     )
 
-    def parts(root: Path, skip: bool = skip_missing) -> Parts:
-        with without_collector():
-            return parts_of(own, root, skip_missing=skip)
-
-    def check(root: Path) -> None:
-        splits_of(parts(root), form, str(root))
-
     def load(root: Path, request: DataRequest) -> Data[Any]:
-        lists = parts(root, request.skip_unreadable)
+        lists, form = parts_of(own, root, skip_missing=request.skip_unreadable), originals.form
         shaped = replace(form, map_side=_map_side(lists)) if task == "segmentation" else form
         return to_data(lists, shaped, request, str(root))
 
-    return Originals(
-        f"what {path.name} names",
-        lambda root: root,
-        check,
-        load,
-        parts,
-        form,
-    )
+    return replace(originals, load=load)
 
 
 def _map_side(parts: Parts) -> int:
@@ -137,3 +135,180 @@ def _class_map(own: OwnBenchmark, path: Path) -> ClassMap:
     numbers = values or tuple(range(len(names)))
     ignored = [value for value in own.data.ignored if value not in numbers]
     return ClassMap({value: index for index, value in enumerate(numbers)}, ignored, None)
+
+
+def parts_of(own: OwnBenchmark, folder: Path, *, skip_missing: bool = False) -> Parts:
+    """All samples that a benchmark's file names, in their splits."""
+    entries, note = entries_of(own, folder)
+    missing, count = _missing(entries)
+    if missing and not skip_missing:
+        raise DataError(_told_missing(missing, count))
+    if missing:
+        entries = [entry for entry in entries if not missing.keys() & set(entry.paths)]
+        first = ", ".join(Path(path).name for path in list(missing)[:3])
+        note = "; ".join(filter(None, [note, f"{len(missing)} files are not there, and left out: {first}"]))
+    note = "; ".join(filter(None, [note, left_out(own, folder)]))
+    names = _class_names(own, folder, entries)
+    samples = _numbered(own, entries, names)
+    train, validation, test = _split(own, entries, samples)
+    if own.samples in _NAMED:
+        _refuse_unseen(own, train, test, names)
+    return Parts(train, test, validation, shown_names(own, folder, names), note)
+
+
+def _missing(entries: Sequence[Entry]) -> tuple[dict[str, str], int]:
+    """Files that are not there and who names them, and how many there should be: looked at before an hour of work."""
+    missing: dict[str, str] = {}
+    exists: dict[str, bool] = {}
+    for entry in entries:
+        for path in entry.paths:
+            if path not in exists:
+                try:
+                    exists[path] = Path(path).is_file()
+                except OSError:  # a name that no file can have
+                    exists[path] = False
+            if not exists[path]:
+                missing.setdefault(path, entry.where)
+    return missing, len(exists)
+
+
+def _told_missing(missing: Mapping[str, str], count: int) -> str:
+    first = "; ".join(f"{path} ({where})" for path, where in list(missing.items())[:_SHOWN_PATHS])
+    hint = "; paths with \\ are Windows's: write / instead" if os.sep == "/" and "\\" in first else ""
+    return f"{len(missing)} of {count} files are not there: {first}{' …' if len(missing) > 5 else ''}{hint}"
+
+
+def _class_names(own: OwnBenchmark, folder: Path, entries: Sequence[Entry]) -> tuple[str, ...]:
+    """Names in the order of their indices: given, or sorted."""
+    if own.samples not in _NAMED:
+        return own.classes.names
+    labels = sorted({name for entry in entries for name in _names_in(own, entry)})
+    by_case: dict[str, str] = {}
+    for name in labels:
+        first = by_case.setdefault(_as_seen(name), name)
+        if first != name:
+            raise DataError(
+                f"classes {first!a} and {name!a} differ only in their case, or in what is not seen: are they "
+                "one? Rename one of them"
+            )
+    listed = named_classes(own, folder)
+    unknown = sorted(set(labels) - set(listed)) if listed else []
+    if unknown:
+        raise DataError(f"classes that the list of names lacks: {', '.join(unknown[:8])}")
+    names = listed or tuple(labels)
+    if len(names) < (1 if own.samples == "multi-label" else 2):
+        raise DataError(f"one class only ({', '.join(names)}): there is nothing to tell apart")
+    return names
+
+
+def _as_seen(name: str) -> str:
+    """A name without its case, in one composition, and without signs that have no width."""
+    return "".join(sign for sign in unicodedata.normalize("NFC", name).casefold() if unicodedata.category(sign) != "Cf")
+
+
+def _names_in(own: OwnBenchmark, entry: Entry) -> list[str]:
+    if own.samples != "multi-label":
+        return [str(entry.target)]
+    return [name.strip() for name in str(entry.target).split(own.data.separator) if name.strip()]
+
+
+def _numbered(own: OwnBenchmark, entries: Sequence[Entry], names: Sequence[str]) -> list[Sample]:
+    number = {name: index for index, name in enumerate(names)}
+    named = own.samples in _NAMED
+
+    def target(entry: Entry) -> object:
+        if own.samples == "multi-label":
+            mine = set(_names_in(own, entry))
+            return tuple(int(name in mine) for name in names)
+        return number[str(entry.target)] if named else entry.target
+
+    return [Sample(entry.source, target(entry), entry.text, entry.group) for entry in entries]
+
+
+def _split(
+    own: OwnBenchmark, entries: Sequence[Entry], samples: Sequence[Sample]
+) -> tuple[list[Sample], list[Sample], list[Sample]]:
+    """Three lists; what nobody gave is drawn, by group or by class."""
+    rows: dict[str, list[int]] = {"train": [], "validation": [], "test": [], "": []}
+    for row, entry in enumerate(entries):
+        rows[entry.split].append(row)
+    trained = own.samples not in ("zero-shot", "pair-scoring")
+    if not trained:
+        chosen = rows["test"] or rows[""] or rows["train"]
+        return [], [], [samples[row] for row in chosen]
+    rows["train"] += rows[""]
+    if any(entry.group for entry in entries):  # what is given: what is drawn keeps groups whole
+        _refuse_torn({name: [samples[row].group for row in rows[name]] for name in ("train", "validation", "test")})
+    if not rows["test"]:
+        rows["train"], rows["test"] = _drawn(own, samples, rows["train"], own.splits.test_share)
+    if not rows["validation"]:
+        rows["train"], rows["validation"] = _drawn(own, samples, rows["train"], own.splits.validation_share)
+    train, validation, test = ([samples[row] for row in rows[name]] for name in ("train", "validation", "test"))
+    return train, validation, test
+
+
+def _drawn(
+    own: OwnBenchmark, samples: Sequence[Sample], rows: Sequence[int], share: float
+) -> tuple[list[int], list[int]]:
+    """Rows that stay, and rows that are taken from them."""
+    seed = own.splits.seed
+    pairs = own.samples == "image-retrieval"  # a thing is its own class, and cannot be on both sides
+    targets: list[Any] = [0 if pairs and samples[row].group else samples[row].target for row in rows]
+    classes = [target if isinstance(target, int) else 0 for target in targets]
+    if any(samples[row].group for row in rows):
+        stay, held = dealt([samples[row].group for row in rows], [1 - share], classes, seed=seed)
+    elif targets and type(targets[0]) is tuple and own.samples == "multi-label":
+        stay, held = held_out_by_label(targets, share, seed=seed)
+    else:
+        stay, held = held_out(classes, share, seed=seed)
+    return [rows[position] for position in stay], [rows[position] for position in held]
+
+
+def _refuse_torn(groups: dict[str, list[str]]) -> None:
+    for first, second in (("train", "test"), ("train", "validation"), ("validation", "test")):
+        shared = sorted(set(groups[first]) & set(groups[second]))
+        if shared:
+            raise DataError(f"{len(shared)} groups are in {first} and in {second}: {', '.join(shared[:5])}")
+
+
+def _refuse_unseen(own: OwnBenchmark, train: Iterable[Sample], test: Iterable[Sample], names: Sequence[str]) -> None:
+    if own.samples in _UNTRAINED:
+        return
+    unseen = sorted({sample.target for sample in test} - {sample.target for sample in train})
+    if unseen:
+        raise DataError(f"classes in test that training lacks: {', '.join(names[index] for index in unseen[:8])}")
+
+
+def left_out(own: OwnBenchmark, folder: Path) -> str:
+    """Files that are no pictures by their endings, with their number; empty for none."""
+    if own.data.kind not in ("folders", "voc", "yolo", "maps"):
+        return ""
+    endings: Counter[str] = Counter()
+    read = VIDEOS if own.samples.startswith("video") else PICTURES
+    places = {
+        root_of(own, folder, split) / ("" if part.endswith(".txt") else part)
+        for split, part in own.splits.named.items()
+    } or {root_of(own, folder)}
+    for root in places:
+        for name in _names(root, 2 if own.data.kind == "folders" else 1):
+            ending = os.path.splitext(name)[1].lower()  # noqa: PTH122 - text paths
+            if not name.startswith((".", "Thumbs.db")) and ending not in (*read, *_BESIDE):
+                endings[ending or "no ending"] += 1
+    if not endings:
+        return ""
+    listed = ", ".join(f"{ending} {count:,}" for ending, count in endings.most_common(8))
+    extras = {_EXTRAS[ending]: ending for ending in sorted(endings) if ending in _EXTRAS}
+    hints = "".join(f"; pip install 'gate-data[{extra}]' reads {ending}" for extra, ending in extras.items())
+    return f"{sum(endings.values()):,} files left out by their ending: {listed}{hints}"
+
+
+def _names(folder: Path, depth: int) -> Iterator[str]:
+    try:
+        inner = list(os.scandir(folder))
+    except OSError:
+        return
+    for entry in inner:
+        if entry.is_file():
+            yield entry.name
+        elif depth > 1 and not entry.name.startswith((".", "__MACOSX")):
+            yield from _names(Path(entry.path), depth - 1)

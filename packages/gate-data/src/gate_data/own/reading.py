@@ -78,12 +78,7 @@ def _known(path_in_file: Sequence[str]) -> list[str]:
 
 
 def line_of(text: str, path_in_file: Sequence[str]) -> int | None:
-    r"""The line of a key (``a.b`` is ``b`` under ``[a]``), or of the nearest table above it.
-
-    Example:
-        >>> line_of("[data]\nkind = 'table'", ["data", "kind"])
-        2
-    """
+    """The line of a key (``a.b`` is ``b`` under ``[a]``), or of the nearest table above it."""
     best = None
     table: list[str] = []
     for number, line in enumerate(text.splitlines(), start=1):

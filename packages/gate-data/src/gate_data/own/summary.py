@@ -1,39 +1,30 @@
-"""How many samples of what a user's own data have, as one wants to see it before a run."""
+"""What a user wants to see of his own data before a run: how many samples of what, and what is odd about them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import difflib
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
-from gate_data.original_files import Sample
-from gate_data.own.doubts import doubts, positives
+from gate_data.original_files import Parts, Sample
 from gate_data.own.originals import originals_from
 from gate_data.own.spec import OwnBenchmark
+from gate_data.readers import described
 
 _CLASSES_SHOWN = 20
+_SHOWN = 5
+_ALIKE = 0.8
+"""Of two labels, from which on one may be a slip of the other."""
+_RARE = 0.05
+"""A slip's share of the samples that the right label has."""
+_MANY_NAMES = 2_000
+"""Classes up to which names are compared."""
 
 
 def summary(own: OwnBenchmark, folder: Path) -> list[str]:
-    """Splits, rows and classes with counts, as a user wants to see them before a run; a line each.
-
-    Args:
-        own: what the file says.
-        folder: in which it lies.
-
-    Raises:
-        DataError: data that cannot be run; the message names it.
-
-    Example:
-        >>> import tempfile
-        >>> from PIL import Image
-        >>> folder = Path(tempfile.mkdtemp())
-        >>> for name in [f"{label}/{number}.png" for label in ("cat", "dog") for number in range(5)]:
-        ...     (folder / name).parent.mkdir(exist_ok=True)
-        ...     Image.new("RGB", (32, 32), (int(name[4]), 0, len(name))).save(folder / name)
-        >>> own = OwnBenchmark.model_validate({"benchmark": {"id": "pets"}, "data": {"kind": "folders"}})
-        >>> summary(own, folder)[:2]
-        ['train 6, validation 2, test 2', '2 classes (all, of them test): cat 5 (1), dog 5 (1)']
-    """
+    """Splits, rows and classes with counts, as a user wants to see them before a run; a line each."""
     originals = originals_from(own, folder / "benchmark.toml")
     originals.check(folder)
     assert originals.parts is not None
@@ -46,14 +37,14 @@ def summary(own: OwnBenchmark, folder: Path) -> list[str]:
         sentences.append(_counted(objects_of(own, folder), parts.classes, "objects of"))
     else:
         sentences += _of_targets(lists, parts.classes)
-    return [*sentences, *filter(None, [parts.note]), *doubts(own, parts)]
+    return [*sentences, *filter(None, [parts.note]), *_doubts(own, parts)]
 
 
 def _of_targets(lists: dict[str, Sequence[Sample]], classes: tuple[str, ...]) -> list[str]:
     samples = [sample for split in lists.values() for sample in split]
     kind = type(samples[0].target)
     if classes and kind in (int, tuple):
-        counts = {name: positives(split, len(classes)) for name, split in lists.items()}
+        counts = {name: _positives(split, len(classes)) for name, split in lists.items()}
         totals = [sum(counts[name][index] for name in counts) for index in range(len(classes))]
         return [_counted([totals, counts["test"]], classes, "")]
     if kind is float and any(sample.target for sample in samples):
@@ -71,3 +62,74 @@ def _counted(counts: Sequence[Sequence[int]], classes: Sequence[str], unit: str)
     if len(order) > _CLASSES_SHOWN:
         listed.insert(-5, f"… {len(order) - _CLASSES_SHOWN} more …")
     return f"{unit} {len(classes)} classes (all, of them test): {', '.join(listed)}".strip()
+
+
+def _doubts(own: OwnBenchmark, parts: Parts) -> list[str]:
+    """What a user should look at before anything is computed, a sentence each."""
+    samples = [*parts.train, *(parts.validation or ()), *parts.test]
+    if own.samples not in ("image-classification", "zero-shot", "video-classification"):
+        return _rare_tags(parts) if own.samples == "multi-label" else []
+    counts = Counter(sample.target for sample in samples)
+    single = [parts.classes[label] for label, count in counts.items() if count == 1]
+    sentences = []
+    if single:
+        sentences.append(f"{len(single)} {_word(single, 'class has', 'classes have')} one picture: {_some(single)}")
+    sentences += [f"labels {rare!r} ({few}) and {name!r} ({many}) are nearly equal: is one a slip?"
+              for rare, few, name, many in _slips(parts.classes, counts)]  # fmt: skip
+    sentences += _two_labels(samples, parts.classes)
+    return sentences
+
+
+def _positives(samples: Sequence[Sample], count: int) -> list[int]:
+    """Samples of each class, or with each label."""
+    counts = [0] * count
+    for sample in samples:
+        marked = (index for index, mark in enumerate(sample.target) if mark) if type(sample.target) is tuple else ()
+        for index in [sample.target] if isinstance(sample.target, int) else marked:
+            counts[index] += 1
+    return counts
+
+
+def _rare_tags(parts: Parts) -> list[str]:
+    lists = {"train": parts.train, "test": parts.test}
+    sentences = []
+    for name, samples in lists.items():
+        bare = [parts.classes[at] for at, count in enumerate(_positives(samples, len(parts.classes))) if not count]
+        if bare:
+            sentences.append(
+                f"{len(bare)} {_word(bare, 'label has', 'labels have')} no positive in {name}: {_some(bare)}"
+            )
+    return sentences
+
+
+def _slips(classes: Sequence[str], counts: Counter[Any]) -> Iterator[tuple[str, int, str, int]]:
+    """A rare label and a frequent one that it resembles."""
+    if len(classes) > _MANY_NAMES:
+        return
+    named = {name: counts[index] for index, name in enumerate(classes) if not name.isdecimal()}
+    for rare, few in named.items():
+        frequent = [name for name, many in named.items() if name != rare and few <= max(1, _RARE * many) and many > few]
+        for name in difflib.get_close_matches(rare, frequent, n=1, cutoff=_ALIKE):
+            yield rare, few, name, named[name]
+
+
+def _two_labels(samples: Sequence[Sample], classes: Sequence[str]) -> list[str]:
+    """Files that are listed with two labels."""
+    labels: dict[Any, set[int]] = defaultdict(set)
+    for sample in samples:
+        labels[sample.source].add(sample.target)
+    doubled = [source for source, targets in labels.items() if len(targets) > 1]
+    if not doubled:
+        return []
+    first = doubled[0]
+    shown = described(first[0]) if type(first) is tuple else described(first)
+    named = ", ".join(classes[label] for label in sorted(labels[first]))
+    return [f"{len(doubled)} {_word(doubled, 'file has', 'files have')} two labels, such as {shown} ({named})"]
+
+
+def _word(counted: Sequence[Any], singular: str, several: str) -> str:
+    return singular if len(counted) == 1 else several
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:_SHOWN]) + (" …" if len(names) > _SHOWN else "")

@@ -52,13 +52,6 @@ def numbered(path: Path) -> Iterator[Captioned]:
     r"""Lines of ``picture.jpg#0<TAB>caption``, or Kaggle's ``picture.jpg| 0| caption`` under a header.
 
     One line of Kaggle's file lacks its second separator; the number is then found at the caption's beginning.
-
-    Example:
-        >>> import tempfile
-        >>> path = Path(tempfile.mkdtemp()) / "results.token"
-        >>> _ = path.write_text("a.jpg#0\tTwo friends .\na.jpg#1\tPeople .\n")
-        >>> list(numbered(path))
-        [Captioned(file='a.jpg', captions=('Two friends .', 'People .'), split='')]
     """
     by_picture: dict[str, list[str]] = {}
     for number, line in lines(path):

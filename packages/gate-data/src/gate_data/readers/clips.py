@@ -18,12 +18,7 @@ T = TypeVar("T")
 
 
 def middles(frames: Sequence[T], count: int) -> list[T]:
-    """The frame in the middle of each of several equal parts; a shorter list gives some of its frames again.
-
-    Example:
-        >>> middles(range(16), 8), middles("ab", 4)
-        ([1, 3, 5, 7, 9, 11, 13, 15], ['a', 'a', 'b', 'b'])
-    """
+    """The frame in the middle of each of several equal parts; a shorter list gives some of its frames again."""
     return [frames[int((2 * part + 1) * len(frames) / (2 * count))] for part in range(count)]
 
 

@@ -58,13 +58,6 @@ def decode(
         side: where the result is scaled down to this afterwards: a JPEG is then decoded at a fraction of its size.
         transparency: ``"drop"`` as torchvision and vision-datasets do.
         held: the file's bytes, where they have been read already.
-
-    Example:
-        >>> import tempfile
-        >>> path = f"{tempfile.mkdtemp()}/a.png"
-        >>> Image.new("RGBA", (2, 1), (255, 0, 0, 0)).save(path)
-        >>> decode(path).getpixel((0, 0))
-        (255, 255, 255)
     """
     if isinstance(source, Stored):
         from gate_data.readers.arrays import stored_picture
@@ -107,10 +100,7 @@ def open_picture(file: File, held: bytes | None = None) -> Image.Image:
 def _fit(opened: Image.Image, file: File, side: int | None) -> None:
     """Let a JPEG be decoded at a half, a quarter or an eighth of its sides, and refuse what has too many pixels.
 
-    Args:
-        opened: its header is read.
-        file: where it lies.
-        side: where the result is scaled down to this afterwards; what is decoded has at least twice of it.
+    Where the result is scaled down to a side afterwards, what is decoded has at least twice of it.
     """
     pixels, limit = opened.width * opened.height, most("pixels")
     if pixels <= limit:

@@ -37,17 +37,6 @@ def place(
         names: what the folder may be called, or a path to it; or a function from the data root to where the files lie,
             None where they do not.
         inside: what must lie in it, one of these; of several names in one, all.
-
-    Returns:
-        Data root to folder; it raises DataError where none of them is there.
-
-    Example:
-        >>> import tempfile
-        >>> root = Path(tempfile.mkdtemp())
-        >>> (root / "cifar-100-python").mkdir()
-        >>> (root / "cifar-100-python" / "train").touch()
-        >>> place("CIFAR-100's folder", ["cifar-100-python"], "train")(root).name
-        'cifar-100-python'
     """
     forms = [(form,) if isinstance(form, str) else tuple(form) for form in inside]
 
@@ -68,18 +57,7 @@ def place(
 
 
 def first_of(folder: Path, names: Iterable[str]) -> Path:
-    """The first of several files or folders that is there.
-
-    Raises:
-        DataError: none is; the message names all of them.
-
-    Example:
-        >>> import tempfile
-        >>> folder = Path(tempfile.mkdtemp())
-        >>> (folder / "val.txt").touch()
-        >>> first_of(folder, ["validation.txt", "val.txt"]).name
-        'val.txt'
-    """
+    """The first of several files or folders that is there."""
     tried = list(names)
     for name in tried:
         if (folder / name).exists():
@@ -95,19 +73,7 @@ def is_saved(folder: Path) -> bool:
 
 
 def classes_in(folder: Path) -> list[str]:
-    """Names of the folders in a folder, sorted, without hidden ones.
-
-    Raises:
-        DataError: it is no folder, cannot be read, or holds none.
-
-    Example:
-        >>> import tempfile
-        >>> folder = Path(tempfile.mkdtemp())
-        >>> for name in ("dog", "cat", ".hidden"):
-        ...     (folder / name).mkdir()
-        >>> classes_in(folder)
-        ['cat', 'dog']
-    """
+    """Names of the folders in a folder, sorted, without hidden ones."""
     try:
         names = sorted(
             entry.name
@@ -165,19 +131,7 @@ def files_of_classes(folder: Path, endings: Sequence[str] = PICTURES) -> dict[st
 
 
 def files_in(where: Path, endings: Sequence[str] = PICTURES) -> list[str | Member]:
-    """Files of a folder, or members of a zip or tar archive, with certain endings, sorted by name.
-
-    Raises:
-        DataError: it is not there, cannot be read, or holds none.
-
-    Example:
-        >>> import tempfile
-        >>> folder = Path(tempfile.mkdtemp())
-        >>> for name in ("b.png", "a.png", "notes.txt"):
-        ...     (folder / name).touch()
-        >>> [Path(str(file)).name for file in files_in(folder)]
-        ['a.png', 'b.png']
-    """
+    """Files of a folder, or members of a zip or tar archive, with certain endings, sorted by name."""
     files: list[str | Member]
     if where.is_file() and archives.is_archive(where):
         files = [Member(str(where), name) for name in sorted(archives.members(where)) if _ends(name, endings)]
@@ -193,18 +147,7 @@ def files_in(where: Path, endings: Sequence[str] = PICTURES) -> list[str | Membe
 
 
 def by_stem(folders: Iterable[Path], endings: Sequence[str] = PICTURES) -> dict[str, str | Member]:
-    """File name without its ending to file, over several folders or archives; those that are not there are passed over.
-
-    Raises:
-        DataError: one of them cannot be read.
-
-    Example:
-        >>> import tempfile
-        >>> folder = Path(tempfile.mkdtemp())
-        >>> (folder / "a.png").touch()
-        >>> sorted(by_stem([folder, folder / "not there"]))
-        ['a']
-    """
+    """File name without its ending to file, over several folders or archives; what is not there is passed over."""
     files: dict[str, str | Member] = {}
     for folder in folders:
         if folder.exists():
@@ -225,10 +168,7 @@ def cache_home() -> Path:
 
 
 class Files:
-    """Which files lie under a folder, or in an archive; each directory is listed once, when it is first asked for.
-
-    Args:
-        root: a folder, or a zip or tar archive.
+    """Which files lie under a folder, or in a zip or tar archive; each directory is listed once, when it is asked for.
 
     Example:
         >>> import tempfile

@@ -15,16 +15,9 @@ _AFTER = {*_BLANK, ",", "]", "}", ":"}
 
 
 def entries(path: Path, field: str) -> Iterator[tuple[int, Any]]:
-    """The entries of a list that is a field of the object that a file holds.
+    """The entries of a list that is a field of the object that a file holds, with their numbers from 0.
 
     What follows the list is read, too, so that a file that was cut short is found.
-
-    Example:
-        >>> import tempfile
-        >>> path = Path(tempfile.mkdtemp()) / "a.json"
-        >>> _ = path.write_text('{"info": {"version": 1}, "images": [{"id": 7}, {"id": 9}]}')
-        >>> list(entries(path, "images"))
-        [(0, {'id': 7}), (1, {'id': 9})]
     """
     refuse_special(path)
     with path.open(encoding="utf-8-sig") as file:

@@ -52,18 +52,7 @@ class ClassMap:
         object.__setattr__(self, "_table", table)
 
     def read(self, source: Source, side: int | None = None) -> Int16[np.ndarray, "h w"]:
-        """One annotation.
-
-        Args:
-            source: a picture, a MATLAB file, or a row of an HDF5 file.
-            side: of the result in pixels, by the nearest pixel; the annotation's own size where None.
-
-        Returns:
-            Classes, and `IGNORED` where nothing counts.
-
-        Raises:
-            DataError: it cannot be read, or holds a value that is no class; the message shows both.
-        """
+        """The classes in a picture, a MATLAB file or a row of an HDF5 file, of a side by the nearest pixel."""
         values = self._values(source)
         top = int(values.max()) if values.size else 0
         if (values.size and int(values.min()) < 0) or (self.others is None and top >= len(self._table)):
@@ -129,10 +118,5 @@ class ClassMap:
 
 
 def ranked(values: Iterable[Value]) -> dict[Value, int]:
-    """Each value to its rank, from 0.
-
-    Example:
-        >>> ranked([9, 2, 18])
-        {2: 0, 9: 1, 18: 2}
-    """
+    """Each value to its rank, from 0."""
     return {value: rank for rank, value in enumerate(sorted(values))}

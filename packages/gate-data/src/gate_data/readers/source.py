@@ -11,24 +11,14 @@ from gate_data.readers.limits import refuse_special, within
 
 
 class Member(NamedTuple):
-    """A file inside a zip or an uncompressed tar archive, read in place.
-
-    Example:
-        >>> Member("train.zip", "cat/1.jpg").name
-        'cat/1.jpg'
-    """
+    """A file inside a zip or an uncompressed tar archive, read in place."""
 
     archive: str
     name: str
 
 
 class Stored(NamedTuple):
-    """One row of an array in an HDF5 file; ``axes`` brings its axes into the order height, width, channels.
-
-    Example:
-        >>> Stored("images.h5", "image", row=3, axes=(1, 2, 0)).row
-        3
-    """
+    """One row of an array in an HDF5 file; ``axes`` brings its axes into the order height, width, channels."""
 
     file: str
     key: str
@@ -37,24 +27,14 @@ class Stored(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """The part of a picture inside a box, in pixels: left, top, right, bottom.
-
-    Example:
-        >>> Cut("photo.jpg", (10, 20, 50, 60)).box[:2]
-        (10, 20)
-    """
+    """The part of a picture inside a box, in pixels: left, top, right, bottom."""
 
     source: str | Member
     box: tuple[float, float, float, float]
 
 
 class Clip(NamedTuple):
-    """A video file, of which so many frames are read, each from the middle of an equal part of its length.
-
-    Example:
-        >>> Clip("clips/run.avi").frames
-        8
-    """
+    """A video file, of which so many frames are read, each from the middle of an equal part of its length."""
 
     source: str | Member
     frames: int = 8
@@ -77,12 +57,7 @@ def file_of(source: Source) -> str:
 
 
 def described(source: Source) -> str:
-    """A source in the words of an error message.
-
-    Example:
-        >>> described(Member("birds.zip", "a.jpg")), described(Stored("nyu.mat", "images", 3))
-        ('birds.zip: a.jpg', 'nyu.mat: images, row 3')
-    """
+    """A source in the words of an error message."""
     match source:
         case Cut() | Clip():
             return described(source.source)

@@ -16,12 +16,7 @@ T = TypeVar("T")
 
 
 def shuffled(items: Sequence[T]) -> list[T]:
-    """The same items in an order that depends on their number alone.
-
-    Example:
-        >>> shuffled("abcdef") == shuffled("abcdef"), sorted(shuffled("abcdef")) == list("abcdef")
-        (True, True)
-    """
+    """The same items in an order that depends on their number alone."""
     return [items[int(index)] for index in np.random.default_rng(SEED).permutation(len(items))]
 
 
@@ -56,21 +51,7 @@ def held_out(labels: Sequence[int], share: float, *, seed: int = SEED) -> tuple[
 def held_out_by_label(
     labels: Sequence[Sequence[int]], share: float, *, seed: int = SEED
 ) -> tuple[list[int], list[int]]:
-    """The same where a row has several labels: the rarest label's rows are dealt first, so that both sides have some.
-
-    Args:
-        labels: 0 or 1 of each label, for each row.
-        share: of the rows, and of each label's positives, that validate.
-        seed: of what is drawn.
-
-    Returns:
-        Both in a drawn order. A label with one positive keeps it for training.
-
-    Example:
-        >>> labels = [[1, 0]] * 8 + [[1, 1]] * 2
-        >>> train, held = held_out_by_label(labels, 0.5)
-        >>> len(held), sum(labels[row][1] for row in held)
-        (5, 1)
+    """The same for rows of 0 or 1 of each label: the rarest label's are dealt first, so that both sides have some.
 
     Source:
         Sechidis et al. (2011), iterative stratification.
@@ -150,20 +131,7 @@ def dealt(
 
 
 def spread(labels: Sequence[Hashable], limit: int | None) -> list[int]:
-    """A few rows, drawn over the classes: each class has its turn before one comes again.
-
-    Args:
-        labels: the class of each row.
-        limit: how many rows; None, or more than there are, gives all in their own order.
-
-    Returns:
-        Row numbers.
-
-    Example:
-        >>> rows = spread(["a"] * 98 + ["b", "c"], 3)
-        >>> sorted({(["a"] * 98 + ["b", "c"])[row] for row in rows})
-        ['a', 'b', 'c']
-    """
+    """A few rows, drawn over the classes, each of which has its turn before one comes again; all without a limit."""
     if limit is None or limit >= len(labels):
         return list(range(len(labels)))
     rng = np.random.default_rng(SEED)

@@ -26,10 +26,6 @@ class Row(NamedTuple):
         >>> row = Row(Path("labels.csv"), 7, {"age": "31"})
         >>> row.integer("age")
         31
-        >>> row.text("name")
-        Traceback (most recent call last):
-        ...
-        gate_data.errors.DataError: labels.csv, line 7: ...
     """
 
     file: Path
@@ -158,18 +154,7 @@ def table(path: Path, needed: Sequence[str], delimiter: str | None = None) -> It
 
 
 def lines(path: Path) -> Iterator[tuple[int, str]]:
-    """The lines of a list that are not blank, stripped, with their numbers from 1.
-
-    Raises:
-        DataError: a missing file, one without such a line, or text that is not UTF-8.
-
-    Example:
-        >>> import tempfile
-        >>> path = Path(tempfile.mkdtemp()) / "list.txt"
-        >>> _ = path.write_text(" 1.jpg ")
-        >>> list(lines(path))
-        [(1, '1.jpg')]
-    """
+    """The lines of a list that are not blank, stripped, with their numbers from 1; there has to be one."""
     empty = True
     refuse_special(path)
     try:
@@ -186,49 +171,17 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
         raise DataError(f"{path} holds no lines")
 
 
-def pairs(path: Path, separator: str | None = None) -> Iterator[tuple[int, str, str]]:
-    """Lines of two fields: the first word and the rest of the line.
-
-    Args:
-        path: the list.
-        separator: between the two; white space where None.
-
-    Yields:
-        Line number, first field, second field.
-
-    Raises:
-        DataError: a line with one field; the message shows it.
-
-    Example:
-        >>> import tempfile
-        >>> path = Path(tempfile.mkdtemp()) / "list.txt"
-        >>> _ = path.write_text("3 my photos/1.jpg")
-        >>> list(pairs(path))
-        [(1, '3', 'my photos/1.jpg')]
-    """
+def pairs(path: Path) -> Iterator[tuple[int, str, str]]:
+    """Number, first word and rest of each line: ``3 my photos/1.jpg``."""
     for number, line in lines(path):
-        parts = line.split(separator, 1)
+        parts = line.split(None, 1)
         if len(parts) != 2:
             raise DataError(f"{path}, line {number}: expected two fields, found {line[:80]!r}")
         yield number, parts[0].strip(), parts[1].strip()
 
 
 def last_pairs(path: Path) -> Iterator[tuple[int, str, int]]:
-    """Lines of a path and a whole number after the last blank: paths may hold blanks.
-
-    Yields:
-        Line number, path, number.
-
-    Raises:
-        DataError: a line without its number; the message shows it.
-
-    Example:
-        >>> import tempfile
-        >>> path = Path(tempfile.mkdtemp()) / "list.txt"
-        >>> _ = path.write_text("my photos/1.jpg 3")
-        >>> list(last_pairs(path))
-        [(1, 'my photos/1.jpg', 3)]
-    """
+    """Number, path, and whole number after the last blank of each line: ``my photos/1.jpg 3``."""
     for number, line in lines(path):
         name, _, value = line.rpartition(" ")
         if not name or not value.isdecimal():
@@ -237,18 +190,7 @@ def last_pairs(path: Path) -> Iterator[tuple[int, str, int]]:
 
 
 def read_json(path: Path) -> Any:
-    """The value of a JSON file.
-
-    Raises:
-        DataError: a missing or very large file, no JSON, or nested too deeply; the message names it.
-
-    Example:
-        >>> import tempfile
-        >>> path = Path(tempfile.mkdtemp()) / "a.json"
-        >>> _ = path.write_text("[1, 2]")
-        >>> read_json(path)
-        [1, 2]
-    """
+    """The value of a JSON file within the limit of bytes."""
     refuse_special(path)
     try:
         within(path.stat().st_size, "bytes", str(path))
@@ -260,22 +202,7 @@ def read_json(path: Path) -> Any:
 
 
 def records(path: Path, field: str) -> Iterator[Row]:
-    """The objects in a list of a JSON file, as rows numbered from 0; only one of them is in memory at a time.
-
-    Args:
-        path: of the file.
-        field: the list's name in the file's object.
-
-    Raises:
-        DataError: no such list, an empty one, or what is no object; the message names its place.
-
-    Example:
-        >>> import tempfile
-        >>> path = Path(tempfile.mkdtemp()) / "a.json"
-        >>> _ = path.write_text('{"images": [{"id": 5}]}')
-        >>> [row.integer("id") for row in records(path, "images")]
-        [5]
-    """
+    """The objects in the list under a field of a JSON file, as rows from 0; one of them is in memory at a time."""
     empty = True
     try:
         for number, entry in entries(path, field):

@@ -7,18 +7,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-__all__ = ["read_table"]
-
 
 @cache
 def read_table(name: str) -> Any:
-    """One of the tables of this folder.
-
-    Args:
-        name: without its ending.
-
-    Example:
-        >>> len(read_table("class_splits")["splits"]["vgg"]["test"])
-        16
-    """
+    """One of the tables of this folder, by its name without the ending."""
     return json.loads((files(__name__) / f"{name}.json").read_text(encoding="utf-8"))

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gate_data.boxes.objects import Objects, checked_detections
-from gate_data.collecting import without_collector
+from gate_data.original_files import without_collector
 from gate_data.ragged import Ragged
 from gate_runner.errors import DataError, MissingCapabilityError
 

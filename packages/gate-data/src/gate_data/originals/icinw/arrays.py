@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from gate_data.errors import DataError
-from gate_data.original_files import Arrays, Parts, Sample, Side
+from gate_data.original_files import Arrays, Originals, Parts, Sample, Side
 from gate_data.originals.classification import cifar_side, pickled_lists, read_members
-from gate_data.originals.icinw.elevater import IcinwOriginals, elevater_set, places_by_name
+from gate_data.originals.icinw.elevater import Located, elevater_set, places_by_name
 from gate_data.readers import Files, Stored, first_of
 from gate_data.readers.arrays import read_matlab, stored_array, stored_shape
 from gate_data.readers.source import read_bytes
@@ -21,7 +21,7 @@ _EMOTIONS = (0, 1, 2, 3, 5, 6, 4)
 """FER-2013's numbers (angry, disgust, fear, happy, sad, surprise, neutral) to ELEVATER's alphabetical places."""
 
 
-def _cifar(name: str, folder: str, train: Sequence[str], test: str, meta: str, key: str) -> IcinwOriginals:
+def _cifar(name: str, folder: str, train: Sequence[str], test: str, meta: str, key: str) -> Originals[Located]:
     def find(root: Path) -> Path | None:
         for parent in (root / name, root / name.replace("-", ""), root):
             if (parent / folder / meta).is_file():

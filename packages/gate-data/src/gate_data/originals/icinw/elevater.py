@@ -10,19 +10,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from gate_data.cards import ICINW, IcinwSheet
 from gate_data.errors import DataError
-from gate_data.original_files import Arrays, Form, Originals, Parts, Sample, Side, to_data
+from gate_data.original_files import Arrays, Form, Originals, Parts, Sample, from_lists
 from gate_data.readers import Files, Member, lines, place, read_json
-from gate_data.request import DataRequest
 from gate_data.tables import read_table
-
-if TYPE_CHECKING:  # it imports torch, which whoever only lists files does without
-    from gate_data.data import Data
 
 
 class Located(NamedTuple):
@@ -32,39 +28,18 @@ class Located(NamedTuple):
     elevater: bool
 
 
-@dataclass(frozen=True)
-class IcinwOriginals(Originals[Located]):
-    """Original files, of which some are arrays.
-
-    Args:
-        sides: place to lists of samples, or to arrays.
-    """
-
-    sides: Callable[[Located], Parts | Arrays] | None = None
-
-
 def class_names(name: str) -> tuple[str, ...]:
     """ELEVATER's names, in its order."""
     return tuple(read_table("icinw_classes")[name])
 
 
 def plain(name: str) -> str:
-    """A class name by which lists are matched.
-
-    Example:
-        >>> plain("F-16A/B") == plain("f_16a-b"), plain("Ram C/V") == plain("Ram C V")
-        (True, True)
-    """
+    """A class name by which lists are matched: ``F-16A/B`` is ``f_16a-b``."""
     return re.sub(r"[\s_/.-]+", " ", name).strip().casefold()
 
 
 def places_by_name(name: str, theirs: Sequence[str], where: str) -> list[int]:
-    """The place in ELEVATER's order of each class of another list; ``where`` is what an error calls its file.
-
-    Example:
-        >>> places_by_name("fer-2013", ["sad", "Happy", "angry", "disgusted", "fearful", "neutral", "surprised"], "a")
-        [5, 3, 0, 1, 2, 4, 6]
-    """
+    """The place in ELEVATER's order of each class of another list; ``where`` is what an error calls its file."""
     ours = {plain(label): index for index, label in enumerate(class_names(name))}
     keys = [plain(label) for label in theirs]
     lost = [label for label, key in zip(theirs, keys, strict=True) if key not in ours]
@@ -85,17 +60,10 @@ def form_of(sheet: IcinwSheet) -> Form:
 
 def elevater_set(
     name: str, expected: str, find: Sequence[str] | Callable[[Path], Any], *inside: str | Sequence[str]
-) -> Callable[[Callable[[Path], Parts | Arrays]], IcinwOriginals]:
-    """Makes originals of the function below it, which reads a data set in its authors' form.
-
-    Args:
-        name: of the data set, as ELEVATER has it.
-        expected: what has to lie under the data root in that form, in words.
-        find: see `place`.
-        inside: see `place`.
-    """
+) -> Callable[[Callable[[Path], Parts | Arrays]], Originals[Located]]:
+    """Makes originals of the function below it, which reads a data set in its authors' form; see `original`."""
     sheet = ICINW[name]
-    form, in_authors_form = form_of(sheet), place(expected, find, *inside)
+    in_authors_form = place(expected, find, *inside)
     expected = f"classification/{sheet.folder}/{sheet.index[0]}, or {expected}"
 
     def located(root: Path) -> Located:
@@ -110,31 +78,16 @@ def elevater_set(
         except DataError:
             raise DataError(f"{root} does not hold its files ({expected})") from None
 
-    def decorate(read: Callable[[Path], Parts | Arrays]) -> IcinwOriginals:
-        def sides(where: Located) -> Parts | Arrays:
+    def decorate(read: Callable[[Path], Parts | Arrays]) -> Originals[Located]:
+        def content(where: Located) -> Parts | Arrays:
             content = _copy(where.path, sheet) if where.elevater else read(where.path)
             note = "" if where.elevater else sheet.note
+            if not (len(content.train) and len(content.test)):
+                raise DataError(f"{where.path}: {len(content.train)} pictures to train on, {len(content.test)} to test")
             return replace(content, classes=class_names(name), note="; ".join(filter(None, [content.note, note])))
 
-        def parts(where: Located) -> Any:
-            content = sides(where)
-            return None if isinstance(content, Arrays) else content
-
-        def check(where: Located) -> None:
-            content = sides(where)
-            counts = [
-                len(part.labels) if isinstance(part, Side) else len(part) for part in (content.train, content.test)
-            ]
-            if not all(counts):
-                raise DataError(f"{where.path}: {counts[0]} pictures to train on and {counts[1]} to test")
-
-        def load(where: Located, request: DataRequest) -> Data:
-            content = sides(where)
-            if isinstance(content, Arrays):
-                return content.to_data(form.share, request)
-            return to_data(content, form, request, str(where.path))
-
-        return IcinwOriginals(expected, located, check, load, parts, form, sides)
+        originals = from_lists(expected, located, content, **vars(form_of(sheet)))
+        return replace(originals, check=content)  # its own protocol holds nothing out, however few there are
 
     return decorate
 
