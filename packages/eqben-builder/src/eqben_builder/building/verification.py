@@ -31,68 +31,14 @@ from eqben_builder.formats.row import Picture
 from eqben_builder.writing import LOCK
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from jaxtyping import UInt8
+    from collections.abc import Iterator, Sequence
 
     from eqben_builder.building.builder import Builder
     from eqben_builder.formats.row import PairRow
     from eqben_builder.progress import Progress
 
-    Pictures = Callable[[PairRow], tuple[UInt8[np.ndarray, "h w 3"], UInt8[np.ndarray, "h w 3"]]]
-
 #: With other versions than the manifest's, this share of the pixels may differ visibly.
 TOLERANCE = 0.02
-
-
-def maker_of(manifest: dict[str, Any]) -> Builder:
-    """The builder that the manifest's parameters describe."""
-    subset = str(manifest.get("subset"))
-    kind: Any = builder_of(subset)
-    if not hasattr(kind, "from_parameters"):
-        raise ValueError(f"pairs of the subset {subset!r} are not made from parameters alone")
-    try:
-        builder: Builder = kind.from_parameters(manifest.get("parameters"))
-    except (TypeError, KeyError, AttributeError, ValueError) as error:
-        raise ValueError(f"the manifest's parameters are not those of {subset!r}: {error}") from error
-    return builder
-
-
-def differences(
-    manifest: dict[str, Any], records: Sequence[PairRow], pictures: Pictures, count: int, seed: int | None
-) -> Iterator[tuple[str, str, str]]:
-    """Make `count` pairs again; of what is not in the folder as it should be: where, which check, what was found."""
-    builder = maker_of(manifest)
-    written, meant = manifest.get("parameters") or {}, json.loads(json.dumps(builder.parameters()))
-    for name in sorted({*written, *meant}):
-        if written.get(name) != meant.get(name):
-            yield (
-                "manifest.json",
-                "parameters",
-                f"{name} is {written.get(name)!r}, the builder's is {meant.get(name)!r}",
-            )
-    stated = manifest.get("versions")
-    versions = {name: stated.get(name) if isinstance(stated, dict) else None for name in builder.versions()}
-    tolerance = 0.0 if versions == builder.versions() else TOLERANCE
-    drawn = np.random.default_rng(seed).permutation(len(records))[:count]
-    for record in (records[k] for k in sorted(drawn.tolist())):
-        job = record.id.rpartition("-")[2]
-        pair = builder.make(int(job)) if job.isdecimal() else None
-        if not isinstance(pair, Made):
-            yield record.id, "render", "these parameters make no such pair"
-            continue
-        if record.captions != pair.captions:
-            yield record.id, "render", f"the captions would be {pair.captions}"
-        if json.loads(json.dumps(pair.source)) != dict(record.source):
-            yield record.id, "render", "the source is not what these parameters make"
-        for side, (stored, again) in enumerate(zip(pictures(record), pair.images, strict=True)):
-            if stored.shape != again.shape:
-                yield record.id, "render", f"picture {side} would be {again.shape[:2]}, it is {stored.shape[:2]}"
-                continue
-            change = pixel_change(stored, again)
-            if change["moved" if tolerance else "changed"] > tolerance:
-                share = f"{change['changed']:.1%} of the pixels differ, {change['moved']:.1%} visibly"
-                yield record.id, "render", f"picture {side} is not that of its scene: {share}"
 
 
 @dataclass(frozen=True)
@@ -185,8 +131,7 @@ def verify(
         if progress is not None:
             progress("pairs", number + 1, len(records))
     if render:
-        again = differences(manifest, complete, lambda record: _pictures(root, record)[:2], render, seed)
-        failures += [Failure(*complaint) for complaint in again]
+        failures += _made_again(root, manifest, complete, render, seed)
     bits = manifest.get("duplicate_bits")
     if isinstance(bits, int):
         for earlier, later in near_duplicates(hashes, bits):
@@ -202,12 +147,8 @@ def _manifest_failures(root: Path, manifest: dict[str, Any]) -> Iterator[Failure
     if not isinstance(files, dict):
         yield Failure(MANIFEST, "files", f"expected an object, found {type(files).__name__}")
         return
-    present = {path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()} - {
-        MANIFEST,
-        JOURNAL,
-        LOCK,
-        DESCRIPTION,
-    }
+    own = {MANIFEST, JOURNAL, LOCK, DESCRIPTION}
+    present = {path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()} - own
     for path in sorted({*files, *present}):
         if path not in present:
             yield Failure(path, "files", "is missing")
@@ -300,3 +241,51 @@ def _pair_failures(
     for name in sorted({*written, *again} if certify is not None else again):
         if written.get(name) != again.get(name):
             yield Failure(record.id, "certificate", f"{name} is {again.get(name)}, the row says {written.get(name)}")
+
+
+def _maker_of(manifest: dict[str, Any]) -> Builder:
+    """The builder that the manifest's parameters describe."""
+    subset = str(manifest.get("subset"))
+    kind: Any = builder_of(subset)
+    if not hasattr(kind, "from_parameters"):
+        raise ValueError(f"pairs of the subset {subset!r} are not made from parameters alone")
+    try:
+        builder: Builder = kind.from_parameters(manifest.get("parameters"))
+    except (TypeError, KeyError, AttributeError, ValueError) as error:
+        raise ValueError(f"the manifest's parameters are not those of {subset!r}: {error}") from error
+    return builder
+
+
+def _made_again(
+    root: Path, manifest: dict[str, Any], records: Sequence[PairRow], count: int, seed: int | None
+) -> Iterator[Failure]:
+    """Make `count` pairs from the manifest's parameters, and compare them with what is in the folder."""
+    builder = _maker_of(manifest)
+    written, meant = manifest.get("parameters") or {}, json.loads(json.dumps(builder.parameters()))
+    for name in sorted({*written, *meant}):
+        if written.get(name) != meant.get(name):
+            differing = f"{name} is {written.get(name)!r}, the builder's is {meant.get(name)!r}"
+            yield Failure(MANIFEST, "parameters", differing)
+    stated = manifest.get("versions")
+    versions = {name: stated.get(name) if isinstance(stated, dict) else None for name in builder.versions()}
+    tolerance = 0.0 if versions == builder.versions() else TOLERANCE
+    drawn = np.random.default_rng(seed).permutation(len(records))[:count]
+    for record in (records[k] for k in sorted(drawn.tolist())):
+        job = record.id.rpartition("-")[2]
+        pair = builder.make(int(job)) if job.isdecimal() else None
+        if not isinstance(pair, Made):
+            yield Failure(record.id, "render", "these parameters make no such pair")
+            continue
+        if record.captions != pair.captions:
+            yield Failure(record.id, "render", f"the captions would be {pair.captions}")
+        if json.loads(json.dumps(pair.source)) != dict(record.source):
+            yield Failure(record.id, "render", "the source is not what these parameters make")
+        for side, (stored, again) in enumerate(zip(_pictures(root, record)[:2], pair.images, strict=True)):
+            if stored.shape != again.shape:
+                sizes = f"{again.shape[:2]}, it is {stored.shape[:2]}"
+                yield Failure(record.id, "render", f"picture {side} would be {sizes}")
+                continue
+            change = pixel_change(stored, again)
+            if change["moved" if tolerance else "changed"] > tolerance:
+                share = f"{change['changed']:.1%} of the pixels differ, {change['moved']:.1%} visibly"
+                yield Failure(record.id, "render", f"picture {side} is not that of its scene: {share}")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from eqben_builder.building.builder import Dropped, Made
 from eqben_builder.building.evidence import colour_distance, pixel_change, token_edits
 from eqben_builder.engines.scene import SIZES, FloorScene, scene_changes
-from eqben_builder.kubric.pairs import ASPECTS, Choices, check_pair, scene_pair
+from eqben_builder.kubric.pairs import ASPECTS, CHANGEABLE, Choices, check_pair, scene_pair
 from eqben_builder.micro.minimal import Difference, Pair, generator_at
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class KubricBuilder:
         shapes: Nouns to choose from; all of the engine's by default.
         colours: Colours to choose from.
         materials: Materials to choose from; all of the engine's by default.
-        fields: What an attribute pair may change: some of "size", "colour", "material".
+        fields: What an attribute pair may change: some of "size", "colour", "material"; all by default.
         duplicate_bits: As in `PairHashes`; None keeps near-duplicates.
 
     Raises:
@@ -100,7 +100,7 @@ class KubricBuilder:
         shapes: Sequence[str] | None = None,
         colours: Sequence[str] | None = None,
         materials: Sequence[str] | None = None,
-        fields: Sequence[str] = ("size", "colour", "material"),
+        fields: Sequence[str] | None = None,
         duplicate_bits: int | None = 4,
     ) -> None:
         unknown = [name for name in aspects or () if name not in ASPECTS]
@@ -113,23 +113,22 @@ class KubricBuilder:
         self.engine: Engine = (
             engine_of(engine, meshes=meshes, samples=samples, denoise=denoise) if isinstance(engine, str) else engine
         )
-        strange = [name for name in shapes or () if name not in self.engine.shapes]
-        strange += [name for name in materials or () if name not in self.engine.materials]
-        strange += [name for name in colours or () if name not in self.engine.colours]
-        if strange:
-            names = (*self.engine.shapes, *self.engine.materials, *self.engine.colours)
-            raise ValueError(f"{strange[0]!r} is none of the {self.engine.name} engine's {', '.join(names)}")
-        self.choices = Choices(
-            tuple(shapes or self.engine.shapes),
-            self.engine.textured,
-            tuple(colours or self.engine.colours),
-            tuple(materials or self.engine.materials),
-            tuple(fields),
-        )
+        known = {
+            "shapes": self.engine.shapes, "colours": self.engine.colours, "materials": self.engine.materials,
+            "fields": CHANGEABLE,
+        }  # fmt: skip
+        given = {"shapes": shapes, "colours": colours, "materials": materials, "fields": fields}
+        chosen = {name: tuple(values or known[name]) for name, values in given.items()}
+        for name, values in chosen.items():
+            strange = [value for value in values if value not in known[name]]
+            if strange:
+                of_engine = f"{self.engine.name} engine's {name}: {', '.join(known[name])}"
+                raise ValueError(f"{strange[0]!r} is none of the {of_engine}")
+        self.choices = Choices(textured=self.engine.textured, **chosen)
 
-        values = {"size": tuple(SIZES), "colour": self.choices.colours, "material": self.choices.materials}
-        if "attribute" in self.aspects and all(len(values[field]) < 2 for field in self.choices.fields):
-            single = ", ".join(f"{field} {' '.join(values[field])}" for field in self.choices.fields)
+        options = {"size": tuple(SIZES), "colour": self.choices.colours, "material": self.choices.materials}
+        if "attribute" in self.aspects and all(len(options[field]) < 2 for field in self.choices.fields):
+            single = ", ".join(f"{field} {' '.join(options[field])}" for field in self.choices.fields)
             raise ValueError(f"no attribute can change: of {single} there is one each; give another value, or fields")
 
     def parameters(self) -> dict[str, Any]:

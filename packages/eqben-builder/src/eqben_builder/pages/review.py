@@ -7,8 +7,9 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from eqben_builder.building.folder import read_manifest
 from eqben_builder.formats import WRITERS, detect, read_any
-from eqben_builder.formats.folder import add_file, keep_pairs
+from eqben_builder.formats.folder import add_file
 from eqben_builder.pages.rendering import WHITE, embedded, write_page
 from eqben_builder.untrusted import load_json, printable
 from eqben_builder.writing import new_folder
@@ -158,7 +159,7 @@ def apply_votes(
         source: What was reviewed, in any form that `read_any` reads.
         votes: Files of one or several reviewers.
         output: A folder that does not exist yet.
-        form: Of `eqben_builder.formats.WRITERS`. "folder" copies a build's own files, masks and manifest included.
+        form: Of `eqben_builder.formats.WRITERS`. "folder" keeps what a build's manifest says of it.
         rule: "any": one rejection is enough. "majority": more rejections than acceptances.
         partial: The votes are on a part of the source, as a review of a sample gives.
         images: The folder that picture paths are relative to, where it is not the source's own.
@@ -218,12 +219,13 @@ def apply_votes(
     content = json.dumps({"schema": "eqben-errata/1", **review, "pairs": errata}, indent=1, ensure_ascii=False) + "\n"
     original = detect(source)
     with new_folder(target) as folder:
-        if form == original.form == "folder":
-            keep_pairs(original.paths[0].parent, folder, accepted, review)
-        else:
-            WRITERS[form]((row for row in read_any(source, images=images) if row.id in accepted), folder)
+        WRITERS[form]((row for row in read_any(source, images=images) if row.id in accepted), folder)
         if form == "folder":
-            add_file(folder, "errata.json", content.encode())
+            built = read_manifest(original.paths[0].parent) or {} if original.form == "folder" else {}
+            names = ("subset", "duplicate_bits", "parameters", "versions")
+            inherited = {name: built[name] for name in names if name in built}
+            about = inherited | {"review": {"of": built.get("hash"), **review}}
+            add_file(folder, "errata.json", content.encode(), about)
         else:
             (folder / "errata.json").write_text(content, encoding="utf-8")
     return Review(target, target / "errata.json", len(accepted), len(rejected), undecided, disputed)

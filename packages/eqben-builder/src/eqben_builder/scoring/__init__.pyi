@@ -4,7 +4,6 @@
 
 from .blind import BlindScores as BlindScores
 from .blind import blind_scores as blind_scores
-from .equivariance import equivariance_scores as equivariance_scores
 from .intervals import Share as Share
 from .score_files import read_scores as read_scores
 from .similarity import DualEncoder as DualEncoder
@@ -14,6 +13,7 @@ from .table import CHANCE as CHANCE
 from .table import ScoreTable as ScoreTable
 from .table import TableRow as TableRow
 from .table import WinogroundScores as WinogroundScores
+from .table import equivariance_scores as equivariance_scores
 from .table import score_table as score_table
 from .table import winoground_scores as winoground_scores
 from .valse import ValseScores as ValseScores

@@ -1,9 +1,9 @@
-"""Text, image and group score of minimal pairs: of all, each subset and aspect, and the macro average."""
+"""Text, image and group score of minimal pairs: of all, each subset and aspect, and the macro average; equivariance."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
@@ -102,6 +102,46 @@ def checked_scores(scores: ArrayLike) -> Float64[np.ndarray, "n 2 2"]:
     return s
 
 
+def equivariance_scores(scores: ArrayLike, *, scale: Literal["given", "spread"] = "given") -> Float64[np.ndarray, " n"]:
+    """One number a pair, 0 for an equivariant model: |text residual| + |image residual|.
+
+    text = (s00 - s10) - (s11 - s01), how unevenly the two images tell the captions apart, and
+    image = (s00 - s01) - (s11 - s10), how unevenly the two captions tell the images apart.
+
+    Args:
+        scores: [n, 2, 2] with `scores[k, c, i]`.
+        scale: "given" takes the scores as they are: compare models only where they share a scale (cosines with
+            cosines). "spread" divides by the standard deviation of all 4n scores, so that a model does not look
+            equivariant because its scores hardly move.
+
+    Returns:
+        float64 [n], not negative.
+
+    Raises:
+        ValueError: As `winoground_scores`; an unknown scale; with "spread", scores that are all equal.
+
+    Example:
+        >>> equivariance_scores([[[1.0, 0.25], [0.5, 0.5]]]).tolist()
+        [1.0]
+
+    Source:
+        The quantity of EqBen's figure 6, here the sum of the absolute values of the two residuals of equation 6.
+        "spread" is ours.
+    """
+    if scale not in ("given", "spread"):
+        raise ValueError(f"scale {scale!r} is neither 'given' nor 'spread'")
+    s = checked_scores(scores)
+    text = (s[:, 0, 0] - s[:, 1, 0]) - (s[:, 1, 1] - s[:, 0, 1])
+    image = (s[:, 0, 0] - s[:, 0, 1]) - (s[:, 1, 1] - s[:, 1, 0])
+    errors: Float64[np.ndarray, " n"] = np.abs(text) + np.abs(image)
+    if scale == "given":
+        return errors
+    spread = float(np.std(s))
+    if spread == 0.0:
+        raise ValueError("all scores are equal: they have no spread to divide by")
+    return np.asarray(errors / spread, dtype=np.float64)
+
+
 #: Subsets whose column is the mean of their aspects, each aspect weighing the same.
 BY_ASPECT = ("kubric", "micro")
 
@@ -153,14 +193,14 @@ def score_table(
     aspects: Sequence[str] | None = None,
     *,
     clusters: Sequence[str] | None = None,
-    by_aspect: Sequence[str] = BY_ASPECT,
     level: float = 0.95,
     resamples: int = 1000,
     seed: int = 0,
 ) -> ScoreTable:
     """Text, image and group score of every subset and aspect, with intervals, and their macro average.
 
-    macro = mean over subsets of the subset's score; a subset of `by_aspect` has the mean of its aspects' scores.
+    macro = mean over subsets of the subset's score; "kubric" and "micro" have the mean of their aspects' scores, where
+    each of their pairs names one.
 
     Args:
         scores: [n, 2, 2] with `scores[k, c, i]`, the caption first.
@@ -168,7 +208,6 @@ def score_table(
         aspects: [n] names; an empty name belongs to no aspect.
         clusters: [n] names of what pairs share, such as their video: pairs of one name are resampled together. By
             default every pair is on its own, and intervals of pairs that share frames are too narrow.
-        by_aspect: Subsets that are averaged over aspects; needs a name for each of their pairs.
         level: Of the intervals, in (0, 1).
         resamples: Bootstrap samples, at least 1.
         seed: Of the bootstrap.
@@ -213,7 +252,7 @@ def score_table(
         }
         means = {name: overall.outcomes[members].mean(axis=0) for name, members in cells.items()}
         sizes = np.array([len(members) for members in cells.values()], dtype=np.float64)
-        weights = np.ones(len(cells)) if subset in by_aspect and "" not in cells else sizes
+        weights = np.ones(len(cells)) if subset in BY_ASPECT and "" not in cells else sizes
         weights = weights / weights.sum()
         value = np.tensordot(weights, np.stack(list(means.values())), 1)
         draw = np.tensordot(weights, np.stack(list(sampled.values())), 1)

@@ -40,12 +40,6 @@ class ValseScores(NamedTuple):
     outcomes: Bool[np.ndarray, "n 3"]
 
 
-def best_threshold(scores: ArrayLike) -> float:
-    """The threshold that tells captions from foils most often, on these scores."""
-    s = _checked(scores)
-    return best_cut(s[:, 0], s[:, 1])
-
-
 def best_cut(positives: NDArray[np.float64], negatives: NDArray[np.float64]) -> float:
     """The cut above which most of `positives` and fewest of `negatives` lie; of equally good ones, the lowest."""
     values = np.unique(np.concatenate([positives, negatives]))
@@ -61,7 +55,6 @@ def valse_scores(
     scores: ArrayLike,
     *,
     scale: Scale,
-    calibration: ArrayLike | None = None,
     level: float = 0.95,
     resamples: int = 1000,
     seed: int = 0,
@@ -74,9 +67,8 @@ def valse_scores(
     Args:
         scores: [n, 2]: the caption's score, the foil's; n at least 1.
         scale: What the scores are; there is no default, for 0.5 means nothing for cosines. "probability": of a match,
-            in [0, 1], and t = 0.5 as in VALSE. "calibrated": any scale; t is the best threshold on `calibration`, or
-            else on the other four fifths of these rows (five random folds, n at least 10).
-        calibration: [m, 2] scores of other pairs, for "calibrated" only.
+            in [0, 1], and t = 0.5 as in VALSE. "calibrated": any scale; t is the best threshold on the other four
+            fifths of these rows (five random folds, n at least 10).
         level: Of the intervals, in (0, 1).
         resamples: Bootstrap samples of rows, at least 1.
         seed: Of the folds and of the bootstrap.
@@ -101,7 +93,7 @@ def valse_scores(
     """
     s = _checked(scores)
     check_sampling(level, resamples)
-    thresholds, folds = _thresholds(s, scale, calibration, seed)
+    thresholds, folds = _thresholds(s, scale, seed)
     cut = np.asarray(thresholds)[folds]
     accepted, rejected = s[:, 0] > cut, s[:, 1] <= cut
     outcomes = np.stack([s[:, 0] > s[:, 1], accepted, rejected], axis=1)
@@ -122,14 +114,9 @@ def valse_scores(
     )
 
 
-def _thresholds(
-    s: NDArray[np.float64], scale: str, calibration: ArrayLike | None, seed: int
-) -> tuple[tuple[float, ...], NDArray[np.intp]]:
+def _thresholds(s: NDArray[np.float64], scale: str, seed: int) -> tuple[tuple[float, ...], NDArray[np.intp]]:
     """Thresholds, and which of them belongs to each row."""
-    none = np.zeros(len(s), dtype=np.intp)
     if scale == "probability":
-        if calibration is not None:
-            raise ValueError("probabilities are read at 0.5: calibration is for scale='calibrated'")
         outside = np.flatnonzero(((s < 0) | (s > 1)).any(axis=1))
         if len(outside):
             row = outside[0]
@@ -142,15 +129,13 @@ def _thresholds(
                 f"all scores lie on one side of 0.5 (from {s.min():.4g} to {s.max():.4g}): these look like cosines, "
                 "for which 0.5 means nothing; use scale='calibrated'"
             )
-        return (0.5,), none
+        return (0.5,), np.zeros(len(s), dtype=np.intp)
     if scale != "calibrated":
         raise ValueError(f"scale {scale!r} is neither 'probability' nor 'calibrated'")
-    if calibration is not None:
-        return (best_threshold(calibration),), none
     if len(s) < 2 * _FOLDS:
-        raise ValueError(f"{len(s)} rows are too few to calibrate on: at least {2 * _FOLDS}, or give calibration=")
+        raise ValueError(f"{len(s)} rows are too few to calibrate on: at least {2 * _FOLDS}")
     folds = np.random.default_rng(seed).permutation(len(s)) % _FOLDS
-    return tuple(best_threshold(s[folds != k]) for k in range(_FOLDS)), folds
+    return tuple(best_cut(*s[folds != k].T) for k in range(_FOLDS)), folds
 
 
 def _checked(scores: ArrayLike) -> NDArray[np.float64]:
