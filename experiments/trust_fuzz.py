@@ -310,13 +310,6 @@ def runner_manifest() -> tuple[list[bytes], Read]:
     return [json.dumps(whole).encode()], in_file("manifest.json", lambda path: RunFolder(path.parent).check(identity))
 
 
-def runner_predictions() -> tuple[list[bytes], Read]:
-    from gate_runner.forecasting import forecast_file
-
-    names = ["model", "cifar100", "ade20k", "mini", "acdc"]
-    return [table(names, ["a", 75.0, 40.0, 93.0, 50.0])], in_file("a.csv", forecast_file)
-
-
 def adapter_table() -> tuple[list[bytes], Read]:
     from gate_data.own import OwnBenchmark, guess, originals_from
 
@@ -627,7 +620,6 @@ READERS: dict[str, tuple[Made, float]] = {
     "gate-runner: results": (runner_results, 30),
     "gate-runner: outcomes": (runner_samples, 10),
     "gate-runner: manifest": (runner_manifest, 30),
-    "gate-runner: tables to predict from": (runner_predictions, 2),
     "gate-runner: own images": (adapter_table, 10),
     "oven-retrieval: JSONL": (oven_jsonl, 40),
     "oven-retrieval: packed JSONL": (oven_packed, 10),

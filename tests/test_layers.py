@@ -16,7 +16,7 @@ LAYERS = (
     {"trackers", "exporting"},
     {"reports"},
     {"choosing"},
-    {"comparison", "forecasting"},
+    {"comparison"},
     {"monitoring"},
     {"planning"},
     {"executors"},

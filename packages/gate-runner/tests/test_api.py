@@ -111,7 +111,7 @@ def test_observers_are_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert "digits" in capsys.readouterr().out
 
 
-def test_runs_and_folders_can_be_compared_reported_and_predicted(tmp_path: Path) -> None:
+def test_runs_and_folders_can_be_compared_and_reported(tmp_path: Path) -> None:
     weak = write_run(tmp_path / "w", {"cifar100": 0.3, "ade20k": 0.3, "mini": 0.3}, encoder="weak")
     strong = write_run(tmp_path / "s", {"cifar100": 0.9, "ade20k": 0.8, "mini": 0.9}, encoder="strong")
     comparison = gate_runner.compare(gate_runner.Run(weak, ()), str(strong), permutations=999)
@@ -120,9 +120,6 @@ def test_runs_and_folders_can_be_compared_reported_and_predicted(tmp_path: Path)
     page = gate_runner.report(weak, strong, output=tmp_path / "new" / "page.html", pictures=0)
     assert (tmp_path / "new" / "page.html").read_text() == page
     assert gate_runner.report(weak, form="csv").startswith("run,benchmark")
-    (predicted,) = gate_runner.forecast(strong)
-    assert predicted.model == "strong"
-    assert gate_runner.forecast({"cifar100": 75.0, "mini": 93.0})[0].of == 22
 
 
 def test_a_plan_of_an_object() -> None:
@@ -143,7 +140,6 @@ def test_a_plan_of_an_object() -> None:
         (lambda: gate_runner.report(), "expected at least one"),
         (lambda: gate_runner.report("nowhere", form="pdf"), "not 'pdf'"),
         (lambda: gate_runner.compare("nowhere"), "nowhere is not a folder"),
-        (lambda: gate_runner.forecast("nowhere.csv"), "nowhere.csv: cannot be read"),
     ],
 )
 def test_mistakes_are_shown_before_anything_is_written(call: object, message: str, tmp_path: Path) -> None:

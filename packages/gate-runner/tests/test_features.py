@@ -76,9 +76,8 @@ def test_a_full_disk_is_said_and_done_without_where_memory_has_room(
     held = FeatureCache(tmp_path / "encoder").rows("test", "text", TEXTS, 4, encode)
     assert torch.equal(held[:], encode(torch.arange(10)))
     assert "features of test are kept in memory alone: no room for" in caplog.text
-    with pytest.raises(DataError, match=r"npy: it needs 0.00 GB.*--encode-again does without"):
-        FeatureCache(tmp_path / "encoder", in_memory=0).rows("test", "text", TEXTS, 4, encode)
-    rows = FeatureCache(tmp_path / "encoder", in_memory=0, again=True).rows("test", "text", TEXTS, 4, encode)
+    rows = FeatureCache(tmp_path / "encoder", in_memory=0).rows("test", "text", TEXTS, 4, encode)
+    assert "features of test are encoded again whenever they are needed: no room for" in caplog.text
     assert torch.equal(rows[torch.tensor([7, 2])], encode(torch.tensor([7, 2])))
     assert not list((tmp_path / "encoder").rglob("*.npy"))
 

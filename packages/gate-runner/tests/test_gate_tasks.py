@@ -252,7 +252,7 @@ def test_padding_changes_no_score() -> None:
         assert float(scores[0, 2, query]) == float("-inf")
 
 
-def test_the_protocol_changes_few_shot_benchmarks_alone(tmp_path: Path) -> None:
+def test_shots_are_not_of_episodes(tmp_path: Path) -> None:
     names = ["mini", "cifar100", "micro/vgg", "vgg-gate"]
 
     def asked(**options: Any) -> list[str]:
@@ -260,9 +260,6 @@ def test_the_protocol_changes_few_shot_benchmarks_alone(tmp_path: Path) -> None:
         return [part.name for part in parts_of(request)]
 
     assert asked() == ["micro/mini", "micro/cifar100", "micro/vgg", "micro/vgg-gate"]
-    assert asked(protocol="gate") == ["micro/mini-gate", "micro/cifar100", "micro/vgg-gate"]
-    with pytest.raises(UsageError, match="gates"):
-        asked(protocol="gates")
     with pytest.raises(UsageError, match="--shots does not apply to few-shot"):
         asked(shots="5")
 

@@ -124,7 +124,7 @@ def test_the_queries_of_an_episode_agree_with_its_outcome(run: StoredRun) -> Non
 def test_the_queries_of_gates_episodes_agree_too(own: str, tmp_path: Path) -> None:
     fields = {"steps": 2, "lr": 1e-3}
     done = gate_runner.run(
-        "micro/mini", encoder=f"{own}:grid", output=tmp_path / "run", protocol="gate", recipe_fields=fields, show=False
+        "micro/mini-gate", encoder=f"{own}:grid", output=tmp_path / "run", recipe_fields=fields, show=False
     )
     assert not done.failed
     stored = read_run(tmp_path / "run")

@@ -26,7 +26,7 @@ OTHER = Settings(
     source="micro", data_root=Path("data"), limit=7, skip_unreadable=True, batch_size=3,
     items=Path(__file__).with_name("chosen_items.json"), until=2.5,
     micro_batches=2, device="cpu", seeds=(4, 5),
-    isolate="benchmark", time_limit=90.0, retries=1, workers=2, recompute=True, feature_cache=5, encode_again=True,
+    isolate="benchmark", time_limit=90.0, retries=1, workers=2, recompute=True, feature_cache=5,
     tune="full", recipe="gate", recipe_fields={"lr": "0.1"}, decode_workers=1, transform="square", precision="bfloat16",
     save_encoders=True, save_heads=True,
     keep_zero_shot=("zero-shot",), wise_ft=0.5, num_processes=2, checkpoint_blocks=True,
@@ -34,7 +34,7 @@ OTHER = Settings(
     init=("random",), projection=("1p",), knowledge=("gpt3",),
     probe="elevater", knowledge_folder=Path("words"),
     class_weight="balanced",
-    split="valid", protocol="gate", prompts="names",
+    split="valid", prompts="names",
     executor="slurm", executor_options={"partition": "gpu"},
 )  # fmt: skip
 
@@ -121,14 +121,14 @@ def test_an_option_of_the_last_release_works_and_says_what_it_is_now(monkeypatch
 
     monkeypatch.setattr("gate_runner.planning.plan.plan", planned)
     for words in (
-        ["--tune", "full", "--wise-ft", "best", "--encode-again"],
-        ["--tune", "full", "--setting", "wise_ft=best", "--setting", "encode_again=true"],
+        ["--tune", "full", "--wise-ft", "best", "--retries", "2"],
+        ["--tune", "full", "--setting", "wise_ft=best", "--setting", "retries=2"],
     ):
         done = CliRunner().invoke(app, ["plan", "digits", *words])
         told = "--wise-ft is --setting wise_ft=… now, and goes in 0.4" in done.stderr
         assert told is ("--wise-ft" in words)
     assert seen[0] == seen[1]
-    assert (seen[0].wise_ft, seen[0].encode_again) == ("best", True)
+    assert (seen[0].wise_ft, seen[0].retries) == ("best", 2)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -11,10 +10,8 @@ from typing import Any
 
 import pytest
 import torch
-from typer.testing import CliRunner
 
 import gate_runner
-from gate_runner.cli import app
 from gate_runner.encoders import load_encoder
 from gate_runner.encoders.encoder import Encoder
 from gate_runner.encoders.probe import AGREEMENT, agrees
@@ -96,26 +93,6 @@ def test_several_benchmarks_run_at_the_same_time_where_there_is_room(monkeypatch
     monkeypatch.setattr(os, "getloadavg", lambda: (90.0, 0.0, 0.0))
     monkeypatch.setattr(threads, "_running", lambda: 90)
     assert workers_for(apart, 8) == 1
-
-
-def test_a_plan_says_what_a_run_costs(tmp_path: Path) -> None:
-    asked = [
-        "plan",
-        "digits",
-        "--limit",
-        "40",
-        "--isolate",
-        "none",
-        "--output",
-        str(tmp_path),
-        "--encoder",
-        "micro-clip",
-    ]
-    result = CliRunner().invoke(app, [*asked, "--price", "36", "--json"])
-    record = json.loads(result.stdout)
-    assert record["dollars"] == pytest.approx(record["seconds"] / 100)
-    refused = CliRunner().invoke(app, [*asked, "--price", "-1"])
-    assert "--price is in dollars an hour, at least 0, not -1.0" in str(refused.exception)
 
 
 def test_who_only_lists_files_loads_no_torch(tmp_path: Path) -> None:

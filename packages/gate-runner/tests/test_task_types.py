@@ -29,7 +29,6 @@ def test_ours_are_whole() -> None:
     for one in types.values():
         assert callable(named(one.run))
         assert callable(named(one.draw))
-        assert not one.caution or callable(named(one.caution))
     assert find_task_type("few-shot").probe_samples == 130
 
 

@@ -30,7 +30,7 @@ class Run:
     """What `run` found, and where it lies.
 
     Args:
-        folder: the run folder; `compare`, `report` and `forecast` take the run or this.
+        folder: the run folder; `compare` and `report` take the run or this.
         results: one per benchmark and seed, in order.
 
     Example:

@@ -19,7 +19,6 @@ MOVED = {
     "gate_runner.benchmarks.pictures": "gate_data.pictures",
     "gate_runner.comparison.paired": "vision_adapters.paired",
     "gate_runner.comparison.seeds": "vision_adapters.paired",
-    "gate_runner.prediction": "gate_runner.forecasting",
 }
 """Names of 0.1, with all below them, until 0.4."""
 

@@ -125,11 +125,6 @@ class DataSettings:
         "Which split of a detection set is scored: test or valid.\nPublished numbers are of valid at times.",
         identity="mode",
     )
-    protocol: Literal["ours", "gate"] = _data(
-        "ours",
-        "Of few-shot episodes: ours, 5 ways and 1 shot, or gate, many ways and shots.\n"
-        "The latter is the benchmark ``…-gate``.",
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -336,13 +331,10 @@ class MachineSettings:
     feature_cache: int = _machine(
         20_000_000_000,
         "Features in the user's cache folder, at most, e.g. 20GB; old ones make room.\n"
-        "What does not fit is encoded again whenever it is needed.",
+        "What does not fit, or has no room on the disk, is encoded again whenever it is needed.",
         read=bytes_in,
         accepts=int | str,
         metavar="BYTES",
-    )
-    encode_again: bool = _machine(
-        False, "Where the disk has no room for features, make them again each epoch.\nOtherwise that is an error."
     )
     executor: str = _machine("local", "local, slurm or a plug-in.", common=True)
     executor_options: Mapping[str, str] = _machine(

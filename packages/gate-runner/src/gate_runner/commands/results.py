@@ -1,4 +1,4 @@
-"""Commands that read runs: compare, trade, report, export, power, forecast."""
+"""Commands that read runs: compare, trade, report, export, power."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from gate_runner.terminal import echo, echo_json, echo_table
 if TYPE_CHECKING:
     from gate_runner.comparison import Contrast
     from gate_runner.comparison.power import PowerReport
-    from gate_runner.forecasting import Forecast
     from gate_runner.settings import Settings
 
 Runs = Annotated[
@@ -226,41 +225,3 @@ def _seeds(needed: int | None) -> str:
     if needed is None:
         return ""
     return "; with today's samples, no number of seeds" if needed == 0 else f"; or today's, with {needed} seeds"
-
-
-def forecast(
-    source: Annotated[
-        Path, typer.Argument(metavar="RUN|SCORES.CSV", help="A run folder, or a CSV of scores in percent.")
-    ],
-    level: Annotated[float, typer.Option(help="Share of new models that intervals are meant to hold for.")] = 0.9,
-    accept_stand_ins: Annotated[
-        bool, typer.Option("--accept-stand-ins", help="Forecast from synthetic stand-ins, which does not carry over.")
-    ] = False,
-    json: AsJson = False,
-) -> None:
-    """Expected mean over all benchmarks of GATE's table from scores on some, with an interval."""
-    from gate_runner.forecasting import forecast as expected
-
-    forecasts = expected(source, accept_stand_ins=accept_stand_ins, level=level)
-    if json:
-        echo_json(forecasts)
-        return
-    for entry in forecasts:
-        for line in _forecast_lines(entry):
-            echo(line)
-
-
-def _forecast_lines(entry: Forecast) -> list[str]:
-    """A forecast as lines of text, warnings first."""
-    texts = [f"warning: {warning}" for warning in entry.warnings]
-    texts.append(
-        f"{entry.model}: expected mean over the {len(entry.benchmarks)} headline metrics of GATE's table "
-        f"{entry.mean:.1f} % ({entry.level:.0%} interval {entry.low:.1f} to {entry.high:.1f}), "
-        f"place {entry.rank} of {entry.of}"
-    )
-    width = max(len(benchmark.metric) for benchmark in entry.benchmarks)
-    for row in entry.benchmarks:
-        interval = "measured" if row.measured else f"{row.low:6.1f} to {row.high:5.1f}"
-        apart = f"  beside ours {row.beside_ours}" if row.beside_ours.startswith("no") else ""
-        texts.append(f"  {row.metric:<{width}}  {row.value:6.1f}  {interval:<15}{apart}".rstrip())
-    return texts

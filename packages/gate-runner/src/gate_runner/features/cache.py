@@ -115,7 +115,6 @@ class FeatureCache:
     Args:
         folder: of the encoder, below `cache_folder` or a run folder; None holds everything in memory.
         cap: bytes that all files below the folder's parent may take together.
-        again: encode again whenever they are needed, too, where the disk has no room, instead of failing.
         in_memory: bytes that may be held in memory.
         placed: by name, where each array went: ``"memory"``, ``"disk"`` or ``"encoded again"``.
         encoded: rows of each kind that were encoded.
@@ -127,7 +126,6 @@ class FeatureCache:
 
     folder: Path | None = None
     cap: int = 20_000_000_000
-    again: bool = False
     in_memory: int = field(default_factory=lambda: IN_MEMORY)
     placed: dict[str, str] = field(default_factory=dict)
     encoded: Counter[str] = field(default_factory=Counter)
@@ -308,8 +306,6 @@ class FeatureCache:
             if why.full:
                 _LOG.warning("features of %s are kept in memory alone: %s", request.name, why)
             return self._held(request)
-        if why.full and not self.again:
-            raise DataError(f"features: {why}; --feature-cache caps them, --encode-again does without") from why
         _LOG.warning("features of %s are encoded again whenever they are needed: %s", request.name, why)
         self.placed[request.name] = "encoded again"
         return EncodedRows(encode, len(request.inputs), request.size)

@@ -124,7 +124,6 @@ def _compute(
     features = FeatureCache.of(encoder, fingerprint, cap=part.settings.feature_cache)
     if features.folder is None:  # nobody could tell whose features they are: they go with the unit
         features.folder = part.folder.features_folder(part.name, part.seed)
-    features.again = part.settings.encode_again
     job = Job(
         encoder=encoder,
         benchmark=part.benchmark,

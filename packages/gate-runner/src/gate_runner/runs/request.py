@@ -169,7 +169,7 @@ def parts_of(request: RunRequest) -> list[Part]:
             how = settings.of_unit(unit.training)
             parts.append(Part(unit, source, seed, request.spec, request.output, how))
     _check_items(parts, settings)
-    return list({(part.name, part.seed): part for part in parts}.values())  # --protocol gate may name one twice
+    return list({(part.name, part.seed): part for part in parts}.values())
 
 
 def _check_items(parts: Sequence[Part], settings: Settings) -> None:

@@ -114,7 +114,6 @@ TASK_TYPES = (
         draw="gate_runner.tasks.few_shot:draw",
         cells="gate_runner.tasks.variants:protocol",
         variant="gate_runner.tasks.variants:of_few_shot",
-        caution="gate_runner.tasks.few_shot:caution",
         training={"ways": 5, "shots": 1, "queries": 5, "episodes": 400, "steps": 150, "rates": _RATES},
         original_training={"episodes": 600},
         quick={"steps": 150, "batch_size": 2},

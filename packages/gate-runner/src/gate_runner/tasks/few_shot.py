@@ -147,9 +147,3 @@ def draw(data: Data[Tensor], training: Mapping[str, Any], index: int) -> Drawing
     rows = [np.concatenate([pixels_of(test.images[int(i)], 32) for i in episode], axis=1) for episode in drawn]
     caption = f"an episode: a class per row, from the first, its shot{'s' * (shots > 1)} on the left"
     return Drawing(np.concatenate(rows, axis=0), caption)
-
-
-def caution(training: Mapping[str, Any]) -> str:
-    """How the episodes differ from the paper's."""
-    ways, shots = training.get("ways"), training.get("shots")
-    return f"few-shot episodes here have {ways} ways and {shots} shots, the paper's 5 to 50 and 2 to 15"

@@ -38,7 +38,6 @@ Run = Callable[["Job"], "Outcome"]
 Draw = Callable[["Data[Any]", Mapping[str, Any], int], Drawing]
 Say = Callable[["Data[Any]", "np.ndarray", int], str]
 Statistic = Callable[["Outcomes", "np.ndarray"], "np.ndarray"]
-Caution = Callable[[Mapping[str, Any]], str]
 Cells = Callable[["Settings"], Sequence["str | tuple[str, int]"]]
 Variant = Callable[["Benchmark", str], "Benchmark"]
 
@@ -104,7 +103,6 @@ class TaskType:
         class_prompts: whether a benchmark's classes have prompts, by which an encoder with a text side scores.
         keeps_heads: whether its head can be kept, to be loaded with `gate_runner.heads.load_head`.
         best: how many of the best samples a report shows beside the worst.
-        caution: from a result's ``training`` to what a prediction of GATE's table must say of it; empty for nothing.
         training: numbers by which a head is trained on a stand-in; none where it is solved, or nothing is trained.
         original_training: what differs of them for a data set's own files.
         own_metrics: of a benchmark of one's own that names none.
@@ -133,7 +131,6 @@ class TaskType:
     grows: bool = True
     trains: bool = True
     single_samples: bool = False
-    caution: Caution | str = ""
     details: Detailed | str = ""
     overview: Overviewed | str = ""
     cells: Cells | str = ""

@@ -82,10 +82,10 @@ def of_classification(benchmark: Benchmark, text: str) -> Benchmark:
 
 
 def protocol(settings: Settings) -> Sequence[str]:
-    """One variant: the benchmark itself, or what ``--protocol gate`` asks for."""
+    """One variant: the benchmark itself."""
     if settings.shots:
-        raise UsageError("--shots does not apply to few-shot episodes; --protocol gate draws GATE's")
-    return ["gate" if settings.protocol == "gate" else ""]
+        raise UsageError("--shots does not apply to few-shot episodes; the benchmark ID-gate draws GATE's")
+    return [""]
 
 
 def of_few_shot(benchmark: Benchmark, name: str) -> Benchmark:
