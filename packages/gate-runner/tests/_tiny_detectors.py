@@ -124,54 +124,6 @@ def _backbone(family: str) -> Any:
     return transformers.ResNetConfig(**_RESNET, out_features=_LEVELS if family == "deformable_detr" else ["stage4"])
 
 
-def clip_tokenizer() -> Any:
-    """CLIP's, whose words are the list above; the end has the highest id, by which OmDet-Turbo finds it."""
-    from transformers import CLIPTokenizer
-
-    signs = [chr(number) for number in range(33, 127)]
-    vocabulary, merges = [*signs, *(f"{sign}</w>" for sign in signs)], []
-    for word in (*WORDS, "detect"):
-        parts = [*word[:-1], f"{word[-1]}</w>"]
-        while len(parts) > 1:
-            if (pair := (parts[0], parts[1])) not in merges:
-                merges.append(pair)
-            parts = [parts[0] + parts[1], *parts[2:]]
-            if parts[0] not in vocabulary:
-                vocabulary.append(parts[0])
-    vocabulary += ["<|startoftext|>", "<|endoftext|>"]
-    return CLIPTokenizer(vocab={token: place for place, token in enumerate(vocabulary)}, merges=merges)
-
-
-def omdet(folder: Path, seed: int = 0) -> Path:
-    """OmDet-Turbo, saved as a checkpoint; its texts have at most 16 tokens."""
-    import transformers
-
-    words = clip_tokenizer()
-    config = transformers.OmDetTurboConfig(
-        backbone_config=transformers.SwinConfig(
-            image_size=64, embed_dim=8, depths=[1, 1, 1, 1], num_heads=[1, 2, 2, 2], window_size=2, drop_path_rate=0.0,
-            out_features=_LEVELS,
-        ),
-        text_config={
-            "model_type": "clip_text_model", "vocab_size": len(words), "hidden_size": 16, "intermediate_size": 16,
-            "num_hidden_layers": 1, "num_attention_heads": 2, "max_position_embeddings": 16,
-            "eos_token_id": len(words) - 1, "bos_token_id": len(words) - 2,
-        },
-        apply_layernorm_after_vision_backbone=False, image_size=64, text_projection_in_dim=16,
-        text_projection_out_dim=16, task_encoder_hidden_dim=16, class_embed_dim=16, num_queries=12,
-        encoder_hidden_dim=32, vision_features_channels=[32, 32, 32], encoder_in_channels=[16, 32, 64],
-        encoder_attention_heads=2, encoder_dim_feedforward=16, decoder_hidden_dim=32, decoder_num_heads=2,
-        decoder_num_layers=2, decoder_dim_feedforward=16, decoder_num_points=2,
-    )  # fmt: skip
-    torch.manual_seed(seed)
-    model = transformers.OmDetTurboForObjectDetection(config)
-    torch.nn.init.normal_(model.language_backbone.text_projection)
-    model.save_pretrained(folder)
-    image = transformers.DetrImageProcessor(size={"height": 64, "width": 64}, do_pad=False)
-    transformers.OmDetTurboProcessor(image, words).save_pretrained(folder)
-    return folder
-
-
 class OwlProcessor:
     """OWLv2's picture processor with the tokenizer above: its own needs files of merges."""
 

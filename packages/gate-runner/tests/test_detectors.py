@@ -12,8 +12,7 @@ import torch
 
 import gate_runner
 from gate_runner.encoders import load_encoder
-from gate_runner.encoders.detectors import Detector
-from gate_runner.encoders.phrases import phrases
+from gate_runner.encoders.detectors import Detector, phrases
 from gate_runner.errors import DataError, EncoderError, MissingCapabilityError
 
 from ._tiny_detectors import closed_set, grounding, owl

@@ -48,13 +48,10 @@ def test_sixteen_bits_are_left_where_they_differ() -> None:
     assert encoder.precision == "float32"
 
 
-def test_a_result_says_how_fast_it_was_and_in_what_it_computed(tmp_path: Path, cold_cache: Any) -> None:
+def test_a_result_says_in_what_it_computed(tmp_path: Path, cold_cache: Any) -> None:
     settings: dict[str, Any] = {"encoder": "micro-clip", "limit": 40, "show": False, "device": "cpu"}
     (run,) = gate_runner.run("digits", output=tmp_path / "whole", **settings)
-    assert run.memory["images_per_second"] > 0
     assert run.memory["threads"] == torch.get_num_threads()
-    assert 0 < run.seconds["encoder"] <= run.seconds["encode"]
-    assert run.seconds["one_image"] > 0
     assert "precision" not in run.training
     (half,) = gate_runner.run("digits", output=tmp_path / "half", precision="bfloat16", **settings)
     assert half.training["precision"] == "bfloat16"

@@ -1,8 +1,8 @@
-"""Detectors of transformers as what finds boxes of given classes, each by its own class scores."""
+"""``hf-detector:``: whole detectors of transformers, asked for boxes of given classes, each by its own class scores."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,15 +10,17 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from gate_runner.encoders.phrases import Phrase
-from gate_runner.errors import DataError, EncoderError
+from gate_data.boxes.files import UNNAMED
+from gate_runner.encoders.encoder import Encoder
+from gate_runner.encoders.hugging_face import of_transformers
+from gate_runner.encoders.spec import EncoderSpec
+from gate_runner.errors import DataError, EncoderError, MissingCapabilityError
 
 MOST = 300
 """Detections of a picture: the best pairs of a query and a class."""
 GROUNDING = ("grounding-dino", "mm-grounding-dino")
 OWL = ("owlv2", "owlvit")
-OMDET = ("omdet-turbo",)
-READERS = (*GROUNDING, *OWL, *OMDET)
+READERS = (*GROUNDING, *OWL)
 """Families that are asked for classes by their names."""
 CLOSED = (
     "detr", "conditional_detr", "dab-detr", "deformable_detr", "rt_detr", "rt_detr_v2", "d_fine", "deimv2", "lw_detr",
@@ -29,6 +31,46 @@ _OWL_CLASSES = 64
 """That are asked for together: one batch of the text encoder."""
 _NO_STOPS = str.maketrans(".?", "  ")
 """Signs that end a phrase of a prompt."""
+
+
+class Phrase(NamedTuple):
+    """A class as a detector reads it: the words that count, and what stands around them."""
+
+    name: str
+    prefix: str = ""
+    suffix: str = ""
+
+    @property
+    def text(self) -> str:
+        """All of it."""
+        return f"{self.prefix}{self.name}{self.suffix}"
+
+
+def phrases(classes: Sequence[str], captions: Mapping[str, Mapping[str, str]] | None = None) -> list[Phrase]:
+    """Class names as queries.
+
+    What stands in parentheses is dropped, ``_`` becomes a space, and one double space a single one. A class without a
+    name gets an empty phrase, of which nothing can be found.
+
+    Source:
+        GLIP's ``create_queries_and_maps`` and ``clean_name``.
+    """
+    listed = []
+    for name in classes:
+        caption = (captions or {}).get(name, {})
+        shown = "" if name == UNNAMED else caption.get("name", _clean(name))
+        listed.append(Phrase(shown, caption.get("prefix", ""), caption.get("suffix", "")) if shown else Phrase(""))
+    return listed
+
+
+def _clean(name: str) -> str:
+    cleaned, depth = "", 0
+    for sign in name:
+        depth += sign == "("
+        if not depth:
+            cleaned += sign
+        depth -= sign == ")" and depth > 0
+    return cleaned.replace("_", " ").replace("  ", " ", 1).strip() or name.strip()
 
 
 class Spotted(NamedTuple):
@@ -98,7 +140,7 @@ class Detector:
             return [named[start : start + _OWL_CLASSES] for start in range(0, len(named), _OWL_CLASSES)]
         chunks: list[list[int]] = []
         for row in named:
-            if chunks and self._together([phrases[row_before] for row_before in (*chunks[-1], row)]) <= self.room:
+            if chunks and self._tokens([phrases[row_before] for row_before in (*chunks[-1], row)]) <= self.room:
                 chunks[-1].append(row)
             else:
                 chunks.append([row])
@@ -125,22 +167,14 @@ class Detector:
         return marks / marks.sum(dim=1, keepdim=True).clamp_min(1)
 
     def _tokens(self, phrases: Sequence[Phrase]) -> int:
-        """Of what is read for one class."""
+        """Of what is read for one class, or for several together."""
         text = self.caption(phrases)[0] if self.family in GROUNDING else phrases[0].text
-        tokens = len(self.processor.tokenizer(text)["input_ids"])
-        return max(tokens, self._together(phrases)) if self.family in OMDET else tokens
-
-    def _together(self, phrases: Sequence[Phrase]) -> int:
-        """Of what is read for several classes together."""
-        text = _task(phrases) if self.family in OMDET else self.caption(phrases)[0]
         return len(self.processor.tokenizer(text)["input_ids"])
 
     def _chunk(self, picture: np.ndarray, phrases: Sequence[Phrase], chunk: list[int]) -> Spotted:
         chosen = [phrases[row] for row in chunk]
         if self.family in GROUNDING:
             boxes, scores = self._grounded(picture, chosen)
-        elif self.family in OMDET:
-            boxes, scores = self._omdet(picture, chosen)
         else:
             boxes, scores = self._owl(picture, chosen)
         every = torch.zeros(len(boxes), len(phrases))
@@ -167,16 +201,6 @@ class Detector:
             boxes = boxes * torch.tensor([side / wide, side / high, side / wide, side / high])
         return boxes, outputs.logits[0].sigmoid().float().cpu()
 
-    def _omdet(self, picture: np.ndarray, phrases: Sequence[Phrase]) -> tuple[Tensor, Tensor]:
-        """Each class has a text of its own; a sentence that lists their names stands beside them."""
-        texts = {"padding": "max_length", "max_length": self.room}
-        inputs = self.processor(
-            images=picture, text=[[phrase.text for phrase in phrases]], task=[_task(phrases)], return_tensors="pt",
-            text_kwargs=texts,
-        ).to(self.device)  # fmt: skip
-        outputs = self.model(**inputs)
-        return _corners(outputs.decoder_coord_logits[0]), outputs.decoder_class_logits[0].sigmoid().float().cpu()
-
     def _closed(self, picture: np.ndarray, classes: int) -> Spotted:
         own = int(self.model.config.num_labels)
         if own != classes:
@@ -191,11 +215,32 @@ class Detector:
         return Spotted(_corners(outputs.pred_boxes[0]), scores)
 
 
-def _task(phrases: Sequence[Phrase]) -> str:
-    return f"Detect {', '.join(phrase.name for phrase in phrases)}."
-
-
 def _corners(boxes: Tensor) -> Tensor:
     from vision_adapters.detection import box_convert
 
     return box_convert(boxes.float().cpu(), "cxcywh", "xyxy")
+
+
+def load(spec: EncoderSpec) -> Encoder:
+    """A detector with its processor, from a local directory or the hub."""
+    library, where = of_transformers(spec)
+    try:
+        config = library.AutoConfig.from_pretrained(where)
+        if config.model_type in CLOSED:
+            model = library.AutoModelForObjectDetection.from_pretrained(where)
+            processor = library.AutoImageProcessor.from_pretrained(where)
+        else:
+            model = library.AutoModelForZeroShotObjectDetection.from_pretrained(where)
+            processor = library.AutoProcessor.from_pretrained(where)
+    except (OSError, ValueError, KeyError, ImportError) as error:
+        lines = str(error).strip().splitlines()
+        raise EncoderError(
+            f"encoder {spec.text!r} cannot be loaded as a detector: {lines[0] if lines else error}"
+        ) from error
+
+    def image(images: Tensor) -> Tensor:
+        raise MissingCapabilityError(
+            f"encoder {spec.text!r} is a detector: it gives boxes, no features; run detection sets"
+        )
+
+    return Encoder(spec.text, 224, image, module=model, detector=Detector(model, processor))

@@ -22,7 +22,7 @@ _LOADERS = {
     "open_clip": "open_clip_models",
     "timm": "timm_models",
     "hf": "hugging_face",
-    "hf-detector": "detector",
+    "hf-detector": "detectors",
     "hf-text": "shifted",
     "hf-audio": "shifted",
     "module": "own",

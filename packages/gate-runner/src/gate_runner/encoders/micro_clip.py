@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from gate_runner.errors import EncoderError
 
@@ -22,36 +22,17 @@ if TYPE_CHECKING:
 FILES = Path(__file__).with_name("micro_clip_files")
 
 
-class TokenReport(NamedTuple):
-    """What a tokenizer could not keep: words outside its vocabulary, and the texts that it cut."""
-
-    unknown: tuple[str, ...]
-    truncated: tuple[int, ...]
-
-
 class MicroTokenizer:
     """Words, numbers and signs to ids: <start> words <end>, then padding.
 
     A text is split into lower-case words, runs of digits, and single signs. What is not in the vocabulary becomes
-    <unk>; a text that is too long loses its last words, never its <end>. `report` says what a call would lose.
-
-    Args:
-        vocabulary: Tokens in the order of their ids; <pad> first, and with <start>, <unk> and <end> somewhere.
-        context_length: Length of every row, at least 3.
+    <unk>; a text that is too long loses its last words, never its <end>. The vocabulary has <pad> first.
     """
 
     def __init__(self, vocabulary: Sequence[str], context_length: int) -> None:
         self.vocabulary = tuple(vocabulary)
         self.context_length = context_length
         self._id = {word: index for index, word in enumerate(self.vocabulary)}
-        missing = [special for special in ("<pad>", "<start>", "<unk>", "<end>") if special not in self._id]
-        if missing or self.vocabulary[0] != "<pad>":
-            raise ValueError(f"vocabulary must begin with <pad> and hold <start>, <unk> and <end>; missing: {missing}")
-        if len(self._id) != len(self.vocabulary):
-            twice = next(word for word in self.vocabulary if self.vocabulary.count(word) > 1)
-            raise ValueError(f"vocabulary holds {twice!r} more than once")
-        if context_length < 3:
-            raise ValueError(f"context_length = {context_length} leaves no place for a word; it must be at least 3")
         self.start_id, self.end_id, self.unknown_id = (self._id[name] for name in ("<start>", "<end>", "<unk>"))
 
     def __call__(self, texts: str | Sequence[str]) -> Int[Tensor, "n context_length"]:
@@ -70,12 +51,6 @@ class MicroTokenizer:
     def split(text: str) -> list[str]:
         """Lower-case words, runs of digits and single signs, in order."""
         return re.findall(r"[^\W\d_]+|\d+|[^\w\s]", text.lower())
-
-    def report(self, texts: str | Sequence[str]) -> TokenReport:
-        """Unknown words, each once in the order of their first use, and the indices of the texts that are cut."""
-        rows = [self.split(text) for text in ([texts] if isinstance(texts, str) else texts)]
-        unknown = dict.fromkeys(word for row in rows for word in row if word not in self._id)
-        return TokenReport(tuple(unknown), tuple(i for i, row in enumerate(rows) if len(row) > self.context_length - 2))
 
 
 def micro_clip_config() -> dict[str, Any]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
-import time
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
@@ -99,14 +97,3 @@ def agrees(encoder: Encoder, images: torch.Tensor) -> bool:
     full, half = features["float32"], features["bfloat16"]
     size = full.square().mean().sqrt()
     return bool(torch.isfinite(half).all()) and float((half - full).square().mean().sqrt()) <= AGREEMENT * float(size)
-
-
-def latency(encoder: Encoder, repeats: int = 3) -> float:
-    """Median seconds for a batch of one picture that is in memory already."""
-    image = torch.zeros(1, *encoder.shape, dtype=torch.uint8)
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        encoder.encode_image(image).cpu()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times)

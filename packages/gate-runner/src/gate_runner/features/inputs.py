@@ -54,8 +54,6 @@ def how_read(inputs: Pictures | Maps, transform: str = "") -> bytes:
 class Inputs(Protocol):
     """Samples that are encoded in batches."""
 
-    spent: dict[str, float]
-
     def __len__(self) -> int:
         """The number of samples."""
 
@@ -80,7 +78,6 @@ class Numbered:
 
     def __init__(self, digests: Digests, function: Encode) -> None:
         self._digests, self.function = digests, function
-        self.spent: dict[str, float] = {}
 
     def __len__(self) -> int:
         return len(self._digests)

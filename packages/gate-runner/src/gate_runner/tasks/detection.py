@@ -18,8 +18,7 @@ from gate_data.request import SplitName
 from gate_runner.detection.coco_map import needed
 from gate_runner.detection.scoring import guessed, in_pixels, judge, match
 from gate_runner.detection.shots import Shown, shown_of
-from gate_runner.encoders.detectors import MOST, Detector
-from gate_runner.encoders.phrases import Phrase, phrases
+from gate_runner.encoders.detectors import MOST, Detector, Phrase, phrases
 from gate_runner.errors import UsageError
 from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.fitting import fit_head
