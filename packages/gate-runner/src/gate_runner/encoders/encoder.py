@@ -67,8 +67,6 @@ class Encoder:
         mean: channel means of the model's training data, on a 0 to 1 scale.
         std: channel standard deviations likewise.
         transform: the model's own way from a picture to its pixels; None takes the middle square, scaled.
-        taxonomy: what ELEVATER's table of models says: ``language`` and ``knowledge`` (whether pre-training used them),
-            ``pretraining_data`` and ``track`` (industry or academic); what is not known is absent.
         logit_scale: factor on cosines that the model was trained with, or None.
         outputs: what it gave on fixed probes, from when it was checked; see `gate_runner.encoders.spec`.
         blocks: prepared images to what every block gives in one pass, or None where the model shows none.
@@ -98,7 +96,6 @@ class Encoder:
     blocks: GiveBlocks | None = field(default=None, kw_only=True)
     transform: OwnTransform | None = field(default=None, kw_only=True)
     detector: Detector | None = field(default=None, kw_only=True)
-    taxonomy: Mapping[str, str] = field(default_factory=dict, kw_only=True)
     precision: Literal["float32", "bfloat16"] = field(default="float32", kw_only=True)
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     outputs: dict[str, Any] = field(default_factory=dict, repr=False)

@@ -119,7 +119,4 @@ def load(spec: EncoderSpec) -> Encoder:
     if spec.weights is not None and seed is None:
         raise EncoderError(f"encoder {spec.text!r}: expected micro-clip, micro-clip/random or micro-clip/random:SEED")
     model, tokenizer = load_micro_clip(pretrained=seed is None, seed=seed or 0)
-    encoder = from_clip(model, tokenizer, spec.text)
-    data = "268,800 made-up pairs of the micro world" if seed is None else "none: random weights"
-    encoder.taxonomy = {"knowledge": "no", "pretraining_data": data, "track": "academic"}
-    return encoder
+    return from_clip(model, tokenizer, spec.text)
