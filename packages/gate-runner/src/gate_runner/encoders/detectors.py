@@ -1,4 +1,4 @@
-"""``hf-detector:``: whole detectors of transformers, asked for boxes of given classes, each by its own class scores."""
+"""Detectors of transformers, asked for boxes of given classes, each by its own class scores."""
 
 from __future__ import annotations
 
@@ -11,10 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from gate_data.boxes.files import UNNAMED
-from gate_runner.encoders.encoder import Encoder
-from gate_runner.encoders.hugging_face import of_transformers
-from gate_runner.encoders.spec import EncoderSpec
-from gate_runner.errors import DataError, EncoderError, MissingCapabilityError
+from gate_runner.errors import DataError, EncoderError
 
 MOST = 300
 """Detections of a picture: the best pairs of a query and a class."""
@@ -219,28 +216,3 @@ def _corners(boxes: Tensor) -> Tensor:
     from vision_adapters.detection import box_convert
 
     return box_convert(boxes.float().cpu(), "cxcywh", "xyxy")
-
-
-def load(spec: EncoderSpec) -> Encoder:
-    """A detector with its processor, from a local directory or the hub."""
-    library, where = of_transformers(spec)
-    try:
-        config = library.AutoConfig.from_pretrained(where)
-        if config.model_type in CLOSED:
-            model = library.AutoModelForObjectDetection.from_pretrained(where)
-            processor = library.AutoImageProcessor.from_pretrained(where)
-        else:
-            model = library.AutoModelForZeroShotObjectDetection.from_pretrained(where)
-            processor = library.AutoProcessor.from_pretrained(where)
-    except (OSError, ValueError, KeyError, ImportError) as error:
-        lines = str(error).strip().splitlines()
-        raise EncoderError(
-            f"encoder {spec.text!r} cannot be loaded as a detector: {lines[0] if lines else error}"
-        ) from error
-
-    def image(images: Tensor) -> Tensor:
-        raise MissingCapabilityError(
-            f"encoder {spec.text!r} is a detector: it gives boxes, no features; run detection sets"
-        )
-
-    return Encoder(spec.text, 224, image, module=model, detector=Detector(model, processor))

@@ -14,10 +14,11 @@ from torch import Tensor
 
 from gate_data.request import size_of
 from gate_runner.encoders.blocks import Blocks, by_hooks, grid_of, of_states
+from gate_runner.encoders.detectors import CLOSED, Detector
 from gate_runner.encoders.encoder import CLIP_MEAN, CLIP_STD, Encoder, PatchFeatures, TextTokens
 from gate_runner.encoders.spec import EncoderSpec
 from gate_runner.encoders.transforms import of_processor
-from gate_runner.errors import EncoderError
+from gate_runner.errors import EncoderError, MissingCapabilityError
 
 _HALF = (0.5, 0.5, 0.5)
 
@@ -94,6 +95,31 @@ def load(spec: EncoderSpec) -> Encoder:
         transform=None if processor is None else of_processor(processor, size),
         logit_scale=float(model.logit_scale.detach().exp()) if hasattr(model, "logit_scale") else None,
     )
+
+
+def load_detector(spec: EncoderSpec) -> Encoder:
+    """A detector with its processor, from a local directory or the hub."""
+    library, where = of_transformers(spec)
+    try:
+        config = library.AutoConfig.from_pretrained(where)
+        if config.model_type in CLOSED:
+            model = library.AutoModelForObjectDetection.from_pretrained(where)
+            processor = library.AutoImageProcessor.from_pretrained(where)
+        else:
+            model = library.AutoModelForZeroShotObjectDetection.from_pretrained(where)
+            processor = library.AutoProcessor.from_pretrained(where)
+    except (OSError, ValueError, KeyError, ImportError) as error:
+        lines = str(error).strip().splitlines()
+        raise EncoderError(
+            f"encoder {spec.text!r} cannot be loaded as a detector: {lines[0] if lines else error}"
+        ) from error
+
+    def image(images: Tensor) -> Tensor:
+        raise MissingCapabilityError(
+            f"encoder {spec.text!r} is a detector: it gives boxes, no features; run detection sets"
+        )
+
+    return Encoder(spec.text, 224, image, module=model, detector=Detector(model, processor))
 
 
 class _TextSide:

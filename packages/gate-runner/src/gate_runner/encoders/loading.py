@@ -18,16 +18,17 @@ if TYPE_CHECKING:
 
 
 _LOADERS = {
-    **{source: source.replace("-", "_") for source in ("micro-clip", "lite")},
-    "open_clip": "open_clip_models",
-    "timm": "timm_models",
-    "hf": "hugging_face",
-    "hf-detector": "detectors",
-    "hf-text": "shifted",
-    "hf-audio": "shifted",
-    "module": "own",
+    "micro-clip": "micro_clip:load",
+    "lite": "lite:load",
+    "open_clip": "open_clip_models:load",
+    "timm": "timm_models:load",
+    "hf": "hugging_face:load",
+    "hf-detector": "hugging_face:load_detector",
+    "hf-text": "shifted:load",
+    "hf-audio": "shifted:load",
+    "module": "own:load",
 }
-"""The module of each source."""
+"""The loader of each source, imported when it is asked for."""
 
 
 def load_encoder(text: str, *, device: str = "cpu") -> Encoder:
@@ -99,7 +100,7 @@ def _loaded(spec: EncoderSpec) -> Encoder:
     """By the loader of the spec's source, whose module is imported only now; what it raises becomes one line."""
     try:
         if spec.source in _LOADERS:
-            encoder: Encoder = named(f"gate_runner.encoders.{_LOADERS[spec.source]}:load")(spec)
+            encoder: Encoder = named(f"gate_runner.encoders.{_LOADERS[spec.source]}")(spec)
             return encoder
         if spec.source == "tuned":
             from gate_runner.encoders import tuned
