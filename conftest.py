@@ -1,6 +1,7 @@
 """What every test process has: one compute thread, a cache of its own, and no limit on the time of an example."""
 
 import atexit
+import collections
 import gc
 import os
 import shutil
@@ -21,6 +22,24 @@ if "GATE_RUNNER_CACHE" not in os.environ:
 # The time of one example says how busy the machine is; pytest's own limit ends what hangs.
 settings.register_profile("any-machine", deadline=None)
 settings.load_profile("any-machine")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``--first N``: a look at everything in a minute or two, as each wheel gets in an environment of its own."""
+    parser.addoption("--first", type=int, default=0, help="run the first N tests of each file")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep what ``--first`` asks for."""
+    limit, seen = config.getoption("--first"), collections.Counter[object]()
+    if limit:
+        rest = []
+        for item in items:
+            seen[item.path] += 1
+            if seen[item.path] > limit:
+                rest.append(item)
+        config.hook.pytest_deselected(items=rest)
+        items[:] = [item for item in items if item not in set(rest)]
 
 
 @pytest.hookimpl(wrapper=True)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import re
 import subprocess
 import sys
 import tomllib
+from importlib.metadata import PackageNotFoundError, packages_distributions, requires
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,13 @@ HEAVY = {
     "sentence_transformers", "submitit", "tensorboard", "transformers", "wandb", "webdataset",
 }  # fmt: skip
 """Extras: imported where they are used, never by importing a package."""
+IF_INSTALLED = {
+    "eqsim": {"jaxtyping"},  # for types alone
+    "knowledge-prompts": {"open_clip"},  # a user's encoder by its name
+    "oven-retrieval": {"icu"},  # PyICU, where it is, in place of icu4py
+    "gate-runner": {"pyarrow", "umap"},  # a table in Parquet, a map of features
+}
+"""What a package takes where a user has it, and names where it is missing."""
 
 
 def modules_of(folder: str) -> list[str]:
@@ -90,10 +99,45 @@ def declared(folder: str) -> dict[str, list[str]]:
     return {"": project["dependencies"], **project.get("optional-dependencies", {})}
 
 
+def undeclared(imports: set[str], requirements: dict[str, list[str]]) -> set[str]:
+    """Imports of third parties that come with no required dependency and with no extra."""
+    distributions = packages_distributions()
+    brought = brought_by({distribution_name(requirement) for group in requirements.values() for requirement in group})
+    return {
+        name
+        for name in imports - set(sys.stdlib_module_names)
+        if not brought & {distribution_name(distribution) for distribution in distributions.get(name, [name])}
+    }
+
+
+def brought_by(names: set[str]) -> set[str]:
+    """Distributions and all that they require without an extra, as far as they are installed."""
+    closure: set[str] = set()
+    while names:
+        closure |= names
+        required = set()
+        for name in names:
+            with contextlib.suppress(PackageNotFoundError):
+                required |= {distribution_name(text) for text in requires(name) or [] if "extra ==" not in text}
+        names = required - closure
+    return closure
+
+
+def distribution_name(requirement: str) -> str:
+    """The normalised name in a requirement."""
+    return re.sub(r"[-_.]+", "-", re.split(r"[\s\[<>=!~;@(]", requirement)[0]).lower()
+
+
 @pytest.mark.parametrize("folder", LIBRARIES)
 def test_a_library_names_no_other(folder: str) -> None:
     others = set(IMPORT_NAMES.values()) - {IMPORT_NAMES[folder]}
     assert not imported_names(folder) & others
+
+
+@pytest.mark.parametrize("folder", IMPORT_NAMES)
+def test_what_a_package_imports_is_declared(folder: str) -> None:
+    imports = imported_names(folder) - set(IMPORT_NAMES.values()) - IF_INSTALLED.get(folder, set())
+    assert undeclared(imports, declared(folder)) == set()
 
 
 @pytest.mark.parametrize("folder", LIBRARIES)
@@ -154,6 +198,10 @@ class TestTheTests:
         (package / "inner.py").write_text("import knowledge_prompts\n")
         assert "knowledge_prompts" not in loaded_by(["intruder"], path=[str(tmp_path)])
         assert "knowledge_prompts" in loaded_by(["intruder", "intruder.inner"], path=[str(tmp_path)])
+
+    def test_an_import_that_is_not_declared_is_seen(self) -> None:
+        assert undeclared({"os", "yaml", "PIL"}, {"": ["Pillow>=11"]}) == {"yaml"}
+        assert undeclared({"yaml", "PIL"}, {"": ["Pillow>=11"], "yaml": ["PyYAML"]}) == set()
 
     def test_every_module_is_looked_at(self) -> None:
         assert "gate_runner.executors.run" in modules_of("gate-runner")
