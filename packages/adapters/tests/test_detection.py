@@ -184,7 +184,8 @@ def slow_average_precision(truth: list[list[list[float]]], found: list[list[list
 
 @pytest.mark.parametrize("seed", range(4))
 def test_average_precision_is_what_one_detection_after_another_gives(seed: int) -> None:
-    from vision_adapters.detection import average_precisions, match_detections, mean_average_precision
+    from vision_adapters.detection import match_detections, mean_average_precision
+    from vision_adapters.detection.average_precision import average_precisions
     from vision_adapters.detection.matching import Matches
 
     rng = np.random.default_rng(seed)

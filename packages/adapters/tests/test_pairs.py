@@ -77,29 +77,6 @@ def test_terms_by_name_are_summed_and_their_means_kept() -> None:
         assert row.loss == pytest.approx(row.terms["a"] + row.terms["b"], rel=1e-6)
 
 
-def test_memory_that_runs_out_under_a_loss_of_whole_batches_is_an_error() -> None:
-    class Full(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.weight = nn.Parameter(torch.ones(1))
-
-        def forward(self, x: Tensor) -> Tensor:
-            if self.training and len(x) > 2:
-                raise torch.cuda.OutOfMemoryError("out of memory")
-            return x * self.weight
-
-    def train(whole: bool) -> int:
-        return fit(
-            Full(), (torch.randn(4, 1),), torch.zeros(4, 1), loss=lambda out, y: out.square().mean(),
-            recipe=Recipe(lr=1e-2, steps=1, batch_size=4, validate_every=1), validate=lambda m: 0.0,
-            direction="higher", seed=0, whole=whole,
-        ).micro_batches  # fmt: skip
-
-    assert train(whole=False) == 2
-    with pytest.raises(torch.cuda.OutOfMemoryError):
-        train(whole=True)
-
-
 def test_recall_shares_ties_and_counts_equal_captions() -> None:
     image, text = torch.eye(3), torch.tensor([[1.0, 0, 0], [1.0, 0, 0], [0, 0, 1.0]])
     to_text, to_image = 0.5 + 1 / 3 + 1, 1 + 0 + 1  # picture 1 is like no text: all three tie

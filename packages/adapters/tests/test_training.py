@@ -334,34 +334,6 @@ def test_bfloat16_trains_close_to_float32_with_weights_in_float32() -> None:
     assert fit(narrow, (x,), y, loss=cross_entropy, recipe=gate_recipe("vit", steps=0), **call).precision == "float32"
 
 
-def test_a_batch_that_does_not_fit_is_cut_into_more_parts(tmp_path: Path) -> None:
-    class Small(nn.Module):
-        """A device with memory for three samples."""
-
-        def __init__(self) -> None:
-            super().__init__()
-            self.head, self.largest = seeded(lambda: LinearHead(6, 3), 0), 0
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            if self.training and len(x) > 3:
-                raise torch.cuda.OutOfMemoryError
-            return self.head(x)
-
-    small, plain = Small(), Small()
-    recipe = dataclasses.replace(RECIPE, batch_size=10)
-    done = run(small, recipe, tmp_path / "state.pt")
-    assert done.micro_batches == 4
-    again = run(plain, dataclasses.replace(recipe, micro_batches=4))
-    assert again.micro_batches == 4
-    assert same(small, plain)
-    assert run(Small(), recipe, tmp_path / "state.pt").micro_batches == 4
-    never = Small()
-    never.forward = lambda x: (_ for _ in ()).throw(torch.cuda.OutOfMemoryError())  # type: ignore[method-assign]
-    x, y = data()
-    with pytest.raises(torch.cuda.OutOfMemoryError):
-        fit(never, (x,), y, loss=cross_entropy, recipe=recipe, validate=lambda _: 0.0, direction="higher", seed=0)
-
-
 def test_each_layers_gradient_is_recorded(tmp_path: Path) -> None:
     x, y = data()
     module = seeded(lambda: nn.Sequential(nn.Linear(6, 4), nn.Tanh(), nn.Linear(4, 3)), 0)
@@ -423,7 +395,6 @@ ODD_STATES: dict[str, Any] = {
     "optimiser": {},
     "rate": None,
     "generator": torch.zeros(3),
-    "micro_batches": 0,
     "seconds": "x",
     "fingerprint": "x",
 }

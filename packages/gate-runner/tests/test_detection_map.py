@@ -15,8 +15,8 @@ from gate_data.ragged import Ragged
 from gate_runner.detection.coco_map import as_coco, coco_metrics, detections_as_coco
 from gate_runner.detection.scoring import match
 from gate_runner.errors import DataError
-from vision_adapters.detection import average_precisions, mean_average_precision
-from vision_adapters.detection.average_precision import at_half, at_three_quarters
+from vision_adapters.detection import mean_average_precision
+from vision_adapters.detection.average_precision import at_half, at_three_quarters, average_precisions
 
 pytest.importorskip("pycocotools")
 pytest.importorskip("faster_coco_eval")

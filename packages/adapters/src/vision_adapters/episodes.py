@@ -31,17 +31,21 @@ class EpisodeRows:
         return loaded.reshape(*chosen.shape, *loaded.shape[1:])
 
 
-class EpisodeHead(nn.Module):
-    """Prototypes of a whole batch of episodes, in a linear projection that starts as the identity.
+class _Projected(nn.Module):
+    """A linear projection that starts as the identity, and a factor of squared distances."""
 
-    Untrained, it scores exactly as prototypes on the features themselves.
-    """
-
-    def __init__(self, dim: int, ways: int, shots: int) -> None:
+    def __init__(self, dim: int) -> None:
         super().__init__()
         self.project = nn.Linear(dim, dim, bias=False)
         nn.init.eye_(self.project.weight)
         self.log_scale = nn.Parameter(torch.tensor(-float(np.log(dim))))
+
+
+class EpisodeHead(_Projected):
+    """Prototypes of a whole batch of episodes; untrained, it scores exactly as those of the features themselves."""
+
+    def __init__(self, dim: int, ways: int, shots: int) -> None:
+        super().__init__(dim)
         self.ways, self.shots = ways, shots
 
     def forward(self, samples: Float[Tensor, "e w m d"]) -> Float[Tensor, "e ways wq"]:
@@ -53,14 +57,8 @@ class EpisodeHead(nn.Module):
         return -(squared * self.log_scale.exp()).transpose(1, 2)
 
 
-class PrototypeHead(nn.Module):
-    """Prototypes of padded episodes, in a linear projection that starts as the identity."""
-
-    def __init__(self, dim: int) -> None:
-        super().__init__()
-        self.project = nn.Linear(dim, dim, bias=False)
-        nn.init.eye_(self.project.weight)
-        self.log_scale = nn.Parameter(torch.tensor(-float(np.log(dim))))
+class PrototypeHead(_Projected):
+    """Prototypes of padded episodes."""
 
     def forward(self, samples: Tensor, shots: Tensor) -> Tensor:
         """``[e, w, m, d]`` to scores ``[e, w, wm]`` of each class at each place; absent classes get -inf."""

@@ -107,7 +107,15 @@ def elevater_indices(labels: Labels, shots: int, seed: int, *, short_classes: Sh
     table = _checked(labels, shots, short_classes)
     order = list(range(len(table)))
     random.Random(seed).shuffle(order)
-    return _few_shot(_one_label_each(table, shots, order) if table.ndim == 1 else _several_labels(table, shots, order))
+    if table.ndim == 2:
+        return _few_shot(_several_labels(table, shots, order))
+    missing = [shots] * (int(table.max()) + 1)
+    rows = []
+    for index in order:
+        if missing[table[index]] > 0:
+            missing[table[index]] -= 1
+            rows.append(index)
+    return _few_shot(rows)
 
 
 def detection_indices(labels: Labels, shots: int, seed: int, *, short_classes: ShortClasses = "refuse") -> FewShot:
@@ -166,18 +174,6 @@ def _checked(labels: Labels, shots: int, short_classes: ShortClasses) -> npt.NDA
         worst = int(counts.argmin())
         raise ValueError(f"class {worst} has {counts[worst]} samples, expected at least {shots}")
     return table
-
-
-def _one_label_each(classes: npt.NDArray[np.integer], shots: int, order: list[int]) -> list[int]:
-    """Take each sample whose class is not full."""
-    missing = [shots] * (int(classes.max()) + 1)
-    rows = []
-    for index in order:
-        own = int(classes[index])
-        if missing[own] > 0:
-            missing[own] -= 1
-            rows.append(index)
-    return rows
 
 
 def _several_labels(table: npt.NDArray[np.integer], shots: int, order: list[int]) -> list[int]:

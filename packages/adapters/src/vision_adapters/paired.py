@@ -34,39 +34,24 @@ _TWO_SEEDS = 0.25
 class PairedTest:
     """The second model's metric less the first's, on the same samples.
 
-    Args:
-        first: the first model's metric, its mean over seeds.
-        second: the second's.
-        difference: second less first.
-        low: lower end of the difference's interval: the paired bootstrap's for one seed, Student's for several.
-        high: its upper end.
-        effect: the difference in standard deviations of one sample's contribution to it; None where that is 0.
-        effect_low: the interval's lower end likewise.
-        effect_high: its upper end likewise.
-        p_permutation: two-sided, of the paired permutation test.
-        p_bootstrap: two-sided, from the share of resamples on the other side of 0.
-        p_seeds: two-sided, of Student's test with the variation of samples and of seeds; None for one seed.
-        samples: number of paired samples (episodes for few-shot, volumes for cardiac segmentation).
-        by_seed: the difference with each seed.
-
     Example:
         >>> PairedTest(0.7, 0.8, 0.1, 0.05, 0.15, 0.3, 0.1, 0.5, 0.001, 0.002, None, 500, (0.1,)).p
         0.001
     """
 
-    first: float
+    first: float  # the first model's metric, its mean over seeds
     second: float
-    difference: float
-    low: float
+    difference: float  # second less first
+    low: float  # ends of the difference's interval: the paired bootstrap's for one seed, Student's for several
     high: float
-    effect: float | None
+    effect: float | None  # the difference in standard deviations of one sample's contribution; None where that is 0
     effect_low: float | None
     effect_high: float | None
-    p_permutation: float
-    p_bootstrap: float
-    p_seeds: float | None
-    samples: int
-    by_seed: tuple[float, ...]
+    p_permutation: float  # two-sided, of the paired permutation test
+    p_bootstrap: float  # two-sided, from the share of resamples on the other side of 0
+    p_seeds: float | None  # two-sided, of Student's test with samples and seeds; None for one seed
+    samples: int  # paired ones (episodes for few-shot, volumes for cardiac segmentation)
+    by_seed: tuple[float, ...]  # the difference with each seed
 
     @property
     def p(self) -> float:
@@ -127,12 +112,26 @@ def paired_test(
     """
     from scipy.stats import t as student
 
-    _check(metric, first, second, resamples, permutations, level, statistic)
-    if statistic is None and all(_is_flat(outcomes) for outcomes in (*first, *second)):
-        first, second = _that_count(first, second)
+    if not first or len(first) != len(second):
+        raise ValueError(
+            f"{len(first)} seeds of the first model and {len(second)} of the second; expected the same, >= 1"
+        )
+    every = (*first, *second)
+    lengths = sorted({len(outcomes) for outcomes in every})
+    if len(lengths) > 1 or lengths[0] == 0:
+        raise ValueError(f"{metric}: {lengths} outcomes; expected the same number of samples everywhere, at least 1")
+    means = statistic is None and all(isinstance(outcomes, np.ndarray) and outcomes.ndim == 1 for outcomes in every)
+    if statistic is None and metric not in METRICS and not means:
+        raise ValueError(f"metric {metric!r} is unknown and keeps more than a number per sample; cannot test it")
+    if resamples < 1 or permutations < 1 or not 0 < level < 1:
+        raise ValueError(
+            f"expected resamples >= 1, permutations >= 1 and 0 < level < 1, got {resamples}, {permutations}, {level}"
+        )
+    if means:  # without the samples that have no outcome in any model, such as queries with nothing to find
+        counts = ~np.all([np.isnan(outcomes) for outcomes in every], axis=0)
+        first, second = ([outcomes[counts] for outcomes in side] for side in (first, second))
     count = len(first[0])
     compute = statistic or value_of(metric)
-    means = statistic is None and all(_is_flat(outcomes) for outcomes in (*first, *second))
     pairs = [_aligned(metric, *pair) if statistic is None else pair for pair in zip(first, second, strict=True)]
     by_pair = [_of_means(*pair) if means else _of_any(compute, *pair) for pair in pairs]
     pooled = [_of_means(_mean(first), _mean(second))] if means else by_pair
@@ -208,40 +207,6 @@ def value_of(metric: str) -> Statistic:
     return lambda outcomes, weights: (weights @ outcomes) / weights.sum(axis=1)
 
 
-def _check(
-    metric: str,
-    first: Sequence[Outcomes],
-    second: Sequence[Outcomes],
-    resamples: int,
-    permutations: int,
-    level: float,
-    statistic: Statistic | None,
-) -> None:
-    if not first or len(first) != len(second):
-        raise ValueError(
-            f"{len(first)} seeds of the first model and {len(second)} of the second; expected the same, >= 1"
-        )
-    lengths = sorted({len(outcomes) for outcomes in (*first, *second)})
-    if len(lengths) > 1 or lengths[0] == 0:
-        raise ValueError(f"{metric}: {lengths} outcomes; expected the same number of samples everywhere, at least 1")
-    if statistic is None and metric not in METRICS and not all(_is_flat(outcomes) for outcomes in (*first, *second)):
-        raise ValueError(f"metric {metric!r} is unknown and keeps more than a number per sample; cannot test it")
-    if resamples < 1 or permutations < 1 or not 0 < level < 1:
-        raise ValueError(
-            f"expected resamples >= 1, permutations >= 1 and 0 < level < 1, got {resamples}, {permutations}, {level}"
-        )
-
-
-def _that_count(*sides: Sequence[Any]) -> list[list[Any]]:
-    """Without the samples that have no outcome in any model, such as queries with nothing to find."""
-    counts = ~np.all([np.isnan(outcomes) for side in sides for outcomes in side], axis=0)
-    return [[outcomes[counts] for outcomes in side] for side in sides]
-
-
-def _is_flat(outcomes: Outcomes) -> bool:
-    return isinstance(outcomes, np.ndarray) and outcomes.ndim == 1
-
-
 def _of_means(a: Any, b: Any) -> Difference:
     """For a mean of one number per sample: (which samples are exchanged, weights) to its difference."""
     return lambda swap, weights: ((1 - 2 * swap) * weights) @ (b - a) / weights.sum(axis=1)
@@ -263,20 +228,13 @@ def _of_any(compute: Statistic, a: Outcomes, b: Outcomes) -> Difference:
 def _aligned(metric: str, a: Any, b: Any) -> tuple[Outcomes, Outcomes]:
     """Ranks for rankings; the same number of classes for masks, where one model may never have predicted the last."""
     if metric in _RANKED:
-        return _ranks(a), _ranks(b)
-    if a.ndim == 3 and a.shape[2] != b.shape[2]:
+        from scipy.stats import rankdata
+
+        a, b = (np.stack([rankdata(side[:, 0], axis=0), side[:, 1]], axis=1) for side in (a, b))
+    elif a.ndim == 3 and a.shape[2] != b.shape[2]:
         classes = max(a.shape[2], b.shape[2])
         a, b = (np.pad(scores, ((0, 0), (0, 0), (0, classes - scores.shape[2]))) for scores in (a, b))
     return a, b
-
-
-def _ranks(outcomes: np.ndarray) -> np.ndarray:
-    """Scores replaced by their ranks within each label; equal scores share the mean of their ranks."""
-    ranked = outcomes.copy()
-    for label in range(outcomes.shape[2]):
-        _, group, size = np.unique(outcomes[:, 0, label], return_inverse=True, return_counts=True)
-        ranked[:, 0, label] = (np.cumsum(size) - (size - 1) / 2)[group]
-    return ranked
 
 
 def _mean(columns: Sequence[Any]) -> Values:

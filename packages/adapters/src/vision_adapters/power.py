@@ -22,37 +22,23 @@ _RESAMPLES = 1000
 class Power:
     """What some test samples can tell.
 
-    Args:
-        name: of what was scored.
-        metric: by which.
-        samples: test samples that it has now.
-        seeds: with which it was run.
-        spread: standard deviation of one sample's contribution to the difference, in the metric's unit.
-        between: standard deviation of the difference between seeds, in the metric's unit; None for one seed.
-        power: probability that a paired test sees the difference with today's samples and seeds.
-        smallest: the difference that today's samples and seeds show with the wanted probability.
-        samples_needed: for the difference, with today's seeds' spread left out.
-        seeds_needed: with today's samples; 0 where no number of seeds suffices, None where there is one seed.
-        paired: False where one run was given, and the other is taken to be unrelated: an upper bound.
-        by_seed: the difference (of one model: the metric) with each seed.
-
     Example:
         >>> Power("digits", "acc@1", 360, 1, 0.4, None, 0.76, 0.06, 12_559, None, True).samples_needed
         12559
     """
 
-    name: str
+    name: str  # of what was scored
     metric: str
-    samples: int
-    seeds: int
-    spread: float
-    between: float | None
-    power: float
-    smallest: float
-    samples_needed: int
-    seeds_needed: int | None
-    paired: bool
-    by_seed: tuple[float, ...] = ()
+    samples: int  # that there are now
+    seeds: int  # with which it was run
+    spread: float  # standard deviation of one sample's contribution to the difference, in the metric's unit
+    between: float | None  # standard deviation of the difference between seeds; None for one seed
+    power: float  # probability that a paired test sees the difference with today's samples and seeds
+    smallest: float  # the difference that today's samples and seeds show with the wanted probability
+    samples_needed: int  # for the difference, with today's seeds' spread left out
+    seeds_needed: int | None  # with today's samples; 0 where no number suffices, None where there is one seed
+    paired: bool  # False where one run was given, and the other is taken to be unrelated: an upper bound
+    by_seed: tuple[float, ...] = ()  # the difference (of one model: the metric) with each seed
 
 
 def power_of_outcomes(

@@ -2,7 +2,6 @@
 
 # ruff: noqa: TID252  # lazy_loader reads relative imports alone
 
-from .average_precision import average_precisions as average_precisions
 from .average_precision import mean_average_precision as mean_average_precision
 from .boxes import Detections as Detections
 from .boxes import box_convert as box_convert

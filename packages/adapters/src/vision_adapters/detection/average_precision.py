@@ -22,13 +22,6 @@ def average_precisions(
     detection of picture i counts $w_i$ times. With weights of one, pycocotools' values to the last bits of a mean; with
     larger ones, detections of a picture that share a score stay together, where copies of the picture would lie in
     turns.
-
-    Example:
-        >>> from vision_adapters.detection.matching import Matches
-        >>> columns = {"label": [0, 0], "score": [0.9, 0.0], "hits": [1, 0], "ignored": [0, 0], "truth": [False, True]}
-        >>> outcomes = Matches({name: np.array(column) for name, column in columns.items()}, np.array([2]))
-        >>> average_precisions(outcomes, np.ones((1, 1)), [0, 1]).round(3).tolist()
-        [[[1.0, 0.0]]]
     """
     weights = np.asarray(weights, dtype=np.float64)
     columns = outcomes.columns

@@ -25,17 +25,11 @@ from vision_adapters.metrics.ranking import (
 class Metric:
     """A metric as two functions, so that an interval resamples samples and never recomputes predictions.
 
-    Args:
-        name: the registry's name.
-        direction: "higher" or "lower" is better.
-        chance: (targets, number of classes or labels) -> what guessing without the image expects; None where there
-            is no such number.
-        outcomes: (predictions, targets) -> what is kept per sample, samples along the first dimension.
-        aggregate: (outcomes, weights [r, n]) -> the metric [r] of each weighting; weights of 1 give the metric itself.
-        trials: outcomes -> of how many independent trials the metric is the share that succeeded, or as good as that at
-            0 and 1, where resampling has nothing to vary; None where it has no such ends.
-        undefined: what is wrong with the samples where the metric has no value.
-        check: refuses outcomes of all samples that define no value, by a ValueError that says why.
+    `chance` takes targets and the number of classes or labels, and gives what guessing without the image expects, where
+    there is such a number. `outcomes` takes predictions and targets, and gives what is kept per sample; `aggregate`
+    takes these and weights [r, n], and gives the metric [r] of each weighting. `trials` is of how many independent
+    trials the metric is the share that succeeded, or as good as that at 0 and 1, where resampling has nothing to vary.
+    `undefined` is what is wrong where the metric has no value; `check` refuses outcomes that define none, and says why.
     """
 
     name: str
@@ -314,32 +308,34 @@ def _refuse_unlabelled(outcomes: Floats) -> None:
         raise ValueError(f"every target pixel of {len(outcomes)} maps is {IGNORED} (ignored); nothing can be scored")
 
 
-def _overlap(form: Literal["iou", "dice"]) -> Callable[[Floats, Floats], Floats]:
-    """Mean over classes of intersection over union, or of dice without class 0; absent classes are left out."""
-
-    def aggregate(outcomes: Floats, weights: Floats) -> Floats:
-        n, _, classes = outcomes.shape
-        sums = (weights @ outcomes.reshape(n, -1)).reshape(len(weights), 3, classes)
-        shared, predicted, true = sums[:, 0], sums[:, 1], sums[:, 2]
-        if form == "iou":
-            upper, lower = shared, predicted + true - shared
-        else:
-            upper, lower = 2 * shared[:, 1:], (predicted + true)[:, 1:]
-        return _mean_over(ratio(upper, lower))
-
-    return aggregate
+def _pixels(outcomes: Floats, weights: Floats) -> Floats:
+    """Pixels [3, r, classes] over all images: in both, predicted, true."""
+    n, _, classes = outcomes.shape
+    return (weights @ outcomes.reshape(n, -1)).reshape(len(weights), 3, classes).swapaxes(0, 1)
 
 
-def _pixel_accuracy(by_class: bool) -> Callable[[Floats, Floats], Floats]:
-    """Share of pixels whose class is right: over all pixels, or the mean over the classes that are there."""
+def _iou(outcomes: Floats, weights: Floats) -> Floats:
+    """Mean over classes of intersection over union; absent classes are left out."""
+    shared, predicted, true = _pixels(outcomes, weights)
+    return _mean_over(ratio(shared, predicted + true - shared))
 
-    def aggregate(outcomes: Floats, weights: Floats) -> Floats:
-        n, _, classes = outcomes.shape
-        sums = (weights @ outcomes.reshape(n, -1)).reshape(len(weights), 3, classes)
-        shared, true = sums[:, 0], sums[:, 2]
-        return _mean_over(ratio(shared, true)) if by_class else ratio(shared.sum(1), true.sum(1))
 
-    return aggregate
+def _dice(outcomes: Floats, weights: Floats) -> Floats:
+    """Mean over classes but 0; absent classes are left out."""
+    shared, predicted, true = _pixels(outcomes, weights)
+    return _mean_over(ratio(2 * shared[:, 1:], (predicted + true)[:, 1:]))
+
+
+def _mean_class_accuracy(outcomes: Floats, weights: Floats) -> Floats:
+    """Mean of the shares of right pixels within the classes that are there."""
+    shared, _, true = _pixels(outcomes, weights)
+    return _mean_over(ratio(shared, true))
+
+
+def _overall_accuracy(outcomes: Floats, weights: Floats) -> Floats:
+    """Share of pixels whose class is right."""
+    shared, _, true = _pixels(outcomes, weights)
+    return ratio(shared.sum(1), true.sum(1))
 
 
 def _prevalence(targets: Array, classes: int) -> float:
@@ -394,15 +390,15 @@ METRICS: dict[str, Metric] = {
         _ranking("roc_auc", weighted_auc, lambda _t, _k: 0.5),
         _ranking("average_precision", weighted_average_precision),
         Metric("brier", "lower", _uniform_brier, _brier, weighted_mean, len),
-        _masks("miou", _overlap("iou")),
+        _masks("miou", _iou),
         replace(
-            _masks("miou_foreground", _overlap("iou"), undefined="every true pixel is of class 0, the background"),
+            _masks("miou_foreground", _iou, undefined="every true pixel is of class 0, the background"),
             outcomes=_foreground_counts,
             check=None,
         ),
-        _masks("mean_acc", _pixel_accuracy(by_class=True)),
-        _masks("overall_acc", _pixel_accuracy(by_class=False)),
-        _masks("dice", _overlap("dice"), undefined="no class but 0, the background, is predicted or true"),
+        _masks("mean_acc", _mean_class_accuracy),
+        _masks("overall_acc", _overall_accuracy),
+        _masks("dice", _dice, undefined="no class but 0, the background, is predicted or true"),
         Metric("mae", "lower", _best_constant(1), _errors(1), weighted_mean),
         Metric("mse", "lower", _best_constant(2), _errors(2), weighted_mean),
         Metric("rmse", "lower", lambda t, k: _best_constant(2)(t, k) ** 0.5, _errors(2), _root_mean),

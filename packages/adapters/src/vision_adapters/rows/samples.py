@@ -11,9 +11,10 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -24,19 +25,15 @@ class BrokenSampleError(ValueError):
     """A sample could not be made; the message names its index, and `index` is it."""
 
     def __init__(self, index: int, reason: str) -> None:
-        super().__init__(f"sample {index}: {reason}")
-        self.index = index
+        super().__init__(index, reason)  # as it travels from another process
+        self.index, self.reason = index, reason
+
+    def __str__(self) -> str:
+        return f"sample {self.index}: {self.reason}"
 
 
 class WorkerDiedError(RuntimeError):
     """A worker process died; the message names the step that waited for it, and its samples."""
-
-
-class _Broken(NamedTuple):
-    """A failure that travels as a value: tracebacks of another process help nobody."""
-
-    sample: int
-    reason: str
 
 
 def sample_generator(seed: int, step: int, index: int) -> torch.Generator:
@@ -90,13 +87,13 @@ class SampleRows:
     def __getitem__(self, rows: Any, /) -> Tensor:
         """The samples of a slice or of a vector of row numbers, with nothing drawn."""
         numbers = range(self.count)[rows] if isinstance(rows, slice) else rows.tolist()
-        return _whole(_made(self.make, [(int(number), None) for number in numbers]))
+        return _made(self.make, numbers)
 
     def stream(self, draws: Iterable[Draw]) -> Generator[Tensor]:
-        """One batch per draw; see `StreamedRows`."""
+        """One batch per draw, in order."""
         if self.workers == 0:
             for draw in draws:
-                yield _whole(_made(self.make, _keys(draw)))
+                yield _made(self.make, draw.rows.tolist(), draw)
             return
         yield from self._by_workers(iter(draws))
 
@@ -108,10 +105,10 @@ class SampleRows:
                 future.result()
             while True:
                 for draw in islice(draws, self.workers * self.ahead - len(making)):
-                    making.append((draw, pool.submit(_in_worker, _keys(draw))))
+                    making.append((draw, pool.submit(_in_worker, draw)))
                 if not making:
                     return
-                batch = _whole(making[0][1].result())
+                batch = torch.from_numpy(making[0][1].result())
                 making.popleft()
                 yield batch
         except BrokenProcessPool as error:
@@ -132,28 +129,17 @@ def _begin(make: Any) -> None:
     _MAKE[:] = [make]
 
 
-def _in_worker(keys: list[tuple[int, tuple[int, int] | None]]) -> Any:
-    samples = _made(_MAKE[0], keys)
-    return samples if isinstance(samples, _Broken) else samples.numpy()  # arrays travel without shared memory
+def _in_worker(draw: Draw) -> npt.NDArray[Any]:
+    return _made(_MAKE[0], draw.rows.tolist(), draw).numpy()  # arrays travel without shared memory
 
 
-def _keys(draw: Draw) -> list[tuple[int, tuple[int, int] | None]]:
-    return [(int(row), (draw.seed, draw.step)) for row in draw.rows.tolist()]
-
-
-def _made(make: Any, keys: list[tuple[int, tuple[int, int] | None]]) -> Tensor | _Broken:
+def _made(make: Any, numbers: Iterable[int], draw: Draw | None = None) -> Tensor:
     samples = []
-    for index, position in keys:
+    for index in numbers:
         try:
-            samples.append(make(index, None if position is None else sample_generator(*position, index)))
+            samples.append(make(index, None if draw is None else sample_generator(draw.seed, draw.step, index)))
         except MemoryError:
             raise
-        except Exception as error:  # noqa: BLE001 - whatever a decoder raises is told with the sample's index
-            return _Broken(index, next(iter(str(error).splitlines()), "") or type(error).__name__)
+        except Exception as error:  # whatever a decoder raises is told with the sample's index
+            raise BrokenSampleError(index, next(iter(str(error).splitlines()), "") or type(error).__name__) from error
     return torch.stack(samples) if samples else torch.empty(0)
-
-
-def _whole(samples: Any) -> Tensor:
-    if isinstance(samples, _Broken):
-        raise BrokenSampleError(*samples)
-    return samples if isinstance(samples, Tensor) else torch.from_numpy(samples)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import ExitStack, closing
 from itertools import tee
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol
 
 from jaxtyping import Int
 from torch import Tensor
@@ -28,6 +28,8 @@ class Draw(NamedTuple):
 class Rows(Protocol):
     """Samples that are read when they are asked for; a tensor is one, indexed along its first dimension.
 
+    Those that make batches ahead, or vary them from step to step, have a generator `stream(draws)`: one batch per draw.
+
     Example:
         >>> import torch
         >>> rows: Rows = torch.arange(6).view(3, 2)
@@ -44,23 +46,12 @@ class Rows(Protocol):
         ...
 
 
-@runtime_checkable
-class StreamedRows(Protocol):
-    """Rows that make batches ahead of time, or vary them from step to step."""
-
-    def stream(self, draws: Iterable[Draw]) -> Generator[Any]:
-        """One batch per draw, in order; closing the generator ends whatever makes them."""
-        ...
-
-
 def drawn(sources: Sequence[Rows], draws: Iterable[Draw]) -> Generator[tuple[Any, ...]]:
     """The batches of several sources side by side; `draws` is consumed ahead where a source works ahead."""
     with ExitStack() as stack:
         orders = tee(draws, len(sources))
         streams = [
-            stack.enter_context(
-                closing(source.stream(order) if isinstance(source, StreamedRows) else _read(source, order))
-            )
+            stack.enter_context(closing(source.stream(order) if hasattr(source, "stream") else _read(source, order)))
             for source, order in zip(sources, orders, strict=True)
         ]
         yield from zip(*streams, strict=True)

@@ -50,7 +50,6 @@ def fit(
     group: ProcessGroup | None = None,
     stop: int | None = None,
     sample_weights: Tensor | None = None,
-    whole: bool = False,
     watch: Callable[[Validation], None] | None = None,
 ) -> Fit:
     """Train a module in place and leave in it the weights that validated best, the untrained ones included.
@@ -81,7 +80,6 @@ def fit(
             bits.
         sample_weights: [n], >= 0: samples are drawn with replacement, each as likely as its weight says, so that
             classes with few samples are seen as often as others; by default, each sample is seen once an epoch.
-        whole: whether the loss is one of whole batches, as contrastive ones are: memory that runs out is an error then.
         watch: told each validation, in the first process.
 
     Raises:
@@ -96,10 +94,7 @@ def fit(
         (on CUDA, some backward passes add in no fixed order). The batch of a step, augmentation included, depends on
         the seed and the step alone, whatever the number of worker processes. With bfloat16, forward passes run under
         autocast: weights, gradients and optimiser stay float32, losses are taken in float32, and `validate` is called
-        outside of it. Where a batch exhausts the GPU's memory, the step is taken again in twice as many micro-batches,
-        down to single samples, and so are all later ones; statistics of batch normalisation then come from smaller
-        parts,
-        the failed one included. Several processes take the gradient of the whole batch, for any loss of its outputs, up
+        outside of it. Several processes take the gradient of the whole batch, for any loss of its outputs, up
         to the order in which floats are added; random numbers (dropout) and statistics of batch normalisation are each
         process's own, and the first one's statistics count. Memory that runs out in one of them is an error.
 
@@ -163,9 +158,7 @@ def fit(
             state = load(checkpoint, marks, device if group is None else torch.device("cpu"))
         state = from_first(state, group)
         share = None if group is None else Share(module, group, device, min(recipe.batch_size, len(targets)))
-        stepper = Stepper(
-            module, optimiser, loss, recipe, device, precision, layers=layers, share=share, never_cut=whole
-        )
+        stepper = Stepper(module, optimiser, loss, recipe, device, precision, layers=layers, share=share)
         if state is not None:
             with restoring(checkpoint):
                 require_whole(state, changing_state(module).keys(), recipe.steps)
@@ -178,7 +171,7 @@ def fit(
                     torch.cuda.set_rng_state(state["device_generator"].cpu(), device)
                 history = [Validation(int(row[0]), *row[1:]) for row in state["history"]]
                 best = [Kept(*row) for row in state["kept"]]
-                done, seconds, stepper.micro_batches = state["step"], state["seconds"], state["micro_batches"]
+                done, seconds = state["step"], state["seconds"]
         if share is not None:
             share.agree(seed, done)
         wholes, shares = tee(
@@ -216,7 +209,6 @@ def fit(
                         "kept": [tuple(row) for row in best],
                         "optimiser": optimiser.state_dict(),
                         "rate": rate.state(),
-                        "micro_batches": stepper.micro_batches,
                         "generator": torch.get_rng_state(),
                         "history": [tuple(row) for row in history],
                         "seconds": seconds + time.perf_counter() - start,
@@ -230,7 +222,7 @@ def fit(
 
     module.load_state_dict(best[0].state, strict=False)
     module.eval()
-    return Fit(best[0].step, best[0].score, history, seconds, best, stepper.micro_batches, precision)
+    return Fit(best[0].step, best[0].score, history, seconds, best, precision)
 
 
 def _likely(weights: Tensor, samples: int) -> npt.NDArray[np.float64]:

@@ -11,34 +11,13 @@ from vision_adapters.training.recipe import Recipe
 
 Family = Literal["vit", "text", "audio", "efficientformer", "hybrid", "convolutional"]
 Task = Literal[
-    "classification",
-    "medical",
-    "fewshot",
-    "segmentation",
-    "medical_segmentation",
-    "relational",
-    "image_text",
-    "video",
-]
-
-RATES: dict[str, float] = {
-    "vit": 1e-5,
-    "text": 1e-5,
-    "audio": 1e-5,
-    "efficientformer": 1e-5,
-    "hybrid": 2e-5,
-    "convolutional": 1e-3,
-}
-BATCHES: dict[str, int] = {
-    "classification": 64,
-    "medical": 32,
-    "fewshot": 1,
-    "segmentation": 8,
-    "medical_segmentation": 1,
-    "relational": 64,
-    "image_text": 64,
-    "video": 8,
-}
+    "classification", "medical", "fewshot", "segmentation", "medical_segmentation", "relational", "image_text", "video"
+]  # fmt: skip
+RATES = {"vit": 1e-5, "text": 1e-5, "audio": 1e-5, "efficientformer": 1e-5, "hybrid": 2e-5, "convolutional": 1e-3}
+BATCHES = {
+    "classification": 64, "medical": 32, "fewshot": 1, "segmentation": 8, "medical_segmentation": 1, "relational": 64,
+    "image_text": 64, "video": 8,
+}  # fmt: skip
 
 
 def gate_recipe(family: Family, task: Task = "classification", **changes: object) -> Recipe:

@@ -155,7 +155,7 @@ def fit_head(
         (1.0, [(0.1, 8), (0.01, 4)])
     """
     if inputs is None:
-        inputs = _rows
+        inputs = lambda backbone, name: (backbone.rows(name),)  # noqa: E731 - of a type that a function would repeat
     if isinstance(init, ProbeInit):
         fit_head(
             init.features, head, targets, loss=loss, recipe=init.recipe, validate=validate, direction=direction,
@@ -223,10 +223,6 @@ def fit_head(
         return best_of_all(checkpoint)
     with TemporaryDirectory() as folder:  # what stops and goes on later takes a file
         return best_of_all(Path(folder) / "head.pt")
-
-
-def _rows(backbone: Backbone, name: SplitName) -> Inputs:
-    return (backbone.rows(name),)
 
 
 def in_micro_batches(module: nn.Module, count: int) -> None:

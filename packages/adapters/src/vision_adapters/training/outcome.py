@@ -38,25 +38,14 @@ class Validation(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """The outcome of a training.
+    """The outcome of a training."""
 
-    Args:
-        best_step: step of the best validation, the earliest among equals; its weights are in the module.
-        best_score: its score.
-        history: every validation, in order.
-        seconds: time in the loop, summed over interruptions.
-        kept: the best validated checkpoints, best first, as many as `fit` was asked to keep.
-        micro_batches: into how many parts a batch was cut in the end: the recipe's, or more where memory ran out.
-        precision: what the forward passes of the training computed in.
-    """
-
-    best_step: int
+    best_step: int  # of the best validation, the earliest among equals; its weights are in the module
     best_score: float
-    history: list[Validation]
-    seconds: float
-    kept: list[Kept]
-    micro_batches: int
-    precision: Literal["float32", "bfloat16"]
+    history: list[Validation]  # in order
+    seconds: float  # in the loop, summed over interruptions
+    kept: list[Kept]  # the best validated checkpoints, best first, as many as `fit` was asked to keep
+    precision: Literal["float32", "bfloat16"]  # of the training's forward passes
 
 
 def best_first(checkpoints: Sequence[Kept], direction: Direction) -> list[Kept]:

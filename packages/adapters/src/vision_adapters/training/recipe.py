@@ -31,7 +31,7 @@ class Recipe:
         clip_norm: largest norm of the gradient, or None to leave it.
         head_lr_scale: factor of the rate for parameters under the module's `head`, > 0; GATE's code uses 10.
         micro_batches: into how many parts a batch is cut, >= 1; the gradient is that of the whole batch for losses that
-            average over samples, at 1/micro_batches of the memory. More are tried where memory runs out.
+            average over samples, at 1/micro_batches of the memory.
         precision: of the forward passes: "float32"; "bfloat16" (autocast; weights stay float32); or "auto", bfloat16
             on a GPU that computes in it, float32 elsewhere.
 

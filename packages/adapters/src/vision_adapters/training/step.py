@@ -1,4 +1,4 @@
-"""One optimiser step: its samples, its precision, and smaller parts where a batch does not fit."""
+"""One optimiser step: its samples, its precision, and its parts."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Taken(NamedTuple):
 
 
 class Stepper:
-    """Takes steps; its state is the number of micro-batches that a batch is cut into.
+    """Takes steps.
 
     With a `share` of a training in several processes, a step is given the inputs of the share, and all targets.
     """
@@ -76,30 +76,16 @@ class Stepper:
         *,
         layers: bool,
         share: Share | None = None,
-        never_cut: bool = False,
     ) -> None:
-        self.share, self.never_cut = share, never_cut
+        self.share = share
         self.terms: dict[str, float] = {}
         self.module, self.optimiser, self.loss = module, optimiser, loss
         self.recipe, self.device, self.layers = recipe, device, layers
         self.narrow = precision == "bfloat16"
-        self.micro_batches = recipe.micro_batches
 
     def take(self, step: int, inputs: tuple[Any, ...], targets: Any, lr: float) -> Taken:
         """Step number `step`, the first being 1, on a batch."""
-        state = torch.get_rng_state()
-        while True:
-            try:
-                total = self._gradient(inputs, targets)
-                break
-            except torch.cuda.OutOfMemoryError:
-                if self.never_cut or self.share is not None or self.micro_batches >= len(targets):
-                    raise
-                self.micro_batches = min(2 * self.micro_batches, len(targets))
-            self.optimiser.zero_grad(set_to_none=True)  # outside the handler, whose traceback holds the activations
-            torch.set_rng_state(state)
-            if self.device.type == "cuda":
-                torch.cuda.empty_cache()
+        total = self._gradient(inputs, targets)
         layers = self._layer_norms() if self.layers else {}
         trained = [parameter for parameter in self.module.parameters() if parameter.grad is not None]
         limit = math.inf if self.recipe.clip_norm is None else self.recipe.clip_norm
@@ -118,7 +104,7 @@ class Stepper:
         if self.share is not None:
             return self._shared_gradient(self.share, inputs, targets)
         total = 0.0
-        for part in torch.arange(len(targets)).chunk(self.micro_batches):
+        for part in torch.arange(len(targets)).chunk(self.recipe.micro_batches):
             piece = slice(int(part[0]), int(part[-1]) + 1)
             batch = [moved(values[piece], self.device) for values in inputs]
             with torch.autocast(self.device.type, torch.bfloat16, enabled=self.narrow):
@@ -131,7 +117,7 @@ class Stepper:
 
     def _shared_gradient(self, share: Share, inputs: tuple[Any, ...], targets: Any) -> float:
         """The same of this process's share of the inputs, with the loss of all processes' outputs."""
-        total, pieces = 0.0, share.pieces(len(targets), self.micro_batches)
+        total, pieces = 0.0, share.pieces(len(targets), self.recipe.micro_batches)
         offset = int(pieces[0][share.rank][0])
         for number, parts in enumerate(pieces, start=1):
             own, rows = parts[share.rank] - offset, torch.cat(parts)

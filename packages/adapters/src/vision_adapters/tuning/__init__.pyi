@@ -2,7 +2,6 @@
 
 # ruff: noqa: TID252  # lazy_loader reads relative imports alone
 
-from .crossed import cross_validate as cross_validate
 from .data import HeldOut as HeldOut
 from .data import Tuned as Tuned
 from .data import TuningData as TuningData

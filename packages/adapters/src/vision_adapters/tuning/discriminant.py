@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
@@ -19,23 +17,14 @@ BLENDS = (0.0, 4.0, 12.0, 35.0, 100.0)
 """The texts' part in the scores: cosines times these."""
 
 
-class Discriminant(NamedTuple):
-    """Weights and biases of one row per class, on features of length 1."""
-
-    weight: Float[Tensor, "k d"]
-    bias: Float[Tensor, " k"]
-
-    def __call__(self, unit: Float[Tensor, "n d"]) -> Float[Tensor, "n k"]:
-        """Log-likelihoods of the classes, up to what they share."""
-        return unit @ self.weight.T + self.bias
-
-
 def can_discriminate(member: Float[Tensor, "n k"]) -> bool:
     """Whether there is scatter within classes to estimate: two images more than there are classes with any."""
     return len(member) >= int((member.sum(0) > 0).sum()) + 2
 
 
-def fit_discriminant(unit: Float[Tensor, "n d"], member: Float[Tensor, "n k"]) -> Discriminant:
+def fit_discriminant(
+    unit: Float[Tensor, "n d"], member: Float[Tensor, "n k"]
+) -> tuple[Float[Tensor, "k d"], Float[Tensor, " k"]]:
     r"""$w_c = \Sigma^{-1}\mu_c$ and $b_c = -\mu_c^\top\Sigma^{-1}\mu_c / 2$, equal priors.
 
     $\Sigma$ is the covariance within classes, drawn towards a multiple of the identity as far as Ledoit and Wolf's
@@ -49,7 +38,7 @@ def fit_discriminant(unit: Float[Tensor, "n d"], member: Float[Tensor, "n k"]) -
     covariance.diagonal().add_(1e-9 + 1e-6 * covariance.diagonal().mean())
     weight = torch.linalg.solve(covariance, means.double().T).T
     bias = -0.5 * (weight * means.double()).sum(1)
-    return Discriminant(weight.to(unit.dtype), bias.to(unit.dtype))
+    return weight.to(unit.dtype), bias.to(unit.dtype)
 
 
 def _shrunk(centred: Float[Tensor, "n d"]) -> Float[Tensor, "d d"]:
@@ -70,8 +59,8 @@ def discriminant_scores(data: TuningData, unit: Float[Tensor, "n d"]) -> Float[T
     """Scores of every validation row by the discriminant of its fold, or None where one cannot be fitted."""
     if data.several or not all(can_discriminate(data.targets(fold.train)) for fold in data.folds):
         return None
-    parts = [fit_discriminant(unit[fold.train], data.targets(fold.train))(unit[fold.validation]) for fold in data.folds]
-    return torch.cat(parts) + _log_prior(data)
+    fits = [(fold, *fit_discriminant(unit[fold.train], data.targets(fold.train))) for fold in data.folds]
+    return torch.cat([unit[fold.validation] @ weight.T + bias for fold, weight, bias in fits]) + _log_prior(data)
 
 
 def _log_prior(data: TuningData) -> Tensor:
@@ -84,11 +73,11 @@ def discriminant_head(
     data: TuningData, features: Float[Tensor, "n d"], temperature: float, blend: float, *, raw: bool = False
 ) -> LinearHead:
     """The head fitted on all rows."""
-    discriminant = fit_discriminant(features, data.targets())
-    weight = temperature * discriminant.weight
+    weight, bias = fit_discriminant(features, data.targets())
+    weight = temperature * weight
     if data.class_embeddings is not None and blend:
         weight = weight + blend * F.normalize(data.class_embeddings, dim=1)
-    return fixed_head(weight, temperature * (discriminant.bias + _log_prior(data)), "raw" if raw else "l2")
+    return fixed_head(weight, temperature * (bias + _log_prior(data)), "raw" if raw else "l2")
 
 
 def tune_lda(data: TuningData) -> Tuned:

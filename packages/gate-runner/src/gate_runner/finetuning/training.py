@@ -349,7 +349,6 @@ class _Training:
                 belongs_to={"request": repr(sorted(request.identity().items())), "start": str(self.before)},
                 device=self.encoder.device,
                 group=group,
-                whole=True,
                 watch=watch,
             )
         except (ValueError, FloatingPointError) as error:
