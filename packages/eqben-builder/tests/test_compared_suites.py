@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from eqben_builder.suites import SUITES, Similarities, read_suite, suite_table
+from eqben_builder.suites import SUITES, Similarities, gallery_table, read_gallery, read_suite, suite_table
 
 
 def noise(path, seed, size=(9, 7), mode="RGB"):
@@ -169,3 +169,37 @@ def test_spec_and_vl_checklist_take_the_keys_that_their_loaders_take(tmp_path):
         noise(tmp_path / f"vl-checklist/vg/VG_100K/{k}.jpg", k)
     data = read_suite(SUITES["vl-checklist"], tmp_path)
     assert [row.captions for row in data.rows] == [(e[1]["POS"][0], e[1]["NEG"][0]) for e in entries[: 2000 // 2]]
+
+
+def test_eccv_caption_scores_are_its_metrics(tmp_path):
+    rng = np.random.default_rng(3)
+    images = []
+    for number in range(12):
+        noise(tmp_path / f"coco/val2014/{number}.jpg", number)
+        sentences = [{"raw": f"c {number} {k}", "sentid": 10 * number + k} for k in range(5)]
+        images.append({"filepath": "val2014", "filename": f"{number}.jpg", "split": "test", "cocoid": 100 + number,
+                       "sentids": [], "sentences": sentences})  # fmt: skip
+    dump(tmp_path / "coco/dataset_coco.json", {"images": images})
+    captions = [10 * number + k for number in range(12) for k in range(5)]
+    answers = {str(100 + n): [int(one) for one in rng.choice(captions, 7, replace=False)] for n in range(0, 12, 2)}
+    dump(tmp_path / "coco/eccv_image_to_caption.json", answers)
+    dump(tmp_path / "coco/eccv_caption_to_image.json", {"10": [101, 104]})
+    gallery = read_gallery(tmp_path, "coco")
+    queries, texts = rng.standard_normal((12, 8)), rng.standard_normal((60, 8))
+    lines = gallery_table(gallery, queries, texts, resamples=1)
+    ours = {
+        line.measure: line.score.value
+        for line in lines
+        if (line.judgements, line.direction) == ("eccv", "image to text")
+    }
+    unit = [one / np.linalg.norm(one, axis=1, keepdims=True) for one in (queries, texts)]
+    first, precisions, maps = [], [], []
+    for key, right in answers.items():
+        ranked = [captions[k] for k in np.argsort(-(unit[0][int(key) - 100] @ unit[1].T))]
+        precision = [len(set(ranked[:r]) & set(right)) / r for r in range(1, len(right) + 1)]
+        first.append(ranked[0] in right)
+        precisions.append(precision[-1])
+        maps.append(np.mean([p if ranked[r] in right else 0 for r, p in enumerate(precision)]))
+    assert ours["R@1"] == pytest.approx(np.mean(first))
+    assert ours["R-precision"] == pytest.approx(np.mean(precisions))
+    assert ours["mAP@R"] == pytest.approx(np.mean(maps))

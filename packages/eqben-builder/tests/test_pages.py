@@ -42,11 +42,21 @@ ODD = "\x1b[2J\x9b31m\u202egod\u2066\u2028\x07"
 def test_no_page_holds_what_a_browser_obeys(tmp_path):
     """Every writer of a page: names, captions, notes and titles of strangers turn no line round."""
     import eqben_builder.pages as pages
+    from eqben_builder.scoring import Share
+    from eqben_builder.suites import Gallery, SuiteLine, SuiteTable
+    from eqben_builder.suites.galleries import GalleryLine
 
     black, white = (Picture(content=encode_png(np.full((8, 8, 3), level, np.uint8))) for level in (0, 255))
     row = PairRow(ODD, ODD, ODD, black, white, f"one {ODD}", f"two {ODD}")
+    share = Share(0.5, 0.25, 0.75, 0.5)
+    line = SuiteLine(ODD, ODD, 1, 0, share, None, {ODD: share}, None, {ODD: 0.5})
+    table = SuiteTable(ODD, line, (line,), (line,), (ODD,), {})
+    searched = (Gallery(ODD, (black,), (ODD,), {}, (ODD,)), (GalleryLine(ODD, ODD, ODD, share, 1, {ODD: 0.5}),))
     writers = {
         "write_results_page": lambda path: write_results_page([row], {ODD: np.eye(2)[None]}, path, title=ODD),
+        "write_suites_page": lambda path: pages.write_suites_page(
+            {ODD: [table]}, path, galleries={ODD: [searched]}, title=ODD
+        ),
         "write_review_page": lambda path: write_review_page([row], path, title=ODD),
     }
     assert set(writers) == {name for name in pages.__all__ if name.startswith("write_")}

@@ -13,7 +13,7 @@ from eqben_builder.formats import Picture
 from eqben_builder.scoring.blind import _DISCOUNT, _WORD
 from eqben_builder.suites import SUITES, Gallery, Similarities, SuiteData, SuiteRow, gallery_table, suite_table
 from eqben_builder.suites.blind import blind_outcomes, paired_difference
-from eqben_builder.suites.galleries import first_ranks
+from eqben_builder.suites.galleries import _values, right_ranks
 from eqben_builder.suites.outcomes import folds_of, outcomes_of
 from eqben_builder.suites.published import published_scores, published_table
 
@@ -293,60 +293,88 @@ def test_statements_of_neighbouring_scores_are_told_apart():
     assert outcomes_of(rows, Similarities(scores, [None] * 20))["accuracy"].right.all()
 
 
-def reference_ranks(similar, right):
-    ranks = []
+def reference_retrieval(similar, right, k):
+    recall, precision, average = [], [], []
     for query, answers in right.items():
         # Wrong answers first among equals: a tie counts against.
         order = sorted(range(similar.shape[1]), key=lambda a: (-similar[query, a], a in answers))
-        ranks.append(1 + min(place for place, answer in enumerate(order) if answer in answers))
-    return ranks
+        hits = [a in answers for a in order]
+        size = len(answers)
+        recall.append(any(hits[:k]))
+        precision.append(sum(hits[:size]) / size)
+        average.append(sum(hits[r] * sum(hits[: r + 1]) / (r + 1) for r in range(size)) / size)
+    return np.mean(recall), np.mean(precision), np.mean(average)
 
 
-def test_ranks_are_their_definition_with_ties():
+def cosines(first, second):
+    unit = [rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (first, second)]
+    return unit[0] @ unit[1].T
+
+
+def test_retrieval_is_its_definition_with_ties():
     rng = np.random.default_rng(9)
     queries, answers = rng.integers(0, 2, (30, 4)).astype(float), rng.integers(0, 2, (50, 4)).astype(float)
     queries[:, 0] = answers[:, 0] = 1
     right = {q: sorted(rng.choice(50, rng.integers(1, 6), replace=False).tolist()) for q in range(0, 30, 2)}
-    unit = [one / np.linalg.norm(one, axis=1, keepdims=True) for one in (queries, answers)]
-    assert first_ranks(queries, answers, right).tolist() == reference_ranks(unit[0] @ unit[1].T, right)
+    values, sizes = _values(right_ranks(queries, answers, right))
+    assert sizes == [len(right[query]) for query in sorted(right)]
+    for column, k in enumerate((1, 5, 10)):
+        recall, precision, average = reference_retrieval(cosines(queries, answers), right, k)
+        assert values.mean(axis=0)[[column, 3, 4]] == pytest.approx([recall, precision, average])
 
 
-def test_recalls_are_shares_of_ranks_in_both_directions():
+def test_a_gallery_is_searched_in_both_directions_by_every_set_of_judgements():
     rng = np.random.default_rng(3)
     images, texts = rng.standard_normal((30, 4)), rng.standard_normal((90, 4))
-    gallery = Gallery("own", (None,) * 30, ("",) * 90, tuple(k // 3 for k in range(90)))
-    lines = {(line.direction, line.measure): line for line in gallery_table(gallery, images, texts, resamples=20)}
-    s = (images / np.linalg.norm(images, axis=1, keepdims=True)) @ (
-        texts / np.linalg.norm(texts, axis=1, keepdims=True)
-    ).T
-    ranks = {
-        "image to text": reference_ranks(s, {k: [3 * k, 3 * k + 1, 3 * k + 2] for k in range(30)}),
-        "text to image": reference_ranks(s.T, {k: [k // 3] for k in range(90)}),
+    own = {k: [3 * k, 3 * k + 1, 3 * k + 2] for k in range(30)}, {k: [k // 3] for k in range(90)}
+    more = {k: [*own[0][k], (3 * k + 7) % 90] for k in range(0, 30, 2)}, {5: [1, 2, 9]}
+    gallery = Gallery("own", (None,) * 30, ("",) * 90, {"original": own, "eccv": more})
+    lines = {
+        (line.judgements, line.direction, line.measure): line
+        for line in gallery_table(gallery, images, texts, resamples=20)
     }
-    for direction, own in ranks.items():
-        for k in (1, 5, 10):
-            assert lines[direction, f"R@{k}"].score.value == np.mean(np.array(own) <= k)
-        assert lines[direction, "R@1"].queries == len(own)
+    assert len(lines) == 20
+    for judgements, (captions_of, images_of) in gallery.right.items():
+        for direction, similar, right in (
+            ("image to text", cosines(images, texts), captions_of),
+            ("text to image", cosines(texts, images), images_of),
+        ):
+            for k in (1, 5, 10):
+                measured = reference_retrieval(similar, right, k)
+                for measure, value in zip((f"R@{k}", "R-precision", "mAP@R"), measured, strict=True):
+                    line = lines[judgements, direction, measure]
+                    assert (line.score.value, line.queries) == (pytest.approx(value), len(right))
     with pytest.raises(ValueError, match="5 and 90 features for 30 pictures"):
         gallery_table(gallery, images[:5], texts)
 
 
-def test_recalls_chance_is_what_random_features_get():
+def test_a_gallerys_chance_is_what_random_features_get():
     rng = np.random.default_rng(10)
-    gallery = Gallery("own", (None,) * 300, ("",) * 900, tuple(k // 3 for k in range(900)))
-    lines = gallery_table(gallery, rng.standard_normal((300, 64)), rng.standard_normal((900, 64)), resamples=20)
-    for line in lines:
+    own = {k: [3 * k, 3 * k + 1, 3 * k + 2] for k in range(300)}, {k: [k // 3] for k in range(900)}
+    gallery = Gallery("own", (None,) * 300, ("",) * 900, {"original": own})
+    for line in gallery_table(gallery, rng.standard_normal((300, 64)), rng.standard_normal((900, 64)), resamples=20):
         right, size = (3, 900) if line.direction == "image to text" else (1, 300)
-        k = int(line.measure.removeprefix("R@"))
-        assert line.score.chance == pytest.approx(1 - math.comb(size - right, k) / math.comb(size, k))
+        if line.measure.startswith("R@"):
+            k = int(line.measure.removeprefix("R@"))
+            assert line.score.chance == pytest.approx(1 - math.comb(size - right, k) / math.comb(size, k))
         assert line.score.value == pytest.approx(line.score.chance, abs=0.03)
+
+
+def test_random_orders_get_the_chance_of_map_at_r():
+    rng = np.random.default_rng(11)
+    right = {q: list(range(4)) for q in range(2000)}
+    gallery = Gallery("own", (None,) * 2000, ("",) * 20, {"original": (right, {0: [0]})})
+    lines = gallery_table(gallery, rng.standard_normal((2000, 30)), np.eye(30)[:20], resamples=1)
+    (line,) = (line for line in lines if (line.direction, line.measure) == ("image to text", "mAP@R"))
+    assert line.score.value == pytest.approx(line.score.chance, abs=0.01)
 
 
 def test_bad_numbers_are_refused():
     rows = [question(0)]
     with pytest.raises(ValueError, match="level = 1"):
         suite_table(data_of("sugarcrepe", rows), Similarities([column(1, 0)], [None]), level=1)
-    gallery = Gallery("pets", (None,) * 12, ("",) * 12, tuple(range(12)))
+    places = {k: [k] for k in range(12)}
+    gallery = Gallery("pets", (None,) * 12, ("",) * 12, {"original": (places, places)})
     for score in (
         lambda **numbers: gallery_table(gallery, np.eye(12), np.eye(12), **numbers),
         lambda **numbers: paired_difference(np.ones(2), np.ones(2), ["a", "b"], **numbers),

@@ -530,15 +530,40 @@ def write_coco(root):
     dump(root, "coco/dataset_coco.json", {"images": images, "dataset": "coco"})
 
 
-def test_karpathys_coco(tmp_path):
+def test_karpathys_coco_with_eccvs_positives(tmp_path):
     write_coco(tmp_path)
+    dump(tmp_path, "coco/eccv_image_to_caption.json", {"101": [10, 11, 20]})
+    dump(tmp_path, "coco/eccv_caption_to_image.json", {"20": [101, 102]})
     gallery = read_gallery(tmp_path, "coco")
     assert (len(gallery.images), len(gallery.captions)) == (3, 15)
-    assert gallery.owners == (0,) * 5 + (1,) * 5 + (2,) * 5
-    assert gallery.captions[5] == "caption 1 0"
+    assert gallery.right["original"][0][1] == [5, 6, 7, 8, 9]
+    assert gallery.right["eccv"][0] == {1: [5, 6, 10]}
+    assert gallery.right["eccv"][1] == {10: [1, 2]}
+    dump(tmp_path, "coco/eccv_image_to_caption.json", {"999": [10]})
+    with pytest.raises(ValueError, match="the query '999' is not in the test split"):
+        read_gallery(tmp_path, "coco")
     (tmp_path / "coco/val2014/COCO_val2014_000000000001.jpg").unlink()
     with pytest.raises(FileNotFoundError, match="1 of 3 pictures of coco are missing"):
         read_gallery(tmp_path, "coco")
+
+
+def test_answers_beyond_the_gallery_are_left_out_and_counted(tmp_path):
+    """As in ECCV Caption's own file, where two answers are sixth captions of their pictures."""
+    write_coco(tmp_path)
+    dump(tmp_path, "coco/eccv_image_to_caption.json", {"101": [10, 15, 20], "102": [25]})
+    dump(tmp_path, "coco/eccv_caption_to_image.json", {"20": [101, 102]})
+    gallery = read_gallery(tmp_path, "coco")
+    assert gallery.right["eccv"][0] == {1: [5, 10]}
+    assert gallery.notes == ("eccv_image_to_caption.json: 2 answers are not in the gallery and left out (15, 25)",)
+    for content, message in (
+        ({"101": [15]}, "no answer of any query"),
+        ({"101": 15}, "should be a list, found 15"),
+        ({"a": [10]}, "'a' is no whole number"),
+        ([1], "expected a JSON dict, found a list"),
+    ):
+        dump(tmp_path, "coco/eccv_image_to_caption.json", content)
+        with pytest.raises(ValueError, match=message):
+            read_gallery(tmp_path, "coco")
 
 
 def test_blips_lists_and_flickrs_text(tmp_path):

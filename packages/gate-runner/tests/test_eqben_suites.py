@@ -35,10 +35,12 @@ def write_colorswap(root: Path) -> None:
     (root / "colorswap" / "data" / "test.json").write_text(json.dumps(rows))
 
 
-def test_the_micro_suite_needs_no_data(capsys: pytest.CaptureFixture[str]) -> None:
-    shown = run(capsys, "micro/compositional", "--limit", 60)
+def test_the_micro_suite_needs_no_data(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    shown = run(capsys, "micro/compositional", "--limit", 60, "--page", page)
     assert "captions/attribute" in shown
     assert "bigram" in shown
+    assert "<h3>micro</h3>" in page.read_text()
 
 
 def test_a_suite_and_all_that_are_there(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -55,9 +57,12 @@ def test_a_suite_and_all_that_are_there(capsys: pytest.CaptureFixture[str], tmp_
     (tmp_path / "flickr30k" / "dataset_flickr30k.json").write_text(json.dumps({"images": images}))
     for number in range(10):
         Image.new("RGB", (32, 32), (25 * number, 0, 0)).save(tmp_path / "flickr30k" / f"{number}.jpg")
-    shown = run(capsys, "flickr30k", "--data-root", tmp_path)
+    page = tmp_path / "page.html"
+    shown = run(capsys, "flickr30k", "--data-root", tmp_path, "--page", page)
     assert "flickr30k, micro-clip: 10 pictures, 50 captions" in shown
-    assert "text to image  R@10" in shown
+    assert "original  text to image  R@10" in shown
+    assert "<h3>flickr30k: 10 pictures, 50 captions</h3>" in page.read_text()
+    assert page.read_text().count("<td>mAP@R</td>") == 2
 
 
 def test_what_is_missing_is_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

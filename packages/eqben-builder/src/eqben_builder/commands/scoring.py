@@ -47,7 +47,7 @@ def score_with(models: Models) -> Callable[..., None]:
             typer.Option(help="Suites: MODULE:FUNCTION that returns a model of captions alone: a blind line."),
         ] = None,
         page: Annotated[
-            Path | None, typer.Option(help="Pairs: write an HTML page with the table and the worst pairs.")
+            Path | None, typer.Option(help="Write an HTML page with the table, and of pairs the worst.")
         ] = None,
         save: Annotated[
             Path | None, typer.Option(help="Write the first model's similarities to this npz file.")
@@ -74,13 +74,13 @@ def score_with(models: Models) -> Callable[..., None]:
         from eqben_builder.formats import read_any
 
         if is_suite(str(source), data_root):
-            options = {"--scores": scores, "--fusion": fusion, "--save": save, "--scale": scale, "--page": page}
+            options = {"--scores": scores, "--fusion": fusion, "--save": save, "--scale": scale}
             for name, value in options.items():
                 if value:
                     raise ValueError(f"{name} is for pairs, and {source} is a suite")
             score_suites(
                 str(source), encoder or models.default(), models, data_root=data_root, language_model=language_model,
-                limit=limit, batch_size=batch_size, device=device, seed=seed,
+                limit=limit, page=page, batch_size=batch_size, device=device, seed=seed,
             )  # fmt: skip
             return
         if data_root is not None or language_model is not None:

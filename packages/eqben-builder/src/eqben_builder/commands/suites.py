@@ -37,6 +37,7 @@ def score_suites(
     data_root: Path | None,
     language_model: str | None,
     limit: int | None,
+    page: Path | None,
     batch_size: int,
     device: str,
     seed: int,
@@ -51,15 +52,24 @@ def score_suites(
     encoder = models.encoder(encoders[0], device)  # before anything is read: what is wrong with it is said at once
     scorers = {} if language_model is None else {language_model: models.model(language_model)}
     suites, galleries = _read(name, data_root, limit)
+    tables: dict[str, list[SuiteTable]] = {}
+    searched: dict[str, list[tuple[Gallery, tuple[GalleryLine, ...]]]] = {}
     for number, spec in enumerate(encoders):
         encoder = models.encoder(spec, device) if number else encoder
         for data in suites:
             features = encode_rows(data.rows, encoder, batch=batch_size, progress=_progress(data.suite.title))
             table = suite_table(data, similarities(data.rows, features), scorers=scorers, seed=seed)
+            tables.setdefault(spec, []).append(table)
             _show(table, spec, data.suite.title)
         for gallery in galleries:
             images, texts = encode_gallery(gallery, encoder, batch=batch_size, progress=_progress(gallery.name))
-            _show_gallery(gallery, gallery_table(gallery, images, texts, seed=seed), spec)
+            lines = gallery_table(gallery, images, texts, seed=seed)
+            searched.setdefault(spec, []).append((gallery, lines))
+            _show_gallery(gallery, lines, spec)
+    if page is not None:
+        from eqben_builder.pages import write_suites_page
+
+        say(f"page {write_suites_page(tables, page, galleries=searched)}")
 
 
 def _read(name: str, root: Path | None, limit: int | None) -> tuple[list[SuiteData], list[Gallery]]:
@@ -122,10 +132,12 @@ def _show_gallery(gallery: Gallery, lines: Sequence[GalleryLine], spec: str) -> 
     from eqben_builder.suites.published import published_of
 
     say(f"{gallery.name}, {spec}: {len(gallery.images):,} pictures, {len(gallery.captions):,} captions")
+    for note in gallery.notes:
+        say(f"  note: {note}")
     for line in lines:
         share = line.score
         match = published_of(line.published, spec)
         match_text = "" if match is None else f"  {100 * match[1]:.1f} {match[0]}"
         score = f"{100 * share.value:.1f} ({100 * share.low:.1f}, {100 * share.high:.1f})"
-        head = f"  {line.direction:<15}{line.measure:<6}{score:<22}"
+        head = f"  {line.judgements:<10}{line.direction:<15}{line.measure:<12}{score:<22}"
         say(f"{head}chance {100 * share.chance:.1f}{match_text}".rstrip())

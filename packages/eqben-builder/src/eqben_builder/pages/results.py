@@ -1,4 +1,4 @@
-"""The results page: scores with their intervals and chance, the equivariance of each model, and the worst pairs."""
+"""Pages of results: of pairs, with the worst of them, and of suites, with blind lines and published scores."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from eqben_builder.formats.row import videos_of
 from eqben_builder.pages.rendering import write_page
 from eqben_builder.scoring import equivariance_scores, score_table
+from eqben_builder.suites.published import published_of
 
 if TYPE_CHECKING:
     import os
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from eqben_builder.formats import PairRow
+    from eqben_builder.suites import Gallery, SuiteTable
+    from eqben_builder.suites.galleries import GalleryLine
 
 
 def write_results_page(
@@ -79,3 +82,31 @@ def margins(scores: Float64[np.ndarray, "n 2 2"]) -> Float64[np.ndarray, " n"]:
     own = np.minimum(scores[:, 0, 0], scores[:, 1, 1])
     result: NDArray[np.float64] = own - np.maximum(scores[:, 0, 1], scores[:, 1, 0])
     return result
+
+
+def write_suites_page(
+    tables: Mapping[str, Sequence[SuiteTable]],
+    path: str | os.PathLike[str],
+    *,
+    galleries: Mapping[str, Sequence[tuple[Gallery, Sequence[GalleryLine]]]] | None = None,
+    title: str = "Compositional suites",
+) -> Path:
+    """Write one static HTML page of suites: every subset and average with chance, blind lines and published scores.
+
+    Args:
+        tables: Name of a model -> its tables, one a suite.
+        path: The file to write.
+        galleries: Name of a model -> the galleries that it searched with their lines; shown after its suites.
+        title: Of the page.
+
+    Returns:
+        The path. Everything is within the file; names are escaped.
+
+    Raises:
+        ValueError: No scores.
+    """
+    galleries = galleries or {}
+    if not tables and not galleries:
+        raise ValueError("no scores to show")
+    models = {name: (tables.get(name, ()), galleries.get(name, ())) for name in dict.fromkeys([*tables, *galleries])}
+    return write_page(path, "suites.html", title=title, models=models, published_of=published_of)

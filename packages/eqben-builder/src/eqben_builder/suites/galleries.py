@@ -1,4 +1,4 @@
-"""Retrieval over a gallery of pictures and captions: COCO's and Flickr30k's test split by Karpathy, and its recalls."""
+"""Retrieval over a gallery of pictures and captions: COCO's and Flickr30k's test split by Karpathy, and its scores."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from eqben_builder.scoring.intervals import Share, check_sampling, share_of
 from eqben_builder.scoring.similarity import unit_rows
 from eqben_builder.suites.features import encoded
-from eqben_builder.suites.files import Files, field_of, list_of, text_of
+from eqben_builder.suites.files import Files, field_of, list_of, text_of, whole_number
 from eqben_builder.suites.published import published_scores
 from eqben_builder.untrusted import load_json
 
@@ -39,19 +39,25 @@ class Gallery:
         name: "coco" or "flickr30k".
         images: The pictures.
         captions: All captions.
-        owners: Of each caption, the place of its own picture: the one right answer; a picture's captions are its.
+        right: Name of a set of judgements ("original", "eccv", "cxc") -> which answers are right, by place: of each
+            picture its captions, and of each caption its pictures. Queries without an entry are not asked.
+        notes: What a reader of the scores should know.
     """
 
     name: str
     images: tuple[Picture, ...]
     captions: tuple[str, ...]
-    owners: tuple[int, ...]
+    right: Mapping[str, tuple[Mapping[int, Sequence[int]], Mapping[int, Sequence[int]]]]
+    notes: tuple[str, ...] = ()
 
 
 def read_gallery(root: str | Path, name: str) -> Gallery:
     """Karpathy's test split with its pictures, decoded as `Image.open(...).convert("RGB")` does.
 
-    COCO: `dataset_coco.json` or BLIP's `coco_karpathy_test.json`, pictures under `val2014/`.
+    COCO: `dataset_coco.json` or BLIP's `coco_karpathy_test.json`, pictures under `val2014/`; the extended positives of
+    ECCV Caption, `{eccv,cxc}_{image_to_caption,caption_to_image}.json` beside it, need `dataset_coco.json`, which holds
+    the ids. Answers that are not among the 25,000 captions are left out, as the authors' scorer never finds them, and a
+    note counts them.
     Flickr30k: `dataset_flickr30k.json`, BLIP's `flickr30k_test.json`, or `flickr30k_test_karpathy.txt`.
 
     Args:
@@ -70,35 +76,43 @@ def read_gallery(root: str | Path, name: str) -> Gallery:
         ...     Image.new("RGB", (2, 2)).save(root / f"{number}.jpg")
         >>> lines = ["image,caption", "0.jpg,a dog", "0.jpg,a pet", "1.jpg,a cat"]
         >>> _ = (root / "flickr30k_test_karpathy.txt").write_text(chr(10).join(lines))
-        >>> read_gallery(root, "flickr30k").owners
-        (0, 0, 1)
+        >>> read_gallery(root, "flickr30k").right["original"][0]
+        {0: [0, 1], 1: [2]}
     """
     if name not in ("coco", "flickr30k"):
         raise ValueError(f"gallery {name!r} is neither 'coco' nor 'flickr30k'")
     files = Files(Path(root), name)
-    entries = _entries(files, name)
+    entries, ids = _entries(files, name)
     images: list[Picture] = []
     captions: list[str] = []
-    owners: list[int] = []
+    captions_of: dict[int, list[int]] = {}
     for path, texts in entries:
         base = PurePosixPath(path).name
         picture = files.picture(path, f"val2014/{base}", f"flickr30k-images/{base}", f"images/{base}", base)
         if isinstance(picture, str):
             files.missing[picture] += 1
             continue
+        captions_of[len(images)] = list(range(len(captions), len(captions) + len(texts)))
         images.append(picture)
-        captions += texts[:CAPTIONS]
-        owners += [len(images) - 1] * len(texts[:CAPTIONS])
+        captions += texts
     if files.missing:
         raise FileNotFoundError(
             f"{len(files.missing)} of {len(entries)} pictures of {name} are missing, such as "
             f"{next(iter(files.missing))}: a smaller gallery is an easier one"
         )
-    return Gallery(name, tuple(images), tuple(captions), tuple(owners))
+    right = {"original": (captions_of, {text: [image] for image, own in captions_of.items() for text in own})}
+    right |= _extended(files, ids)
+    if len(right) == 1:
+        files.notes.append("no extended positives: a right answer that nobody wrote down counts as wrong")
+    return Gallery(name, tuple(images), tuple(captions), right, tuple(files.notes))
 
 
-def _entries(files: Files, name: str) -> list[tuple[str, list[str]]]:
-    """(picture, its captions) of the test split."""
+#: (picture, its captions), and the ids of the pictures and of the captions where a file has them.
+_Entries = tuple[list[tuple[str, list[str]]], tuple[list[int], list[int]] | None]
+
+
+def _entries(files: Files, name: str) -> _Entries:
+    """The test split."""
     if files.has(f"dataset_{name}.json"):
         return _karpathy(files.find(f"dataset_{name}.json"))
     if name == "flickr30k" and not files.has("flickr30k_test.json"):
@@ -109,30 +123,72 @@ def _entries(files: Files, name: str) -> list[tuple[str, list[str]]]:
             if not cut:
                 raise ValueError(f"{path}, line {number}: expected NAME.jpg,CAPTION, found {line[:60]!r}")
             grouped.setdefault(f"{picture}.jpg", []).append(caption.strip().strip('"').strip())
-        return list(grouped.items())
+        return [(picture, texts[:CAPTIONS]) for picture, texts in grouped.items()], None
     entries = []
     for where, _, row in files.json("coco_karpathy_test.json" if name == "coco" else "flickr30k_test.json", kind=list):
         texts = field_of(row, "caption", where)
         if not isinstance(texts, list) or not texts:
             raise ValueError(f"{where}: field 'caption' should be a list of texts, found {texts!r}")
-        entries.append((text_of(row, "image", where), [str(text) for text in texts]))
-    return entries
+        entries.append((text_of(row, "image", where), [str(text) for text in texts[:CAPTIONS]]))
+    return entries, None
 
 
-def _karpathy(path: Path) -> list[tuple[str, list[str]]]:
-    entries = []
+def _karpathy(path: Path) -> _Entries:
+    entries, image_ids, caption_ids = [], [], []
     content = load_json(path)
     for number, row in enumerate(list_of(field_of(content, "images", str(path)), f"{path}, field 'images'")):
         where = f"{path}, image {number}"
         if field_of(row, "split", where) != "test":
             continue
-        sentences = list_of(field_of(row, "sentences", where), f"{where}, field 'sentences'")
+        sentences = list_of(field_of(row, "sentences", where), f"{where}, field 'sentences'")[:CAPTIONS]
         folder, name = row.get("filepath"), text_of(row, "filename", where)
         texts = [text_of(sentence, "raw", where) for sentence in sentences]
         entries.append((f"{folder}/{name}" if folder else name, texts))
+        image_ids.append(whole_number(row.get("cocoid", row.get("imgid", number)), where))
+        caption_ids += [whole_number(sentence.get("sentid", 0), where) for sentence in sentences]
     if not entries:
         raise ValueError(f"{path} holds no image of the split 'test'")
-    return entries
+    return entries, (image_ids, caption_ids)
+
+
+def _extended(
+    files: Files, ids: tuple[list[int], list[int]] | None
+) -> dict[str, tuple[dict[int, list[int]], dict[int, list[int]]]]:
+    extended = {}
+    for name in ("eccv", "cxc"):
+        tables = [f"{name}_image_to_caption.json", f"{name}_caption_to_image.json"]
+        if not all(files.has(table) for table in tables):
+            continue
+        if ids is None:
+            files.notes.append(f"{name}: needs dataset_coco.json, which holds the ids")
+            continue
+        images, captions = ({value: place for place, value in enumerate(kind)} for kind in ids)
+        extended[name] = (_judged(files, tables[0], images, captions), _judged(files, tables[1], captions, images))
+    return extended
+
+
+def _judged(files: Files, name: str, queries: dict[int, int], answers: dict[int, int]) -> dict[int, list[int]]:
+    """A file's queries with their right answers, by place; answers beyond the gallery are left out and counted.
+
+    Two captions of ECCV Caption's own file are the sixth ones of their pictures: nothing can find them.
+    """
+    path = files.find(name)
+    table: dict[int, list[int]] = {}
+    unknown: list[int] = []
+    for where, key, listed in files.json(name, kind=dict):
+        if whole_number(key, where) not in queries:
+            raise ValueError(f"{path}: the query {key!r} is not in the test split")
+        judged = [whole_number(answer, where) for answer in list_of(listed, where)]
+        unknown += [answer for answer in judged if answer not in answers]
+        matched = [answers[answer] for answer in judged if answer in answers]
+        if matched:
+            table[queries[int(key)]] = matched
+    if not table:
+        raise ValueError(f"{path}: no answer of any query is in the test split, such as {unknown[:1]}")
+    if unknown:
+        shown = ", ".join(map(str, unknown[:5])) + (", …" if len(unknown) > 5 else "")
+        files.notes.append(f"{name}: {len(unknown)} answers are not in the gallery and left out ({shown})")
+    return table
 
 
 def encode_gallery(
@@ -157,7 +213,7 @@ def encode_gallery(
         ...     def encode_text(self, captions):
         ...         return [[1.0, len(caption)] for caption in captions]
         >>> black = Picture(content=encode_png(np.zeros((2, 2, 3), np.uint8)))
-        >>> gallery = Gallery("own", (black,), ("a", "bc"), (0, 0))
+        >>> gallery = Gallery("own", (black,), ("a", "bc"), {})
         >>> [features.shape for features in encode_gallery(gallery, Two())]
         [(1, 2), (2, 2)]
     """
@@ -168,13 +224,15 @@ def encode_gallery(
 class GalleryLine(NamedTuple):
     """One line of the table.
 
+    judgements: "original", "eccv", "cxc" or another of the gallery's.
     direction: "image to text" or "text to image".
-    measure: "R@1", "R@5" or "R@10".
+    measure: "R@1", "R@5", "R@10", "R-precision" or "mAP@R".
     score: In [0, 1], with its interval over queries and its chance.
     queries: How many were asked.
     published: Model -> its score in [0, 1], as published.
     """
 
+    judgements: str
     direction: str
     measure: str
     score: Share
@@ -191,9 +249,11 @@ def gallery_table(
     resamples: int = 1000,
     seed: int = 0,
 ) -> tuple[GalleryLine, ...]:
-    """Recall at 1, 5 and 10 in both directions; a tie counts against the right answer.
+    """Recall at 1, 5 and 10, R-precision and mAP@R in both directions; a tie counts against the right answer.
 
-    recall@k = mean over queries of [some right answer is among the first k].
+    recall@k = mean over queries of [some right answer is among the first k];
+    R-precision = mean of #right among the first R / R, R being how many are right;
+    mAP@R = mean of 1/R times the sum over r <= R of precision(r) [rank r is right].
 
     Args:
         gallery: What `read_gallery` gave.
@@ -204,7 +264,7 @@ def gallery_table(
         seed: Of the bootstrap.
 
     Returns:
-        Three lines a direction.
+        Five lines a direction of each set of judgements.
 
     Raises:
         ValueError: Other numbers of features than of pictures or captions, fewer than ten of either, features that are
@@ -214,13 +274,14 @@ def gallery_table(
         Cosines in the features' own precision, 512 queries at a time: a gallery of 25,000 takes 50 MB.
 
     Example:
-        >>> gallery = Gallery("pets", (None,) * 12, ("",) * 12, tuple(range(12)))
+        >>> own = {k: [k] for k in range(12)}
+        >>> gallery = Gallery("pets", (None,) * 12, ("",) * 12, {"original": (own, own)})
         >>> line = gallery_table(gallery, np.eye(12), np.eye(12))[0]
         >>> line.direction, line.measure, line.score.value
         ('image to text', 'R@1', 1.0)
 
     Source:
-        Karpathy and Fei-Fei's split and recall.
+        Recall as in Karpathy and Fei-Fei's split; R-precision and mAP@R as in ECCV Caption.
     """
     check_sampling(level, resamples)
     if (len(images), len(texts)) != (len(gallery.images), len(gallery.captions)):
@@ -230,44 +291,57 @@ def gallery_table(
         )
     if min(len(images), len(texts)) < max(RANKS):
         raise ValueError(f"{len(images)} pictures and {len(texts)} captions: expected at least {max(RANKS)} of both")
-    captions_of: dict[int, list[int]] = {}
-    for caption, owner in enumerate(gallery.owners):
-        captions_of.setdefault(owner, []).append(caption)
-    owner_of = {caption: [owner] for caption, owner in enumerate(gallery.owners)}
     lines = []
-    for direction, queries, answers, right in (
-        ("image to text", images, texts, captions_of),
-        ("text to image", texts, images, owner_of),
-    ):
-        ranks = first_ranks(queries, answers, right)
-        count = len(ranks)
-        drawn = np.random.default_rng(seed).multinomial(count, np.full(count, 1 / count), resamples)
-        for k in RANKS:
-            hits = (ranks <= k).astype(np.float64)
-            chance = float(np.mean([_chance(len(answers), len(right[query]), k) for query in sorted(right)]))
-            share = share_of(float(hits.mean()), drawn @ hits / count, chance, count, (1 - level) / 2)
-            published = published_scores(gallery.name, direction, f"R@{k}")
-            lines.append(GalleryLine(direction, f"R@{k}", share, count, published))
+    for judgements, (captions_of, images_of) in gallery.right.items():
+        for direction, queries, answers, right in (
+            ("image to text", images, texts, captions_of),
+            ("text to image", texts, images, images_of),
+        ):
+            values, sizes = _values(right_ranks(queries, answers, right))
+            count = len(values)
+            drawn = np.random.default_rng(seed).multinomial(count, np.full(count, 1 / count), resamples)
+            draws = drawn @ values / count
+            for k, (measure, chance) in enumerate(_chances(len(answers), sizes).items()):
+                share = share_of(float(values[:, k].mean()), draws[:, k], chance, count, (1 - level) / 2)
+                published = published_scores(gallery.name, direction, measure) if judgements == "original" else {}
+                lines.append(GalleryLine(judgements, direction, measure, share, count, published))
     return tuple(lines)
 
 
-def first_ranks(
+def right_ranks(
     queries: Float[np.ndarray, "q d"], answers: Float[np.ndarray, "a d"], right: Mapping[int, Sequence[int]]
-) -> NDArray[np.intp]:
-    """Of each query with right answers, the rank of the best of them; equally good wrong answers come before it."""
+) -> list[NDArray[np.intp]]:
+    """Of each query with right answers their ranks, the best first; equally good wrong answers come before."""
     q, a = (unit_rows(rows, len(rows), kind, None) for rows, kind in ((queries, "queries"), (answers, "answers")))
     if q.shape[1] != a.shape[1]:
         raise ValueError(f"features of {q.shape[1]} and of {a.shape[1]} numbers: nothing to search")
     queried = sorted(right)
-    ranks = np.empty(len(queried), np.intp)
+    ranks = []
     for start in range(0, len(queried), _CHUNK):
         chunk = queried[start : start + _CHUNK]
-        similar = q[chunk] @ a.T
-        for k, query in enumerate(chunk):
-            own = list(right[query])
-            wrong = np.delete(similar[k], own)
-            ranks[start + k] = 1 + np.count_nonzero(wrong >= similar[k][own].max())
+        for query, similar in zip(chunk, q[chunk] @ a.T, strict=True):
+            places = list(right[query])
+            own, wrong = np.sort(similar[places])[::-1], np.delete(similar, places)
+            better = np.array([np.count_nonzero(wrong >= value) for value in own])
+            ranks.append(better + np.arange(1, len(own) + 1))
     return ranks
+
+
+def _values(ranks: Sequence[NDArray[np.intp]]) -> tuple[NDArray[np.float64], list[int]]:
+    """Of each query its hits within each k, R-precision and average precision at R; and how many are right."""
+    values = []
+    for own in ranks:
+        inside = own <= len(own)
+        precision = np.where(inside, np.arange(1, len(own) + 1) / own, 0.0)
+        values.append([*(float(own[0] <= k) for k in RANKS), float(inside.mean()), float(precision.mean())])
+    return np.array(values), [len(own) for own in ranks]
+
+
+def _chances(gallery: int, sizes: Sequence[int]) -> dict[str, float]:
+    """Measure -> what random features get, by how many of the gallery are right."""
+    chances = {f"R@{k}": float(np.mean([_chance(gallery, size, k) for size in sizes])) for k in RANKS}
+    chances["R-precision"] = float(np.mean(np.array(sizes) / gallery))
+    return chances | {"mAP@R": float(np.mean([_chance_of_map(gallery, size) for size in sizes]))}
 
 
 def _chance(gallery: int, right: int, k: int) -> float:
@@ -276,3 +350,9 @@ def _chance(gallery: int, right: int, k: int) -> float:
     for j in range(k):
         missed *= max(0, gallery - right - j) / (gallery - j)
     return 1.0 - missed
+
+
+def _chance_of_map(gallery: int, right: int) -> float:
+    """Of a random order: rank r is right with R / N, and then (r - 1)(R - 1)/(N - 1) more are expected before it."""
+    share = (right - 1) / max(1, gallery - 1)
+    return sum((1 + (rank - 1) * share) / rank for rank in range(1, right + 1)) / gallery
