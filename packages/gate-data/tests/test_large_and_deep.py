@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import math
 import re
 import struct
 from pathlib import Path
@@ -10,7 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from gate_data.errors import DataError
+from gate_data.errors import DataError, MissingExtraError
 from gate_data.readers import Cut
 from gate_data.readers.decode import FORMATS, decode
 
@@ -60,9 +62,7 @@ def test_a_jpeg_has_a_limit_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         decode(str(tmp_path / "a.jpg"))
 
 
-@pytest.mark.parametrize(
-    ("ending", "kind"), [("png", "PNG"), ("webp", "WEBP"), ("heic", "HEIF"), ("gif", "GIF"), ("tif", "TIFF")]
-)
+@pytest.mark.parametrize(("ending", "kind"), [("png", "PNG"), ("webp", "WEBP"), ("heic", "HEIF"), ("gif", "GIF")])
 @pytest.mark.usefixtures("small_limit")
 def test_what_is_only_decoded_whole_says_what_to_do(
     ending: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -79,6 +79,52 @@ def test_what_is_only_decoded_whole_says_what_to_do(
     (way_on,) = re.findall(r"GATE_RUNNER_MAX_PIXELS=(\d+)", str(refused.value))
     monkeypatch.setenv("GATE_RUNNER_MAX_PIXELS", way_on)
     assert decode(str(path)).size == (800, 600)
+
+
+@pytest.mark.usefixtures("small_limit")
+def test_a_large_tiff_gives_its_overview(tmp_path: Path) -> None:
+    tifffile = pytest.importorskip("tifffile")
+    with tifffile.TiffWriter(tmp_path / "a.tif") as writer:
+        writer.write(photograph(800, 600), photometric="rgb")
+        for wide, high in ((400, 300), (200, 150), (50, 37)):
+            writer.write(photograph(wide, high), photometric="rgb", subfiletype=1)
+    assert decode(str(tmp_path / "a.tif")).size == (200, 150)  # by tiles it would have 267 pixels a side
+    assert decode(str(tmp_path / "a.tif"), side=30).size == (50, 37)
+
+
+@pytest.mark.usefixtures("small_limit")
+@pytest.mark.parametrize("compression", [None, "zlib"])
+@pytest.mark.parametrize("shape", [(601, 803, 3), (601, 803)])
+@pytest.mark.parametrize("held", [True, False])
+def test_a_large_tiff_is_read_by_its_tiles(
+    tmp_path: Path, compression: str | None, shape: tuple[int, ...], held: bool
+) -> None:
+    tifffile = pytest.importorskip("tifffile")
+    rng = np.random.default_rng(0)
+    for values in (rng.integers(0, 256, shape).astype(np.uint8), rng.integers(0, 65536, shape[:2]).astype(np.uint16)):
+        path = tmp_path / f"{values.dtype}.tif"
+        tifffile.imwrite(path, values, tile=(128, 144), compression=compression)
+        image = decode(str(path), held=path.read_bytes() if held else None)
+        factor = math.ceil(math.sqrt(values.shape[0] * values.shape[1] / 60_000))
+        assert image.size == (-(-803 // factor), -(-601 // factor))
+        last = values[3 * factor : 4 * factor, -(803 % factor or factor) :].astype(float).mean((0, 1))
+        expected = last / 257 if values.dtype == np.uint16 else last
+        assert np.abs(np.asarray(image)[3, -1] - expected).max() <= 1
+        middle = values[2 * factor : 3 * factor, 5 * factor : 6 * factor].astype(float).mean((0, 1))
+        assert np.abs(np.asarray(image)[2, 5] - (middle / 257 if values.dtype == np.uint16 else middle)).max() <= 1
+
+
+@pytest.mark.usefixtures("small_limit")
+def test_a_large_tiff_of_one_strip_or_without_the_extra_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tifffile = pytest.importorskip("tifffile")
+    tifffile.imwrite(tmp_path / "a.tif", photograph(800, 600), rowsperstrip=600)
+    with pytest.raises(DataError, match=r"a tile of .*a\.tif has 480,000 pixels"):
+        decode(str(tmp_path / "a.tif"))
+    monkeypatch.setitem(__import__("sys").modules, "tifffile", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'gate-data\[large\]' reads it by its tiles"):
+        decode(str(tmp_path / "a.tif"))
 
 
 VALUES = np.array([[0, 1000], [2048, 4095]], np.uint16)
@@ -120,11 +166,79 @@ def test_twelve_bits_that_nobody_declares_are_said(tmp_path: Path, caplog: pytes
         decode(str(tmp_path / "wrong.tif"))
 
 
+def dicom(path: Path, values: np.ndarray, **fields: object) -> bytes:
+    """A file of one picture, as `pydicom` writes it."""
+    pydicom = pytest.importorskip("pydicom")
+    from pydicom.dataset import FileDataset, FileMetaDataset
+    from pydicom.uid import ExplicitVRLittleEndian, SecondaryCaptureImageStorage, generate_uid
+
+    meta = FileMetaDataset()
+    meta.TransferSyntaxUID, meta.MediaStorageSOPClassUID = ExplicitVRLittleEndian, SecondaryCaptureImageStorage
+    meta.MediaStorageSOPInstanceUID = generate_uid()
+    content = FileDataset(str(path), {}, file_meta=meta, preamble=b"\0" * 128)
+    about = {"Rows": values.shape[0], "Columns": values.shape[1], "SamplesPerPixel": 1, "BitsAllocated": 16,
+             "BitsStored": 12, "HighBit": 11, "PixelRepresentation": 0, "PhotometricInterpretation": "MONOCHROME2",
+             "PixelData": values.tobytes(), **fields}  # fmt: skip
+    for name, value in about.items():
+        setattr(content, name, value)
+    pydicom.dcmwrite(path, content, enforce_file_format=True)
+    return path.read_bytes()
+
+
+def test_dicom_is_shown_in_its_window(tmp_path: Path) -> None:
+    path = tmp_path / "a.dcm"
+    dicom(path, VALUES)
+    assert np.array_equal(np.asarray(decode(str(path)))[..., 0], EIGHT)
+    held = dicom(path, VALUES, PhotometricInterpretation="MONOCHROME1")
+    assert np.array_equal(np.asarray(decode(str(path), held=held))[..., 0], 255 - EIGHT)
+    # Hounsfield units from -1000; the window of the lung, by the standard's formula (PS3.3 C.11.2.1.2.1)
+    fields = {
+        "RescaleSlope": "1",
+        "RescaleIntercept": "-1000",
+        "WindowCenter": ["-500", "40"],
+        "WindowWidth": ["1500", "80"],
+    }
+    dicom(path, VALUES, **fields)
+    shares = ((VALUES.astype(float) - 1000 + 500 + 0.5) / 1499 + 0.5).clip(0, 1)
+    assert np.abs(np.asarray(decode(str(path)))[..., 0] - 255 * shares).max() <= 0.51
+    signed = VALUES.astype(np.int16) - 2048
+    dicom(path, signed, PixelRepresentation=1)
+    assert np.abs(np.asarray(decode(str(path)))[..., 0] - EIGHT).max() <= 1
+
+
+def test_dicom_that_is_none_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.dcm"
+    path.write_bytes(b"no DICOM")
+    monkeypatch.setitem(__import__("sys").modules, "pydicom", None)
+    with pytest.raises(MissingExtraError, match=r"a\.dcm is DICOM: pip install 'gate-data\[medical\]'"):
+        decode(str(path))
+    monkeypatch.undo()
+    pytest.importorskip("pydicom")
+    with pytest.raises(DataError, match=r"a\.dcm cannot be read as DICOM"):
+        decode(str(path))
+    dicom(path, VALUES)
+    monkeypatch.setenv("GATE_RUNNER_MAX_PIXELS", "3")
+    with pytest.raises(DataError, match=r"a\.dcm has 4 pixels, more than 3"):
+        decode(str(path))
+
+
 def test_the_limit_lets_a_phones_photograph_through(tmp_path: Path) -> None:
     """108 megapixels, in the JPEG that phones write; 12,000 x 9,000."""
     Image.new("L", (12_000, 9_000), 90).save(tmp_path / "a.jpg")
     assert decode(str(tmp_path / "a.jpg"), side=224).size == (1500, 1125)
     assert decode(str(tmp_path / "a.jpg")).size == (6000, 4500)
+
+
+def test_dicom_that_unpacks_when_it_is_opened_or_has_no_range_is_refused(tmp_path: Path) -> None:
+    """pydicom unpacks a deflated file whole: half a megabyte of zeros was a gigabyte."""
+    path = tmp_path / "a.dcm"
+    held = dicom(path, VALUES)
+    path.write_bytes(held.replace(b"1.2.840.10008.1.2.1\0", b"1.2.840.10008.1.2.1.99"))
+    with pytest.raises(DataError, match=r"a\.dcm is DICOM that was packed as a whole"):
+        decode(str(path))
+    dicom(path, VALUES, RescaleSlope="1e308", RescaleIntercept="1e308")
+    with pytest.raises(DataError, match=r"a\.dcm has values from 1e\+308 to inf"):
+        decode(str(path))
 
 
 @pytest.mark.parametrize("form", ["AVIF", "HEIF"])
@@ -141,3 +255,16 @@ def test_sizes_that_avif_and_heic_claim_are_refused_before_they_are_decoded(form
         path.write_bytes(content[:extent] + struct.pack(">II", side, side) + content[extent + 8 :])
         with pytest.raises(DataError, match=r"GATE_RUNNER_MAX_PIXELS|it is none of"):
             decode(str(path))
+
+
+def test_a_large_tiff_that_lists_fewer_tiles_than_it_claims_is_refused(tmp_path: Path) -> None:
+    """200 bytes that claim 114,425,919 pixels took 5.5 seconds, and came out black."""
+    pytest.importorskip("tifffile")
+    file = io.BytesIO()
+    Image.fromarray(np.arange(63, dtype=np.uint16).reshape(7, 9) * 99).save(file, "TIFF")
+    height = struct.pack("<HHI", 257, 4, 1)
+    content = file.getvalue()
+    at = content.index(height) + len(height)
+    (tmp_path / "a.tif").write_bytes(content[:at] + struct.pack("<I", 12_713_991) + content[at + 4 :])
+    with pytest.raises(DataError, match="it lists 1 of 1816285 tiles"):
+        decode(str(tmp_path / "a.tif"), 8)

@@ -147,12 +147,14 @@ def test_new_says_what_is_doubtful_and_writes_last(tmp_path: Path, capsys: pytes
     mine = classed(tmp_path / "mine")
     (mine / "ship" / "a.avifs").touch()
     (mine / "ship" / "b.jxl").touch()
+    (mine / "truck" / "0.png").write_bytes((mine / "ship" / "3.png").read_bytes())
     assert new(mine, "--dry-run") == 0
     out = capsys.readouterr().out
     assert not (mine / "benchmark.toml").exists()
     assert "3 classes (all, of them test): ship 40" in out
     assert "1 class has one picture: shp" in out
     assert "labels 'shp' (1) and 'ship' (40) are nearly equal" in out
+    assert "2 pictures lie there with two labels" in out  # that one, and shp's, which is a ship
     assert ".jxl 1" in out
     assert 'kind = "folders"' in out
     (mine / "empty").mkdir()

@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from gate_data.cards import ICINW, SHEETS
 from gate_data.errors import DataError
@@ -17,6 +17,7 @@ from gate_data.readers.clips import read_clip
 from gate_data.readers.decode import decode
 from gate_data.readers.source import Clip, Cut, described, read_bytes, stamp
 
+Item = TypeVar("Item")
 _SAMPLED = 64
 """Pictures of each split that are decoded where not all are."""
 _HASHED = 2000
@@ -86,13 +87,12 @@ def _checked(name: str, originals: Originals[Any], root: Path, deep: bool) -> Fo
         return Found(name, "wrong", expected=expected, problems=(str(error),))
     if parts is None:
         return Found(name, "whole", expected=expected, problems=("its files are in one piece",))
-    splits = {"train": [*parts.train, *(parts.validation or ())], "test": list(parts.test)}
     sides = {"train": list(parts.train), "validation": list(parts.validation or ()), "test": list(parts.test)}
     problems = [
         *_overlaps(sides),
         *_same_contents(sides, deep),
-        *_broken(splits, deep),
-        *_wrong_maps(splits, originals.form.read_map, deep),
+        *_broken(sides, deep),
+        *_wrong_maps(sides, originals.form.read_map, deep),
     ]
     counts = counted(parts)
     published = SHEETS.get(name)
@@ -125,15 +125,11 @@ def _same_contents(sides: Mapping[str, Sequence[Sample]], deep: bool) -> list[st
     twins = []
     for name, samples in sides.items():
         sources = [source for source in _sources(samples) if not isinstance(source, Stored)]
-        rows = range(len(sources)) if deep else spread([0] * len(sources), _HASHED)
-        for row in rows:
-            source = sources[row]
-            inner = source.source if isinstance(source, Cut | Clip) else source
-            assert not isinstance(inner, Stored | Cut | Clip)
+        for source in _some(sources, deep, _HASHED):
+            inner: Any = source.source if isinstance(source, Cut | Clip) else source
+            box = str(source.box) if isinstance(source, Cut) else ""
             try:
-                digest = hashlib.sha256(read_bytes(inner)).hexdigest() + (
-                    str(source.box) if isinstance(source, Cut) else ""
-                )
+                digest = hashlib.sha256(read_bytes(inner)).hexdigest() + box
             except DataError as error:
                 twins.append(str(error))
                 continue
@@ -143,38 +139,37 @@ def _same_contents(sides: Mapping[str, Sequence[Sample]], deep: bool) -> list[st
     return twins
 
 
-def _broken(splits: Mapping[str, Sequence[Sample]], deep: bool) -> list[str]:
+def _broken(sides: Mapping[str, Sequence[Sample]], deep: bool) -> list[str]:
     broken = []
-    for samples in splits.values():
-        sources = _sources(samples)
-        for row in range(len(sources)) if deep else spread([0] * len(sources), _SAMPLED):
-            source = sources[row]
+    for samples in sides.values():
+        for source in _some(_sources(samples), deep, _SAMPLED):
             try:
                 if isinstance(source, Clip):
                     read_clip(source._replace(frames=1))
-                elif str(stamp(source)).split()[0].endswith((".nii", ".nii.gz")):
-                    continue
-                else:
+                elif not str(stamp(source)).split()[0].endswith((".nii", ".nii.gz")):
                     decode(source)
             except DataError as error:
                 broken.append(str(error))
     return broken
 
 
-def _wrong_maps(
-    splits: Mapping[str, Sequence[Sample]], read: Callable[[Any, int], Any] | None, deep: bool
-) -> list[str]:
+def _wrong_maps(sides: Mapping[str, Sequence[Sample]], read: Callable[[Any, int], Any] | None, deep: bool) -> list[str]:
     """Class maps and depths that cannot be read, or hold a value that is none."""
     if read is None:
         return []
     wrong = []
-    for samples in splits.values():
-        for row in range(len(samples)) if deep else spread([0] * len(samples), _SAMPLED):
+    for samples in sides.values():
+        for sample in _some(samples, deep, _SAMPLED):
             try:
-                read(samples[row].target, MAP_SIDE)
+                read(sample.target, MAP_SIDE)
             except DataError as error:
                 wrong.append(str(error))
     return wrong
+
+
+def _some(items: Sequence[Item], deep: bool, count: int) -> list[Item]:
+    """All, or a drawn few."""
+    return list(items) if deep else [items[row] for row in spread([0] * len(items), count)]
 
 
 def _sources(samples: Iterable[Sample]) -> list[Source]:

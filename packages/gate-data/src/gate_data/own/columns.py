@@ -102,12 +102,7 @@ def of_tables(folder: Path, paths: Sequence[Path], about: dict[str, Any]) -> Gue
             chosen |= values
             remarks += drawn
     remarks.append(f"taken for {task}")
-    parts = {
-        "benchmark": {**about, "task": task},
-        "data": data,
-        **({"splits": chosen} if chosen else {}),
-    }
-    return Guess(parts, tuple(remarks))
+    return Guess.of(about, task, data, chosen, remarks)
 
 
 def _root(folder: Path, path: Path, first: str) -> str:

@@ -61,11 +61,7 @@ def guess(folder: Path, is_known_set: Callable[[str], bool] = is_known, table: P
             raise DataError(f"{table} is not there; expected a table or COCO's JSON file in {folder}")
     identifier = _identifier(called)
     is_taken = is_known_set(identifier)
-    about = {
-        "id": f"my-{identifier}" if is_taken else identifier,
-        "title": called.name,
-        "task": "image-classification",
-    }
+    about = {"id": f"my-{identifier}" if is_taken else identifier, "title": called.name}
     try:
         guessed = _named(folder, table, about) if table is not None else _looked_at(folder, about)
     except OSError as error:  # no rights, or a name in a table that no file can have
@@ -139,16 +135,14 @@ def _of_saved(folder: Path, about: dict[str, Any]) -> Guess:
         task, fields["target"] = "regression", numbers
     else:
         raise DataError(f"{folder}: none of the columns {', '.join(features)} is a class, a caption or a number")
-    values = {"benchmark": {**about, "task": task}, "data": {"kind": "datasets", **fields}}
-    summary = (
-        f"saved by datasets ({', '.join(part.name for part in parts) or 'one split'}), pictures in {pictures[0]!r}"
-    )
-    return Guess({**values, **({"splits": splits} if splits else {})}, (summary, *remarks, f"taken for {task}"))
+    named = ", ".join(part.name for part in parts) or "one split"
+    how = f"saved by datasets ({named}), pictures in {pictures[0]!r}"
+    return Guess.of(about, task, {"kind": "datasets", **fields}, splits, [how, *remarks, f"taken for {task}"])
 
 
 def _inner(kind: dict[str, Any]) -> dict[str, Any]:
     """The feature in a list of features."""
-    inner = kind.get("feature") or {}
+    inner = kind.get("feature")
     return inner if isinstance(inner, dict) else {}
 
 
@@ -200,15 +194,15 @@ def _of_folders(folder: Path, about: dict[str, Any]) -> Guess:
     if len(names) == 1 and not splits and (recognised(inner, about) or _holds_splits(inner)):
         raise DataError(f"{folder} holds no data but those in {inner}: name that folder")
     data = {"kind": "folders"}
-    clips = _holds_clips(folder / names[0], "*/*" if splits else "*")
-    if clips:
-        about = {**about, "task": "video-classification"}
-    kind, endings = ("clips", VIDEOS) if clips else ("pictures", PICTURES)
+    clips = any(path.suffix.lower() in VIDEOS for path in (folder / names[0]).glob("*/*" if splits else "*"))
+    task, kind, endings = (
+        ("video-classification", "clips", VIDEOS) if clips else ("image-classification", "pictures", PICTURES)
+    )
     if not splits:
         files = files_of_classes(folder, endings)
         count = sum(map(len, files.values()))
-        remarks = (f"{len(files)} folders of classes, {count} {kind}", "test and validation are drawn, by class")
-        return Guess({"benchmark": about, "data": data}, remarks)
+        remarks = [f"{len(files)} folders of classes, {count} {kind}", "test and validation are drawn, by class"]
+        return Guess.of(about, task, data, {}, remarks)
     if "train" not in splits:
         raise DataError(f"{folder} has {', '.join(splits.values())} but no train folder: are these splits or classes?")
     classes = [name for name in names if name not in splits.values()]
@@ -223,15 +217,11 @@ def _of_folders(folder: Path, about: dict[str, Any]) -> Guess:
         for name, files in zip(splits.values(), files_by_split.values(), strict=True)
     ]
     chosen, drawn = scored(splits)
-    return Guess({"benchmark": about, "data": data, "splits": chosen}, (*listed, *drawn))
+    return Guess.of(about, task, data, chosen, [*listed, *drawn])
 
 
 def _holds_splits(folder: Path) -> bool:
     return bool(splits_in([entry.name for entry in folder.iterdir() if entry.is_dir()], exact=True))
-
-
-def _holds_clips(folder: Path, pattern: str) -> bool:
-    return any(path.suffix.lower() in VIDEOS for path in folder.glob(pattern))
 
 
 def _identifier(folder: Path) -> str:

@@ -104,22 +104,20 @@ def _of_coco(folder: Path, files: Mapping[Path, str], about: dict[str, Any], rem
     first, kind = next(iter(files.items()))
     roots = {path: _root_of_coco(folder, path) for path in files}
     data: dict[str, Any] = {"kind": "coco"}
-    parts: dict[str, dict[str, Any]]
+    chosen: dict[str, str] = {}
     if len(files) == 1:
-        parts = {"data": {**data, "root": roots[first], "table": names[0]}}
+        data |= {"root": roots[first], "table": names[0]}
     else:
         chosen, drawn = scored(splits)
         remarks = [*remarks, *drawn]
         by_split = {split: roots[folder / name] for split, name in chosen.items()}
-        same = len(set(by_split.values())) == 1
-        parts = {"data": data | ({"root": by_split["train"]} if same else {"roots": by_split}), "splits": dict(chosen)}
-    listed = ", ".join(names)
-    if kind == _CAPTIONS:
-        remark = f"{listed}: COCO captions, to be matched with their pictures"
-        return Guess({"benchmark": {**about, "task": "image-text"}, **parts}, (remark, *remarks))
-    return Guess(
-        {"benchmark": {**about, "task": "detection"}, **parts}, (f"{listed}: COCO boxes, {_OR_CUT_OUT}", *remarks)
+        data |= {"root": by_split["train"]} if len(set(by_split.values())) == 1 else {"roots": by_split}
+    task, how = (
+        ("image-text", "captions, to be matched with their pictures")
+        if kind == _CAPTIONS
+        else ("detection", f"boxes, {_OR_CUT_OUT}")
     )
+    return Guess.of(about, task, data, chosen, [f"{', '.join(names)}: COCO {how}", *remarks])
 
 
 _OR_CUT_OUT = (
@@ -191,9 +189,8 @@ def _is_annotated(folder: Path, path: Path) -> bool:
 
 def _of_voc(data: dict[str, Any], splits: dict[str, str], about: dict[str, Any]) -> Guess:
     chosen, remarks = scored(splits)
-    parts = {"benchmark": {**about, "task": "detection"}, "data": {"kind": "voc", **data}}
     where = f"{data['annotations']}: Pascal VOC boxes, {_OR_CUT_OUT}"
-    return Guess({**parts, **({"splits": chosen} if chosen else {})}, (where, *remarks))
+    return Guess.of(about, "detection", {"kind": "voc", **data}, chosen, [where, *remarks])
 
 
 def _yolo(folder: Path, inner: Sequence[Path], about: dict[str, Any]) -> Guess | None:
@@ -259,13 +256,8 @@ def _of_yolo(
     names: Sequence[Any], splits: dict[str, str], root: Path, about: dict[str, Any], remarks: list[str]
 ) -> Guess:
     chosen, drawn = scored(splits)
-    parts: dict[str, dict[str, Any]] = {
-        "benchmark": {**about, "task": "detection"},
-        "data": {"kind": "yolo", "root": "." if splits else str(root)},
-        **({"splits": chosen} if chosen else {}),
-        "classes": {"names": [str(name) for name in names]},
-    }
-    return Guess(parts, (*remarks, *drawn))
+    data = {"kind": "yolo", "root": "." if splits else str(root)}
+    return Guess.of(about, "detection", data, chosen, [*remarks, *drawn], {"names": [str(name) for name in names]})
 
 
 def _yaml(path: Path) -> Any:

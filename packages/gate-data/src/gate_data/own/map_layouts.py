@@ -67,17 +67,12 @@ def maps_layout(folder: Path, inner: Sequence[Path], about: dict[str, Any]) -> G
     chosen, remarks = scored(splits)
     pattern = f"{pattern_start}*{end}"
     classes, remarks_on_classes = _classes_of_maps(folder, near, end)
-    parts: dict[str, dict[str, Any]] = {
-        "benchmark": {**about, "task": "segmentation"},
-        "data": {"kind": "maps", "root": root, "annotations": pattern, **classes.pop("data", {})},
-        **({"splits": chosen} if chosen else {}),
-        "classes": classes,
-    }
+    data = {"kind": "maps", "root": root, "annotations": pattern, **classes.pop("data", {})}
     parts_shown = list(dict.fromkeys(splits.values())) or [""]
     maps_shown = ", ".join(os.path.normpath(pattern.replace("{}", name)) for name in parts_shown)
     pictures_shown = ", ".join(os.path.normpath(f"{root}/{name}") for name in parts_shown)
     how = f"{maps_shown}: a class map for each picture of {pictures_shown}"
-    return Guess(parts, (how, *remarks, *remarks_on_classes))
+    return Guess.of(about, "segmentation", data, chosen, [how, *remarks, *remarks_on_classes], classes)
 
 
 def _classes_of_maps(folder: Path, maps: Path, end: str) -> tuple[dict[str, Any], list[str]]:

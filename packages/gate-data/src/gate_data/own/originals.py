@@ -60,7 +60,7 @@ _BESIDE = (
     ".ini",
 )
 """Endings of what lies beside pictures and is not missed."""
-_EXTRAS = {".heic": "heic", ".heif": "heic"}
+_EXTRAS = {".heic": "heic", ".heif": "heic", ".dcm": "medical", ".dicom": "medical"}
 """Endings that are read with an extra."""
 
 

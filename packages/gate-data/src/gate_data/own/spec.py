@@ -7,6 +7,7 @@ made from it.
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_args
 
@@ -38,6 +39,20 @@ class Guess:
 
     values: dict[str, dict[str, Any]]
     remarks: tuple[str, ...]
+
+    @classmethod
+    def of(
+        cls,
+        about: Mapping[str, Any],
+        task: str,
+        data: Mapping[str, Any],
+        splits: Mapping[str, str],
+        remarks: Sequence[str],
+        classes: Mapping[str, Any] | None = None,
+    ) -> Guess:
+        """From the tables' fields; tables without any are left out."""
+        tables = {"benchmark": {**about, "task": task}, "data": data, "splits": splits, "classes": classes or {}}
+        return cls({name: dict(fields) for name, fields in tables.items() if fields}, tuple(remarks))
 
 
 class _Part(BaseModel):

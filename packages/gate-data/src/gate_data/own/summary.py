@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
+import os
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -113,18 +115,43 @@ def _slips(classes: Sequence[str], counts: Counter[Any]) -> Iterator[tuple[str, 
             yield rare, few, name, named[name]
 
 
-def _two_labels(samples: Sequence[Sample], classes: Sequence[str]) -> list[str]:
-    """Files that are listed with two labels."""
+def _two_labels(samples: Sequence[Sample], classes: Sequence[str]) -> Iterator[str]:
+    """Files that are listed with two labels, and files of the same bytes with a label each."""
     labels: dict[Any, set[int]] = defaultdict(set)
     for sample in samples:
         labels[sample.source].add(sample.target)
+
+    def shown(source: Any) -> str:
+        named = described(source[0]) if type(source) is tuple else described(source)
+        return f"{named} ({', '.join(classes[label] for label in sorted(labels[source]))})"
+
     doubled = [source for source, targets in labels.items() if len(targets) > 1]
-    if not doubled:
-        return []
-    first = doubled[0]
-    shown = described(first[0]) if type(first) is tuple else described(first)
-    named = ", ".join(classes[label] for label in sorted(labels[first]))
-    return [f"{len(doubled)} {_word(doubled, 'file has', 'files have')} two labels, such as {shown} ({named})"]
+    if doubled:
+        yield f"{len(doubled)} {_word(doubled, 'file has', 'files have')} two labels, such as {shown(doubled[0])}"
+    by_size = _grouped(filter(os.path.isfile, (file for file in labels if isinstance(file, str))), os.path.getsize)
+    torn = []
+    for alike in by_size:  # the bytes are read where sizes are equal and labels are not
+        if any(labels[file] != labels[alike[0]] for file in alike):
+            torn += [twins for twins in _grouped(alike, _digest) if any(labels[at] != labels[twins[0]] for at in twins)]
+    if torn:
+        first, second = torn[0][0], next(file for file in torn[0] if labels[file] != labels[torn[0][0]])
+        lie = _word(torn, "picture lies", "pictures lie")
+        yield f"{len(torn)} {lie} there with two labels, such as {shown(first)} and {shown(second)}"
+
+
+def _grouped(files: Iterable[str], key: Callable[[str], Any]) -> list[list[str]]:
+    groups: dict[Any, list[str]] = defaultdict(list)
+    for file in files:
+        groups[key(file)].append(file)
+    return list(groups.values())
+
+
+def _digest(file: str) -> str:
+    try:
+        with Path(file).open("rb") as opened:
+            return hashlib.file_digest(opened, "blake2b").hexdigest()
+    except OSError:
+        return file  # it is like no other
 
 
 def _word(counted: Sequence[Any], singular: str, several: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import logging
-import math
 import re
 from functools import cache
 from importlib.util import find_spec
@@ -15,7 +14,9 @@ import numpy as np
 from PIL import Image, ImageCms, ImageOps, UnidentifiedImageError, features
 
 from gate_data.errors import DataError, UsageError
-from gate_data.readers.limits import most, refuse_special, variable, within
+from gate_data.readers.dicom import dicom_picture, is_dicom
+from gate_data.readers.large import fitting
+from gate_data.readers.limits import refuse_special
 from gate_data.readers.source import Cut, File, Member, Source, Stored, described, read_bytes
 from gate_data.request import Size, height_width
 
@@ -35,10 +36,6 @@ _ORIENTATION, _TURNED = 0x0112, (5, 6, 7, 8)
 _BITS, _LARGEST, _ABOUT = 258, (281, 341), 270
 """TIFF's tags of the bits of a value, of the largest value that there can be, and of a description."""
 _SIXTEEN = 65_535
-_REDUCED = 64
-"""Times the limit of pixels that a JPEG may have: it is decoded at an eighth of both its sides."""
-_DECODED = 8
-"""Bytes of a pixel while a picture is decoded: four of Pillow's, and a copy."""
 _noted: set[str] = set()
 """Files of which something was said already."""
 
@@ -49,9 +46,9 @@ def decode(
     """One picture in RGB, upright.
 
     EXIF's orientation is applied; transparency lies over white, or is dropped; grey of 16 bits, or of as many as a TIFF
-    declares, is scaled to 8; floats in 0 to 1 or 0 to 255 are scaled or rounded; CMYK goes through its own colour
-    profile where it has one; of an animation the first frame is taken, which is logged. A JPEG of more pixels than
-    `gate_data.readers.limits.LIMITS` is read smaller, which is logged, too.
+    declares, is scaled to 8; of DICOM, its window is shown; floats in 0 to 1 or 0 to 255 are scaled or rounded; CMYK
+    goes through its own colour profile where it has one; of an animation the first frame is taken, which is logged.
+    A JPEG or TIFF of more pixels than `gate_data.readers.limits.LIMITS` is read smaller, which is logged, too.
 
     Args:
         source: a file, a member of an archive, a row of an array, or a box in one of the first two.
@@ -69,12 +66,14 @@ def decode(
         with open_picture(file, held) as opened:
             size = opened.size
             refuse_planar(opened, described(file))
-            _fit(opened, file, None if side is None or isinstance(source, Cut) else max(height_width(side)))
-            _note_frames(opened, file)
-            if isinstance(source, Cut) and opened.getexif().get(_ORIENTATION, 1) in _TURNED:
+            longer = None if side is None or isinstance(source, Cut) else max(height_width(side))
+            fitted = fitting(opened, file, held, longer)
+            if fitted.size == size:
+                _note_frames(fitted, file)
+            if isinstance(source, Cut) and fitted.getexif().get(_ORIENTATION, 1) in _TURNED:
                 size = size[::-1]
-            ImageOps.exif_transpose(opened, in_place=True)  # a copy costs 5 % of a PNG file's decoding
-            image = _to_rgb(opened, file, transparency)
+            ImageOps.exif_transpose(fitted, in_place=True)  # a copy costs 5 % of a PNG file's decoding
+            image = _to_rgb(fitted, file, transparency)
     except UsageError:
         raise
     except Exception as error:  # Pillow's readers raise errors of every kind over broken files
@@ -91,33 +90,12 @@ def open_picture(file: File, held: bytes | None = None) -> Image.Image:
         refuse_special(Path(file))
     if held is None and isinstance(file, Member):
         held = read_bytes(file)
+    if is_dicom(described(file)):
+        return dicom_picture(file, held)
     try:
         return Image.open(str(file) if held is None else io.BytesIO(held), formats=FORMATS)
     except UnidentifiedImageError as error:
         raise DataError(f"{described(file)} cannot be read as an image: it is none of {', '.join(FORMATS)}") from error
-
-
-def _fit(opened: Image.Image, file: File, side: int | None) -> None:
-    """Let a JPEG be decoded at a half, a quarter or an eighth of its sides, and refuse what has too many pixels.
-
-    Where the result is scaled down to a side afterwards, what is decoded has at least twice of it.
-    """
-    pixels, limit = opened.width * opened.height, most("pixels")
-    if pixels <= limit:
-        if side is not None:
-            opened.draft("RGB", (2 * side, 2 * side))
-        return
-    if opened.format not in ("JPEG", "MPO"):
-        raise DataError(
-            f"{described(file)} has {pixels:,} pixels, more than {limit:,}, and {opened.format} is only decoded whole: "
-            f"save it smaller, or as JPEG, which is read reduced, or set {variable('pixels')}={pixels} "
-            f"(about {_DECODED * pixels / 1e9:.1f} GB of memory)"
-        )
-    within(pixels, "pixels", described(file), _REDUCED)
-    factor = max(min(opened.size) // (2 * side) if side is not None else 1, math.ceil(math.sqrt(pixels / limit)))
-    factor = min(8, 1 << (factor - 1).bit_length())
-    opened.draft("RGB", (max(1, opened.width // factor), max(1, opened.height // factor)))
-    _LOG.warning("%s has %s pixels: read at about 1/%d of its sides", described(file), f"{pixels:,}", factor)
 
 
 @cache

@@ -23,8 +23,9 @@ SPLIT_WORDS: dict[str, str] = {
 """Names of folders, and of values in tables, that mean a split, in lower case."""
 _AVIF = (".avif",) if features.check("avif") else ()
 _HEIC = (".heic", ".heif") if find_spec("pillow_heif") is not None else ()
-PICTURES = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff", ".ppm", *_AVIF, *_HEIC)
-"""Endings of picture files, in lower case; AVIF where Pillow reads it, HEIC with its extra."""
+_DICOM = (".dcm", ".dicom") if find_spec("pydicom") is not None else ()
+PICTURES = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff", ".ppm", *_AVIF, *_HEIC, *_DICOM)
+"""Endings of picture files, in lower case; AVIF where Pillow reads it, HEIC and DICOM with extras."""
 
 
 def place(

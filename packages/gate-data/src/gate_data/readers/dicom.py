@@ -1,0 +1,82 @@
+"""DICOM: a picture as a viewer shows it, in its window or, where it declares none, by its declared depth."""
+
+from __future__ import annotations
+
+import io
+import math
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from gate_data.errors import DataError, MissingExtraError
+from gate_data.readers.limits import within
+from gate_data.readers.source import File, described, read_bytes
+
+_DEFLATED = b"1.2.840.10008.1.2.1.99"
+"""The transfer syntax of files that pydicom unpacks when it opens them."""
+
+
+def is_dicom(name: str) -> bool:
+    """Whether a file is called so."""
+    return name.lower().endswith((".dcm", ".dicom"))
+
+
+def dicom_picture(file: File, held: bytes | None = None) -> Image.Image:
+    """The first frame in grey or RGB of 8 bits.
+
+    Values are those after the modality's slope and intercept. Where the file has a window, its first one is shown, and
+    otherwise all that its stored bits can hold; ``MONOCHROME1`` is turned round, so that bright is bright.
+    """
+    name = described(file)
+    try:
+        import pydicom  # type: ignore[import-not-found, unused-ignore]
+        from pydicom.pixels.processing import (  # type: ignore[import-not-found, unused-ignore]
+            apply_modality_lut,
+            apply_voi_lut,
+            convert_color_space,
+        )
+    except ImportError as error:
+        raise MissingExtraError(f"{name} is DICOM: pip install 'gate-data[medical]'") from error
+    held = read_bytes(file) if held is None else held
+    if _DEFLATED in held:
+        raise DataError(f"{name} is DICOM that was packed as a whole, which may unpack to any size: save it unpacked")
+    try:
+        content = pydicom.dcmread(io.BytesIO(held))
+        frames = int(content.get("NumberOfFrames") or 1)
+        within(int(content.Rows) * int(content.Columns) * frames, "pixels", name)
+        kind, pixels = str(content.PhotometricInterpretation), content.pixel_array
+    except DataError:
+        raise
+    except Exception as error:  # pydicom raises errors of many unrelated types for a damaged file
+        raise DataError(f"{name} cannot be read as DICOM: {error}") from error
+    if frames > 1:
+        pixels = pixels[0]
+    if kind == "RGB" or kind.startswith("YBR"):
+        if pixels.dtype != np.uint8:
+            raise DataError(f"{name} has colours of {content.BitsStored} bits, expected 8")
+        if kind != "RGB":
+            pixels = convert_color_space(pixels, kind, "RGB")
+        return Image.fromarray(pixels)
+    if not kind.startswith("MONOCHROME"):
+        raise DataError(f"{name} has pixels of the kind {kind}, which have no known form in RGB")
+    low, high = _range(content)
+    if not (math.isfinite(high - low) and high > low):
+        raise DataError(f"{name} has values from {low:g} to {high:g}")
+    values = apply_modality_lut(pixels, content)
+    if "WindowCenter" in content or "VOILUTSequence" in content:
+        values = apply_voi_lut(values, content, index=0)
+    shares = (values.astype(np.float64) - low) / (high - low)
+    shown = np.rint(255 * shares.clip(0, 1)).astype(np.uint8)
+    return Image.fromarray(255 - shown if kind == "MONOCHROME1" else shown)
+
+
+def _range(content: Any) -> tuple[float, float]:
+    """What the least and the largest stored value become, by the last of the file's tables that says so."""
+    for table in ("VOILUTSequence", "ModalityLUTSequence"):
+        if content.get(table):
+            return 0.0, float((1 << int(content[table][0].LUTDescriptor[2])) - 1)
+    bits, slope = int(content.BitsStored), float(content.get("RescaleSlope") or 1)
+    least = -(1 << (bits - 1)) if content.PixelRepresentation else 0
+    bounds = [slope * value + float(content.get("RescaleIntercept") or 0) for value in (least, least + (1 << bits) - 1)]
+    return min(bounds), max(bounds)
