@@ -47,10 +47,10 @@ def _plain(value: object) -> str:
 
 
 class Line(NamedTuple):
-    """A named line of (x, y, half the length of a bar through the point); ``style`` is a class of the style sheet."""
+    """A named line of points (x, y); ``style`` is a class of the style sheet."""
 
     name: str
-    points: Sequence[tuple[float, float, float]]
+    points: Sequence[tuple[float, float]]
     style: str = "c0"
 
 
@@ -100,12 +100,8 @@ def plot(
         body.append(label(text, x, bottom + 14, text_anchor="middle", class_="axis"))
     body.append(label(below, (margin + width - right) / 2, height - 4, text_anchor="middle", class_="axis faint"))
     for line in lines:
-        drawn = " ".join(",".join(map(_plain, at(x, y))) for x, y, _ in line.points)
+        drawn = " ".join(",".join(map(_plain, at(x, y))) for x, y in line.points)
         body.append(element("polyline", element("title", line.name), points=drawn, class_=f"line {line.style}"))
-        for x, y, gap in line.points:
-            if gap:
-                (middle, upper), (_, lower) = at(x, y + gap), at(x, y - gap)
-                body.append(element("line", x1=middle, y1=upper, x2=middle, y2=lower, class_=f"line {line.style}"))
     for dot in dots:
         x, y = at(dot.x, dot.y)
         body += [element("line", x1=x, x2=x, y1=y, y2=at(dot.x, end)[1], class_="line c0") for end in dot.ends]

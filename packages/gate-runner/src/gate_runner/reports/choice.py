@@ -74,7 +74,7 @@ def _picture(choice: Choice) -> str:
         for candidate in choice.candidates
         if candidate.value is not None and candidate.costs is not None
     ]
-    line = sorted((dot.x, dot.y, 0.0) for dot in dots if dot.filled)
+    line = sorted((dot.x, dot.y) for dot in dots if dot.filled)
     speeds, ends = [dot.x for dot in dots], [end for dot in dots for end in dot.ends]
     description = "; ".join(f"{dot.hint} at {10**dot.x:.0f} a second" for dot in dots)
     return plot(

@@ -179,7 +179,7 @@ def _panel(row: Row, lines: Mapping[str, Sequence[Sequence[tuple[float, float]]]
     margin = (high - low) * 0.06 or abs(high) * 0.06 or 0.05
     low, high = low - margin, high + margin
     drawn = [
-        Line(label, [(step, value, 0.0) for step, value in line], f"c{at}" if at < _COLOURED else "other")
+        Line(label, line, f"c{at}" if at < _COLOURED else "other")
         for at, label in reversed(list(enumerate(labels)))  # grey ones lie below
         for line in lines.get(label, ())
     ]
