@@ -96,7 +96,7 @@ def test_the_rates_beginnings_survive_a_kill_at_any_step(own: str, tmp_path: Pat
     assert [done for done, _ in seen] == sorted(done for done, _ in seen)
     assert seen[-1] == (70, 70)
 
-    left = [3, 13, 27, 36, 44, 66]
+    left = [13, 36, 66]  # with three rates, with two, with one
 
     class Impatient(PlainDisplay):
         def progress(self, name: str, seed: int, phase: str, done: int, total: int) -> None:

@@ -113,7 +113,7 @@ def test_the_choice_finds_the_block_that_knows_and_looks_at_no_test_label(task: 
 
 def test_all_scores_every_read_out_and_chooses_as_auto_does(tmp_path: Path) -> None:
     names = ["digits@readout=auto", "digits@readout=all", "digits@readout=block:2/mean/z"]
-    done = gate_runner.run(names, output=tmp_path / "r", limit=60, show=False)
+    done = gate_runner.run(names, output=tmp_path / "r", limit=30, show=False)
     auto, every, second = done.results
     assert [result.name for result in done.results] == names
     assert auto.scores[0].value == every.scores[0].value
@@ -122,9 +122,9 @@ def test_all_scores_every_read_out_and_chooses_as_auto_does(tmp_path: Path) -> N
     assert tested[every.training["readout"]["chosen"]] == auto.scores[0].value
     assert second.training["features"] == "block:2/mean/z"
     page = gate_runner.report(done, pictures=0, tests=False)
-    assert page.count("worth of read-outs over depth") == 2
+    assert page.count('<th scope="col" class="num">worth without test labels</th>') == 2
     assert f"{every.training['readout']['chosen']} (chosen)" in page
-    assert auto.memory["encoded"] + every.memory["encoded"] + second.memory["encoded"] <= 3 * 60  # one pass for all
+    assert auto.memory["encoded"] + every.memory["encoded"] + second.memory["encoded"] <= 3 * 30  # one pass for all
 
 
 def test_a_block_beside_the_last_output_is_both() -> None:
@@ -176,9 +176,9 @@ def test_what_cannot_be_read_is_said(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_a_learned_query_is_a_read_out_of_a_block() -> None:
-    encoder = load_encoder("micro-clip")
+    encoder = adopt(Forgetful(), "forgetful")
     job = _job(encoder, "digits@readout=block:1/attentive", _colours())
-    short = replace(job.benchmark, training={**job.training, "steps": 60, "validate_every": 20})
+    short = replace(job.benchmark, training={**job.training, "steps": 300, "validate_every": 100, "lr": 0.01})
     outcome = run_task(replace(job, benchmark=short))
     assert outcome.training["head_parameters"] > 2 * encoder.readouts()["block:1/mean"] ** 2
     assert outcome.scores[0].value > 0.8

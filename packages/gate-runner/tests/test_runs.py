@@ -60,7 +60,7 @@ def comparable(path: Path) -> dict[str, Any]:
 def test_all_eight_give_scores_and_files(own: str, tmp_path: Path) -> None:
     results = []
     trained = ["acdc", "ade20k", "cifar100", "imagenet1k", "clevr-math", "iwildcam"]
-    for pack, limit in ((trained, 24), (["mini", "cubirds"], 120)):
+    for pack, limit in ((trained, 12), (["mini", "cubirds"], 60)):
         results += run(RunRequest(quick(pack), f"{own}:grid", tmp_path / f"run{limit}", Settings(limit=limit)))
     assert [result.reason for result in results if result.status != "ok"] == []
     for result in results:

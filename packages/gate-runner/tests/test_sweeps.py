@@ -29,7 +29,7 @@ from gate_runner.tasks.elevater.tables import averages, records_of
 from gate_runner.tasks.elevater.texts import Embedder, class_texts
 
 SETS = ("icinw-makers", "icinw-shapes")
-AXES = {"shots": "0,2,500,full", "init": "random,language", "knowledge": "none,gpt3,auto", "seeds": (0, 1)}
+AXES = {"shots": "0,2,full", "init": "random,language", "knowledge": "none,gpt3,auto", "seeds": (0, 1)}
 QUICK = Settings(limit=48, recipe_fields={"steps": "1"}, tune="frozen")
 
 
