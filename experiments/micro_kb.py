@@ -32,6 +32,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from patch_adaptor import PatchAdaptor, fit_patch_map, pack
 from torch import nn
 
 from eqben_builder.micro import COLOURS, MATERIALS, SHAPES, Item, Scene, render
@@ -39,10 +40,16 @@ from gate_runner.encoders import load_encoder
 from gate_runner.encoders.micro_clip import load_micro_clip
 from oven_retrieval.evaluation import harmonic_mean
 from oven_retrieval.models import Clip2Clip, Weights, grid_search
-from oven_retrieval.models.adaptor import PatchAdaptor, fit_patch_map, pack
-from oven_retrieval.models.contrastive import answers, contrastive_loss, seen_unseen, train_dual
+from oven_retrieval.models.contrastive import (
+    Entities,
+    Questions,
+    Recipe,
+    answers,
+    contrastive_loss,
+    seen_unseen,
+    train_dual,
+)
 from oven_retrieval.models.dual import Clip2ClipModule, ClipFusion
-from oven_retrieval.models.recipe import Entities, Questions, Recipe
 
 RESULTS = Path(__file__).parent / "results"
 ENTITIES = list(itertools.product(COLOURS, MATERIALS, SHAPES))

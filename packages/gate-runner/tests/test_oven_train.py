@@ -91,20 +91,11 @@ def test_train_answer_eval_search(world, tmp_path):
     assert done.exit_code != 0
 
 
-def test_the_patch_adaptor_is_trained_and_answers(world, tmp_path):
-    done = train(world, tmp_path / "m", "--validation", world / "val.jsonl", "--model", "adaptor", "--batch-size", 8)
-    assert done.exit_code == 0, done.output
-    assert "grid search on 18 training questions" in done.output
-    done = call("search", "--kb", world / "p", "--model", tmp_path / "m", "--image", world / "images" / "i4_1.png",
-                "--text", "a star", "-k", 2, "--json")  # fmt: skip
-    assert json.loads(done.output)["entities"][0]["name"] == "a blue star"
-
-
 @pytest.mark.parametrize(
     ("more", "expected"),
     [
-        (["--model", "adaptor", "--fine-tune", "all"], "the adaptor trains its own layers only"),
-        (["--model", "blip"], "kind: expected one of ['clip2clip', 'fusion', 'adaptor'], got 'blip'"),
+        (["--model", "fusion", "--fine-tune", "all"], "CLIP Fusion trains its own layers only"),
+        (["--model", "blip"], "kind: expected one of ['clip2clip', 'fusion'], got 'blip'"),
         (["--fine-tune", "layer77"], "no weight's name matches 'layer77'"),
         (["--fine-tune", "["], "expected a regular expression, got '['"),
         (["--batch-size", "0"], "batch_size: expected above 0, got 0"),

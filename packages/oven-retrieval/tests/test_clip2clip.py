@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from oven_retrieval.models import Clip2Clip, Weights, grid_search, normalise
+from oven_retrieval.models import Clip2Clip, Weights, grid_search
+from oven_retrieval.models.clip2clip import normalise
 
 from ._reference import clip2clip_score
 

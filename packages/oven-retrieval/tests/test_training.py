@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,10 +10,9 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("jaxtyping")
 
-from oven_retrieval.models import Clip2Clip, Weights  # noqa: E402
+from oven_retrieval.models import Clip2Clip, Entities, Questions, Recipe, Weights  # noqa: E402  # noqa: E402
 from oven_retrieval.models.contrastive import contrastive_loss, seen_unseen, train_dual  # noqa: E402
 from oven_retrieval.models.dual import Clip2ClipModule, ClipFusion  # noqa: E402
-from oven_retrieval.models.recipe import Entities, Questions, Recipe  # noqa: E402
 
 from ._reference import clip2clip_score  # noqa: E402
 
@@ -130,57 +128,6 @@ def test_training_stops_early_keeps_the_best_and_repeats(split):
         assert model.weights == pytest.approx(Weights(0.01, 0.01, 1.0, 0.4))
     assert results[0] == results[1]
     assert (results[0].step, results[0].steps) == (0, 3)
-
-
-def test_a_killed_training_continues_to_the_same_parameters(split, tmp_path):
-    entities, train, validation, seen = split
-    recipe = Recipe(steps=60, batch_size=100, lr=3e-3, warmup=5, validate_every=20, patience=9, seed=3)
-
-    def run(file, log=None, **changes):
-        torch.manual_seed(2)
-        model = ClipFusion(16, width=16, heads=2)
-        return model, train_dual(model, train, entities, validation, seen, replace(recipe, **changes), log, file)
-
-    whole, expected = run(None)
-
-    def dying(step, *_):
-        if step == 60:
-            raise KeyboardInterrupt
-
-    file = tmp_path / "checkpoint.pt"
-    with pytest.raises(KeyboardInterrupt):
-        run(file, dying)
-    steps = []
-    continued, found = run(file, lambda step, *_: steps.append(step))
-    assert steps == [60]
-    assert found == expected
-    for name, value in whole.state_dict().items():
-        assert torch.equal(value, continued.state_dict()[name]), name
-    assert run(file, dying)[1] == expected  # finished: nothing more is done
-    with pytest.raises(ValueError, match=r"checkpoint.pt: of another training, with lr 0.003, expected 0.01"):
-        run(file, lr=0.01)
-    torch.save({"identity": {}, "step": 20}, file)
-    with pytest.raises(ValueError, match=r"checkpoint.pt: of an earlier version; remove it to start anew"):
-        run(file)
-
-
-def test_a_full_disk_keeps_the_last_checkpoint(split, tmp_path, monkeypatch):
-    entities, train, validation, seen = split
-    file = tmp_path / "checkpoint.pt"
-    recipe = Recipe(steps=2, batch_size=50, validate_every=1)
-    real = torch.save
-
-    def full(state, path):
-        if state[3][2] == 2:
-            path.write_bytes(b"half")
-            raise RuntimeError("PytorchStreamWriter failed writing file data/0: file write failed\n more")
-        real(state, path)
-
-    monkeypatch.setattr(torch, "save", full)
-    with pytest.raises(OSError, match=r"checkpoint.pt: cannot be written .*file write failed\); the last one is kept"):
-        train_dual(Clip2ClipModule(), train, entities, validation, seen, recipe, None, file)
-    assert [p.name for p in tmp_path.iterdir()] == ["checkpoint.pt"]
-    assert torch.load(file, weights_only=True)[3][2] == 1
 
 
 def test_modules_are_trained_through(split):

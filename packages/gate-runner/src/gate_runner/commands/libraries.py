@@ -64,11 +64,7 @@ def towers_of(spec: str, device: str) -> Callable[[], tuple[Tower, Tower]]:
 
         model = load(spec, device)
         weights = nn.Module() if model.module is None else model.module
-        image = Tower(
-            weights,
-            lambda pictures: model.image(model.prepare(pictures)).float(),
-            None if model.patches is None else lambda pictures: model.encode_patches(pictures).tokens.clone(),
-        )
+        image = Tower(weights, lambda pictures: model.image(model.prepare(pictures)).float())
         return image, Tower(weights, lambda texts: _text(model, texts))
 
     return make

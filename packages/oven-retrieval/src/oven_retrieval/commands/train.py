@@ -41,7 +41,7 @@ def train(
     entity_images: Annotated[
         Path | None, typer.Option(help="Folder with the entities' images, named by id or as in the knowledge base.")
     ] = None,
-    model: Annotated[str, typer.Option(help="clip2clip, fusion or adaptor.")] = "clip2clip",
+    model: Annotated[str, typer.Option(help="clip2clip or fusion.")] = "clip2clip",
     fine_tune: Annotated[
         str | None,
         typer.Option(help="Encoder weights to train, as a regular expression over their names, or `all`."),
@@ -50,19 +50,14 @@ def train(
     steps: Annotated[int | None, typer.Option(help="Most steps; the paper's 2,000 or 10,000 by default.")] = None,
     batch_size: Annotated[int | None, typer.Option(help="Questions per step; the paper's 4,096 by default.")] = None,
     lr: Annotated[float | None, typer.Option(help="Learning rate; the paper's by default.")] = None,
-    warmup: Annotated[int | None, typer.Option(help="Steps of warm-up.")] = None,
     validate_every: Annotated[int | None, typer.Option(help="Steps between two looks at the validation.")] = None,
     patience: Annotated[int | None, typer.Option(help="Looks without a better harmonic mean before it stops.")] = None,
-    candidates: Annotated[int, typer.Option(min=0, help="Further entities that validation chooses among.")] = 10_000,
-    width: Annotated[int, typer.Option(help="Width of Fusion's layers.")] = 768,
-    heads: Annotated[int, typer.Option(help="Attention heads of Fusion's layers.")] = 12,
     encode_batch: Batch = 64,
-    memory: Annotated[float | None, typer.Option(help="Memory for the index of entities in MB.")] = None,
     seed: Annotated[int, typer.Option(help="Of the order, the held-out questions and the candidates.")] = 0,
     device: Device = "cpu",
     skip_missing: SkipMissing = False,
 ) -> None:
-    """Train CLIP2CLIP, CLIP Fusion or the patch adaptor on questions; the same command continues after a kill."""
+    """Train CLIP2CLIP or CLIP Fusion on questions; features that were encoded before a kill are used again."""
     from oven_retrieval import KnowledgeBase
     from oven_retrieval.models import ImageFolder, TrainingOptions, hold_out, paper_recipe, train_model
     from oven_retrieval.models import entity_images as images_of_entities
@@ -71,7 +66,7 @@ def train(
         raise ValueError(f"train: {output} exists; expected a new folder")
     recipe = _with(
         paper_recipe(model, fine_tune=fine_tune is not None), steps=steps, batch_size=batch_size, lr=lr,
-        warmup=warmup, validate_every=validate_every, patience=patience, seed=seed,
+        validate_every=validate_every, patience=patience, seed=seed,
     )  # fmt: skip
     entities = KnowledgeBase(kb / "kb")
     train_questions = read_file(questions, images, entities, skip_missing)
@@ -97,8 +92,7 @@ def train(
         image_size=loaded.image_size,
         pictures=own,
         options=TrainingOptions(
-            kind=model, recipe=recipe, fine_tune=fine_tune, template=template, candidates=candidates,
-            batch=encode_batch, width=width, heads=heads, memory_mb=memory,
+            kind=model, recipe=recipe, fine_tune=fine_tune, template=template, batch=encode_batch
         ),
         device=device,
         say=echo,

@@ -2,17 +2,13 @@
 
 # ruff: noqa: TID252  # lazy_loader reads relative imports alone
 
-from .adaptor import PatchAdaptor as PatchAdaptor
-from .adaptor import PatchAttention as PatchAttention
-from .adaptor import fit_patch_map as fit_patch_map
-from .adaptor import pack as pack
-from .clip2clip import ZERO_SHOT as ZERO_SHOT
 from .clip2clip import Clip2Clip as Clip2Clip
-from .clip2clip import GridSearch as GridSearch
 from .clip2clip import Weights as Weights
 from .clip2clip import grid_search as grid_search
-from .clip2clip import normalise as normalise
-from .clip2clip import query_vectors as query_vectors
+from .contrastive import Entities as Entities
+from .contrastive import Questions as Questions
+from .contrastive import Recipe as Recipe
+from .contrastive import Trained as Trained
 from .contrastive import contrastive_loss as contrastive_loss
 from .contrastive import seen_unseen as seen_unseen
 from .contrastive import train_dual as train_dual
@@ -24,14 +20,10 @@ from .questions import entity_images as entity_images
 from .questions import hold_out as hold_out
 from .questions import known_questions as known_questions
 from .questions import read_questions as read_questions
-from .recipe import Entities as Entities
-from .recipe import Questions as Questions
-from .recipe import Recipe as Recipe
-from .recipe import Trained as Trained
 from .run import TrainingOptions as TrainingOptions
 from .run import paper_recipe as paper_recipe
 from .run import train_model as train_model
-from .towers import Tower as Tower
+from .trained import Tower as Tower
 from .trained import TrainedModel as TrainedModel
 from .trained import open_model as open_model
 from .trained import read_config as read_config

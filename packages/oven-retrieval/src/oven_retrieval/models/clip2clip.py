@@ -31,17 +31,13 @@ class Weights(NamedTuple):
 
 
 ZERO_SHOT = Weights()
+EQUAL_WEIGHTS = Weights(1.0, 1.0, 1.0, 1.0)
 GRID = (0.0, 0.25, 0.5, 1.0)
 """Values of the grid search for each weight but the first, which is 1: a common factor changes no ranking."""
 
 
 def normalise(features: npt.ArrayLike, dim: int | None = None, label: str = "features") -> Float32:
-    """Rows of length 1; a row of zeros is an error.
-
-    Example:
-        >>> normalise([[3.0, 4.0]]).round(3).tolist()
-        [[0.6000000238418579, 0.800000011920929]]
-    """
+    """Rows of length 1; a row of zeros is an error."""
     matrix = check_vectors(features, dim, label)
     length = np.linalg.norm(matrix.astype(np.float64), axis=1, keepdims=True)
     if len(matrix) and not length.min() > 0:
@@ -53,19 +49,6 @@ def query_vectors(image: Float32, text: Float32, weights: Weights) -> tuple[Floa
     """The query's side of the inner product: what meets the entity's text, and what meets its image.
 
     q_t = a x_p + d x_t,  q_p = c x_p + b x_t
-
-    Args:
-        image: [q, d] features of the question's image, length 1.
-        text: [q, d] features of the question.
-        weights: a, b, c, d in the order of `Weights`.
-
-    Returns:
-        q_t and q_p, each [q, d].
-
-    Example:
-        >>> x_p, x_t = np.array([[1.0, 0.0]], np.float32), np.array([[0.0, 1.0]], np.float32)
-        >>> [side.tolist() for side in query_vectors(x_p, x_t, Weights(4, 3, 2, 1))]
-        [[[4.0, 1.0]], [[2.0, 3.0]]]
     """
     a, b, c, d = (np.float32(weight) for weight in weights)
     return a * image + d * text, c * image + b * text
@@ -77,10 +60,9 @@ class Clip2Clip:
     s(x, e) = a <x_p, t_e> + b <x_t, p_e> + c <x_p, p_e> + d <x_t, t_e> = <[q_t; q_p], [t_e; p_e]>
 
     The entity's side holds no weight, so other weights need no other index. An entity without an image gets the
-    features of a black one, p_0, as in
-    the paper: its score is <q_t, t_e> + <q_p, p_0>, and the second term is one number per question. So entities with
-    an image are kept as [t_e; p_e] of
-    2d numbers and the others as t_e of d: where two thirds have none, .67 times the storage of [t_e; p_e] for all.
+    features of a black one, p_0, as in the paper: its score is <q_t, t_e> + <q_p, p_0>, and the second term is one
+    number per question. So entities with an image are kept as [t_e; p_e] of 2d numbers and the others as t_e of d:
+    where two thirds have none, .67 times the storage of [t_e; p_e] for all.
 
     Args:
         text: [n, d] features of the entities' texts.
@@ -189,12 +171,7 @@ class Clip2Clip:
 
 
 class GridSearch(NamedTuple):
-    """Best weights, their accuracy, and the accuracy of every combination that was tried.
-
-    Example:
-        >>> GridSearch(Weights(), 0.5, {Weights(): 0.5}).weights.image_text
-        1.0
-    """
+    """Best weights, their accuracy, and the accuracy of every combination that was tried."""
 
     weights: Weights
     accuracy: float

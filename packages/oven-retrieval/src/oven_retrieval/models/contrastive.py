@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, replace
+from dataclasses import dataclass, replace
 from itertools import islice
-from pathlib import Path
 from typing import Any, Protocol
 
 import torch
@@ -14,15 +14,96 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from oven_retrieval.durable import own_file
 from oven_retrieval.evaluation.scores import harmonic_mean
-from oven_retrieval.models.recipe import Entities, Inputs, Questions, Recipe, Trained, learning_rate
 
 Log = Callable[[int, float, float, float], None]
 
 
+class Inputs(Protocol):
+    """Rows that a model takes: a tensor of features, or what reads files when it is asked for some."""
+
+    def __getitem__(self, rows: Any, /) -> Any: ...
+
+
+@dataclass(frozen=True)
+class Entities:
+    """Inputs of all entities, row by row: `image` (a black one where there is none) and `text`; `count` of them."""
+
+    image: Inputs
+    text: Inputs
+    count: int = -1
+
+    def __post_init__(self) -> None:
+        """Count a tensor's rows."""
+        if self.count < 0:
+            if not isinstance(self.text, Tensor):
+                raise ValueError("count: expected the number of entities where the texts are no tensor")
+            object.__setattr__(self, "count", len(self.text))
+
+
+@dataclass(frozen=True)
+class Questions:
+    """Questions and the row of the entity that answers each: `image`, `text` [q, …], `truth` [q].
+
+    Example:
+        >>> import torch
+        >>> Questions(torch.zeros(2, 4), torch.zeros(2, 4), torch.tensor([0, 1])).truth.tolist()
+        [0, 1]
+    """
+
+    image: Inputs
+    text: Inputs
+    truth: Int[Tensor, " q"]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How to train.
+
+    Args:
+        steps: most steps; the paper takes 2,000 for CLIP2CLIP and 10,000 for Fusion.
+        batch_size: questions per step; 4,096 in the paper.
+        lr: learning rate after the warm-up; 1e-4 and 1e-3 in the paper.
+        warmup: steps of linear warm-up; 1,000 of Fusion's in the paper.
+        final_lr: the rate does not fall below; 1e-6.
+        validate_every: steps between two looks at the validation questions.
+        patience: looks without a better harmonic mean before training stops.
+        seed: of the order of the questions.
+
+    Source: OVEN section 11. Theirs is Adafactor, ours AdamW without decay.
+    """
+
+    steps: int = 2000
+    batch_size: int = 4096
+    lr: float = 1e-4
+    warmup: int = 100
+    final_lr: float = 1e-6
+    validate_every: int = 100
+    patience: int = 5
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be trained."""
+        for name in ("steps", "batch_size", "validate_every", "patience", "lr", "final_lr"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name}: expected above 0, got {getattr(self, name)!r}")
+        if self.warmup < 0:
+            raise ValueError(f"warmup: expected at least 0, got {self.warmup!r}")
+
+
+@dataclass(frozen=True)
+class Trained:
+    """The step whose parameters were kept (0: as it came), its accuracies in percent, and the steps that were taken."""
+
+    step: int
+    seen: float
+    unseen: float
+    harmonic: float
+    steps: int
+
+
 class DualEncoder(Protocol):
-    """What is trained: `Clip2ClipModule`, `ClipFusion` or `PatchAdaptor`."""
+    """What is trained."""
 
     def query(self, image: Any, text: Any, /) -> Tensor:
         """Vectors of questions."""
@@ -89,8 +170,7 @@ def seen_unseen(
     """Accuracy in percent on the questions of seen and of unseen entities, among all entities.
 
     Example:
-        >>> from oven_retrieval.models.dual import Clip2ClipModule
-        >>> from oven_retrieval.models.clip2clip import Weights
+        >>> from oven_retrieval.models import Clip2ClipModule, Weights
         >>> unit = torch.eye(4)
         >>> questions, entities = Questions(unit, unit, torch.arange(4)), Entities(unit, unit)
         >>> seen_unseen(Clip2ClipModule(Weights()), questions, entities, torch.tensor([True, True, False, False]))
@@ -108,37 +188,32 @@ def train_dual(
     seen: Bool[Tensor, " q"],
     recipe: Recipe,
     log: Log | None = None,
-    checkpoint: Path | None = None,
 ) -> Trained:
     """Train in place; the parameters with the best harmonic mean of seen and unseen accuracy are kept.
 
     Args:
-        model: `Clip2ClipModule`, `ClipFusion` or `PatchAdaptor`; all parameters that require a gradient are trained, by
-            its `loss` where it has one, else by `contrastive_loss`.
+        model: `Clip2ClipModule` or `ClipFusion`, or one like them; all parameters that require a gradient are trained,
+            by its `loss` where it has one, else by `contrastive_loss`.
         train: questions of seen entities.
         entities: all entities.
         validation: questions of seen and unseen entities.
         seen: [q] which of the validation questions have a seen entity.
         recipe: how.
         log: called with (step, seen, unseen, harmonic mean) at each look.
-        checkpoint: file that is written at each look; where it is there, training goes on from it and ends with the
-            same parameters as without a stop.
 
     Returns:
         The step that was kept and its accuracies.
 
     Raises:
-        ValueError: no seen or no unseen validation question, fewer than two training questions, a loss that is not
-            finite (with its step), or a checkpoint of another training (what differs is shown).
-        OSError: the checkpoint cannot be written; the last one is kept.
+        ValueError: no seen or no unseen validation question, fewer than two training questions, or a loss that is not
+            finite (with its step).
 
     Example:
-        >>> from oven_retrieval.models.dual import Clip2ClipModule
-        >>> from oven_retrieval.models.clip2clip import Weights
+        >>> from oven_retrieval.models import Clip2ClipModule
         >>> unit = torch.eye(4)
         >>> questions, entities = Questions(unit, unit, torch.arange(4)), Entities(unit, unit)
         >>> seen, recipe = torch.tensor([True, True, False, False]), Recipe(steps=2, batch_size=4, validate_every=1)
-        >>> train_dual(Clip2ClipModule(Weights()), questions, entities, questions, seen, recipe).harmonic
+        >>> train_dual(Clip2ClipModule(), questions, entities, questions, seen, recipe).harmonic
         100.0
 
     Source: OVEN section 11.2 and figure 4: accuracy on unseen entities falls within an epoch, hence the early stop.
@@ -150,15 +225,10 @@ def train_dual(
     parameters = [p for p in model.parameters() if p.requires_grad]
     optimiser = torch.optim.AdamW(parameters, lr=recipe.lr, weight_decay=0.0)
     size, device = min(recipe.batch_size, len(train.truth)), next(model.parameters()).device
-    identity = asdict(recipe) | {"questions": len(train.truth), "validation questions": len(validation.truth)}
-    if checkpoint is not None and checkpoint.is_file():
-        best, best_parameters, steps, waited = _restore(checkpoint, identity, model, optimiser)
-    else:
-        accuracy = seen_unseen(model.eval(), validation, entities, seen)
-        best, best_parameters = Trained(0, *accuracy, harmonic_mean(*accuracy), 0), copy.deepcopy(model.state_dict())
-        steps = waited = 0
-    batches = _batches(len(train.truth), size, recipe.seed)
-    for chosen in islice(batches, steps, recipe.steps):
+    accuracy = seen_unseen(model.eval(), validation, entities, seen)
+    best, best_parameters = Trained(0, *accuracy, harmonic_mean(*accuracy), 0), copy.deepcopy(model.state_dict())
+    steps = waited = 0
+    for chosen in islice(_batches(len(train.truth), size, recipe.seed), recipe.steps):
         if waited == recipe.patience:
             break
         steps += 1
@@ -188,11 +258,17 @@ def train_dual(
         waited += 1
         if mean > best.harmonic:
             best, waited, best_parameters = Trained(steps, *accuracy, mean, steps), 0, copy.deepcopy(model.state_dict())
-        if checkpoint is not None:
-            _save(checkpoint, identity, model, optimiser, (asdict(best), best_parameters, steps, waited))
     model.load_state_dict(best_parameters)
     model.eval()
     return replace(best, steps=steps)
+
+
+def learning_rate(step: int, recipe: Recipe) -> float:
+    """Linear warm-up, then decay with the square root of the step."""
+    warmup = max(1, recipe.warmup)
+    if step <= warmup:
+        return recipe.lr * step / warmup
+    return max(recipe.lr * math.sqrt(warmup / step), recipe.final_lr)
 
 
 def _batches(count: int, size: int, seed: int) -> Iterator[Int[Tensor, " b"]]:
@@ -201,37 +277,3 @@ def _batches(count: int, size: int, seed: int) -> Iterator[Int[Tensor, " b"]]:
     while True:
         order = torch.randperm(count, generator=generator)
         yield from torch.split(order[: count // size * size], size)
-
-
-def _save(
-    file: Path, identity: dict[str, Any], model: nn.Module, optimiser: torch.optim.Optimizer, progress: tuple[Any, ...]
-) -> None:
-    """Write what the rest of a training depends on; the old file stays until the new one is whole."""
-    partial = own_file(file.with_name(file.name + ".partial"))
-    try:
-        torch.save((identity, model.state_dict(), optimiser.state_dict(), progress), partial)
-    except (OSError, RuntimeError) as error:  # torch's zip writer reports a full disk as RuntimeError
-        partial.unlink(missing_ok=True)
-        raise OSError(f"{file}: cannot be written ({str(error).splitlines()[0]}); the last one is kept") from error
-    partial.replace(file)
-
-
-def _restore(
-    file: Path, identity: dict[str, Any], model: nn.Module, optimiser: torch.optim.Optimizer
-) -> tuple[Trained, dict[str, Any], int, int]:
-    """Go back to where `_save` was called: the best so far, its parameters, the steps, and looks since."""
-    device = next(model.parameters()).device
-    state = torch.load(file, weights_only=True, map_location=device)
-    if not isinstance(state, tuple):
-        raise ValueError(f"{file}: of an earlier version; remove it to start anew")
-    stored, parameters, optimiser_state, progress = state
-    for name, value in identity.items():
-        if stored.get(name) != value:
-            raise ValueError(
-                f"{file}: of another training, with {name} {stored.get(name)!r}, expected {value!r}; remove it to "
-                "start anew"
-            )
-    model.load_state_dict(parameters)
-    optimiser.load_state_dict(optimiser_state)
-    best, best_parameters, steps, waited = progress
-    return Trained(**best), best_parameters, steps, waited

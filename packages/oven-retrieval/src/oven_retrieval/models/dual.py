@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from oven_retrieval.models.clip2clip import Weights
+from oven_retrieval.models.clip2clip import EQUAL_WEIGHTS, Weights
 
 TEMPERATURE = 0.07
 
@@ -37,7 +37,7 @@ class Clip2ClipModule(nn.Module):
 
     def __init__(
         self,
-        weights: Weights = Weights(1.0, 1.0, 1.0, 1.0),  # noqa: B008  # a NamedTuple of numbers cannot change
+        weights: Weights = EQUAL_WEIGHTS,
         *,
         query_image: nn.Module | None = None,
         query_text: nn.Module | None = None,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,33 +15,36 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from oven_retrieval.durable import own_file
 from oven_retrieval.encoding import entity_text
 from oven_retrieval.kb import KnowledgeBase
 from oven_retrieval.locking import locks
-from oven_retrieval.models.adaptor import fit_patch_map, unpacked
-from oven_retrieval.models.clip2clip import Clip2Clip, Weights, grid_search
-from oven_retrieval.models.contrastive import train_dual
+from oven_retrieval.models.clip2clip import EQUAL_WEIGHTS, Clip2Clip, Weights, grid_search
+from oven_retrieval.models.contrastive import Entities, Questions, Recipe, train_dual
 from oven_retrieval.models.dual import Clip2ClipModule
+from oven_retrieval.models.inputs import FeatureRows, PictureRows, TextRows, Work
 from oven_retrieval.models.questions import Question, answer_rows, image_files
-from oven_retrieval.models.recipe import Entities, Questions, Recipe
-from oven_retrieval.models.towers import FeatureRows, PictureRows, ReadPictures, TextRows, Tower
 from oven_retrieval.models.trained import (
+    KIND,
     KINDS,
+    MODEL,
+    WEIGHTS,
     EncodedDual,
     MakeTowers,
     ModelConfig,
+    ReadPictures,
     TrainedModel,
     check_fine_tune,
     open_model,
-    packed,
     safetensors_torch,
+    trained_parameters,
 )
-from oven_retrieval.models.work import TrainingWork
 from oven_retrieval.pictures import Size, height_width
 from oven_retrieval.progress import Progress, Say
-from oven_retrieval.vectors import VectorStore
+from oven_retrieval.vectors import VectorStore, build_index
 
 _GRID_QUESTIONS = 1000
+_TUNING_QUESTIONS = 1000
 
 
 def paper_recipe(kind: str, *, fine_tune: bool) -> Recipe:
@@ -47,8 +52,7 @@ def paper_recipe(kind: str, *, fine_tune: bool) -> Recipe:
 
     CLIP2CLIP: 2,000 steps at 1e-4. Fusion: 10,000 at 1e-3 with 1,000 of warm-up. Batches of 4,096, decay with the
     square root of the step to 1e-6. Where the encoder stays as it is, CLIP2CLIP's four weights take 1e-2: the paper's
-    rate is for encoders, and would move them by a few hundredths. The adaptor, which the paper does not have, takes
-    2,000 steps at 5e-3.
+    rate is for encoders, and would move them by a few hundredths.
 
     Example:
         >>> paper_recipe("fusion", fine_tune=False).warmup, paper_recipe("clip2clip", fine_tune=True).lr
@@ -60,8 +64,6 @@ def paper_recipe(kind: str, *, fine_tune: bool) -> Recipe:
         raise ValueError(f"kind: expected one of {list(KINDS)}, got {kind!r}")
     if kind == "fusion":
         return Recipe(steps=10_000, lr=1e-3, warmup=1000, validate_every=250)
-    if kind == "adaptor":
-        return Recipe(steps=2000, lr=5e-3)
     return Recipe(steps=2000, lr=1e-4 if fine_tune else 1e-2)
 
 
@@ -69,11 +71,10 @@ def paper_recipe(kind: str, *, fine_tune: bool) -> Recipe:
 class TrainingOptions:
     """How `train_model` trains.
 
-    `kind` `clip2clip`, `fusion` or `adaptor`; `recipe` None for the paper's; `fine_tune` a regular expression over
-    the encoder's weights, `all`, or None; `template` of the entities' texts; `candidates` entities that validation
-    chooses among, besides those that are asked for (the whole knowledge base would cost too much at each look);
-    `batch` pictures per call of the encoder; `width`, `heads`, `layers` of Fusion; `memory_mb`, `recall` of the index
-    of entities.
+    `kind` `clip2clip` or `fusion`; `recipe` None for the paper's; `fine_tune` a regular expression over the encoder's
+    weights, `all`, or None; `template` of the entities' texts; `candidates` entities that validation chooses among,
+    besides those that are asked for (the whole knowledge base would cost too much at each look); `batch` pictures per
+    call of the encoder; `width`, `heads`, `layers` of Fusion; `memory_mb`, `recall` of the index of entities.
     """
 
     kind: str = "clip2clip"
@@ -106,10 +107,10 @@ def train_model(
     say: Say | None = None,
     progress: Progress | None = None,
 ) -> TrainedModel:
-    """Train CLIP2CLIP, CLIP Fusion or the patch adaptor, and write a folder that answers questions.
+    """Train CLIP2CLIP or CLIP Fusion, and write a folder that answers questions.
 
-    The same call after a kill continues.
-    `<output>.work` holds what is done so far: features, the training's checkpoint, entities' vectors.
+    `<output>.work` holds the features that were encoded so far: the same call after a kill encodes the
+    rest, and trains.
 
     Args:
         kb: the knowledge base.
@@ -135,6 +136,7 @@ def train_model(
     Example:
         >>> import tempfile
         >>> from oven_retrieval import Entity, build_kb
+        >>> from oven_retrieval.models import Tower
         >>> folder, weights = Path(tempfile.mkdtemp()), torch.nn.Linear(1, 1)
         >>> kb = build_kb([Entity(f"Q{i}", f"thing {i}") for i in range(6)], folder / "kb")
         >>> questions = [
@@ -159,51 +161,39 @@ def train_model(
     target = Path(output)
     if target.exists():
         raise FileExistsError(f"{target} exists; expected a new folder")
-    data = _Data.of(kb, train, validation, pictures or {}, settings, recipe.seed)
-    identity = {
-        **asdict(settings),
-        "recipe": asdict(recipe),
-        "knowledge base": kb.hash,
-        "encoder": encoder_name,
-        "questions": _digest([*train, *validation]),
-        "entity images": _digest_files(pictures or {}),
-    }
-    work = TrainingWork(target, identity, talk, progress)
-    image, text = make_towers()
-    features = _encode(work, data, image, text, read, image_size, settings)
-    weights = Weights(1.0, 1.0, 1.0, 1.0)
-    if settings.kind != "fusion":
-        weights = _start(data, features, talk)
+    files, frozen = pictures or {}, settings.fine_tune is None
+    data = _Data.of(kb, train, validation, files, settings, recipe.seed)
+    work = Work(
+        target,
+        {
+            "encoder": encoder_name,
+            "knowledge base": kb.hash,
+            "template": settings.template,
+            "candidates": settings.candidates,
+            "seed": recipe.seed,
+            "frozen": frozen,
+            "questions": _digest([*train, *validation]),
+            "entity images": _digest_files(files),
+        },
+        talk,
+        progress,
+    )
+    features = _encode(work, data, make_towers, read, image_size, settings)
+    weights = EQUAL_WEIGHTS if settings.kind == "fusion" else _start(data, features, talk)
     shape = (settings.width, settings.heads, settings.layers) if settings.kind == "fusion" else (0, 0, 0)
+    dim = features.entity_images.shape[1]
+    config = ModelConfig(settings.kind, kb.hash, encoder_name, settings.template, settings.fine_tune, dim, *shape)
     torch.manual_seed(recipe.seed)
-    dual = EncodedDual(
-        ModelConfig(
-            settings.kind,
-            kb.hash,
-            encoder_name,
-            settings.template,
-            settings.fine_tune,
-            features.dim,
-            *shape,
-            *features.places,
-        ),
-        make_towers,
-        weights,
-        features.patch_map() if settings.kind == "adaptor" else None,
-    )
+    dual = EncodedDual(config, make_towers, weights)
     dual.module.to(device)
-    entities, train_inputs, validation_inputs = _inputs(
-        data, features, read, image_size, frozen=settings.fine_tune is None
-    )
+    entities, train_inputs, validation_inputs = _inputs(data, features, read, image_size, frozen=frozen)
     is_seen = torch.tensor([bool(question.seen) for question in validation])
 
     def log(step: int, seen: float, unseen: float, mean: float) -> None:
         talk(f"step {step:,} of {recipe.steps:,}: seen {seen:.1f} %, unseen {unseen:.1f} %, harmonic mean {mean:.1f}")
 
-    result = train_dual(dual.module, train_inputs, entities, validation_inputs, is_seen, recipe, log, work.checkpoint)
+    result = train_dual(dual.module, train_inputs, entities, validation_inputs, is_seen, recipe, log)
     talk(f"kept step {result.step:,}: seen {result.seen:.1f} %, unseen {result.unseen:.1f} %")
-    store = work.encode_entities(dual, kb, pictures or {}, read, settings.batch, image_size)
-    work.index(dual, store, validation, read, settings.batch, settings.memory_mb, settings.recall)
     report: dict[str, Any] = {
         "training": asdict(result),
         "questions": len(train),
@@ -213,8 +203,52 @@ def train_model(
     }
     if isinstance(dual.module, Clip2ClipModule):
         report["weights"] = dual.module.weights._asdict()
-    work.finish(dual, report)
+    _finish(work, dual, kb, files, validation, read, image_size, settings, report)
     return open_model(target, kb, make_towers, encoder_name=encoder_name)
+
+
+def _finish(
+    work: Work,
+    dual: EncodedDual,
+    kb: KnowledgeBase,
+    files: Mapping[int, Path],
+    validation: Sequence[Question],
+    read: ReadPictures,
+    size: Size,
+    options: TrainingOptions,
+    report: Mapping[str, Any],
+) -> None:
+    """Encode and index all entities, tuned on validation questions; the folder takes its name when it is whole."""
+    inputs = PictureRows(files, len(kb), read, size)
+
+    def encode(first: int, last: int) -> Tensor:
+        return torch.from_numpy(
+            dual.entities(inputs[first:last], [entity_text(kb, row, options.template) for row in range(first, last)])
+        )
+
+    parameters = trained_parameters(dual.module)
+    name = f"{dual.config.encoder}; {_digest_tensors(parameters)[:12]}"
+    entities = work.encoded("entities", len(kb), encode, options.batch, kb=kb.hash, encoder=name, dtype="float16")
+    chosen = list(validation[:: max(1, len(validation) // _TUNING_QUESTIONS)])
+    batches = [chosen[first : first + options.batch] for first in range(0, len(chosen), options.batch)]
+    queries = [dual.queries(read(image_files(part)), [question.text for question in part]) for part in batches]
+    build_index(
+        entities,
+        work.path / "index",
+        memory_mb=options.memory_mb,
+        recall=options.recall,
+        queries=np.concatenate(queries),
+        overwrite=True,
+        say=work.say,
+        progress=work.progress,
+    )
+    safetensors_torch().save_file(parameters, own_file(work.path / WEIGHTS))
+    description = {"kind": KIND, "config": asdict(dual.config), "report": report}
+    own_file(work.path / MODEL).write_text(json.dumps(description, indent=1) + "\n", encoding="utf-8")
+    work.path.rename(work.output)
+    for entry in work.output.iterdir():
+        if entry.name not in {MODEL, WEIGHTS, "entities", "index"}:
+            shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
 
 
 class _Data(NamedTuple):
@@ -270,8 +304,7 @@ class _Data(NamedTuple):
 class _Features(NamedTuple):
     """What the untrained encoder gives: of the questions that were encoded, and of the entities of `_Data.rows`.
 
-    Those of questions stay on disk: there may be millions. Pictures' rows are pooled features, for the adaptor with
-    their patches behind (see `pack`); `places` how many there are and how wide, zeros where there are none.
+    Those of questions stay on disk: there may be millions. `sample` says which of them are `_Data.sample`.
     """
 
     question_images: VectorStore
@@ -280,60 +313,32 @@ class _Features(NamedTuple):
     entity_texts: Tensor
     black: Tensor
     sample: npt.NDArray[np.int64]
-    places: tuple[int, int]
-
-    @property
-    def dim(self) -> int:
-        """Width of pooled features."""
-        return self.entity_images.shape[1] - self.places[0] * self.places[1]
-
-    def patch_map(self) -> Tensor:
-        """Where the adaptor starts, from the pictures of the sampled questions and of the entities."""
-        question_images = torch.from_numpy(np.asarray(self.question_images.array[self.sample], dtype=np.float32))
-        pictures = torch.cat([question_images, self.entity_images])
-        return fit_patch_map(pictures[:, : self.dim], unpacked(pictures, self.dim, self.places[0]))
 
 
 def _encode(
-    work: TrainingWork,
-    data: _Data,
-    image: Tower,
-    text: Tower,
-    read: ReadPictures,
-    size: Size,
-    options: TrainingOptions,
+    work: Work, data: _Data, make_towers: MakeTowers, read: ReadPictures, size: Size, options: TrainingOptions
 ) -> _Features:
     """Encode all questions, or the sample alone where the encoder will change; and the entities."""
+    image, text = make_towers()
     frozen, batch = options.fine_tune is None, options.batch
-    blank = torch.zeros(1, 3, *height_width(size), dtype=torch.uint8)
-    places = (0, 0)
-    if options.kind == "adaptor":
-        with torch.no_grad():
-            count, width = image.patches(blank).shape[1:]
-        places = (int(count), int(width))
-
-    def look(pictures: Any) -> Tensor:
-        return packed(image, pictures) if options.kind == "adaptor" else image(pictures)
-
     questions = [*data.train, *data.validation] if frozen else [data.train[i] for i in data.sample.tolist()]
     with torch.no_grad():
-        black = look(blank).float().cpu()
+        black = image(torch.zeros(1, 3, *height_width(size), dtype=torch.uint8)).float().cpu()
     entity_images = black.repeat(len(data.rows), 1)
     pictured = list(data.files)
     if pictured:
-        pictures = work.features(
-            "entity-images", len(pictured), lambda a, b: look(read([data.files[i] for i in pictured[a:b]])), batch
+        pictures = work.encoded(
+            "entity-images", len(pictured), lambda a, b: image(read([data.files[i] for i in pictured[a:b]])), batch
         )
         entity_images[pictured] = torch.from_numpy(pictures.rows(0, len(pictured)).copy())
-    texts = work.features("entity-texts", len(data.texts), lambda a, b: text(data.texts[a:b]), batch)
+    texts = work.encoded("entity-texts", len(data.texts), lambda a, b: text(data.texts[a:b]), batch)
     return _Features(
-        work.features("question-images", len(questions), lambda a, b: look(read(image_files(questions[a:b]))), batch),
-        work.features("question-texts", len(questions), lambda a, b: text([q.text for q in questions[a:b]]), batch),
+        work.encoded("question-images", len(questions), lambda a, b: image(read(image_files(questions[a:b]))), batch),
+        work.encoded("question-texts", len(questions), lambda a, b: text([q.text for q in questions[a:b]]), batch),
         entity_images,
         torch.from_numpy(texts.rows(0, len(texts)).copy()),
         black[0],
         data.sample if frozen else np.arange(len(data.sample)),
-        places,
     )
 
 
@@ -342,13 +347,13 @@ def _start(data: _Data, features: _Features, say: Say) -> Weights:
     has_image = np.isin(np.arange(len(data.rows)), list(data.files))
     model = Clip2Clip(
         features.entity_texts.numpy(),
-        features.entity_images[torch.from_numpy(has_image)][:, : features.dim].numpy(),
+        features.entity_images[torch.from_numpy(has_image)].numpy(),
         has_image,
-        features.black[: features.dim].numpy(),
+        features.black.numpy(),
     )
     best = grid_search(
         model,
-        features.question_images.array[features.sample][:, : features.dim],
+        features.question_images.array[features.sample],
         features.question_texts.array[features.sample],
         data.truth[data.sample],
     )
@@ -388,3 +393,11 @@ def _digest(questions: Sequence[Question]) -> str:
 
 def _digest_files(pictures: Mapping[int, Path]) -> str:
     return hashlib.sha256(repr([(row, file.name) for row, file in sorted(pictures.items())]).encode()).hexdigest()
+
+
+def _digest_tensors(parameters: Mapping[str, Tensor]) -> str:
+    digest = hashlib.sha256()
+    for name, value in sorted(parameters.items()):
+        digest.update(name.encode())
+        digest.update(value.double().numpy().tobytes())
+    return digest.hexdigest()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -18,11 +19,9 @@ from oven_retrieval.encoding import as_array
 from oven_retrieval.folder import FolderError
 from oven_retrieval.kb import KnowledgeBase
 from oven_retrieval.locking import locks
-from oven_retrieval.models.adaptor import PatchAdaptor, pack
-from oven_retrieval.models.clip2clip import Weights
+from oven_retrieval.models.clip2clip import EQUAL_WEIGHTS, Weights
 from oven_retrieval.models.dual import Clip2ClipModule, ClipFusion
 from oven_retrieval.models.questions import Question, image_files
-from oven_retrieval.models.towers import ReadPictures, Tower, train_only
 from oven_retrieval.progress import Progress
 from oven_retrieval.ranking import Ranking
 from oven_retrieval.text_files import read_json
@@ -30,11 +29,41 @@ from oven_retrieval.vectors import VectorIndex, VectorStore, open_index
 from oven_retrieval.vectors.store import Float32
 
 KIND = "oven-model"
-KINDS = ("clip2clip", "fusion", "adaptor")
+KINDS = ("clip2clip", "fusion")
 MODEL, WEIGHTS = "model.json", "model.safetensors"
 
-MakeTowers = Callable[[], tuple[Tower, Tower]]
+MakeTowers = Callable[[], "tuple[Tower, Tower]"]
 """Loads the encoder anew: its image tower and its text tower."""
+ReadPictures = Callable[[Sequence[Path]], Tensor]
+"""Image files to a batch [n, 3, h, w] that the encoder takes."""
+
+
+class Tower(nn.Module):
+    """One side of an encoder: a function over the weights of a module; always in evaluation mode.
+
+    Args:
+        module: holds the weights.
+        encode: a batch to features [n, d], through these weights.
+
+    Example:
+        >>> weights = nn.Linear(2, 3)
+        >>> tower = Tower(weights, lambda batch: weights(batch.float()))
+        >>> tower(torch.zeros(5, 2)).shape, tower.train().training
+        (torch.Size([5, 3]), False)
+    """
+
+    def __init__(self, module: nn.Module, encode: Callable[[Any], Tensor]) -> None:
+        super().__init__()
+        self.module, self._encode = module, encode
+
+    def train(self, mode: bool = True) -> Tower:
+        """Stay in evaluation mode: statistics of normalisation layers stay those of the pre-training."""
+        super().train(False)
+        return self
+
+    def forward(self, batch: Any) -> Tensor:
+        """Features of a batch."""
+        return self._encode(batch)
 
 
 @dataclass(frozen=True)
@@ -43,7 +72,7 @@ class ModelConfig:
 
     `kind` one of `KINDS`; `kb` hash of the knowledge base; `encoder` name with fingerprint; `template` of the
     entities' texts; `fine_tune` which of the encoder's weights were trained, None for none; `dim` width of the
-    encoder's features; `width`, `heads`, `layers` of Fusion; `places`, `place_width` of the adaptor's patches.
+    encoder's features; `width`, `heads`, `layers` of Fusion.
     """
 
     kind: str
@@ -55,8 +84,6 @@ class ModelConfig:
     width: int = 0
     heads: int = 0
     layers: int = 0
-    places: int = 0
-    place_width: int = 0
 
 
 def safetensors_torch() -> Any:
@@ -72,47 +99,47 @@ def safetensors_torch() -> Any:
 def check_fine_tune(kind: str, fine_tune: str | None) -> None:
     """Say that only CLIP2CLIP fine-tunes the encoder."""
     if kind != "clip2clip" and fine_tune is not None:
-        name = "CLIP Fusion trains its" if kind == "fusion" else "the adaptor trains its"
-        raise ValueError(f"fine_tune: {name} own layers only; expected none")
+        raise ValueError("fine_tune: CLIP Fusion trains its own layers only; expected none")
 
 
-def packed(image: Tower, pictures: Tensor) -> Tensor:
-    """Pooled features and patches of pictures, as `PatchAdaptor` takes them."""
-    return pack(image(pictures), image.patches(pictures))
-
-
-def _module(config: ModelConfig, weights: Weights, start: Tensor | None) -> Clip2ClipModule | ClipFusion:
-    """What is trained where the encoder stays as it is."""
-    if config.kind == "clip2clip":
-        return Clip2ClipModule(weights)
-    if config.kind == "fusion":
-        return ClipFusion(config.dim, width=config.width, heads=config.heads, layers=config.layers)
-    at = torch.zeros(config.place_width, config.dim) if start is None else start
-    return PatchAdaptor(config.dim, config.places, at, weights)
+def train_only(model: nn.Module, towers: Sequence[Tower], pattern: str) -> int:
+    """Let the towers' weights whose name matches a regular expression learn, and freeze the others."""
+    try:
+        expression = re.compile("" if pattern == "all" else pattern)
+    except re.error as error:
+        raise ValueError(f"fine_tune: expected a regular expression, got {pattern!r}: {error}") from None
+    model.requires_grad_(True)
+    chosen, names = 0, dict[str, None]()
+    for module in {id(tower.module): tower.module for tower in towers}.values():
+        for name, parameter in module.named_parameters():
+            names[name] = None
+            parameter.requires_grad_(bool(expression.search(name)) and parameter.is_floating_point())
+            chosen += parameter.numel() * parameter.requires_grad
+    if not chosen:
+        shown = list(names)[:: max(1, len(names) // 5)][:6]
+        raise ValueError(f"fine_tune: no weight's name matches {pattern!r}; some of the names are {shown}")
+    return chosen
 
 
 class EncodedDual:
     """A dual encoder over pictures and texts: the module, and the towers in front of it."""
 
-    def __init__(
-        self,
-        config: ModelConfig,
-        make_towers: MakeTowers,
-        weights: Weights | None = None,
-        start: Tensor | None = None,
-    ) -> None:
+    def __init__(self, config: ModelConfig, make_towers: MakeTowers, weights: Weights = EQUAL_WEIGHTS) -> None:
         if config.kind not in KINDS:
             raise ValueError(f"kind: expected one of {list(KINDS)}, got {config.kind!r}")
+        check_fine_tune(config.kind, config.fine_tune)
         self.config = config
         self.image, self.text = make_towers()
         self.module: Clip2ClipModule | ClipFusion
-        if config.fine_tune is None:
-            self.module = _module(config, weights or Weights(1.0, 1.0, 1.0, 1.0), start)
+        if config.kind == "fusion":
+            self.module = ClipFusion(config.dim, width=config.width, heads=config.heads, layers=config.layers)
             return
-        check_fine_tune(config.kind, config.fine_tune)
+        if config.fine_tune is None:
+            self.module = Clip2ClipModule(weights)
+            return
         image, text = make_towers()
         self.module = Clip2ClipModule(
-            weights or Weights(1.0, 1.0, 1.0, 1.0),
+            weights,
             query_image=self.image,
             query_text=self.text,
             entity_image=image,
@@ -127,8 +154,7 @@ class EncodedDual:
     def _inputs(self, pictures: Tensor, texts: Sequence[str]) -> tuple[Any, Any]:
         if self.config.fine_tune is not None:
             return pictures, list(texts)
-        image = packed(self.image, pictures) if self.config.kind == "adaptor" else self.image(pictures)
-        return image.to(self._device), self.text(list(texts)).to(self._device)
+        return self.image(pictures).to(self._device), self.text(list(texts)).to(self._device)
 
     @torch.no_grad()
     def queries(self, pictures: Tensor, texts: Sequence[str]) -> Float32:
@@ -142,21 +168,12 @@ class EncodedDual:
 
 
 class TrainedModel:
-    """Answers questions about images with a trained model.
+    """Answers questions about images: what `train_model` and `open_model` give (see there).
 
-    Args:
-        dual: the model.
-        index: vectors of all entities.
+    Attributes:
         kb: the knowledge base.
+        index: vectors of all its entities.
         report: what training found.
-
-    Example:
-        >>> from types import SimpleNamespace
-        >>> from oven_retrieval.vectors import ArrayRows, plan_index
-        >>> dual = SimpleNamespace(queries=lambda pictures, texts: np.eye(2)[: len(texts)])
-        >>> model = TrainedModel(dual, VectorIndex(ArrayRows(np.eye(2)), plan_index(2, 2)), None, {})
-        >>> model.search(torch.zeros(2, 3, 4, 4), ["what?", "who?"]).rows.tolist()
-        [[0], [1]]
     """
 
     def __init__(self, dual: EncodedDual, index: VectorIndex, kb: KnowledgeBase, report: dict[str, Any]) -> None:
@@ -191,19 +208,7 @@ def _fits(stored: Tensor | None, expected: Tensor | None) -> bool:
 
 
 def read_config(folder: str | Path) -> tuple[ModelConfig, dict[str, Any]]:
-    """What a model folder says of itself: its making, and what training found.
-
-    Raises:
-        FolderError: no model is there.
-
-    Example:
-        >>> import tempfile
-        >>> try:
-        ...     read_config(tempfile.mkdtemp())
-        ... except FolderError as error:
-        ...     print(str(error).partition(": ")[2])
-        expected a folder of `train` with model.json; there is none
-    """
+    """What a model folder says of itself: its making, and what training found."""
     file = Path(folder) / MODEL
     try:
         description = read_json(file)
@@ -273,18 +278,6 @@ def write_predictions(
     """Answer questions and write OVEN's prediction jsonl: data_id, pred_entity_id, and the name and the score.
 
     The file appears when it is whole.
-
-    Example:
-        >>> import tempfile
-        >>> from types import SimpleNamespace
-        >>> first = Ranking(np.array([[0]]), np.array([[0.9]], np.float32))
-        >>> kb = SimpleNamespace(ids=["Q1"], names=["Duck"])
-        >>> model = SimpleNamespace(search=lambda pictures, texts: first, kb=kb)
-        >>> file = Path(tempfile.mkdtemp()) / "answers.jsonl"
-        >>> questions = [Question("d1", Path("1.png"), "what?")]
-        >>> file = write_predictions(model, questions, file, lambda files: torch.zeros(1))
-        >>> json.loads(file.read_text())["pred_entity_id"]
-        'Q1'
     """
     target = Path(path)
     partial = own_file(target.with_name(target.name + ".partial"))

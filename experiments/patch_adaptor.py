@@ -1,4 +1,4 @@
-"""CLIP2CLIP that looks at the places of a picture: an adaptor over patch features; needs the extra `torch`."""
+"""CLIP2CLIP that looks at the places of a picture: an adaptor over patch features, for `micro_kb.py`."""
 
 from __future__ import annotations
 
