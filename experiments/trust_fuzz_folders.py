@@ -318,21 +318,18 @@ def oven_index(place: Path) -> tuple[list[bytes], Read]:
 
 
 def oven_cards(place: Path) -> tuple[list[bytes], Read]:
-    """A trained model's description, a calibration and templates: one reader each."""
-    from oven_retrieval.construction.questions import read_templates
+    """A trained model's description and a calibration: one reader each."""
     from oven_retrieval.models.trained import KIND, read_config
     from oven_retrieval.refusal import Calibration
 
     folder = fresh(place, "cards")
     (folder / "model.json").write_text(json.dumps({"kind": KIND, "config": {}, "report": {"steps": 2}}))
-    (folder / "templates.json").write_text(json.dumps({"what": "What is {}?"}))
     (folder / "calibration.json").write_text(json.dumps({"kind": "names", "wanted": 0.9, "weights": [1, 2], "x": 1}))
 
     return of_files(
         folder,
         each(
             lambda: read_config(folder),
-            lambda: read_templates(folder / "templates.json"),
             lambda: Calibration.read(folder / "calibration.json"),
         ),
     )

@@ -170,7 +170,7 @@ def test_a_model_of_entities(spec: str, place: Path, monkeypatch: pytest.MonkeyP
     class Config:
         encoder = f"{spec}@0123456789ab"
 
-    monkeypatch.setattr("oven_retrieval.models.read_config", lambda folder: (Config, {}))
+    monkeypatch.setattr("oven_retrieval.models.trained.read_config", lambda folder: (Config, {}))
     with pytest.raises(EncoderError, match=r"model\.json"):
         train.open_trained(ENCODERS, place / "model", place / "kb", "cpu")
     assert not (place / "PWNED").exists()

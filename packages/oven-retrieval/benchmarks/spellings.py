@@ -21,7 +21,8 @@ from pathlib import Path
 
 import bm25s
 
-from oven_retrieval import STEPS, KnowledgeBase, build_linker, find_wordnet, read_wordnet_nouns
+from oven_retrieval import STEPS, KnowledgeBase, build_linker
+from oven_retrieval.wordnet import find_wordnet, read_wordnet_nouns
 
 RESULTS = Path(__file__).parent / "results"
 PAIRS = Path(__file__).parents[1] / "tests" / "spellings.txt"

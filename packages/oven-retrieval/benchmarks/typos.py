@@ -24,7 +24,8 @@ import numpy as np
 
 from oven_retrieval import build_kb_from_file, build_name_index
 from oven_retrieval.evaluation import wilson
-from oven_retrieval.names import allowed_edits, edit_distance, name_texts
+from oven_retrieval.names.ngrams import allowed_edits, edit_distance
+from oven_retrieval.names.places import name_texts
 from oven_retrieval.tokens import fold, plain
 
 RESULTS = Path(__file__).parent / "results"

@@ -24,7 +24,8 @@ from pathlib import Path
 import faiss
 import numpy as np
 
-from oven_retrieval.vectors import ArrayRows, build_index, build_vectors, exact_search, open_index, recall_at
+from oven_retrieval.vectors import ArrayRows, build_index, build_vectors, exact_search, open_index
+from oven_retrieval.vectors.exact import recall_at
 
 RESULTS = Path(__file__).parent / "results"
 

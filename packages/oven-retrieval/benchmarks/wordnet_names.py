@@ -19,7 +19,8 @@ from pathlib import Path
 import numpy as np
 
 from oven_retrieval import STEPS, build_kb_from_file, build_name_index
-from oven_retrieval.names import is_shouted, spelled
+from oven_retrieval.names.exact import spelled
+from oven_retrieval.names.places import is_shouted
 from oven_retrieval.tokens import fold
 
 RESULTS = Path(__file__).parent / "results"

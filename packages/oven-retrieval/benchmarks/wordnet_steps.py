@@ -25,12 +25,14 @@ from pathlib import Path
 
 import numpy as np
 
-from oven_retrieval import STEPS, KnowledgeBase, build_kb, build_linker, find_wordnet, read_wordnet_nouns
+from oven_retrieval import STEPS, KnowledgeBase, build_kb, build_linker
 from oven_retrieval.evaluation import wilson
 from oven_retrieval.evidence import name_features
-from oven_retrieval.names import name_texts, read_exceptions
+from oven_retrieval.names import read_exceptions
+from oven_retrieval.names.places import name_texts
 from oven_retrieval.refusal import auroc, calibrate, calibrate_names, is_spelled
 from oven_retrieval.tokens import fold
+from oven_retrieval.wordnet import find_wordnet, read_wordnet_nouns
 
 RESULTS = Path(__file__).parent / "results"
 PARTS = ["inflections", "names with another one edit away", "not in here", "not in another knowledge base"]

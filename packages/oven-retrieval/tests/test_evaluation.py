@@ -16,18 +16,15 @@ from oven_retrieval.evaluation import (
     accuracy_by_popularity,
     accuracy_by_size,
     evaluate_splits,
-    final_score,
     harmonic_mean,
-    official_scores,
-    official_split,
     outcomes,
-    read_predictions,
-    read_references,
     read_splits,
     report_lines,
     split_scores,
     wilson,
 )
+from oven_retrieval.evaluation.files import read_predictions, read_references
+from oven_retrieval.evaluation.scores import final_score, official_scores, official_split
 from oven_retrieval.vectors import ArrayRows
 
 

@@ -19,7 +19,6 @@ import numpy as np
 import pytest
 
 from oven_retrieval import Entity, FolderError, KnowledgeBase, add_entities, build_kb, remove_entities
-from oven_retrieval.construction.questions import read_templates
 from oven_retrieval.locking import is_held, one_writer
 from oven_retrieval.refusal import Calibration
 from oven_retrieval.vectors import build_vectors
@@ -266,7 +265,6 @@ def test_json_that_python_cannot_read_is_one_line(tmp_path, content):
 
     readers = {
         "manifest.json": KnowledgeBase,
-        "templates.json": lambda folder: read_templates(folder / "templates.json"),
         "calibration.json": lambda folder: Calibration.read(folder / "calibration.json"),
     }
     if importlib.util.find_spec("torch"):

@@ -19,8 +19,8 @@ from oven_retrieval import (
     remove_entities,
     update_name_index,
 )
-from oven_retrieval.names import PrunedIndex, build_impacts, forms, read_exceptions, singulars
-from oven_retrieval.names.inflection import DIACRITICS
+from oven_retrieval.names import PrunedIndex, build_impacts, read_exceptions
+from oven_retrieval.names.inflection import DIACRITICS, forms, singulars
 
 NAMES = ["Duck", "Golden wolf", "Crisis", "Sister-in-law", "Child", "News", "Crème brûlée", "Dry-dock", "Boots", "Axis"]
 

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from oven_retrieval import (
     STEPS,
     Entity,
-    KnowledgeBase,
     add_entities,
     build_kb,
     build_linker,
@@ -23,7 +22,7 @@ from oven_retrieval import (
 )
 from oven_retrieval.names import PrunedIndex, build_impacts
 from oven_retrieval.readers import read_jsonl
-from oven_retrieval.tokens import TOKENIZERS, bigrams, words
+from oven_retrieval.tokens import bigrams, words
 from oven_retrieval.workspace import link_lines
 
 ENTITIES = [
@@ -149,14 +148,3 @@ def test_scripts_without_spaces():
     assert bigrams("かﾞ") == words("が") == ["が"]
     assert bigrams("O'Brien 2") == words("O'Brien 2")
     assert bigrams("!!") == ["!", "!"]
-
-
-def test_icu_knows_words_of_scripts_without_spaces(tmp_path):
-    pytest.importorskip("icu4py")
-    icu = TOKENIZERS["icu"]
-    assert icu("สวัสดีชาวโลก") == ["สวัสดี", "ชาว", "โลก"]
-    assert icu("Wood-Duck 東京へ行く") == ["wood", "duck", "東京", "へ", "行く"]
-    kb = build_kb([Entity("a", "ชาวโลก"), Entity("b", "สวัสดี"), Entity("c", "โลโก้")], tmp_path / "kb")
-    linker = build_name_index(kb, tmp_path / "names", tokenizer="icu")
-    assert first(linker, "สวัสดีตอนเช้า") == ("b", "bm25")
-    assert KnowledgeBase(kb.path)[0].name == "ชาวโลก"

@@ -24,9 +24,8 @@ from oven_retrieval import (
     open_name_index,
     remove_entities,
 )
-from oven_retrieval.names import NgramIndex, allowed_edits, edit_distance
-from oven_retrieval.names.ngrams import _idf, distinct_buckets
-from oven_retrieval.tokens import _romanizer, fold, folding, plain
+from oven_retrieval.names.ngrams import NgramIndex, _idf, allowed_edits, distinct_buckets, edit_distance
+from oven_retrieval.tokens import fold, plain
 
 PAIRS = [
     line.split(";")
@@ -233,7 +232,7 @@ def test_the_compiled_plain_letters_are_those_of_plain(text):
 SPOILT = """
 import numpy as np
 from oven_retrieval import FolderError, KnowledgeBase
-from oven_retrieval.names import NgramIndex, build_ngrams
+from oven_retrieval.names.ngrams import NgramIndex, build_ngrams
 
 kb = KnowledgeBase.from_names([f"name {n % 7} of {n % 11} things {n}" for n in range(400)])
 columns = build_ngrams(kb)
@@ -293,29 +292,6 @@ def test_spellings_of_one_name_have_the_same_plain_letters(text, same):
 def test_a_script_without_a_table_stays_and_is_found(text):
     assert plain(text)
     assert KnowledgeBase.from_names(["Duck", text]).link(text)[0].id == "1"
-
-
-def test_icu_writes_all_scripts_in_latin_letters_where_it_is_installed(monkeypatch):
-    """With a stand-in for PyICU's transliterator, which this suite does not need."""
-    from types import ModuleType, SimpleNamespace
-
-    requests = []
-    icu = ModuleType("icu")
-    icu.__spec__ = SimpleNamespace(name="icu")
-    icu.Transliterator = SimpleNamespace(
-        createInstance=lambda rules: SimpleNamespace(
-            transliterate=lambda text: requests.append(rules) or f"latin {text}"
-        )
-    )
-    monkeypatch.setitem(sys.modules, "icu", icu)
-    _romanizer.cache_clear()
-    try:
-        assert plain("東京") == "latin 東京"
-        assert requests == ["Any-Latin; Latin-ASCII; Lower"]
-        assert folding() == "icu 1"
-    finally:
-        monkeypatch.undo()
-        _romanizer.cache_clear()
 
 
 def test_most_names_in_six_languages_are_found_however_they_are_written():

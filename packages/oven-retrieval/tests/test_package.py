@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import subprocess
 import sys
 
@@ -41,27 +40,10 @@ def test_names_that_do_not_exist():
         assert hasattr(oven_retrieval, name)
 
 
-@pytest.mark.parametrize(
-    ("module", "name"),
-    [("", "Links"), (".names", "Hits"), (".names", "Links"), (".vectors", "Neighbours"), (".generation", "Generated")],
-)
-def test_former_names_are_the_ranking_with_a_warning(module, name):
-    from oven_retrieval import Ranking
-
-    with pytest.warns(DeprecationWarning, match=f"{name} is oven_retrieval.Ranking now"):
-        assert getattr(importlib.import_module(f"oven_retrieval{module}"), name) is Ranking
-    with pytest.raises(AttributeError, match="has no attribute 'Blip'"):
-        importlib.import_module(f"oven_retrieval{module}").Blip  # noqa: B018
-
-
-def test_a_ranking_unpacks_and_says_steps_with_a_warning():
+def test_a_ranking_unpacks():
     from oven_retrieval import KnowledgeBase, build_linker
 
     links = build_linker(KnowledgeBase.from_names(["Duck", "Goose"])).link(["duck", "?"])
     rows, scores = links
     assert rows is links.rows
     assert scores is links.scores
-    with pytest.warns(DeprecationWarning, match="steps is kinds now"):
-        assert links.steps is links.kinds
-    with pytest.raises(ValueError, match="not enough values to unpack"):
-        rows, _, scores = links

@@ -184,7 +184,7 @@ def test_a_page_of_two_splits_without_a_knowledge_base(tmp_path):
 
 @pytest.mark.parametrize("score", ["high", True, math.nan, 10**400, [1]])
 def test_a_score_that_is_no_number_is_refused(tmp_path, score):
-    from oven_retrieval.evaluation import read_predictions
+    from oven_retrieval.evaluation.files import read_predictions
 
     file = tmp_path / "answers.jsonl"
     file.write_text(json.dumps({"data_id": "1", "pred_entity_id": "Q1", "score": score}) + "\n")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from oven_retrieval import Entity, build_kb, build_linker
-from oven_retrieval.evidence import name_features, vector_features
+from oven_retrieval.evidence import name_features
 from oven_retrieval.ranking import Ranking
 from oven_retrieval.refusal import (
     Calibration,
@@ -19,7 +19,7 @@ from oven_retrieval.refusal import (
     risk_coverage,
     threshold_for,
 )
-from oven_retrieval.vectors import ArrayRows, exact_search, rerank
+from oven_retrieval.vectors import rerank
 from oven_retrieval.workspace import link_lines
 
 
@@ -65,7 +65,6 @@ def test_the_curve_and_the_area_equal_their_definitions():
         ),
         (lambda: fit_calibration(np.ones((30, 1)), np.ones(30, bool)), "right and wrong ones, got 30 with 30 right"),
         (lambda: auroc([1.0], [True]), "queries of both kinds"),
-        (lambda: vector_features(Ranking(np.zeros((1, 1), int), np.zeros((1, 1)))), "two nearest of each query"),
     ],
 )
 def test_bad_input(call, message):
@@ -172,21 +171,6 @@ def test_a_model_of_one_knowledge_base_serves_another(world, tmp_path):
     small = build_linker(build_kb((Entity(f"x{i}", n) for i, n in enumerate(names) if i % 2), tmp_path / "small"))
     features = name_features(small, names)[1]
     assert auroc(model.presence(features), np.arange(len(names)) % 2 == 1) > 0.9
-
-
-def test_vectors_that_are_not_in_here():
-    rng = np.random.default_rng(3)
-    base = rng.normal(size=(400, 16)).astype(np.float32)
-    base /= np.linalg.norm(base, axis=1, keepdims=True)
-    there = rng.random(600) < 0.5
-    truth = rng.integers(0, 400, 600)
-    query = np.where(there[:, None], base[truth] + 0.15 * rng.normal(size=(600, 16)), rng.normal(size=(600, 16)))
-    query = (query / np.linalg.norm(query, axis=1, keepdims=True)).astype(np.float32)
-    found = exact_search(query, ArrayRows(base), 5)
-    features = vector_features(found)
-    right = there & (found.rows[:, 0] == truth)
-    model = fit_calibration(features[:300], right[:300])
-    assert auroc(model.probability(features[300:]), there[300:]) > 0.9
 
 
 def test_reranking_is_a_sort_by_the_user_s_function():

@@ -8,16 +8,9 @@ import json
 
 import pytest
 
-from oven_retrieval import (
-    STEPS,
-    EntityFileError,
-    WikidataDump,
-    build_kb_from_file,
-    find_wordnet,
-    read_wordnet_nouns,
-    text_files,
-)
+from oven_retrieval import STEPS, EntityFileError, WikidataDump, build_kb_from_file, text_files
 from oven_retrieval.readers import guess_format, read_jsonl
+from oven_retrieval.wordnet import find_wordnet, read_wordnet_nouns
 from oven_retrieval.workspace import build_workspace
 
 

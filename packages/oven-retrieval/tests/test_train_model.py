@@ -25,13 +25,13 @@ from oven_retrieval.models import (  # noqa: E402
     hold_out,
     known_questions,
     open_model,
-    paper_recipe,
-    read_config,
     read_questions,
     train_model,
     write_predictions,
 )
 from oven_retrieval.models.questions import answer_rows  # noqa: E402
+from oven_retrieval.models.run import paper_recipe  # noqa: E402
+from oven_retrieval.models.trained import read_config  # noqa: E402
 
 ENTITIES, SIDE = 24, 4
 QUICK = Recipe(steps=12, batch_size=16, lr=1e-2, warmup=2, validate_every=4, patience=9)

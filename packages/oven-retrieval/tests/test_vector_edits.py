@@ -8,7 +8,8 @@ import pytest
 from oven_retrieval import Entity, FolderError, add_entities, build_kb, remove_entities
 from oven_retrieval.encoding import encode_names, open_vectors, update_vectors
 from oven_retrieval.folder_writer import FolderWriter
-from oven_retrieval.vectors import IndexPlan, VectorStore, build_index, exact_search, open_index
+from oven_retrieval.vectors import VectorStore, build_index, exact_search, open_index
+from oven_retrieval.vectors.plan import IndexPlan
 from oven_retrieval.vectors.store import KIND
 
 DIM = 12

@@ -19,15 +19,13 @@ from oven_retrieval.vectors import (
     build_index,
     build_vectors,
     exact_search,
-    merge,
     open_index,
-    plan_index,
-    recall_at,
     update_index,
 )
 from oven_retrieval.vectors import store as store_module
-from oven_retrieval.vectors.exact import BLAS_QUERIES, blas_from
+from oven_retrieval.vectors.exact import BLAS_QUERIES, blas_from, merge, recall_at
 from oven_retrieval.vectors.index import KIND
+from oven_retrieval.vectors.plan import plan_index
 
 
 def unit(seed, rows, dim, centres=40):

@@ -3,16 +3,6 @@
 Names are imported when they are first used, so that who links names reads no dumps; `__init__.pyi` lists them.
 """
 
-from typing import Any
-
 import lazy_loader
 
-_public, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
-
-
-def __getattr__(name: str) -> Any:
-    if name in __all__:
-        return _public(name)
-    from oven_retrieval.ranking import former_names
-
-    return former_names(__name__, "Links")(name)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

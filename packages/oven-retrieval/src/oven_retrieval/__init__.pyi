@@ -9,10 +9,8 @@ from .building import build_kb_from_file as build_kb_from_file
 from .building import remove_entities as remove_entities
 from .entity import Entity as Entity
 from .entity import EntityFileError as EntityFileError
-from .filters import FILTERS as FILTERS
 from .folder import FolderError as FolderError
 from .kb import KnowledgeBase as KnowledgeBase
-from .kb import LinkedEntity as LinkedEntity
 from .names import STEPS as STEPS
 from .names import NameLinker as NameLinker
 from .names import build_linker as build_linker
@@ -20,10 +18,5 @@ from .names import build_name_index as build_name_index
 from .names import open_name_index as open_name_index
 from .names import update_name_index as update_name_index
 from .ranking import Ranking as Ranking
-from .readers import read_csv as read_csv
 from .readers import read_entities as read_entities
-from .readers import read_jsonl as read_jsonl
-from .readers import read_wiki6m as read_wiki6m
 from .wikidata import WikidataDump as WikidataDump
-from .wordnet import find_wordnet as find_wordnet
-from .wordnet import read_wordnet_nouns as read_wordnet_nouns

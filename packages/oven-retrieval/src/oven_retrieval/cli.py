@@ -32,14 +32,12 @@ def make_app(encoders: Encoders | None = None) -> typer.Typer:
         raise ImportError("the command line needs typer: pip install 'oven-retrieval[cli]'") from error
 
     from oven_retrieval.commands.build import build
-    from oven_retrieval.commands.calibrate import calibrate
     from oven_retrieval.commands.edit import add, remove, update
     from oven_retrieval.commands.evaluate import evaluate
-    from oven_retrieval.commands.generate import generate
-    from oven_retrieval.commands.link import link
+    from oven_retrieval.commands.link import calibrate, link
     from oven_retrieval.commands.make import make
     from oven_retrieval.commands.search import search
-    from oven_retrieval.commands.train import answer, train
+    from oven_retrieval.commands.train import answer, generate, train
 
     app = typer.Typer(
         help=ABOUT,

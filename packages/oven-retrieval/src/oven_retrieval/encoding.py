@@ -17,15 +17,8 @@ from oven_retrieval.names import NameLinker
 from oven_retrieval.progress import Progress, Say
 from oven_retrieval.ranking import Ranking
 from oven_retrieval.tokens import one_hash
-from oven_retrieval.vectors import (
-    IndexPlan,
-    VectorIndex,
-    VectorStore,
-    build_index,
-    build_vectors,
-    open_index,
-    update_index,
-)
+from oven_retrieval.vectors import VectorIndex, VectorStore, build_index, build_vectors, open_index, update_index
+from oven_retrieval.vectors.plan import IndexPlan
 from oven_retrieval.vectors.store import Float32
 
 if TYPE_CHECKING:
@@ -43,12 +36,7 @@ class TextEncoder(Protocol):
 
 
 def as_array(features: Any) -> Shaped[np.ndarray, " *shape"]:
-    """An array from whatever an encoder returns: arrays, or torch tensors on any device.
-
-    Example:
-        >>> as_array([[1, 2]]).tolist()
-        [[1, 2]]
-    """
+    """An array from whatever an encoder returns: arrays, or torch tensors on any device."""
     if hasattr(features, "detach"):
         features = features.detach().cpu().float().numpy()
     return np.asarray(features)
@@ -82,17 +70,6 @@ def encode_names(
     """Encode the text of every entity, brought to length 1, into a folder; the same call after a kill continues.
 
     Vectors of the same texts by the same encoder that are there already are taken over.
-
-    Args:
-        kb: the knowledge base.
-        encoder: has `encode_text`; or a function that loads it, called where there are texts to encode.
-        path: the new folder.
-        encoder_name: kept in the folder; a search with another encoder is refused.
-        template: `name` or `description`.
-        batch: texts per call of the encoder.
-        dtype: as in `build_vectors`.
-        overwrite: replace vectors that are there.
-        progress: called with the phase, how many entities are done, and how many there are.
     """
     name = f"{encoder_name}; {template}"
     hashes = np.fromiter((one_hash(entity_text(kb, row, template))[0] for row in range(len(kb))), np.uint64, len(kb))
@@ -183,13 +160,6 @@ def update_vectors(
     """Bring `vectors/` and `index/` of a project up to date with its entities, and open them.
 
     Only texts that have no vector yet are encoded; an index is built anew.
-
-    Args:
-        folder: the project.
-        kb: the knowledge base as it is now.
-        make_encoder: gives the encoder of a name that the vectors carry; called where there are new texts.
-        batch: texts per call of the encoder.
-        say: called with one line per step.
     """
     store, index = VectorStore(Path(folder) / "vectors"), Path(folder) / "index"
     if store.meta["kb"] != kb.hash:

@@ -71,17 +71,7 @@ class Entity:
 
 
 def tagged(texts: Iterable[tuple[str, str]], name: str, language: str) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
-    """One entry per text with all its languages.
-
-    Args:
-        texts: (text, tag) of aliases, tags empty where unknown; texts may occur with several tags.
-        name: what is no alias of itself.
-        language: its tag.
-
-    Example:
-        >>> tagged([("Berlin", "de"), ("Spree-Athen", "de"), ("Berlin", "fr")], "Berlin", "en")
-        ('de en fr', ('Spree-Athen',), ('de',))
-    """
+    """One entry per text with all its languages."""
     tags: dict[str, set[str]] = {name: {language}}
     for text, tag in texts:
         tags.setdefault(text, set()).add(tag)

@@ -24,7 +24,6 @@ _OF_EACH = (
     "rarest word that the name lacks", "unknown words", "lead over the second", "edits", "words", "characters",
 )  # fmt: skip
 NAME_FEATURES = tuple(f"{kind}: {name}" for kind in _KINDS for name in _OF_EACH)
-VECTOR_FEATURES = ("score", "score over the second's", "score over the others' mean")
 _RIVALS = 8
 """So many links of a name are looked at."""
 _TYPO, _NGRAMS, _BM25 = (STEPS.index(step) for step in _KINDS[1:])
@@ -39,10 +38,9 @@ def name_features(linker: NameLinker, names: Sequence[str]) -> tuple[Ranking, Fl
     lead over the second. All are scaled by the knowledge base, so that a model fitted on one can serve another.
 
     Example:
-        >>> import tempfile, pathlib
-        >>> from oven_retrieval import Entity, build_kb, build_linker
-        >>> kb = build_kb([Entity("Q1", "Wood duck"), Entity("Q2", "Goose")], pathlib.Path(tempfile.mkdtemp()) / "kb")
-        >>> links, features = name_features(build_linker(kb), ["goose", "duck pond", "moon"])
+        >>> from oven_retrieval import KnowledgeBase, build_linker
+        >>> linker = build_linker(KnowledgeBase.from_names(["Wood duck", "Goose"]))
+        >>> links, features = name_features(linker, ["goose", "duck pond", "moon"])
         >>> dict(zip(NAME_FEATURES, features[1].round(2).tolist(), strict=True))["bm25: unknown words"]
         1.0
     """
@@ -145,20 +143,3 @@ def _trigrams(text: str) -> Counter[str]:
 def _dice(first: Counter[str], second: Counter[str]) -> float:
     """Twice what both have, of what they have together."""
     return 2 * (first & second).total() / max(first.total() + second.total(), 1)
-
-
-def vector_features(found: Ranking) -> Float64[np.ndarray, "q f"]:
-    """What tells whether a nearest entity is right, named in `VECTOR_FEATURES`.
-
-    Example:
-        >>> from oven_retrieval import Ranking
-        >>> neighbours = Ranking(np.array([[4, 2, 9]]), np.array([[0.75, 0.5, 0.25]], np.float32))
-        >>> vector_features(neighbours).tolist()
-        [[0.75, 0.25, 0.375]]
-    """
-    if found.scores.ndim != 2 or found.scores.shape[1] < 2:
-        raise ValueError(f"found: expected the two nearest of each query at least, got {list(found.scores.shape)}")
-    scores = np.where(found.rows < 0, np.nan, found.scores).astype(np.float64)
-    mean_of_lower = np.nan_to_num(np.nanmean(np.where(np.isnan(scores), 0.0, scores)[:, 1:], axis=1))
-    first, second = np.nan_to_num(scores[:, 0]), np.nan_to_num(scores[:, 1])
-    return np.stack([first, first - second, first - mean_of_lower], axis=1)

@@ -21,12 +21,6 @@ def is_disambiguation(entity: Entity, content: str = "") -> bool:
 
     True where the name ends in `(disambiguation)`, the category says so, or the text opens with "... may refer to:".
 
-    Example:
-        >>> is_disambiguation(Entity("Q1", "Mercury (disambiguation)"))
-        True
-        >>> is_disambiguation(Entity("Q308", "Mercury", description="Mercury is the first planet from the Sun."))
-        False
-
     Source: OVEN section 3 removes these pages without saying how they are found; the rules are ours.
     """
     return (

@@ -13,15 +13,7 @@ Say = Callable[[str], None]
 
 
 class Progress(Protocol):
-    """Takes how far a phase of the work is.
-
-    Example:
-        >>> def show(phase: str, done: int, total: int) -> None:
-        ...     print(f"{phase}: {done} of {total}")
-        >>> progress: Progress = show
-        >>> progress("entities", 3, 10)
-        entities: 3 of 10
-    """
+    """Takes how far a phase of the work is."""
 
     def __call__(self, phase: str, done: int, total: int) -> None:
         """Called every so often, and with `done == total` at a phase's end; a total that is an estimate may move."""
@@ -29,13 +21,7 @@ class Progress(Protocol):
 
 
 def told(items: Iterable[T], phase: str, total: int, progress: Progress | None) -> Iterator[T]:
-    """The same items; progress is told how many have passed, every so often and at the end.
-
-    Example:
-        >>> list(told("ab", "letters", 2, lambda phase, done, total: print(phase, done, total)))
-        letters 2 2
-        ['a', 'b']
-    """
+    """The same items; progress is told how many have passed, every so often and at the end."""
     done = 0
     for done, item in enumerate(items, start=1):
         yield item

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from jaxtyping import Float, Int64
 
@@ -62,12 +61,6 @@ class Ranking:
         """The same entities by other numbers: `rows` says that of each."""
         return Ranking(np.where(self.rows < 0, -1, rows[self.rows]), self.scores, self.kinds)
 
-    @property
-    def steps(self) -> Int64[np.ndarray, "q k"]:
-        """What `kinds` was called."""
-        warnings.warn("steps is kinds now; steps goes with 0.3", DeprecationWarning, stacklevel=2)
-        return self.kinds
-
 
 def check_k(k: int) -> int:
     """Return k, or say what is wrong with it."""
@@ -81,17 +74,3 @@ def joined(parts: Sequence[Ranking], axis: int = 0) -> Ranking:
     columns = zip(*((part.rows, part.scores, part.kinds) for part in parts), strict=True)
     rows, scores, kinds = (np.concatenate(column, axis=axis) for column in columns)
     return Ranking(rows, scores, kinds)
-
-
-def former_names(module: str, *names: str) -> Callable[[str], Any]:
-    """What a module's `__getattr__` says of names that `Ranking` stands for now."""
-
-    def look(name: str) -> Any:
-        if name not in names:
-            raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        warnings.warn(
-            f"{name} is oven_retrieval.Ranking now; this name goes with 0.3", DeprecationWarning, stacklevel=2
-        )
-        return Ranking
-
-    return look

@@ -152,52 +152,17 @@ def _rows(path: str | Path, records: Iterator[tuple[int, dict[str, Any]]], field
 
 
 def read_jsonl(path: str | Path, *, fields: Mapping[str, str] | None = None) -> Iterator[Row]:
-    r"""Stream a JSON-lines file of entities.
-
-    Args:
-        path: file of one object per line, `.jsonl` or `.jsonl.gz`.
-        fields: our field name -> the file's field name, for those that differ; `aliases` may be a list, one text
-            with `|` between the names, or an object with either by language tag.
-
-    Returns:
-        An iterator of (line number, entity, start of the page's text).
-
-    Raises:
-        EntityFileError: file, line and field of the first row that cannot be read.
-
-    Example:
-        >>> import tempfile, pathlib
-        >>> path = pathlib.Path(tempfile.mkdtemp()) / "kb.jsonl"
-        >>> _ = path.write_text('{"id": "Q31", "content": "Belgium"}\n', encoding="utf-8")
-        >>> [entity.name for _, entity, _ in read_jsonl(path, fields={"name": "content"})]
-        ['Belgium']
-    """
+    """Stream a JSON-lines file of entities."""
     return _rows(path, json_objects(path), fields or {})
 
 
 def read_wiki6m(path: str | Path) -> Iterator[Row]:
-    r"""Stream OVEN's `Wiki6M_ver_1_0.jsonl` or its title-only form; only the id and the title are required.
-
-    Example:
-        >>> import tempfile
-        >>> path = Path(tempfile.mkdtemp()) / "wiki.jsonl"
-        >>> _ = path.write_text('{"wikidata_id": "Q31", "wikipedia_title": "Belgium"}\n', encoding="utf-8")
-        >>> [entity.name for _, entity, _ in read_wiki6m(path)]
-        ['Belgium']
-    """
+    """Stream OVEN's `Wiki6M_ver_1_0.jsonl` or its title-only form; only the id and the title are required."""
     return _rows(path, json_objects(path), WIKI6M_FIELDS)
 
 
 def read_csv(path: str | Path, *, fields: Mapping[str, str] | None = None) -> Iterator[Row]:
-    r"""Stream a CSV file with a header; aliases are one cell with `|` between them. Errors as in `read_jsonl`.
-
-    Example:
-        >>> import tempfile
-        >>> path = Path(tempfile.mkdtemp()) / "kb.csv"
-        >>> _ = path.write_text("id,name,aliases\nQ31,Belgium,Belgie|Belgique\n", encoding="utf-8")
-        >>> [entity.aliases for _, entity, _ in read_csv(path)]
-        [('Belgie', 'Belgique')]
-    """
+    """Stream a CSV file with a header; aliases are one cell with `|` between them. Errors as in `read_jsonl`."""
     return _rows(path, csv_objects(path), fields or {})
 
 

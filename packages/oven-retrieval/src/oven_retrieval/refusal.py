@@ -107,18 +107,7 @@ def fit_calibration(
 ) -> Calibration:
     """Fit logistic models by Newton's method, with a ridge on the scaled weights.
 
-    Args:
-        features: of `name_features` or `vector_features`; rows with NaN are left out.
-        right: whether each best link is the right one; both must occur.
-        there: whether each asked entity is in here, right or not; left out where all or none are.
-        penalty: of the squared weights; with none, a feature that decides alone would get an infinite one.
-
-    Example:
-        >>> rng = np.random.default_rng(0)
-        >>> x = rng.normal(size=(500, 1))
-        >>> model = fit_calibration(x, x[:, 0] + rng.normal(size=500) > 1, x[:, 0] + rng.normal(size=500) > 0)
-        >>> bool((model.presence(x) >= model.probability(x)).all())
-        True
+    Without a penalty a feature that decides alone would get an infinite weight.
     """
     inputs, labels = np.asarray(features, np.float64), np.asarray(right, np.float64)
     linked = ~np.isnan(inputs).any(axis=1)
@@ -158,12 +147,7 @@ def _newton(
 
 
 def threshold_for(probability: Float64[np.ndarray, " q"], right: Bool[np.ndarray, " q"], precision: float) -> float:
-    """The lowest threshold above which a share of at least `precision` of the answers is right.
-
-    Example:
-        >>> threshold_for(np.array([0.9, 0.8, 0.7, 0.2]), np.array([True, True, False, False]), 0.9)
-        0.8
-    """
+    """The lowest threshold above which a share of at least `precision` of the answers is right."""
     if not 0 < precision <= 1:
         raise ValueError(f"precision: expected above 0 and at most 1, got {precision!r}")
     curve = risk_coverage(probability, right)
@@ -190,11 +174,6 @@ class RiskCoverage(NamedTuple):
 def risk_coverage(probability: Float64[np.ndarray, " q"], right: Bool[np.ndarray, " q"]) -> RiskCoverage:
     """The risk-coverage curve of answers that come with a probability or any other score.
 
-    Example:
-        >>> curve = risk_coverage(np.array([0.9, 0.5, 0.5]), np.array([True, True, False]))
-        >>> curve.coverage.round(2).tolist(), curve.risk.round(2).tolist()
-        ([0.33, 1.0], [0.0, 0.33])
-
     Source: Geifman and El-Yaniv 2017, section 2; ties are ours.
     """
     order = np.argsort(-probability, kind="stable")
@@ -206,10 +185,6 @@ def risk_coverage(probability: Float64[np.ndarray, " q"], right: Bool[np.ndarray
 
 def auroc(score: npt.ArrayLike, there: npt.ArrayLike) -> float:
     """Probability that a query whose entity is there scores above one whose entity is not; ties count a half.
-
-    Example:
-        >>> auroc([0.9, 0.8, 0.3, 0.3], [True, False, True, False])
-        0.625
 
     Source: Mann and Whitney 1947.
     """
@@ -223,12 +198,7 @@ def auroc(score: npt.ArrayLike, there: npt.ArrayLike) -> float:
 
 
 class CurvePoint(NamedTuple):
-    """Of the surest answers, a share `coverage` of all queries: how many are right, with Wilson's 95 % interval.
-
-    Example:
-        >>> CurvePoint(0.1, 0.9, 0.8, 0.95).precision
-        0.9
-    """
+    """Of the surest answers, a share `coverage` of all queries: how many are right, with Wilson's 95 % interval."""
 
     coverage: float
     precision: float
@@ -275,13 +245,7 @@ def calibrate_names(
 
 
 def is_spelled(links: Ranking) -> Bool[np.ndarray, " q"]:
-    """Whether each name is spelled as one of ours, folded or inflected: the trivial rule for "it is in here".
-
-    Example:
-        >>> from oven_retrieval import KnowledgeBase, build_linker
-        >>> is_spelled(build_linker(KnowledgeBase.from_names(["Duck"])).link(["ducks", "dukc", "goose"])).tolist()
-        [True, False, False]
-    """
+    """Whether each name is spelled as one of ours, folded or inflected: the trivial rule for "it is in here"."""
     first = links.kinds[:, 0]
     return (first >= 0) & (first < STEPS.index("typo"))
 
@@ -296,25 +260,7 @@ def calibrate(
     *,
     seed: int = 0,
 ) -> tuple[Calibration, CalibrationReport]:
-    """As `calibrate_names`, from evidence of any kind.
-
-    Args:
-        features: of `name_features` or `vector_features`.
-        right: whether each best link is the right one.
-        there: whether each asked entity is in here.
-        entities: what each query asks for; all queries of one are in one part.
-        trivial: what a simple rule says of being in here, to be compared with.
-        precision: wanted of the answers that are given.
-        seed: of the parts.
-
-    Example:
-        >>> rng = np.random.default_rng(0)
-        >>> x = rng.normal(size=(2000, 1))
-        >>> right = rng.random(2000) < 1 / (1 + np.exp(-3 * x[:, 0]))
-        >>> model, report = calibrate(x, right, right, [str(i) for i in range(2000)], x[:, 0] > 0, 0.9)
-        >>> report.precision_low < 0.9 < report.precision_high, report.auroc > report.trivial_auroc, len(report.curve)
-        (True, True, 10)
-    """
+    """As `calibrate_names`, from evidence of any kind."""
     _, entity_of = np.unique(entities, return_inverse=True)
     different = int(entity_of.max(initial=-1)) + 1
     share = np.random.default_rng(seed).permutation(different)[entity_of] / max(different - 1, 1)

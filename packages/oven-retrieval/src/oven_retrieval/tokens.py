@@ -7,7 +7,6 @@ import sys
 import unicodedata
 from functools import cache, lru_cache
 from hashlib import blake2b
-from importlib.util import find_spec
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -92,17 +91,6 @@ def words(text: str) -> list[str]:
     return _word_pattern().findall(folded) or [c for c in folded if not c.isspace()]
 
 
-def _by_run(text: str, cut: Callable[[str], list[str]]) -> list[str]:
-    """`words`, but with a run of characters without spaces cut by a function."""
-    if text.isascii():
-        return words(text)
-    folded = fold(text)
-    tokens: list[str] = []
-    for match in _run_pattern().finditer(folded):
-        tokens += cut(match[0]) if match[1] else [match[0]]
-    return tokens or [c for c in folded if not c.isspace()]
-
-
 def bigrams(text: str) -> list[str]:
     """As `words`, but two neighbouring characters are one token where a script has no spaces; one alone is one.
 
@@ -112,32 +100,18 @@ def bigrams(text: str) -> list[str]:
 
     Source: what Lucene's CJKBigramFilter does, here also for Thai, Lao, Burmese and Khmer.
     """
-    return _by_run(text, _pairs)
+    if text.isascii():
+        return words(text)
+    folded = fold(text)
+    tokens: list[str] = []
+    for match in _run_pattern().finditer(folded):
+        tokens += _pairs(match[0]) if match[1] else [match[0]]
+    return tokens or [c for c in folded if not c.isspace()]
 
 
 def _pairs(run: str) -> list[str]:
     single = _word_pattern().findall(run)
     return [a + b for a, b in pairwise(single)] or single
-
-
-def icu(text: str) -> list[str]:
-    """As `words`, but with ICU's dictionaries where a script has no spaces; needs the extra `icu`.
-
-    Example:
-        >>> icu("สวัสดีชาวโลก hello")
-        ['สวัสดี', 'ชาว', 'โลก', 'hello']
-
-    Source: Unicode Standard Annex 29 and ICU's dictionary-based break iterator, through icu4py.
-    """
-    return _by_run(text, _segments)
-
-
-def _segments(run: str) -> list[str]:
-    try:
-        from icu4py.breakers import WordBreaker
-    except ModuleNotFoundError as error:
-        raise ImportError("tokenizer icu needs icu4py: pip install 'oven-retrieval[icu]'") from error
-    return list(WordBreaker(run, "en"))
 
 
 def whitespace(text: str) -> list[str]:
@@ -150,7 +124,7 @@ def plain(text: str) -> str:
 
     Marks go (`é`, Arabic vowels), and so do letters' variants (`ß` and ss, `ё` and е, `ø` and o, Arabic alef, ya, ta
     marbuta and article). Katakana is hiragana without long sounds; Cyrillic and Greek are Latin letters. A script that
-    is none of these stays as it is. Where PyICU is installed, it writes all scripts in Latin letters instead.
+    is none of these stays as it is.
 
     Example:
         >>> plain("Großer Müggelsee"), plain("Алёна"), plain("Ἀθῆναι"), plain("القاهرة") == plain("قاهره")
@@ -161,37 +135,15 @@ def plain(text: str) -> str:
     folded = fold(text)
     if folded.isascii():
         return " ".join(_APART.sub(" ", folded).split()) or folded
-    romanize = _romanizer()
-    return _without_marks(romanize(folded) if romanize else folded) or folded
-
-
-def _without_marks(folded: str) -> str:
     marked = unicodedata.normalize("NFKD", folded)
     bare = "".join([c for c in marked if c in _SOUND_MARKS or unicodedata.category(c) != "Mn"])
     letters = unicodedata.normalize("NFC", unicodedata.normalize("NFC", bare).translate(_LETTERS))
-    return " ".join(_APART.sub(" ", _ARTICLE.sub("", letters)).split())
-
-
-@cache
-def _romanizer() -> Callable[[str], str] | None:
-    """ICU's transliteration into Latin letters, where PyICU is installed."""
-    if find_spec("icu") is None:
-        return None
-    from icu import Transliterator
-
-    transliterator = Transliterator.createInstance("Any-Latin; Latin-ASCII; Lower")
-    return lambda text: str(transliterator.transliterate(text))
-
-
-def folding() -> str:
-    """What `plain` goes by here: an index is asked by the folding that it was built with."""
-    return "icu 1" if _romanizer() else "tables 1"
+    return " ".join(_APART.sub(" ", _ARTICLE.sub("", letters)).split()) or folded
 
 
 TOKENIZERS: dict[str, Callable[[str], list[str]]] = {
     "words": words,
     "bigrams": bigrams,
-    "icu": icu,
     "whitespace": whitespace,
 }
 
@@ -201,31 +153,17 @@ def hash64(texts: Iterable[str]) -> UInt64[np.ndarray, " t"]:
 
     Numerics: two of 6 million different texts share a hash with a probability of 1e-6; a text that is not among them
     hits one of theirs with 3e-13. Nothing is compared beyond the hash.
-
-    Example:
-        >>> hash64(["Belgium", "belgium"]).tolist()
-        [9518829793419056018, 6924852382530071863]
     """
     return _as_numbers([_digest(text) for text in texts])
 
 
 def one_hash(text: str) -> UInt64[np.ndarray, " 1"]:
-    """`hash64` of one text, in less time.
-
-    Example:
-        >>> bool(one_hash("duck") == hash64(["duck"]))
-        True
-    """
+    """`hash64` of one text, in less time."""
     return np.frombuffer(_digest(text), _LITTLE_ENDIAN).astype(np.uint64, copy=False)
 
 
 def hash_tokens(tokens: Iterable[str]) -> UInt64[np.ndarray, " t"]:
-    """`hash64` that remembers the last 32,768 different texts: the words of queries come again and again.
-
-    Example:
-        >>> bool(hash_tokens(["wood", "duck"])[1] == hash64(["duck"])[0])
-        True
-    """
+    """`hash64` that remembers the last 32,768 different texts: the words of queries come again and again."""
     return _as_numbers(list(map(_remembered_digest, tokens)))
 
 

@@ -22,21 +22,7 @@ _CATEGORIES = (
 
 
 def find_wordnet() -> Path:
-    """The first of the known folders that holds WordNet's nouns.
-
-    Raises:
-        FileNotFoundError: says which were looked at, and what to install.
-
-    Example:
-        >>> import tempfile
-        >>> folder = Path(tempfile.mkdtemp())
-        >>> _ = (folder / "data.noun").write_text("")
-        >>> before = os.environ.get("WNSEARCHDIR")
-        >>> os.environ["WNSEARCHDIR"] = str(folder)
-        >>> find_wordnet() == folder
-        True
-        >>> _ = os.environ.pop("WNSEARCHDIR") if before is None else os.environ.update(WNSEARCHDIR=before)
-    """
+    """The first of the known folders that holds WordNet's nouns."""
     configured = os.environ.get("WNSEARCHDIR")
     for candidate in ([configured] if configured else []) + list(PLACES):
         folder = Path(candidate).expanduser()
@@ -53,22 +39,6 @@ def read_wordnet_nouns(folder: str | Path) -> Iterator[tuple[int, Entity, str]]:
 
     The id is the offset with `-n`, the category the lexicographer's file, the popularity how often the words occur in
     WordNet's tagged texts (`cntlist.rev`, where it is there).
-
-    Args:
-        folder: with `data.noun`.
-
-    Returns:
-        An iterator of (line number, entity, empty text).
-
-    Raises:
-        EntityFileError: file and line of a record that is not WordNet's.
-
-    Example:
-        >>> import tempfile
-        >>> folder = Path(tempfile.mkdtemp())
-        >>> _ = (folder / "data.noun").write_text("01846331 05 n 02 duck 0 Anas 0 000 | a bird\n")
-        >>> [(entity.name, entity.aliases, entity.category) for _, entity, _ in read_wordnet_nouns(folder)]
-        [('duck', ('Anas',), 'animal')]
 
     Source: WordNet's wndb(5WN) and cntlist(5WN).
     """

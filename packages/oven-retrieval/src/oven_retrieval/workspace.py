@@ -51,20 +51,7 @@ def build_workspace(
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> NameLinker:
-    """Build the knowledge base and the name index of an entity file.
-
-    Args:
-        source: Wiki6M jsonl, JSONL, CSV, WordNet nouns or a Wikidata dump, `.gz` and `.bz2` too; or WordNet's folder,
-            whose irregular plurals the index then knows as well.
-        folder: where `kb/` and `names/` are written.
-        file_format: as in `read_entities`; None finds out.
-        filters: pages to leave out, of `disambiguation`, `redirects`, `media`.
-        tokenizer: one of `TOKENIZERS`: `words`, `bigrams`, `icu` or `whitespace`.
-        ngrams: with what `link` finds names by that are spelled alike, and misspelt ones.
-        languages: of a Wikidata dump, the most wanted first.
-        overwrite: replace what is there.
-        progress: called with the phase, how much of it is done, and how much there will be as far as is known.
-    """
+    """Build the knowledge base and the name index of an entity file."""
     folder = Path(folder)
     with one_writer(folder / PROJECT):
         kb = build_kb_from_file(
@@ -93,11 +80,7 @@ def open_workspace(
 ) -> NameLinker:
     """Open the linker of `build_workspace`; another engine than `pruned` is built anew, in memory.
 
-    Args:
-        folder: the project folder.
-        engine: `pruned` or `rank_bm25`.
-        typos: with the typo step.
-        patience: seconds to wait where an edit is under way, whose entities the indexes do not have yet.
+    Where an edit is under way, whose entities the index does not have yet, it waits up to `patience` seconds.
     """
     deadline = time.monotonic() + patience
     while True:
@@ -116,13 +99,8 @@ def open_workspace(
 def update_workspace(folder: str | Path, *, rebuild: bool = False) -> NameLinker:
     """Bring the name index up to date with the entities.
 
-    After every edit this is what makes the entities findable. It may be called again at any time: what is up to date
-    stays as it is.
-
-    Args:
-        folder: the project folder.
-        rebuild: build the index anew from the entities, whatever state they are in; only `kb/` must be whole. The
-            tokenizer stays what it was where that can still be read, else it is `words`.
+    What is up to date stays as it is; with `rebuild` the index is built anew whatever state it is in, with the
+    tokenizer that it had where that can still be read.
     """
     folder = Path(folder)
     with one_writer(folder / PROJECT):
@@ -177,13 +155,7 @@ def remove_from_workspace(ids: Sequence[str], folder: str | Path) -> NameLinker:
 
 
 def describe_links(label: Label, names: Sequence[str], links: Ranking) -> Iterator[dict[str, Any]]:
-    """One record per name: the query and its entities with id, name, step and score (None for the exact steps).
-
-    Args:
-        label: id and name of a row, as `KnowledgeBase.label`.
-        names: what was asked.
-        links: the answers; the score is BM25's, or minus the number of edits for a typo.
-    """
+    """One record per name: the query and its entities with id, name, step and score (None for the exact steps)."""
     for name, rows, steps, scores in zip(names, links.rows, links.kinds, links.scores, strict=True):
         yield {
             "query": name,
@@ -208,27 +180,7 @@ def link_lines(
     languages: Sequence[str] | None = None,
     calibration: Calibration | None = None,
 ) -> Iterator[dict[str, Any]]:
-    r"""Link a stream of names, one per line, in blocks of 8,192.
-
-    Args:
-        linker: of a project.
-        lines: of any length; blank ones, and those above `LONGEST_NAME` characters, are answered without an entity.
-        k: entities per name, at most as many as there are.
-        exact_first: False for BM25 alone.
-        languages: only names with one of these tags count (see `NameLinker.link`).
-        calibration: says how probable the best link is, in `probability`, and that the entity is missing, in
-            `not in here`; below its threshold there is no link.
-
-    Example:
-        >>> import tempfile, pathlib
-        >>> folder = pathlib.Path(tempfile.mkdtemp())
-        >>> _ = (folder / "kb.csv").write_text("id,name,aliases\nQ31,Belgium,Belgie|Belgique\n", encoding="utf-8")
-        >>> linker = build_workspace(folder / "kb.csv", folder / "project")
-        >>> next(link_lines(linker, ["belgique"]))["entities"]
-        [{'id': 'Q31', 'name': 'Belgium', 'step': 'folded alias', 'score': None}]
-        >>> [record["problem"] for record in link_lines(linker, ["", "zzz"])]
-        ['empty line', 'no name is like it']
-    """
+    """Link a stream of names, one per line, in blocks of 8,192."""
     if k > len(linker.kb):
         raise ValueError(f"k: expected at most {len(linker.kb):,}, the entities of {linker.kb.path}, got {k:,}")
     stream = iter(lines)

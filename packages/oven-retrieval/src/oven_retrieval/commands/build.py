@@ -32,7 +32,7 @@ def build(
     file_format: FileFormat = None,
     leave_out: LeaveOut = None,
     tokenizer: Annotated[
-        str, typer.Option(help="words, bigrams or icu (for scripts without spaces), whitespace.")
+        str, typer.Option(help="words, bigrams (for scripts without spaces) or whitespace.")
     ] = "words",
     ngrams: Annotated[
         bool, typer.Option("--ngrams/--no-ngrams", help="Index trigrams: for names spelled alike, and `link --typos`.")
@@ -47,7 +47,7 @@ def build(
     overwrite: Annotated[bool, typer.Option(help="Replace a knowledge base that is there.")] = False,
 ) -> None:
     """Build a knowledge base, its name index and, with an encoder, its vector index."""
-    from oven_retrieval import find_wordnet
+    from oven_retrieval.wordnet import find_wordnet
     from oven_retrieval.workspace import build_workspace
 
     if (source is None) != wordnet:

@@ -21,12 +21,7 @@ Towers = Callable[[], "tuple[Tower, Tower]"]
 
 
 class DualEncoder(Protocol):
-    """Features of pictures and of texts.
-
-    Attributes:
-        spec: what made it.
-        image_size: side of the square pictures in pixels, or their height and width.
-    """
+    """Features of pictures and of texts."""
 
     spec: str
     image_size: Size

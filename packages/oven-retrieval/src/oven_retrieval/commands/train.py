@@ -1,4 +1,4 @@
-"""``oven train`` and ``oven answer``."""
+"""``oven train``, ``oven answer`` and ``oven generate``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from oven_retrieval.commands.progress_line import ProgressLine
 from oven_retrieval.commands.terminal import echo
 
 if TYPE_CHECKING:
-    from oven_retrieval.models import Question, Recipe, TrainedModel
+    from oven_retrieval.models import Question, Recipe
+    from oven_retrieval.models.trained import TrainedModel
     from oven_retrieval.pictures import Size
 
 QuestionFile = Annotated[
@@ -59,8 +60,9 @@ def train(
 ) -> None:
     """Train CLIP2CLIP or CLIP Fusion on questions; features that were encoded before a kill are used again."""
     from oven_retrieval import KnowledgeBase
-    from oven_retrieval.models import ImageFolder, TrainingOptions, hold_out, paper_recipe, train_model
+    from oven_retrieval.models import ImageFolder, TrainingOptions, hold_out, train_model
     from oven_retrieval.models import entity_images as images_of_entities
+    from oven_retrieval.models.run import paper_recipe
 
     if output.exists():
         raise ValueError(f"train: {output} exists; expected a new folder")
@@ -156,7 +158,8 @@ def open_trained(
 ) -> tuple[TrainedModel, Size]:
     """Open a model with the encoder that it names, where a file may choose it, or with the one that is given."""
     from oven_retrieval import KnowledgeBase
-    from oven_retrieval.models import open_model, read_config
+    from oven_retrieval.models import open_model
+    from oven_retrieval.models.trained import read_config
 
     spec = encoder or encoders.of_file(read_config(folder)[0].encoder.rpartition("@")[0], folder / "model.json")
     loaded = encoders.load(spec, device)
@@ -189,3 +192,37 @@ def _with(recipe: Recipe, **changes: float | None) -> Recipe:
     from dataclasses import replace
 
     return replace(recipe, **{name: value for name, value in changes.items() if value is not None})  # type: ignore[arg-type]  # each by its own field
+
+
+def generate(
+    questions: Annotated[Path, typer.Argument(help="OVEN's jsonl: data_id, question; image_id with --images.")],
+    kb: Folder,
+    model: Annotated[str, typer.Option(help="Folder of a generative transformers model, or its name on the hub.")],
+    output: Annotated[Path, typer.Option(help="OVEN's prediction jsonl to write, for `eval`.")],
+    images: Annotated[Path | None, typer.Option(help="Folder of the questions' images; none for text models.")] = None,
+    free: Annotated[bool, typer.Option("--free", help="Write freely, then map to the nearest name.")] = False,
+    aliases: Annotated[bool, typer.Option("--aliases", help="Aliases may be written too.")] = False,
+    beams: Annotated[int, typer.Option(min=1, help="Of the search.")] = 4,
+    template: Annotated[str | None, typer.Option(help="Prompt with {question}; the model's own by default.")] = None,
+    batch_size: Annotated[int, typer.Option(min=1, help="Questions at once.")] = 8,
+    device: Annotated[str, typer.Option(help="Torch device.")] = "cpu",
+) -> None:
+    """Answer questions with a generative model that can only write names that exist; continues after a kill."""
+    from oven_retrieval.generation import load_generator, write_answers
+    from oven_retrieval.models import ImageFolder, read_questions
+    from oven_retrieval.workspace import open_workspace
+
+    question_list, _ = read_questions(questions, None if images is None else ImageFolder(images), answered=False)
+    generator = load_generator(model, open_workspace(kb), device=device, aliases=aliases, batch=batch_size)
+    write_answers(
+        generator,
+        question_list,
+        output,
+        constrained=not free,
+        beams=beams,
+        template=template,
+        progress=ProgressLine(),
+    )
+    if generator.unwritable:
+        echo(f"{generator.unwritable:,} names hold characters that the model's tokenizer does not know", err=True)
+    echo(f"wrote {len(question_list):,} predictions to {output}")

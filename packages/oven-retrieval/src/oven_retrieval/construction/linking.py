@@ -25,10 +25,6 @@ class LabelLink(NamedTuple):
 
     `row` the entity, -1 for none; `step` how it was found; `rivals` how many other entities have the very name, at the
     same step; `problem` why there is none.
-
-    Example:
-        >>> LabelLink(3, "exact name", 0, None).problem is None
-        True
     """
 
     row: int
@@ -41,10 +37,6 @@ def name_overlap(label: str, names: Sequence[str]) -> float:
     """The greatest share of words that a label has in common with one of an entity's names (Dice's coefficient).
 
     2 |A ∩ B| / (|A| + |B|) over sets of words
-
-    Example:
-        >>> name_overlap("wild mandarin duck", ["Aix galericulata", "Mandarin duck"])
-        0.8
     """
     label_words = set(words(label))
     shares = [
@@ -61,7 +53,6 @@ def link_labels(
     *,
     second: Candidates | None = None,
     least_overlap: float = 0.5,
-    ambiguous: str = "first",
 ) -> list[LabelLink]:
     """Link labels to entities.
 
@@ -78,8 +69,6 @@ def link_labels(
             `least_overlap`.
         least_overlap: the least `name_overlap` of a BM25 candidate, 0 to 1; candidates of `second` are taken as they
             come.
-        ambiguous: `first` takes the first of several entities with the name at the best step, `drop` none of them,
-            where the category does not tell them apart.
 
     Returns:
         One link per label.
@@ -88,12 +77,9 @@ def link_labels(
         ValueError: an option out of its range.
 
     Example:
-        >>> from oven_retrieval import Entity, build_kb
-        >>> from oven_retrieval import build_linker
-        >>> import tempfile, pathlib
-        >>> folder = pathlib.Path(tempfile.mkdtemp())
-        >>> kb = build_kb([Entity("Q1", "Wood duck", aliases=("Aix",)), Entity("Q2", "Goose")], folder / "kb")
-        >>> links = link_labels(build_linker(kb), [("wood duck", ""), ("a goose", ""), ("car", "")])
+        >>> from oven_retrieval import KnowledgeBase, build_linker
+        >>> linker = build_linker(KnowledgeBase.from_names(["Wood duck", "Goose"]))
+        >>> links = link_labels(linker, [("wood duck", ""), ("a goose", ""), ("car", "")])
         >>> [(link.row, link.step) for link in links]
         [(0, 'folded name'), (1, 'inflected name'), (-1, '')]
 
@@ -103,15 +89,13 @@ def link_labels(
     """
     if not 0 <= least_overlap <= 1:
         raise ValueError(f"least_overlap: expected 0 to 1, got {least_overlap!r}")
-    if ambiguous not in ("first", "drop"):
-        raise ValueError(f"ambiguous: expected 'first' or 'drop', got {ambiguous!r}")
     kb = linker.kb
     matches = linker.exact.find([label for label, _ in labels])
     bounds = np.searchsorted(matches.query, np.arange(len(labels) + 1))
     links: list[LabelLink | None] = []
     for number, (_, category) in enumerate(labels):
         at = slice(bounds[number], bounds[number + 1])
-        links.append(_exact(kb, matches.row[at], matches.step[at], category, ambiguous))
+        links.append(_exact(kb, matches.row[at], matches.step[at], category))
     open_ = [number for number, link in enumerate(links) if link is None]
     open_labels = [labels[number][0] for number in open_]
     if second is not None:
@@ -143,7 +127,7 @@ def _names(kb: KnowledgeBase, row: int) -> list[str]:
 
 
 def _exact(
-    kb: KnowledgeBase, rows: npt.NDArray[np.int64], steps: npt.NDArray[np.int64], category: str, ambiguous: str
+    kb: KnowledgeBase, rows: npt.NDArray[np.int64], steps: npt.NDArray[np.int64], category: str
 ) -> LabelLink | None:
     pages = [
         (int(row), int(step)) for row, step in zip(rows, steps, strict=True) if not is_disambiguation(kb[int(row)])
@@ -157,8 +141,6 @@ def _exact(
     chosen = fitting or pages
     row, step = chosen[0]
     rivals = sum(rival_step == step for _, rival_step in chosen[1:])
-    if rivals and ambiguous == "drop":
-        return LabelLink(-1, STEPS[step], rivals, "ambiguous name")
     return LabelLink(row, STEPS[step], rivals, None)
 
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
-from oven_retrieval.construction.labels import LabelledImage
 from oven_retrieval.construction.linking import Candidates, LabelLink, link_labels
-from oven_retrieval.construction.questions import TEMPLATES, make_question
-from oven_retrieval.construction.screening import Blocklist, screen
+from oven_retrieval.construction.questions import make_question
+from oven_retrieval.construction.screening import LabelledImage, screen
 from oven_retrieval.construction.splits import SPLITS, Example, SplitRules, split_examples
 from oven_retrieval.locking import locks
 from oven_retrieval.names import NameLinker
@@ -54,19 +53,17 @@ def make_benchmark(
     output: str | Path,
     *,
     rules: SplitRules | None = None,
-    blocked: Blocklist | None = None,
-    templates: Mapping[str, str] = TEMPLATES,
+    blocked: Collection[str] = (),
     second: Candidates | None = None,
     least_overlap: float = 0.5,
-    ambiguous: str = "first",
     least_examples: int = 1,
     say: Say | None = None,
 ) -> dict[str, Any]:
     """Screen, link, ask, split and write.
 
-    In order, each with its reason in `dropped.jsonl`: blocked labels and categories, questions that want no entity,
-    labels that are none; labels that link to no entity; linked entities of a blocked category; repeated examples;
-    questions about one image with several answers; entities with too few examples; what a split's rules leave out.
+    In order, each with its reason in `dropped.jsonl`: blocked labels, questions that want no entity, labels that are
+    none; labels that link to no entity; repeated examples; questions about one image with several answers; entities
+    with too few examples; what a split's rules leave out.
 
     Args:
         labels: what `read_labels` gives.
@@ -74,11 +71,9 @@ def make_benchmark(
         output: new folder; `{entity,query}_{train,val,test}.jsonl` in OVEN's format, `links.jsonl` what became of
             each label, `dropped.jsonl`, and `report.json`.
         rules: how to split; `SplitRules()` by default.
-        blocked: labels and categories that shall not be in it.
-        templates: folded super-category -> question.
-        second: see `link_labels`, as the two that follow.
+        blocked: labels that shall not be in it, in lower case (see `fold`).
+        second: see `link_labels`, as what follows.
         least_overlap: least share of common words of a BM25 link.
-        ambiguous: `first` or `drop`.
         least_examples: entities with fewer are left out (OVEN asks 50 of one of its sources).
         say: called with one line per step.
 
@@ -94,12 +89,9 @@ def make_benchmark(
         Memory: all labelled images. The folder appears when all is written.
 
     Example:
-        >>> from oven_retrieval import Entity, build_kb
-        >>> from oven_retrieval import build_linker
-        >>> from oven_retrieval.construction import LabelledImage
-        >>> import tempfile, pathlib
-        >>> folder = pathlib.Path(tempfile.mkdtemp())
-        >>> kb = build_kb([Entity("Q1", "Wood duck", aliases=("Aix",)), Entity("Q2", "Goose")], folder / "kb")
+        >>> import tempfile
+        >>> from oven_retrieval import KnowledgeBase, build_linker
+        >>> kb, folder = KnowledgeBase.from_names(["Wood duck", "Goose"]), Path(tempfile.mkdtemp())
         >>> labels = [LabelledImage(f"i{n}", name) for name in ("wood duck", "goose", "42") for n in range(20)]
         >>> report = make_benchmark(labels, build_linker(kb), folder / "made", rules=SplitRules(unseen=0.5))
         >>> sorted(file.name for file in (folder / "made").iterdir())[:3]
@@ -118,10 +110,10 @@ def make_benchmark(
     try:
         with (partial / "dropped.jsonl").open("w", encoding="utf-8") as file:
             drops = _Drops(file)
-            screened, read = _screened(labels, blocked or Blocklist(), drops)
+            screened, read = _screened(labels, blocked, drops)
             (say or _silent)(f"{read:,} labelled images, {len(screened):,} after screening")
-            linked, links = _linked(screened, linker, second, least_overlap, ambiguous, drops)
-            items = _questions(linked, linker, blocked or Blocklist(), templates, least_examples, drops)
+            linked, links = _linked(screened, linker, second, least_overlap, drops)
+            items = _questions(linked, linker, least_examples, drops)
             (say or _silent)(f"{len(items):,} examples of {len({item.row for item in items}):,} entities are linked")
             counts = _write_splits(items, linker, partial, rules or SplitRules(), drops)
         _write_links(partial, links, linker)
@@ -147,7 +139,9 @@ def _silent(line: str) -> None:
     """Say nothing."""
 
 
-def _screened(labels: Iterable[LabelledImage], blocked: Blocklist, drops: _Drops) -> tuple[list[LabelledImage], int]:
+def _screened(
+    labels: Iterable[LabelledImage], blocked: Collection[str], drops: _Drops
+) -> tuple[list[LabelledImage], int]:
     passed, read = [], 0
     for item in labels:
         read += 1
@@ -167,11 +161,10 @@ def _linked(
     linker: NameLinker,
     second: Candidates | None,
     least_overlap: float,
-    ambiguous: str,
     drops: _Drops,
 ) -> tuple[list[tuple[LabelledImage, int]], Links]:
     labels = list(dict.fromkeys((item.label, item.category) for item in screened))
-    label_links = link_labels(linker, labels, second=second, least_overlap=least_overlap, ambiguous=ambiguous)
+    label_links = link_labels(linker, labels, second=second, least_overlap=least_overlap)
     links = dict(zip(labels, label_links, strict=True))
     linked = []
     for item in screened:
@@ -186,8 +179,6 @@ def _linked(
 def _questions(
     linked: list[tuple[LabelledImage, int]],
     linker: NameLinker,
-    blocked: Blocklist,
-    templates: Mapping[str, str],
     least_examples: int,
     drops: _Drops,
 ) -> list[_Item]:
@@ -196,10 +187,7 @@ def _questions(
     answers: dict[tuple[str, str], set[int]] = {}
     for image, row in linked:
         category = kb.categories[kb.category_codes[row]]
-        if blocked.category(category):
-            drops.add(image, "blocklist")
-            continue
-        question = " ".join(image.question.split()) or make_question(image.category or category, templates)
+        question = " ".join(image.question.split()) or make_question(image.category or category)
         if (image.image_id, question, row) in items:
             drops.add(image, "repeated example")
             continue

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from pathlib import Path
-
-from oven_retrieval.text_files import read_json
 from oven_retrieval.tokens import fold
 
 _SPECIES = {
@@ -46,47 +41,12 @@ FALLBACK = "what is the {category} in this image?"
 WITHOUT_CATEGORY = "what is the main object in this image?"
 
 
-def make_question(category: str, templates: Mapping[str, str] = TEMPLATES) -> str:
+def make_question(category: str) -> str:
     """The question that leads to a label of this super-category.
-
-    Args:
-        category: as the data set or the knowledge base has it; may be empty.
-        templates: folded category -> question.
-
-    Example:
-        >>> make_question("Plantae"), make_question("tableware")
-        ('what is the species of the plant in this image?', 'what is the tableware in this image?')
 
     Source: OVEN's appendix 10.1, whose one printed template is the first of the example.
     """
-    template = templates.get(fold(category))
+    template = TEMPLATES.get(fold(category))
     if template is not None:
         return template
     return FALLBACK.format(category=fold(category)) if fold(category) else WITHOUT_CATEGORY
-
-
-def read_templates(path: str | Path) -> dict[str, str]:
-    """Own templates over `TEMPLATES`: a JSON object of category -> question.
-
-    Raises:
-        ValueError: file, and the entry that is not a text.
-
-    Example:
-        >>> import tempfile
-        >>> file = Path(tempfile.mkdtemp()) / "questions.json"
-        >>> _ = file.write_text('{"Bird": "which bird is this?"}', encoding="utf-8")
-        >>> make_question("bird", read_templates(file))
-        'which bird is this?'
-    """
-    try:
-        questions = read_json(path)
-    except json.JSONDecodeError as error:
-        raise ValueError(
-            f"{path}:{error.lineno}: expected a JSON object of category -> question: {error.msg}"
-        ) from None
-    if not isinstance(questions, dict):
-        raise ValueError(f"{path}: expected a JSON object of category -> question, got {type(questions).__name__}")
-    for category, question in questions.items():
-        if not isinstance(question, str) or not question.strip():
-            raise ValueError(f"{path}: {category!r}: expected a question, got {question!r:.80}")
-    return TEMPLATES | {fold(category): question for category, question in questions.items()}

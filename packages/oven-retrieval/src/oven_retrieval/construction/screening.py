@@ -1,15 +1,15 @@
-"""Which labels and questions are left out before linking, and why."""
+"""Labelled images, and which of their labels and questions are left out before linking, and why."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
-from oven_retrieval.construction.labels import LabelledImage
-from oven_retrieval.readers import numbered_lines
+from oven_retrieval.entity import EntityFileError
+from oven_retrieval.readers import csv_objects, json_objects, numbered_lines
 from oven_retrieval.tokens import fold
 
 _NUMBER_WORDS = frozenset(
@@ -55,15 +55,62 @@ _ATTRIBUTE = re.compile(
     r"(?:time|date|year|month|day|decade|century|colou?r|age|price|size|temperature)\b"
 )
 
+FIELDS = ("image_id", "label", "category", "question", "source")
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledImage:
+    """One image with the text that a data set calls it, or with a question and its answer."""
+
+    image_id: str
+    label: str
+    category: str = ""
+    question: str = ""
+    source: str = ""
+    line: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be linked."""
+        for field in ("image_id", "label"):
+            if not getattr(self, field).strip():
+                raise ValueError(f"{field}: expected a text that is not blank, got {getattr(self, field)!r}")
+
+
+def read_labels(path: str | Path) -> Iterator[LabelledImage]:
+    r"""Stream labelled images from JSON lines or CSV, `.gz` too, with the fields of `LabelledImage`.
+
+    Raises:
+        EntityFileError: file, line and field of the first row that cannot be read.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "labels.csv"
+        >>> _ = path.write_text("image_id,label,category\n7,African elephant,animal\n", encoding="utf-8")
+        >>> [(item.label, item.question, item.line) for item in read_labels(path)]
+        [('African elephant', '', 2)]
+    """
+    is_csv = Path(path).name.removesuffix(".gz").endswith(".csv")
+    for line, record in csv_objects(path) if is_csv else json_objects(path):
+        values = {}
+        for field in FIELDS:
+            value = record.get(field)
+            if isinstance(value, int) and not isinstance(value, bool):
+                value = str(value)
+            if value is None:
+                if field in FIELDS[:2]:
+                    raise EntityFileError(path, line, f"{field}: missing; the fields are {list(record)[:12]}")
+                value = ""
+            if not isinstance(value, str):
+                raise EntityFileError(path, line, f"{field}: expected a text, got {value!r:.80}")
+            values[field] = value
+        try:
+            yield LabelledImage(**values, line=line)
+        except ValueError as error:
+            raise EntityFileError(path, line, str(error)) from None
+
 
 def label_problem(label: str) -> str | None:
     """Why a label names no entity: a number, a date or time, a verdict, or no word at all; None where it may.
-
-    Example:
-        >>> [label_problem(text) for text in ("42", "Twenty two", "yes", "May 5, 2011", "10:30 am", "?!", "x")]
-        ['number', 'number', 'verdict', 'date or time', 'date or time', 'no word', 'no word']
-        >>> [label_problem(text) for text in ("Boeing 747", "May", "Yes (band)", "東")]
-        [None, None, None, None]
 
     Source: OVEN's appendix removes non-entity labels "(e.g., numbers)" by rules that it does not print; these are ours.
     """
@@ -84,14 +131,6 @@ def label_problem(label: str) -> str | None:
 def question_problem(question: str) -> str | None:
     """Why a question asks for no entity: it counts, wants a yes or no, or a non-entity attribute; None where it may.
 
-    Example:
-        >>> for text in ("How many dogs are there?", "Is this a cat?", "What color is the car?", "What bird is this?"):
-        ...     print(question_problem(text))
-        counting question
-        verification question
-        attribute question
-        None
-
     Source: OVEN's appendix removes questions "related to counting, verification, or querying non-entity attributes
     (e.g., dates)"; the rules are ours. Colours, sizes, ages, reasons and manners are among our attributes.
     """
@@ -103,59 +142,14 @@ def question_problem(question: str) -> str | None:
     return "attribute question" if _ATTRIBUTE.search(text) else None
 
 
-@dataclass(frozen=True, slots=True)
-class Blocklist:
-    """Labels and super-categories that shall not be in the benchmark, for the reasons of whoever makes it.
-
-    Args:
-        labels: compared folded, as a whole.
-        categories: compared folded, as a whole, with the label's and with the linked entity's.
-
-    Example:
-        >>> blocked = Blocklist.of(["Some Slur"], ["person"])
-        >>> blocked.label("some  slur"), blocked.category("Person"), blocked.label("slur")
-        (True, True, False)
-    """
-
-    labels: frozenset[str] = field(default_factory=frozenset)
-    categories: frozenset[str] = field(default_factory=frozenset)
-
-    @classmethod
-    def of(cls, labels: Iterable[str], categories: Iterable[str] = ()) -> Blocklist:
-        """From texts."""
-        return cls(frozenset(map(fold, labels)), frozenset(map(fold, categories)))
-
-    def label(self, text: str) -> bool:
-        """Whether a label is blocked."""
-        return fold(text) in self.labels
-
-    def category(self, text: str) -> bool:
-        """Whether a category is blocked."""
-        return bool(text) and fold(text) in self.categories
-
-
-def read_blocklist(path: str | Path, categories: Iterable[str] = ()) -> Blocklist:
-    r"""A blocklist from a file with one label per line; blank lines and those that start with # are passed over.
-
-    Example:
-        >>> import tempfile
-        >>> file = Path(tempfile.mkdtemp()) / "blocked.txt"
-        >>> _ = file.write_text("Weapon\n", encoding="utf-8")
-        >>> read_blocklist(file, categories=["people"])
-        Blocklist(labels=frozenset({'weapon'}), categories=frozenset({'people'}))
-    """
+def read_blocklist(path: str | Path) -> frozenset[str]:
+    """Folded labels that shall not be in a benchmark: one per line; blank lines and lines with # in front are none."""
     lines = (line.strip() for _, line in numbered_lines(path))
-    return Blocklist.of((line for line in lines if line and not line.startswith("#")), categories)
+    return frozenset(fold(line) for line in lines if line and not line.startswith("#"))
 
 
-def screen(item: LabelledImage, blocked: Blocklist) -> str | None:
-    """Why a labelled image is left out, or None: blocked, then its question, then its label.
-
-    Example:
-        >>> from oven_retrieval.construction import LabelledImage
-        >>> screen(LabelledImage("img1", "42"), Blocklist()), screen(LabelledImage("img2", "Goose"), Blocklist())
-        ('number', None)
-    """
-    if blocked.label(item.label) or blocked.category(item.category):
+def screen(item: LabelledImage, blocked: Collection[str]) -> str | None:
+    """Why a labelled image is left out, or None: its folded label is blocked, then its question, then its label."""
+    if fold(item.label) in blocked:
         return "blocklist"
     return (question_problem(item.question) if item.question else None) or label_problem(item.label)

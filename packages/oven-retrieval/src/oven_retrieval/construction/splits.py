@@ -11,12 +11,7 @@ SPLITS = ("train", "val", "test")
 
 
 class Example(NamedTuple):
-    """What a split is decided by: the image, the entity, and its stratum (source and super-category).
-
-    Example:
-        >>> Example("img1", "Q1", "iNaturalist Aves").stratum
-        'iNaturalist Aves'
-    """
+    """What a split is decided by: the image, the entity, and its stratum (source and super-category)."""
 
     image_id: str
     entity_id: str
@@ -80,17 +75,6 @@ def split_examples(examples: Sequence[Example], rules: SplitRules) -> list[str]:
     entity is then called seen if and only if a training example has it; an unseen one is in validation or in the
     test, never in both. What would break a rule is left out: examples of unseen entities that are on an image of
     the other split.
-
-    Args:
-        examples: in any order; the answer for each does not depend on it.
-        rules: shares and seed.
-
-    Example:
-        >>> examples = [Example(f"i{e}-{n}", f"Q{e}", "birds") for e in range(4) for n in range(20)]
-        >>> splits = split_examples(examples, SplitRules(unseen=0.5, unseen_val=0.5))
-        >>> pairs = zip(examples, splits, strict=True)
-        >>> sorted({(example.entity_id, split) for example, split in pairs if "unseen" in split})
-        [('Q0', 'test_unseen'), ('Q3', 'val_unseen')]
 
     Source: OVEN sections 2 and 3 ask for unseen entities without training examples; that validation and test do not
     share them, and that no image is in two splits, is ours.

@@ -10,17 +10,10 @@ from .errors import error_kinds as error_kinds
 from .errors import kind_shares as kind_shares
 from .files import Prediction as Prediction
 from .files import Reference as Reference
-from .files import read_predictions as read_predictions
-from .files import read_references as read_references
 from .page import write_page as write_page
 from .scores import Estimate as Estimate
-from .scores import Outcomes as Outcomes
-from .scores import SplitScores as SplitScores
 from .scores import evaluate_splits as evaluate_splits
-from .scores import final_score as final_score
 from .scores import harmonic_mean as harmonic_mean
-from .scores import official_scores as official_scores
-from .scores import official_split as official_split
 from .scores import outcomes as outcomes
 from .scores import read_splits as read_splits
 from .scores import report_lines as report_lines

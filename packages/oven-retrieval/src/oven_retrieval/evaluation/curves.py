@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from oven_retrieval.evaluation.scores import Estimate
 from oven_retrieval.ranking import check_k
-from oven_retrieval.vectors import Rows, exact_search
+from oven_retrieval.vectors import exact_search
+from oven_retrieval.vectors.exact import Rows
 from oven_retrieval.vectors.store import check_vectors
 
 POPULARITY_EDGES = (0.0, 100.0, 1000.0, 5000.0)

@@ -66,18 +66,7 @@ def _read(path: str | Path, make: Callable[[dict[str, Any]], Item]) -> list[Item
 
 
 def read_references(path: str | Path) -> list[Reference]:
-    r"""Read a reference file (`data_id image_id question entity_id entity_text data_split`).
-
-    Raises:
-        EntityFileError: file, line and field of the first row that cannot be read.
-
-    Example:
-        >>> import tempfile
-        >>> file = Path(tempfile.mkdtemp()) / "val.jsonl"
-        >>> _ = file.write_text('{"data_id": "a", "entity_id": "Q1", "data_split": "val_seen"}\n', encoding="utf-8")
-        >>> [reference.entity_id for reference in read_references(file)]
-        ['Q1']
-    """
+    """Read a reference file (`data_id image_id question entity_id entity_text data_split`)."""
 
     def make(record: dict[str, Any]) -> Reference:
         split = _text(record, "data_split", True)
@@ -97,18 +86,7 @@ def read_references(path: str | Path) -> list[Reference]:
 
 
 def read_predictions(path: str | Path) -> list[Prediction]:
-    r"""Read a prediction file (`data_id pred_entity_id`, `score` if any); null is an answer without an entity.
-
-    Raises:
-        EntityFileError: file, line and field of the first row that cannot be read.
-
-    Example:
-        >>> import tempfile
-        >>> file = Path(tempfile.mkdtemp()) / "answers.jsonl"
-        >>> _ = file.write_text('{"data_id": "a", "pred_entity_id": "Q1", "score": 0.5}\n', encoding="utf-8")
-        >>> read_predictions(file)
-        [Prediction(data_id='a', entity_id='Q1', score=0.5)]
-    """
+    """Read a prediction file (`data_id pred_entity_id`, `score` if any); null is an answer without an entity."""
 
     def make(record: dict[str, Any]) -> Prediction:
         if "pred_entity_id" not in record:

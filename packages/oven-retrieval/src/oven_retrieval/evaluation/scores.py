@@ -57,19 +57,6 @@ def official_split(references: Sequence[Reference], predictions: Sequence[Predic
     It goes through the predictions: a question without one is not counted, one with two is counted twice. Where
     several `data_split`s are seen (or unseen), the one whose first prediction comes last counts.
 
-    Args:
-        references: of one split.
-        predictions: in the order of their file, which matters as above.
-
-    Raises:
-        ValueError: a prediction for a question that is not among the references, or no prediction for seen or unseen.
-
-    Example:
-        >>> splits = ["val_seen", "val_unseen", "val_seen"]
-        >>> references = [Reference(str(i), f"Q{i}", split) for i, split in enumerate(splits, start=1)]
-        >>> official_split(references, [Prediction("1", "Q1"), Prediction("2", "Q9")])
-        OfficialSplit(seen=100.0, unseen=0.0)
-
     Source: the evaluation script that OVEN's authors released.
     """
     by_id = {reference.data_id: reference for reference in references}
@@ -102,12 +89,6 @@ def official_scores(
 
     Accuracies are rounded to 2 decimals before the harmonic means are taken, these are not before theirs, and all are
     at the end.
-
-    Example:
-        >>> references = [Reference("1", "Q1", "val_seen"), Reference("2", "Q2", "val_unseen")]
-        >>> answers = [Prediction("1", "Q1"), Prediction("2", "Q2")]
-        >>> official_scores(references, answers, references, answers).final_score
-        100.0
     """
     query = official_split(query_references, query_predictions)
     entity = official_split(entity_references, entity_predictions)
@@ -151,12 +132,6 @@ class Outcomes:
 
     `references` in the order of `correct`; `answers` the different entities that each question was answered with,
     none where there was no answer; `scores` the greatest score of each question's answers, NaN where there is none.
-
-    Example:
-        >>> references = [Reference("a", "Q1", "val_seen"), Reference("b", "Q2", "val_unseen")]
-        >>> marked = outcomes(references, [Prediction("a", "Q1", 0.9)])
-        >>> marked.correct.tolist(), marked.missing, marked.answers
-        ([True, False], 1, (('Q1',), ()))
     """
 
     references: tuple[Reference, ...]
@@ -276,15 +251,7 @@ def _estimate(value: float, draws: npt.NDArray[np.float64], confidence: float) -
 def final_score(
     query: Outcomes, entity: Outcomes, *, confidence: float = 0.95, resamples: int = 2000, seed: int = 0
 ) -> Estimate:
-    """The harmonic mean between both splits' harmonic means. Arguments and errors as in `split_scores`.
-
-    Example:
-        >>> references = [Reference(str(i), "Q1", "val_seen" if i % 2 else "val_unseen") for i in range(40)]
-        >>> marked = outcomes(references, [Prediction(str(i), "Q1") for i in range(20)])
-        >>> final = final_score(marked, marked)
-        >>> final.value, final.low < 50 < final.high
-        (50.0, True)
-    """
+    """The harmonic mean between both splits' harmonic means. Arguments and errors as in `split_scores`."""
     rng = np.random.default_rng(seed)
     query_scores, query_draws = _split(query, "query split", confidence, resamples, rng)
     entity_scores, entity_draws = _split(entity, "entity split", confidence, resamples, rng)

@@ -25,29 +25,7 @@ from oven_retrieval.text_files import read_json
 def load_generator(
     name: str, linker: NameLinker, *, device: str = "cpu", aliases: bool = False, batch: int = 8
 ) -> NameGenerator:
-    """A model of transformers with its tokenizer or processor.
-
-    Args:
-        name: folder of a saved model, or a name on the hub, which is then downloaded.
-        linker: of the knowledge base.
-        device: torch device.
-        aliases: aliases may be written too.
-        batch: prompts at once.
-
-    Raises:
-        ImportError: names the extra to install.
-        ValueError: a model that does not generate text.
-
-    Example:
-        >>> import tempfile, transformers
-        >>> folder = tempfile.mkdtemp()
-        >>> transformers.ViTConfig().save_pretrained(folder)
-        >>> try:
-        ...     load_generator(folder, None)
-        ... except ValueError as error:
-        ...     print(str(error).rpartition(": ")[2])
-        expected a model that generates text, got a 'vit'
-    """
+    """A model of transformers with its tokenizer or processor."""
     try:
         transformers: Any = importlib.import_module("transformers")
     except ImportError:
@@ -68,25 +46,7 @@ def load_generator(
 
 
 def make_prompts(processor: Any, questions: Sequence[str], *, images: bool, template: str | None = None) -> list[str]:
-    """Questions in the form that a model was trained on.
-
-    Args:
-        processor: the model's; its chat template is used where it has one.
-        questions: one per prompt.
-        images: each question has a picture.
-        template: text with `{question}` in it, instead of all that.
-
-    Raises:
-        ValueError: a template without `{question}`.
-
-    Example:
-        >>> class Processor:
-        ...     image_token = "<image>"
-        >>> make_prompts(Processor(), ["what is this?"], images=True)
-        ['<image>what is this?']
-        >>> make_prompts(Processor(), ["what is this?"], images=True, template="USER: <image> {question} ASSISTANT:")
-        ['USER: <image> what is this? ASSISTANT:']
-    """
+    """Questions in the form that a model was trained on."""
     if template is not None:
         if "{question}" not in template:
             raise ValueError(f"template: expected {{question}} in it, got {template!r}")
@@ -116,38 +76,7 @@ def write_answers(
     template: str | None = None,
     progress: Progress | None = None,
 ) -> int:
-    """Answer questions and write `data_id pred_entity_id score text`; the same call after a kill continues.
-
-    Args:
-        generator: the model.
-        asked: the questions, all with an image or none.
-        output: the new file; `<output>.partial` holds what is done so far, `<output>.settings` with what it was begun.
-        constrained: only names that exist may be written; otherwise what is written is mapped by the linker.
-        beams: of the search.
-        template: see `make_prompts`.
-        progress: called with the phase, how many questions are done, and how many there are.
-
-    Returns:
-        How many were answered by this call.
-
-    Raises:
-        FileExistsError: the output is there.
-        ValueError: what is there so far belongs to other questions, another model or other settings; they are named.
-
-    Example:
-        >>> import tempfile, numpy as np
-        >>> from types import SimpleNamespace
-        >>> generated = Ranking(np.array([[0]]), np.array([[-0.5]]), texts=[["Duck"]])
-        >>> linker = SimpleNamespace(kb=SimpleNamespace(ids=["Q1"], hash="k"))
-        >>> model = SimpleNamespace(named_parameters=list)
-        >>> options = {"batch": 1, "processor": None, "linker": linker, "aliases": False, "lead": "", "model": model}
-        >>> generator = SimpleNamespace(**options, constrained=lambda *arguments, beams: generated)
-        >>> file = Path(tempfile.mkdtemp()) / "answers.jsonl"
-        >>> write_answers(generator, [Question("d1", None, "what?")], file)
-        1
-        >>> json.loads(file.read_text())["pred_entity_id"]
-        'Q1'
-    """
+    """Answer questions and write `data_id pred_entity_id score text`; the same call after a kill continues."""
     output = Path(output)
     if output.exists():
         raise FileExistsError(f"{output} exists; expected a new file")

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from oven_retrieval.generation.trie import NameTrie, allowed_tokens_fn
-from oven_retrieval.names import NameLinker, name_places, name_texts
+from oven_retrieval.names import NameLinker
+from oven_retrieval.names.places import name_places, name_texts
 from oven_retrieval.progress import Progress
 from oven_retrieval.ranking import Ranking, check_k
 

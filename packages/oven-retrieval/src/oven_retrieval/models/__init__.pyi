@@ -8,9 +8,6 @@ from .clip2clip import grid_search as grid_search
 from .contrastive import Entities as Entities
 from .contrastive import Questions as Questions
 from .contrastive import Recipe as Recipe
-from .contrastive import Trained as Trained
-from .contrastive import contrastive_loss as contrastive_loss
-from .contrastive import seen_unseen as seen_unseen
 from .contrastive import train_dual as train_dual
 from .dual import Clip2ClipModule as Clip2ClipModule
 from .dual import ClipFusion as ClipFusion
@@ -21,10 +18,7 @@ from .questions import hold_out as hold_out
 from .questions import known_questions as known_questions
 from .questions import read_questions as read_questions
 from .run import TrainingOptions as TrainingOptions
-from .run import paper_recipe as paper_recipe
 from .run import train_model as train_model
 from .trained import Tower as Tower
-from .trained import TrainedModel as TrainedModel
 from .trained import open_model as open_model
-from .trained import read_config as read_config
 from .trained import write_predictions as write_predictions

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from oven_retrieval.ranking import Ranking
-from oven_retrieval.vectors import ArrayRows, exact_search, merge
+from oven_retrieval.vectors import ArrayRows, exact_search
+from oven_retrieval.vectors.exact import merge
 from oven_retrieval.vectors.store import Float32, check_vectors
 
 

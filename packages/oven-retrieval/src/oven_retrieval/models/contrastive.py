@@ -123,16 +123,6 @@ def contrastive_loss(logits: Float[Tensor, "b b"], truth: Int[Tensor, " b"]) -> 
 
     mean of -log softmax over rows and over columns at the diagonal, with the logits of equal entities off the
     diagonal left out
-
-    Args:
-        logits: question i against the entity of question j.
-        truth: entity of each question.
-
-    Example:
-        >>> round(float(contrastive_loss(torch.zeros(4, 4), torch.tensor([0, 1, 2, 3]))), 4)  # ln 4
-        1.3863
-        >>> float(contrastive_loss(torch.zeros(2, 2), torch.tensor([7, 7])))
-        0.0
     """
     same: Bool[Tensor, "b b"] = truth[:, None] == truth[None, :]
     same.fill_diagonal_(False)
@@ -167,15 +157,7 @@ def _to(inputs: Any, device: torch.device) -> Any:
 def seen_unseen(
     model: nn.Module, questions: Questions, entities: Entities, seen: Bool[Tensor, " q"]
 ) -> tuple[float, float]:
-    """Accuracy in percent on the questions of seen and of unseen entities, among all entities.
-
-    Example:
-        >>> from oven_retrieval.models import Clip2ClipModule, Weights
-        >>> unit = torch.eye(4)
-        >>> questions, entities = Questions(unit, unit, torch.arange(4)), Entities(unit, unit)
-        >>> seen_unseen(Clip2ClipModule(Weights()), questions, entities, torch.tensor([True, True, False, False]))
-        (100.0, 100.0)
-    """
+    """Accuracy in percent on the questions of seen and of unseen entities, among all entities."""
     right = (answers(model, questions, entities) == questions.truth).double() * 100
     return float(right[seen].mean()), float(right[~seen].mean())
 

@@ -54,10 +54,6 @@ def paper_recipe(kind: str, *, fine_tune: bool) -> Recipe:
     square root of the step to 1e-6. Where the encoder stays as it is, CLIP2CLIP's four weights take 1e-2: the paper's
     rate is for encoders, and would move them by a few hundredths.
 
-    Example:
-        >>> paper_recipe("fusion", fine_tune=False).warmup, paper_recipe("clip2clip", fine_tune=True).lr
-        (1000, 0.0001)
-
     Source: OVEN sections 11.1 and 11.2.
     """
     if kind not in KINDS:

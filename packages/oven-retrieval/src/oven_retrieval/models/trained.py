@@ -168,28 +168,13 @@ class EncodedDual:
 
 
 class TrainedModel:
-    """Answers questions about images: what `train_model` and `open_model` give (see there).
-
-    Attributes:
-        kb: the knowledge base.
-        index: vectors of all its entities.
-        report: what training found.
-    """
+    """Answers questions about images: what `train_model` and `open_model` give (see there)."""
 
     def __init__(self, dual: EncodedDual, index: VectorIndex, kb: KnowledgeBase, report: dict[str, Any]) -> None:
         self.dual, self.index, self.kb, self.report = dual, index, kb, report
 
     def search(self, pictures: Tensor, texts: Sequence[str], k: int = 1) -> Ranking:
-        """The k best entities for each picture and question.
-
-        Args:
-            pictures: [q, 3, h, w] as the encoder takes them.
-            texts: q questions.
-            k: how many, at least 1.
-
-        Raises:
-            ValueError: not one question per picture.
-        """
+        """The k best entities for each picture and question."""
         if len(pictures) != len(texts):
             raise ValueError(f"pictures, texts: expected one of each per question, got {len(pictures)}, {len(texts)}")
         return self.index.search(self.dual.queries(pictures, texts), k)

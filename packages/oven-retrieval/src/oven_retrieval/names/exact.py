@@ -21,12 +21,7 @@ if TYPE_CHECKING:
 
 
 def spelled(text: str) -> str:
-    r"""A name as it is spelled: composed characters (NFC), single blanks; case kept.
-
-    Example:
-        >>> spelled("  Wood\tDuck "), spelled("Cafe\u0301") == "Caf\u00e9"
-        ('Wood Duck', True)
-    """
+    """A name as it is spelled: composed characters (NFC), single blanks; case kept."""
     return " ".join((text if text.isascii() else unicodedata.normalize("NFC", text)).split())
 
 
@@ -55,13 +50,6 @@ class ExactTable(NamedTuple):
     `key` hash of the folded name; `spelling` hash of the name as spelled; `form` see `form_of`;
     `row` the entity; `alias` whether it is an alias;
     `shouted` whether it has a capital after its first character; `language` as in `NamePlaces`.
-
-    Example:
-        >>> places = NamePlaces(np.array([0, 1, 2]), np.zeros(3, bool), np.array([False, True, False]))
-        >>> table = build_exact(["Ball", "BALL", "Sphere"], places, popularity=np.zeros(3))
-        >>> matches = table.find(["ball", "BALL", "cube"])
-        >>> matches.query.tolist(), matches.row.tolist(), matches.step.tolist()
-        ([0, 0, 1, 1], [0, 1, 1, 0], [2, 2, 0, 2])
     """
 
     key: UInt64[np.ndarray, " n"]
@@ -78,13 +66,7 @@ class ExactTable(NamedTuple):
         wanted: UInt32[np.ndarray, " w"] | None = None,
         keys: UInt64[np.ndarray, " q"] | None = None,
     ) -> ExactMatches:
-        """All entities of each name, best first: exact before folded, names before aliases, then by their order.
-
-        Args:
-            names: any texts.
-            wanted: only names of these languages (see `wanted_languages`); None for all.
-            keys: hashes of the folded names, where they are known.
-        """
+        """All entities of each name, best first: exact before folded, names before aliases, then by their order."""
         if keys is None:
             keys = hash64([fold(name) for name in names])
         query, at = places_of(self.key, keys)

@@ -52,11 +52,6 @@ class Impacts(NamedTuple):
 
     A cell of `records` holds two 32-bit numbers, see `unpack`: (number of the name, number of its tokens) in a head,
     (token, impact) after it. All that a name needs to be scored thus lies in one line of the processor's cache.
-
-    Example:
-        >>> impacts = build_impacts([["wood", "duck"], ["wood"]])
-        >>> len(impacts.token_hash), impacts.owner.tolist()
-        (2, [0, 1])
     """
 
     token_hash: UInt64[np.ndarray, " V"]
@@ -104,10 +99,6 @@ def okapi_idf(document_frequency: Int64[np.ndarray, " V"], documents: int, epsil
 
     idf = ln(N - n + 1/2) - ln(n + 1/2); where that is negative, epsilon times the mean over all tokens.
 
-    Example:
-        >>> okapi_idf(np.array([1, 1, 4]), 5, 0.25).round(3).tolist()
-        [1.099, 1.099, 0.092]
-
     Source: rank_bm25's BM25Okapi (Trotman, Puurula and Burgess 2014 review the variants).
     """
     n = document_frequency.astype(np.float64)
@@ -152,27 +143,9 @@ def score_occurrences(
 
     impact(t, d) = idf(t) tf (k1 + 1) / (tf + k1 (1 - b + b |d| / mean |d|))
 
-    Args:
-        names: the tokens of each name.
-        owners: [n] entity of each name; the name's own number where None.
-        preference: [n] a permutation of 0..n-1, smaller first among equal scores; the name's own number where None.
-        k1: at least 0.
-        b: 0 to 1.
-        epsilon: see `okapi_idf`.
-        scratch: makes the large arrays, (name, dtype, length) -> array; None for memory.
-
-    Raises:
-        ValueError: a parameter out of its range, or lengths that differ.
-
     Numerics:
         Impacts are computed in float64 and kept as float32 (relative error 6e-8). The same names give the same
         impacts to the bit, in whatever order and steps they were put together.
-
-    Example:
-        >>> names = count_tokens([["wood", "duck"], ["wood"], ["tea"]])
-        >>> impacts = score_occurrences(names, b=0.0)
-        >>> len(impacts.post_impact), bool((impacts.post_impact > 0).all())
-        (4, True)
     """
     if not k1 >= 0 or not 0 <= b <= 1:
         raise ValueError(f"k1, b: expected k1 >= 0 and 0 <= b <= 1, got {k1!r}, {b!r}")

@@ -42,7 +42,7 @@ def build_linker(
     Args:
         kb: the knowledge base.
         engine: `pruned` (ours) or `rank_bm25`: the definition, to check ours by.
-        tokenizer: one of `TOKENIZERS`: `words`, `bigrams`, `icu` or `whitespace`.
+        tokenizer: one of `TOKENIZERS`: `words`, `bigrams` or `whitespace`.
         k1: at least 0.
         b: 0 to 1.
         inflections: with the step of English inflections.

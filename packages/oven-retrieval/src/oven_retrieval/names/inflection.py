@@ -78,14 +78,7 @@ Exceptions = Mapping[str, Sequence[str]]
 
 
 def singulars(word: str, exceptions: Exceptions | None = None) -> list[str]:
-    """What a word may be the plural of, likeliest first: exceptions, then the first rule whose ending it has.
-
-    Example:
-        >>> singulars("ducks"), singulars("wolves"), singulars("crises"), singulars("news")
-        (['duck'], ['wolf', 'wolfe', 'wolve'], ['cris', 'crise', 'crisis'], [])
-        >>> singulars("corpora", {"corpora": ("corpus",)})
-        ['corpus', 'corporum', 'corporon']
-    """
+    """What a word may be the plural of, likeliest first: exceptions, then the first rule whose ending it has."""
     candidates = list((exceptions or {}).get(word, ()))
     if word not in _UNCHANGED and len(word) > 2:
         for ending, instead in _SUFFIXES:
@@ -130,17 +123,6 @@ def forms(folded: str, exceptions: Exceptions | None = None) -> dict[str, int]:
     """Other texts that a folded name may be an inflection of, and how many changes lead to each.
 
     Number is that of the head: the last word, or the one before a preposition.
-
-    Args:
-        folded: a name as `fold` gives it.
-        exceptions: irregular plurals.
-
-    Returns:
-        Text -> changes, plus `DIACRITICS` where marks were left out; without the text itself.
-
-    Example:
-        >>> forms("the sisters-in-law")["sister in law"], forms("duck"), forms("the duck's")
-        (3, {}, {"duck's": 1, 'the duck': 1, 'duck': 2})
     """
     if (
         folded.isascii()
@@ -203,22 +185,6 @@ class Inflections:
 
     A name and a query meet where one of the query's forms is one of the name's; of those that do: names before
     aliases, fewer changes, sentence case, the greater popularity, the earlier row.
-
-    Args:
-        exact: the names as they are.
-        loose: their other forms.
-        popularity: of each row.
-        exceptions: irregular plurals beside the rules.
-        diacritics: whether marks may be left out.
-
-    Example:
-        >>> places = NamePlaces(np.arange(3), np.zeros(3, bool), np.zeros(3, bool))
-        >>> names = ["Duck", "News", "The Golden Wolves"]
-        >>> table = build_loose(names, places)
-        >>> from oven_retrieval.names import build_exact
-        >>> step = Inflections(build_exact(names, places, np.zeros(3)), table, np.zeros(3))
-        >>> step.find(["ducks", "new", "golden wolf", "the duck's"]).row.tolist()
-        [0, 2, 0]
     """
 
     def __init__(

@@ -106,7 +106,7 @@ class NameLinker:
         self.kb, self.exact, self.engine, self.tokenizer, self.ngrams = kb, exact, engine, tokenizer, ngrams
         self.typos = False
         self.inflections = inflections
-        self.tokenize: Callable[[str], list[str]] = TOKENIZERS[tokenizer]
+        self.tokenize = check_tokenizer(tokenizer)
 
     @property
     def _is_simple(self) -> bool:

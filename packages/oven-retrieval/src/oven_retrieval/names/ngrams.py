@@ -18,7 +18,7 @@ from oven_retrieval.names.exact import first_of_each
 from oven_retrieval.names.impacts import BUCKET_BITS, DAMAGED, check_starts
 from oven_retrieval.names.places import name_texts, spoken_in
 from oven_retrieval.names.pruned import of_parts, read_only
-from oven_retrieval.tokens import folding, plain
+from oven_retrieval.tokens import plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 LEAST_LIKENESS = 0.4
 """Of names that are spelled alike; below it they are rather others."""
+_FOLDING = "tables 1"
+"""What `plain` goes by: an index is asked by the folding that it was built with."""
 _VERSION = 2
 """Of the columns: since 2, names are numbered by rising weight."""
 _BLOCK = 1 << 13
@@ -47,11 +49,6 @@ class NearNames(NamedTuple):
     """Names near to one text, best first, [m]: `row` of the entity, whether it is an `alias`, `score`, and the `text`.
 
     `number` is that of the alias in the knowledge base.
-
-    Example:
-        >>> from oven_retrieval import KnowledgeBase
-        >>> NgramIndex.of(KnowledgeBase.from_names(["Mandarin duck", "Goose"])).alike("mandarinduck", 1).row.tolist()
-        [0]
     """
 
     row: Int64[np.ndarray, " m"]
@@ -65,10 +62,6 @@ def allowed_edits(text: str) -> int:
     """How many edits a plain text may be away: 0 below 4 characters, 1 below 8, else 2.
 
     A text of few different trigrams ("aaaaaaaa") is allowed fewer: (trigrams - 1) / 4.
-
-    Example:
-        >>> [allowed_edits(text) for text in ("cat", "duck", "mandarin", "aaaaaaaa")]
-        [0, 1, 2, 1]
     """
     by_length = 0 if len(text) < 4 else 1 if len(text) < 8 else 2
     return min(by_length, (len(distinct_buckets(text)) - 1) // _PER_EDIT)
@@ -76,15 +69,6 @@ def allowed_edits(text: str) -> int:
 
 def edit_distance(first: str, second: str, most: int) -> int:
     """Edits between two texts: a character put in, left out or exchanged, or two neighbours swapped.
-
-    Args:
-        first: a text.
-        second: a text.
-        most: beyond this, `most + 1` is returned at once.
-
-    Example:
-        >>> edit_distance("mandarin", "mandrain", 2), edit_distance("duck", "goose", 2)
-        (1, 3)
 
     Source: the restricted distance of Damerau 1964 (no part of a swapped pair is edited again), by rapidfuzz.
     """
@@ -108,7 +92,7 @@ class NgramColumns(NamedTuple):
     def write(self, folder: FolderWriter) -> None:
         """Write the arrays as columns of a folder."""
         folder.table("ngram", self)
-        folder.meta |= {"folding": folding(), "ngrams": _VERSION}
+        folder.meta |= {"folding": _FOLDING, "ngrams": _VERSION}
 
 
 class NgramIndex:
@@ -116,18 +100,8 @@ class NgramIndex:
 
     Two blanks are thought at each end of a name.
 
-    Args:
-        kb: the knowledge base whose names these are.
-        columns: of `build_ngrams`, in memory or mapped from disk.
-
     Numerics:
         About 20 postings of 4 bytes, and 10 bytes more, per name.
-
-    Example:
-        >>> from oven_retrieval import KnowledgeBase
-        >>> index = NgramIndex.of(KnowledgeBase.from_names(["Mandarin duck", "Golden Gate", "Duck", "Wood duck"]))
-        >>> index.alike("Mandarinducks", 2).text, index.within("madnarin dukc").text
-        (['Mandarin duck'], ['Mandarin duck'])
     """
 
     def __init__(self, kb: KnowledgeBase, columns: NgramColumns) -> None:
@@ -140,11 +114,7 @@ class NgramIndex:
 
     @classmethod
     def read(cls, folder: Folder, kb: KnowledgeBase) -> NgramIndex | None:
-        """Map the arrays of a folder; None where it was built without.
-
-        Raises:
-            FolderError: it was built by another version, or with another folding than the one here.
-        """
+        """Map the arrays of a folder; None where it was built without."""
         if "ngram_post" not in folder:
             return None
         if folder.meta.get("ngrams") != _VERSION:
@@ -152,10 +122,10 @@ class NgramIndex:
                 f"{folder.path}: its n-grams are of version {folder.meta.get('ngrams', 1)}, expected {_VERSION}; "
                 "build it anew (`oven update --rebuild`)"
             )
-        if folder.meta["folding"] != folding():
+        if folder.meta["folding"] != _FOLDING:
             raise FolderError(
-                f"{folder.path}: its n-grams were folded by {folder.meta['folding']!r}, here it is {folding()!r}: "
-                "PyICU is installed or not; build it anew (`oven update --rebuild`)"
+                f"{folder.path}: its n-grams were folded by {folder.meta['folding']!r}, here it is {_FOLDING!r}; "
+                "build it anew (`oven update --rebuild`)"
             )
         return cls(kb, folder.table("ngram", NgramColumns))
 
@@ -167,23 +137,12 @@ class NgramIndex:
 
         The score of a name is Dice's coefficient, each trigram weighted by its idf: twice what both have, of what they
         have together.
-
-        Args:
-            text: any text.
-            k: how many names at least, if there are as many.
-            least: score of a name that counts.
         """
         numbers, scores, _ = self._most_alike([plain(text)], k, least)
         return self._near(numbers, scores)
 
     def entities(self, texts: Sequence[str], k: int, keys: UInt32[np.ndarray, " w"] | None = None) -> Entities:
-        """The k entities whose names share most trigrams with each text.
-
-        Args:
-            texts: any texts.
-            k: how many of each.
-            keys: `language_key`s of the names that count; None for all.
-        """
+        """The k entities whose names share most trigrams with each text."""
         count = 1 if k == 1 and keys is None else _SPARE * k
         numbers, scores, ends = self._most_alike([plain(text) for text in texts], count, LEAST_LIKENESS)
         rows, likeness = np.empty((len(texts), k), np.int64), np.empty((len(texts), k))
@@ -224,11 +183,7 @@ class NgramIndex:
 
     @cached_property
     def arrays(self) -> tuple[npt.NDArray[Any], ...]:
-        """The index as the loops take it.
-
-        Raises:
-            FolderError: its arrays do not fit one another.
-        """
+        """The index as the loops take it."""
         start, post, weight, length, origin = self._columns
         types = ((start, np.int64), (post, np.int32), (weight, np.float32), (length, np.uint16), (origin, np.int32))
         if (
@@ -352,19 +307,9 @@ def build_ngrams(
 ) -> NgramColumns:
     """Index the names and aliases of a knowledge base.
 
-    Args:
-        kb: the knowledge base.
-        scratch: makes the large array, (name, dtype, length) -> array; None for memory.
-        names: gives its names and aliases, a phase's name -> texts; None for `name_texts`.
-
     Numerics:
         Names are read twice; memory: a chunk of 8,192 names, 22 bytes per name, and 4 per posting where `scratch` is
         None.
-
-    Example:
-        >>> from oven_retrieval import KnowledgeBase
-        >>> build_ngrams(KnowledgeBase.from_names(["Wood duck", "Goose"])).length.tolist()
-        [5, 9]
     """
     from oven_retrieval.names.trigrams import count_buckets, fill_postings, renumber, weigh
 

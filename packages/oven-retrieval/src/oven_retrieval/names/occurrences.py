@@ -98,11 +98,6 @@ def count_tokens(tokens: Iterable[Sequence[str]]) -> Occurrences:
     """Count the tokens of names, which are read once.
 
     Numerics: holds about 12 bytes per pair, and the vocabulary of 65,536 names as Python texts.
-
-    Example:
-        >>> names = count_tokens([["wood", "wood"], ["duck"]])
-        >>> names.length.tolist(), names.full_length().tolist()
-        ([1, 1], [2.0, 1.0])
     """
     counter = _Counter()
     for name in tokens:

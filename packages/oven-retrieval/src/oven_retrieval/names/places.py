@@ -21,11 +21,6 @@ class NamePlaces(NamedTuple):
 
     `row` int64, the entity; `alias` whether the name is an alias; `shouted` whether it has a capital after its first
     character; `language` uint32, `language_key` of the languages that it belongs to, None where no name has any.
-
-    Example:
-        >>> places = NamePlaces(np.array([0, 1, 1]), np.array([False, False, True]), np.zeros(3, bool))
-        >>> places.order(popularity=np.array([0.0, 5.0])).tolist()
-        [1, 0, 2]
     """
 
     row: Int64[np.ndarray, " n"]
@@ -36,12 +31,7 @@ class NamePlaces(NamedTuple):
     def order(
         self, popularity: Float64[np.ndarray, " rows"], *first: UInt64[np.ndarray, " n"]
     ) -> Int64[np.ndarray, " n"]:
-        """Names in order: names before aliases, sentence case, the greater popularity of the row, the earlier row.
-
-        Args:
-            popularity: of each row of the knowledge base.
-            first: [n] values that decide before all these, the most important last.
-        """
+        """Names in order: names before aliases, sentence case, the greater popularity of the row, the earlier row."""
         return np.lexsort((self.row, -popularity[self.row], self.shouted, self.alias, *first))
 
     def preference(self, popularity: Float64[np.ndarray, " rows"]) -> Int64[np.ndarray, " n"]:
@@ -93,12 +83,7 @@ def spoken_in(
 
 
 def is_shouted(name: str) -> bool:
-    """Whether a name has a capital after its first character.
-
-    Example:
-        >>> is_shouted("Golden gate"), is_shouted("Golden Gate")
-        (False, True)
-    """
+    """Whether a name has a capital after its first character."""
     return name[1:] != name[1:].lower()
 
 

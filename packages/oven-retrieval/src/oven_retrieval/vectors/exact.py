@@ -29,13 +29,7 @@ _blas_before = 0
 
 
 class Rows(Protocol):
-    """Anything that gives rows of vectors as float32, such as `VectorStore`.
-
-    Example:
-        >>> rows: Rows = ArrayRows([[1.0, 0.0]])
-        >>> rows.dim
-        2
-    """
+    """Anything that gives rows of vectors as float32, such as `VectorStore`."""
 
     @property
     def dim(self) -> int:
@@ -184,25 +178,14 @@ def _chunk_rows(vectors: Rows, queries: int) -> int:
 
 
 def merge(left: Ranking, right: Ranking, k: int) -> Ranking:
-    """The k best of two lists per query, exactly; equal scores by row.
-
-    Example:
-        >>> left = Ranking(np.array([[4, -1]]), np.array([[0.5, -np.inf]], np.float32))
-        >>> merge(left, Ranking(np.array([[9, 2]]), np.array([[0.7, 0.5]], np.float32)), 2).rows.tolist()
-        [[9, 2]]
-    """
+    """The k best of two lists per query, exactly; equal scores by row."""
     both = joined([left, right], axis=1)
     order = np.lexsort((np.where(both.rows < 0, np.iinfo(np.int64).max, both.rows), -both.scores), axis=1)[:, :k]
     return both.ordered(order)
 
 
 def recall_at(found: Int64[np.ndarray, "q k"], exact: Int64[np.ndarray, "q K"], k: int) -> float:
-    """Share of the k exact best that are among the k found, averaged over queries.
-
-    Example:
-        >>> recall_at(np.array([[1, 2], [3, 4]]), np.array([[2, 1], [3, 5]]), 2)
-        0.75
-    """
+    """Share of the k exact best that are among the k found, averaged over queries."""
     if k > min(found.shape[1], exact.shape[1]):
         raise ValueError(f"k: expected at most {min(found.shape[1], exact.shape[1])}, the number of results, got {k}")
     relevant = exact[:, :k]

@@ -40,10 +40,6 @@ class IndexReport:
     `milliseconds` of processor time per
     query in one batch, `exact_milliseconds` of exact search; `megabytes` of the index; `queries` how many;
     `cross_modal` whether they were given (else stored vectors were asked for themselves, which is easier).
-
-    Example:
-        >>> str(IndexReport(0.97, 0.95, 0.96, 16, 0.01, 0.5, 12.0, 1000, True)).partition(" against")[0]
-        'recall@1 0.970, recall@10 0.950'
     """
 
     recall_1: float
@@ -67,20 +63,7 @@ class IndexReport:
 
 
 class VectorIndex:
-    """A searchable set of vectors: exact, or inverted lists.
-
-    Args:
-        vectors: the rows; kept for exact search.
-        plan: what was built.
-        index: the FAISS index; None for exact search.
-        report: what was measured; None before.
-
-    Example:
-        >>> from oven_retrieval.vectors import ArrayRows
-        >>> index = VectorIndex(ArrayRows(np.eye(3)), plan_index(3, 3))
-        >>> index.search([[0.0, 1.0, 0.0]]).rows.tolist(), index.probes
-        ([[1]], 0)
-    """
+    """A searchable set of vectors: exact, or inverted lists."""
 
     def __init__(self, vectors: Rows, plan: IndexPlan, index: Any = None, report: IndexReport | None = None) -> None:
         self.vectors, self.plan, self.report = vectors, plan, report

@@ -15,10 +15,6 @@ class IndexPlan:
 
     `factory` FAISS's name of the index, or `exact` for no index at all; `lists` number of inverted lists, 0 for
     `exact`; `megabytes` expected memory of the index; `reason` one sentence.
-
-    Example:
-        >>> plan_index(1000, 64)
-        IndexPlan(factory='exact', lists=0, megabytes=0.0, reason='1,000 vectors are searched exactly in little time')
     """
 
     factory: str
@@ -34,21 +30,6 @@ def plan_index(count: int, dim: int, *, memory_mb: float | None = None, recall: 
     them (a power of two, at
     least 40 vectors each), with 8 bits per number; with 4 bits where 8 do not fit. How many lists to visit is
     measured after the build.
-
-    Args:
-        count: number of vectors.
-        dim: their width.
-        memory_mb: memory for the index; None for as much as it takes.
-        recall: wanted share of the exact best answers that are found, above 0 to 1.
-
-    Raises:
-        ValueError: an argument out of its range, or no index fits; the smallest is shown.
-
-    Example:
-        >>> plan_index(1_000_000, 512).factory, round(plan_index(1_000_000, 512).megabytes)
-        ('IVF4096,SQ8', 528)
-        >>> plan_index(1_000_000, 512, memory_mb=400).factory, plan_index(5_000, 512).factory
-        ('IVF4096,SQ4', 'exact')
 
     Source: our measurements on cross-modal queries: graphs (HNSW) and product quantisation without refinement lose a
     third to a half of the best answers there, so neither is offered.
