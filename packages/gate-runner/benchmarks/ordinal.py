@@ -24,7 +24,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from gate_data.imports import named
 from gate_data.request import DataRequest
-from gate_runner.benchmarks.stand_ins import STAND_INS
+from gate_runner.benchmarks.registry import STAND_INS
 from gate_runner.encoders import load_encoder
 
 RESULTS = Path(__file__).parent / "results" / "ordinal.json"

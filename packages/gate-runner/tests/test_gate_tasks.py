@@ -17,7 +17,7 @@ from gate_data.cards import SHEETS
 from gate_data.data import Split
 from gate_runner.benchmarks import BENCHMARKS, PACKS, DataRequest
 from gate_runner.benchmarks.paper import paper_row
-from gate_runner.benchmarks.stand_ins import STAND_INS
+from gate_runner.benchmarks.registry import STAND_INS
 from gate_runner.encoders import load_encoder
 from gate_runner.errors import DataError, UsageError
 from gate_runner.micro.making import SEEDS

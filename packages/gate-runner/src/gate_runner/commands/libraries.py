@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from eqben_builder.cli import make_app as make_eqben
 from eqben_builder.commands.models import Models
-from gate_runner.own_models import own_model
+from gate_runner.plugins import own_model
 from knowledge_prompts.cli import make_app as make_prompts
 from oven_retrieval.cli import make_app as make_oven
 from oven_retrieval.commands.encoders import Encoders

@@ -21,6 +21,9 @@ from gate_runner.encoders.transforms import of_processor
 from gate_runner.errors import EncoderError, MissingCapabilityError
 
 _HALF = (0.5, 0.5, 0.5)
+_KINDS = {"hf-text": ("bert", "roberta", "distilbert", "mpnet", "bart"), "hf-audio": ("whisper",)}
+_PATCH, _SIZE = 16, 224
+"""Of the models behind a patch stem: their kinds, and the pixels of a patch and of a picture."""
 
 
 def of_transformers(spec: EncoderSpec) -> tuple[Any, str]:
@@ -120,6 +123,48 @@ def load_detector(spec: EncoderSpec) -> Encoder:
         )
 
     return Encoder(spec.text, 224, image, module=model, detector=Detector(model, processor))
+
+
+def load_shifted(spec: EncoderSpec) -> Encoder:
+    """Modality shift: a text or audio model of transformers behind a patch stem that starts at random.
+
+    ``/random`` or ``/random:SEED`` behind the name gives the same architecture with random weights throughout. The
+    images have 224 pixels, or as many as the model has positions for; only ``--tune full`` teaches the stem to see.
+
+    Source:
+        GATE's modality shift, section 3; see `vision_adapters.stems.PatchEncoder`.
+    """
+    from vision_adapters.stems import PatchEncoder
+
+    seed, (transformers, where) = spec.random_seed, of_transformers(spec)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed or 0)
+        model = _shifted_model(transformers, spec, where, random=seed is not None)
+        stemmed = PatchEncoder(model, patch=_PATCH)
+    side = min(_SIZE // _PATCH, int(stemmed.positions**0.5))
+
+    def patches(images: Tensor) -> PatchFeatures:
+        return PatchFeatures(stemmed(images), (side, side))
+
+    return Encoder(
+        spec=spec.text,
+        image_size=side * _PATCH,
+        image=stemmed.pooled,
+        patches=patches,
+        module=stemmed,
+        mean=_HALF,
+        std=_HALF,
+    )
+
+
+def _shifted_model(transformers: Any, spec: EncoderSpec, where: str, *, random: bool) -> Any:
+    kinds = _KINDS[spec.source]
+    config = transformers.AutoConfig.from_pretrained(where, trust_remote_code=False)
+    if config.model_type not in kinds:
+        raise EncoderError(f"encoder {spec.text!r} is a {config.model_type}; {spec.source}: takes {', '.join(kinds)}")
+    if random:
+        return transformers.AutoModel.from_config(config, trust_remote_code=False)
+    return transformers.AutoModel.from_pretrained(where, use_safetensors=True, trust_remote_code=False)
 
 
 class _TextSide:

@@ -24,8 +24,8 @@ _LOADERS = {
     "timm": "timm_models:load",
     "hf": "hugging_face:load",
     "hf-detector": "hugging_face:load_detector",
-    "hf-text": "shifted:load",
-    "hf-audio": "shifted:load",
+    "hf-text": "hugging_face:load_shifted",
+    "hf-audio": "hugging_face:load_shifted",
     "module": "own:load",
 }
 """The loader of each source, imported when it is asked for."""

@@ -11,7 +11,7 @@ from gate_runner.encoders.blocks import by_hooks
 from gate_runner.encoders.encoder import CLIP_MEAN, CLIP_STD, Encoder, PatchFeatures, TextTokens
 from gate_runner.encoders.spec import EncoderSpec
 from gate_runner.errors import EncoderError
-from gate_runner.own_models import made_by
+from gate_runner.plugins import made_by
 
 
 def load(spec: EncoderSpec) -> Encoder:
