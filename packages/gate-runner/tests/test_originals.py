@@ -76,17 +76,6 @@ def write_cifar(root: Path, archive: bool) -> None:
             (root / "cifar-100-python" / name).write_bytes(content)
 
 
-def write_cifar_binary(root: Path) -> np.ndarray:
-    folder = root / "cifar-100-binary"
-    folder.mkdir()
-    pixels = RNG.integers(0, 256, (300, 3072), dtype=np.uint8)
-    table = np.concatenate([np.zeros((300, 1), np.uint8), (np.arange(300) % 100).astype(np.uint8)[:, None], pixels], 1)
-    (folder / "train.bin").write_bytes(table.tobytes())
-    (folder / "test.bin").write_bytes(table[:100].tobytes())
-    (folder / "fine_label_names.txt").write_text("\n".join(f"name{i}" for i in range(100)))
-    return pixels
-
-
 def write_imagenet(root: Path) -> None:
     for split, count in (("train", 5), ("val", 3)):
         for wnid in ("n01440764", "n01443537", "n01484850"):
@@ -235,13 +224,6 @@ def test_cifar100_from_its_pickles(tmp_path: Path, archive: bool) -> None:
     assert (len(data.train), len(data.validation), len(data.test)) == (300, 100, 200)
     assert data.classes[7] == "name7"
     assert sorted(data.validation.targets.tolist()) == list(range(100))
-
-
-def test_cifar100_binary_holds_the_same_pixels(tmp_path: Path) -> None:
-    pixels = write_cifar_binary(tmp_path)
-    data = load("cifar100", tmp_path)
-    assert np.array_equal(data.test.images.numpy().reshape(100, -1), pixels[:100])
-    assert data.test.targets.tolist() == list(range(100))
 
 
 def test_cifar100_runs_nothing_that_a_pickle_asks_for(tmp_path: Path) -> None:

@@ -50,7 +50,6 @@ def omniglot(root: Path) -> None:
 LAYOUTS: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "cifar100": ("cifar100", partial(own.write_cifar, archive=False)),
     "cifar100, archive": ("cifar100", partial(own.write_cifar, archive=True)),
-    "cifar100, binary": ("cifar100", own.write_cifar_binary),
     "food101": ("food101", write.food101),
     "happy": ("happy", write.happy),
     "imagenet1k": ("imagenet1k", own.write_imagenet),

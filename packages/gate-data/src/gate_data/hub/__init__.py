@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 from gate_data.cards import ICINW, SHEETS, Hub, Sheet
 from gate_data.errors import DataError
 from gate_data.hub.fetching import Copy, fetched
-from gate_data.hub.tables import Table
 from gate_data.imports import named
-from gate_data.original_files import Form, Originals, Parts, counted, to_data, with_note
+from gate_data.original_files import Form, Parts, counted, to_data, with_note
 from gate_data.request import DataRequest
 
 if TYPE_CHECKING:  # it imports torch, which whoever only lists files does without
@@ -45,36 +44,23 @@ def load(name: str, request: DataRequest) -> Data[Any]:
     sheet, hub = SHEETS[name], _hub(name)
     take = request.limit if hub.streamed else None
     copy = fetched(hub, request.root, take)
-    parts = _parts(sheet, hub, copy.tables)
+    few_shot = sheet.task == "few-shot"
+    rows = named(hub.rows or f"gate_data.hub.tables:{'classes_apart' if few_shot else 'classes'}")
+    parts: Parts = rows(copy.tables, hub, sheet.classes)
     if take is not None and parts.validation is None:
         parts = replace(parts, train=parts.train[:take], validation=parts.train[take:])
     parts = with_note(parts, _said(sheet, hub, copy, parts, take))
-    return to_data(parts, _form(sheet, parts), request, hub.id)
+    # as for the original files; maps are pictures here, and what no row tells apart cannot be grouped
+    form: Form = named(sheet.local).form
+    grouped = form.grouped and all(sample.group for sample in parts.train)
+    maps = None if form.maps is None else replace(form.maps, key="")
+    return to_data(parts, replace(form, few_shot=few_shot, grouped=grouped, maps=maps), request, hub.id)
 
 
 def _hub(name: str) -> Hub:
     hub = ICINW[name].hub if name in ICINW else SHEETS[name].hub
     assert hub is not None, name
     return hub
-
-
-def _parts(sheet: Sheet, hub: Hub, tables: dict[str, Table]) -> Parts:
-    where = hub.rows or "gate_data.hub.tables:" + ("classes_apart" if _few_shot(sheet) else "classes")
-    parts = named(where)(tables, hub, sheet.classes)
-    assert isinstance(parts, Parts)
-    return parts
-
-
-def _few_shot(sheet: Sheet) -> bool:
-    return sheet.task == "few-shot"
-
-
-def _form(sheet: Sheet, parts: Parts) -> Form:
-    """As for the original files; maps are pictures here, and what no row tells apart cannot be grouped."""
-    originals: Originals[Any] = named(sheet.local)
-    form = replace(originals.form, few_shot=_few_shot(sheet))
-    grouped = form.grouped and all(sample.group for sample in parts.train)
-    return replace(form, grouped=grouped, maps=None if form.maps is None else replace(form.maps, key=""))
 
 
 def _said(sheet: Sheet, hub: Hub, copy: Copy, parts: Parts, take: int | None) -> str:

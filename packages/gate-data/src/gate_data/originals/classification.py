@@ -13,25 +13,13 @@ from gate_data.cards import Hub
 from gate_data.errors import DataError
 from gate_data.hub.tables import Tables, picture
 from gate_data.original_files import Arrays, Parts, Sample, Side, as_samples, original
-from gate_data.readers import (
-    Files,
-    Member,
-    Source,
-    classes_in,
-    files_in,
-    files_of_classes,
-    first_of,
-    last_pairs,
-    lines,
-    pairs,
-    pickles,
-    read_json,
-    shuffled,
-    table,
-)
+from gate_data.readers import pickles
 from gate_data.readers.archives import read_packed
 from gate_data.readers.arrays import read_matlab
-from gate_data.readers.source import read_bytes
+from gate_data.readers.folders import Files, classes_in, files_in, files_of_classes, first_of
+from gate_data.readers.source import Member, Source, read_bytes
+from gate_data.readers.splits import shuffled
+from gate_data.readers.tables import last_pairs, lines, pairs, read_json, table
 
 
 def read_members(path: Path, folder: str, files: Sequence[str]) -> dict[str, bytes]:
@@ -62,55 +50,35 @@ def cifar_side(files: Mapping[str, bytes], key: str, classes: int, path: Path) -
             raise DataError(f"{where}: data is a list, expected an array")
         if pixels.dtype != np.uint8 or pixels.shape != (len(numbers), 3072) or not len(numbers):
             raise DataError(f"{where} holds {pixels.dtype} {pixels.shape} for {len(numbers)} labels")
-        _within(numbers, classes, where)
+        for label in (numbers.min(), numbers.max()):
+            if not 0 <= label < classes:
+                raise DataError(f"{where} has the label {label}, expected 0 to {classes - 1}")
         images.append(pixels.reshape(-1, 3, 32, 32))
         labels.append(numbers)
     return Side(np.concatenate(images), np.concatenate(labels))
 
 
-def _within(labels: np.ndarray, classes: int, where: str) -> None:
-    for label in (labels.min(initial=0), labels.max(initial=0)):
-        if not 0 <= label < classes:
-            raise DataError(f"{where} has the label {label}, expected 0 to {classes - 1}")
-
-
-_BINARY, _PYTHON = "cifar-100-binary", "cifar-100-python"
-_ROW = 2 + 3 * 32 * 32
+_CIFAR100 = "cifar-100-python"
 
 
 def _find_cifar100(root: Path) -> Path | None:
     for folder in (root / "cifar100", root):
-        for version, files in ((_PYTHON, ("train", "test", "meta")), (_BINARY, ("train.bin", "test.bin"))):
-            if all((folder / version / name).is_file() for name in files):
-                return folder / version
-            if (folder / f"{version}.tar.gz").is_file():
-                return folder / f"{version}.tar.gz"
+        if all((folder / _CIFAR100 / name).is_file() for name in ("train", "test", "meta")):
+            return folder / _CIFAR100
+        if (folder / f"{_CIFAR100}.tar.gz").is_file():
+            return folder / f"{_CIFAR100}.tar.gz"
     return None
 
 
-@original("cifar-100-python.tar.gz or cifar-100-binary.tar.gz, or what they unpack to", _find_cifar100)
+@original("cifar-100-python.tar.gz, or what it unpacks to", _find_cifar100)
 def cifar100(path: Path) -> Arrays:
-    """50,000 images to train on and the 10,000 of the test set, of 32 px, from the Python or the binary version."""
-    if not path.name.startswith(_BINARY):
-        raw = read_members(path, _PYTHON, ("train", "test", "meta"))
-        names = list(map(str, *pickled_lists(raw["meta"], ("fine_label_names",), f"{path}: meta")))
-        train, test = (cifar_side({side: raw[side]}, "fine_labels", 100, path) for side in ("train", "test"))
-    else:
-        unnamed = path.is_dir() and not (path / "fine_label_names.txt").is_file()
-        raw = read_members(path, _BINARY, ("train.bin", "test.bin", *(() if unnamed else ("fine_label_names.txt",))))
-        names = [f"class {label}" for label in range(100)] if unnamed else raw["fine_label_names.txt"].decode().split()
-        train, test = (_binary_side(raw[f"{side}.bin"], f"{path}: {side}.bin") for side in ("train", "test"))
+    """50,000 images to train on and the 10,000 of the test set, of 32 px."""
+    raw = read_members(path, _CIFAR100, ("train", "test", "meta"))
+    names = tuple(map(str, *pickled_lists(raw["meta"], ("fine_label_names",), f"{path}: meta")))
     if len(names) != 100:
         raise DataError(f"{path} names {len(names)} classes, expected 100")
-    return Arrays(train, test, tuple(names))
-
-
-def _binary_side(raw: bytes, where: str) -> Side:
-    if not raw or len(raw) % _ROW:
-        raise DataError(f"{where} has {len(raw)} bytes, which is no multiple of {_ROW}")
-    rows = np.frombuffer(raw, dtype=np.uint8).reshape(-1, _ROW)
-    _within(rows[:, 1], 100, where)
-    return Side(rows[:, 2:].reshape(-1, 3, 32, 32), rows[:, 1].astype(np.int64))
+    train, test = (cifar_side({side: raw[side]}, "fine_labels", 100, path) for side in ("train", "test"))
+    return Arrays(train, test, names)
 
 
 def food_lists(folder: Path) -> dict[str, dict[str, list[str]]]:

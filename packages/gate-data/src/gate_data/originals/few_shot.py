@@ -13,24 +13,13 @@ import numpy as np
 
 from gate_data.errors import DataError
 from gate_data.original_files import Originals, Parts, Sample, Side, few_classes, from_lists, original
-from gate_data.readers import (
-    Cut,
-    Files,
-    Member,
-    Row,
-    archives,
-    files_in,
-    files_of_classes,
-    first_of,
-    pairs,
-    pickles,
-    place,
-    ranked,
-    records,
-    table,
-)
+from gate_data.readers import archives, pickles
 from gate_data.readers.arrays import read_matlab
 from gate_data.readers.decode import decode
+from gate_data.readers.folders import Files, files_in, files_of_classes, first_of, place
+from gate_data.readers.maps import ranked
+from gate_data.readers.source import Cut, Member
+from gate_data.readers.tables import Row, pairs, records, table
 from gate_data.request import DataRequest
 from gate_data.tables import read_table
 

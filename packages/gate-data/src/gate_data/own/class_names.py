@@ -53,6 +53,10 @@ def listed_names(*folders: Path) -> tuple[str, ...]:
     path = next((path for path in paths if path.is_file()), None)
     if path is None:
         return ()
+    return _lines(path)
+
+
+def _lines(path: Path) -> tuple[str, ...]:
     return tuple(line.strip() for line in read_text(path).splitlines() if line.strip())
 
 
@@ -60,12 +64,7 @@ def named_classes(own: OwnBenchmark, folder: Path) -> tuple[str, ...]:
     """The names that the file gives, itself or in another; none where they are the data's."""
     where, names = "field 'classes.names'", own.classes.names
     if own.classes.file:
-        path = folder / own.classes.file
-        try:
-            where = str(path)
-            names = tuple(line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip())
-        except (OSError, UnicodeDecodeError) as error:
-            raise DataError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
+        where, names = str(folder / own.classes.file), _lines(folder / own.classes.file)
     if doubled := [name for name, count in Counter(names).items() if count > 1]:
         raise DataError(f"{where}: the class {doubled[0]!r} comes twice")
     return names

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gate_data.cards import Hub
 from gate_data.errors import DataError, MissingExtraError
-from gate_data.own.annotated import SPLITS, annotated, root_of
+from gate_data.own.annotated import SPLITS, annotated, read_boxes, root_of
 from gate_data.own.spec import OwnBenchmark
 from gate_data.readers import Clip, Cut, Member, Row, Source, files_of_classes, table
 from gate_data.readers.captions import coco_captions
@@ -234,8 +234,6 @@ def _from_coco(own: OwnBenchmark, folder: Path) -> list[Entry]:
 
 def _cut_out(own: OwnBenchmark, folder: Path) -> list[Entry]:
     """A sample for each box that is no crowd; those of one picture stay together."""
-    from gate_data.own.boxes import read_boxes
-
     entries = []
     for split, listed in read_boxes(own, folder).items():
         for file, objects in zip(listed.files, listed.objects.rows, strict=True):

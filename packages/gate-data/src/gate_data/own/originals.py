@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from gate_data.errors import DataError
 from gate_data.original_files import MAP_SIDE, Originals, Parts, Sample, from_lists, to_data
-from gate_data.own.annotated import root_of
+from gate_data.own.annotated import boxed, root_of
 from gate_data.own.class_names import named_classes, shown_names
 from gate_data.own.entries import Entry, entries_of
 from gate_data.own.reading import read_benchmark
@@ -83,8 +83,6 @@ def originals_from(own: OwnBenchmark, path: Path, *, skip_missing: bool = False)
     """
     task = own.samples
     if task == "detection":
-        from gate_data.own.boxes import boxed
-
         return boxed(own, path)
     originals = from_lists(
         f"what {path.name} names",

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gate_data.original_files import Parts, Sample
+from gate_data.own.annotated import objects_of
 from gate_data.own.originals import originals_from
 from gate_data.own.spec import OwnBenchmark
 from gate_data.readers import described
@@ -34,8 +35,6 @@ def summary(own: OwnBenchmark, folder: Path) -> list[str]:
     lists = parts.splits(own.splits.validation_share, grouped=bool(own.splits.group))
     sentences = [", ".join(f"{name} {len(samples):,}" for name, samples in lists.items() if samples)]
     if own.samples == "detection":
-        from gate_data.own.boxes import objects_of  # it imports torch
-
         sentences.append(_counted(objects_of(own, folder), parts.classes, "objects of"))
     else:
         sentences += _of_targets(lists, parts.classes)

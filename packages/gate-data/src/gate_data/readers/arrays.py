@@ -1,24 +1,40 @@
-"""Arrays in HDF5 and MATLAB files, read row by row where the format allows it."""
+"""Arrays in HDF5 and MATLAB files, read row by row where the format allows it.
+
+Every element of a MATLAB file is looked at before scipy reads it, which trusts them.
+"""
 
 from __future__ import annotations
 
 import io
 import math
+import struct
 import threading
+import zlib
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from PIL import Image
 
-from gate_data.errors import DataError, MissingExtraError
-from gate_data.readers.limits import refuse_special, within
-from gate_data.readers.matlab import check
+from gate_data.errors import DataError
+from gate_data.imports import extra
+from gate_data.readers.limits import most, refuse_special, variable, within
 from gate_data.readers.source import File, Stored, described, read_bytes
 
 _LOCK = threading.Lock()
 """HDF5's library takes one call at a time."""
+_PLAIN = {1: 1, 2: 1, 3: 2, 4: 2, 5: 4, 6: 4, 7: 4, 9: 8, 12: 8, 13: 8, 16: 1, 17: 2, 18: 4}
+"""Types of plain values, and the bytes of one."""
+_MATRIX, _COMPRESSED = 14, 15
+_CELL, _STRUCT, _OBJECT, _CHAR, _SPARSE, _LAST_NUMBERS = 1, 2, 3, 4, 5, 15
+_DEEPEST = 32
+"""Cells and structs within one another."""
+
+
+class _Element(NamedTuple):
+    kind: int
+    data: memoryview
 
 
 def read_matlab(file: File, key: str, content: bytes | None = None) -> Any:
@@ -26,7 +42,7 @@ def read_matlab(file: File, key: str, content: bytes | None = None) -> Any:
     import scipy.io
 
     raw = read_bytes(file) if content is None else content
-    check(raw, described(file))
+    _check_matlab(raw, described(file))
     try:
         variables = scipy.io.loadmat(io.BytesIO(raw), variable_names=[key])
     except Exception as error:  # scipy raises errors of many unrelated types for a damaged file
@@ -95,12 +111,100 @@ def _array(file: str, key: str) -> Any:
 
 @lru_cache(maxsize=8)
 def _opened(file: str) -> Any:
-    try:
-        import h5py
-    except ImportError as error:
-        raise MissingExtraError(f"{file} is HDF5: pip install 'gate-data[hdf5]'") from error
+    h5py = extra("hdf5", "h5py", f"{file} is HDF5")
     refuse_special(Path(file))
     try:
         return h5py.File(file, "r")
     except Exception as error:  # as above
         raise DataError(f"{file} cannot be read as HDF5: {error}") from error
+
+
+def _check_matlab(raw: bytes, name: str) -> None:
+    """Refuse a file whose elements are not what the format allows: the library would read memory that is not there."""
+    if len(raw) < 128 or raw[126:128] not in (b"IM", b"MI"):
+        raise DataError(f"{name} cannot be read as MATLAB 5: it has no header of version 5 to 7")
+    order = "<" if raw[126:128] == b"IM" else ">"
+    view = memoryview(raw)[128:]
+    try:
+        while len(view):
+            element, view = _next(view, order, padded=False)
+            if element.kind == _COMPRESSED:
+                unpacker = zlib.decompressobj()
+                limit = most("bytes")
+                held = unpacker.decompress(element.data, limit)
+                if unpacker.unconsumed_tail:
+                    raise ValueError(f"a variable of more than {limit:,} bytes; {variable('bytes')} sets another limit")
+                if not unpacker.eof:
+                    raise ValueError("a packed variable that is cut short")
+                element, _ = _next(memoryview(held), order)
+            if element.kind != _MATRIX:
+                raise ValueError(f"a variable of type {element.kind}, expected {_MATRIX}")
+            _check_matrix(element.data, order, 0)
+    except (ValueError, struct.error, zlib.error) as error:
+        raise DataError(f"{name} cannot be read as MATLAB 5: {error}") from error
+
+
+def _next(view: memoryview, order: str, padded: bool = True) -> tuple[_Element, memoryview]:
+    """The element at the beginning, and what follows it."""
+    first, size = struct.unpack(f"{order}II", view[:8])
+    if first >> 16:  # up to four bytes stand in the tag itself
+        kind, size = first & 0xFFFF, first >> 16
+        if size > 4:
+            raise ValueError(f"a short element of {size} bytes")
+        return _Element(kind, view[4 : 4 + size]), view[8:]
+    if size > len(view) - 8:
+        raise ValueError(f"an element of {size} bytes where {len(view) - 8} are left")
+    end = 8 + size + (-size % 8 if padded else 0)
+    return _Element(first, view[8 : 8 + size]), view[end:]
+
+
+def _values(view: memoryview, order: str, kinds: tuple[int, ...]) -> tuple[_Element, memoryview]:
+    """The next element, of plain values of one of these types."""
+    element, remainder = _next(view, order)
+    if element.kind not in kinds or len(element.data) % _PLAIN[element.kind]:
+        raise ValueError(f"an element of type {element.kind} and {len(element.data)} bytes")
+    return element, remainder
+
+
+def _check_matrix(view: memoryview, order: str, depth: int) -> None:
+    if not len(view):
+        return  # an empty array has no parts
+    if depth > _DEEPEST:
+        raise ValueError(f"cells within cells, more than {_DEEPEST} deep")
+    flags, view = _values(view, order, (6,))
+    if len(flags.data) != 8:
+        raise ValueError(f"flags of {len(flags.data)} bytes")
+    flag = struct.unpack(f"{order}I", flags.data[:4])[0]
+    kind, is_complex = flag & 0xFF, bool(flag & 0x800)
+    sides, view = _values(view, order, (5,))
+    shape: Any = struct.unpack(f"{order}{len(sides.data) // 4}i", sides.data)
+    if not 2 <= len(shape) <= 32 or min(shape) < 0:
+        raise ValueError(f"sides {shape[:8]}")
+    _, view = _values(view, order, (1,))  # the name
+    plain, count = tuple(_PLAIN), math.prod(shape)
+    if kind in (_CELL, _STRUCT, _OBJECT):
+        fields = 1
+        if kind == _OBJECT:
+            _, view = _values(view, order, (1,))
+        if kind != _CELL:
+            length, view = _values(view, order, (5,))
+            names, view = _values(view, order, (1,))
+            size = struct.unpack(f"{order}i", length.data)[0]
+            if size < 1 or len(names.data) % size:
+                raise ValueError(f"{len(names.data)} bytes of field names of {size} each")
+            fields = len(names.data) // size
+        if count * max(1, fields) * 8 > len(view):
+            raise ValueError(f"{count} cells where {len(view)} bytes are left")
+        for _ in range(count * fields):
+            element, view = _next(view, order)
+            if element.kind != _MATRIX:
+                raise ValueError(f"a cell of type {element.kind}")
+            _check_matrix(element.data, order, depth + 1)
+        return
+    if kind == _SPARSE or not _CHAR <= kind <= _LAST_NUMBERS:
+        raise ValueError(f"an array of class {kind}, which is not read (sparse, a function, or unknown)")
+    for _ in range(1 + is_complex):
+        values, view = _values(view, order, plain)
+        held = len(values.data) // _PLAIN[values.kind]
+        if held != count and kind != _CHAR:  # letters may take several bytes
+            raise ValueError(f"{held} values of an array of {count}")

@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 
 from PIL import Image
 
-from gate_data.errors import DataError, MissingExtraError
+from gate_data.errors import DataError
+from gate_data.imports import extra
 from gate_data.readers.source import Clip, Member, described, read_bytes
 
 VIDEOS = (".avi", ".mp4", ".mkv", ".webm", ".mov", ".mpg")
@@ -88,11 +89,7 @@ def _by_torchcodec(decoder: Any, clip: Clip) -> list[Image.Image]:
 
 def library() -> Any:
     """PyAV."""
-    try:
-        import av
-    except ImportError as error:
-        raise MissingExtraError("videos need PyAV: pip install 'gate-data[video]'") from error
-    return av
+    return extra("video", "av", "videos need PyAV")
 
 
 def _frames(container: Any, count: int) -> list[Image.Image]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import math
 from typing import Any
@@ -9,7 +10,8 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from gate_data.errors import DataError, MissingExtraError
+from gate_data.errors import DataError
+from gate_data.imports import extra
 from gate_data.readers.limits import within
 from gate_data.readers.source import File, described, read_bytes
 
@@ -29,15 +31,8 @@ def dicom_picture(file: File, held: bytes | None = None) -> Image.Image:
     otherwise all that its stored bits can hold; ``MONOCHROME1`` is turned round, so that bright is bright.
     """
     name = described(file)
-    try:
-        import pydicom  # type: ignore[import-not-found, unused-ignore]
-        from pydicom.pixels.processing import (  # type: ignore[import-not-found, unused-ignore]
-            apply_modality_lut,
-            apply_voi_lut,
-            convert_color_space,
-        )
-    except ImportError as error:
-        raise MissingExtraError(f"{name} is DICOM: pip install 'gate-data[medical]'") from error
+    pydicom = extra("medical", "pydicom", f"{name} is DICOM")
+    processing = importlib.import_module("pydicom.pixels.processing")
     held = read_bytes(file) if held is None else held
     if _DEFLATED in held:
         raise DataError(f"{name} is DICOM that was packed as a whole, which may unpack to any size: save it unpacked")
@@ -56,16 +51,16 @@ def dicom_picture(file: File, held: bytes | None = None) -> Image.Image:
         if pixels.dtype != np.uint8:
             raise DataError(f"{name} has colours of {content.BitsStored} bits, expected 8")
         if kind != "RGB":
-            pixels = convert_color_space(pixels, kind, "RGB")
+            pixels = processing.convert_color_space(pixels, kind, "RGB")
         return Image.fromarray(pixels)
     if not kind.startswith("MONOCHROME"):
         raise DataError(f"{name} has pixels of the kind {kind}, which have no known form in RGB")
     low, high = _range(content)
     if not (math.isfinite(high - low) and high > low):
         raise DataError(f"{name} has values from {low:g} to {high:g}")
-    values = apply_modality_lut(pixels, content)
+    values = processing.apply_modality_lut(pixels, content)
     if "WindowCenter" in content or "VOILUTSequence" in content:
-        values = apply_voi_lut(values, content, index=0)
+        values = processing.apply_voi_lut(values, content, index=0)
     shares = (values.astype(np.float64) - low) / (high - low)
     shown = np.rint(255 * shares.clip(0, 1)).astype(np.uint8)
     return Image.fromarray(255 - shown if kind == "MONOCHROME1" else shown)

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Shaped
 
-from gate_data.errors import DataError, MissingExtraError
+from gate_data.errors import DataError
+from gate_data.imports import extra
 from gate_data.readers.limits import most, refuse_special, within
 
 
@@ -53,8 +54,4 @@ def slices(values: Shaped[np.ndarray, "x y z"]) -> Float[np.ndarray, "z y x"]:
 
 def library() -> Any:
     """Nibabel."""
-    try:
-        import nibabel
-    except ImportError as error:
-        raise MissingExtraError("NIfTI files need nibabel: pip install 'gate-data[medical]'") from error
-    return nibabel
+    return extra("medical", "nibabel", "NIfTI files need nibabel")

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
-from gate_data.errors import DataError, MissingExtraError
+from gate_data.errors import DataError
+from gate_data.imports import extra
 from gate_data.readers.json_lists import entries
 from gate_data.readers.limits import refuse_special, within
 
@@ -270,13 +271,11 @@ def _json_lines(path: Path, file: Any) -> Iterator[Row]:
 
 
 def _parquet(path: Path) -> Iterator[Row]:
+    parquet = extra("hub", "pyarrow.parquet", f"{path} needs pyarrow")
+    from pyarrow import ArrowException
+
     try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError as error:
-        raise MissingExtraError(f"{path} needs pyarrow: pip install 'gate-data[hub]'") from error
-    try:
-        with pyarrow.parquet.ParquetFile(path) as file:
+        with parquet.ParquetFile(path) as file:
             for group in range(file.metadata.num_row_groups):
                 within(file.metadata.row_group(group).total_byte_size, "bytes", f"{path}, row group {group}")
             number = 0
@@ -284,5 +283,5 @@ def _parquet(path: Path) -> Iterator[Row]:
                 for values in batch.to_pylist():
                     yield Row(path, number, values)
                     number += 1
-    except (pyarrow.ArrowException, OSError) as error:
+    except (ArrowException, OSError) as error:
         raise DataError(f"{path} cannot be read as Parquet: {error}") from error
