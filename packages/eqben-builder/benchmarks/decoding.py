@@ -14,7 +14,7 @@ from pathlib import Path
 import av
 import numpy as np
 
-from eqben_builder.video import frames_at
+from eqben_builder.video.decode import frames_at
 
 FRAMES, RATE, COUNTS, ROUNDS = 600, 30, (2, 4, 8, 16, 32, 64, 128), 9
 BITS = 12

@@ -5,8 +5,7 @@ import struct
 import numpy as np
 import pytest
 
-from eqben_builder.video import VideoError, frames_at
-from eqben_builder.video.decode import frames_numbered
+from eqben_builder.video.decode import VideoError, frames_at, frames_numbered
 
 av = pytest.importorskip("av")
 

@@ -27,6 +27,7 @@ from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from eqben_builder import micro
+from eqben_builder.micro.statements import Exists
 from gate_runner.encoders.micro_clip import FILES, MicroTokenizer, build_micro_clip
 
 TRAINING_SEED = 1_000_000
@@ -91,7 +92,7 @@ def description(scene: micro.Scene, rng: np.random.Generator | None = None) -> s
     for k in range(len(scene.items)) if rng is None else rng.permutation(len(scene.items)):
         fields = [field for field in micro.FIELDS if field == "shape" or rng is None or rng.random() < 0.8]
         phrases.append(micro.Phrase.of(scene.items[k], fields))
-    return micro.Exists(tuple(phrases)).text()
+    return Exists(tuple(phrases)).text()
 
 
 def draw(scenes: list[micro.Scene]) -> Tensor:

@@ -46,7 +46,12 @@ class Made:
 
 @dataclass(frozen=True)
 class Dropped:
-    """A job, or a pair of it, that gives nothing; `reason` is counted, so it names the rule and not the case."""
+    """A job, or a pair of it, that gives nothing; `reason` is counted, so it names the rule and not the case.
+
+    Example:
+        >>> Dropped("no such video", "ag").reason
+        'no such video'
+    """
 
     reason: str
     aspect: str | None = None

@@ -42,7 +42,13 @@ _DUPLICATE, _SAME = "near-duplicate of another pair", "both pictures are the sam
 
 
 class DiskFullError(OSError):
-    """The disk is full; what is finished is kept, and the same build continues."""
+    """The disk is full; what is finished is kept, and the same build continues.
+
+    Example:
+        >>> import errno
+        >>> DiskFullError(errno.ENOSPC, "3 MB are missing").errno == errno.ENOSPC
+        True
+    """
 
     def __str__(self) -> str:
         return str(self.strerror)

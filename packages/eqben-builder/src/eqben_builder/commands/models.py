@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from eqben_builder.scoring import DualEncoder
+    from eqben_builder.scoring.similarity import DualEncoder
 
 
 def made_by(spec: str, device: str | None = None) -> Any:

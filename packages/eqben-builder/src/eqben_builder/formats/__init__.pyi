@@ -3,7 +3,6 @@
 # ruff: noqa: TID252  # lazy_loader reads relative imports alone
 
 from .convert import WRITERS as WRITERS
-from .convert import detect as detect
 from .convert import read_any as read_any
 from .convert import write_as as write_as
 from .row import PairRow as PairRow

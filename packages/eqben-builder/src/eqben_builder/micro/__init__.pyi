@@ -20,7 +20,6 @@ from .sampling import sample_scene as sample_scene
 from .sampling import scene_at as scene_at
 from .scene import Item as Item
 from .scene import Scene as Scene
-from .statements import Exists as Exists
 from .statements import Phrase as Phrase
 from .statements import caption as caption
 from .statements import holds as holds

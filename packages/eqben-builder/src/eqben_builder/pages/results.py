@@ -104,6 +104,16 @@ def write_suites_page(
 
     Raises:
         ValueError: No scores.
+
+    Example:
+        >>> import tempfile
+        >>> from eqben_builder.scoring import Share
+        >>> from eqben_builder.suites import SuiteLine, SuiteTable
+        >>> line = SuiteLine("all questions", "right", 1, 0, Share(0, 0, 0, 0), None, {}, None, {})
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = write_suites_page({"a < b": [SuiteTable("aro", line, (), (), (), {})]}, f"{folder}/page.html")
+        ...     "a &lt; b" in path.read_text()
+        True
     """
     galleries = galleries or {}
     if not tables and not galleries:

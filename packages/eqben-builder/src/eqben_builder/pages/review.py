@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from eqben_builder.building.folder import read_manifest
-from eqben_builder.formats import WRITERS, detect, read_any
+from eqben_builder.formats import WRITERS, read_any
+from eqben_builder.formats.convert import detect
 from eqben_builder.formats.folder import add_file
 from eqben_builder.pages.rendering import WHITE, embedded, write_page
 from eqben_builder.untrusted import load_json, printable

@@ -2,16 +2,13 @@
 
 # ruff: noqa: TID252  # lazy_loader reads relative imports alone
 
-from .blind import BlindScores as BlindScores
 from .blind import blind_scores as blind_scores
 from .intervals import Share as Share
 from .score_files import read_scores as read_scores
-from .similarity import DualEncoder as DualEncoder
 from .similarity import dual_similarities as dual_similarities
 from .similarity import fusion_similarities as fusion_similarities
 from .table import CHANCE as CHANCE
 from .table import ScoreTable as ScoreTable
-from .table import TableRow as TableRow
 from .table import WinogroundScores as WinogroundScores
 from .table import equivariance_scores as equivariance_scores
 from .table import score_table as score_table

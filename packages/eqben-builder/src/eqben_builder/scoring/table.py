@@ -27,6 +27,11 @@ class WinogroundScores(NamedTuple):
     group: Both.
     ties: Pairs in which at least one of the four comparisons is an exact tie; these cannot be right in "group".
     outcomes: bool [n, 3], one row a pair: text, image, group.
+
+    Example:
+        >>> scores = winoground_scores([[[0.9, 0.1], [0.2, 0.8]], [[0.9, 0.3], [0.2, 0.1]]])
+        >>> scores.text.value, scores.ties, scores.outcomes.tolist()
+        (0.5, 0, [[True, True, True], [False, False, False]])
     """
 
     text: Share
@@ -173,6 +178,11 @@ class ScoreTable(NamedTuple):
     rows: Subsets in the order of their names, each followed by its aspects; then "macro" and "all".
     average: The mean of every subset's text, image and group score, which is the paper's "Avg".
     outcomes: bool [n, 3]: text, image, group of each pair.
+
+    Example:
+        >>> table = score_table([[[1.0, 0.0], [0.0, 1.0]]] * 2, ["ag", "sd"])
+        >>> [row.name for row in table.rows], table.row("ag").group.value
+        (['ag', 'sd', 'macro', 'all'], 1.0)
     """
 
     rows: tuple[TableRow, ...]

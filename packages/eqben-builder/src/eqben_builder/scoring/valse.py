@@ -28,6 +28,11 @@ class ValseScores(NamedTuple):
     thresholds: The one threshold of probabilities, or that of each fold.
     ties: Rows whose caption and foil score the same; these are wrong in `pairwise`.
     outcomes: bool [n, 3], one row a pair: caption beats foil, caption accepted, foil rejected.
+
+    Example:
+        >>> scores = valse_scores([[0.9, 0.2], [0.8, 0.6]], scale="probability")
+        >>> scores.pairwise.value, scores.caption.value, scores.foil.value, scores.thresholds
+        (1.0, 1.0, 0.5, (0.5,))
     """
 
     pairwise: Share

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from eqben_builder.formats import Picture
     from eqben_builder.progress import Progress
-    from eqben_builder.scoring import DualEncoder
+    from eqben_builder.scoring.similarity import DualEncoder
     from eqben_builder.suites.files import SuiteRow
 
 _CHUNK = 4096
@@ -29,6 +29,15 @@ class Features(NamedTuple):
     texts: [captions, d].
     image_at: Picture -> row of `images`.
     text_at: Caption -> row of `texts`.
+
+    Example:
+        >>> from eqben_builder.formats import Picture
+        >>> from eqben_builder.suites import SuiteRow
+        >>> cup = Picture(content=b"a cup's bytes")
+        >>> made = Features(np.eye(1, 2), np.eye(2), {cup: 0}, {"a cup": 0, "a hat": 1})
+        >>> rows = [SuiteRow("0", "s", "captions", (cup,), ("a cup", "a hat"), "0")]
+        >>> similarities(rows, made).values[0].ravel().tolist()
+        [1.0, 0.0]
     """
 
     images: Float[np.ndarray, "i d"]
@@ -42,6 +51,10 @@ class Similarities(NamedTuple):
 
     values: One array [captions, pictures] a question, in their order.
     texts: Of questions with paraphrases: cosines of the captions with one another, [captions, captions]; else None.
+
+    Example:
+        >>> Similarities([np.array([[0.3], [0.1]])], [None]).values[0].shape
+        (2, 1)
     """
 
     values: list[Float[np.ndarray, "c i"]]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from eqben_builder.formats import Picture
     from eqben_builder.progress import Progress
-    from eqben_builder.scoring import DualEncoder
+    from eqben_builder.scoring.similarity import DualEncoder
 
 #: So many captions of an image are kept, as everybody who publishes recalls does: some of COCO's have six or more.
 CAPTIONS = 5
@@ -42,6 +42,11 @@ class Gallery:
         right: Name of a set of judgements ("original", "eccv", "cxc") -> which answers are right, by place: of each
             picture its captions, and of each caption its pictures. Queries without an entry are not asked.
         notes: What a reader of the scores should know.
+
+    Example:
+        >>> right = {"original": ({0: [0], 1: [1]}, {0: [0], 1: [1]})}
+        >>> Gallery("pets", (), ("a cat", "a dog"), right).right["original"][0][1]
+        [1]
     """
 
     name: str

@@ -81,6 +81,12 @@ class SuiteData(NamedTuple):
     missing: Pictures that are not there, by name, with how many questions want each.
     left_out: Subset -> questions that were left out for want of a picture.
     notes: What a reader of the scores should know: other counts than published, questions that cannot be won.
+
+    Example:
+        >>> from eqben_builder.suites import micro_suite
+        >>> data = micro_suite(pairs=1, size=32)
+        >>> len(data.rows), dict(data.missing)
+        (15, {})
     """
 
     suite: Suite

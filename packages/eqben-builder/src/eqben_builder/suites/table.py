@@ -42,6 +42,11 @@ class SuiteLine(NamedTuple):
     blind: Line -> its score on the same questions.
     better: The score less the best blind line's, with a paired test; None where no blind model could score.
     published: Model -> its score in [0, 1], as published.
+
+    Example:
+        >>> share = Share(0.75, 0.5, 0.875, 0.5)
+        >>> SuiteLine("swap_obj", "accuracy", 8, 0, share, None, {}, None, {}).score.chance
+        0.5
     """
 
     name: str
@@ -64,6 +69,12 @@ class SuiteTable(NamedTuple):
     averages: Those that are published, each by its name.
     notes: What was amiss with the files, and what a reader must know.
     outcomes: Measure -> `Outcome`, for comparing runs question by question; "right" has every question, in order.
+
+    Example:
+        >>> share = Share(0.75, 0.5, 0.875, 0.5)
+        >>> line = SuiteLine("all questions", "right", 8, 0, share, None, {}, None, {})
+        >>> SuiteTable("sugarcrepe", line, (), (), (), {}).line("all questions", "right").questions
+        8
     """
 
     suite: str

@@ -22,19 +22,7 @@ JUMP_FRAMES, JUMP_FRAMES_REORDERED = 8, 30
 
 
 class VideoError(ValueError):
-    """A video that cannot be opened, breaks off, or has no frame where one was asked for.
-
-    Example:
-        >>> import tempfile
-        >>> from pathlib import Path
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     _ = Path(folder, "clip.mp4").write_bytes(b"no video")
-        ...     try:
-        ...         frames_at(f"{folder}/clip.mp4", [0.0])
-        ...     except VideoError as error:
-        ...         "clip.mp4" in str(error)
-        True
-    """
+    """A video that cannot be opened, breaks off, or has no frame where one was asked for."""
 
 
 class VideoFrame(NamedTuple):
@@ -45,34 +33,12 @@ class VideoFrame(NamedTuple):
 
 
 def frames_at(path: str | os.PathLike[str], times: Sequence[float]) -> list[VideoFrame]:
-    """The frames that are on screen at some times.
-
-    Args:
-        path: Any file that FFmpeg reads.
-        times: Seconds from the start of the video, at least 0, in any order; a time may come twice.
-
-    Returns:
-        One frame for each time: the last one that begins at or before it.
-
-    Raises:
-        VideoError: The file, and: it is no video; it breaks off before a time; it ends before a time.
-        ValueError: A time that is negative or not finite.
-        FileNotFoundError: There is no such file.
-        ImportError: PyAV is missing; the message names the extra.
+    """The frames that are on screen at some times, in seconds from the start: the last that begin at or before them.
 
     Numerics:
         Times are rational within: a time that equals a frame's own begins with that frame, to a microsecond. Where the
         next key frame lies ahead of the decoder and before the next time, it jumps there if that saves more frames than
         a jump costs, and reads on otherwise: so no more is decoded than in one pass, and few frames are sought.
-
-    Example:
-        >>> import tempfile
-        >>> from PIL import Image
-        >>> first, *others = [Image.new("RGB", (16, 16), (level, level, level)) for level in (0, 120, 240)]
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     first.save(f"{folder}/clip.gif", save_all=True, append_images=others, duration=1000)
-        ...     [(frame.time, int(frame.image[0, 0, 0])) for frame in frames_at(f"{folder}/clip.gif", [2.5, 0.0])]
-        [(2.0, 240), (0.0, 0)]
     """
     requests = []
     for time in times:

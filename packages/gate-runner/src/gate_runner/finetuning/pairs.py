@@ -186,7 +186,7 @@ def _said_in(shard: Path, key: str, parts: dict[str, str]) -> tuple[str, Texts]:
 
 def _pairs(path: Path) -> CaptionedSplit | None:
     """Pairs in a form of `eqben_builder.formats`, or None where it is none of them."""
-    from eqben_builder.formats import detect, read_any
+    from eqben_builder.formats.convert import detect, read_any
     from gate_runner.suites.questions import QuestionPictures
 
     if not path.exists() or path.suffix == ".toml":
