@@ -11,7 +11,7 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 from torch import nn
 
-from eqsim import ClipEqSimLoss, CyclicLoss, EqSimLoss, PairLoss, SigLipEqSimLoss, TopK
+from eqsim import ClipEqSimLoss, EqSimLoss, PairLoss, SigLipEqSimLoss, TopK
 from eqsim.backends import tiled
 
 if TYPE_CHECKING:
@@ -52,7 +52,6 @@ def cases(rank: int, world_size: int) -> dict[str, tuple[torch.nn.Module, torch.
         "tiled relative": (ClipEqSimLoss("relative", pair_weight=0.5, backend="tiled", **share), PAIRS),
         "dense relative": (EqSimLoss("relative", "softmax", pair_weight=1.0, backend="dense", **share), PAIRS),
         "gram, clip, pair": (ClipEqSimLoss("hybrid", pair_weight=2.0, backend="gram", **share), PAIRS),
-        "cyclic": (CyclicLoss(**share), None),
     }
 
 
@@ -62,7 +61,7 @@ def beside(rank: int, world_size: int) -> dict[str, torch.nn.Module]:
     kept = {"keep_weight": 0.4, "hard_weight": 0.3, **share}
     return {
         "tiled clip, kl": ClipEqSimLoss("v2", backend="tiled", **kept),
-        "tiled clip, nothing stored": ClipEqSimLoss("v2", backend="tiled", score_memory=0, **kept),
+        "tiled clip, scores stored": ClipEqSimLoss("v2", backend="tiled", score_memory=1 << 20, **kept),
         "tiled sigmoid, kl": SigLipEqSimLoss("v1", "softmax", backend="tiled", **kept),
         "dense clip, kl": ClipEqSimLoss("v2", backend="dense", **kept),
         "gram, clip, squares": ClipEqSimLoss("v2", "logits", backend="gram", keep="squares", **kept),
@@ -91,8 +90,7 @@ def outcome(rank: int, world_size: int) -> dict[str, list[torch.Tensor]]:
         layer, log_scale, image, text = model_and_data()
         rows = rows_of(rank, world_size)
         inputs = [layer(image[rows]), layer(text[rows]) + text[rows]]
-        if not isinstance(loss, CyclicLoss):
-            inputs.append(log_scale.exp())
+        inputs.append(log_scale.exp())
         value = loss(*inputs) if pairs is None else loss(*inputs, close_pairs=pairs)
         found[name] = averaged(value, (layer.weight, log_scale), world_size)
     for name, loss in beside(rank, world_size).items():
@@ -207,7 +205,10 @@ def refusals(rank: int, world_size: int) -> list[str]:
     calls = [(EqSimLoss("v1", rank=rank, world_size=world_size + 1), torch.ones(2, 2))]
     calls += [
         (loss, uneven)
-        for loss in (EqSimLoss("v1", rank=rank, world_size=world_size), CyclicLoss(rank=rank, world_size=world_size))
+        for loss in (
+            EqSimLoss("v1", rank=rank, world_size=world_size),
+            EqSimLoss("v2", rank=rank, world_size=world_size),
+        )
     ]
     messages = []
     for loss, rows in calls:

@@ -52,33 +52,30 @@ def assert_same(fast: torch.Tensor, slow: torch.Tensor, inputs: torch.Tensor) ->
 
 
 @pytest.mark.parametrize("n", SIZES)
-@pytest.mark.parametrize("margin_mode", ["mean", "pair"])
 @pytest.mark.parametrize("margin", [0.0, 0.7, 1e3])
-def test_v1_is_the_loop(n: int, margin_mode: str, margin: float) -> None:
+def test_v1_is_the_loop(n: int, margin: float) -> None:
     scores, pairs = scores_of(n), pairs_of(n)
     for given in (None, pairs):
         listed = _reference.all_pairs(n) if given is None else as_list(given)
-        fast = eqsim_v1(scores, given, margin=margin, margin_mode=margin_mode)
-        assert_same(fast, _reference.v1(scores, listed, margin, margin_mode), scores)
+        fast = eqsim_v1(scores, given, margin=margin)
+        assert_same(fast, _reference.v1(scores, listed, margin), scores)
 
 
 @pytest.mark.parametrize("n", SIZES)
-@pytest.mark.parametrize("margin_mode", ["mean", "pair"])
 @pytest.mark.parametrize("margin", [0.0, 0.7, 6.0])
 @pytest.mark.parametrize("sides", SIDES)
-def test_v2_is_the_loop(n: int, margin_mode: str, margin: float, sides: tuple[str, ...]) -> None:
+def test_v2_is_the_loop(n: int, margin: float, sides: tuple[str, ...]) -> None:
     scores, pairs = scores_of(n), pairs_of(n)
     for given in (None, pairs):
         listed = _reference.all_pairs(n) if given is None else as_list(given)
-        fast = eqsim_v2(scores, given, sides=sides, margin=margin, margin_mode=margin_mode)
-        assert_same(fast, _reference.v2(scores, listed, sides, margin, margin_mode), scores)
+        fast = eqsim_v2(scores, given, sides=sides, margin=margin)
+        assert_same(fast, _reference.v2(scores, listed, sides, margin), scores)
 
 
 @pytest.mark.parametrize("n", SIZES)
-@pytest.mark.parametrize("margin_mode", ["mean", "pair"])
 @pytest.mark.parametrize("reduction", ["mean", "reference"])
 @pytest.mark.parametrize("sides", SIDES)
-def test_hybrid_is_the_loop(n: int, margin_mode: str, reduction: str, sides: tuple[str, ...]) -> None:
+def test_hybrid_is_the_loop(n: int, reduction: str, sides: tuple[str, ...]) -> None:
     scores, pairs = scores_of(n), pairs_of(n)
     for margins in ((0.0, 0.0), (0.7, 0.4)):
         fast = eqsim_hybrid(
@@ -87,10 +84,9 @@ def test_hybrid_is_the_loop(n: int, margin_mode: str, reduction: str, sides: tup
             sides=sides,
             margin=margins[0],
             margin_v1=margins[1],
-            margin_mode=margin_mode,
             distant_reduction=reduction,
         )
-        assert_same(fast, _reference.hybrid(scores, as_list(pairs), sides, *margins, margin_mode, reduction), scores)
+        assert_same(fast, _reference.hybrid(scores, as_list(pairs), sides, *margins, reduction), scores)
 
 
 def test_hybrid_without_distant_pairs_keeps_v2_alone() -> None:
@@ -196,7 +192,6 @@ def test_half_precision_scores_are_reduced_in_float32() -> None:
         (lambda s: eqsim_v1(s.long()), "torch.int64"),
         (lambda s: eqsim_v1(s, margin=-0.5), "-0.5"),
         (lambda s: eqsim_v1(s, margin=float("nan")), "nan"),
-        (lambda s: eqsim_v1(s, margin_mode="median"), "median"),
         (lambda s: eqsim_v2(s, sides=("both",)), "both"),
         (lambda s: eqsim_v2(s, sides="text"), "'text'"),
         (lambda s: eqsim_v2(s, sides=()), r"\(\)"),

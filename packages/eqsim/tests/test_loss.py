@@ -39,13 +39,13 @@ def definition(
     listed = None if pairs is None else [(int(i), int(j)) for i, j in pairs]
     everything = _reference.all_pairs(len(image))
     margin, margin_v1 = settings.get("margin", 0.0), settings.get("margin_v1", 0.0)
-    margin_mode, sides = settings.get("margin_mode", "mean"), settings.get("sides", ("text", "image"))
+    sides = settings.get("sides", ("text", "image"))
     if mode == "v1":
-        return _reference.v1(scores, everything if listed is None else listed, margin_v1, margin_mode)
+        return _reference.v1(scores, everything if listed is None else listed, margin_v1)
     if mode == "v2":
-        return _reference.v2(scores, everything if listed is None else listed, sides, margin, margin_mode)
+        return _reference.v2(scores, everything if listed is None else listed, sides, margin)
     reduction = settings.get("distant_reduction", "mean")
-    return _reference.hybrid(scores, listed or [], sides, margin, margin_v1, margin_mode, reduction)
+    return _reference.hybrid(scores, listed or [], sides, margin, margin_v1, reduction)
 
 
 def pairs_for(n: int) -> torch.Tensor:
@@ -129,7 +129,6 @@ def test_output_dict_and_bias() -> None:
         (lambda: EqSimLoss(sides=("left",)), "left"),
         (lambda: EqSimLoss(margin=-1), "margin=-1"),
         (lambda: EqSimLoss(margin_v1=float("inf")), "margin_v1=inf"),
-        (lambda: EqSimLoss(margin_mode="max"), "'max'"),
         (lambda: EqSimLoss(weight=-0.5), "weight=-0.5"),
         (lambda: EqSimLoss(close=0.1), "close=0.1"),
         (lambda: EqSimLoss(backend="cuda"), "'cuda'"),
@@ -174,16 +173,6 @@ def test_world_size_must_match_the_process_group() -> None:
         EqSimLoss("v1", world_size=2)(torch.ones(2, 2), torch.ones(2, 2))
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_values_that_are_not_finite_are_named_on_request(value: float) -> None:
-    image = torch.ones(3, 4)
-    image[2, 1] = value
-    with pytest.raises(ValueError, match=rf"image_features\[2, 1\] is {value}.*1 are not"):
-        EqSimLoss("v1", checks=True)(image, torch.ones(3, 4))
-    with pytest.raises(ValueError, match="logit_scale is nan"):
-        EqSimLoss("v1", "logits", checks=True)(torch.ones(3, 4), torch.ones(3, 4), float("nan"))
-
-
 def test_rows_of_zeros_give_finite_gradients() -> None:
     image, text = features(4)
     zeroed = (image * torch.tensor([[0.0], [1], [1], [1]])).detach().requires_grad_()
@@ -216,23 +205,6 @@ def test_draws_from_cosines_need_a_scale_or_a_temperature() -> None:
     assert torch.equal(losses[0], losses[2])
     pairs = pairs_for(9)
     EqSimLoss(close=Multinomial(2))(image, text, close_pairs=pairs)
-
-
-def test_positions_of_the_first_release_warn_and_mean_the_same() -> None:
-    with pytest.warns(DeprecationWarning, match="EqSimLoss: give sides, margin by name"):
-        old = EqSimLoss("v2", "cosine", ("text",), 0.25)
-    assert old.settings == EqSimLoss("v2", "cosine", sides=("text",), margin=0.25).settings
-    with pytest.warns(DeprecationWarning, match=r"loss\.settings holds the same"):
-        assert old.objective is old.settings
-    with pytest.warns(DeprecationWarning, match=r"loss\.settings\.rank holds the same"):
-        assert old.rank == 0
-    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        old.nothing  # noqa: B018
-    with pytest.warns(DeprecationWarning, match="PairLoss: give close by name"):
-        assert PairLoss(0.5, "cosine", TopK(k=1)).close == TopK(k=1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        EqSimLoss("v2", "cosine", sides=("text",))
 
 
 def test_the_weight_may_be_set_between_steps() -> None:

@@ -25,7 +25,7 @@ SETTINGS = list(
         ("cosine", "logits", "softmax"),
         (None, "clip", "sigmoid"),
         (("text", "image"), ("text",), ("image",)),
-        (("mean", 0.0), ("pair", 0.05)),
+        (0.0, 0.05),
     )
 )
 
@@ -53,13 +53,13 @@ def gradients(loss: torch.Tensor, inputs: list[torch.Tensor]) -> list[torch.Tens
 @pytest.mark.parametrize(("n", "d"), [(1, 3), (7, 5), (37, 20)])
 @pytest.mark.parametrize("contrast", [None, "clip", "sigmoid"])
 def test_kernels_are_the_dense_matrix(n: int, d: int, contrast: str | None) -> None:
-    for number, (mode, score, kind, sides, margins) in enumerate(SETTINGS):
+    for number, (mode, score, kind, sides, margin) in enumerate(SETTINGS):
         # Each size takes its own part of the settings; seven is prime to the number of choices of each.
         if kind != contrast or number % 7 != {1: 0, 7: 1, 37: 3}[n]:
             continue
         inputs = leaves(n, d)
         image, text, scale, bias = inputs
-        settings = Settings(mode, score, sides, margins[1], margins[1] / 2, margins[0], contrast=contrast)
+        settings = Settings(mode, score, sides, margin, margin / 2, contrast=contrast)
         rows = (unit_rows(image), unit_rows(text)) if score == "cosine" else (image / 2, text / 2)
         pairs = torch.tensor([(i, (i + 1) % n) for i in range(n if n > 1 else 0)], device=DEVICE).reshape(-1, 2).long()
         batch = Batch(

@@ -27,10 +27,6 @@ class Size(NamedTuple):
         d: features of a sample.
         device: "cpu", "cuda", ...
         listed: whether there is a list of close pairs.
-
-    Example:
-        >>> Size(n=64, d=512, device="cpu", listed=False).n
-        64
     """
 
     n: int
@@ -141,7 +137,7 @@ class Batch:
             with torch.no_grad():
                 pairs = miner(image, own, self.scale)
             values = image.device.type == "cpu" and not torch.compiler.is_compiling()
-            check_pairs(pairs, image.shape[0], image.device, values=values or settings.checks)
+            check_pairs(pairs, image.shape[0], image.device, values=values)
         # In full: torch.compile cannot trace `dataclasses.replace` in torch 2.6.
         return Batch(settings, image, text, self.scale, self.bias, pairs, self.half, owners, teacher, self.rows)
 

@@ -122,19 +122,6 @@ def check_pairs(pairs: Tensor, n: int, device: torch.device, *, values: bool) ->
         raise ValueError(f"close_pairs[{row}] = {tuple(pairs[row].tolist())}: a sample cannot be paired with itself")
 
 
-def check_finite(**tensors: Tensor | float | None) -> None:
-    """Raise ValueError naming the first tensor, row and value that is NaN or infinite (waits for the device)."""
-    for name, tensor in tensors.items():
-        if tensor is None:
-            continue
-        values = torch.as_tensor(tensor).detach()
-        bad = ~torch.isfinite(values)
-        if bool(bad.any()):
-            position = tuple(bad.nonzero()[0].tolist())
-            where = f"{name}{list(position)}" if position else name
-            raise ValueError(f"{where} is {float(values[position])}: expected finite values ({int(bad.sum())} are not)")
-
-
 def check_scale(score: str, logit_scale: Tensor | float | None, *, needed_for: str | None = None) -> None:
     """Raise ValueError when the score or the loss needs `logit_scale` and there is none, or it is not one number."""
     if logit_scale is None:

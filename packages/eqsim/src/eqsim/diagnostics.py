@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import torch
 
 from eqsim.backends.dense import dense_contrastive, dense_pair_loss, dense_terms
-from eqsim.checks import check_positive
 from eqsim.close_pairs import Multinomial, TopK, select_close_pairs
 from eqsim.features import as_scalar, at_least_float32, unit_rows
 from eqsim.functional import equivariance_score
@@ -57,17 +56,6 @@ class Diagnosis:
     inside_margin: dict[str, float]
     gradient_share: dict[str, float]
     dead: tuple[str, ...]
-
-    def histogram(self, bins: int = 50, high: float | None = None) -> tuple[list[int], list[float]]:
-        """Count equivariance scores in equal bins from 0 to `high` (by default their maximum, or 1 where that is 0).
-
-        Returns counts and edges. Scores above `high` are left out.
-        """
-        check_positive(bins=bins, **({} if high is None else {"high": high}))
-        top = float(self.equivariance.max()) if high is None and self.equivariance.numel() else (high or 1.0)
-        top = top or 1.0  # all scores are 0: every one is in the first bin, of any width
-        counts = torch.histc(self.equivariance, bins=bins, min=0.0, max=top)
-        return [int(count) for count in counts], torch.linspace(0.0, top, bins + 1).tolist()
 
     def __str__(self) -> str:
         mean = f"mean equivariance score {float(self.equivariance.mean()):.4g}" if len(self.equivariance) else "no pair"

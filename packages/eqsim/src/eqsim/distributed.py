@@ -65,22 +65,6 @@ class _Gather(torch.autograd.Function):
         return total[ctx.rows].contiguous(), None, None
 
 
-class _SumOverRanks(torch.autograd.Function):
-    """Sum a tensor over ranks; backward sums the ranks' gradients, too."""
-
-    @staticmethod
-    def forward(ctx: Any, local: Tensor) -> Tensor:
-        total = local.clone()
-        dist.all_reduce(total)
-        return total
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> Tensor:
-        total = grads[0].contiguous().clone()
-        dist.all_reduce(total)
-        return total
-
-
 def gather_rows(local: Tensor, counts: tuple[int, ...]) -> Tensor:
     """Concatenate the rows of all ranks, `counts` of them, without a gradient; short ones are filled up on the way."""
     if len(counts) == 1:
@@ -95,8 +79,3 @@ def gather_rows(local: Tensor, counts: tuple[int, ...]) -> Tensor:
 def gather_with_gradient(local: Float[Tensor, "n d"], rank: int, counts: tuple[int, ...]) -> Float[Tensor, "wn d"]:
     """Concatenate the rows of all ranks, keeping the gradient of every rank's loss with respect to every row."""
     return local if len(counts) == 1 else _Gather.apply(local, rank, counts)
-
-
-def sum_over_ranks(local: Tensor, world_size: int) -> Tensor:
-    """Sum a tensor over ranks, keeping the gradient of every rank's loss."""
-    return local if world_size == 1 else _SumOverRanks.apply(local)

@@ -22,7 +22,7 @@ from eqsim.residuals import (
     pair_loss,
     residual_squares,
 )
-from eqsim.settings import DistantReduction, MarginMode, Side
+from eqsim.settings import DistantReduction, Side
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,12 +47,11 @@ BOTH_SIDES: tuple[Side, Side] = ("text", "image")
 
 
 def _prepare(
-    scores: Tensor, pairs: Tensor | None, sides: Sequence[Side], margin: float, margin_mode: MarginMode
+    scores: Tensor, pairs: Tensor | None, sides: Sequence[Side] = ("text", "image"), margin: float = 0.0
 ) -> Tensor:
     check_scores(scores)
     check_sides(sides)
     check_non_negative(margin=margin)
-    check_choice("margin_mode", margin_mode, ("mean", "pair"))
     if pairs is not None:
         values = scores.device.type == "cpu" and not torch.compiler.is_compiling()
         check_pairs(pairs, scores.shape[0], scores.device, values=values)
@@ -69,15 +68,10 @@ def _residuals(scores: Tensor, pairs: Tensor | None) -> tuple[Tensor, Tensor, in
     return diagonal[i] - diagonal[j], scores[i, j] - scores[j, i], pairs.shape[0]
 
 
-def _v2_terms(
-    d: Tensor, a: Tensor, count: int, sides: Sequence[Side], margin: float, margin_mode: MarginMode
-) -> tuple[Tensor, Tensor]:
+def _v2_terms(d: Tensor, a: Tensor, count: int, sides: Sequence[Side], margin: float) -> tuple[Tensor, Tensor]:
     zero = a.sum() * 0.0
     text, image = (
-        margin_mean(residual_squares(side, d, a, margin, margin_mode).sum(), count, margin, margin_mode)
-        if side in sides
-        else zero
-        for side in BOTH_SIDES
+        margin_mean(residual_squares(side, d, a).sum(), count, margin) if side in sides else zero for side in BOTH_SIDES
     )
     return text, image
 
@@ -87,15 +81,13 @@ def eqsim_v1(
     pairs: Int[Tensor, "p 2"] | None = None,
     *,
     margin: float = 0.0,
-    margin_mode: MarginMode = "mean",
 ) -> Float[Tensor, ""]:
     """Mean squared difference of the two off-diagonal scores of a pair, (s_ij - s_ji)^2.
 
     Args:
         scores: (n, n), any real values; rows are images, columns are texts.
         pairs: (p, 2) ordered pairs (i, j), i != j, duplicates counted; None means all n (n - 1) ordered pairs.
-        margin: >= 0, in squared score units; "mean" gives max(mean - margin, 0), "pair" mean(max(a^2 - margin, 0)).
-        margin_mode: where the margin is taken off.
+        margin: >= 0, in squared score units, taken off the mean, which then is at least 0.
 
     Returns:
         A scalar; 0 when there is no pair (n = 1, or an empty list).
@@ -112,9 +104,9 @@ def eqsim_v1(
     Source: "EqSim/EqBen" section 3, equation 6, the term for distant pairs, as a mean squared error. The authors' code
         divides by n^2 instead of the number of pairs: that is `distant_reduction="reference"` of `eqsim_hybrid`.
     """
-    scores = _prepare(scores, pairs, BOTH_SIDES, margin, margin_mode)
+    scores = _prepare(scores, pairs, BOTH_SIDES, margin)
     _, a, count = _residuals(scores, pairs)
-    return margin_mean(residual_squares("v1", a, a, margin, margin_mode).sum(), count, margin, margin_mode)
+    return margin_mean(residual_squares("v1", a, a).sum(), count, margin)
 
 
 def eqsim_v2(
@@ -123,7 +115,6 @@ def eqsim_v2(
     *,
     sides: Sequence[Side] = BOTH_SIDES,
     margin: float = 0.0,
-    margin_mode: MarginMode = "mean",
 ) -> Float[Tensor, ""]:
     """Sum over the sides of the mean squared difference of score changes.
 
@@ -135,7 +126,6 @@ def eqsim_v2(
         pairs: (p, 2) ordered pairs, duplicates counted; None means all n (n - 1) ordered pairs.
         sides: "text", "image" or both.
         margin: >= 0, taken off each side; see `eqsim_v1`.
-        margin_mode: where the margin is taken off.
 
     Returns:
         A scalar; 0 when there is no pair.
@@ -150,9 +140,9 @@ def eqsim_v2(
 
     Source: "EqSim/EqBen" section 3, equation 6, the term for close pairs; the margin per side as in the authors' code.
     """
-    scores = _prepare(scores, pairs, sides, margin, margin_mode)
+    scores = _prepare(scores, pairs, sides, margin)
     d, a, count = _residuals(scores, pairs)
-    text, image = _v2_terms(d, a, count, sides, margin, margin_mode)
+    text, image = _v2_terms(d, a, count, sides, margin)
     return text + image
 
 
@@ -163,7 +153,6 @@ def hybrid_terms(
     sides: Sequence[Side] = BOTH_SIDES,
     margin: float = 0.0,
     margin_v1: float = 0.0,
-    margin_mode: MarginMode = "mean",
     distant_reduction: DistantReduction = "mean",
     trusted: bool = False,
 ) -> Terms:
@@ -177,21 +166,21 @@ def hybrid_terms(
         >>> float(terms.total())
         0.0
     """
-    scores = _prepare(scores, None if trusted else close_pairs, sides, margin, margin_mode)
+    scores = _prepare(scores, None if trusted else close_pairs, sides, margin)
     check_non_negative(margin_v1=margin_v1)
     check_choice("distant_reduction", distant_reduction, ("mean", "reference"))
     n = scores.shape[0]
     d, a, count = _residuals(scores, close_pairs)
-    text, image = _v2_terms(d, a, count, sides, margin, margin_mode)
+    text, image = _v2_terms(d, a, count, sides, margin)
     distant = ~torch.eye(n, dtype=torch.bool, device=scores.device)
     i, j = close_pairs[:, 0], close_pairs[:, 1]
     no = torch.zeros((), dtype=torch.bool, device=scores.device)
     distant = distant.index_put((torch.cat([i, j]), torch.cat([j, i])), no)
     skew = scores - scores.mT
-    squares = residual_squares("v1", skew, skew, margin_v1, margin_mode)
+    squares = residual_squares("v1", skew, skew)
     total = torch.where(distant, squares, torch.zeros_like(squares)).sum()
     divisor = distant.sum() if distant_reduction == "mean" else n * n
-    return Terms(margin_mean(total, divisor, margin_v1, margin_mode), text, image, total * 0.0)
+    return Terms(margin_mean(total, divisor, margin_v1), text, image, total * 0.0)
 
 
 def eqsim_hybrid(
@@ -201,7 +190,6 @@ def eqsim_hybrid(
     sides: Sequence[Side] = BOTH_SIDES,
     margin: float = 0.0,
     margin_v1: float = 0.0,
-    margin_mode: MarginMode = "mean",
     distant_reduction: DistantReduction = "mean",
 ) -> Float[Tensor, ""]:
     """v2 over the close list plus v1 over the pairs that are in it in neither order.
@@ -212,7 +200,6 @@ def eqsim_hybrid(
         sides: the sides of v2.
         margin: >= 0, taken off each side of v2.
         margin_v1: >= 0, taken off v1.
-        margin_mode: where the margins are taken off; see `eqsim_v1`.
         distant_reduction: "mean" divides by the number of distant pairs, as the paper writes; "reference" by n^2,
             as the authors' code does.
 
@@ -236,7 +223,6 @@ def eqsim_hybrid(
         sides=sides,
         margin=margin,
         margin_v1=margin_v1,
-        margin_mode=margin_mode,
         distant_reduction=distant_reduction,
     ).total()
 
@@ -249,7 +235,6 @@ def eqsim_quad(
     *,
     sides: Sequence[Side] = BOTH_SIDES,
     margin: float = 0.0,
-    margin_mode: MarginMode = "mean",
 ) -> Float[Tensor, ""]:
     """v2 from the four scores of each pair, for models that give a score for a pair of inputs only.
 
@@ -260,7 +245,6 @@ def eqsim_quad(
         s_jj: score(image j, text j).
         sides: "text", "image" or both.
         margin: >= 0, taken off each side.
-        margin_mode: where the margin is taken off.
 
     Returns:
         A scalar.
@@ -275,26 +259,17 @@ def eqsim_quad(
 
     Source: "EqSim/EqBen" section 3, equation 6, with scores of an image-text-matching head.
     """
-    sums = quad_sums(s_ii, s_ij, s_ji, s_jj, sides=sides, margin=margin, margin_mode=margin_mode)
+    check_non_negative(margin=margin)
+    sums = quad_sums(s_ii, s_ij, s_ji, s_jj, sides=sides)
     count = s_ii.numel()
-    return margin_mean(sums.text, count, margin, margin_mode) + margin_mean(sums.image, count, margin, margin_mode)
+    return margin_mean(sums.text, count, margin) + margin_mean(sums.image, count, margin)
 
 
 def quad_sums(
-    s_ii: Tensor,
-    s_ij: Tensor,
-    s_ji: Tensor,
-    s_jj: Tensor,
-    *,
-    sides: Sequence[Side] = BOTH_SIDES,
-    margin: float = 0.0,
-    margin_v1: float = 0.0,
-    margin_mode: MarginMode = "mean",
+    s_ii: Tensor, s_ij: Tensor, s_ji: Tensor, s_jj: Tensor, *, sides: Sequence[Side] = BOTH_SIDES
 ) -> PairSums:
     """Return the summed squares of the residuals of given quadruples of scores; arguments as `eqsim_quad`."""
     check_sides(sides)
-    check_non_negative(margin=margin, margin_v1=margin_v1)
-    check_choice("margin_mode", margin_mode, ("mean", "pair"))
     shapes = [tuple(score.shape) for score in (s_ii, s_ij, s_ji, s_jj)]
     if len(set(shapes)) != 1:
         raise ValueError(f"s_ii, s_ij, s_ji, s_jj have shapes {shapes}: expected one shape")
@@ -302,9 +277,9 @@ def quad_sums(
     d, a = s_ii - s_jj, s_ij - s_ji
     zero = a.sum() * 0.0
     return PairSums(
-        v1=residual_squares("v1", d, a, margin_v1, margin_mode).sum(),
-        text=residual_squares("text", d, a, margin, margin_mode).sum() if "text" in sides else zero,
-        image=residual_squares("image", d, a, margin, margin_mode).sum() if "image" in sides else zero,
+        v1=residual_squares("v1", d, a).sum(),
+        text=residual_squares("text", d, a).sum() if "text" in sides else zero,
+        image=residual_squares("image", d, a).sum() if "image" in sides else zero,
     )
 
 
@@ -332,7 +307,7 @@ def equivariance_score(scores: Float[Tensor, "n n"], pairs: Int[Tensor, "p 2"] |
     Source: the quantity that "EqSim/EqBen" figure 6 plots, read as the sum of the absolute values of the two residuals
         of equation 6.
     """
-    scores = _prepare(scores, pairs, BOTH_SIDES, 0.0, "mean")
+    scores = _prepare(scores, pairs)
     if pairs is None:
         n = scores.shape[0]
         pairs = torch.triu_indices(n, n, 1, device=scores.device).T

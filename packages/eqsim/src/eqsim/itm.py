@@ -11,7 +11,7 @@ from eqsim.checks import check_choice, check_non_negative, check_sides
 from eqsim.features import at_least_float32
 from eqsim.functional import quad_sums
 from eqsim.residuals import margin_mean
-from eqsim.settings import MarginMode, Side
+from eqsim.settings import Side
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +34,6 @@ class EqSimITMLoss(nn.Module):
             last axis (the second is "matched"), or "identity".
         sides: sides of v2.
         margin: >= 0, squared score units.
-        margin_mode: see `eqsim.EqSimLoss`.
         weight: >= 0.
 
     Shapes:
@@ -63,17 +62,15 @@ class EqSimITMLoss(nn.Module):
         activation: Activation = "sigmoid",
         sides: Sequence[Side] = ("text", "image"),
         margin: float = 0.0,
-        margin_mode: MarginMode = "mean",
         weight: float = 1.0,
     ) -> None:
         super().__init__()
         check_choice("mode", mode, ("v1", "v2"))
         check_choice("activation", activation, ("sigmoid", "softmax", "identity"))
-        check_choice("margin_mode", margin_mode, ("mean", "pair"))
         check_sides(sides)
         check_non_negative(margin=margin, weight=weight)
         self.mode, self.activation, self.sides = mode, activation, tuple(sides)
-        self.margin, self.margin_mode, self.weight = margin, margin_mode, weight
+        self.margin, self.weight = margin, weight
 
     def forward(
         self,
@@ -84,12 +81,10 @@ class EqSimITMLoss(nn.Module):
     ) -> Float[Tensor, ""]:
         """Compute the loss of given pairs; see the class."""
         scores = [self._score(head) for head in (s_ii, s_ij, s_ji, s_jj)]
-        sums = quad_sums(
-            *scores, sides=self.sides, margin=self.margin, margin_v1=self.margin, margin_mode=self.margin_mode
-        )
+        sums = quad_sums(*scores, sides=self.sides)
         wanted = [sums.v1] if self.mode == "v1" else [getattr(sums, side) for side in self.sides]
         count = scores[0].numel()
-        terms = [margin_mean(total, count, self.margin, self.margin_mode) for total in wanted]
+        terms = [margin_mean(total, count, self.margin) for total in wanted]
         return self.weight * torch.stack(terms).sum()
 
     def _score(self, head: Tensor) -> Tensor:

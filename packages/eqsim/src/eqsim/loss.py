@@ -1,15 +1,10 @@
-"""`EqSimLoss`: the regulariser alone, to be added to whatever loss the training already has.
-
-One file of more than 400 lines: the two forms for CLIP and SigLIP are a few lines on what they inherit here.
-"""
+"""`EqSimLoss`: the regulariser alone, to be added to whatever loss the training already has."""
 
 from __future__ import annotations
 
-import functools
-import inspect
 import warnings
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Self
 
 import torch
 from torch import nn
@@ -18,7 +13,6 @@ from eqsim.backends import choose_backend, compute_parts
 from eqsim.batch import Batch, Size
 from eqsim.checks import (
     check_features,
-    check_finite,
     check_owners,
     check_pairs,
     check_scale,
@@ -30,7 +24,7 @@ from eqsim.distributed import check_process_group, rows_of_ranks
 from eqsim.settings import EPSILON, Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from jaxtyping import Float, Int
     from torch import Tensor
@@ -39,37 +33,7 @@ if TYPE_CHECKING:
     from eqsim.batch import Parts
     from eqsim.close_pairs import Miner
     from eqsim.residuals import Terms
-    from eqsim.settings import Contrast, DistantReduction, Keep, MarginMode, Mode, Score, Side
-
-MOVED = ("objective", "backend", "rank", "world_size", "generator", "checks", "pair_weight", "contrast", "term_names")
-"""Attributes of a loss that its settings hold now; they go with the next release."""
-
-Init = TypeVar("Init", bound="Callable[..., None]")
-
-
-def positional_once(count: int) -> Callable[[Init], Init]:
-    """Let the first `count` arguments, which were positional in 0.1, be so for one release more, with a warning."""
-
-    def decorate(init: Init) -> Init:
-        parameters = list(inspect.signature(init).parameters.values())[1:]
-        allowed = sum(parameter.kind is parameter.POSITIONAL_OR_KEYWORD for parameter in parameters)
-        names = [parameter.name for parameter in parameters[:count]]
-
-        @functools.wraps(init)
-        def accepting(self: object, *args: object, **kwargs: object) -> None:
-            if allowed < len(args) <= count:
-                positional = names[allowed : len(args)]
-                message = (
-                    f"{type(self).__name__}: give {', '.join(positional)} by name; positions end with the next release"
-                )
-                warnings.warn(message, DeprecationWarning, stacklevel=2)
-                kwargs.update(zip(positional, args[allowed:], strict=True))
-                args = args[:allowed]
-            init(self, *args, **kwargs)
-
-        return cast("Init", accepting)
-
-    return decorate
+    from eqsim.settings import Contrast, DistantReduction, Keep, Mode, Score, Side
 
 
 class BatchLoss(nn.Module):
@@ -96,14 +60,6 @@ class BatchLoss(nn.Module):
         """The miner of close pairs."""
         return self.settings.miner
 
-    def __getattr__(self, name: str) -> Any:
-        """Give what was an attribute in 0.1, with a warning."""
-        if name not in MOVED:
-            return super().__getattr__(name)
-        message = f"loss.{name} is deprecated: loss.settings{'' if name == 'objective' else '.' + name} holds the same"
-        warnings.warn(message, DeprecationWarning, stacklevel=2)
-        return self.settings if name == "objective" else getattr(self.settings, name)
-
     def explain(self, n: int, d: int, device: str = "cpu", *, close_pairs: bool = False) -> BackendChoice:
         """Say which backend a batch of n (over all ranks) features of size d gets on a device, and why."""
         return choose_backend(self.settings, Size(n, d, device, close_pairs or self.close is not None))
@@ -126,7 +82,7 @@ class BatchLoss(nn.Module):
             scale = 1.0 if logit_scale is None else logit_scale
             features = image_features, text_features, scale, logit_bias
             parts = compute_parts(Batch.of(self.settings, *features, close_pairs, negatives_of, teacher, rows))
-        if not torch.compiler.is_compiling() and (self.settings.checks or image_features.device.type == "cpu"):
+        if not torch.compiler.is_compiling() and image_features.device.type == "cpu":
             self._warn_dead(parts.terms)
         losses = self._named(parts)
         if output_dict:
@@ -144,7 +100,7 @@ class BatchLoss(nn.Module):
         negatives_of: Tensor | None = None,
         teacher: tuple[Tensor, Tensor, Tensor | float] | None = None,
     ) -> tuple[tuple[int, int], ...]:
-        """Raise for input that the loss cannot take; values are read on the CPU, or with checks=True.
+        """Raise for input that the loss cannot take; values are read on the CPU alone, where nothing waits for them.
 
         Returns how many images and negatives each process holds.
         """
@@ -153,8 +109,8 @@ class BatchLoss(nn.Module):
         needed = settings.contrast is not None or settings.pair_weight > 0 or settings.hard_weight > 0
         needed = needed or settings.keeps_kl
         n, m = len(image_features), len(text_features) - len(image_features)
-        compiling, device = torch.compiler.is_compiling(), image_features.device
-        values = not compiling and (settings.checks or device.type == "cpu")
+        device = image_features.device
+        values = not torch.compiler.is_compiling() and device.type == "cpu"
         if m and not settings.uses_negatives:
             msg = f"{len(text_features)} texts for {n} images: a caption without an image changes nothing in this loss"
             raise ValueError(f"{msg}; leave them out, or take ClipEqSimLoss, SigLipEqSimLoss or hard_weight=")
@@ -179,13 +135,6 @@ class BatchLoss(nn.Module):
         rows = rows_of_ranks(image_features, text_features, settings.world_size)
         if close_pairs is not None:
             check_pairs(close_pairs, sum(images for images, _ in rows), device, values=values)
-        if settings.checks and not compiling:
-            check_finite(
-                image_features=image_features,
-                text_features=text_features,
-                logit_scale=logit_scale,
-                logit_bias=logit_bias,
-            )
         return rows
 
     def _named(self, parts: Parts) -> dict[str, Tensor]:
@@ -250,9 +199,8 @@ class EqSimLoss(BatchLoss):
         score: "cosine" (features are normalised here), "logits" (logit_scale * dot product of the features as given)
             or "softmax" (of those logits over texts, the published run's).
         sides: sides of v2, "text", "image" or both.
-        margin: >= 0, squared score units, taken off each side of v2.
+        margin: >= 0, squared score units, taken off the mean of each side of v2, which then is at least 0.
         margin_v1: >= 0, taken off v1.
-        margin_mode: "mean" gives max(mean - margin, 0), "pair" the mean of max(square - margin, 0).
         close: the miner of close pairs: `TopK`, `Multinomial`, or a callable of yours from (image rows, text rows,
             logit scale) of the whole batch to (p, 2) pairs, the same on every rank. None means all pairs for "v1" and
             "v2", and TopK(k=4) for "hybrid". With "v1" and "v2" a miner restricts the mean to its pairs. `close_pairs`
@@ -264,8 +212,6 @@ class EqSimLoss(BatchLoss):
         rank: this process's rank, where the batch is spread over processes.
         world_size: number of processes; the loss is that of the whole batch, on every rank (see `eqsim.distributed`).
         generator: source of the draws of `Multinomial`.
-        checks: look for NaN and infinity, bad close pairs on an accelerator, and terms without gradient. Waits for the
-            device. On the CPU pairs and dead terms are looked at in any case.
         pair_weight: >= 0; above 0 adds pair_weight * `eqsim.functional.pair_loss` of the logits over the close pairs.
         epsilon: e > 0 of "relative", in units of the score.
         hard_weight: >= 0; above 0 adds hard_weight * `eqsim.functional.hard_negative_loss`, each image against its own
@@ -320,7 +266,6 @@ class EqSimLoss(BatchLoss):
 
     _contrast: Contrast | None = None
 
-    @positional_once(12)
     def __init__(
         self,
         mode: Mode = "hybrid",
@@ -329,7 +274,6 @@ class EqSimLoss(BatchLoss):
         sides: Sequence[Side] = ("text", "image"),
         margin: float = 0.0,
         margin_v1: float = 0.0,
-        margin_mode: MarginMode = "mean",
         close: Miner | None = None,
         distant_reduction: DistantReduction = "mean",
         weight: float = 1.0,
@@ -341,11 +285,10 @@ class EqSimLoss(BatchLoss):
         hard_weight: float = 0.0,
         focus: float = 2.0,
         smoothing: float = 0.02,
+        score_memory: int = 0,
         keep_weight: float = 0.0,
         keep: Keep = "kl",
-        score_memory: int = 0,
         generator: torch.Generator | None = None,
-        checks: bool = False,
     ) -> None:
         check_sides(sides)
         super().__init__(
@@ -355,7 +298,6 @@ class EqSimLoss(BatchLoss):
                 sides=tuple(sides),
                 margin=margin,
                 margin_v1=margin_v1,
-                margin_mode=margin_mode,
                 close=close,
                 distant_reduction=distant_reduction,
                 epsilon=epsilon,
@@ -364,15 +306,14 @@ class EqSimLoss(BatchLoss):
                 hard_weight=hard_weight,
                 focus=focus,
                 smoothing=smoothing,
+                score_memory=score_memory,
                 keep_weight=keep_weight,
                 keep=keep,
-                score_memory=score_memory,
                 contrast=self._contrast,
                 backend=backend,
                 rank=rank,
                 world_size=world_size,
                 generator=generator,
-                checks=checks,
             )
         )
 
@@ -392,7 +333,6 @@ class EqSimLoss(BatchLoss):
             "score": "softmax",
             "margin": 0.1,
             "margin_v1": 0.0,
-            "margin_mode": "mean",
             "close": Multinomial(4),
             "distant_reduction": "reference",
             "weight": 0.5,

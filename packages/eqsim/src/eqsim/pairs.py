@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from eqsim.checks import check_choice, check_positive
-from eqsim.loss import BatchLoss, positional_once
+from eqsim.loss import BatchLoss
 from eqsim.settings import Settings
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ class PairLoss(BatchLoss):
         rank: of this process.
         world_size: number of processes.
         generator: source of the draws of `Multinomial`.
-        checks: look for NaN, infinity and bad pairs on accelerators too.
 
     Shapes:
         As `eqsim.EqSimLoss`; `logit_scale` is needed. `close_pairs` (p, 2): (i, j) and (j, i) give the same, and every
@@ -56,7 +55,6 @@ class PairLoss(BatchLoss):
     Source: ours. In `experiments/eqsim_proof` it is compared with EqSim and others on the same batches.
     """
 
-    @positional_once(6)
     def __init__(
         self,
         weight: float = 1.0,
@@ -67,7 +65,6 @@ class PairLoss(BatchLoss):
         rank: int = 0,
         world_size: int = 1,
         generator: torch.Generator | None = None,
-        checks: bool = False,
     ) -> None:
         check_positive(weight=weight)
         check_choice("score", score, ("cosine", "logits"))
@@ -81,7 +78,6 @@ class PairLoss(BatchLoss):
                 rank=rank,
                 world_size=world_size,
                 generator=generator,
-                checks=checks,
             )
         )
 

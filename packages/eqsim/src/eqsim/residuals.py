@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from jaxtyping import Float, Int
 
-    from eqsim.settings import MarginMode, Settings
+    from eqsim.settings import Settings
 
 RESIDUALS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "v1": lambda _, a: a,
@@ -38,7 +38,7 @@ RESIDUALS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 
 class PairSums(NamedTuple):
-    """Sums of squared residuals over one set of ordered pairs, each square already clamped in margin mode "pair"."""
+    """Sums of squared residuals over one set of ordered pairs."""
 
     v1: Tensor
     text: Tensor
@@ -58,16 +58,15 @@ class Terms(NamedTuple):
         return self.v1 + self.v2_text + self.v2_image + self.relative
 
 
-def residual_squares(term: str, d: Tensor, a: Tensor, margin: float, margin_mode: MarginMode) -> Tensor:
-    """Return the squared residual of each pair, less the margin in mode "pair", but never below 0."""
-    squares = RESIDUALS[term](d, a).square()
-    return torch.relu(squares - margin) if margin_mode == "pair" and margin > 0 else squares
+def residual_squares(term: str, d: Tensor, a: Tensor) -> Tensor:
+    """Return the squared residual of each pair."""
+    return RESIDUALS[term](d, a).square()
 
 
-def margin_mean(total: Tensor, count: Tensor | int, margin: float, margin_mode: MarginMode) -> Tensor:
-    """Return max(total / count - margin, 0) in mode "mean", total / count in mode "pair"; 0 for an empty set."""
+def margin_mean(total: Tensor, count: Tensor | int, margin: float) -> Tensor:
+    """Return max(total / count - margin, 0); 0 for an empty set."""
     mean = total / (count.clamp(min=1) if isinstance(count, torch.Tensor) else max(count, 1))
-    return torch.relu(mean - margin) if margin_mode == "mean" and margin > 0 else mean
+    return torch.relu(mean - margin) if margin > 0 else mean
 
 
 def first_occurrence(pairs: Int[Tensor, "p 2"], n: int) -> tuple[Int[Tensor, " p"], Float[Tensor, " p"]]:
@@ -87,7 +86,7 @@ def sided_terms(settings: Settings, sums: PairSums, count: int) -> Terms:
     """Return v2's terms of the chosen sides from sums over `count` pairs."""
     zero = sums.v1 * 0.0
     text, image = (
-        margin_mean(total, count, settings.margin, settings.margin_mode) if side in settings.sides else zero
+        margin_mean(total, count, settings.margin) if side in settings.sides else zero
         for side, total in (("text", sums.text), ("image", sums.image))
     )
     return Terms(zero, text, image, zero)
@@ -111,14 +110,14 @@ def assemble_terms(
             raise ValueError("neither sums over all pairs nor sums over a list were given")
         if settings.mode == "v2":
             return sided_terms(settings, sums, count)
-        v1 = margin_mean(sums.v1, count, settings.margin_v1, settings.margin_mode)
+        v1 = margin_mean(sums.v1, count, settings.margin_v1)
         zero = sums.v1 * 0.0
         return Terms(v1, zero, zero, zero)
     if everything is None or listed is None:
         raise ValueError("the hybrid needs sums over all pairs and over the close list")
     sums, close_v1, close_count = listed
     count_v1 = n * (n - 1) - close_count if settings.distant_reduction == "mean" else n * n
-    v1 = margin_mean(everything.v1 - close_v1, count_v1, settings.margin_v1, settings.margin_mode)
+    v1 = margin_mean(everything.v1 - close_v1, count_v1, settings.margin_v1)
     close = sided_terms(settings, sums, list_length)
     return Terms(v1, close.v2_text, close.v2_image, close.relative)
 

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     import torch
 
 Side = Literal["text", "image"]
-MarginMode = Literal["mean", "pair"]
 DistantReduction = Literal["mean", "reference"]
 Mode = Literal["v1", "v2", "hybrid", "relative", "none"]
 Score = Literal["cosine", "logits", "softmax"]
@@ -33,7 +32,6 @@ class Settings:
     sides: tuple[Side, ...] = ("text", "image")
     margin: float = 0.0
     margin_v1: float = 0.0
-    margin_mode: MarginMode = "mean"
     close: Miner | None = None
     distant_reduction: DistantReduction = "mean"
     epsilon: float = EPSILON
@@ -44,7 +42,6 @@ class Settings:
     rank: int = 0
     world_size: int = 1
     generator: torch.Generator | None = None
-    checks: bool = False
     keep: Keep = "kl"
     keep_weight: float = 0.0
     hard_weight: float = 0.0
@@ -55,7 +52,6 @@ class Settings:
     def __post_init__(self) -> None:
         check_choice("mode", self.mode, ("v1", "v2", "hybrid", "relative", "none"))
         check_choice("score", self.score, ("cosine", "logits", "softmax"))
-        check_choice("margin_mode", self.margin_mode, ("mean", "pair"))
         check_choice("distant_reduction", self.distant_reduction, ("mean", "reference"))
         check_sides(self.sides)
         check_non_negative(
@@ -101,11 +97,6 @@ class Settings:
     def keeps_kl(self) -> bool:
         """Whether log-sum-exps are needed for a teacher."""
         return self.keep_weight > 0 and self.keep == "kl"
-
-    @property
-    def pairwise_margin(self) -> bool:
-        """Whether a margin is taken off every single pair, so that sums over pairs do not suffice."""
-        return self.margin_mode == "pair" and (self.margin > 0 or self.margin_v1 > 0)
 
     @property
     def draws_by_temperature(self) -> bool:

@@ -24,11 +24,6 @@ class Backend(NamedTuple):
         refuses: says why it cannot do what is asked, or None.
         suits: says why "auto" should take it, or None. Asked only where it does not refuse.
         run: computes a batch.
-
-    Example:
-        >>> from eqsim.backends import BACKENDS
-        >>> list(BACKENDS)
-        ['dense', 'gram', 'triton', 'tiled']
     """
 
     refuses: Callable[[Settings, Size], str | None]
@@ -46,32 +41,14 @@ BACKENDS = {
 
 
 class BackendChoice(NamedTuple):
-    """A backend and the reason for it.
-
-    Example:
-        >>> BackendChoice("gram", "asked for").name
-        'gram'
-    """
+    """A backend and the reason for it."""
 
     name: str
     reason: str
 
 
 def choose_backend(settings: Settings, size: Size) -> BackendChoice:
-    """Pick a backend, or check the one asked for.
-
-    Args:
-        settings: what is to be computed, and the backend's name or "auto".
-        size: of the batch.
-
-    Raises:
-        ValueError: an unknown name, or a backend that cannot do this; the message says why and which can.
-
-    Example:
-        >>> from eqsim.settings import Settings
-        >>> choose_backend(Settings("v1"), Size(n=64, d=512, device="cpu", listed=False)).name
-        'dense'
-    """
+    """Pick a backend, or check the one asked for."""
     check_choice("backend", settings.backend, ("auto", *BACKENDS))
     if settings.backend != "auto":
         refusal = BACKENDS[settings.backend].refuses(settings, size)
@@ -91,17 +68,5 @@ def _listed(names: list[str]) -> str:
 
 
 def compute_parts(batch: Batch) -> Parts:
-    """Compute a batch by the backend that `choose_backend` gives.
-
-    Raises:
-        ValueError: as `choose_backend`.
-
-    Example:
-        >>> import torch
-        >>> from eqsim.batch import Batch
-        >>> from eqsim.settings import Settings
-        >>> image, text = torch.eye(2), torch.tensor([[1.0, 0.0], [0.6, 0.8]])
-        >>> round(float(compute_parts(Batch.of(Settings("v1"), image, text, 1.0, None, None)).terms.v1), 4)
-        0.36
-    """
+    """Compute a batch by the backend that `choose_backend` gives."""
     return BACKENDS[choose_backend(batch.settings, batch.size).name].run(batch)

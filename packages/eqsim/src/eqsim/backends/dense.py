@@ -98,15 +98,11 @@ def dense_terms(settings: Settings, scores: Float[Tensor, "n n"], close_pairs: I
             sides=settings.sides,
             margin=settings.margin,
             margin_v1=settings.margin_v1,
-            margin_mode=settings.margin_mode,
             distant_reduction=settings.distant_reduction,
             trusted=True,
         )
     if settings.mode == "v1":
-        v1 = eqsim_v1(scores, close_pairs, margin=settings.margin_v1, margin_mode=settings.margin_mode)
+        v1 = eqsim_v1(scores, close_pairs, margin=settings.margin_v1)
         return Terms(v1, zero, zero, zero)
-    side = {
-        name: eqsim_v2(scores, close_pairs, sides=(name,), margin=settings.margin, margin_mode=settings.margin_mode)
-        for name in settings.sides
-    }
+    side = {name: eqsim_v2(scores, close_pairs, sides=(name,), margin=settings.margin) for name in settings.sides}
     return Terms(zero, side.get("text", zero), side.get("image", zero), zero)

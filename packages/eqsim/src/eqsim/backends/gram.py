@@ -26,7 +26,6 @@ from eqsim.features import inverse_norms, unit_rows_backward
 from eqsim.residuals import PairSums, assemble_terms
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
     from torch import Tensor
 
     from eqsim.batch import Batch, Size
@@ -37,8 +36,6 @@ def refuses(settings: Settings, size: Size) -> str | None:
     """Refuse what is not a sum over all pairs of squares of dot products."""
     if settings.score == "softmax":
         return "score='softmax' is not a dot product of the features"
-    if settings.pairwise_margin:
-        return "margin_mode='pair' needs every single pair"
     if not settings.runs_over_all_pairs(listed=size.listed):
         return f"mode={settings.mode!r} over a list of close pairs has no sum over all pairs"
     return None
@@ -163,22 +160,14 @@ def _through_unit_rows(grad: Tensor, values: Tensor) -> Tensor:
     return unit_rows_backward(grad, values * inverse, inverse)
 
 
-def gram_sums(
-    image: Float[Tensor, "n d"], text: Float[Tensor, "n d"], *, unit: bool, n: int | None = None, world_size: int = 1
-) -> tuple[Float[Tensor, ""], Float[Tensor, ""], Float[Tensor, ""]]:
-    """Return A = sum a^2, D = sum d^2 and X = sum d a over all ordered pairs of the batch of all ranks, `n` samples.
-
-    Numerics: five n x d matrices at most at a time, three D x D kept for backward.
-    """
-    a, d, x = _GramSums.apply(image, text, unit, n or image.shape[0], world_size)
-    return a, d, x
-
-
 def gram_pair_sums(
     image: Tensor, text: Tensor, scale: Tensor | None, *, unit: bool, n: int, world_size: int
 ) -> PairSums:
-    """Return the sums of `PairSums` over all ordered pairs, of dot products times `scale`."""
-    a, d, x = gram_sums(image, text, unit=unit, n=n, world_size=world_size)
+    """Return the sums of `PairSums` over all ordered pairs of the batch of all ranks, of dot products times `scale`.
+
+    Numerics: five n x d matrices at most at a time, three D x D kept for backward.
+    """
+    a, d, x = _GramSums.apply(image, text, unit, n, world_size)
     if scale is not None:
         a, d, x = a * scale.square(), d * scale.square(), x * scale.square()
     return PairSums(v1=a, text=d + a - 2 * x, image=d + a + 2 * x)

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Int
     from torch import Tensor
 
-    from eqsim.settings import Settings
 
 # `torch.library.custom_op` would do the same, but imports the compiler at the first call, which takes seconds.
 _LIBRARY: Any = torch.library.Library("eqsim", "DEF")  # type: ignore[no-untyped-call]  # torch leaves this class untyped
@@ -129,15 +128,11 @@ def softmax_differences(
 
 
 def listed_sums(
-    settings: Settings, differences: PairDifferences, pairs: Int[Tensor, "p 2"], n: int
+    differences: PairDifferences, pairs: Int[Tensor, "p 2"], n: int
 ) -> tuple[PairSums, Float[Tensor, ""], Int[Tensor, ""]]:
     """Sums over the list, duplicates counted; of a^2 over its set of pairs, in both orders; and that set's size."""
-    d, a, mode = differences.d, differences.a, settings.margin_mode
-    v1 = residual_squares("v1", d, a, settings.margin_v1, mode)
+    d, a = differences.d, differences.a
+    v1, text, image = (residual_squares(name, d, a) for name in ("v1", "text", "image"))
     order, first = first_occurrence(pairs, n)
-    sums = PairSums(
-        v1=v1.sum(),
-        text=residual_squares("text", d, a, settings.margin, mode).sum(),
-        image=residual_squares("image", d, a, settings.margin, mode).sum(),
-    )
+    sums = PairSums(v1.sum(), text.sum(), image.sum())
     return sums, 2 * (v1[order] * first).sum(), 2 * first.sum()

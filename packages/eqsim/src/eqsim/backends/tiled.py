@@ -26,7 +26,6 @@ from eqsim.backends.tiles import (
     SOFTMAX,
     TILE,
     Plan,
-    plan_of,
     tile_gradients,
     tile_softmax_sums,
     tile_statistics,
@@ -100,10 +99,10 @@ class _TiledPass(torch.autograd.Function):
         scale: Tensor,
         bias: Tensor,
         matching: Tensor,
-        numbers: list[float],
+        numbers: list[int],
         triton: bool,
     ) -> tuple[Tensor, Tensor]:
-        plan = plan_of(numbers)
+        plan = Plan.of(numbers)
         text, negatives = text[: len(image)], text[len(image) :]
         statistics, softmax_sums, _ = _passes(triton)
         running, sums, stored = statistics(image, text, scale, bias, matching, numbers)
@@ -131,7 +130,7 @@ class _TiledPass(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         image, text, negatives, scale, bias, matching, lse, rho, diagonal, stored = ctx.saved_tensors
-        plan = plan_of(ctx.numbers)
+        plan = Plan.of(ctx.numbers)
         lse_weights, sum_weights = grads[0].contiguous(), grads[1].contiguous()
         own = matching
         soft = plan.terms and plan.score == SOFTMAX
@@ -209,7 +208,6 @@ def _plan(batch: Batch, *, everything: bool, split: bool, tile: int) -> Plan:
     """Decide what the pass has to sum; with `split`, v2 comes from sum a^2 and the matching scores alone."""
     settings = batch.settings
     v2 = everything and settings.mode == "v2"
-    pairwise = settings.margin_mode == "pair"
     n, cpu = batch.image.shape[0], batch.image.device.type == "cpu"
     fits = n * n * batch.image.element_size() / settings.world_size <= settings.score_memory
     return Plan(
@@ -219,14 +217,11 @@ def _plan(batch: Batch, *, everything: bool, split: bool, tile: int) -> Plan:
         text=v2 and not split and "text" in settings.sides,
         image=v2 and not split and "image" in settings.sides,
         score=SCORE_CODES[settings.score],
-        margin=settings.margin if pairwise else 0.0,
-        # v2 built from sum a^2 has no margin: `split` says that its own is 0, and v1's is not its business.
-        margin_v1=settings.margin_v1 if pairwise and settings.mode != "v2" else 0.0,
         tile=tile,
         rank=settings.rank,
         world_size=settings.world_size,
         half=batch.half,
-        store=fits and cpu,
+        store=int(fits and cpu),
     )
 
 
@@ -254,7 +249,7 @@ def tiled_parts(
     if plan.lse or plan.sigmoid or plan.terms:
         own = matching if unit else logits_ii
         offset = scale.new_zeros(()) if bias is None else bias
-        numbers = [float(number) for number in plan]
+        numbers = [int(number) for number in plan]
         lse, sums = _TiledPass.apply(image, batch.text, scale, offset, own, numbers, triton)
     clip = None if lse is None or not plan.lse else (lse.sum() / 2 - logits_ii.sum()) / n
     contrastive = clip if settings.contrast == "clip" else None
@@ -288,5 +283,5 @@ def tiled_parts(
         zero = image.sum() * 0.0
         relative = mean_relative(scores, settings.epsilon) if settings.mode == "relative" else zero
         return Parts(contrastive, Terms(zero, zero, zero, relative), pair, hard, keep)
-    listed = listed_sums(settings, scores, pairs, n)
+    listed = listed_sums(scores, pairs, n)
     return Parts(contrastive, assemble_terms(settings, n, all_sums, listed, pairs.shape[0]), pair, hard, keep)

@@ -2,19 +2,16 @@
 
 A tile holds rows b and columns c of the n x n matrix; its mirror holds rows c and columns b. EqSim couples s_ij with
 s_ji, so both are formed together as x[i, j] = image_i . text_j and y[i, j] = image_j . text_i, for b <= c only.
-Backward forms the tiles again, unless they were few enough to stay in memory. The gradient of a tile's scores is put
-together in place and multiplied into the feature gradients at once.
+Backward forms the tiles again. The gradient of a tile's scores is put together in place and multiplied into the feature
+gradients at once.
 
 These are plain functions on tensors without autograd (`eqsim.backends.tiled` adds it), registered as operators
 (`eqsim.backends.pair_scores`).
-
-One file of more than 400 lines: the statistics, the soft sums and the gradients walk over the same tiles in the same
-order, and are read beside one another; a helper of one that moves away is a helper of all.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import torch
 
@@ -22,7 +19,7 @@ from eqsim.backends.pair_scores import operator
 from eqsim.residuals import RESIDUALS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from torch import Tensor
 
@@ -46,11 +43,10 @@ ACCELERATOR_TILE = 4096
 
 
 class Plan(NamedTuple):
-    """What a pass computes; a flat tuple of numbers, so that it passes through a custom operator.
+    """What a pass computes; a flat tuple of whole numbers, so that it passes through a custom operator.
 
-    This process computes every `world_size`-th tile, from the `rank`-th on. Margins are taken off every pair here, and
-    are 0 where they are taken off means; `half` has the kernels multiply in bfloat16 (1) or float16 (2).
-    With `store` the dot products of the tiles stay in memory from the statistics to the gradients.
+    This process computes every `world_size`-th tile, from the `rank`-th on; `half` has the kernels multiply in bfloat16
+    (1) or float16 (2); with `store` the dot products stay for the backward pass.
     """
 
     lse: bool
@@ -59,13 +55,16 @@ class Plan(NamedTuple):
     text: bool
     image: bool
     score: int
-    margin: float
-    margin_v1: float
     tile: int
     rank: int = 0
     world_size: int = 1
     half: int = 0
-    store: bool = False
+    store: int = 0
+
+    @classmethod
+    def of(cls, numbers: Sequence[int]) -> Self:
+        """Read a plan back from the numbers that passed through a custom operator."""
+        return cls(*map(bool, numbers[:5]), *numbers[5:])
 
     @property
     def terms(self) -> bool:
@@ -73,14 +72,10 @@ class Plan(NamedTuple):
         return self.v1 or self.text or self.image
 
     @property
-    def summed(self) -> list[tuple[int, str, float]]:
-        """Place, name and margin of each residual whose squares are summed; see `eqsim.residuals.RESIDUALS`."""
-        margins = (
-            ("v1", self.v1, self.margin_v1),
-            ("text", self.text, self.margin),
-            ("image", self.image, self.margin),
-        )
-        return [(place, name, margin) for place, (name, summed, margin) in enumerate(margins) if summed]
+    def summed(self) -> list[tuple[int, str]]:
+        """Place and name of each residual whose squares are summed; see `eqsim.residuals.RESIDUALS`."""
+        wanted = ("v1", self.v1), ("text", self.text), ("image", self.image)
+        return [(place, name) for place, (name, summed) in enumerate(wanted) if summed]
 
     @property
     def share(self) -> tuple[int, int, int]:
@@ -94,7 +89,7 @@ class Plan(NamedTuple):
         return tiles[self.rank :: self.world_size]
 
     def stored(self, n: int) -> int:
-        """How many dot products stay in memory."""
+        """How many dot products stay in memory from the forward to the backward pass."""
         sizes = ((1 + (b != c)) * (b.stop - b.start) * (c.stop - c.start) for b, c in self.corners(n))
         return sum(sizes) if self.store else 0
 
@@ -175,22 +170,14 @@ def _absorb_both(along: Tensor, down: Tensor, tile: _Tile, values: Tensor, facto
     _absorb(down[0], down[1], tile.c, values, 0, scratch)
 
 
-def _active(residual: Tensor, margin: float) -> Tensor:
-    """Return the residual where its square exceeds the margin, else 0."""
-    return residual if margin == 0 else torch.where(residual.square() > margin, residual, torch.zeros_like(residual))
-
-
-def _square_sum(residual: Tensor, margin: float) -> Tensor:
-    """Return the sum of max(residual^2 - margin, 0)."""
-    if margin == 0:
-        # In parts: one long float32 sum loses a digit on some processors.
-        return torch.stack([torch.dot(part, part) for part in torch.split(residual.reshape(-1), 1 << 14)]).sum()
-    return torch.relu(residual.square() - margin).sum()
+def _square_sum(residual: Tensor) -> Tensor:
+    """Return the sum of residual^2, in parts: one long float32 sum loses a digit on some processors."""
+    return torch.stack([torch.dot(part, part) for part in torch.split(residual.reshape(-1), 1 << 14)]).sum()
 
 
 def _add_sums(sums: Tensor, a: Tensor, d: Tensor | None, plan: Plan, weight: int) -> None:
-    for place, name, margin in plan.summed:
-        sums[place] += weight * _square_sum(RESIDUALS[name](a if d is None else d, a), margin)
+    for place, name in plan.summed:
+        sums[place] += weight * _square_sum(RESIDUALS[name](a if d is None else d, a))
 
 
 def _softplus_sum(values: Tensor) -> Tensor:
@@ -203,23 +190,22 @@ def _differences(matching: Tensor, tile: _Tile, plan: Plan) -> Tensor | None:
 
 
 STATISTICS_SCHEMA = (
-    "(Tensor image, Tensor text, Tensor scale, Tensor bias, Tensor matching, float[] numbers)"
-    " -> (Tensor, Tensor, Tensor)"
+    "(Tensor image, Tensor text, Tensor scale, Tensor bias, Tensor matching, int[] numbers) -> (Tensor, Tensor, Tensor)"
 )
 SOFTMAX_SCHEMA = (
-    "(Tensor image, Tensor text, Tensor scale, Tensor row_lse, Tensor matching, float[] numbers)"
+    "(Tensor image, Tensor text, Tensor scale, Tensor row_lse, Tensor matching, int[] numbers)"
     " -> (Tensor, Tensor, Tensor)"
 )
 GRADIENTS_SCHEMA = (
     "(Tensor image, Tensor text, Tensor scale, Tensor bias, Tensor matching, Tensor lse, Tensor lse_weights,"
-    " Tensor sum_weights, Tensor stored, float[] numbers) -> (Tensor, Tensor, Tensor, Tensor)"
+    " Tensor sum_weights, Tensor stored, int[] numbers) -> (Tensor, Tensor, Tensor, Tensor)"
 )
 
 
 def statistics_shapes(image: Tensor, *arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
     """Return empty outputs of `tile_statistics`."""
     n = image.shape[0]
-    return image.new_empty((4, n)), image.new_empty(4), image.new_empty(plan_of(arguments[-1]).stored(n))
+    return image.new_empty((4, n)), image.new_empty(4), image.new_empty(Plan.of(arguments[-1]).stored(n))
 
 
 def softmax_shapes(image: Tensor, *_: object) -> tuple[Tensor, Tensor, Tensor]:
@@ -234,14 +220,14 @@ def gradients_shapes(image: Tensor, text: Tensor, *_: object) -> tuple[Tensor, T
 
 @operator(f"tile_statistics{STATISTICS_SCHEMA}", statistics_shapes)
 def tile_statistics(
-    image: Tensor, text: Tensor, scale: Tensor, bias: Tensor, matching: Tensor, numbers: list[float]
+    image: Tensor, text: Tensor, scale: Tensor, bias: Tensor, matching: Tensor, numbers: list[int]
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return running (row max, row sum, column max, column sum) (4, n), (v1, text, image, softplus) sums, and scores.
 
     The scores are those of `Plan.store`, or none. `matching` is s_ii in units of the score; softmax residuals need the
     log-sum-exps first (`tile_softmax_sums`).
     """
-    plan = plan_of(numbers)
+    plan = Plan.of(numbers)
     n = image.shape[0]
     running = image.new_zeros((4, n))
     running[0::2] = float("-inf")
@@ -280,7 +266,7 @@ def _softmax_tile(tile: _Tile, row_lse: Tensor) -> tuple[Tensor, Tensor]:
 
 @operator(f"tile_softmax_sums{SOFTMAX_SCHEMA}", softmax_shapes)
 def tile_softmax_sums(
-    image: Tensor, text: Tensor, scale: Tensor, row_lse: Tensor, matching: Tensor, numbers: list[float]
+    image: Tensor, text: Tensor, scale: Tensor, row_lse: Tensor, matching: Tensor, numbers: list[int]
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return the sums for softmax scores, and what their gradient needs.
 
@@ -288,15 +274,15 @@ def tile_softmax_sums(
     Both rho and the gradient of S_ii are (3, n), one row for each of v1, text and image at coefficient 1; rho comes
     without the diagonal's part.
     """
-    plan = plan_of(numbers)
+    plan = Plan.of(numbers)
     n = image.shape[0]
     sums, rho, diagonal = image.new_zeros(4), image.new_zeros((3, n)), image.new_zeros((3, n))
     for tile in _tiles(image, text, scale, plan):
         s_x, s_y = _softmax_tile(tile, row_lse)
         a, d = s_x - s_y, _differences(matching, tile, plan)
         _add_sums(sums, a, d, plan, tile.weight())
-        for term, name, margin in plan.summed:
-            residual = _active(RESIDUALS[name](a if d is None else d, a), margin)
+        for term, name in plan.summed:
+            residual = RESIDUALS[name](a if d is None else d, a)
             if name != "v1":
                 diagonal[term, tile.b] += 4 * residual.sum(1)
                 if not tile.on_diagonal:
@@ -310,16 +296,14 @@ def tile_softmax_sums(
 
 def _slopes(a: Tensor, d: Tensor | None, weights: Tensor, plan: Plan) -> tuple[Tensor | None, Tensor | None]:
     """Return the gradients of the weighted sums with respect to s_ij (minus that of s_ji) and to d."""
-    slope = _active(a, plan.margin_v1) if plan.v1 else None
     if d is None:
         # The caller's difference is its own: no copy is needed where nothing else reads it.
-        return (None if slope is None else slope.mul_(4 * weights[0])), None
-    slope = None if slope is None else slope * (4 * weights[0])
+        return (a.mul_(4 * weights[0]) if plan.v1 else None), None
     pull = torch.zeros_like(d)
-    slope = torch.zeros_like(d) if slope is None else slope
-    for place, name, margin in plan.summed:
+    slope = a * (4 * weights[0]) if plan.v1 else torch.zeros_like(d)
+    for place, name in plan.summed:
         if name != "v1":
-            residual = _active(RESIDUALS[name](d, a), margin) * (4 * weights[place])
+            residual = RESIDUALS[name](d, a) * (4 * weights[place])
             slope = slope - residual if name == "text" else slope + residual
             pull += residual
     return slope, pull
@@ -361,14 +345,14 @@ def tile_gradients(
     lse_weights: Tensor,
     sum_weights: Tensor,
     stored: Tensor,
-    numbers: list[float],
+    numbers: list[int],
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return the gradients of image, text, (scale, bias) and matching, from tiles formed again or `stored`.
 
     `lse_weights` (2, n) and `sum_weights` (4,) are the incoming gradients; for softmax scores the rows' already hold
     minus rho.
     """
-    plan = plan_of(numbers)
+    plan = Plan.of(numbers)
     n = image.shape[0]
     # At scale 0 the scaled tiles would have lost the dot products that the scale's own gradient is made of; a power of
     # two this small keeps their digits and is nothing beside any bias.
@@ -450,11 +434,3 @@ def _pull_matching(grad_matching: Tensor, pull: Tensor | None, tile: _Tile) -> N
     grad_matching[tile.b] += pull.sum(1)
     if not tile.on_diagonal:
         grad_matching[tile.c] -= pull.sum(0)
-
-
-def plan_of(numbers: list[float]) -> Plan:
-    """Read a plan back from the numbers that passed through a custom operator."""
-    lse, sigmoid, v1, text, image = (bool(number) for number in numbers[:5])
-    tile, rank, world_size, half, store = (int(number) for number in numbers[8:])
-    shared = tile, rank, world_size, half, bool(store)
-    return Plan(lse, sigmoid, v1, text, image, int(numbers[5]), numbers[6], numbers[7], *shared)

@@ -47,15 +47,9 @@ def _scores(
 
 
 @triton.jit
-def _square(residual, margin, valid):
-    """The square of a residual less its margin, where it exceeds it, summed over each row."""
-    return tl.sum(tl.where(valid, tl.maximum(residual * residual - margin, 0.0), 0.0), axis=1)
-
-
-@triton.jit
-def _active(residual, margin):
-    """The residual where its square exceeds the margin."""
-    return tl.where(residual * residual > margin, residual, 0.0)
+def _square(residual, valid):
+    """The square of a residual, summed over each row."""
+    return tl.sum(tl.where(valid, residual * residual, 0.0), axis=1)
 
 
 @triton.jit
@@ -77,8 +71,6 @@ def statistics_kernel(
     d,
     first_block,
     block_step,
-    margin,
-    margin_v1,
     LSE: tl.constexpr,
     SIGMOID: tl.constexpr,
     V1: tl.constexpr,
@@ -109,13 +101,13 @@ def statistics_kernel(
         if V1 or SIDES > 0:
             a = (x - y) * scale if LOGITS else x - y
             if V1:
-                v1 += _square(a, margin_v1, valid)
+                v1 += _square(a, valid)
             if SIDES > 0:
                 gap = own[:, None] - tl.load(matching + columns, mask=columns < n, other=0.0)[None, :]
                 if SIDES % 2 == 1:
-                    text_side += _square(gap - a, margin, valid)
+                    text_side += _square(gap - a, valid)
                 if SIDES >= 2:
-                    image_side += _square(gap + a, margin, valid)
+                    image_side += _square(gap + a, valid)
         if LSE:
             x_logits = tl.where(columns[None, :] < n, x * scale, -float("inf"))
             y_logits = tl.where(columns[None, :] < n, y * scale, -float("inf"))
@@ -154,8 +146,6 @@ def softmax_kernel(
     d,
     first_block,
     block_step,
-    margin,
-    margin_v1,
     V1: tl.constexpr,
     SIDES: tl.constexpr,
     BLOCK_M: tl.constexpr,
@@ -185,18 +175,18 @@ def softmax_kernel(
         s_y = tl.where(valid, tl.exp(y * scale - lse_j[None, :]), 0.0)
         a = s_x - s_y
         if V1:
-            sum_v1 += _square(a, margin_v1, valid)
-            rho_v1 += 4.0 * tl.sum(s_x * _active(a, margin_v1), axis=1)
+            sum_v1 += _square(a, valid)
+            rho_v1 += 4.0 * tl.sum(s_x * a, axis=1)
         if SIDES > 0:
             gap = own[:, None] - tl.load(matching + columns, mask=columns < n, other=0.0)[None, :]
             if SIDES % 2 == 1:
-                sum_text += _square(gap - a, margin, valid)
-                residual = tl.where(valid, _active(gap - a, margin), 0.0)
+                sum_text += _square(gap - a, valid)
+                residual = tl.where(valid, gap - a, 0.0)
                 rho_text -= 4.0 * tl.sum(s_x * residual, axis=1)
                 pull_text += 4.0 * tl.sum(residual, axis=1)
             if SIDES >= 2:
-                sum_image += _square(gap + a, margin, valid)
-                residual = tl.where(valid, _active(gap + a, margin), 0.0)
+                sum_image += _square(gap + a, valid)
+                residual = tl.where(valid, gap + a, 0.0)
                 rho_image += 4.0 * tl.sum(s_x * residual, axis=1)
                 pull_image += 4.0 * tl.sum(residual, axis=1)
     tl.store(sums + rows, sum_v1, mask=inside)
@@ -226,8 +216,6 @@ def gradient_kernel(
     d,
     first_row,
     last_row,
-    margin,
-    margin_v1,
     LSE: tl.constexpr,
     SIGMOID: tl.constexpr,
     V1: tl.constexpr,
@@ -274,16 +262,16 @@ def gradient_kernel(
         else:
             a = x - y
         if V1:
-            slope += 4.0 * tl.load(sum_weights) * _active(a, margin_v1)
+            slope += 4.0 * tl.load(sum_weights) * a
         if SIDES > 0:
             own = tl.load(matching + rows, mask=inside, other=0.0)
             gap = own[:, None] - tl.load(matching + columns, mask=real, other=0.0)[None, :]
             if SIDES % 2 == 1:
-                residual = 4.0 * tl.load(sum_weights + 1) * _active(gap - a, margin)
+                residual = 4.0 * tl.load(sum_weights + 1) * (gap - a)
                 slope -= residual
                 pull += tl.sum(tl.where(valid, residual, 0.0), axis=1)
             if SIDES >= 2:
-                residual = 4.0 * tl.load(sum_weights + 2) * _active(gap + a, margin)
+                residual = 4.0 * tl.load(sum_weights + 2) * (gap + a)
                 slope += residual
                 pull += tl.sum(tl.where(valid, residual, 0.0), axis=1)
         if SCORE == 2:

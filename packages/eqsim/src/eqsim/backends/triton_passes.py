@@ -16,7 +16,6 @@ from eqsim.backends.tiles import (
     STATISTICS_SCHEMA,
     Plan,
     gradients_shapes,
-    plan_of,
     softmax_shapes,
     statistics_shapes,
 )
@@ -71,10 +70,10 @@ def _narrow(rows: Tensor, plan: Plan) -> Tensor:
 
 @operator(f"triton_statistics{STATISTICS_SCHEMA}", statistics_shapes)
 def triton_statistics(
-    image: Tensor, text: Tensor, scale: Tensor, bias: Tensor, matching: Tensor, numbers: list[float]
+    image: Tensor, text: Tensor, scale: Tensor, bias: Tensor, matching: Tensor, numbers: list[int]
 ) -> tuple[Tensor, Tensor, Tensor]:
     """See `eqsim.backends.tiles.tile_statistics`; no score is stored."""
-    plan = plan_of(numbers)
+    plan = Plan.of(numbers)
     n, d = image.shape
     running = image.new_zeros((4, n))
     running[0::2] = float("-inf")
@@ -94,8 +93,6 @@ def triton_statistics(
             d,
             plan.rank,
             plan.world_size,
-            plan.margin,
-            plan.margin_v1,
             LSE=plan.lse,
             SIGMOID=plan.sigmoid,
             V1=raw and plan.v1,
@@ -108,10 +105,10 @@ def triton_statistics(
 
 @operator(f"triton_softmax_sums{SOFTMAX_SCHEMA}", softmax_shapes)
 def triton_softmax_sums(
-    image: Tensor, text: Tensor, scale: Tensor, row_lse: Tensor, matching: Tensor, numbers: list[float]
+    image: Tensor, text: Tensor, scale: Tensor, row_lse: Tensor, matching: Tensor, numbers: list[int]
 ) -> tuple[Tensor, Tensor, Tensor]:
     """See `eqsim.backends.tiles.tile_softmax_sums`."""
-    plan = plan_of(numbers)
+    plan = Plan.of(numbers)
     n, d = image.shape
     sums, rho, diagonal = image.new_zeros((4, n)), image.new_zeros((3, n)), image.new_zeros((3, n))
     blocks = _blocks(n, plan)
@@ -129,8 +126,6 @@ def triton_softmax_sums(
             d,
             plan.rank,
             plan.world_size,
-            plan.margin,
-            plan.margin_v1,
             V1=plan.v1,
             SIDES=_sides(plan),
             **_sizes(),
@@ -149,10 +144,10 @@ def triton_gradients(
     lse_weights: Tensor,
     sum_weights: Tensor,
     stored: Tensor,
-    numbers: list[float],
+    numbers: list[int],
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """See `eqsim.backends.tiles.tile_gradients`."""
-    plan = plan_of(numbers)
+    plan = Plan.of(numbers)
     n, d = image.shape
     grad_image, grad_text = torch.zeros_like(image), torch.zeros_like(text)
     grad_numbers, grad_matching = image.new_zeros(2), image.new_zeros(n)
@@ -186,8 +181,6 @@ def triton_gradients(
             d,
             start,
             stop,
-            plan.margin,
-            plan.margin_v1,
             LSE=plan.lse,
             SIGMOID=plan.sigmoid,
             V1=plan.v1,
