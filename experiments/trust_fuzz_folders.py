@@ -393,7 +393,7 @@ def runner_weights(place: Path) -> tuple[list[bytes], Read]:
 
 def runner_captioned(place: Path) -> tuple[list[bytes], Read]:
     """Pictures with captions to fine-tune on: a table with false captions, and a shard."""
-    from gate_runner.finetuning import read_captioned
+    from gate_runner.finetuning.pairs import read_captioned
 
     folder = fresh(place, "captioned")
     rows = [f"{name}.png,a {name} of {name * 3},no {name}|an {name}" for name in "abcdefghij"]

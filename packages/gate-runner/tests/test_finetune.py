@@ -22,8 +22,10 @@ from eqben_builder.micro.builder import MicroBuilder
 from gate_runner.cli import app
 from gate_runner.encoders import load_encoder
 from gate_runner.errors import UsageError
-from gate_runner.finetuning import FinetuneRequest, finetune, read_captioned
 from gate_runner.finetuning import training as module
+from gate_runner.finetuning.pairs import read_captioned
+from gate_runner.finetuning.request import FinetuneRequest
+from gate_runner.finetuning.training import finetune
 from gate_runner.tasks.augmentation import change_of, varied
 from vision_adapters.rows import Draw
 

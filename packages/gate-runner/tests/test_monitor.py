@@ -14,7 +14,7 @@ from torch import Tensor, nn
 import gate_runner
 from gate_runner.benchmarks import BENCHMARKS
 from gate_runner.errors import UsageError
-from gate_runner.monitoring.monitor import effective_rank
+from gate_runner.monitoring.monitor import Reading, effective_rank
 from gate_runner.runs.stored import read_run
 
 
@@ -95,7 +95,7 @@ def test_a_budget_postpones_and_a_failure_goes_by(
 
     def reads(model: Any, step: int, begin: float) -> Any:
         now[0] += 3.0
-        return gate_runner.monitoring.Reading(step, {}, 1.0, 3.0, {})
+        return Reading(step, {}, 1.0, 3.0, {})
 
     monkeypatch.setattr(monitor, "_read", reads)
     model = Model()

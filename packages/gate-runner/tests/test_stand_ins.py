@@ -13,8 +13,8 @@ import torch
 from eqben_builder.micro import COLOURS, SHAPES, Scene, generator_at, sample_scene
 from gate_data.data import Data
 from gate_runner.benchmarks import BENCHMARKS, PACKS, DataRequest
-from gate_runner.micro import SEEDS, actions, medical, questions
-from gate_runner.micro.making import draw, scenes_of
+from gate_runner.micro import actions, medical, questions
+from gate_runner.micro.making import SEEDS, draw, scenes_of
 
 SMALL = PACKS["small"]
 

@@ -28,13 +28,7 @@ METHODS = ("zeroshot", "probe", "finetune")
 
 @dataclass(frozen=True)
 class Adaptation:
-    """What `adapt` runs.
-
-    Args:
-        request: of one unit.
-        name: of the unit in results.
-        seed: of the unit.
-    """
+    """What `adapt` runs: a request of one unit, by the unit's name and seed."""
 
     request: RunRequest
     name: str

@@ -147,13 +147,7 @@ _TWINS = 0.98
 
 
 def told_apart(weights: Float[Tensor, "k d"], classes: Sequence[str]) -> str:
-    """Which classes' texts an encoder hardly tells apart, in words; empty where it tells all of them.
-
-    Example:
-        >>> import torch
-        >>> told_apart(torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), ["cat", "dog", "cow"]).split(" (")[0]
-        '2 of 3 class texts are hardly told apart by this encoder'
-    """
+    """Which classes' texts an encoder hardly tells apart, in words; empty where it tells all of them."""
     close = weights @ weights.T
     close.fill_diagonal_(-1)
     twins = (close > _TWINS).any(dim=1)
@@ -171,12 +165,7 @@ WORDS = ("templates", "prompts", "words", "knowledge")
 
 
 def words_in(training: Mapping[str, Any]) -> ClassWords | None:
-    """What a benchmark says of its classes' texts, or None where it says nothing.
-
-    Example:
-        >>> words_in({"templates": ["a {}"], "steps": 5})
-        ClassWords(templates=('a {}',), prompts='', names='', knowledge=())
-    """
+    """What a benchmark says of its classes' texts, or None where it says nothing."""
     if not any(training.get(name) for name in WORDS):
         return None
     return ClassWords(
@@ -188,12 +177,7 @@ def words_in(training: Mapping[str, Any]) -> ClassWords | None:
 
 
 def built_in_knowledge(sources: Iterable[str], file: Path) -> tuple[str, ...]:
-    """Sources of knowledge out of a file, which chooses no plug-in; what has no ``NAME=`` is a path.
-
-    Example:
-        >>> built_in_knowledge(["wordnet", "glip=texts.yaml"], Path("mine.toml"))
-        ('wordnet', 'glip=texts.yaml')
-    """
+    """Sources of knowledge out of a file, which chooses no plug-in; what has no ``NAME=`` is a path."""
     listed = tuple(sources)
     for name, sign, _ in (source.partition("=") for source in listed):
         if sign:

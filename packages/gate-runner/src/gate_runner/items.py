@@ -23,13 +23,7 @@ ADAPTIVE = "adaptive"
 
 @dataclass(frozen=True)
 class ChosenItems:
-    """A file of `eevee items` with all that it says, so that it can travel to another machine.
-
-    Args:
-        path: of the file.
-        digest: of its content, 16 hexadecimal digits: runs that share it scored the same samples.
-        content: the file's JSON.
-    """
+    """A file of `eevee items` with all that it says; runs that share its digest scored the same samples."""
 
     path: str
     digest: str
@@ -91,11 +85,6 @@ def items_in(value: str | PathLike[str] | Mapping[str, Any] | ChosenItems | None
 
 
 def place_of(key: str) -> int | None:
-    """The position in the test split that an item's id says, or None.
-
-    Example:
-        >>> place_of("test/12"), place_of("12"), place_of("test/012")
-        (12, None, None)
-    """
+    """The position in the test split that an item's id (``test/12``) says, or None."""
     split, _, number = key.partition("/")
     return int(number) if split == "test" and re.fullmatch("0|[1-9][0-9]{0,17}", number) else None

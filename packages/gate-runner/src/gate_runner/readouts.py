@@ -22,19 +22,7 @@ _FORM = re.compile(
 
 
 class Readout(NamedTuple):
-    """One way to read an encoder out.
-
-    Args:
-        place: ``"last"``, ``"before-projection"``, ``"block:N"``, counted from 1, ``"last+block:N"`` for both side by
-            side, or ``"concat"`` for the last output and what every block gives.
-        pooling: of a block, one of `POOLINGS`; empty otherwise.
-        norm: one of `NORMS`, or empty for none.
-        code: in which features are kept, one of ``vision_adapters.compression``, or empty for float32.
-
-    Example:
-        >>> Readout.parse("block:9/mean").place, Readout("block:2", "cls", "z", "int8").name
-        ('block:9', 'block:2/cls/z/int8')
-    """
+    """One way to read an encoder out, such as ``block:9/mean``, ``last/l2/int8`` or ``last+block:9/cls``."""
 
     place: str
     pooling: str = ""

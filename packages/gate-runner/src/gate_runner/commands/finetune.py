@@ -71,8 +71,8 @@ def finetune(
     What comes out is a folder that every command takes as tuned:FOLDER. Interrupted, the same command goes on from its
     last validation, to the same bits.
     """
-    from gate_runner.finetuning import FinetuneRequest
-    from gate_runner.finetuning import finetune as train
+    from gate_runner.finetuning.request import FinetuneRequest
+    from gate_runner.finetuning.training import finetune as train
 
     share = None if wise_ft is None else share_in(wise_ft)
     folder = output or Path("runs") / f"tuned-{Path(pairs).stem}"

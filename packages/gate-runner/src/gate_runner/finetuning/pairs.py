@@ -32,10 +32,8 @@ _SHOWN = 3
 class CaptionedSplit:
     """Samples of one picture, or of the two of a known pair, with their captions.
 
-    Args:
-        pictures: of each sample, ``u`` of them.
-        captions: of each sample, its forms: each is ``u`` texts, and one form is drawn whenever the sample is seen.
-        negatives: of each sample, captions that are false of its (first) picture.
+    Of ``captions``, each sample has forms of as many texts as it has pictures, one drawn whenever it is seen;
+    ``negatives`` are captions that are false of its (first) picture.
     """
 
     pictures: Pictures | Tensor
@@ -88,23 +86,7 @@ def read_captioned(
 ) -> Captioned:
     """Read, check and divide pictures with captions; no picture is decoded but those in memory.
 
-    Args:
-        name: a folder or table of one's own, a benchmark's TOML file, or a benchmark whose task is image-text; a folder
-            or file of webdataset shards; a folder of pairs that `eqben build` wrote, in any form.
-        table_of: the table that counts, where a folder holds several.
-        data_root: of a benchmark's original files.
-        limit: samples of each split.
-        skip_unreadable: leave out what cannot be read.
-        seed: of what is drawn for validation, where no split is given.
-
-    Raises:
-        UsageError: a place of original files beside one's own.
-        DataError: no captions, one caption for all pictures, an empty one, too few samples.
-
-    Example:
-        >>> captioned = read_captioned("micro/flickr30k", limit=3)
-        >>> len(captioned.train), len(captioned.train.captions[0])
-        (3, 5)
+    ``name`` is a folder or table of one's own, a benchmark or its file, webdataset shards, or pairs of `eqben build`.
     """
     path = Path(name)
     shards = _shards(path)

@@ -19,43 +19,9 @@ TUNES = tuple(RATES)
 
 @dataclass(frozen=True, kw_only=True)
 class FinetuneRequest:
-    """All that decides a training, but for `say` and where it is interrupted.
+    """All that decides a training, by the names of the options of `gate-runner finetune`, whose help says what each is.
 
-    Args:
-        pairs: see `read_captioned`.
-        encoder: spec of the encoder where it starts.
-        output: the folder to be made.
-        loss: "clip" or "siglip".
-        add: terms, see `eqsim.build_loss`.
-        teacher: spec of the frozen encoder for "keep"; the start by default.
-        tune: what learns, one of `TUNES`.
-        wise_ft: share of the trained weights in what is kept, "best" for the one that validates best, or None for all.
-        epochs: passes over the training samples, where `steps` is None.
-        steps: optimiser steps.
-        lr: learning rate; by default that of `tune`.
-        batch_size: samples of a step, over all processes.
-        validate_every: steps between validations, which are also checkpoints; a tenth of the steps by default.
-        warmup: share of the steps in which the rate rises.
-        weight_decay: of matrices.
-        augment: how pictures are varied whenever they are seen, see `gate_runner.tasks.recipes.AUGMENTATIONS`; the two
-            of a known pair alike. A flip exchanges left and right, and a caption that says either is then false.
-        precision: of the forward passes, see `vision_adapters.training.Recipe`.
-        checkpoint_blocks: compute blocks again in the backward pass.
-        num_processes: that share every batch.
-        seed: of the order of samples, of drawn captions and of what is held out.
-        device: "auto", or torch's name of one.
-        table: of the pairs, where a folder holds several.
-        data_root: of a benchmark's original files.
-        limit: samples of each split.
-        skip_unreadable: leave out pictures that cannot be read.
-
-    Raises:
-        UsageError: what no training can have.
-
-    Example:
-        >>> request = FinetuneRequest(pairs="mine.csv", encoder="micro-clip", output=Path("out"), add=("keep=1",))
-        >>> request.terms.settings.keep_weight
-        1.0
+    ``add`` are terms of `eqsim.build_loss`; the two pictures of a known pair are augmented alike.
     """
 
     pairs: str

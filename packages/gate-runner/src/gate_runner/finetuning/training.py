@@ -47,10 +47,7 @@ Say = Callable[[str], None]
 class PictureRows:
     """Pictures of samples ``[b, u, 3, s, s]``, the next batch read in a thread while a training uses the last.
 
-    Args:
-        split: whose pictures.
-        encoder: whose own transform is taken for pictures in files.
-        augment: see `change_of`; of batches that are drawn, not of rows that are asked for.
+    Batches that are drawn are augmented, not rows that are asked for.
     """
 
     def __init__(self, split: CaptionedSplit, encoder: Encoder, augment: str = "none") -> None:
@@ -93,26 +90,8 @@ class PictureRows:
 def finetune(request: FinetuneRequest, say: Say = lambda line: None) -> Path:
     """Train an encoder on pictures with captions, and keep it in a folder that every command takes.
 
-    Args:
-        request: what is trained on what, and how.
-        say: told what was found, each validation and how it ended, a line each.
-
-    Returns:
-        The folder. Where it is there already, of the same request, nothing is trained; a training that was interrupted
-        goes on from its last validation, to the same bits.
-
-    Raises:
-        UsageError: something that cannot be trained, said before the encoder is loaded where that is possible.
-
-    Example:
-        >>> import tempfile
-        >>> folder = Path(tempfile.mkdtemp()) / "tuned"
-        >>> request = FinetuneRequest(
-        ...     pairs="micro/flickr30k", encoder="micro-clip/random", output=folder, add=("keep=1",), steps=1,
-        ...     batch_size=4, limit=8,
-        ... )
-        >>> finetune(request) == folder
-        True
+    Where the folder is there already, of the same request, nothing is trained; a training that was interrupted goes on
+    from its last validation, to the same bits. ``say`` is told what was found, and each validation, a line each.
     """
     loss = request.terms
     if _done(request, say):

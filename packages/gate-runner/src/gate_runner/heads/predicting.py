@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from gate_data.request import Size
+    from gate_runner.heads.saved import Head
 
 Progress = Callable[[str, int, int], None]
 """Told of a phase, how much of it is done, and of how much."""
@@ -45,25 +47,20 @@ class Prediction:
 
 
 def predictions(
-    score: Callable[[Tensor], Tensor],
-    classes: Sequence[str],
-    read: Callable[[Sequence[str]], tuple[dict[int, Tensor], dict[int, str]]],
-    files: Sequence[str],
-    top: int,
-    batch_size: int,
-    progress: Progress | None,
+    head: Head, files: Sequence[str], top: int, batch_size: int, progress: Progress | None
 ) -> Iterator[Prediction]:
     """Classes and probabilities of image files, see `gate_runner.heads.Head.predict`."""
-    starts = range(0, len(files), batch_size)
+    transform = head.encoder.transform if head.card.get("transform") else None
+    read = partial(_read_pictures, side=head.encoder.image_size, transform=transform)
+    batches = [files[start : start + batch_size] for start in range(0, len(files), batch_size)]
     with ThreadPoolExecutor(1) as reader:
-        batches = [files[start : start + batch_size] for start in starts]
         waiting = reader.submit(read, batches[0]) if batches else None
         for number, batch in enumerate(batches):
             assert waiting is not None
             images, errors = waiting.result()
             if number + 1 < len(batches):
                 waiting = reader.submit(read, batches[number + 1])
-            yield from _of_batch(score, classes, batch, images, errors, top)
+            yield from _of_batch(head, batch, images, errors, top)
             if progress is not None:
                 progress("predict", min((number + 1) * batch_size, len(files)), len(files))
 
@@ -129,12 +126,7 @@ def refuse_unknown(labels: Iterable[str], classes: Sequence[str]) -> None:
 
 
 def scored(predicted: Sequence[Prediction], labels: Mapping[str, str], classes: Sequence[str]) -> str:
-    """Accuracy and macro F1 of predictions with true labels, in words.
-
-    Example:
-        >>> scored([Prediction("a.png", ("cat",), (0.9,))], {"a.png": "cat"}, ["cat", "dog"])
-        'accuracy 1.0000 [0.2065, 1.0000], macro F1 1.0000 [0.2065, 1.0000] on 1 images'
-    """
+    """Accuracy and macro F1 of predictions with true labels, in words."""
     from vision_adapters.metrics import evaluate
 
     number = {name: index for index, name in enumerate(classes)}
@@ -171,7 +163,7 @@ def write_csv(predicted: Iterable[Prediction], top: int, file: TextIO) -> int:
     return failed
 
 
-def read_pictures(
+def _read_pictures(
     files: Sequence[str], side: Size, transform: Transform | None
 ) -> tuple[dict[int, Tensor], dict[int, str]]:
     """Pixels by place, and why the others have none."""
@@ -195,16 +187,11 @@ def read_pictures(
 
 
 def _of_batch(
-    score: Callable[[Tensor], Tensor],
-    classes: Sequence[str],
-    files: Sequence[str],
-    images: dict[int, Tensor],
-    errors: dict[int, str],
-    top: int,
+    head: Head, files: Sequence[str], images: dict[int, Tensor], errors: dict[int, str], top: int
 ) -> Iterator[Prediction]:
     ranked: dict[int, tuple[list[int], list[float]]] = {}
     if images:
-        scores = score(torch.stack(list(images.values()))).cpu()
+        scores = head.scores(torch.stack(list(images.values()))).cpu()
         best = scores.topk(top).indices  # of scores: small differences of theirs are ties of probabilities
         probabilities = scores.softmax(dim=1).gather(1, best)
         ranked = dict(zip(images, zip(best.tolist(), probabilities.tolist(), strict=True), strict=True))
@@ -213,4 +200,4 @@ def _of_batch(
             yield Prediction(file, error=errors[position])
             continue
         indices, shares = ranked[position]
-        yield Prediction(file, tuple(classes[index] for index in indices), tuple(shares))
+        yield Prediction(file, tuple(head.classes[index] for index in indices), tuple(shares))

@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -94,14 +93,11 @@ class Head:
         Raises:
             UsageError: a number below 1.
         """
-        from gate_runner.heads.predicting import predictions, read_pictures
+        from gate_runner.heads.predicting import predictions
 
         if top < 1 or batch_size < 1:
             raise UsageError(f"top and batch_size must be at least 1, not {top} and {batch_size}")
-        listed, top = [str(file) for file in files], min(top, len(self.classes))
-        transform = self.encoder.transform if self.card.get("transform") else None
-        read = partial(read_pictures, side=self.encoder.image_size, transform=transform)
-        return predictions(self.scores, self.classes, read, listed, top, batch_size, progress)
+        return predictions(self, [str(file) for file in files], min(top, len(self.classes)), batch_size, progress)
 
 
 def save_head(head: KeptHead, encoder: Encoder, folder: Path, about: Mapping[str, Any], *, start: str | None) -> None:

@@ -40,14 +40,7 @@ COUNTS = ("one", "two", "three", "four", "five", "six")
 
 @dataclass(frozen=True)
 class Texts:
-    """What is said of a set's classes.
-
-    Args:
-        templates: with ``{}`` for the name.
-        classes: names, in the order of their indices.
-        knowledge: by source (``wiktionary``, ``wordnet``, ``gpt3``) and name, pieces of knowledge; a class that a
-            source does not know is absent.
-    """
+    """Templates, names of classes, and pieces of knowledge by source and by the names that it knows."""
 
     templates: Sequence[str]
     classes: Sequence[str]

@@ -65,12 +65,7 @@ NOTE = "synthetic stand-in"
 
 
 def split_seed(benchmark: str, split: SplitName) -> int:
-    """The seed of one split of one stand-in.
-
-    Example:
-        >>> split_seed("mini", "test")
-        8002
-    """
+    """The seed of one split of one stand-in."""
     return SEEDS[benchmark] + ("train", "validation", "test").index(split)
 
 

@@ -13,14 +13,7 @@ from gate_runner.micro.making import NOTE, SIDE, Made, data_of, draw, split_seed
 
 
 def pairs(request: DataRequest) -> Data:
-    """Attribute, count and relation pairs in turn; sample i asks with the texts 2i and 2i + 1.
-
-    Args:
-        request: only its limit is used.
-
-    Returns:
-        900 pairs for the test, none for training or validation: nothing is learnt from them.
-    """
+    """Attribute, count and relation pairs in turn; sample i asks with the texts 2i and 2i + 1."""
     return _minimal_pairs("pairs", request, 900, 0.02)
 
 

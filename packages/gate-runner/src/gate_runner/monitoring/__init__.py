@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from gate_runner.monitoring.monitor import Monitor, Reading
+from gate_runner.monitoring.monitor import Monitor
 
-__all__ = ["Monitor", "Reading"]
+__all__ = ["Monitor"]

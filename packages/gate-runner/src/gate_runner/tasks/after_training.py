@@ -48,12 +48,7 @@ def class_weights(job: Job, benchmark: Benchmark, classes: Sequence[str]) -> Flo
 
 @dataclass(frozen=True, eq=False)
 class Fitted(Trained):
-    """A training, and what followed it.
-
-    Args:
-        more: what else a result says: gradients, the mix with the start, zero-shot before and after.
-        zero_shot: outcomes of class prompts on the test split before the training, where they were asked for.
-    """
+    """A training, ``more`` that a result says of it, and class prompts' outcomes before it, where asked for."""
 
     more: Mapping[str, Any] = field(default_factory=dict)
     zero_shot: np.ndarray | None = None

@@ -47,11 +47,7 @@ def _posterized(image: Any, bits: int, **_: Any) -> Any:
 
 
 def change_of(name: str, size: Size) -> Change:
-    """What changes a picture of Pillow's, by draws from the global generators.
-
-    Args:
-        name: of `recipes.AUGMENTATIONS`, but "none"; or a policy of RandAugment in timm's words, as "rand-m9-n2".
-        size: of the pictures, in pixels.
+    """What changes a picture of Pillow's, by draws from the global generators; see `recipes.checked_augmentation`.
 
     Source: Cubuk et al. (2020), through timm, with GATE's policy; open_clip's crops, of .9 to 1 of the area.
     """
@@ -89,12 +85,7 @@ def varied(
 
 
 class Augmented:
-    """Makes one sample: its image, or frames, augmented where a generator is given.
-
-    Args:
-        images: in memory or in files.
-        name: see `change_of`.
-    """
+    """Makes one sample: its image, or frames, augmented where a generator is given."""
 
     def __init__(self, images: Tensor | Pictures, name: str = "randaugment") -> None:
         self.images, self.change = images, change_of(name, size_of(tuple(images.shape[-2:])))

@@ -32,12 +32,7 @@ _PARTS = {"full": "all", "last-block": "last_block"}
 
 
 class Learning(TrainedEncoder):
-    """An encoder whose weights learn in place: see `untouched`, which surrounds a part and puts them back.
-
-    Args:
-        before: its features before the training, where the head starts at their probe.
-        arguments: see `TrainedEncoder`.
-    """
+    """An encoder whose weights learn in place; ``before`` are its features where the head starts at their probe."""
 
     def __init__(self, before: FrozenFeatures | None, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -45,12 +40,7 @@ class Learning(TrainedEncoder):
 
 
 def make_backbone(job: Job, kind: Kind) -> Backbone:
-    """The backbone of a job, as its settings ask for it.
-
-    Args:
-        job: whose encoder, data and store of features.
-        kind: ``"pooled"`` features, one per image or frame, those of the ``"backbone"``, or of ``"patches"``.
-    """
+    """The backbone of a job, as its settings ask for it: pooled features, those of the backbone, or of patches."""
     encoder, images = job.encoder, job.data.train.images
     if job.settings.tune == "frozen":
         return _frozen(job, kind)
@@ -118,11 +108,7 @@ def features_of(encoder: Encoder, kind: Kind, images: Tensor) -> Tensor:
 
 
 def choose_weights(encoder: Encoder, kind: Kind, tune: str, images: Tensor, *, seed: int = 0) -> list[str]:
-    """Leave gradients to the weights that a mode of ``--tune`` trains; see `vision_adapters.finetune.choose_weights`.
-
-    Raises:
-        EncoderError: there are none; the message says why.
-    """
+    """Leave gradients to what a mode of ``--tune`` trains; see `vision_adapters.finetune.choose_weights`."""
     module = encoder.module
     if module is None or not any(True for _ in module.parameters()):
         raise EncoderError(f"encoder {encoder.spec!r} shows no weights to train: --tune frozen only")

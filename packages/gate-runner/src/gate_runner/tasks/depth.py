@@ -26,9 +26,6 @@ def run(job: Job) -> Outcome:
 
     All are means over images; pixels whose depth was not measured (0) do not count. Chance: everywhere the median of
     the training depths.
-
-    Raises:
-        DataError: an image without a measured depth.
     """
     shape = job.data.test.targets.shape
     size = (int(shape[1]), int(shape[2]))

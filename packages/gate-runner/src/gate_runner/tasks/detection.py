@@ -36,12 +36,7 @@ _WIDTH = 96
 
 
 def run(job: Job) -> Outcome:
-    """Boxes with classes. Chance: boxes of each class's mean shape where training has its objects.
-
-    Raises:
-        MissingCapabilityError: the encoder has no patches, or what evaluates is not installed.
-        UsageError: an option that a head, or a detector, does not have; the message names it.
-    """
+    """Boxes with classes. Chance: boxes of each class's mean shape where training has its objects."""
     needed()
     shown = shown_of(job)
     job = replace(job, data=shown.data)

@@ -43,11 +43,7 @@ def alone() -> AbstractContextManager[ProcessGroup | None]:
 
 @dataclass
 class Phases:
-    """Time spent in each phase: ``data``, ``encode``, ``train``, ``test``.
-
-    Args:
-        around: called with a phase's name as it begins; what it returns surrounds the phase (an energy meter, say).
-    """
+    """Time spent in each phase (data, encode, train, test); ``around`` gives what surrounds one, say a meter."""
 
     around: Callable[[str], AbstractContextManager[None]] = unwatched
     seconds: dict[str, float] = field(default_factory=dict)

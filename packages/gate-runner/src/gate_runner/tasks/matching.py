@@ -32,13 +32,7 @@ _MOST_SCALE = 100.0
 
 
 class Projections(nn.Module):
-    """Image and text side by side: unit vectors of both, and the scale of their cosines.
-
-    Args:
-        image_dim: numbers per image.
-        text_dim: numbers per text.
-        width: of the common space.
-    """
+    """Image and text side by side: unit vectors of both, and the scale of their cosines."""
 
     def __init__(self, image_dim: int, text_dim: int, width: int) -> None:
         super().__init__()

@@ -51,15 +51,7 @@ def mistaken(predicted: Int[Tensor, "n h w"], truth: Int[Tensor, "n h w"], class
 
 
 def a_class(data: Data[Any], predicted: np.ndarray, index: int) -> str:
-    """The name of a class or an answer.
-
-    Example:
-        >>> import torch
-        >>> from gate_data.data import Data, Split
-        >>> split = Split(torch.zeros(1, 3, 8, 8, dtype=torch.uint8), torch.tensor([0]))
-        >>> a_class(Data(split, split, split, ("cat", "dog")), np.array(1), 0)
-        'dog'
-    """
+    """The name of a class or an answer."""
     return data.classes[int(predicted)]
 
 
@@ -69,12 +61,7 @@ def labels(data: Data[Any], predicted: np.ndarray, index: int) -> str:
 
 
 def heads_of(classes: Sequence[str]) -> dict[str, list[str]]:
-    """Heads and their classes, from names like ``species/beluga``.
-
-    Example:
-        >>> heads_of(("species/beluga", "species/orca", "individual/a"))
-        {'species': ['beluga', 'orca'], 'individual': ['a']}
-    """
+    """Heads and their classes, from names like ``species/beluga``."""
     names: dict[str, list[str]] = {}
     for name in classes:
         head, _, label = name.partition("/")

@@ -68,15 +68,7 @@ def recipe_of_family(settings: Settings, family: Family | None, task: str) -> Re
 
 
 def in_words(recipe: Mapping[str, Any], *, augment: str = "none", start: str = "", rate: str = "") -> str:
-    """A recipe in one line.
-
-    Example:
-        >>> from dataclasses import asdict
-        >>> from vision_adapters.training import Recipe
-        >>> recipe = asdict(Recipe(lr=1e-4, steps=2000, batch_size=8, validate_every=500))
-        >>> in_words(recipe, start="heads start at the probe")
-        'AdamW at 0.0001, plateau; 2,000 steps of 8, validated every 500; float32; heads start at the probe'
-    """
+    """A recipe in one line."""
     head = f", head x {recipe['head_lr_scale']:g}" if recipe["head_lr_scale"] != 1 else ""
     varied = "" if augment == "none" else augment.replace("randa", "RandA") + ", "
     return (
@@ -98,13 +90,7 @@ def announced(settings: Settings, task: str) -> str:
 
 
 def start_in_words(settings: Settings, task: str) -> str:
-    """Where the heads of a task start, before an encoder is there; nothing where it is at random.
-
-    Example:
-        >>> from gate_runner.settings import Settings
-        >>> start_in_words(Settings(tune="full", wise_ft=0.5), "image-classification")
-        'heads start at the class prompts, of encoders without a text side at the probe'
-    """
+    """Where the heads of a task start, before an encoder is there; nothing where it is at random."""
     probe = "at the probe" if starts_at_probe(settings) else ""
     if task == _SOLVED_TASK and settings.wise_ft is not None:
         return f"heads start at the class prompts, of encoders without a text side {probe or 'at random'}"
@@ -119,12 +105,7 @@ def augmentation_of(settings: Settings) -> str:
 
 
 def checked_augmentation(name: object) -> str:
-    """The name of an augmentation, "none" for "no"; anything else is refused.
-
-    Example:
-        >>> checked_augmentation("crop-flip"), checked_augmentation(False), checked_augmentation("yes")
-        ('crop-flip', 'none', 'randaugment')
-    """
+    """The name of an augmentation, "none" for "no"; anything else is refused."""
     text = str(name).lower()
     text = "randaugment" if text in _YES else "none" if text in _NO else text
     if text in AUGMENTATIONS or _POLICY.fullmatch(text):

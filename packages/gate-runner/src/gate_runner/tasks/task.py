@@ -12,10 +12,8 @@ from gate_runner.errors import UsageError
 if TYPE_CHECKING:
     import numpy as np
 
-    from gate_data.data import Data
     from gate_data.ragged import Outcomes
     from gate_runner.benchmark import Benchmark
-    from gate_runner.charts.table import Table
     from gate_runner.settings import Settings
     from gate_runner.tasks.job import Job, Outcome
     from vision_adapters.training.gate import Task as GateTask
@@ -35,33 +33,18 @@ class Drawing(NamedTuple):
 
 
 Run = Callable[["Job"], "Outcome"]
-Draw = Callable[["Data[Any]", Mapping[str, Any], int], Drawing]
-Say = Callable[["Data[Any]", "np.ndarray", int], str]
 Statistic = Callable[["Outcomes", "np.ndarray"], "np.ndarray"]
-Cells = Callable[["Settings"], Sequence["str | tuple[str, int]"]]
-Variant = Callable[["Benchmark", str], "Benchmark"]
+Named = Callable[..., Any] | str
+"""A function, or its ``"module:name"``."""
 
 
 class Details(NamedTuple):
-    """A table that a report shows of one result, in plain text; whoever shows it escapes it.
-
-    Args:
-        notes: sentences above it.
-        heads: of its columns, the first of which names the rows.
-        rows: cells of each row.
-        words: columns behind the first that hold words, not figures.
-    """
+    """A table that a report shows of one result: sentences above it, heads, rows, and which columns hold words."""
 
     notes: Sequence[str]
     heads: Sequence[str]
     rows: Sequence[Sequence[str]]
     words: Sequence[int] = ()
-
-
-Detailed = Callable[[Mapping[str, Any], str], Details]
-
-
-Overviewed = Callable[[Sequence[Any]], "list[Table]"]
 
 
 @dataclass(frozen=True)
@@ -74,7 +57,6 @@ class TaskType:
         id: what a benchmark's ``task`` says.
         summary: head and loss in words.
         run: encodes, fits the head, and scores the test split once.
-        short: its name on the small axes of a chart; the id by default.
         draw: data, a result's ``training`` and the index of a tested unit to a `Drawing`.
         say: data, what was predicted of a tested unit (a row of `Outcome.predicted`) and its index to words; empty
             where nothing is predicted that words can say.
@@ -102,7 +84,6 @@ class TaskType:
             where it is empty.
         class_prompts: whether a benchmark's classes have prompts, by which an encoder with a text side scores.
         keeps_heads: whether its head can be kept, to be loaded with `gate_runner.heads.load_head`.
-        best: how many of the best samples a report shows beside the worst.
         training: numbers by which a head is trained on a stand-in; none where it is solved, or nothing is trained.
         original_training: what differs of them for a data set's own files.
         own_metrics: of a benchmark of one's own that names none.
@@ -115,34 +96,32 @@ class TaskType:
         UsageError: a part is missing; the message names it.
 
     Example:
-        >>> TaskType("counting", "nothing trained", "my_package.counting:run").label
-        'counting'
+        >>> TaskType("counting", "nothing trained", "my_package.counting:run").probe_samples
+        64
     """
 
     id: str
     summary: str
-    run: Run | str
-    short: str = ""
-    draw: Draw | str = "gate_runner.tasks.drawing:sample"
-    say: Say | str = ""
+    run: Named
+    draw: Named = "gate_runner.tasks.drawing:sample"
+    say: Named = ""
     by_class: bool = False
-    statistics: Mapping[str, Statistic | str] = field(default_factory=dict)
+    statistics: Mapping[str, Named] = field(default_factory=dict)
     probe_samples: int = 64
     grows: bool = True
     trains: bool = True
     single_samples: bool = False
-    details: Detailed | str = ""
-    overview: Overviewed | str = ""
-    cells: Cells | str = ""
+    details: Named = ""
+    overview: Named = ""
+    cells: Named = ""
     weighs: bool = False
     sweeps: bool = False
     same_samples: Sequence[str] = ()
-    variant: Variant | str = ""
+    variant: Named = ""
     readouts: str = ""
     side: str = ""
     class_prompts: bool = False
     keeps_heads: bool = False
-    best: int = 0
     training: Mapping[str, Any] = field(default_factory=dict)
     original_training: Mapping[str, Any] = field(default_factory=dict)
     own_metrics: Sequence[str] = ()
@@ -165,17 +144,8 @@ class TaskType:
         if self.probe_samples < 1:
             raise UsageError(f"task type {self.id!r}: probe_samples must be at least 1, not {self.probe_samples}")
 
-    @property
-    def label(self) -> str:
-        """The name on the small axes of a chart."""
-        return self.short or self.id
-
     def variants(self, benchmark: Benchmark, settings: Settings) -> list[tuple[Benchmark, int]]:
-        """The benchmarks that a run with these settings computes of one benchmark, each with a seed.
-
-        Raises:
-            UsageError: shots, an axis of a sweep, or class weights, which this task type does not have.
-        """
+        """The benchmarks that a run with these settings computes of one benchmark, each with a seed."""
         if settings.sweeps and not self.sweeps:
             raise UsageError(
                 f"{benchmark.id!r} cannot be swept over --init, --projection, --knowledge or several --tune: its task "
@@ -189,9 +159,8 @@ class TaskType:
             if settings.shots:
                 raise UsageError(f"--shots does not apply to {benchmark.id!r}, whose task type is {self.id!r}")
             return [(benchmark, seed) for seed in settings.seeds]
-        cells: Cells = named(self.cells)
         units: list[tuple[Benchmark, int]] = []
-        for cell in cells(settings):
+        for cell in named(self.cells)(settings):
             listed = [(cell, seed) for seed in settings.seeds] if isinstance(cell, str) else [cell]
             units += [(self.varied(benchmark, name), seed) for name, seed in listed]
         return units
@@ -204,11 +173,7 @@ class TaskType:
         return [(unit, seed) for unit in named for seed in settings.seeds]
 
     def read_at(self, benchmark: Benchmark, readout: str) -> Benchmark:
-        """The benchmark with the encoder read out somewhere, whose id is ``ID@readout=WHERE``.
-
-        Raises:
-            UsageError: this task type takes no read-outs, or there is none of that form.
-        """
+        """The benchmark with the encoder read out somewhere, whose id is ``ID@readout=WHERE``."""
         from gate_runner.readouts import CHOICES, checked
 
         checked((readout,))
@@ -223,17 +188,13 @@ class TaskType:
         return replace(benchmark, id=f"{benchmark.id}{sign}readout={readout}", title=title, training=training)
 
     def varied(self, benchmark: Benchmark, name: str) -> Benchmark:
-        """A variant of a benchmark by what stands behind ``@`` in its name; empty for the benchmark itself.
-
-        Raises:
-            UsageError: there is no such variant.
-        """
+        """A variant of a benchmark by what stands behind ``@`` in its name; empty for the benchmark itself."""
         if not name or "@" in benchmark.id:
             return benchmark
         if not self.variant:
             raise UsageError(f"benchmark {benchmark.id!r} has no variants, such as {name!r}")
-        variant: Variant = named(self.variant)
-        return variant(benchmark, name)
+        variant: Benchmark = named(self.variant)(benchmark, name)
+        return variant
 
     def statistic(self, metric: str) -> Statistic | None:
         """The task's own way from per-sample outcomes to a metric, or None where it is nobody's but the metric's."""

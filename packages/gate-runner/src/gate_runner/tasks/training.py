@@ -43,12 +43,9 @@ class Extra:
 
 @dataclass(frozen=True)
 class Measured:
-    """Metrics that a task defines itself, each the mean of one number per sample.
+    """Metrics that a task defines itself, each the mean of one number per sample; NaN where a sample does not count.
 
-    Args:
-        measure: predictions for a split's samples to numbers per sample, by metric; NaN where a sample does not count.
-        chance: of each metric, what the best prediction scores that never looks at the image.
-        lower: metrics that are better when lower.
+    ``chance`` is what the best prediction scores that never looks at the image; ``lower`` are better when lower.
     """
 
     measure: Callable[[Tensor, Split], Mapping[str, np.ndarray]]
@@ -258,9 +255,8 @@ _READ = 64
 def targets_of(job: Job) -> dict[SplitName, Rows]:
     """The targets of each split, as rows.
 
-    Maps in files are read here, once and all of them, so that what is wrong with one is said before anything is
-    encoded. They are kept as features are: in memory while they are few, in a file under the cap of
-    ``--feature-cache``, and read again whenever they are needed beyond it.
+    Maps in files are read once, so that what is wrong with one is said before anything is encoded, and kept as features
+    are: in memory while they are few, then in a file under the cap of ``--feature-cache``, and read again beyond it.
     """
     return {"train": _kept(job, "train"), "validation": _kept(job, "validation"), "test": _kept(job, "test")}
 

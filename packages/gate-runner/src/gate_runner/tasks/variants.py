@@ -34,13 +34,7 @@ def points(settings: Settings) -> Sequence[tuple[str, int]]:
 
 
 def zero_shot(benchmark: Benchmark) -> Benchmark:
-    """A benchmark that can be swept, with class prompts alone; any other, or a variant, as it is.
-
-    Example:
-        >>> from gate_runner.benchmarks import BENCHMARKS
-        >>> zero_shot(BENCHMARKS["digits"]).task, zero_shot(BENCHMARKS["omniglot"]).task
-        ('elevater', 'few-shot')
-    """
+    """A benchmark that can be swept, with class prompts alone; any other, or a variant, as it is."""
     from gate_runner.settings import Settings
 
     task = find_task_type(benchmark.task)

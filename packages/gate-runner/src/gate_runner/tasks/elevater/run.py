@@ -33,11 +33,8 @@ Kept = TypeVar("Kept")
 def run(job: Job) -> Outcome:
     """Score one variant. Chance: the training images' frequencies of classes, whatever the image.
 
-    What depends on the data alone (features, class texts) is kept in ``job.shared`` for the other variants; variants of
-    one draw whose class texts are equal share their numbers.
-
-    Raises:
-        NotApplicableError: the data, the encoder or the method do not allow this variant.
+    What depends on the data alone is kept in ``job.shared`` for the other variants; variants of one draw whose class
+    texts are equal share their numbers.
     """
     values = dict(job.benchmark.training["variant"])
     candidates = values.pop("candidates")
@@ -73,15 +70,7 @@ def _chosen(job: Job, variant: Variant, candidates: list[str]) -> Outcome:
 
 
 def choose(validated: dict[str, float | None]) -> str:
-    """The knowledge that validates best.
-
-    Args:
-        validated: by kind of knowledge, ``none`` first; None where nothing could be validated.
-
-    Example:
-        >>> choose({"none": 0.6, "gpt3": 0.6}), choose({"none": 0.6, "gpt3": 0.61}), choose({"none": None, "gpt3": 0.6})
-        ('none', 'gpt3', 'none')
-    """
+    """The knowledge that validates best; ``none`` is the first of equals, and taken where it could not be validated."""
     scores = {name: value for name, value in validated.items() if value is not None}
     return max(scores, key=lambda name: scores[name]) if "none" in scores else "none"
 

@@ -114,12 +114,7 @@ def mean_over_sets(records: Iterable[Record], sets: Sequence[str] | None = None)
 
 
 def mean_text(mean: Mean | None) -> str:
-    """A mean and its deviation.
-
-    Example:
-        >>> mean_text((65.354, 1.24, 20)), mean_text(None)
-        ('65.35 ± 1.24', '–')
-    """
+    """A mean and its deviation."""
     if mean is None:
         return "–"
     return f"{mean[0]:.2f}" + ("" if mean[1] is None else f" ± {mean[1]:.2f}")
