@@ -171,7 +171,7 @@ def test_a_broken_task_type_is_warned_about_and_left_out(
 
 
 def test_results_stay_readable_without_their_plug_in() -> None:
-    assert known_task_type("gone").label == "gone"
+    assert known_task_type("gone").id == "gone"
     with pytest.raises(UsageError, match="unknown task type 'relationl'; nearest: relational"):
         find_task_type("relationl")
 
