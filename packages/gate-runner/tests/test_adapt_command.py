@@ -122,7 +122,7 @@ def test_probe_and_run_give_one_score_from_one_split_by_one_name(digits: Path) -
     assert {**ran.data} == {**adapted.data}
     few = gate_runner.adapt(digits, shots=5, output="few").results[0]
     (swept,) = gate_runner.run(
-        str(Path("few/benchmark.toml")), shots=5, init="language", output="swept", show=False
+        str(Path("few/benchmark.toml")), shots=5, init="language", controls=False, output="swept", show=False
     ).results
     assert (swept.name, swept.scores, swept.samples_sha256) == (few.name, few.scores, few.samples_sha256)
     assert "three" in gate_runner.report("adapted", form="csv")

@@ -20,6 +20,7 @@ from gate_runner.tasks.elevater.tables import (
     Cell,
     Record,
     averages,
+    controls,
     efficiency,
     gains,
     having,
@@ -44,10 +45,12 @@ RECORDS = [
     record(cell("b", 0), 0.3),
     *(record(cell("a", 5, seed=seed), 0.6 + 0.02 * seed, trained=100) for seed in (0, 1)),
     *(record(cell("b", 5, seed=seed), 0.4 + 0.02 * seed, trained=300) for seed in (0, 1)),
-    *(record(cell("a", 5, "gpt3", seed=seed), 0.7) for seed in (0, 1)),
-    *(record(cell("b", 5, "gpt3", seed=seed), 0.2) for seed in (0, 1)),
+    *(record(cell("a", 5, "gpt3", seed=seed), 0.7, known=2) for seed in (0, 1)),
+    *(record(cell("b", 5, "gpt3", seed=seed), 0.2, known=2) for seed in (0, 1)),
     *(record(cell("a", 5, "auto", seed=seed), 0.7) for seed in (0, 1)),
     *(record(cell("b", 5, "auto", seed=seed), 0.4 + 0.02 * seed) for seed in (0, 1)),
+    *(record(cell("a", 5, "random-words", seed=seed), 0.65) for seed in (0, 1)),
+    *(record(cell("a", 5, "other-classes", seed=seed), 0.1) for seed in (0, 1)),
     record(cell("a", FULL), 0.9, trained=100),
     Record(cell("b", FULL), "failed", "RuntimeError: no memory left"),
 ]
@@ -80,6 +83,13 @@ def test_gains_wins_ties_and_losses() -> None:
     assert ("LP 2P 5-shot", "gpt3", "45.00 ± 0.00", "70.0", "20.0") in second.rows
 
 
+def test_controls_say_whether_knowledge_says_something() -> None:
+    [row] = controls(RECORDS).rows
+    assert row == ("a", "LP 2P 5-shot", "gpt3", "61.0", "70.0", "65.0", "10.0", "yes")
+    worse = [one._replace(value=0.6) if one.cell.knowledge == "gpt3" else one for one in RECORDS]
+    assert controls(worse).rows[0][-1] == "no"
+
+
 def test_performance_efficiency_has_the_minus_sign() -> None:
     rows = {row[0]: row for row in efficiency(RECORDS).rows}
     assert rows["Zero-shot"][2:] == ("0", "40.00", "0.4000")
@@ -92,7 +102,7 @@ def result(record: Record) -> Result:
     if record.value is None:
         return Result(name, name, "elevater", "micro", record.cell.seed, "failed", record.reason)
     score = Score("accuracy", "higher", record.value, record.value, record.value, 0.1)
-    training = {"validated": None, "trained_parameters": record.trained, "chosen": {},
+    training = {"validated": None, "trained_parameters": record.trained, "chosen": {}, "known": record.known,
                 "draw": "", "short_classes": 0}  # fmt: skip
     return Result(name, name, "elevater", "micro", record.cell.seed, "ok", scores=(score,), training=training)
 

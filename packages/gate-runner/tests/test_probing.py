@@ -134,10 +134,11 @@ def test_what_is_of_classes_alone_is_refused_elsewhere(own: str, tmp_path: Path)
         run(RunRequest([BENCHMARKS["chestxray14"]], f"{own}:grid", tmp_path, weighed))
 
 
-def test_rare_classes_are_named_more_often_where_they_count_the_same(own: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("weight", ["balanced", "sampled"])
+def test_rare_classes_are_named_more_often_where_they_count_the_same(own: str, tmp_path: Path, weight: str) -> None:
     seen = []
     benchmark = replace(BENCHMARKS["digits"], training={"steps": 5, "batch_size": 16, "validate_every": 5})
-    for number, each in enumerate(("none", "balanced")):
+    for number, each in enumerate(("none", weight)):
         settings = Settings(device="cpu", limit=60, class_weight=each)
         (result,) = run(RunRequest([benchmark], f"{own}:grid", tmp_path / str(number), settings))
         assert result.status == "ok", result.reason

@@ -81,10 +81,13 @@ def test_axes_say_which_units_there_are() -> None:
     assert counted[0, "frozen", "language", "gpt3"] == 1  # zero-shot has neither seeds nor projections
     assert counted[2, "frozen", "random", "none"] == 2  # two seeds
     assert counted[FULL, "frozen", "language", "auto"] == 1  # all images are the same for each seed
+    assert counted[2, "frozen", "language", "random-words"] == 2
     assert counted[2, "frozen", "random", "gpt3"] == 0
     both = Axes(tune=("frozen", "full"), projection=("1p", "2p"), knowledge=("gpt3",), shots=(5,), seeds=(0, 1, 2))
     counted = Counter((point.tune, point.knowledge) for point, _ in both.units() if point.init == "language")
-    assert counted == {("frozen", "gpt3"): 6, ("full", "gpt3"): 6}
+    assert counted == {("frozen", text): 6 for text in ("gpt3", "random-words", "other-classes")} | {
+        ("full", "gpt3"): 6
+    }
     assert Axes(knowledge=("auto",)).candidates() == ("none",)
     for said, message in (
         ({"shots": "5,many"}, "not 'many'"),
@@ -201,7 +204,7 @@ def test_a_killed_sweep_goes_on_and_a_failed_unit_does_not_end_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cold_cache: Callable[[], Path]
 ) -> None:
     real, calls = task.fit_frozen, []
-    few: dict[str, Any] = {"shots": "0,2", "knowledge": "none,gpt3", "seeds": (0,)}
+    few: dict[str, Any] = {"shots": "0,2", "knowledge": "none,gpt3", "seeds": (0,), "controls": False}
 
     def dying(*rest: Any) -> object:
         calls.append(rest)
@@ -260,7 +263,7 @@ def test_the_default_sweep_of_an_encoder_of_images_alone_has_scores(tmp_path: Pa
 
 def test_any_image_classification_is_swept_and_nothing_else(tmp_path: Path) -> None:
     """The data set's own names in CLIP's template where no prompts are shipped for it."""
-    found = swept(tmp_path, "faces", shots="0,1", init="language", knowledge="none,gpt3", seeds=(0,))
+    found = swept(tmp_path, "faces", shots="0,1", init="language", knowledge="none,gpt3", controls=False, seeds=(0,))
     assert found["faces@1-shot.frozen.language-2p.none.seed0"].status == "ok"
     assert "no knowledge is stored" in found["faces@0-shot.frozen.language-2p.gpt3.seed0"].reason
     with pytest.raises(UsageError, match=r"'ade20k' cannot be swept .* its task type is 'segmentation'"):

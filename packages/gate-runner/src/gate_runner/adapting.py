@@ -114,7 +114,8 @@ def _of_method(method: str, settings: Settings, *, texts: bool) -> Settings:
         return settings.changed(shots="0", init="language")
     if not (settings.shots or settings.sweeps):
         return settings
-    return settings.changed(shots=settings.shots or "full", init=settings.init or ("language" if texts else "random"))
+    init = settings.init or ("language" if texts else "random")
+    return settings.changed(shots=settings.shots or "full", init=init, controls=False)
 
 
 def _file_of(

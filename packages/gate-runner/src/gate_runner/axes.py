@@ -15,7 +15,8 @@ TUNES = ("frozen", "full")
 INITS = ("random", "language")
 PROJECTIONS = ("1p", "2p")
 SOURCES = ("wiktionary", "wordnet", "gpt3")
-KNOWLEDGE = ("none", *SOURCES, "auto")
+CONTROLS = ("random-words", "other-classes")
+KNOWLEDGE = ("none", *SOURCES, *CONTROLS, "auto")
 PROBES = ("anchored", "logistic", "elevater", "gda", "lp++", "clap", "tip_adapter", "prolip", "lda")
 """How heads on fixed features are fitted: names of ``vision_adapters.tuning.METHODS``."""
 PROBES_WITHOUT_TEXTS = ("anchored", "logistic", "elevater", "lda")
@@ -74,6 +75,7 @@ class Axes:
         projection: of `PROJECTIONS`.
         knowledge: of `KNOWLEDGE`.
         seeds: of draws; ELEVATER's are 0, 1 and 2.
+        controls: whether real knowledge gets two controls: as many random words, and what is known of another class.
     """
 
     shots: tuple[int, ...] = (0, 5, 20, 50, FULL)
@@ -82,6 +84,7 @@ class Axes:
     projection: tuple[str, ...] = ("2p",)
     knowledge: tuple[str, ...] = ("none",)
     seeds: tuple[int, ...] = (0,)
+    controls: bool = True
 
     def __post_init__(self) -> None:
         """Check every value."""
@@ -97,16 +100,18 @@ class Axes:
         if not self.shots or any(shots < FULL for shots in self.shots):
             raise UsageError(f"--shots must be numbers of at least 0, or full, not {self.shots}")
 
-    def ordered_knowledge(self) -> tuple[str, ...]:
-        """What class texts are made with, the choice among them last."""
+    def knowledge_for(self, tune: str) -> tuple[str, ...]:
+        """What class texts are made with, the choice among them last; frozen variants have the controls beside it."""
         named = [source for source in KNOWLEDGE if source in self.knowledge and source != "auto"]
         if "auto" in self.knowledge and "none" not in named:
             named.insert(0, "none")
+        if self.controls and tune == "frozen" and any(source in SOURCES for source in named):
+            named += [control for control in CONTROLS if control not in named]
         return (*named, "auto") if "auto" in self.knowledge else tuple(named)
 
     def candidates(self) -> tuple[str, ...]:
         """What ``auto`` chooses among: texts without knowledge first, and the real sources."""
-        return tuple(source for source in self.ordered_knowledge() if source != "auto")
+        return tuple(source for source in self.knowledge_for("full") if source == "none" or source in SOURCES)
 
     def units(self) -> Iterator[tuple[Variant, int]]:
         """Variants with their seeds: zero-shot first, then by shots, seeds, and what is tuned.
@@ -119,7 +124,7 @@ class Axes:
                 for tune in ("frozen",) if shots == 0 else self.tune:
                     for init in ("language",) if shots == 0 else self.init:
                         for projection in ("2p",) if shots == 0 else self.projection:
-                            for knowledge in ("none",) if init == "random" else self.ordered_knowledge():
+                            for knowledge in ("none",) if init == "random" else self.knowledge_for(tune):
                                 yield Variant(shots, tune, init, projection, knowledge), seed
 
 

@@ -210,11 +210,11 @@ class TrainingSettings:
         identity="mode",
         metavar="SHARE",
     )
-    class_weight: Literal["none", "balanced"] = _training(
+    class_weight: Literal["none", "balanced", "sampled"] = _training(
         "none",
-        "Of classes: balanced, where every class counts the same in the loss.",
+        "Of classes: weigh the loss (balanced), or draw pictures of every class equally often (sampled).",
         identity="mode",
-        metavar="none|balanced",
+        metavar="none|balanced|sampled",
     )
     keep_zero_shot: tuple[str, ...] = _training(
         (),
@@ -287,6 +287,7 @@ class SweepSettings:
         common=True,
         metavar="LIST",
     )
+    controls: bool = _sweep(True, "Of a sweep: compare knowledge with random words and with that of other classes.")
     probe: str = _sweep(
         "anchored",
         "Of a sweep: how heads on fixed features are fitted, e.g. elevater.\n`gate_runner.axes.PROBES` has the names.",

@@ -98,7 +98,7 @@ class Settings(MachineSettings, SweepSettings, TrainingSettings, FeatureSettings
             "knowledge": self.knowledge,
         }
         chosen: dict[str, Any] = {name: values for name, values in axes.items() if values}
-        return Axes(**chosen, seeds=self.seeds)
+        return Axes(**chosen, seeds=self.seeds, controls=self.controls)
 
     def of_unit(self, training: Mapping[str, Any]) -> Settings:
         """Those of one unit of a sweep, whose point its benchmark's ``training`` holds; the same for any other."""

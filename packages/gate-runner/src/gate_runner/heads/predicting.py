@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import torch
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from gate_data.request import Size
-    from gate_runner.heads.saved import Head
 
 Progress = Callable[[str, int, int], None]
 """Told of a phase, how much of it is done, and of how much."""
@@ -47,9 +46,9 @@ class Prediction:
 
 
 def predictions(
-    head: Head, files: Sequence[str], top: int, batch_size: int, progress: Progress | None
+    head: Any, files: Sequence[str], top: int, batch_size: int, progress: Progress | None
 ) -> Iterator[Prediction]:
-    """Classes and probabilities of image files, see `gate_runner.heads.Head.predict`."""
+    """Classes and probabilities of image files, see `Head.predict`, whose module imports this one."""
     transform = head.encoder.transform if head.card.get("transform") else None
     read = partial(_read_pictures, side=head.encoder.image_size, transform=transform)
     batches = [files[start : start + batch_size] for start in range(0, len(files), batch_size)]
@@ -187,7 +186,7 @@ def _read_pictures(
 
 
 def _of_batch(
-    head: Head, files: Sequence[str], images: dict[int, Tensor], errors: dict[int, str], top: int
+    head: Any, files: Sequence[str], images: dict[int, Tensor], errors: dict[int, str], top: int
 ) -> Iterator[Prediction]:
     ranked: dict[int, tuple[list[int], list[float]]] = {}
     if images:

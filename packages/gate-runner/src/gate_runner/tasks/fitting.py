@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import torch
 import torch.nn
 from torch import Tensor
 
@@ -14,6 +15,7 @@ from gate_runner.tasks.backbone import Learning
 from gate_runner.tasks.job import Job
 from gate_runner.tasks.recipes import checked, recipe_for
 from vision_adapters.heads import InitializedHead
+from vision_adapters.losses import class_balance
 from vision_adapters.rows import Rows
 from vision_adapters.training import Backbone, Direction, EncoderWithHead, ProbeInit, Recipe, Scale
 from vision_adapters.training import fit_head as fit
@@ -93,6 +95,10 @@ def fit_head(
             lambda _, done, of: job.progress("train head", done, of),
         )
     frozen = settings.tune == "frozen"
+    weights = None
+    if settings.class_weight == "sampled":
+        labels = torch.as_tensor(targets[:])
+        weights = class_balance(labels, int(labels.max()) + 1)[labels]
     with job.timed("train"), job.together() as group:
         done = fit(
             backbone,
@@ -114,6 +120,7 @@ def fit_head(
             keep=1 if frozen else 5,
             layers=not frozen,
             group=group,
+            sample_weights=weights,
         )
     if frozen:
         return Fitted(**vars(done))

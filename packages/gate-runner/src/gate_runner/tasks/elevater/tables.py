@@ -8,7 +8,7 @@ from dataclasses import replace
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
-from gate_runner.axes import FULL, SOURCES, Variant, shots_in_words
+from gate_runner.axes import CONTROLS, FULL, SOURCES, Variant, shots_in_words
 from gate_runner.charts.table import Table
 from gate_runner.errors import DataError
 
@@ -34,7 +34,7 @@ class Cell(NamedTuple):
 
 
 class Record(NamedTuple):
-    """What the tables show of a unit: ``trained`` numbers, and ``short`` classes with fewer images than shots."""
+    """What the tables show of a unit: numbers that were trained, classes with few images, and those with knowledge."""
 
     cell: Cell
     status: str
@@ -42,6 +42,7 @@ class Record(NamedTuple):
     value: float | None = None
     trained: int = 0
     short: int = 0
+    known: int = 0
 
 
 def records_of(results: Iterable[Any]) -> list[Record]:
@@ -55,7 +56,8 @@ def _record(result: Any) -> Record:
     if score is None:
         return Record(cell, result.status, result.reason)
     try:
-        return Record(cell, "ok", "", score.value, int(training["trained_parameters"]), int(training["short_classes"]))
+        trained, short = int(training["trained_parameters"]), int(training["short_classes"])
+        return Record(cell, "ok", "", score.value, trained, short, int(training.get("known", 0)))
     except (KeyError, TypeError, ValueError) as error:
         raise DataError(
             f"result of {result.name} seed {result.seed}: its training is not a sweep's: {error!r}"
@@ -75,7 +77,14 @@ def overview(runs: Sequence[Any]) -> list[Table]:
 
 def all_tables(records: Sequence[Record]) -> list[Table]:
     """Every table for which there are cells, in the papers' order."""
-    tables = [averages(records), per_set(records), *gains(records), efficiency(records), troubles(records)]
+    tables = [
+        averages(records),
+        per_set(records),
+        *gains(records),
+        controls(records),
+        efficiency(records),
+        troubles(records),
+    ]
     return [table for table in tables if table.rows]
 
 
@@ -255,6 +264,33 @@ def wins(records: Sequence[Record], knowledge: str) -> tuple[int, int, int]:
             gap = value - plain
             tally[1 if abs(gap) < 0.05 else 0 if gap > 0 else 2] += 1
     return tally[0], tally[1], tally[2]
+
+
+def controls(records: Sequence[Record]) -> Table:
+    """Whether real knowledge beats as many random words, and what is known of other classes."""
+    rows = []
+    controlled = [record for record in ok(records) if record.cell.knowledge in CONTROLS]
+    for shots, tune, projection in grouped(controlled, "shots", "tune", "projection"):
+        for name, cells in grouped(records, "dataset").items():
+            known = {record.cell.knowledge for record in cells if record.known}
+            real = next((source for source in ("gpt3", "wiktionary", "wordnet") if source in known), None)
+            if real is None:
+                continue
+            row = having(cells, shots=shots, tune=tune, projection=projection, init="language")
+            values = [_each(having(row, knowledge=source), list(name))[0] for source in ("none", real, *CONTROLS)]
+            if values[2] is None and values[3] is None:
+                continue
+            best = max((value for value in values[2:] if value is not None), default=math.inf)
+            verdict = "–" if values[1] is None else "yes" if values[1] > best + 0.05 else "no"
+            rows.append((*name, _adapted(shots, tune, projection), real, *_figures(values), verdict))
+    return Table(
+        "controls",
+        "Does knowledge say something? Beside as many random words, and what is known of other classes, in percent",
+        ("Data set", "Adaptation", "Source", "None", "Real", "Random words", "Other classes", "Beats both"),
+        tuple(rows),
+        "The controls have as many items and words as the source named; random words are drawn from its own words.",
+        (1, 2, 7),
+    )
 
 
 def efficiency(records: Sequence[Record]) -> Table:

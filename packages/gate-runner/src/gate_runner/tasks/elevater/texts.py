@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from gate_runner.axes import CONTROLS
 from gate_runner.class_words import ClassWords
 from gate_runner.errors import DataError
 from gate_runner.micro.icinw import TEXTS
@@ -79,7 +80,8 @@ def class_texts(
         stored = _real(dataset, prompts, folder)
         if isinstance(stored, str):
             return ClassTexts(None, reason=stored)
-        sources = stored.get(knowledge, [])  # a class without knowledge keeps its plain prompts
+        control = knowledge in CONTROLS  # a class without knowledge keeps its plain prompts
+        sources = _control(stored, knowledge, prompts.classes) if control else stored.get(knowledge, [])
     built = build_prompts(prompts, sources, classes=list(classes))
     return _embedded(embed, built, len(classes) - len(built.without_knowledge) if sources else 0)
 
@@ -113,6 +115,28 @@ def class_prompts(dataset: str, classes: Sequence[str]) -> ClassPrompts | None:
             f"match (data / templates): {shown or 'their numbers differ'}"
         )
     return prompts
+
+
+def _control(stored: dict[str, list[KnowledgeSource]], control: str, classes: Sequence[str]) -> list[KnowledgeSource]:
+    """As many random words as the best real source has, or what it says of other classes; nothing where it is none."""
+    from knowledge_prompts.sources.random_words import RandomWords, vocabulary_of
+
+    like = next((stored[source][0] for source in ("gpt3", "wiktionary", "wordnet") if source in stored), None)
+    if like is None:
+        return []
+    if control == "random-words":
+        return [RandomWords(like=like, vocabulary=vocabulary_of(like, classes), seed=0)]
+    return [_others(like, classes)]
+
+
+def _others(like: KnowledgeSource, classes: Sequence[str]) -> KnowledgeSource:
+    """What a source says of the class half the list away, among those that it knows."""
+    from knowledge_prompts import StoredKnowledge
+
+    described = [name for name in classes if like.items(name)]
+    step = max(1, len(described) // 2)
+    moved = {name: list(like.items(described[(at + step) % len(described)])) for at, name in enumerate(described)}
+    return StoredKnowledge(moved, name="other-classes", whole=like.whole)
 
 
 def _real(dataset: str, prompts: ClassPrompts, folder: Path | None) -> dict[str, list[KnowledgeSource]] | str:

@@ -88,18 +88,20 @@ def fit_whole(job: Job, variant: Variant, features: Features, weights: Tensor | 
         balance = None
         if settings.class_weight != "none" and not several:
             balance = class_balance(features.train_labels[rows], len(features.classes))
+        sampled = settings.class_weight == "sampled"
         with job.timed("train"):
             trained = fit(
                 model,
                 (images_at(train.images, rows),),
                 features.train_labels[rows],
-                loss=bce if several else partial(cross_entropy, weight=balance),
+                loss=bce if several else partial(cross_entropy, weight=None if sampled else balance),
                 recipe=recipe,
                 validate=validate,
                 direction=metric_named(metric).direction,
                 seed=job.seed,
                 device=encoder.device,
                 progress=job.progress,
+                sample_weights=balance[features.train_labels[rows]] if sampled and balance is not None else None,
             )
         with job.timed("test"):
             if trained.best_step == 0:
