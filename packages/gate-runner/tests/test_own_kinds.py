@@ -195,10 +195,14 @@ def test_features_in_a_file_and_predictions_scored_by_a_table(
         for row in range(10)
     ]
     (mine / "labels.csv").write_text("\n".join(["image,label", *lines]))
-    assert command("adapt", "embed", mine, "--encoder", "micro-clip", "--output", tmp_path / "x.npz") == 0
-    assert "x.npz, 20 images" in capsys.readouterr().out
+    for form in ("npz", "parquet"):
+        assert command("adapt", "embed", mine, "--encoder", "micro-clip", "--output", tmp_path / f"x.{form}") == 0
+        assert f"x.{form}, 20 images" in capsys.readouterr().out
     held = np.load(tmp_path / "x.npz")
     assert held["features"].shape == (20, 128)
+    parquet = pytest.importorskip("pyarrow.parquet").read_table(tmp_path / "x.parquet").to_pydict()
+    assert parquet["labels"] == held["labels"].tolist()
+    np.testing.assert_array_equal(np.array(parquet["features"], np.float32), held["features"])
     assert all(Path(file).stem.startswith(label) for file, label in zip(held["files"], held["labels"], strict=True))
     pixels = [np.asarray(Image.open(file)) for file in held["files"][:2]]
     from gate_runner import load_encoder

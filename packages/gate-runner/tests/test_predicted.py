@@ -32,7 +32,7 @@ from gate_runner.tasks.predicted import an_episode, mistaken
 from vision_adapters.detection.matching import overlaps
 
 LIMIT = 12
-CLASSES = ("cifar100", "clevr-math", "ucf", "imagenet1k")
+CLASSES = ("cifar100", "clevr-math", "ucf", "imagenet1k", "oven")
 OTHERS = ("clevr", "chexpert", "happy", "nycc", "flickr30k", "winoground", "iwildcam")
 PARTS = ("ade20k", "acdc", "mini")
 """Those of which parts are predicted: pixels, slices, queries."""

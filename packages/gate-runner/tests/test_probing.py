@@ -128,10 +128,27 @@ def test_half_of_the_rates_stop_at_a_quarter_and_all_but_one_at_a_half() -> None
     assert rate_factors({"rates": (1.0, 3.0)}, Settings(device="cpu", recipe_fields={"lr": 0.1})) == (1.0,)
 
 
-def test_what_is_of_classes_alone_is_refused_elsewhere(own: str, tmp_path: Path) -> None:
-    weighed = Settings(device="cpu", class_weight="balanced")
-    with pytest.raises(UsageError, match="class_weight does not apply to 'chestxray14'"):
-        run(RunRequest([BENCHMARKS["chestxray14"]], f"{own}:grid", tmp_path, weighed))
+def test_folds_test_every_picture_once(own: str, tmp_path: Path) -> None:
+    settings = Settings(device="cpu", limit=40, folds=3)
+    (result,) = run(RunRequest([BENCHMARKS["digits"]], f"{own}:grid", tmp_path / "run", settings))
+    crossed = result.training["cross_validation"]
+    assert crossed["folds"] == len(crossed["values"]) == len(crossed["heads"]) == 3
+    (headline, *_) = result.scores
+    assert min(crossed["low"], headline.value) >= headline.low - 1e-9
+    assert crossed["high"] <= headline.high + 1e-9 or headline.high == 1.0
+    assert np.mean(crossed["values"]) == pytest.approx(headline.value, abs=0.02)
+    assert result.data["test"] == 120
+    assert "shared" not in result.data
+
+
+@pytest.mark.parametrize("name", ["class_weight", "folds"])
+def test_what_is_of_classes_alone_is_refused_elsewhere(own: str, tmp_path: Path, name: str) -> None:
+    value = {"class_weight": "balanced", "folds": 4}[name]
+    with pytest.raises(UsageError, match=f"{name} does not apply to 'chestxray14'"):
+        run(RunRequest([BENCHMARKS["chestxray14"]], f"{own}:grid", tmp_path, Settings(device="cpu", **{name: value})))
+    trained = Settings(device="cpu", folds=4, tune="full")
+    with pytest.raises(UsageError, match="folds are of frozen encoders"):
+        run(RunRequest([BENCHMARKS["digits"]], f"{own}:grid", tmp_path, trained))
 
 
 @pytest.mark.parametrize("weight", ["balanced", "sampled"])

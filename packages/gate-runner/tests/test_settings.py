@@ -33,7 +33,7 @@ OTHER = Settings(
     shots=("0", "5"), readout=("auto", "block:2/cls"),
     init=("random",), projection=("1p",), knowledge=("gpt3",), controls=False,
     probe="elevater", knowledge_folder=Path("words"),
-    class_weight="balanced",
+    class_weight="balanced", folds=3,
     split="valid", prompts="names",
     executor="slurm", executor_options={"partition": "gpu"},
 )  # fmt: skip

@@ -9,7 +9,7 @@ import difflib
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,6 +69,18 @@ class ClassWords:
             if isinstance(error, UsageError):
                 raise
             raise UsageError(str(error)) from error
+
+    def by_template(self, classes: Sequence[str]) -> dict[str, PromptSet]:
+        """The texts of each class by each template alone; nothing where the classes have texts of their own."""
+        from knowledge_prompts import build_prompts
+
+        prompts = self._prompts(classes)
+        if prompts.texts:
+            return {}
+        sources = self._sources(prompts)
+        return {
+            template: build_prompts(replace(prompts, templates=(template,)), sources) for template in prompts.templates
+        }
 
     def named(self, classes: Sequence[str]) -> tuple[str, ...]:
         """What classes are called before any prompt set is asked: by the file of names, WordNet, or as they are.

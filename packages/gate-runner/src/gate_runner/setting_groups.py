@@ -216,6 +216,12 @@ class TrainingSettings:
         identity="mode",
         metavar="none|balanced|sampled",
     )
+    folds: int | None = _training(
+        None,
+        "Of classes: test every picture of all splits once, by cross-validation.\n"
+        "With a frozen encoder, by a head fitted to the others; the interval also holds what differs between folds.",
+        identity="mode",
+    )
     keep_zero_shot: tuple[str, ...] = _training(
         (),
         "Score class prompts on it before and after; several times.\n"

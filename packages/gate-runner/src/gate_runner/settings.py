@@ -56,6 +56,8 @@ class Settings(MachineSettings, SweepSettings, TrainingSettings, FeatureSettings
                 raise UsageError(f"--{name.replace('_', '-')} must be at least 0, not {getattr(self, name)}")
         if self.time_limit is not None and not self.time_limit > 0:
             raise UsageError(f"--time-limit must be positive, not {self.time_limit} s")
+        if self.folds is not None and self.folds < 2:
+            raise UsageError(f"folds must be at least 2, not {self.folds}")
         self._check_trained()
         if self.isolate == "none":
             self._check_one_process()

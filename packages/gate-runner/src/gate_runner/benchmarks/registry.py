@@ -157,6 +157,14 @@ _ALL = (
     ),
     *SUITES,
     Benchmark(
+        id="oven",
+        title="OVEN: a picture and a question to one of 320 entities",
+        task="entity-linking",
+        metrics=("accuracy", "seen", "unseen", "harmonic"),
+        sources={"micro": "gate_runner.micro.entities:oven"},
+        training={"template": "a {}"},
+    ),
+    Benchmark(
         id="zero-shot",
         title="Zero-shot colour and shape, on the stand-in of ImageNet-1k",
         task="zero-shot",
@@ -229,6 +237,7 @@ PACKS: dict[str, tuple[str, ...]] = {
     "eqben": ("pairs",),
     "compositional": PUBLISHED,
     "micro/compositional": ("every-shape",),
+    "oven": ("oven",),
     "odinw": tuple(f"odinw-{row['id']}" for row in _ODINW["sets"]),
     "odinw13": tuple(f"odinw-{name}" for name in _ODINW["thirteen"]),
     "micro/odinw": tuple(f"odinw-{name}" for name in _MICRO_DETECTION),

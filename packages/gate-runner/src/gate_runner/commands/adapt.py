@@ -199,7 +199,7 @@ def predict(
 @app.command()
 def embed(
     images: Source,
-    output: Annotated[Path, typer.Option(help="A .npz file: files, splits, labels and features.")],
+    output: Annotated[Path, typer.Option(help="A .npz or .parquet file: files, splits, labels and features.")],
     encoder: EncoderOption = None,
     batch_size: BatchSize = 64,
     device: Device = "auto",

@@ -32,8 +32,8 @@ def embed(
 
     Args:
         images: a folder, table or benchmark's file, as `gate_runner.adapt` takes them; or a folder of pictures alone.
-        output: a ``.npz`` with arrays ``features`` ``[n, d]`` (float32), ``files``, ``splits`` and ``labels`` ``[n]``:
-            names of classes, or numbers, where there are any.
+        output: a ``.npz`` with arrays ``features`` ``[n, d]`` (float32), ``files``, ``splits`` and ``labels`` ``[n]``,
+            or a ``.parquet`` with a row for each picture. Labels are names of classes, or numbers, where there are any.
         encoder: spec, or an encoder; by default ``lite:0`` where it is installed, else ``micro-clip``.
         device: a torch device; ``"auto"`` takes the first GPU where there is one.
         batch_size: images at a time.
@@ -43,7 +43,7 @@ def embed(
         How many pictures there were.
 
     Raises:
-        UsageError: another ending.
+        UsageError: another ending than those two.
         DataError: pictures that cannot be used; the message names the file.
         StorageError: the file cannot be written.
 
@@ -64,8 +64,8 @@ def embed(
     from gate_runner.features import FeatureCache, encode_pictures
 
     path = Path(output)
-    if path.suffix != ".npz":
-        raise UsageError(f"--output {path} must end in .npz")
+    if path.suffix not in (".npz", ".parquet"):
+        raise UsageError(f"--output {path} must end in .npz or .parquet")
     files, splits, labels = pictures_of(Path(images))
     encoder = usual_encoder()[0] if encoder is None else encoder
     loaded = load_encoder(encoder, device=device_for(device)) if isinstance(encoder, str) else encoder
@@ -120,8 +120,15 @@ def _label(target: Any, classes: tuple[str, ...]) -> Any:
 def _write(path: Path, features: np.ndarray, columns: dict[str, list[Any]]) -> None:
     beside = path.with_name(f".{path.name}.part{path.suffix}")
     try:
-        arrays: Any = {"features": features, **{name: np.asarray(values) for name, values in columns.items()}}
-        np.savez(beside, **arrays)
+        if path.suffix == ".npz":
+            arrays: Any = {"features": features, **{name: np.asarray(values) for name, values in columns.items()}}
+            np.savez(beside, **arrays)
+        else:
+            import pyarrow as arrow
+            from pyarrow import parquet
+
+            rows = arrow.FixedSizeListArray.from_arrays(arrow.array(features.reshape(-1)), features.shape[1])
+            parquet.write_table(arrow.table({**columns, "features": rows}), beside)
         beside.replace(path)
     finally:
         beside.unlink(missing_ok=True)

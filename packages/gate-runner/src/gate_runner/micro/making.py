@@ -24,6 +24,7 @@ SEEDS = {
     "iwildcam": 7000,
     "mini": 8000,
     "pairs": 10_000,
+    "oven": 11_000,
     "food101": 12_000,
     "happy": 13_000,
     "places365": 14_000,

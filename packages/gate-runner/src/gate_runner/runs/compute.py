@@ -147,7 +147,7 @@ def _compute(
         else:
             outcome, note, counts = run_task(job), "", {}
         with phases.timed("data"):  # what the files hold is known from the bytes that were decoded
-            digest, shared = all_data.digest(), shared_pictures(data)
+            digest, shared = all_data.digest(), shared_pictures(data, folded=part.settings.folds is not None)
         remember_digest(listing, digest)
         if part.settings.save_encoders:
             _keep_encoder(part, encoder, before, outcome, digest)

@@ -87,14 +87,15 @@ class Part:
         from gate_data.remembered import remember_in
 
         remember_in(cache_home() / "contents")
-        return self.benchmark.load(self.source, self.request(size))
+        data = self.benchmark.load(self.source, self.request(size))
+        return data if self.settings.folds is None else pooled(data)
 
     def listing(self, size: Size) -> bytes | None:
         """What stands for the digest of the data while no file changes; None where they are not lists of files."""
         from gate_data.remembered import remember_in
 
         undivided = "variant" in self.benchmark.training
-        if undivided or self.source not in ("local", "file"):
+        if undivided or self.source not in ("local", "file") or self.settings.folds is not None:
             return None
         remember_in(cache_home() / "contents")
         root = self.benchmark.root_of(self.source, self.settings.data_root)
@@ -203,3 +204,21 @@ def with_kept_sizes(part: Part) -> Part:
         micro_batches=max(settings.micro_batches, min(_batch_size(part), micro_batches)),
     )
     return replace(part, settings=smaller)
+
+
+def pooled(data: Data[Any]) -> Data[Any]:
+    """Data whose every split is all samples, for cross-validation."""
+    import torch
+
+    from gate_data.data import Data, Split
+    from gate_data.pictures import Pictures
+
+    splits = (data.train, data.validation, data.test)
+    parts: list[Any] = [split.images for split in splits]
+    images: Any
+    if isinstance(parts[0], Pictures):
+        images = replace(parts[0], files=tuple(file for part in parts for file in part.files))
+    else:
+        images = torch.cat([part[:] for part in parts])
+    together = Split(images, torch.cat([split.targets for split in splits]))
+    return Data(together, together, together, data.classes)

@@ -263,7 +263,7 @@ TASK_TYPES = (
         "gate_runner.tasks.zero_shot:run",
         side="recognition",
         class_prompts=True,
-        details=_TABLE_OF_CLASSES,
+        details="gate_runner.tasks.zero_shot:details",
         trains=False,
         **{**_OWN_CLASSES, "own_metrics": ("acc@1", "macro_f1")},
     ),
@@ -301,5 +301,14 @@ TASK_TYPES = (
         },
         readouts="gate_runner.tasks.reading:clusters",
         own_metrics=("ami", "v_measure"),
+    ),
+    TaskType(
+        "entity-linking",
+        "four cosines of question and entity (CLIP2CLIP), four weights chosen",
+        "gate_runner.tasks.entity_linking:run",
+        say="gate_runner.tasks.predicted:a_class",
+        details="gate_runner.tasks.entity_linking:ways",
+        by_class=True,
+        trains=False,
     ),
 )

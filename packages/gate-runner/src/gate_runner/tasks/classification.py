@@ -18,6 +18,7 @@ from gate_runner.heads.saved import KeptHead
 from gate_runner.readouts import Readout
 from gate_runner.tasks import predicted
 from gate_runner.tasks.backbone import make_backbone
+from gate_runner.tasks.cross_validation import cross_validated
 from gate_runner.tasks.features import kinds_to_probe, rows_of, solvable
 from gate_runner.tasks.fitting import Loss
 from gate_runner.tasks.job import Job, Outcome
@@ -57,6 +58,8 @@ def _run(job: Job, blind: Tensor) -> Outcome:
         loss = partial(cross_entropy, weight=class_balance(job.data.train.targets, classes))
     if str(job.training.get("readout", "")).endswith("/attentive"):
         return _attentive(job, blind, loss)
+    if job.settings.folds is not None:
+        return cross_validated(job, blind)
     if job.settings.tune == "frozen" and solvable(job):
         return solve_and_test(job, blind)
     if starts_at_solved(job):

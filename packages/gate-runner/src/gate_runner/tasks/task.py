@@ -74,7 +74,7 @@ class TaskType:
         cells: from a run's settings to the variants of each benchmark that it runs, say one for each number of shots;
             ``""`` is the benchmark itself, and all there is where this is left out. A variant that does not run with
             every seed comes with its own, one pair for each.
-        weighs: whether ``class_weight`` and attentive read-outs apply.
+        weighs: whether ``class_weight``, ``folds`` and attentive read-outs apply.
         sweeps: whether its variants take ``--init``, ``--projection``, ``--knowledge`` and several ``--tune``.
         same_samples: task types that score the same samples under ``ID@TASK``.
         variant: from a benchmark and what stands behind ``@`` in a name to that variant, whose id is ``ID@VARIANT``.
@@ -151,8 +151,13 @@ class TaskType:
                 f"{benchmark.id!r} cannot be swept over --init, --projection, --knowledge or several --tune: its task "
                 f"type is {self.id!r}, not image-classification or multi-label"
             )
-        if settings.class_weight != "none" and not self.weighs:
-            raise UsageError(f"class_weight does not apply to {benchmark.id!r}, whose task type is {self.id!r}")
+        for name in ("class_weight", "folds"):
+            if getattr(settings, name) not in (None, "none") and not self.weighs:
+                raise UsageError(f"{name} does not apply to {benchmark.id!r}, whose task type is {self.id!r}")
+        if settings.folds is not None and (
+            settings.shots or settings.sweeps or settings.readout or settings.tune != "frozen" or settings.save_heads
+        ):
+            raise UsageError("folds are of frozen encoders, without shots, a sweep, a read-out or saved heads")
         if settings.readout:
             return self._read_out(benchmark, settings)
         if not self.cells or (self.sweeps and settings.axes() is None):

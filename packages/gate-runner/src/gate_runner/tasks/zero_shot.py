@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from scipy import stats
+from torch import Tensor
 
 from gate_runner.class_words import ClassWords, told_apart, words_in
 from gate_runner.tasks.features import pooled
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.predicted import best, with_classes
+from gate_runner.tasks.predicted import details as class_details
+from gate_runner.tasks.task import Details
 from gate_runner.tasks.training import score
 from knowledge_prompts import class_embeddings
+from vision_adapters.metrics import evaluate
 from vision_adapters.rows.counting import log_frequencies
 
 _LOG = logging.getLogger(__name__)
+FEWEST_TEMPLATES = 3
+"""From which on an interval over templates is told."""
+MOST_IMAGES = 10_000
+"""Of the test split, that the single templates are scored on."""
 
 
 def run(job: Job) -> Outcome:
@@ -24,8 +36,9 @@ def run(job: Job) -> Outcome:
     wording = job.training
     words = words_in(wording) or ClassWords()
     prompts = words.built(data.classes)
+    encode = _once(lambda texts: job.encoder.encode_text(texts).cpu().numpy())
     with job.timed("encode"):
-        embeddings = class_embeddings(lambda texts: job.encoder.encode_text(texts).cpu().numpy(), prompts)
+        embeddings = class_embeddings(encode, prompts)
     weights = torch.from_numpy(embeddings.weights).float()
     if unclear := told_apart(weights, data.classes):
         _LOG.warning("%s: %s", job.benchmark.id, unclear)
@@ -34,8 +47,63 @@ def run(job: Job) -> Outcome:
         blind = log_frequencies(data.test.targets[:0].new_zeros(1), len(data.classes)).expand(len(data.test), -1)
         similar = features @ weights.T
         scores = score(job, similar, data.test.targets, blind)
+        spread = _over_templates(job, words, encode, features)
     about = {name: wording[name] for name in ("prompts", "knowledge") if wording.get(name)}
     training = {"steps": 0, "templates": list(words.templates), "prompts_encoded": embeddings.encoded, **about}
     training |= {"told_apart": unclear} if unclear else {}
+    training |= {"over_templates": spread | {"over_images": [scores[0][0].low, scores[0][0].high]}} if spread else {}
     outcome = Outcome(tuple(scored for scored, _ in scores), scores[0][1].outcomes, training, best(similar))
     return with_classes(job, outcome)
+
+
+def details(training: Mapping[str, Any], encoder: str) -> Details:
+    """Figures of each class, and the interval over templates beside that over images."""
+    shown = class_details(training, encoder)
+    spread = training.get("over_templates")
+    if not spread:
+        return shown
+    low, high = spread["over_images"]
+    scores = list(spread["each"].values())
+    words = (
+        f"{spread['metric']} by all {len(scores)} templates together: {low:.3f} to {high:.3f} over other images like "
+        f"these. By one template like these: {spread['mean']:.3f} on average ({spread['low']:.3f} to "
+        f"{spread['high']:.3f} over other templates), from {min(scores):.3f} to {max(scores):.3f} for single ones."
+    )
+    return shown._replace(notes=[words, *shown.notes])
+
+
+def _once(encode: Callable[[Sequence[str]], np.ndarray]) -> Callable[[Sequence[str]], np.ndarray]:
+    """The same, which encodes each text once."""
+    rows: dict[str, np.ndarray] = {}
+
+    def encoded(texts: Sequence[str]) -> np.ndarray:
+        new = [text for text in dict.fromkeys(texts) if text not in rows]
+        if new:
+            rows.update(zip(new, encode(new), strict=True))
+        return np.stack([rows[text] for text in texts])
+
+    return encoded
+
+
+def _over_templates(
+    job: Job, words: ClassWords, encode: Callable[[Sequence[str]], np.ndarray], features: Tensor
+) -> dict[str, Any]:
+    """The headline score by each template alone, and the 95 % interval of their mean; empty where they are few."""
+    prompts = words.by_template(job.data.classes)
+    if len(prompts) < FEWEST_TEMPLATES:
+        return {}
+    metric, step = job.benchmark.metrics[0], -(-len(features) // MOST_IMAGES)
+    images, targets = features[::step], job.data.test.targets[:][::step]
+    by_template = {}
+    for template, texts in prompts.items():
+        weights = torch.from_numpy(class_embeddings(encode, texts).weights).float()
+        by_template[template] = evaluate(metric, images @ weights.T, targets, resamples=0).value
+    scores = np.array(list(by_template.values()))
+    mean, half = scores.mean(), stats.t.ppf(0.975, len(scores) - 1) * scores.std(ddof=1) / len(scores) ** 0.5
+    return {
+        "metric": metric,
+        "each": by_template,
+        "mean": float(mean),
+        "low": float(mean - half),
+        "high": float(mean + half),
+    }
