@@ -20,7 +20,7 @@ SAID_BY_USERS = {
     "oven_retrieval/generation/answers.py: asked",
     "oven_retrieval/refusal.py: there",
     "oven_retrieval/vectors/exact.py: found",
-    "oven_retrieval/vectors/rerank.py: found",
+    "oven_retrieval/ranking.py: found",
     "vision_adapters/detection/matching.py: found",
     "vision_adapters/training/outcome.py: kept",
     "vision_adapters/training/wise_ft.py: kept",

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from oven_retrieval import Entity, EntityFileError, build_kb, build_linker
 from oven_retrieval.construction import LabelledImage, SplitRules, link_labels, make_benchmark, read_labels
-from oven_retrieval.construction.questions import make_question
+from oven_retrieval.construction.make import make_question
 from oven_retrieval.construction.screening import label_problem, question_problem, read_blocklist
 from oven_retrieval.construction.splits import Example, split_examples
 from oven_retrieval.evaluation import Prediction, evaluate_splits, outcomes, read_splits

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from oven_retrieval import Entity, FolderError, KnowledgeBase, add_entities, build_kb, remove_entities
-from oven_retrieval.locking import is_held, one_writer
+from oven_retrieval.durable import is_held, one_writer
 from oven_retrieval.refusal import Calibration
 from oven_retrieval.vectors import build_vectors
 from oven_retrieval.workspace import (

@@ -53,7 +53,6 @@ def test_wiki6m_with_filters(tmp_path):
     assert list(kb.names) == ["Belgium", "Sabatia campestris"]
     assert kb.meta["left_out"] == {"disambiguation": 2, "redirects": 1, "media": 1}
     assert kb[0] == Entity("Q31", "Belgium", description="A country.", image="https://example.org/be.png")
-    assert kb.has_image().tolist() == [True, False]
     assert len(build_kb_from_file(path, tmp_path / "all")) == 6
 
 

@@ -1,15 +1,25 @@
-"""Folders and files that take another's place at once, and survive a loss of power."""
+"""Folders and files that take another's place at once, and survive a loss of power; one writer for each."""
 
 from __future__ import annotations
 
 import ctypes
 import errno
+import functools
+import inspect
 import os
+import platform
 import shutil
 import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TextIO, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _EXCHANGE = 2
 _HERE = -100
@@ -114,3 +124,117 @@ def exchange(first: Path, second: Path) -> bool:
     if number in _NOT_OFFERED:
         return False
     raise OSError(number, os.strerror(number), str(second))
+
+
+class FolderError(ValueError):
+    """A folder that is not what its manifest says, not of the kind that was asked for, or being written by another.
+
+    Example:
+        >>> import tempfile
+        >>> from oven_retrieval import KnowledgeBase
+        >>> try:
+        ...     KnowledgeBase(tempfile.mkdtemp())
+        ... except FolderError as error:
+        ...     print(str(error).rpartition(": ")[2])
+        expected a folder with manifest.json; there is none
+    """
+
+
+_held: dict[str, tuple[int, int]] = {}
+"""Lock file -> the thread of this process that holds it, and how many times."""
+_guard = threading.Lock()
+
+
+@contextmanager
+def one_writer(folder: str | Path) -> Iterator[None]:
+    """Hold the lock of a folder, which lies beside it as `.<name>.lock`; the system frees it however the process ends.
+
+    The same thread may hold it several times, so that an operation and its parts each ask for it.
+    """
+    path = Path(folder).absolute()
+    file = path.with_name(f".{path.name}.lock")
+    key, me = str(file), threading.get_ident()
+    with _guard:
+        thread, times = _held.get(key, (me, 0))
+        if times and thread != me:
+            raise FolderError(f"{path}: another thread of this process is writing there; expected one at a time")
+        _held[key] = (me, times + 1)
+    handle: TextIO | None = None
+    try:
+        if not times:
+            handle = _lock(file, path)
+        yield
+    finally:
+        with _guard:
+            if times:
+                _held[key] = (me, times)
+            else:
+                del _held[key]
+        if handle is not None:
+            file.unlink(missing_ok=True)  # while it is held: who opened it before asks for the new one, see `_lock`
+            handle.close()
+
+
+def locks(argument: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """A function that holds the lock of the folder which this argument names, from its first step to its last."""
+
+    def wrap(function: Callable[P, T]) -> Callable[P, T]:
+        signature = inspect.signature(function)
+
+        @functools.wraps(function)
+        def locked(*args: P.args, **kwargs: P.kwargs) -> T:
+            with one_writer(signature.bind(*args, **kwargs).arguments[argument]):
+                return function(*args, **kwargs)
+
+        return locked
+
+    return wrap
+
+
+def is_held(folder: str | Path) -> bool:
+    """Whether somebody is writing a folder, as far as its lock file says; a reader never takes the lock itself."""
+    path = Path(folder).absolute()
+    try:
+        words = path.with_name(f".{path.name}.lock").read_text(encoding="utf-8").split()
+    except OSError:
+        return False
+    if len(words) < 4 or words[3] != platform.node():
+        return True
+    try:
+        os.kill(int(words[1]), 0)
+    except ProcessLookupError:
+        return False
+    except (ValueError, OSError):
+        return True
+    return True
+
+
+def _lock(file: Path, folder: Path) -> TextIO | None:
+    try:
+        import fcntl
+    except ImportError:
+        return None
+    file.parent.mkdir(parents=True, exist_ok=True)
+    while True:
+        opened = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)  # no link: it is written
+        handle = os.fdopen(opened, "r+", encoding="utf-8")
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(os.fstat(handle.fileno()), os.stat(file)):  # noqa: PTH116  # the one that lies there
+                break
+        except BlockingIOError:
+            holder = handle.read().strip() or "another process"
+            handle.close()
+            raise FolderError(f"{folder}: {holder} is writing there; expected one writer at a time") from None
+        except FileNotFoundError:  # its last holder has just taken it away
+            pass
+        except OSError:  # a file system without locks
+            handle.close()
+            return None
+        handle.close()
+    handle.truncate(0)
+    command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:3]])[:60]
+    since = time.strftime("%Y-%m-%d %H:%M:%S")
+    handle.write(f"process {os.getpid()} of {platform.node()} ({command}, since {since})")
+    handle.flush()
+    return handle

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from oven_retrieval.durable import FolderError as FolderError
 from oven_retrieval.durable import replaced
-from oven_retrieval.locking import FolderError as FolderError
 from oven_retrieval.text_files import read_json
 
 if TYPE_CHECKING:

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 import numpy as np
 import numpy.typing as npt
 
-from oven_retrieval.durable import replace_folder, restore, write_file
+from oven_retrieval.durable import one_writer, replace_folder, restore, write_file
 from oven_retrieval.folder import FORMAT, MANIFEST, Array
-from oven_retrieval.locking import one_writer
 
 if TYPE_CHECKING:
     from types import TracebackType

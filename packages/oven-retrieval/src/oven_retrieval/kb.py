@@ -19,7 +19,7 @@ from oven_retrieval.tokens import hash64
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from jaxtyping import Bool, Float64, Int32, Int64
+    from jaxtyping import Float64, Int32, Int64
 
     from oven_retrieval.names import NameLinker
 
@@ -227,10 +227,6 @@ class KnowledgeBase(Sequence[Entity]):
             return np.full(len(hashes), -1, dtype=np.int64)
         at = np.minimum(np.searchsorted(sorted_hashes, hashes), len(row) - 1)
         return np.where(sorted_hashes[at] == hashes, row[at], -1)
-
-    def has_image(self) -> Bool[np.ndarray, " rows"]:
-        """Whether each entity has an image, shape [rows]."""
-        return np.diff(self._folder.array("image.ends"), prepend=0) > 0
 
 
 def _open(path: str | Path, verify: bool) -> Folder:

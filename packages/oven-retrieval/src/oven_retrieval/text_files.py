@@ -1,13 +1,15 @@
-"""Text files, packed or not, whose lines and unpacked sizes have limits."""
+"""Text files, packed or not, whose lines and unpacked sizes have limits, and the records in them."""
 
 from __future__ import annotations
 
 import bz2
+import csv
 import gzip
 import io
 import json
 import os
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -44,6 +46,52 @@ def read_json(path: str | Path) -> Any:
         raise json.JSONDecodeError("nested too deeply", "", 0) from None
     except ValueError as error:  # no UTF-8, or a number of more digits than Python reads
         raise json.JSONDecodeError(str(error), "", 0) from None
+
+
+def numbered_lines(path: str | Path) -> Iterator[tuple[int, str]]:
+    """Yield (line number, line) of a UTF-8 file; a byte that is not UTF-8 is an error with its line."""
+    number = 0
+    with open_text(path) as file:
+        lines = iter(file)
+        while True:
+            try:
+                line = next(lines)
+            except StopIteration:
+                return
+            except UnicodeDecodeError as error:
+                raise EntityFileError(
+                    path, number + 1, f"expected UTF-8 (at or after this line): {error.reason}"
+                ) from None
+            except (EOFError, OSError) as error:
+                raise EntityFileError(path, number + 1, f"the compressed file is damaged: {error}") from None
+            number += 1
+            yield number, line
+
+
+def json_objects(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield (line number, object) of a JSON-lines file; blank lines are skipped."""
+    for number, line in numbered_lines(path):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise EntityFileError(path, number, f"expected one JSON object per line: {error}") from None
+        if not isinstance(record, dict):
+            raise EntityFileError(path, number, f"expected a JSON object, got {type(record).__name__}")
+        yield number, record
+
+
+def csv_objects(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield (line number, cells by the header's names) of a CSV file."""
+    reader = csv.DictReader((line for _, line in numbered_lines(path)), strict=True)
+    try:
+        for record in reader:
+            if None in record:
+                raise EntityFileError(path, reader.line_num, f"expected {len(reader.fieldnames or ())} cells, got more")
+            yield reader.line_num, record
+    except csv.Error as error:
+        raise EntityFileError(path, reader.line_num, f"expected CSV: {error}") from None
 
 
 def _limit(variable: str, otherwise: int) -> int:

@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 
 from oven_retrieval.building import add_entities, build_kb_from_file, remove_entities
-from oven_retrieval.durable import restore, write_file
+from oven_retrieval.durable import is_held, one_writer, restore, write_file
 from oven_retrieval.evidence import name_features
 from oven_retrieval.folder import MANIFEST, FolderError
 from oven_retrieval.kb import KnowledgeBase, Label
-from oven_retrieval.locking import is_held, one_writer
 from oven_retrieval.names import (
     STEPS,
     NameLinker,

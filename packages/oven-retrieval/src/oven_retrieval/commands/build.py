@@ -12,9 +12,6 @@ from oven_retrieval.commands.options import FileFormat, LeaveOut
 from oven_retrieval.commands.progress_line import ProgressLine
 from oven_retrieval.commands.terminal import echo
 
-_SHARES = {"entities": 0.45, "names": 0.16, "inflections": 0.14, "words": 0.14, "postings": 0.11}
-"""Of a build's time, by phase."""
-
 
 def build(
     context: typer.Context,
@@ -54,7 +51,7 @@ def build(
         raise ValueError("build: expected a file of entities or --wordnet, one of them")
     if source is None:
         source = find_wordnet()
-    with ProgressLine(_SHARES) as progress:
+    with ProgressLine() as progress:
         linker = build_workspace(
             source,
             output,

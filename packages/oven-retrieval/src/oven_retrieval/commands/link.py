@@ -83,8 +83,8 @@ def calibrate(
     seed: Annotated[int, typer.Option(help="Of the parts to fit, choose and judge on.")] = 0,
 ) -> None:
     """Learn from labelled names when to say that an entity is not in here, for `link --refuse`."""
-    from oven_retrieval.readers import json_objects
     from oven_retrieval.refusal import calibrate_names
+    from oven_retrieval.text_files import json_objects
     from oven_retrieval.workspace import open_workspace
 
     names: list[str] = []

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from oven_retrieval.entity import EntityFileError
-from oven_retrieval.readers import csv_objects, json_objects, numbered_lines
+from oven_retrieval.text_files import csv_objects, json_objects, numbered_lines
 from oven_retrieval.tokens import fold
 
 _NUMBER_WORDS = frozenset(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from oven_retrieval.entity import EntityFileError
-from oven_retrieval.readers import json_objects
+from oven_retrieval.text_files import json_objects
 
 Item = TypeVar("Item")
 

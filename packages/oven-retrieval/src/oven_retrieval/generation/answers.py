@@ -10,16 +10,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from oven_retrieval.durable import own_file, replace_file
+from oven_retrieval.durable import locks, own_file, replace_file
 from oven_retrieval.generation.names import NameGenerator
-from oven_retrieval.locking import locks
 from oven_retrieval.models.questions import Question
 from oven_retrieval.names import NameLinker
 from oven_retrieval.pictures import read_rgb
 from oven_retrieval.progress import Progress
 from oven_retrieval.ranking import Ranking
-from oven_retrieval.readers import json_objects
-from oven_retrieval.text_files import read_json
+from oven_retrieval.text_files import json_objects, read_json
 
 
 def load_generator(

@@ -115,19 +115,6 @@ class Clip2Clip:
         self._both = np.concatenate([texts[self.has_image], images], axis=1)
         self._texts = np.ascontiguousarray(texts[~self.has_image])
 
-    @property
-    def stored_numbers(self) -> int:
-        """Numbers that are kept for all entities."""
-        return self._both.size + self._texts.size
-
-    def entity_vectors(self, row: int) -> tuple[Float32, Float32]:
-        """Text and image features of one entity; the black image's where it has none."""
-        if self.has_image[row]:
-            text_and_image = self._both[int(np.searchsorted(self._both_rows, row))]
-            return text_and_image[: self.dim], text_and_image[self.dim :]
-        assert self.black is not None
-        return self._texts[int(np.searchsorted(self._text_rows, row))], self.black
-
     def search(self, image: npt.ArrayLike, text: npt.ArrayLike, weights: Weights = ZERO_SHOT, k: int = 1) -> Ranking:
         """The k best entities for each question.
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from oven_retrieval.entity import EntityFileError
 from oven_retrieval.kb import KnowledgeBase
-from oven_retrieval.readers import json_objects
+from oven_retrieval.text_files import json_objects
 
 if TYPE_CHECKING:
     from jaxtyping import Int64

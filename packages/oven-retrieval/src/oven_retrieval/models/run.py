@@ -15,10 +15,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from oven_retrieval.durable import own_file
+from oven_retrieval.durable import locks, own_file
 from oven_retrieval.encoding import entity_text
 from oven_retrieval.kb import KnowledgeBase
-from oven_retrieval.locking import locks
 from oven_retrieval.models.clip2clip import EQUAL_WEIGHTS, Clip2Clip, Weights, grid_search
 from oven_retrieval.models.contrastive import Entities, Questions, Recipe, train_dual
 from oven_retrieval.models.dual import Clip2ClipModule

@@ -14,11 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from oven_retrieval.durable import own_file
+from oven_retrieval.durable import locks, own_file
 from oven_retrieval.encoding import as_array
 from oven_retrieval.folder import FolderError
 from oven_retrieval.kb import KnowledgeBase
-from oven_retrieval.locking import locks
 from oven_retrieval.models.clip2clip import EQUAL_WEIGHTS, Weights
 from oven_retrieval.models.dual import Clip2ClipModule, ClipFusion
 from oven_retrieval.models.questions import Question, image_files

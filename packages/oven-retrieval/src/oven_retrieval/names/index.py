@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 from oven_retrieval.folder import Folder, FolderError
 from oven_retrieval.folder_writer import FolderWriter
 from oven_retrieval.names.exact import ExactTable, build_exact
-from oven_retrieval.names.impacts import EPSILON, K1, B, Impacts, build_impacts, score_occurrences
+from oven_retrieval.names.impacts import EPSILON, K1, B, Impacts, build_impacts, count_tokens, score_occurrences
 from oven_retrieval.names.inflection import Exceptions, Inflections, LooseTable, build_loose
 from oven_retrieval.names.linker import NameLinker, check_tokenizer
 from oven_retrieval.names.ngrams import NgramIndex, build_ngrams
-from oven_retrieval.names.occurrences import count_tokens
 from oven_retrieval.names.places import name_places, name_texts
 from oven_retrieval.names.pruned import PrunedIndex
 

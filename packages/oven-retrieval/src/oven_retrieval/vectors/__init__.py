@@ -1,8 +1,8 @@
 """Vectors to entities."""
 
+from oven_retrieval.ranking import rerank
 from oven_retrieval.vectors.exact import ArrayRows, exact_search
 from oven_retrieval.vectors.index import VectorIndex, build_index, open_index, update_index
-from oven_retrieval.vectors.rerank import rerank
 from oven_retrieval.vectors.store import VectorStore, build_vectors
 
 __all__ = [

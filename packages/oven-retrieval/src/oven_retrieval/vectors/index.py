@@ -13,10 +13,9 @@ import faiss
 import numpy as np
 import numpy.typing as npt
 
-from oven_retrieval.durable import own_file
+from oven_retrieval.durable import locks, own_file
 from oven_retrieval.folder import Folder, FolderError
 from oven_retrieval.folder_writer import FolderWriter
-from oven_retrieval.locking import locks
 from oven_retrieval.progress import Progress, Say
 from oven_retrieval.ranking import Ranking, check_k
 from oven_retrieval.vectors.exact import Rows, exact_search, recall_at
@@ -114,6 +113,7 @@ def build_index(
     recall: float = 0.96,
     queries: npt.ArrayLike | None = None,
     seed: int = 0,
+    least_probes: int = 1,
     overwrite: bool = False,
     say: Say | None = None,
     progress: Progress | None = None,
@@ -128,6 +128,7 @@ def build_index(
         recall: wanted recall at 1; lists are visited until it is reached on the sample queries.
         queries: [q, d] sample, of the kind that will be asked; stored vectors where None.
         seed: of the samples for training and measuring.
+        least_probes: lists that are visited at least.
         overwrite: replace an index that is there.
         say: called with what was planned and measured.
         progress: called with the phase, how many vectors are added, and how many there are.
@@ -147,22 +148,6 @@ def build_index(
         >>> index.plan.factory, index.search(np.eye(8)[:2]).rows.tolist()
         ('exact', [[0], [1]])
     """
-    return _build(vectors, path, plan, memory_mb, recall, queries, seed, 1, overwrite, say, progress)
-
-
-def _build(
-    vectors: VectorStore,
-    path: str | Path,
-    plan: IndexPlan | None,
-    memory_mb: float | None,
-    recall: float,
-    queries: npt.ArrayLike | None,
-    seed: int,
-    least_probes: int,
-    overwrite: bool,
-    say: Say | None,
-    progress: Progress | None,
-) -> VectorIndex:
     chosen = plan or plan_index(len(vectors), vectors.dim, memory_mb=memory_mb, recall=recall)
     talk = say or (lambda line: None)
     talk(chosen.reason)
@@ -213,7 +198,16 @@ def update_index(path: str | Path, vectors: VectorStore, *, say: Say | None = No
     least = max(1, min(report.probes, plan.lists))
     given = plan if folder.meta.get("given") else None
     memory = folder.meta.get("memory_mb")
-    return _build(vectors, path, given, memory, report.wanted, None, 0, least, True, say, None)
+    return build_index(
+        vectors,
+        path,
+        plan=given,
+        memory_mb=memory,
+        recall=report.wanted,
+        least_probes=least,
+        overwrite=True,
+        say=say,
+    )
 
 
 def open_index(path: str | Path, vectors: VectorStore, *, verify: bool = True) -> VectorIndex:

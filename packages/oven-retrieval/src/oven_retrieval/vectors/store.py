@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from oven_retrieval.durable import own_file
+from oven_retrieval.durable import locks, own_file
 from oven_retrieval.folder import Folder, FolderError
 from oven_retrieval.folder_writer import FolderWriter
-from oven_retrieval.locking import locks
 from oven_retrieval.progress import Progress
 from oven_retrieval.text_files import read_json
 
