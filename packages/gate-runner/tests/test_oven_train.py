@@ -71,15 +71,7 @@ def test_train_answer_eval_search(world, tmp_path):
     assert "wrote 18 predictions" in done.output
     done = call("eval", "--entity-reference", world / "val.jsonl", "--entity-predictions", answers, "--json")
     assert done.exit_code == 0, done.output
-    scores = json.loads(done.output)
-    copy = tmp_path / "val.jsonl"
-    copy.write_bytes((world / "val.jsonl").read_bytes())
-    done = call("eval", "--entity-reference", copy, "--model", tmp_path / "m", "--kb", world / "p", "--images",
-                world / "images", "--json")  # fmt: skip
-    assert json.loads(done.stdout).items() >= scores.items()
-    assert (tmp_path / "val.m.jsonl").read_bytes() == answers.read_bytes()
-    done = call("eval", "--entity-reference", copy, "--model", tmp_path / "m")
-    assert "expected --kb and --images" in done.output + str(done.exception)
+    assert json.loads(done.output)["honest"]["entity"]["questions"] == 18
     right = [json.loads(line)["pred_entity_id"][1:] == json.loads(line)["data_id"][1:].split("_")[0]
              for line in answers.read_text(encoding="utf-8").splitlines()]  # fmt: skip
     assert np.mean(right) > 0.8  # micro-clip knows this world

@@ -223,7 +223,7 @@ def test_every_name_links_to_an_entity_that_has_it(tmp_path_factory, names):
 @pytest.mark.long
 def test_every_wordnet_name_and_alias_links_to_an_entity_that_has_it(tmp_path):
     path = data_folder() / "wordnet_nouns.jsonl.gz"
-    kb = build_kb_from_file(path, tmp_path / "kb", file_format="wordnet")
+    kb = build_kb_from_file(path, tmp_path / "kb", file_format="jsonl")
     assert len(kb) == 84_956
     linker = build_name_index(kb, tmp_path / "names")
     holders = defaultdict(list)

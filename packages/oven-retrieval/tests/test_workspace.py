@@ -60,7 +60,6 @@ def test_indexes_follow_the_entities(project, tmp_path):
     assert first(open_workspace(project, typos=True), "mandarin dukc", "golden gate") == [None, "3"]
     assert first(open_workspace(project, typos=True), "goldne gate", "wood") == ["3", "2"]
     assert first(open_workspace(project), "goldne gate", "qqqq") == ["3", None]
-    assert first(open_workspace(project, engine="rank_bm25"), "golden") == ["3"]
 
 
 def test_an_edit_that_was_interrupted_is_brought_to_its_end(project, tmp_path):

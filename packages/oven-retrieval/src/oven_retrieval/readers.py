@@ -122,8 +122,7 @@ READERS: dict[str, Callable[[str | Path], Iterable[Row]]] = {
     "wiki6m": read_wiki6m,
     "jsonl": read_jsonl,
     "csv": read_csv,
-    "wordnet": read_jsonl,
-    "wordnet-files": read_wordnet_nouns,
+    "wordnet": read_wordnet_nouns,
     "wikidata": WikidataDump,
 }
 
@@ -131,7 +130,7 @@ READERS: dict[str, Callable[[str | Path], Iterable[Row]]] = {
 def guess_format(path: str | Path) -> str:
     """Name of the reader for a file: by its ending, then by the fields of its first line."""
     if Path(path).is_dir():
-        return "wordnet-files"
+        return "wordnet"
     name = Path(path).name.removesuffix(".gz").removesuffix(".bz2")
     if name.endswith(".csv"):
         return "csv"
@@ -153,8 +152,8 @@ def read_entities(
     r"""Stream an entity file of any of the known formats.
 
     Args:
-        path: the file; for `wordnet-files` WordNet's folder.
-        file_format: `wiki6m`, `jsonl`, `csv`, `wordnet` (JSON lines), `wordnet-files` or `wikidata`; None finds out.
+        path: the file; for `wordnet` WordNet's folder.
+        file_format: `wiki6m`, `jsonl`, `csv`, `wordnet` or `wikidata`; None finds out.
         languages: of `wikidata`, the most wanted first; English where None.
 
     Raises:

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oven_retrieval.durable import replace_file
+from oven_retrieval.evaluation.scores import wilson
 from oven_retrieval.evidence import name_features
 from oven_retrieval.names import STEPS, NameLinker
 from oven_retrieval.ranking import Ranking
@@ -287,8 +288,6 @@ def calibrate(
 
 def _precision(right: Bool[np.ndarray, " a"], queries: int) -> CurvePoint:
     """Of the answers that are given to some of the queries."""
-    from oven_retrieval.evaluation.curves import wilson  # which loads FAISS
-
     if not len(right):
         return CurvePoint(0.0, float("nan"), 0.0, 1.0)
     value, low, high = (share / 100 for share in wilson(int(right.sum()), len(right)))

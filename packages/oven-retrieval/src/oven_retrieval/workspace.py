@@ -18,7 +18,6 @@ from oven_retrieval.kb import KnowledgeBase, Label
 from oven_retrieval.names import (
     STEPS,
     NameLinker,
-    build_linker,
     build_name_index,
     open_name_index,
     read_exceptions,
@@ -74,10 +73,8 @@ def build_workspace(
         )
 
 
-def open_workspace(
-    folder: str | Path, *, engine: str = "pruned", typos: bool = False, patience: float = 30.0
-) -> NameLinker:
-    """Open the linker of `build_workspace`; another engine than `pruned` is built anew, in memory.
+def open_workspace(folder: str | Path, *, typos: bool = False, patience: float = 30.0) -> NameLinker:
+    """Open the linker of `build_workspace`.
 
     Where an edit is under way, whose entities the index does not have yet, it waits up to `patience` seconds.
     """
@@ -85,8 +82,6 @@ def open_workspace(
     while True:
         try:
             linker = open_name_index(Path(folder) / "names", KnowledgeBase(Path(folder) / "kb"))
-            if engine != "pruned":
-                linker = build_linker(linker.kb, engine=engine, tokenizer=linker.tokenizer)
             linker.typos = typos
             return linker
         except FolderError:

@@ -8,8 +8,6 @@ from typing import Annotated
 
 import typer
 
-from oven_retrieval.commands.encoders import Encoders
-from oven_retrieval.commands.options import NamedEncoder
 from oven_retrieval.commands.terminal import echo
 
 Reference = Annotated[Path | None, typer.Option(help="OVEN's reference jsonl of this split.")]
@@ -17,26 +15,16 @@ Predictions = Annotated[Path | None, typer.Option(help="Predictions of this spli
 
 
 def evaluate(
-    context: typer.Context,
     query_reference: Reference = None,
     query_predictions: Predictions = None,
     entity_reference: Reference = None,
     entity_predictions: Predictions = None,
-    confidence: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
-    seed: Annotated[int, typer.Option(help="Of the bootstrap.")] = 0,
     kb: Annotated[
         Path | None, typer.Option("--kb", help="Project folder: tells kinds of errors, and popularity.")
     ] = None,
     page: Annotated[Path | None, typer.Option(help="Write a results page, one HTML file.")] = None,
     images: Annotated[Path | None, typer.Option(help="Folder of the questions' pictures, for the page.")] = None,
     title: Annotated[str, typer.Option(help="Of the page.")] = "OVEN results",
-    examples: Annotated[int, typer.Option(min=0, help="Wrong answers on the page.")] = 24,
-    model: Annotated[
-        Path | None,
-        typer.Option(help="Folder written by `train`: answers the references first, with --kb and --images."),
-    ] = None,
-    encoder: NamedEncoder = None,
-    device: Annotated[str, typer.Option(help="Torch device of the model.")] = "cpu",
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
     """Score predictions: every question counted once, with intervals, and OVEN's official numbers beside it."""
@@ -51,13 +39,6 @@ def evaluate(
         write_page,
     )
 
-    if model is not None:
-        query_predictions = _answered(
-            context.obj, query_reference, query_predictions, model, kb, images, encoder, device
-        )
-        entity_predictions = _answered(
-            context.obj, entity_reference, entity_predictions, model, kb, images, encoder, device
-        )
     files = {}
     for name, reference, predictions in (
         ("query", query_reference, query_predictions),
@@ -71,7 +52,7 @@ def evaluate(
             raise ValueError(f"eval: {name} {folder}: expected a folder")
     entities = None if kb is None else KnowledgeBase(kb / "kb")
     splits = read_splits(query=files["query"], entity=files["entity"])
-    result = evaluate_splits(splits, confidence=confidence, seed=seed)
+    result = evaluate_splits(splits)
     marked = {name: outcomes(*split) for name, split in splits.items()}
     lines = report_lines(result)
     if entities is not None:
@@ -84,30 +65,7 @@ def evaluate(
                 f"{name:7} {entry.kind:20} {entry.share.value:5.1f} %  {entry.questions:,}" for entry in split_shares
             ]
     if page is not None:
-        write_page(page, marked, result, kb=entities, images=images, title=title, examples=examples)
+        write_page(page, marked, result, kb=entities, images=images, title=title)
         lines.append(f"{page}: written")
     for line in [json.dumps(result)] if as_json else lines:
         echo(line)
-
-
-def _answered(
-    encoders: Encoders,
-    reference: Path | None,
-    predictions: Path | None,
-    model: Path,
-    kb: Path | None,
-    images: Path | None,
-    encoder: str | None,
-    device: str,
-) -> Path | None:
-    """Predictions of a model for a reference that has none, written beside the reference."""
-    from oven_retrieval.commands.train import answer_file
-
-    if reference is None or predictions is not None:
-        return predictions
-    if kb is None or images is None:
-        raise ValueError("eval --model: expected --kb and --images, to answer the references")
-    output = reference.with_name(f"{reference.name.removesuffix('.jsonl')}.{model.name}.jsonl")
-    answered, _ = answer_file(encoders, reference, images, kb, model, output, encoder, device=device)
-    echo(f"{answered:,} answers of {model} in {output}", err=True)
-    return output

@@ -24,7 +24,6 @@ def link(
     kb: Folder,
     source: Annotated[Path, typer.Argument(help="File with one name per line; - for standard input.")] = Path("-"),
     k: Best = 1,
-    engine: Annotated[str, typer.Option(help="pruned, or rank_bm25: the definition, slow.")] = "pruned",
     bm25_only: Annotated[bool, typer.Option(help="Skip the exact steps, as the paper does.")] = False,
     typos: Annotated[
         bool, typer.Option("--typos", help="Also names one or two edits away, before those that are spelled alike.")
@@ -42,7 +41,7 @@ def link(
 
     if typos and bm25_only:
         raise ValueError("link: --bm25-only skips every other step, also --typos; expected one of them")
-    linker = open_workspace(kb, engine=engine, typos=typos)
+    linker = open_workspace(kb, typos=typos)
     calibration = _calibration(kb) if refuse else None
     for record in link_lines(
         linker, _lines(source), k, exact_first=not bm25_only, languages=language, calibration=calibration

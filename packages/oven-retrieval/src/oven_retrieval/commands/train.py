@@ -116,41 +116,13 @@ def answer(
     skip_missing: SkipMissing = False,
 ) -> None:
     """Answer questions with a trained model, and write predictions that `eval` scores."""
-    answered, left_out = answer_file(
-        context.obj,
-        questions,
-        images,
-        kb,
-        model,
-        output,
-        encoder,
-        batch=batch_size,
-        device=device,
-        skip_missing=skip_missing,
-    )
-    echo(f"wrote {answered:,} predictions to {output}" + (f"; left out {left_out:,}" if left_out else ""))
-
-
-def answer_file(
-    encoders: Encoders,
-    questions: Path,
-    images: Path,
-    kb: Path,
-    model: Path,
-    output: Path,
-    encoder: str | None = None,
-    *,
-    batch: int = 64,
-    device: str = "cpu",
-    skip_missing: bool = False,
-) -> tuple[int, int]:
-    """Answer a file of questions."""
     from oven_retrieval.models import ImageFolder, read_questions, write_predictions
 
+    encoders: Encoders = context.obj
     question_list, left_out = read_questions(questions, ImageFolder(images), answered=False, skip_missing=skip_missing)
     opened, size = open_trained(encoders, model, kb, device, encoder)
-    write_predictions(opened, question_list, output, lambda paths: encoders.read(paths, size), batch=batch)
-    return len(question_list), left_out
+    write_predictions(opened, question_list, output, lambda paths: encoders.read(paths, size), batch=batch_size)
+    echo(f"wrote {len(question_list):,} predictions to {output}" + (f"; left out {left_out:,}" if left_out else ""))
 
 
 def open_trained(

@@ -4,7 +4,6 @@
 
 from .curves import accuracy_by_popularity as accuracy_by_popularity
 from .curves import accuracy_by_size as accuracy_by_size
-from .curves import wilson as wilson
 from .errors import KINDS as KINDS
 from .errors import error_kinds as error_kinds
 from .errors import kind_shares as kind_shares
@@ -18,3 +17,4 @@ from .scores import outcomes as outcomes
 from .scores import read_splits as read_splits
 from .scores import report_lines as report_lines
 from .scores import split_scores as split_scores
+from .scores import wilson as wilson

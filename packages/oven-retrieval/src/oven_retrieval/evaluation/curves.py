@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from oven_retrieval.evaluation.scores import Estimate
+from oven_retrieval.evaluation.scores import Estimate, wilson
 from oven_retrieval.ranking import check_k
 from oven_retrieval.vectors import exact_search
 from oven_retrieval.vectors.exact import Rows
@@ -32,25 +32,6 @@ class SizePoint(NamedTuple):
 
     size: int
     accuracy: Estimate
-
-
-def wilson(correct: int, questions: int, z: float = 1.96) -> Estimate:
-    """Accuracy in percent with Wilson's interval.
-
-    Example:
-        >>> tuple(round(x, 1) for x in wilson(5, 10))
-        (50.0, 23.7, 76.3)
-
-    Source: Wilson 1927.
-    """
-    if not 0 <= correct <= questions or questions < 1:
-        raise ValueError(
-            f"correct, questions: expected 0 <= correct <= questions, at least one, got {correct}, {questions}"
-        )
-    p = correct / questions
-    middle, spread = p + z * z / (2 * questions), z * np.sqrt(p * (1 - p) / questions + z * z / (4 * questions**2))
-    scale = 1 + z * z / questions
-    return Estimate(100 * p, 100 * float(middle - spread) / scale, 100 * float(middle + spread) / scale)
 
 
 def accuracy_by_popularity(

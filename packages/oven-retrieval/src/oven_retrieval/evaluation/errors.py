@@ -6,8 +6,7 @@ import re
 from collections import Counter
 from typing import NamedTuple
 
-from oven_retrieval.evaluation.curves import wilson
-from oven_retrieval.evaluation.scores import Estimate, Outcomes
+from oven_retrieval.evaluation.scores import Estimate, Outcomes, wilson
 from oven_retrieval.kb import KnowledgeBase
 from oven_retrieval.tokens import fold, words
 

@@ -41,16 +41,6 @@ class OfficialSplit(NamedTuple):
     unseen: float
 
 
-class OfficialScores(NamedTuple):
-    """What OVEN's evaluation reports; harmonic means in percent, rounded to 2 decimals."""
-
-    query_score: float
-    entity_score: float
-    final_score: float
-    query: OfficialSplit
-    entity: OfficialSplit
-
-
 def official_split(references: Sequence[Reference], predictions: Sequence[Prediction]) -> OfficialSplit:
     """Seen and unseen accuracy as the official evaluation counts them.
 
@@ -79,22 +69,19 @@ def official_split(references: Sequence[Reference], predictions: Sequence[Predic
     return OfficialSplit(accuracy["seen"], accuracy["unseen"])
 
 
-def official_scores(
-    query_references: Sequence[Reference],
-    query_predictions: Sequence[Prediction],
-    entity_references: Sequence[Reference],
-    entity_predictions: Sequence[Prediction],
-) -> OfficialScores:
-    """The published numbers of both splits.
+def official_means(query: OfficialSplit, entity: OfficialSplit) -> dict[str, float]:
+    """The published harmonic means: of each split, and of both.
 
     Accuracies are rounded to 2 decimals before the harmonic means are taken, these are not before theirs, and all are
     at the end.
     """
-    query = official_split(query_references, query_predictions)
-    entity = official_split(entity_references, entity_predictions)
     query_score, entity_score = harmonic_mean(*query), harmonic_mean(*entity)
     final = harmonic_mean(query_score, entity_score)
-    return OfficialScores(round(query_score, 2), round(entity_score, 2), round(final, 2), query, entity)
+    return {
+        "query_score": round(query_score, 2),
+        "entity_score": round(entity_score, 2),
+        "final_score": round(final, 2),
+    }
 
 
 class Estimate(NamedTuple):
@@ -108,6 +95,25 @@ class Estimate(NamedTuple):
     value: float
     low: float
     high: float
+
+
+def wilson(correct: int, questions: int, z: float = 1.96) -> Estimate:
+    """Accuracy in percent with Wilson's interval.
+
+    Example:
+        >>> tuple(round(x, 1) for x in wilson(5, 10))
+        (50.0, 23.7, 76.3)
+
+    Source: Wilson 1927.
+    """
+    if not 0 <= correct <= questions or questions < 1:
+        raise ValueError(
+            f"correct, questions: expected 0 <= correct <= questions, at least one, got {correct}, {questions}"
+        )
+    p = correct / questions
+    middle, spread = p + z * z / (2 * questions), z * np.sqrt(p * (1 - p) / questions + z * z / (4 * questions**2))
+    scale = 1 + z * z / questions
+    return Estimate(100 * p, 100 * float(middle - spread) / scale, 100 * float(middle + spread) / scale)
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,10 +312,10 @@ def evaluate_splits(
     }
     official: dict[str, Any]
     try:
-        official = {name: official_split(*split)._asdict() for name, split in splits.items()}
+        published = {name: official_split(*split) for name, split in splits.items()}
+        official = {name: scores._asdict() for name, scores in published.items()}
         if len(splits) == 2:
-            overall = official_scores(*splits["query"], *splits["entity"])
-            official |= {name: getattr(overall, name) for name in ("query_score", "entity_score", "final_score")}
+            official |= official_means(**published)
     except ValueError as error:
         official = {"refused": str(error)}
     if len(splits) == 2:
