@@ -43,9 +43,6 @@ def sample_episode(labels: Labels, *, ways: int, shots: int, queries: int, gener
         queries: query samples per class, >= 0.
         generator: a CPU generator, the only source of randomness.
 
-    Raises:
-        ValueError: numbers below their least, or fewer than `ways` classes with `shots + queries` samples, shown.
-
     Example:
         >>> labels = torch.tensor([0, 0, 1, 1, 2, 2])
         >>> episode = sample_episode(labels, ways=2, shots=1, queries=1, generator=torch.Generator().manual_seed(0))

@@ -90,8 +90,7 @@ def choose_weights(
     Args:
         module: the encoder; of a dual encoder the text side stays frozen.
         embed: features of one or two images, to see by a backward pass which weights get a gradient.
-        part: as `train_only` calls it, or "lora": low-rank updates (`vision_adapters.add_lora`) of the attentions and
-            linear layers.
+        part: as `train_only` calls it, or "lora": `vision_adapters.add_lora` on attentions and linear layers.
         seed: of the updates' start.
 
     Raises:

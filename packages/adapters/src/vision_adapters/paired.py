@@ -35,7 +35,7 @@ class PairedTest:
     """The second model's metric less the first's, on the same samples.
 
     Example:
-        >>> PairedTest(0.7, 0.8, 0.1, 0.05, 0.15, 0.3, 0.1, 0.5, 0.001, 0.002, None, 500, (0.1,)).p
+        >>> PairedTest(0.7, 0.8, 0.1, 0.05, 0.15, 0.3, 0.001, 0.002, None, 500, (0.1,)).p
         0.001
     """
 
@@ -45,8 +45,6 @@ class PairedTest:
     low: float  # ends of the difference's interval: the paired bootstrap's for one seed, Student's for several
     high: float
     effect: float | None  # the difference in standard deviations of one sample's contribution; None where that is 0
-    effect_low: float | None
-    effect_high: float | None
     p_permutation: float  # two-sided, of the paired permutation test
     p_bootstrap: float  # two-sided, from the share of resamples on the other side of 0
     p_seeds: float | None  # two-sided, of Student's test with samples and seeds; None for one seed
@@ -158,7 +156,6 @@ def paired_test(
         p_seeds = float(2 * student.sf(abs(difference / total), freedom)) if total > _ROUNDING else certain
         half = float(student.isf((1 - level) / 2, freedom)) * total
         low, high = difference - half, difference + half
-    sized = [value / spread if spread > _ROUNDING else None for value in (difference, float(low), float(high))]
     below, above = int((drawn <= _ROUNDING).sum()), int((drawn >= -_ROUNDING).sum())
     values = [
         float(np.mean([compute(measure, np.ones((1, count)))[0] for measure in side])) for side in (first, second)
@@ -169,9 +166,7 @@ def paired_test(
         difference=difference,
         low=float(low),
         high=float(high),
-        effect=sized[0],
-        effect_low=sized[1],
-        effect_high=sized[2],
+        effect=difference / spread if spread > _ROUNDING else None,
         p_permutation=_permutation_p(exchanged, difference, count, permutations, most or permutations, rng),
         p_bootstrap=min(1.0, 2 * (1 + min(below, above)) / (1 + len(drawn))),
         p_seeds=p_seeds,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
 PENALTIES = tuple(10.0 ** (exponent / 2) for exponent in range(-6, 9))
 """Of which validation chooses one, as shares of the number of samples."""
@@ -31,14 +31,6 @@ class Ridge:
     def predict(self, features: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
         """A number for each row."""
         return features.double().matmul(self.weight.double()).add(self.bias)
-
-    def head(self) -> nn.Linear:
-        """The same as a layer with one output."""
-        layer = nn.Linear(len(self.weight), 1)
-        with torch.no_grad():
-            layer.weight.copy_(self.weight[None])
-            layer.bias.fill_(self.bias)
-        return layer
 
 
 def fit_ridge(

@@ -86,7 +86,6 @@ def load_head(folder: str | Path) -> SavedHead:
     Example:
         >>> load_head("nowhere")  # doctest: +ELLIPSIS
         Traceback (most recent call last):
-        ...
         ValueError: nowhere... cannot be read: ...
     """
     path = Path(folder) / CARD

@@ -38,9 +38,6 @@ class PatchEncoder(nn.Module):
         patch: side of a patch in pixels.
         channels: of the image.
 
-    Raises:
-        ValueError: another type of model, with its name; at call time, more patches than the model has positions.
-
     Example:
         >>> import torch
         >>> from transformers import BertConfig, BertModel

@@ -69,17 +69,17 @@ def match_detections(truth: PictureRows, found: PictureRows) -> Matches:
     box = box.reshape(-1, 4).astype(np.float64)
     order = np.lexsort((-score, label, image))
     image, label, score, box = image[order], label[order].astype(np.int64), score[order].astype(np.float64), box[order]
-    rank = _places(image, label)
-    keep = rank < MOST
-    image, label, score, box, rank = image[keep], label[keep], score[keep], box[keep], rank[keep]
-
     columns = truth.columns
+    classes = int(max(label.max(initial=0), columns["label"].max(initial=0))) + 1
+    keep = _places(image * classes + label) < MOST
+    image, label, score, box = image[keep], label[keep], score[keep], box[keep]
+
     t_image = np.repeat(np.arange(len(truth.lengths)), truth.lengths)
     t_label, crowd = columns["label"], columns["crowd"]
     t_order = np.lexsort((crowd, t_label, t_image))
     t_image, t_label, crowd, t_box = t_image[t_order], t_label[t_order], crowd[t_order], columns["box"][t_order]
 
-    hits, ignored = _matched(image, label, rank, box, t_image, t_label, t_box, crowd)
+    hits, ignored = _matched(image * classes + label, box, t_image * classes + t_label, t_box, crowd)
     counts = ~crowd
     rows = {
         "label": np.concatenate([label, t_label[counts]]).astype(np.int32),
@@ -107,33 +107,18 @@ def overlaps(
     return ratio
 
 
-def _places(*keys: Int[np.ndarray, " m"]) -> Int[np.ndarray, " m"]:
-    """The place of each row among those, one after another, that have its keys."""
-    count = len(keys[0])
-    new = np.ones(count, dtype=bool)
-    if count > 1:
-        new[1:] = np.any([key[1:] != key[:-1] for key in keys], axis=0)
-    starts = np.flatnonzero(new)
-    ranks: Int[np.ndarray, " m"] = np.arange(count) - np.repeat(starts, np.diff(np.append(starts, count)))
+def _places(key: Int[np.ndarray, " m"]) -> Int[np.ndarray, " m"]:
+    """The place of each row among those, one after another, that have its key."""
+    starts = np.flatnonzero(np.diff(key, prepend=-1))
+    ranks: Int[np.ndarray, " m"] = np.arange(len(key)) - np.repeat(starts, np.diff(np.append(starts, len(key))))
     return ranks
 
 
 def _matched(
-    image: np.ndarray,
-    label: np.ndarray,
-    rank: np.ndarray,
-    box: np.ndarray,
-    t_image: np.ndarray,
-    t_label: np.ndarray,
-    t_box: np.ndarray,
-    crowd: np.ndarray,
+    key: np.ndarray, box: np.ndarray, t_key: np.ndarray, t_box: np.ndarray, crowd: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Bits of hits and of ignored ones for each detection; all inputs are sorted by picture, class and rank."""
-    hits, ignored = np.zeros(len(image), np.uint16), np.zeros(len(image), np.uint16)
-    if not len(image) or not len(t_image):
-        return hits, ignored
-    classes = int(max(label.max(), t_label.max())) + 1
-    key, t_key = image * classes + label, t_image * classes + t_label
+    """Bits of hits and of ignored ones for each detection; keys are of picture and class, and sorted."""
+    hits, ignored = np.zeros(len(key), np.uint16), np.zeros(len(key), np.uint16)
     groups, first, sizes = np.unique(key, return_index=True, return_counts=True)
     t_groups, t_first, t_sizes = np.unique(t_key, return_index=True, return_counts=True)
     _, mine, theirs = np.intersect1d(groups, t_groups, assume_unique=True, return_indices=True)

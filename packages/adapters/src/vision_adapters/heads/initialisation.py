@@ -59,9 +59,9 @@ def initial_head(
         projection: $W_v$; None in the 2p forms for features that are projected already.
         class_embeddings: V, one text embedding per class, for the language forms; rows are scaled to length 1.
         dim: features per sample, needed only where neither projection nor embeddings tell.
-        features: as in `LinearHead`: what is done to the head's input.
-        logit_scale: s > 0.
-        train_scale: whether log s is trained.
+        features: as in `LinearHead`.
+        logit_scale: as in `LinearHead`.
+        train_scale: as in `LinearHead`.
         seed: of the random forms.
 
     Raises:
@@ -74,8 +74,7 @@ def initial_head(
         True
 
     Source:
-        ELEVATER, section 3.3 and figure 5 (a), (c), (d), (e); the merged form is its toolkit's
-        MERGE_ENCODER_AND_HEAD_PROJ.
+        ELEVATER, section 3.3 and figure 5 (a), (c), (d), (e); the merged form is its toolkit's.
     """
     if start not in get_args(Initialisation):
         raise ValueError(f"start must be one of {get_args(Initialisation)}, got {start!r}")

@@ -61,6 +61,8 @@ def seeded(build: Callable[[], M], seed: int) -> M:
 class LinearHead(nn.Module):
     r"""Class scores $s\,(W\,n(x)) + b$, linear in the features after a fixed normalisation $n$.
 
+    W starts as `torch.nn.Linear` starts (uniform, from the global generator; see `seeded`), b at 0.
+
     Args:
         dim: features per sample, d >= 1.
         outputs: classes (or labels, or regressed numbers), k >= 1.
@@ -69,15 +71,8 @@ class LinearHead(nn.Module):
         logit_scale: s > 0.
         train_scale: True makes log s a parameter; otherwise it is a buffer.
 
-    Raises:
-        ValueError: a size below 1, an unknown `features`, or a scale that is not positive, shown with its value.
-
-    Numerics:
-        W starts as `torch.nn.Linear` starts (uniform, from the global generator; see `seeded`), b at 0.
-
     Example:
-        >>> head = LinearHead(4, 3, features="l2")
-        >>> head(torch.randn(2, 4)).shape
+        >>> LinearHead(4, 3, features="l2")(torch.randn(2, 4)).shape
         torch.Size([2, 3])
 
     Source:
@@ -121,11 +116,6 @@ class LinearHead(nn.Module):
             raise ValueError(f"features have {x.shape[-1]} columns, the head was made for {self.weight.shape[1]}")
         x = F.normalize(x, dim=-1) if self.features == "l2" else self.norm(x)
         return self.logit_scale() * F.linear(x, self.weight) + self.bias
-
-    def extra_repr(self) -> str:
-        """What `print(head)` shows."""
-        outputs, dim = self.weight.shape
-        return f"{dim}, {outputs}, features={self.features!r}, train_scale={self.train_scale}"
 
 
 def fixed_head(

@@ -190,7 +190,8 @@ def score_outcomes(name: str, outcomes: Floats, *, seed: int = 0, resamples: int
         )
     if np.isnan(value):
         raise ValueError(f"{metric.name} has no value: {metric.undefined}")
-    if resamples and metric.trials is not None and (value in (0.0, 1.0) or _is_binary(outcomes)):
+    share = value in (0.0, 1.0) or (outcomes.ndim == 1 and bool(np.isin(outcomes, (0.0, 1.0)).all()))
+    if resamples and metric.trials is not None and share:
         low, high = wilson(value, metric.trials(outcomes), level)
         return Score(metric.name, metric.direction, value, low, high, outcomes)
     with np.errstate(over="ignore"):
@@ -212,10 +213,6 @@ def wilson(share: float, trials: float, level: float = 0.95) -> tuple[float, flo
     centre = (share + z * z / (2 * trials)) / (1 + z * z / trials)
     half = z / (1 + z * z / trials) * sqrt(share * (1 - share) / trials + z * z / (4 * trials * trials))
     return (0.0 if share == 0 else max(0.0, centre - half)), (1.0 if share == 1 else min(1.0, centre + half))
-
-
-def _is_binary(outcomes: Floats) -> bool:
-    return outcomes.ndim == 1 and bool(np.isin(outcomes, (0.0, 1.0)).all())
 
 
 def paired_difference(

@@ -20,6 +20,9 @@ from torch import Tensor
 
 from vision_adapters.rows.source import Draw
 
+_AHEAD = 2
+"""Batches that are made ahead, per worker."""
+
 
 class BrokenSampleError(ValueError):
     """A sample could not be made; the message names its index, and `index` is it."""
@@ -57,7 +60,6 @@ class SampleRows:
         count: number of samples.
         workers: processes that make batches ahead of a training; 0 makes them in this one. Where processes are not
             forked, `make` must be picklable.
-        ahead: batches that are made ahead, per worker.
 
     Raises:
         BrokenSampleError: at reading, a sample for which `make` raised.
@@ -69,17 +71,10 @@ class SampleRows:
         [[3.0, 3.0], [1.0, 1.0]]
     """
 
-    def __init__(
-        self,
-        make: Callable[[int, torch.Generator | None], Tensor],
-        count: int,
-        *,
-        workers: int = 0,
-        ahead: int = 2,
-    ) -> None:
-        if count < 1 or workers < 0 or ahead < 1:
-            raise ValueError(f"expected count >= 1, workers >= 0, ahead >= 1, got {count}, {workers}, {ahead}")
-        self.make, self.count, self.workers, self.ahead = make, count, workers, ahead
+    def __init__(self, make: Callable[[int, torch.Generator | None], Tensor], count: int, *, workers: int = 0) -> None:
+        if count < 1 or workers < 0:
+            raise ValueError(f"expected count >= 1 and workers >= 0, got {count} and {workers}")
+        self.make, self.count, self.workers = make, count, workers
 
     def __len__(self) -> int:
         return self.count
@@ -104,7 +99,7 @@ class SampleRows:
             for future in [pool.submit(int) for _ in range(self.workers)]:  # all start now, before other threads do
                 future.result()
             while True:
-                for draw in islice(draws, self.workers * self.ahead - len(making)):
+                for draw in islice(draws, self.workers * _AHEAD - len(making)):
                     making.append((draw, pool.submit(_in_worker, draw)))
                 if not making:
                     return

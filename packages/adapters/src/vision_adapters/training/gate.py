@@ -23,18 +23,14 @@ BATCHES = {
 def gate_recipe(family: Family, task: Task = "classification", **changes: object) -> Recipe:
     """GATE's recipe for an encoder of some architecture on some task.
 
+    10,000 steps of AdamW, validated every 500, halved on plateaus of 1,000 steps, the head ten times as fast; in
+    bfloat16 on a GPU that computes in it.
+
     Args:
         family: "vit", "text", "audio" and "efficientformer" learn at 1e-5; "hybrid" (ConvNeXt and convolutional
             transformers) at 2e-5; "convolutional" at 1e-3, or 6e-4 for segmentation.
         task: sets the batch size.
         changes: fields of `Recipe` to set otherwise, for example `steps=500`.
-
-    Returns:
-        10,000 steps of AdamW, validated every 500, halved on plateaus of 1,000 steps, the head ten times as fast; in
-        bfloat16 on a GPU that computes in it.
-
-    Raises:
-        ValueError: an unknown family or task.
 
     Example:
         >>> gate_recipe("convolutional", "segmentation").lr

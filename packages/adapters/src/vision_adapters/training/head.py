@@ -75,19 +75,12 @@ class Tried(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Trained(Fit):
-    """A training of a head with what is in front of it.
+    """A training of a head with what is in front of it."""
 
-    Args:
-        module: with the weights that validated best, in evaluation mode.
-        start: what the training could change, before it.
-        recipe: by which it was trained in the end.
-        tried: how far each learning rate got, where there were several.
-    """
-
-    module: EncoderWithHead
-    start: Mapping[str, Tensor]
-    recipe: Recipe
-    tried: Sequence[Tried] = ()
+    module: EncoderWithHead  # with the weights that validated best, in evaluation mode
+    start: Mapping[str, Tensor]  # what the training could change, before it
+    recipe: Recipe  # by which it was trained in the end
+    tried: Sequence[Tried] = ()  # how far each learning rate got, where there were several
 
 
 def fit_head(

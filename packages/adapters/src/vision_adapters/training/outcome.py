@@ -20,20 +20,15 @@ class Kept(NamedTuple):
 
 
 class Validation(NamedTuple):
-    """One validation: its step and score, and the training since the one before.
-
-    `loss` and `gradient_norm` are means over those steps (NaN at step 0), `rate` the last learning rate, and `layers`
-    the mean gradient norm of each layer (a module that holds parameters of its own) where `fit` was asked for them;
-    `terms` are the means of a loss's terms, where it names them.
-    """
+    """One validation: its step and score, and the training since the one before."""
 
     step: int
     score: float
-    loss: float
-    gradient_norm: float
-    rate: float
-    layers: dict[str, float]
-    terms: dict[str, float] = {}  # noqa: RUF012 - a field of a record, and never changed
+    loss: float  # its mean over those steps, NaN at step 0
+    gradient_norm: float  # likewise
+    rate: float  # the last learning rate
+    layers: dict[str, float]  # mean gradient norm of each module that holds parameters, where `fit` was asked for them
+    terms: dict[str, float] = {}  # noqa: RUF012 - means of a loss's terms, where it names them; never changed
 
 
 @dataclass(frozen=True, eq=False)

@@ -40,7 +40,7 @@ def wise_ft(
     whole: bool,
     look: Callable[[float], None] = lambda share: None,
 ) -> Mixed:
-    """Mix a trained module with its start.
+    """Mix a trained module with its start (Wortsman et al., 2022, equation 1).
 
     Args:
         module: left with the mix of the best checkpoint.
@@ -60,9 +60,6 @@ def wise_ft(
         >>> kept = [Kept(4, 0.9, {"weight": one})]
         >>> wise_ft(layer, {"weight": zero}, kept, "best", near, "higher", whole=True).share
         0.4
-
-    Source:
-        Wortsman et al., Robust fine-tuning of zero-shot models (2022), equation 1.
     """
     curve = []
     for candidate in _shares(share):

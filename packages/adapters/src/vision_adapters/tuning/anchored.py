@@ -42,30 +42,24 @@ CACHED_IMAGES = 10_000  # of more, a cache is slow to ask, and regressions are a
 MEAN_TEMPERATURES = (5.0, 10.0, 20.0, 40.0)
 
 Kind = Literal["zero_shot", "regression", "around_texts", "solved", "discriminant", "class_means", "cache", "mean"]
+"""Regressions have the texts added, are fitted around them, or solved on features that are centred alone, as
+scikit-learn's is; the cache is Tip-Adapter's; a mean is that of a regression's and a discriminant's scores."""
 REGRESSIONS = ("regression", "around_texts", "solved")
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A way of making scores; what its kind does not have is None.
-
-    `kind`: "zero_shot"; "regression", with the texts added; "around_texts", fitted around them; "solved", on features
-    that are centred alone, as scikit-learn's is; "discriminant"; "class_means", cosines with them; "cache",
-    Tip-Adapter's; "mean", of a regression's and a discriminant's scores. `strength` is the penalty times the classes;
-    `blend`, of the texts: cosines times this; `temperature`, a factor of the discriminant's scores or of the cosines
-    with class means; `alpha` and `beta`, the cache's weight and sharpness; `regression` and `discriminant_blend`, of a
-    mean's parts; `lengths` is "raw" for features as they come.
-    """
+    """A way of making scores; what its kind does not have is None."""
 
     kind: Kind
-    strength: float | None = None
-    blend: float | None = None
-    temperature: float | None = None
-    alpha: float | None = None
-    beta: float | None = None
-    regression: Kind | None = None
-    discriminant_blend: float | None = None
-    lengths: Literal["raw"] | None = None
+    strength: float | None = None  # the regression's penalty times the classes
+    blend: float | None = None  # of the texts: cosines times this (of the regression, in a mean)
+    temperature: float | None = None  # factor of the discriminant's scores, or of the cosines with class means
+    alpha: float | None = None  # weight of the cache
+    beta: float | None = None  # its sharpness
+    regression: Kind | None = None  # in a mean
+    discriminant_blend: float | None = None  # of the texts in a mean's discriminant
+    lengths: Literal["raw"] | None = None  # "raw" for features as they come; None for features at length 1
 
     def params(self) -> dict[str, float | str]:
         """What the kind has, by name."""

@@ -37,7 +37,7 @@ class Contrast:
 
     Example:
         >>> from vision_adapters.paired import PairedTest
-        >>> test = PairedTest(0.7, 0.8, 0.1, 0.05, 0.15, 0.3, 0.1, 0.5, 0.001, 0.001, None, 500, (0.1,))
+        >>> test = PairedTest(0.7, 0.8, 0.1, 0.05, 0.15, 0.3, 0.001, 0.001, None, 500, (0.1,))
         >>> Contrast("a", "b", "digits", "acc@1", "higher", (0,), test, 0.001, "better", "").gain
         0.1
     """
