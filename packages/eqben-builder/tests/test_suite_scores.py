@@ -208,6 +208,11 @@ def test_a_users_scorer_is_a_line_of_its_own():
         blind_outcomes(rows, {"lm": lambda texts: [1.0]})
 
 
+def test_a_users_scorer_says_nothing_of_statements():
+    rows = [SuiteRow(f"{k}", "s", "statement", (NOTHING,), ("a",), f"{k}", label=k % 2 == 0) for k in range(10)]
+    assert set(blind_outcomes(rows, {"lm": lambda texts: [0.0 for _ in texts]})) == {"bigram"}
+
+
 def test_the_sign_flip_test_is_uniform_under_no_difference():
     rng = np.random.default_rng(7)
     found = []

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from eqben_builder.commands.models import Models
     from eqben_builder.formats import PairRow
-    from eqben_builder.scoring import ScoreTable, Share
+    from eqben_builder.scoring import Share
 
 
 def score_with(models: Models) -> Callable[..., None]:
@@ -72,6 +72,7 @@ def score_with(models: Models) -> Callable[..., None]:
 
         from eqben_builder.commands.suites import is_suite, score_suites
         from eqben_builder.formats import read_any
+        from eqben_builder.scoring import fusion_similarities
 
         if is_suite(str(source), data_root):
             options = {"--scores": scores, "--fusion": fusion, "--save": save, "--scale": scale}
@@ -94,7 +95,8 @@ def score_with(models: Models) -> Callable[..., None]:
         similarities = _similarities(
             rows, encoder or ([] if scores or fusion else models.default()), scores or [], models, batch_size, device
         )
-        similarities |= _fused(rows, fusion or [], models, batch_size)
+        for spec in fusion or []:
+            similarities[spec] = fusion_similarities(rows, models.model(spec), batch=max(1, batch_size // 4))
         if save is not None:
             import numpy as np
 
@@ -133,12 +135,6 @@ def _similarities(
     return similarities
 
 
-def _fused(rows: list[PairRow], specs: list[str], models: Models, batch_size: int) -> dict[str, NDArray[np.float64]]:
-    from eqben_builder.scoring import fusion_similarities
-
-    return {spec: fusion_similarities(rows, models.model(spec), batch=max(1, batch_size // 4)) for spec in specs}
-
-
 def _show_pairs(s: NDArray[np.float64], rows: list[PairRow], seed: int) -> None:
     import numpy as np
 
@@ -152,18 +148,14 @@ def _show_pairs(s: NDArray[np.float64], rows: list[PairRow], seed: int) -> None:
         name = f"  {row.name.split('/', 1)[1]}" if row.kind == "aspect" else row.name
         shares = "".join(f"{_said(share):<22}" for share in (row.text, row.image, row.group))
         say(f"{name:<22}{row.pairs:>8}  {shares}{row.ties}")
-    chance = "".join(f"{share.chance:<22.3f}" for share in _macro(table))
+    macro = table.row("macro")
+    chance = "".join(f"{share.chance:<22.3f}" for share in (macro.text, macro.image, macro.group))
     say(f"{'chance':<32}{chance}")
     say(f"average of all columns {_said(table.average)}, chance {table.average.chance:.3f}")
     if np.ptp(s) > 0:
         relative = np.median(equivariance_scores(s, scale="spread"))
         absolute = np.median(equivariance_scores(s))
         say(f"median equivariance score {absolute:.4g}, in units of the scores' spread {relative:.4g} (0 is best)")
-
-
-def _macro(table: ScoreTable) -> tuple[Share, Share, Share]:
-    row = table.row("macro")
-    return row.text, row.image, row.group
 
 
 def _show_foils(s: NDArray[np.float64], scale: str | None, seed: int) -> None:

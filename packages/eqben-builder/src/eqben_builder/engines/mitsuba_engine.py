@@ -37,12 +37,7 @@ _SAMPLES, _GUIDE_SAMPLES = 12, 2
 
 
 class MitsubaEngine:
-    """Renders both scenes of a pair with the same noise.
-
-    Args:
-        meshes: A folder of OBJ or PLY meshes to use in place of the bundled objects; see `read_assets`.
-        samples: Paths for each pixel, 1 to 4096; by default 12, and 256 without the denoiser.
-        denoise: Whether Open Image Denoise cleans the pictures.
+    """Renders both scenes of a pair with the same noise; `KubricBuilder` says what its arguments are.
 
     Numerics:
         Variant `scalar_rgb` without scene optimisation, one thread: the same scene gives the same bytes in every

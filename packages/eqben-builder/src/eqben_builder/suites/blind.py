@@ -69,6 +69,8 @@ def blind_outcomes(
                 continue
             right = s[:-1].min() > s[-1] if row.shape == "paraphrases" else s[0] > s[1:].max()
             entries.append((k, float(right), bool((s[0] == s[1:]).any())))
+        if not entries:  # a scorer of captions alone has no threshold for statements
+            continue
         places, right_, tied = zip(*entries, strict=True)
         outcomes[name] = Outcome(
             np.array(places, np.intp), np.array(right_), np.array(tied, bool), np.full(len(places), np.nan)
