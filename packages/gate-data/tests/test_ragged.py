@@ -8,7 +8,7 @@ import torch
 
 from gate_data.data import Data, Split
 from gate_data.errors import DataError
-from gate_data.ragged import Ragged, joined, taken
+from gate_data.ragged import Ragged, taken
 
 LISTS = [[3, 1], [], [2], [5, 5, 4], []]
 
@@ -23,7 +23,7 @@ def test_it_is_a_list_of_lists(labels: Ragged) -> None:
     assert [labels[at]["label"].tolist() for at in range(5)] == LISTS
     order = np.array([3, 0, 0, 4])
     assert [label["label"].tolist() for label in labels.take(order)] == [LISTS[at] for at in order]
-    both = joined(labels, taken(labels, order))
+    both = labels.joined(taken(labels, order))
     assert [label["label"].tolist() for label in both] == LISTS + [LISTS[at] for at in order]
     again = Ragged.from_arrays(labels.to_arrays())
     assert [label["label"].tolist() for label in again] == LISTS

@@ -128,10 +128,3 @@ Outcomes = np.ndarray | Ragged
 def taken(outcomes: Outcomes, index: np.ndarray) -> Outcomes:
     """Outcomes of some of the samples."""
     return outcomes.take(index) if isinstance(outcomes, Ragged) else outcomes[index]
-
-
-def joined(first: Outcomes, second: Outcomes) -> Outcomes:
-    """Outcomes of these samples and then of those."""
-    if isinstance(first, Ragged) and isinstance(second, Ragged):
-        return first.joined(second)
-    return np.concatenate([np.asarray(first), np.asarray(second)])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +31,15 @@ _WIDEST = 2**31 - 1
 """Pixels of a picture's side, as formats of pictures hold them."""
 UNNAMED = "(unlabelled)"
 """What a class with a blank name is called."""
+
+
+class _Box(NamedTuple):
+    """One object; without an area of its own it has its box's."""
+
+    corners: _Corners
+    label: int
+    area: float = 0.0
+    crowd: bool = False
 
 
 @dataclass(frozen=True)
@@ -91,33 +99,19 @@ def read_coco(
     images = by_id(_entries(path, content, "images", least=1))
     if sort_ids:
         images = dict(sorted(images.items()))
-    objects: dict[int, list[Mapping[str, Any]]] = defaultdict(list)
-    sizes = {identity: _size(row, folder or path.parent) for identity, row in images.items()}
-    clipped = dropped = 0
+    boxes: dict[int, list[_Box]] = {identity: [] for identity in images}
     for row in _entries(path, content, "annotations"):
         image, label = row.integer("image_id"), row.integer("category_id")
         if image not in images:
             raise row.error("image_id", "the id of an image of this file")
         if label not in names or names[label] not in rank:
             raise row.error("category_id", "the id of a category of this file")
-        box, cut = _inside(_bbox(row), sizes[image])
-        if box is None:
-            dropped += 1
-            continue
-        clipped += cut
-        area = row.values.get("area")
-        objects[image].append(
-            {
-                "box": box,
-                "label": rank[names[label]],
-                "area": row.number("area", 0) if area and not cut else box[2] * box[3],
-                "crowd": row.values.get("iscrowd") is not None and row.integer("iscrowd", 0, 1) == 1,
-            }
-        )
-    pictures = [{name: [row[name] for row in objects[image]] for name in ("box", "label", "area", "crowd")}
-                for image in images]  # fmt: skip
+        area = row.number("area", 0) if row.values.get("area") else 0.0
+        crowd = row.values.get("iscrowd") is not None and row.integer("iscrowd", 0, 1) == 1
+        boxes[image].append(_Box(_bbox(row), rank[names[label]], area, crowd))
+    sizes = [_size(row, folder or path.parent) for row in images.values()]
     files = _found(path, folder or path.parent, [row.path("file_name") for row in images.values()])
-    return Listed(files, Objects.of(pictures, [sizes[image] for image in images]), classes, clipped, dropped)
+    return _listed(files, list(boxes.values()), sizes, classes)
 
 
 def read_voc(folder: Path, order: Sequence[str] | None = None) -> Listed:
@@ -145,10 +139,10 @@ def listed_voc(pictures: Sequence[tuple[Path, Path | None]], order: Sequence[str
         size, objects = voc(file, rank) if file is not None else (None, [])
         sizes.append(size or _of_header(picture))
         boxes.append(objects)
-    return _listed([picture for picture, _ in pictures], boxes, sizes, classes)
+    return _listed([str(picture) for picture, _ in pictures], boxes, sizes, classes)
 
 
-def voc(path: Path, index_of: Mapping[str, int]) -> tuple[tuple[int, int] | None, list[tuple[_Corners, int]]]:
+def voc(path: Path, index_of: Mapping[str, int]) -> tuple[tuple[int, int] | None, list[_Box]]:
     """The picture's size, where the file says it, and boxes; corners count from 1 and include the last pixel."""
     tree = _parsed(path)
     size, boxes = tree.find("size"), []
@@ -157,7 +151,8 @@ def voc(path: Path, index_of: Mapping[str, int]) -> tuple[tuple[int, int] | None
         left, top, right, bottom = (row.number(name) for name in ("xmin", "ymin", "xmax", "ymax"))
         if right < left or bottom < top:
             raise row.error("xmax", "a box with an area")
-        boxes.append(((left - 1, top - 1, right - (left - 1), bottom - (top - 1)), row.one_of("name", index_of)))
+        corners = (left - 1, top - 1, right - (left - 1), bottom - (top - 1))
+        boxes.append(_Box(corners, row.one_of("name", index_of)))
     sides = None if size is None else _sides(Row(path, 0, _texts(size)))
     Row(path, 0, _texts(tree)).text("filename")
     return sides, boxes
@@ -213,7 +208,7 @@ def listed_yolo(pictures: Sequence[tuple[Path, Path | None]], classes: Sequence[
         size = _of_header(picture)
         sizes.append(size)
         boxes.append([] if file is None else [_yolo_box(row, size, len(classes)) for row in _yolo_rows(file)])
-    return _listed([picture for picture, _ in pictures], boxes, sizes, tuple(classes))
+    return _listed([str(picture) for picture, _ in pictures], boxes, sizes, tuple(classes))
 
 
 def _yolo_rows(path: Path) -> list[Row]:
@@ -221,45 +216,41 @@ def _yolo_rows(path: Path) -> list[Row]:
     return [Row(path, number, dict(enumerate(parts))) for number, parts in enumerate(lines, start=1) if parts]  # type: ignore[arg-type]
 
 
-def _yolo_box(row: Row, size: tuple[int, int], count: int) -> tuple[_Corners, int]:
+def _yolo_box(row: Row, size: tuple[int, int], count: int) -> _Box:
     cells: Mapping[Any, Any] = row.values
     if len(cells) != 5 and (len(cells) < 7 or len(cells) % 2 == 0):
         raise DataError(
             f"{row.where} has {len(cells)} fields, expected a class and a box (5), or a class and an outline"
         )
-    named = Row(
-        row.file, row.line, {"class": cells[0], **{f"{number}": cells[number] for number in range(1, len(cells))}}
-    )
+    named = row._replace(values={"class" if number == 0 else f"{number}": cells[number] for number in cells})
     label = named.integer("class", 0, count - 1)
     shares = [named.number(f"{number}", -1, 2) for number in range(1, len(cells))]
     if len(shares) == 4:
         wide, high = shares[2] * size[0], shares[3] * size[1]
-        return (shares[0] * size[0] - wide / 2, shares[1] * size[1] - high / 2, wide, high), label
+        return _Box((shares[0] * size[0] - wide / 2, shares[1] * size[1] - high / 2, wide, high), label)
     across, down = shares[0::2], shares[1::2]
     left, top = min(across) * size[0], min(down) * size[1]
-    return (left, top, max(across) * size[0] - left, max(down) * size[1] - top), label
+    return _Box((left, top, max(across) * size[0] - left, max(down) * size[1] - top), label)
 
 
 def _listed(
-    files: Sequence[Path],
-    boxes: Sequence[Sequence[tuple[_Corners, int]]],
-    sizes: Sequence[tuple[int, int]],
-    classes: tuple[str, ...],
+    files: Sequence[str], boxes: Sequence[Sequence[_Box]], sizes: Sequence[tuple[int, int]], classes: tuple[str, ...]
 ) -> Listed:
     """Boxes within their pictures; those without an area are left out."""
     clipped = dropped = 0
-    rows: list[dict[str, list[Any]]] = []
+    pictures: list[dict[str, list[Any]]] = []
     for listed, size in zip(boxes, sizes, strict=True):
-        rows.append({"box": [], "label": []})
-        for raw, label in listed:
+        pictures.append({"box": [], "label": [], "area": [], "crowd": []})
+        for raw, label, area, crowd in listed:
             box, cut = _inside(raw, size)
             if box is None:
                 dropped += 1
                 continue
             clipped += cut
-            rows[-1]["box"].append(box)
-            rows[-1]["label"].append(label)
-    return Listed(tuple(map(str, files)), Objects.of(rows, sizes), classes, clipped, dropped)
+            own_area = area if area and not cut else box[2] * box[3]
+            for name, value in zip(pictures[-1], (box, label, own_area, crowd), strict=True):
+                pictures[-1][name].append(value)
+    return Listed(tuple(files), Objects.of(pictures, sizes), classes, clipped, dropped)
 
 
 def _entries(path: Path, content: Any, field: str, least: int = 0) -> list[Row]:
