@@ -78,7 +78,7 @@ def test_what_datasets_did_not_save_so(tmp_path: Path, content: str) -> None:
 def test_lists_of_names_that_are_no_text_are_named(tmp_path: Path) -> None:
     yolo(tmp_path)
     (tmp_path / "classes.txt").write_bytes(b"\xe9\xff\n")
-    with pytest.raises(DataError, match=r"classes\.txt is no UTF-8 text"):
+    with pytest.raises(DataError, match=r"classes\.txt cannot be read as UTF-8 text"):
         guess(tmp_path)
 
 

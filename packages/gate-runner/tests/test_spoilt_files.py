@@ -130,12 +130,13 @@ def seen(name: str, root: Path, sheet: Sheet | None, touched: Path | None = None
         if touched is not None and isinstance(split.targets, Maps):
             rows = [row for row, file in enumerate(split.targets.files) if str(touched) == file_of(file)]
             _ = [split.targets[row] for row in rows[:2]]
-    if one.parts is None or (name == "mini" and not (root / "mini-imagenet" / "train.csv").exists()):
+    arrays_alone = name == "mini" and not (root / "mini-imagenet" / "train.csv").exists()
+    parts = None if one.parts is None or arrays_alone else one.parts(place)
+    if parts is None:
         counts = Counter(
             str(hash(row)) for split in (data.train, data.test) for row in pixels(split.images, split.targets)
         )
         return Seen((len(data.train) + len(data.validation), len(data.test)), len(data.classes), counts, data.note)
-    parts = one.parts(place)
     samples = [*parts.train, *(parts.validation or ()), *parts.test]
     said = Counter(f"{one.source} {named(one.target, parts.classes)}" for one in samples)
     return Seen(counted(parts), len(parts.classes), said, data.note)

@@ -23,6 +23,7 @@ from torch import Tensor
 from gate_data.errors import DataError
 from gate_data.readers.clips import read_clip
 from gate_data.readers.decode import Fit, Transparency, decode, resized
+from gate_data.readers.limits import reading
 from gate_data.readers.source import Clip, Cut, Member, Source, Stored, file_of, read_bytes, stamp
 from gate_data.remembered import Listing, known_contents, listing_mark, remember_contents
 from gate_data.request import Size, height_width
@@ -235,11 +236,9 @@ def content_digest(file: str) -> str:
 
 
 def _of_file(file: str) -> bytes:
-    try:
+    with reading(file):
         about = Path(file).stat()
         return _digest_of(file, about.st_size, about.st_mtime_ns, about.st_ino)
-    except OSError as error:
-        raise DataError(f"{file} cannot be read: {error.strerror or error}") from error
 
 
 def _held(source: Source) -> bytes | None:
@@ -250,10 +249,8 @@ def _held(source: Source) -> bytes | None:
         return read_bytes(source)
     if not isinstance(source, str):
         return None
-    try:
+    with reading(source):
         size = Path(source).stat().st_size
-    except OSError as error:
-        raise DataError(f"{source} cannot be read: {error.strerror or error}") from error
     return read_bytes(source) if size <= _WHOLE else None
 
 

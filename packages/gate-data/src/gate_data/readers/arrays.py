@@ -19,7 +19,7 @@ from PIL import Image
 
 from gate_data.errors import DataError
 from gate_data.imports import extra
-from gate_data.readers.limits import most, refuse_special, variable, within
+from gate_data.readers.limits import most, reading, refuse_special, variable, within
 from gate_data.readers.source import File, Stored, described, read_bytes
 
 _LOCK = threading.Lock()
@@ -43,10 +43,8 @@ def read_matlab(file: File, key: str, content: bytes | None = None) -> Any:
 
     raw = read_bytes(file) if content is None else content
     _check_matlab(raw, described(file))
-    try:
+    with reading(described(file), "MATLAB 5"):
         variables = scipy.io.loadmat(io.BytesIO(raw), variable_names=[key])
-    except Exception as error:  # scipy raises errors of many unrelated types for a damaged file
-        raise DataError(f"{described(file)} cannot be read as MATLAB 5: {error}") from error
     if key not in variables:
         with_names = ", ".join(name for name, *_ in scipy.io.whosmat(io.BytesIO(raw)))
         raise DataError(f"{described(file)} has no variable {key!r}; it has {with_names}")
@@ -69,10 +67,8 @@ def stored_array(source: Stored) -> np.ndarray:
         within(row, "bytes", described(source))
         if array.chunks is not None:  # each that is touched is unpacked whole
             within(math.prod(array.chunks) * array.dtype.itemsize, "bytes", f"{source.file}: a chunk of {source.key}")
-        try:
+        with reading(described(source)):
             values = np.asarray(array[source.row])
-        except Exception as error:  # HDF5's library raises errors of many unrelated types for a damaged file
-            raise DataError(f"{described(source)} cannot be read: {error}") from error
     return values.transpose(source.axes) if source.axes else values
 
 
@@ -89,7 +85,7 @@ def _array(file: str, key: str) -> Any:
     import h5py
 
     handle = _opened(file)
-    try:
+    with reading(f"{file}: {key!r}", "HDF5"):
         node = handle
         for name in filter(None, key.split("/")):
             link = node.get(name, getlink=True) if isinstance(node, h5py.Group) else None
@@ -102,10 +98,6 @@ def _array(file: str, key: str) -> Any:
             raise DataError(f"{file}: {key!r} is no array of numbers with rows")
         if node.external or node.is_virtual:
             raise DataError(f"{file}: the values of {key!r} lie in other files, which are not read")
-    except DataError:
-        raise
-    except Exception as error:  # as above
-        raise DataError(f"{file}: {key!r} cannot be read as HDF5: {error}") from error
     return node
 
 
@@ -113,10 +105,8 @@ def _array(file: str, key: str) -> Any:
 def _opened(file: str) -> Any:
     h5py = extra("hdf5", "h5py", f"{file} is HDF5")
     refuse_special(Path(file))
-    try:
+    with reading(file, "HDF5"):
         return h5py.File(file, "r")
-    except Exception as error:  # as above
-        raise DataError(f"{file} cannot be read as HDF5: {error}") from error
 
 
 def _check_matlab(raw: bytes, name: str) -> None:

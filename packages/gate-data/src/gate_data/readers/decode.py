@@ -13,10 +13,10 @@ from typing import Any, Literal
 import numpy as np
 from PIL import Image, ImageCms, ImageOps, UnidentifiedImageError, features
 
-from gate_data.errors import DataError, UsageError
+from gate_data.errors import DataError
 from gate_data.readers.dicom import dicom_picture, is_dicom
 from gate_data.readers.large import fitting
-from gate_data.readers.limits import refuse_special
+from gate_data.readers.limits import reading, refuse_special
 from gate_data.readers.source import Cut, File, Member, Source, Stored, described, read_bytes
 from gate_data.request import Size, height_width
 
@@ -62,22 +62,17 @@ def decode(
         return stored_picture(source)
     file = source.source if isinstance(source, Cut) else source
     assert isinstance(file, str | Member)
-    try:
-        with open_picture(file, held) as opened:
-            size = opened.size
-            refuse_planar(opened, described(file))
-            longer = None if side is None or isinstance(source, Cut) else max(height_width(side))
-            fitted = fitting(opened, file, held, longer)
-            if fitted.size == size:
-                _note_frames(fitted, file)
-            if isinstance(source, Cut) and fitted.getexif().get(_ORIENTATION, 1) in _TURNED:
-                size = size[::-1]
-            ImageOps.exif_transpose(fitted, in_place=True)  # a copy costs 5 % of a PNG file's decoding
-            image = _to_rgb(fitted, file, transparency)
-    except UsageError:
-        raise
-    except Exception as error:  # Pillow's readers raise errors of every kind over broken files
-        raise DataError(f"{described(file)} cannot be read as an image: {error}") from error
+    with reading(described(file), "an image"), open_picture(file, held) as opened:
+        size = opened.size
+        refuse_planar(opened, described(file))
+        longer = None if side is None or isinstance(source, Cut) else max(height_width(side))
+        fitted = fitting(opened, file, held, longer)
+        if fitted.size == size:
+            _note_frames(fitted, file)
+        if isinstance(source, Cut) and fitted.getexif().get(_ORIENTATION, 1) in _TURNED:
+            size = size[::-1]
+        ImageOps.exif_transpose(fitted, in_place=True)  # a copy costs 5 % of a PNG file's decoding
+        image = _to_rgb(fitted, file, transparency)
     return _inside(image, source, size) if isinstance(source, Cut) else image
 
 

@@ -12,7 +12,7 @@ from PIL import Image
 
 from gate_data.errors import DataError
 from gate_data.imports import extra
-from gate_data.readers.limits import within
+from gate_data.readers.limits import reading, within
 from gate_data.readers.source import File, described, read_bytes
 
 _DEFLATED = b"1.2.840.10008.1.2.1.99"
@@ -36,15 +36,11 @@ def dicom_picture(file: File, held: bytes | None = None) -> Image.Image:
     held = read_bytes(file) if held is None else held
     if _DEFLATED in held:
         raise DataError(f"{name} is DICOM that was packed as a whole, which may unpack to any size: save it unpacked")
-    try:
+    with reading(name, "DICOM"):
         content = pydicom.dcmread(io.BytesIO(held))
         frames = int(content.get("NumberOfFrames") or 1)
         within(int(content.Rows) * int(content.Columns) * frames, "pixels", name)
         kind, pixels = str(content.PhotometricInterpretation), content.pixel_array
-    except DataError:
-        raise
-    except Exception as error:  # pydicom raises errors of many unrelated types for a damaged file
-        raise DataError(f"{name} cannot be read as DICOM: {error}") from error
     if frames > 1:
         pixels = pixels[0]
     if kind == "RGB" or kind.startswith("YBR"):

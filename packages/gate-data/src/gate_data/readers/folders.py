@@ -13,6 +13,7 @@ from PIL import features
 
 from gate_data.errors import DataError
 from gate_data.readers import archives
+from gate_data.readers.limits import reading
 from gate_data.readers.source import Member
 
 SPLIT_WORDS: dict[str, str] = {
@@ -75,14 +76,9 @@ def is_saved(folder: Path) -> bool:
 
 def classes_in(folder: Path) -> list[str]:
     """Names of the folders in a folder, sorted, without hidden ones."""
-    try:
-        names = sorted(
-            entry.name
-            for entry in os.scandir(folder)
-            if entry.is_dir() and not entry.name.startswith((".", "__MACOSX"))
-        )
-    except OSError as error:
-        raise DataError(f"{folder} cannot be read: {error.strerror or error}") from error
+    with reading(str(folder)):
+        folders = [entry.name for entry in os.scandir(folder) if entry.is_dir()]
+    names = sorted(name for name in folders if not name.startswith((".", "__MACOSX")))
     if not names:
         raise DataError(f"{folder} holds no folders of classes")
     return names
@@ -115,10 +111,8 @@ def files_of_classes(folder: Path, endings: Sequence[str] = PICTURES) -> dict[st
     below = classes_in(folder)
     while below:
         name = below.pop(0)
-        try:
+        with reading(str(folder / name)):
             entries = list(os.scandir(folder / name))
-        except OSError as error:
-            raise DataError(f"{folder / name} cannot be read: {error.strerror or error}") from error
         files = sorted(entry.name for entry in entries if _ends(entry.name, endings))
         if not files:  # a group of classes, or none
             inner = [entry.name for entry in entries if entry.is_dir() and entry.name[0] != "."]
@@ -137,10 +131,8 @@ def files_in(where: Path, endings: Sequence[str] = PICTURES) -> list[str | Membe
     if where.is_file() and archives.is_archive(where):
         files = [Member(str(where), name) for name in sorted(archives.members(where)) if _ends(name, endings)]
     else:
-        try:
+        with reading(str(where)):
             names = sorted(entry.name for entry in os.scandir(where) if _ends(entry.name, endings))
-        except OSError as error:
-            raise DataError(f"{where} cannot be read: {error.strerror or error}") from error
         files = [f"{where}{os.sep}{name}" for name in names]
     if not files:
         raise DataError(f"{where} holds no {' '.join(endings)} file")

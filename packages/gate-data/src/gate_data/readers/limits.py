@@ -1,12 +1,14 @@
-"""How large a stranger's file may be, once unpacked: named in the error, and changed by the environment."""
+"""What a stranger's file may be: how large once unpacked, and no pipe; what a library raises over it is one line."""
 
 from __future__ import annotations
 
 import os
 import stat as status
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from gate_data.errors import DataError
+from gate_data.errors import DataError, UsageError
 
 LIMITS = {"pixels": 89_478_485, "bytes": 2**30}
 """Of a picture that is decoded at once (Pillow's own limit), and of a member of an archive, a JSON file, or a part of a
@@ -38,6 +40,18 @@ def refuse_special(path: Path) -> None:
         return  # opening it says what is wrong
     if not (status.S_ISREG(mode) or status.S_ISDIR(mode)):
         raise DataError(f"{path} is no file that holds data, but a pipe, socket or device")
+
+
+@contextmanager
+def reading(name: str, form: str = "") -> Iterator[None]:
+    """Whatever is raised inside, as one line: libraries raise errors of every kind over broken files."""
+    try:
+        yield
+    except UsageError:
+        raise
+    except Exception as error:
+        reason = (error.strerror if isinstance(error, OSError) else "") or error
+        raise DataError(f"{name} cannot be read{form and f' as {form}'}: {reason}") from error
 
 
 def variable(unit: str) -> str:

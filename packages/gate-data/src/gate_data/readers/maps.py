@@ -12,7 +12,7 @@ from PIL import Image
 
 from gate_data.errors import DataError
 from gate_data.readers.decode import open_picture
-from gate_data.readers.limits import within
+from gate_data.readers.limits import reading, within
 from gate_data.readers.source import File, Member, Source, Stored, described
 
 IGNORED = -100
@@ -88,14 +88,9 @@ class ClassMap:
         return self._of_picture(source)
 
     def _of_picture(self, source: File) -> Shaped[np.ndarray, "h w"]:
-        try:
-            with open_picture(source) as image:
-                within(image.width * image.height, "pixels", described(source))
-                values = np.asarray(image.convert("RGB") if self.colours is not None else image)
-        except DataError:
-            raise
-        except Exception as error:  # Pillow's readers raise errors of every kind over broken files
-            raise DataError(f"{described(source)} cannot be read as an annotation: {error}") from error
+        with reading(described(source), "an annotation"), open_picture(source) as image:
+            within(image.width * image.height, "pixels", described(source))
+            values = np.asarray(image.convert("RGB") if self.colours is not None else image)
         if self.colours is not None:
             return self._of_colours(values, source)
         if values.ndim != 2:

@@ -12,14 +12,14 @@ from jaxtyping import Float, Shaped
 
 from gate_data.errors import DataError
 from gate_data.imports import extra
-from gate_data.readers.limits import most, refuse_special, within
+from gate_data.readers.limits import most, reading, refuse_special, within
 
 
 def volume(path: Path) -> Shaped[np.ndarray, "x y z"]:
     """A volume's values, its axes x, y, z."""
     reader = library()
     refuse_special(path)
-    try:
+    with reading(str(path), "NIfTI"):  # by nibabel, gzip and zlib
         _refuse_long_headers(reader, path)
         image = reader.load(path)
         shape = image.shape
@@ -27,10 +27,6 @@ def volume(path: Path) -> Shaped[np.ndarray, "x y z"]:
             raise DataError(f"{path} has the shape {shape}, expected three axes")
         within(math.prod(shape) * max(8, image.get_data_dtype().itemsize), "bytes", f"{path}, as numbers,")
         values: np.ndarray = np.asarray(image.dataobj, dtype=np.float64)
-    except DataError:
-        raise
-    except Exception as error:  # nibabel, gzip and zlib raise errors of many unrelated types for a damaged file
-        raise DataError(f"{path} cannot be read as NIfTI: {error}") from error
     return values
 
 

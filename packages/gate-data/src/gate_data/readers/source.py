@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from gate_data.errors import DataError
 from gate_data.readers import archives
-from gate_data.readers.limits import refuse_special, within
+from gate_data.readers.limits import reading, refuse_special, within
 
 
 class Member(NamedTuple):
@@ -74,22 +74,16 @@ def read_bytes(file: File) -> bytes:
     if isinstance(file, Member):
         return archives.read(file.archive, file.name)
     refuse_special(Path(file))
-    try:
+    with reading(file):
         return Path(file).read_bytes()
-    except OSError as error:
-        raise DataError(f"{file} cannot be read: {error.strerror or error}") from error
 
 
 def read_text(path: Path) -> str:
     """The text of a list or a description, which lies in memory as a whole."""
     refuse_special(path)
-    try:
+    with reading(str(path), "UTF-8 text"):
         within(path.stat().st_size, "bytes", str(path))
         return path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path} is no UTF-8 text: {error}") from error
 
 
 def stamp(source: Source) -> str:
