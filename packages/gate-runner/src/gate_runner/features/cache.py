@@ -136,15 +136,8 @@ class FeatureCache:
 
         if fingerprint is None:
             return cls()
-        known_by: tuple[Any, ...] = (
-            encoder.spec,
-            fingerprint,
-            encoder.image_size,
-            encoder.mean,
-            encoder.std,
-            encoder.device.type,
-        )
-        known_by += () if encoder.precision == "float32" else (encoder.precision,)
+        known_by: tuple[Any, ...] = (encoder.spec, fingerprint, encoder.image_size, encoder.mean, encoder.std)
+        known_by += (encoder.device.type, *(() if encoder.precision == "float32" else (encoder.precision,)))
         key = digest_of(f"{_FORMAT} {known_by}".encode()).hex()
         outputs = encoder.outputs or probe(encoder)
         for number in itertools.count():  # the same weights behind other code are another encoder
@@ -239,10 +232,8 @@ class FeatureCache:
         for batch, rows in self._encoded(request, numbers, stored, wanted):
             if writer is None:
                 needed = count * math.prod(rows.shape[1:]) * rows.element_size()
-                if not self._room_for(needed):
-                    raise _NoRoomError(
-                        f"{needed / 1e9:.1f} GB do not fit under the cap of {self.cap / 1e9:.1f} GB", full=False
-                    )
+                if needed > self.cap or not make_room(path.parents[2], self.cap - needed):
+                    raise _NoRoomError(f"{needed / 1e9:.1f} GB do not fit under the cap of {self.cap / 1e9:.1f} GB")
                 with _room(path, log):
                     writer = RowWriter(path, count, rows.shape[1:], rows.dtype, path.stem)
             with _room(path, log):
@@ -286,8 +277,7 @@ class FeatureCache:
 
         first = encode(torch.zeros(1, dtype=torch.long))
         if len(request.inputs) * math.prod(first.shape[1:]) * first.element_size() <= self.in_memory:
-            if why.full:
-                _LOG.warning("features of %s are kept in memory alone: %s", request.name, why)
+            _LOG.warning("features of %s are kept in memory alone: %s", request.name, why)
             return self._held(request)
         _LOG.warning("features of %s are encoded again whenever they are needed: %s", request.name, why)
         self.placed[request.name] = "encoded again"
@@ -311,11 +301,6 @@ class FeatureCache:
         assert digests is not None  # all were read
         return IndexedRows(rows[: len(row_of)].clone(), torch.tensor([row_of[digest] for digest in digests.tolist()]))
 
-    def _room_for(self, needed: int) -> bool:
-        """Whether so many bytes fit under the cap, after the segments that were not used longest made room."""
-        assert self.folder is not None
-        return needed <= self.cap and make_room(self.folder.parent, self.cap - needed)
-
 
 @dataclass(frozen=True)
 class _Asked:
@@ -329,11 +314,7 @@ class _Asked:
 
 
 class _NoRoomError(Exception):
-    """Neither the cap (``full`` is False) nor the disk has room for a segment."""
-
-    def __init__(self, why: str, *, full: bool) -> None:
-        super().__init__(why)
-        self.full = full
+    """Neither the cap nor the disk has room for a segment."""
 
 
 @contextlib.contextmanager
@@ -346,7 +327,7 @@ def _room(*files: Path) -> Iterator[None]:
             raise
         for file in files:
             file.unlink(missing_ok=True)
-        raise _NoRoomError(str(error.strerror), full=True) from error
+        raise _NoRoomError(str(error.strerror)) from error
 
 
 def _first(digests: Digests, missing: Digests) -> list[int]:

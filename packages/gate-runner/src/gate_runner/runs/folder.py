@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 from collections.abc import Mapping
@@ -261,12 +262,6 @@ def _npz(samples: Outcomes, predicted: np.ndarray | None) -> bytes:
     arrays: dict[str, Any] = samples.to_arrays() if isinstance(samples, Ragged) else {"outcomes": samples}
     if predicted is not None:
         arrays["predicted"] = predicted
-    return _npz_of(arrays)
-
-
-def _npz_of(arrays: Mapping[str, Any]) -> bytes:
-    import io
-
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **arrays)
     return buffer.getvalue()
