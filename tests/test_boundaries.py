@@ -28,7 +28,7 @@ IMPORT_NAMES = {
 LIBRARIES = {folder: name for folder, name in IMPORT_NAMES.items() if folder != "gate-runner"}
 HEAVY = {
     "accelerate", "av", "bpy", "cv2", "datasets", "diffusers", "httpx", "lightning", "matplotlib", "mitsuba", "nibabel",
-    "nltk", "numba", "oidn", "pandas", "peft", "pyarrow", "rapidfuzz", "ray",
+    "nltk", "numba", "oidn", "pandas", "peft", "pyarrow", "rapidfuzz",
     "sentence_transformers", "submitit", "tensorboard", "transformers", "wandb", "webdataset",
 }  # fmt: skip
 """Extras: imported where they are used, never by importing a package."""
