@@ -16,8 +16,8 @@ Image = pytest.importorskip("PIL.Image")
 
 from oven_retrieval import Entity, build_kb, build_linker  # noqa: E402  # torch may be absent
 from oven_retrieval.evaluation.files import read_predictions  # noqa: E402  # likewise
-from oven_retrieval.generation import NameGenerator, load_generator, write_answers  # noqa: E402  # likewise
-from oven_retrieval.generation.answers import make_prompts  # noqa: E402  # likewise
+from oven_retrieval.generation import NameGenerator  # noqa: E402  # likewise
+from oven_retrieval.generation.answers import load_generator, make_prompts, write_answers  # noqa: E402  # likewise
 from oven_retrieval.models import ImageFolder, Question, read_questions  # noqa: E402  # likewise
 
 NAMES = ["wood", "wood duck", "mandarin duck", "golden gate", "gate", "duck", "tea rose", "rose"]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,7 +14,8 @@ from oven_retrieval.commands.progress_line import ProgressLine
 from oven_retrieval.commands.terminal import echo
 
 if TYPE_CHECKING:
-    from oven_retrieval.models import Question, Recipe
+    from oven_retrieval.kb import KnowledgeBase
+    from oven_retrieval.models import Question
     from oven_retrieval.models.trained import TrainedModel
     from oven_retrieval.pictures import Size
 
@@ -66,22 +68,24 @@ def train(
 
     if output.exists():
         raise ValueError(f"train: {output} exists; expected a new folder")
-    recipe = _with(
-        paper_recipe(model, fine_tune=fine_tune is not None), steps=steps, batch_size=batch_size, lr=lr,
-        validate_every=validate_every, patience=patience, seed=seed,
-    )  # fmt: skip
+    changes = {
+        "steps": steps, "batch_size": batch_size, "lr": lr, "validate_every": validate_every, "patience": patience,
+        "seed": seed,
+    }  # fmt: skip
+    own: dict[str, Any] = {name: value for name, value in changes.items() if value is not None}
+    recipe = replace(paper_recipe(model, fine_tune=fine_tune is not None), **own)
     entities = KnowledgeBase(kb / "kb")
-    train_questions = read_file(questions, images, entities, skip_missing)
+    train_questions = _read(questions, images, entities, skip_missing)
     if validation is None:
         train_questions, validation_questions = hold_out(train_questions, seed=seed)
     else:
-        validation_questions = read_file(validation, images, entities, skip_missing)
+        validation_questions = _read(validation, images, entities, skip_missing)
     encoders: Encoders = context.obj
     loaded = encoders.load(encoder, device)
-    own = images_of_entities(entities, None if entity_images is None else ImageFolder(entity_images))
+    pictures = images_of_entities(entities, None if entity_images is None else ImageFolder(entity_images))
     echo(
         f"{len(train_questions):,} questions to train on, {len(validation_questions):,} to validate, "
-        f"{len(own):,} entities with an image"
+        f"{len(pictures):,} entities with an image"
     )
     train_model(
         entities,
@@ -92,7 +96,7 @@ def train(
         encoder_name=encoder_name(loaded),
         read=lambda paths: encoders.read(paths, loaded.image_size),
         image_size=loaded.image_size,
-        pictures=own,
+        pictures=pictures,
         options=TrainingOptions(
             kind=model, recipe=recipe, fine_tune=fine_tune, template=template, batch=encode_batch
         ),
@@ -142,12 +146,10 @@ def open_trained(
     return opened, loaded.image_size
 
 
-def read_file(path: Path, images: Path, entities: object, skip_missing: bool) -> list[Question]:
+def _read(path: Path, images: Path, entities: KnowledgeBase, skip_missing: bool) -> list[Question]:
     """Questions with their images and entities."""
-    from oven_retrieval import KnowledgeBase
     from oven_retrieval.models import ImageFolder, known_questions, read_questions
 
-    assert isinstance(entities, KnowledgeBase)
     questions, left_out = read_questions(path, ImageFolder(images), skip_missing=skip_missing)
     if not skip_missing:
         return questions
@@ -158,12 +160,6 @@ def read_file(path: Path, images: Path, entities: object, skip_missing: bool) ->
             f"{len(questions) - len(answerable):,} without an entity"
         )
     return answerable
-
-
-def _with(recipe: Recipe, **changes: float | None) -> Recipe:
-    from dataclasses import replace
-
-    return replace(recipe, **{name: value for name, value in changes.items() if value is not None})  # type: ignore[arg-type]  # each by its own field
 
 
 def generate(
@@ -180,7 +176,7 @@ def generate(
     device: Annotated[str, typer.Option(help="Torch device.")] = "cpu",
 ) -> None:
     """Answer questions with a generative model that can only write names that exist; continues after a kill."""
-    from oven_retrieval.generation import load_generator, write_answers
+    from oven_retrieval.generation.answers import load_generator, write_answers
     from oven_retrieval.models import ImageFolder, read_questions
     from oven_retrieval.workspace import open_workspace
 

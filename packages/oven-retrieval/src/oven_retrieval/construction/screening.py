@@ -60,7 +60,23 @@ FIELDS = ("image_id", "label", "category", "question", "source")
 
 @dataclass(frozen=True, slots=True)
 class LabelledImage:
-    """One image with the text that a data set calls it, or with a question and its answer."""
+    """One image with the text that a data set calls it, or with a question and its answer.
+
+    Args:
+        image_id: the image, not blank.
+        label: class name or answer, not blank.
+        category: super-category where the data set has one ("Plantae"); may be empty.
+        question: of question-answering data; empty for recognition data, whose question is made up.
+        source: the data set; may be empty.
+        line: where it stands in its file.
+
+    Raises:
+        ValueError: the field that is blank.
+
+    Example:
+        >>> LabelledImage("img1", "Wood duck", category="Aves").question
+        ''
+    """
 
     image_id: str
     label: str

@@ -268,7 +268,16 @@ def final_score(
 def read_splits(
     *, query: tuple[str | Path, str | Path] | None = None, entity: tuple[str | Path, str | Path] | None = None
 ) -> dict[str, Split]:
-    """(Reference file, prediction file) of the query split, the entity split or both, read for `evaluate_splits`."""
+    """(Reference file, prediction file) of the query split, the entity split or both, read for `evaluate_splits`.
+
+    Example:
+        >>> import tempfile
+        >>> reference, answers = Path(tempfile.mkdtemp()) / "val.jsonl", Path(tempfile.mkdtemp()) / "answers.jsonl"
+        >>> _ = reference.write_text('{"data_id": "a", "entity_id": "Q1", "data_split": "val_seen"}', encoding="utf-8")
+        >>> _ = answers.write_text('{"data_id": "a", "pred_entity_id": "Q1"}', encoding="utf-8")
+        >>> read_splits(entity=(reference, answers))["entity"][1]
+        [Prediction(data_id='a', entity_id='Q1', score=None)]
+    """
     split_files = {"query": query, "entity": entity}
     splits = {
         name: (read_references(files[0]), read_predictions(files[1]))

@@ -262,6 +262,18 @@ def write_predictions(
     """Answer questions and write OVEN's prediction jsonl: data_id, pred_entity_id, and the name and the score.
 
     The file appears when it is whole.
+
+    Example:
+        >>> import tempfile
+        >>> from types import SimpleNamespace
+        >>> first = Ranking(np.array([[0]]), np.array([[0.9]], np.float32))
+        >>> kb = SimpleNamespace(ids=["Q1"], names=["Duck"])
+        >>> model = SimpleNamespace(search=lambda pictures, texts: first, kb=kb)
+        >>> file = Path(tempfile.mkdtemp()) / "answers.jsonl"
+        >>> questions = [Question("d1", Path("1.png"), "what?")]
+        >>> file = write_predictions(model, questions, file, lambda files: torch.zeros(1))
+        >>> json.loads(file.read_text())["pred_entity_id"]
+        'Q1'
     """
     target = Path(path)
     partial = own_file(target.with_name(target.name + ".partial"))

@@ -62,7 +62,20 @@ class IndexReport:
 
 
 class VectorIndex:
-    """A searchable set of vectors: exact, or inverted lists."""
+    """A searchable set of vectors: exact, or inverted lists.
+
+    Args:
+        vectors: the rows; kept for exact search.
+        plan: what was built.
+        index: the FAISS index; None for exact search.
+        report: what was measured; None before.
+
+    Example:
+        >>> from oven_retrieval.vectors import ArrayRows
+        >>> index = VectorIndex(ArrayRows(np.eye(3)), plan_index(3, 3))
+        >>> index.search([[0.0, 1.0, 0.0]]).rows.tolist(), index.probes
+        ([[1]], 0)
+    """
 
     def __init__(self, vectors: Rows, plan: IndexPlan, index: Any = None, report: IndexReport | None = None) -> None:
         self.vectors, self.plan, self.report = vectors, plan, report
