@@ -11,9 +11,11 @@ import pytest
 import torch
 
 import gate_runner
+from gate_runner.detection.tuning import batch_loss, choose, unchanged
 from gate_runner.encoders import load_encoder
 from gate_runner.encoders.detectors import Detector, phrases
 from gate_runner.errors import DataError, EncoderError, MissingCapabilityError
+from gate_runner.runs.observers import Observer
 
 from ._tiny_detectors import closed_set, grounding, owl
 
@@ -106,13 +108,92 @@ def test_zero_shot_in_the_runner_names_its_prompts(grounding_dino: Path, tmp_pat
     assert "is a detector: it gives boxes, no features" in refused.reason
 
 
-def test_a_detector_is_scored_as_it_is(closed: Path, tmp_path: Path) -> None:
+def truths() -> list[torch.Tensor]:
+    return [torch.tensor([[1.0, 0.5, 0.5, 0.4, 0.4]]), torch.zeros(0, 5), torch.tensor([[0.0, 0.3, 0.6, 0.2, 0.3]])]
+
+
+def test_mixed_prompts_would_teach_wrong_classes_and_ours_do_not(grounding_dino: Path) -> None:
+    """Where transformers joins label maps of several prompts, it adds one number of classes, not all earlier ones."""
+    from transformers.loss.loss_grounding_dino import GroundingDinoImageLoss
+
+    maps = tuple(torch.eye(4)[:rows] for rows in (2, 3, 2))
+    outputs = {"logits": torch.zeros(3, 5, 4), "label_maps": maps, "text_mask": torch.ones(3, 4, dtype=torch.bool)}
+    targets = [{"class_labels": torch.tensor([1])} for _ in range(3)]
+    indices = [(torch.tensor([0]), torch.tensor([0]))] * 3
+    loss = GroundingDinoImageLoss(matcher=None, focal_alpha=0.25, losses=[])
+    wrong = loss._get_target_classes_one_hot(outputs, targets, indices)
+    right = [maps[row][1].argmax().item() for row in range(3)]
+    assert [wrong[row, 0].argmax().item() for row in range(3)] != right
+    made = detector(grounding_dino)
+    made.model.eval()
+    asked = phrases(["square", "circle"])
+    with torch.no_grad():
+        whole = batch_loss(made, [PICTURE] * 3, truths(), asked)
+        each = [batch_loss(made, [PICTURE], [truth], asked) for truth in truths()]
+    objects = sum(len(truth) for truth in truths())
+    assert float(whole) == pytest.approx(sum(map(float, each)) / objects, rel=0.02)  # each is over one object, or none
+
+
+@pytest.mark.parametrize("tune", ["full", "linear"])
+def test_training_lowers_the_loss_and_leaves_no_trace(grounding_dino: Path, tune: str) -> None:
+    made = detector(grounding_dino)
+    before = {name: value.clone() for name, value in made.model.state_dict().items()}
+    asked = phrases(["square", "circle"])
+    with unchanged(made):
+        choose(made, tune)
+        learned = [weight for weight in made.model.parameters() if weight.requires_grad]
+        optimiser = torch.optim.AdamW(learned, lr=3e-3)
+        losses = []
+        for _ in range(8):
+            torch.manual_seed(0)
+            loss = batch_loss(made, [PICTURE] * 3, truths(), asked)
+            optimiser.zero_grad()
+            torch.autograd.backward(loss)
+            optimiser.step()
+            losses.append(float(loss.detach()))
+        assert min(losses[4:]) < losses[0]
+    after = made.model.state_dict()
+    assert set(before) == set(after)
+    assert all(torch.equal(before[name], after[name]) for name in before)
+
+
+def test_a_closed_set_learns_its_own_classes_and_resumes_to_the_bit(closed: Path, tmp_path: Path) -> None:
+    fields = {"steps": "4", "validate_every": "2", "batch_size": "2", "lr": "1e-3"}
     plain: dict[str, Any] = {"encoder": f"hf-detector:{closed}", "limit": 4, "show": False, "device": "cpu"}
     refused = gate_runner.run("micro/odinw-lot", output=tmp_path / "zero", **plain).results[0]
-    assert "knows 5 classes of its own, the data set has 2: train it by transformers" in refused.reason
-    for number, options in enumerate(({"tune": "full"}, {"shots": "3"})):
-        refused = gate_runner.run("micro/odinw-lot", output=tmp_path / str(number), **plain, **options).results[0]
-        assert refused.reason.startswith("a detector is scored as it is: train it by transformers' Trainer")
+    assert "knows 5 classes of its own, the data set has 2: train it" in refused.reason
+    plain |= {"recipe_fields": fields, "tune": "full"}
+    results = gate_runner.run("micro/odinw-lot", output=tmp_path / "whole", **plain).results[0]
+    assert results.status == "ok", results.reason
+    assert (results.training["steps"], results.training["recipe"]["weight_decay"]) == (4, 0.05)
+    assert [row["step"] for row in results.training["validation"]] == [0, 2, 4]
+
+    class Stops(Observer):
+        def progress(self, name: str, seed: int, phase: str, done: int, total: int) -> None:
+            if phase == "train" and done == 3:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        gate_runner.run("micro/odinw-lot", output=tmp_path / "broken", observers=[Stops()], **plain)
+    again = gate_runner.run("micro/odinw-lot", output=tmp_path / "broken", **plain).results[0]
+    assert again.samples_sha256 == results.samples_sha256
+    assert again.training["validation"] == results.training["validation"]
+    assert again.training["losses"] == results.training["losses"]
+    assert len(set(results.training["losses"])) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"tune": "lora"}, "--tune lora is for encoders; a detector has frozen, linear or full"),
+        ({"shots": "3"}, "--shots 3 trains a detector: say how with --tune linear or full"),
+        ({"tune": "full", "recipe_fields": {"momentum": "1"}}, "unknown field of a recipe 'momentum'"),
+    ],
+)
+def test_what_a_detector_cannot_do_is_a_reason(closed: Path, tmp_path: Path, options: Any, said: str) -> None:
+    run = gate_runner.run("micro/odinw-lot", encoder=f"hf-detector:{closed}", output=tmp_path, limit=4, show=False,
+                          device="cpu", **options)  # fmt: skip
+    assert run.results[0].reason.startswith(said)
 
 
 def test_features_of_a_detector_are_refused(grounding_dino: Path) -> None:

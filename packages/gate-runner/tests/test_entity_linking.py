@@ -22,7 +22,8 @@ from gate_runner.runs import RunRequest
 from gate_runner.settings import Settings
 from gate_runner.tasks import Job, run_task
 from gate_runner.tasks.entity_linking import ways
-from oven_retrieval.models import GridSearch, Weights
+from oven_retrieval.models import Weights
+from oven_retrieval.models.clip2clip import GridSearch
 
 BENCHMARK = BENCHMARKS["oven"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,8 @@ import pytest
 
 from gate_runner.axes import FULL
 from gate_runner.cli import main
-from gate_runner.errors import UsageError
+from gate_runner.errors import DataError, UsageError
+from gate_runner.exporting import export
 from gate_runner.reports import report
 from gate_runner.runs.folder import RunFolder
 from gate_runner.runs.results import Result
@@ -102,7 +104,8 @@ def result(record: Record) -> Result:
     if record.value is None:
         return Result(name, name, "elevater", "micro", record.cell.seed, "failed", record.reason)
     score = Score("accuracy", "higher", record.value, record.value, record.value, 0.1)
-    training = {"validated": None, "trained_parameters": record.trained, "chosen": {}, "known": record.known,
+    training = {"validated": None, "trained_parameters": record.trained, "variant": record.cell.variant._asdict(),
+                "chosen": {}, "known": record.known,
                 "draw": "", "short_classes": 0}  # fmt: skip
     return Result(name, name, "elevater", "micro", record.cell.seed, "ok", scores=(score,), training=training)
 
@@ -150,3 +153,43 @@ def test_what_an_older_release_wrote_is_refused_with_the_way_on(tmp_path: Path) 
     (tmp_path / "manifest.json").write_text(json.dumps({"identity": identity, "runs": []}))
     with pytest.raises(UsageError, match=r"holds a grid as gate-runner 0\.1 wrote it; report it with that version"):
         report(tmp_path)
+
+
+def test_a_sweep_becomes_elevaters_zips_with_its_seeds_joined(folder: Path) -> None:
+    rng = np.random.default_rng(0)
+    units = [record(cell("mnist", 5, seed=seed), 0.5, trained=trained) for seed, trained in ((0, 100), (1, 300))]
+    kept = [rng.dirichlet(np.ones(10), 4).astype(np.float32) for _ in units]
+    for unit, probabilities in zip(units, kept, strict=True):
+        RunFolder(folder).save(result(unit), np.zeros(4), probabilities=probabilities)
+    exported = export(folder, "elevater", model="lab/own")
+    (path,) = exported.files
+    assert path.name == "5-shot.frozen.language-2p.none.zip"
+    assert any(sentence.startswith("5-shot.frozen.language-2p.none lacks 19 of 20") for sentence in exported.left_out)
+    with zipfile.ZipFile(path) as file:
+        assert file.namelist() == ["all_predictions.json"]
+        (entry,) = json.loads(file.read("all_predictions.json"))["data"]
+    assert list(entry) == [
+        "model_name", "dataset_name", "num_trainable_params", "num_params", "num_visual_params", "num_backbone_params",
+        "n_shot", "rnd_seeds", "predictions",
+    ]  # fmt: skip
+    assert (entry["model_name"], entry["num_trainable_params"], entry["num_params"]) == ("lab/own", 200, 1200)
+    assert (entry["n_shot"], entry["rnd_seeds"]) == (5, [0, 1])
+    np.testing.assert_allclose(np.array(entry["predictions"]), np.stack(kept), atol=5e-7)
+    before = path.read_bytes()
+    export(folder, "elevater", model="lab/own")
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("probabilities", "said"),
+    [
+        (np.full((2, 9), 1 / 9), r"shape \(2, 9\), expected \[image\]\[10 classes\]"),
+        (np.full((2, 10), 0.2), "row of image 0 is no distribution: its sum is 2"),
+        (np.full((2, 10), np.nan), "row of image 0 is no distribution"),
+        (None, "keep_predictions=true, which keeps them"),
+    ],
+)
+def test_what_elevaters_validator_refuses_is_refused(folder: Path, probabilities: np.ndarray | None, said: str) -> None:
+    RunFolder(folder).save(result(record(cell("mnist", 5), 0.5)), np.zeros(2), probabilities=probabilities)
+    with pytest.raises(DataError, match=said):
+        export(folder, "elevater")

@@ -178,7 +178,7 @@ class TrainingSettings:
     )
     tune: str = _training(
         "frozen",
-        "Weights that learn with the head: frozen, bias, norm, last-block, lora or full.\n"
+        "Weights that learn with the head: frozen, bias, norm, last-block, lora or full; of a detector linear, full.\n"
         "In a sweep several with commas, of frozen and full.",
         read=tune_in,
         accepts=_WORDS,
@@ -293,6 +293,7 @@ class SweepSettings:
         common=True,
         metavar="LIST",
     )
+    keep_predictions: bool = _sweep(False, "Of a sweep: keep probabilities, for export --to elevater.")
     controls: bool = _sweep(True, "Of a sweep: compare knowledge with random words and with that of other classes.")
     probe: str = _sweep(
         "anchored",

@@ -168,7 +168,7 @@ def report(
 
 def export(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
-    to: Annotated[str, typer.Option("--to", help="every-eval-ever, model-card or csv.")],
+    to: Annotated[str, typer.Option("--to", help="every-eval-ever, model-card, csv or elevater.")],
     output: Annotated[Path | None, typer.Option(help="Folder; RUN/export/FORM by default.")] = None,
     model: Annotated[str | None, typer.Option(help="DEVELOPER/NAME; from the encoder's spec by default.")] = None,
     organization: Annotated[str, typer.Option(help="Who ran the evaluation.")] = "independent",

@@ -202,8 +202,7 @@ class Detector:
         own = int(self.model.config.num_labels)
         if own != classes:
             raise DataError(
-                f"this {self.family} knows {own} classes of its own, the data set has {classes}: train it by "
-                "transformers, and name its folder"
+                f"this {self.family} knows {own} classes of its own, the data set has {classes}: train it (--tune full)"
             )
         inputs = self.processor(images=picture, return_tensors="pt").to(self.device)
         outputs = self.model(**inputs)

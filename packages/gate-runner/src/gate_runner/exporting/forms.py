@@ -7,7 +7,7 @@ from os import PathLike
 from pathlib import Path
 
 from gate_runner.errors import DataError, UsageError, printable, unknown
-from gate_runner.exporting import every_eval_ever, model_card
+from gate_runner.exporting import elevater, every_eval_ever, model_card
 from gate_runner.exporting.model import Exported, Files, ModelName, model_name, published
 from gate_runner.files import csv_text, held, write
 from gate_runner.reports.contents import overviews
@@ -35,6 +35,7 @@ FORMS: dict[str, Callable[[StoredRun, ModelName, str], Files]] = {
     "every-eval-ever": every_eval_ever.files,
     "model-card": model_card.files,
     "csv": _tables,
+    "elevater": elevater.files,
 }
 """By the name that ``--to`` takes: from a run, its model's name and who ran it, to texts by path."""
 
@@ -92,7 +93,7 @@ def export(
     written = []
     with held(folder / ".export.lock"):
         for path, text in files.contents.items():
-            write(folder / path, printable(text, "\n\t").encode())
+            write(folder / path, text if isinstance(text, bytes) else printable(text, "\n\t").encode())
             written.append(folder / path)
     left_out = [*files.left_out, *([f"without a score, since they failed: {', '.join(failed)}"] if failed else [])]
     return Exported(tuple(written), tuple(left_out))

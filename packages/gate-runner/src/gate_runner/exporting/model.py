@@ -19,9 +19,9 @@ def published(name: str, source: str) -> str:
 
 @dataclass(frozen=True)
 class Files:
-    """What a form makes of a run: texts by path below the output folder, and sentences on what it has no room for."""
+    """What a form makes of a run: texts or bytes by path below the output folder, and what it has no room for."""
 
-    contents: Mapping[str, str]
+    contents: Mapping[str, str | bytes]
     left_out: tuple[str, ...] = ()
 
 

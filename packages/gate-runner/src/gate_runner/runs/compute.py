@@ -62,6 +62,7 @@ def run_part(
                     replace(result, energy=meter.read()),
                     outcome.samples,
                     predicted=outcome.predicted,
+                    probabilities=outcome.probabilities,
                 )
             except StorageError:
                 raise

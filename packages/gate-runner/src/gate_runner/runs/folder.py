@@ -48,6 +48,10 @@ class RunFolder:
         """Where its per-sample outcomes lie."""
         return self.path / "samples" / f"{_stem(name, seed)}.npz"
 
+    def predictions_file(self, name: str, seed: int) -> Path:
+        """Where its probabilities lie, where they were to be kept."""
+        return self.path / "predictions" / f"{_stem(name, seed)}.npz"
+
     def unfinished_file(self, name: str, seed: int) -> Path:
         """Where a training that is under way keeps its state."""
         return self.path / "unfinished" / f"{_stem(name, seed)}.pt"
@@ -102,6 +106,7 @@ class RunFolder:
         samples: Outcomes | None,
         traceback: str = "",
         predicted: np.ndarray | None = None,
+        probabilities: np.ndarray | None = None,
     ) -> Result:
         """Write a result, and its per-sample outcomes first, so that a result is never without them."""
         if samples is not None:
@@ -109,6 +114,8 @@ class RunFolder:
             if predicted is not None:
                 result = replace(result, training={**result.training, PREDICTED: samples_digest(predicted)})
             write(self.samples_file(result.name, result.seed), _npz(samples, predicted))
+        if probabilities is not None:
+            write(self.predictions_file(result.name, result.seed), _npz_of({"predictions": probabilities}))
         failure = self.failure_file(result.name, result.seed)
         if traceback:
             write(failure, traceback.encode())

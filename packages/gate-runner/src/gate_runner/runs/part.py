@@ -122,6 +122,8 @@ class Part:
     def finished(self) -> Result | None:
         """The result that is there, with all that was to be kept beside it; None where it must be computed."""
         result = self.folder.finished(self.name, self.seed, recompute=self.settings.recompute)
+        if self.settings.keep_predictions and not self.folder.predictions_file(self.name, self.seed).exists():
+            return None
         if self.settings.save_heads and not (self.folder.head_folder(self.name, self.seed) / "card.json").is_file():
             return None
         if result is not None and result.scores[0].metric != self.benchmark.metrics[0] and "variant" in result.training:

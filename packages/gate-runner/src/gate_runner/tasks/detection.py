@@ -18,6 +18,7 @@ from gate_data.request import SplitName
 from gate_runner.detection.coco_map import needed
 from gate_runner.detection.scoring import guessed, in_pixels, judge, match
 from gate_runner.detection.shots import Shown, shown_of
+from gate_runner.detection.tuning import tune_detector, unchanged
 from gate_runner.encoders.detectors import MOST, Detector, Phrase, phrases
 from gate_runner.errors import UsageError
 from gate_runner.tasks.backbone import make_backbone
@@ -42,6 +43,8 @@ def run(job: Job) -> Outcome:
     job = replace(job, data=shown.data)
     if job.encoder.detector is not None:
         return _with_detector(job, shown, job.encoder.detector)
+    if job.settings.tune == "linear":
+        raise UsageError("--tune linear trains a part of a detector (hf-detector:…); an encoder has other modes")
     if shown.shots == "0":
         raise UsageError("--shots 0 is for detectors that read class names (hf-detector:…); a head has to be trained")
     return _with_head(job, shown)
@@ -90,19 +93,35 @@ def _with_head(job: Job, shown: Shown) -> Outcome:
 
 def _with_detector(job: Job, shown: Shown, detector: Detector) -> Outcome:
     data, settings = job.data, job.settings
-    if settings.tune != "frozen" or shown.shots not in ("0", "full"):
-        raise UsageError("a detector is scored as it is: train it by transformers' Trainer, and name its folder")
+    if settings.tune not in ("frozen", "linear", "full"):
+        raise UsageError(f"--tune {settings.tune} is for encoders; a detector has frozen, linear or full")
+    if settings.tune == "frozen":
+        if shown.shots not in ("0", "full"):
+            raise UsageError(f"--shots {shown.shots} trains a detector: say how with --tune linear or full")
+        shown.about["shots"] = "0"
     read = phrases(data.classes, job.training.get("captions") if settings.prompts == "overrides" else None)
+
+    def validate() -> float:
+        held = data.validation
+        boxes = detect(detector, held.images, held.targets.sizes, read, lambda done, total: None)
+        value = mean_average_precision(match(held.targets, boxes), np.ones((1, len(held))))[0]
+        return 0.0 if np.isnan(value) else float(value)
+
+    about: dict[str, Any] = {"steps": 0}
+    with unchanged(detector):
+        if settings.tune != "frozen" and shown.shots != "0":
+            with job.timed("train"):
+                about = tune_detector(job, detector, read, partial(whole_picture, data.train.images), validate)
+        with job.timed("test"):
+            boxes = detect(detector, data.test.images, data.test.targets.sizes, read, partial(job.progress, "test"))
     with job.timed("test"):
-        boxes = detect(detector, data.test.images, data.test.targets.sizes, read, partial(job.progress, "test"))
         blind = guessed(data.train.targets, data.test.targets, len(data.classes))
         judged = judge(data.test.targets, boxes, blind, data.classes, job.benchmark.metrics, job.seed)
     training = {
         "detector": detector.family,
         "prompts": {"kind": settings.prompts, "read": [phrase.text for phrase in read] if detector.reads else []},
-        "steps": 0,
+        **about,
         **shown.about,
-        "shots": "0",
         **judged.more,
     }
     return Outcome(judged.scores, judged.outcomes, training, judged.predicted)

@@ -151,6 +151,7 @@ class Outcome:
             several rows, from which the task type's ``statistics`` compute the metric.
         training: steps, the step that validation chose, and its history.
         predicted: what was predicted of each sample, see `gate_runner.tasks.predicted`; None where words cannot say it.
+        probabilities: of each sample and class ``[n, k]``, where they are to be kept for a submission.
         head: what was fitted, where heads are to be kept and the task type can.
 
     Example:
@@ -164,4 +165,5 @@ class Outcome:
     samples: Outcomes
     training: Mapping[str, Any]
     predicted: np.ndarray | None = None
+    probabilities: np.ndarray | None = None
     head: KeptHead | None = None

@@ -115,6 +115,8 @@ def _fitted(job: Job, variant: Variant, features: Features, texts: ClassTexts) -
         score.outcomes,
         {**fitted.training, "texts": _digest(weights)},
         likely(fitted.scores.sigmoid()) if several else best(fitted.scores),
+        # softmax over classes also where several are true, as the toolkit writes it
+        fitted.scores.softmax(1).numpy().astype("float32") if job.settings.keep_predictions else None,
         None if fitted.head is None else replace(fitted.head, classes=features.classes, prompts=texts.prompts),
     )
 

@@ -1,0 +1,191 @@
+"""Detectors trained by the one trainer with their model's own loss: all but the lowest layers, or their last ones."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from gate_runner.encoders.detectors import GROUNDING, Detector, Phrase
+from gate_runner.errors import UsageError
+from gate_runner.tasks.recipes import checked
+from vision_adapters.finetune import preserve_state
+from vision_adapters.heads import global_seed
+from vision_adapters.training import Recipe, fit
+
+if TYPE_CHECKING:
+    from gate_runner.tasks.job import Job
+
+_HEADS = (
+    "class_embed", "bbox_embed", "class_labels_classifier", "bbox_predictor", "enc_score_head", "enc_bbox_head",
+    "enc_output", "text_projection",
+)  # fmt: skip
+_BACKBONE = re.compile(r"(?:^|\.)(?:(?:vision_)?backbone|conv_encoder)\.")
+_STAGE = re.compile(r"(?:^|\.)(?:(?:stages|layers|layer|blocks)[._](\d+)|layer([1-4]))\.")
+_STEM = re.compile(r"(?:^|\.)(?:embeddings|embedder|patch_embed|stem\w*|conv1|bn1|cls_token|pos_embed)(?:\.|$)")
+_EPOCHS = 24
+"""Of passes over the training pictures. GLIP ends when validation has not gained for 8; here the length is fixed, and
+the weights that validate best are taken."""
+_COPIES = {"1": 8, "3": 4, "5": 2}
+"""Passes that an epoch of few shots makes, as GLIP repeats its lists."""
+
+
+def tune_detector(
+    job: Job, detector: Detector, phrases: Sequence[Phrase], picture: Callable[[int], np.ndarray],
+    validate: Callable[[], float],
+) -> dict[str, Any]:  # fmt: skip
+    """Train a detector in place on a job's training pictures; the weights that validate best stay.
+
+    Source:
+        GLIP's numbers: AdamW at 1e-4, decay .05, batches of 4, gradient norm 1, a tenth of the rate after 3 epochs
+        without a lower loss (2 with all pictures).
+    """
+    tune, shots = job.settings.tune, str(job.training.get("shots", "full"))
+    if detector.reads and detector.family not in GROUNDING:
+        raise UsageError(f"--tune {tune}: {detector.family} cannot be trained: transformers has no loss for it")
+    if not detector.reads:
+        with global_seed(job.seed):
+            with_classes(detector, len(phrases))
+    choose(detector, tune)
+    count = len(job.data.train)
+    epoch = max(1, math.ceil(_COPIES.get(shots, 1) * count / 4))
+    numbers = {
+        "lr": 1e-4, "steps": _EPOCHS * epoch, "batch_size": 4, "validate_every": epoch, "weight_decay": 0.05,
+        "patience": (2 if shots == "full" else 3) * epoch, "factor": 0.1, "clip_norm": 1.0,
+    }  # fmt: skip
+    changes = checked(job.settings.recipe_fields)
+    try:
+        recipe = Recipe(**{**numbers, **changes})
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"recipe: {error}") from error
+    rows = torch.arange(count)
+    done = fit(
+        _Learning(detector, phrases, picture, job.data.train.targets.padded()),
+        (rows,),
+        rows,
+        loss=lambda loss, _: loss,
+        recipe=recipe,
+        validate=lambda _: validate(),
+        direction="higher",
+        seed=job.seed,
+        checkpoint=job.checkpoint,
+        belongs_to={"data": job.data.digest(), "tune": tune},
+        progress=job.progress,
+        device=detector.device,
+    )
+    return {
+        "steps": recipe.steps,
+        "lr": recipe.lr,
+        "recipe": asdict(recipe),
+        "trained_parameters": sum(w.numel() for w in detector.model.parameters() if w.requires_grad),
+        "chosen_step": done.best_step,
+        "validation": [{"step": row.step, "map": row.score} for row in done.history],
+        "losses": [row.loss for row in done.history[1:]],
+    }
+
+
+class _Learning(nn.Module):
+    """A detector as the trainer sees it: numbers of training pictures to its own loss of them."""
+
+    def __init__(
+        self, detector: Detector, phrases: Sequence[Phrase], picture: Callable[[int], np.ndarray], truth: Tensor
+    ) -> None:
+        super().__init__()
+        self.model = detector.model
+        self.detector, self.phrases, self.picture, self.truth = detector, phrases, picture, truth
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """The loss of a batch; batch normalisation whose weights are frozen keeps its statistics, too."""
+        norms = (part for part in self.model.modules() if isinstance(part, nn.BatchNorm1d | nn.BatchNorm2d))
+        for norm in norms:
+            norm.train(norm.training and any(weight.requires_grad for weight in norm.parameters()))
+        numbers = rows.tolist()
+        truths = [self.truth[row][self.truth[row, :, 0] >= 0] for row in numbers]
+        return batch_loss(self.detector, [self.picture(row) for row in numbers], truths, self.phrases)
+
+
+def batch_loss(
+    detector: Detector, pictures: Sequence[np.ndarray], truths: Sequence[Tensor], phrases: Sequence[Phrase]
+) -> Tensor:
+    """The loss of some pictures that all are asked for the same classes.
+
+    transformers' loss takes wrong classes from the third picture on where prompts differ; here all pictures of a call
+    share one prompt, and a list that is too long for one is asked for prompt by prompt.
+    """
+    model, device = detector.model, detector.device
+    chunks = detector.chunks(phrases) if detector.reads else [list(range(len(phrases)))]
+    total: Any = 0.0
+    for chunk in chunks:
+        row_of = {label: row for row, label in enumerate(chunk)}
+        labels = []
+        for truth in truths:
+            mine = [row for row in truth.tolist() if int(row[0]) in row_of]
+            classes = torch.tensor([row_of[int(row[0])] for row in mine], dtype=torch.long, device=device)
+            boxes = torch.tensor([row[1:] for row in mine], device=device).view(-1, 4)
+            labels.append({"class_labels": classes, "boxes": boxes})
+        if detector.reads:
+            text = detector.caption([phrases[label] for label in chunk])[0]
+            inputs = detector.processor(images=list(pictures), text=[text] * len(pictures), return_tensors="pt")
+        else:
+            inputs = detector.processor(images=list(pictures), return_tensors="pt")
+        total = total + model(**inputs.to(device), labels=labels).loss / len(chunks)
+    loss: Tensor = total
+    return loss
+
+
+def with_classes(detector: Detector, classes: int) -> None:
+    """Give a closed-set detector so many classes, with new class layers where it has another number."""
+    model = detector.model
+    if model.config.num_labels == classes:
+        return
+    names = {number: str(number) for number in range(classes)}
+    labels = {"id2label": names, "label2id": {name: number for number, name in names.items()}}
+    config = type(model.config).from_dict({**model.config.to_dict(), **labels})
+    fresh = type(model)(config)
+    own, old = fresh.state_dict(), model.state_dict()
+    fresh.load_state_dict({**own, **{name: old[name] for name in old if own[name].shape == old[name].shape}})
+    detector.model = fresh.train(model.training).to(detector.device)
+
+
+def choose(detector: Detector, tune: str) -> list[str]:
+    """Leave gradients to what a way of tuning trains, and name it.
+
+    ``linear``: the layers that say classes and boxes, and the projection of the text; ``full``: all but the backbone's
+    stem and first stage, which are GLIP's two frozen stages; of YOLOS, which has no backbone, all.
+    """
+    for name, weight in detector.model.named_parameters():
+        weight.requires_grad_(any(part in name for part in _HEADS) if tune == "linear" else not low(name))
+    return [name for name, weight in detector.model.named_parameters() if weight.requires_grad]
+
+
+def low(name: str) -> bool:
+    """Whether a weight belongs to the stem or the first stage of a picture's backbone.
+
+    Source:
+        GLIP's ``FREEZE_CONV_BODY_AT 2``: in its ResNet and its Swin transformer the stem is the first of the two.
+    """
+    inside = _BACKBONE.split(name)
+    if len(inside) == 1 or "projector" in name:
+        return False
+    stage = _STAGE.search(inside[-1])
+    if stage is None:
+        return _STEM.search(inside[-1]) is not None
+    return stage[1] == "0" or stage[2] == "1"
+
+
+@contextmanager
+def unchanged(detector: Detector) -> Iterator[None]:
+    """Put a detector back as it was after a training: the next part begins with the same weights."""
+    model = detector.model
+    with preserve_state(model):
+        try:
+            yield
+        finally:
+            detector.model = model
