@@ -115,7 +115,7 @@ class RunFolder:
                 result = replace(result, training={**result.training, PREDICTED: samples_digest(predicted)})
             write(self.samples_file(result.name, result.seed), _npz(samples, predicted))
         if probabilities is not None:
-            write(self.predictions_file(result.name, result.seed), _npz_of({"predictions": probabilities}))
+            write(self.predictions_file(result.name, result.seed), _npz(probabilities, name="predictions"))
         failure = self.failure_file(result.name, result.seed)
         if traceback:
             write(failure, traceback.encode())
@@ -265,8 +265,8 @@ def _apart(first: Any, second: Any) -> tuple[Any, Any]:
     return {key: first.get(key) for key in keys}, {key: second[key] for key in keys}
 
 
-def _npz(samples: Outcomes, predicted: np.ndarray | None) -> bytes:
-    arrays: dict[str, Any] = samples.to_arrays() if isinstance(samples, Ragged) else {"outcomes": samples}
+def _npz(samples: Outcomes, predicted: np.ndarray | None = None, name: str = "outcomes") -> bytes:
+    arrays: dict[str, Any] = samples.to_arrays() if isinstance(samples, Ragged) else {name: samples}
     if predicted is not None:
         arrays["predicted"] = predicted
     buffer = io.BytesIO()
