@@ -16,10 +16,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gate_data.errors import DataError
-from gate_data.readers import lines, pairs, read_json, records, table
+from gate_data.readers import lines, pairs, records, table
 from gate_data.readers.arrays import read_matlab
 from gate_data.readers.captions import karpathy, numbered
-from gate_data.readers.tables import last_pairs
+from gate_data.readers.tables import last_pairs, read_json
 
 FEW = settings(max_examples=80, deadline=None)
 PARSERS: dict[str, tuple[str, Callable[[Path], Any]]] = {

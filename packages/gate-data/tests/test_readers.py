@@ -36,11 +36,11 @@ from gate_data.readers import (
     dealt,
     json_lists,
     pickles,
-    spread,
     table,
 )
 from gate_data.readers.clips import read_clip, undecodable
 from gate_data.readers.decode import decode
+from gate_data.readers.splits import spread
 from gate_data.readers.tables import last_pairs, records
 
 ROWS = np.arange(12, dtype=np.uint8).reshape(3, 4) * 20

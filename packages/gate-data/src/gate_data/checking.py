@@ -12,10 +12,11 @@ from typing import Any, TypeVar
 from gate_data.cards import ICINW, SHEETS
 from gate_data.errors import DataError
 from gate_data.original_files import MAP_SIDE, Originals, Sample, counted
-from gate_data.readers import Source, Stored, spread
+from gate_data.readers import Stored
 from gate_data.readers.clips import read_clip
 from gate_data.readers.decode import decode
-from gate_data.readers.source import Clip, Cut, described, read_bytes, stamp
+from gate_data.readers.source import Clip, Cut, Source, described, read_bytes, stamp
+from gate_data.readers.splits import spread
 
 Item = TypeVar("Item")
 _SAMPLED = 64

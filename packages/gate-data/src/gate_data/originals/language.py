@@ -12,8 +12,9 @@ from gate_data.cards import Hub
 from gate_data.errors import DataError
 from gate_data.hub.tables import Tables, picture, texts
 from gate_data.original_files import Parts, Sample, original
-from gate_data.readers import Files, Row, Source, by_stem, first_of, lines, records, table
+from gate_data.readers import Files, Row, by_stem, first_of, lines, records, table
 from gate_data.readers.captions import Captioned, karpathy, numbered
+from gate_data.readers.source import Source
 
 _ANSWERS = {
     "colour": ("blue", "brown", "cyan", "gray", "green", "purple", "red", "yellow"),

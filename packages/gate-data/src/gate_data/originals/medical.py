@@ -10,7 +10,9 @@ import numpy as np
 
 from gate_data.errors import DataError
 from gate_data.original_files import MAP_SIDE, Originals, Parts, Sample, counted, original
-from gate_data.readers import ClassMap, File, Files, Row, by_stem, dealt, first_of, lines, nifti, place, shuffled, table
+from gate_data.readers import ClassMap, Files, Row, by_stem, dealt, first_of, lines, nifti, place, table
+from gate_data.readers.source import File
+from gate_data.readers.splits import shuffled
 from gate_data.request import DataRequest, height_width
 
 if TYPE_CHECKING:  # they import torch, which whoever only lists files does without

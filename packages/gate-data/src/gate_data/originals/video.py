@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 from gate_data.errors import DataError
 from gate_data.original_files import Parts, Sample, original
-from gate_data.readers import Clip, Files, Row, Source, dealt, files_in, first_of, lines, middles, pairs, records, table
-from gate_data.readers.clips import VIDEOS
+from gate_data.readers import Clip, Files, Row, dealt, files_in, first_of, lines, pairs, records, table
+from gate_data.readers.clips import VIDEOS, middles
+from gate_data.readers.source import Source
 
 _NUMBERED = re.compile(r"img_\d{5}")
 

@@ -11,11 +11,11 @@ from gate_data.cards import Hub
 from gate_data.errors import DataError, MissingExtraError
 from gate_data.own.annotated import SPLITS, annotated, read_boxes, root_of
 from gate_data.own.spec import OwnBenchmark
-from gate_data.readers import Clip, Cut, Member, Row, Source, files_of_classes, table
+from gate_data.readers import Clip, Cut, Member, Row, files_of_classes, table
 from gate_data.readers.captions import coco_captions
 from gate_data.readers.clips import VIDEOS
 from gate_data.readers.folders import PICTURES, is_saved
-from gate_data.readers.source import file_of
+from gate_data.readers.source import Source, file_of
 
 
 @dataclass(frozen=True)

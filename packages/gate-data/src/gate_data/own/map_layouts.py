@@ -15,9 +15,9 @@ from gate_data.own.annotated import first_pictures
 from gate_data.own.class_names import listed_names
 from gate_data.own.columns import scored, splits_in
 from gate_data.own.spec import Guess
-from gate_data.readers import spread
 from gate_data.readers.decode import open_picture
 from gate_data.readers.folders import PICTURES, SPLIT_WORDS
+from gate_data.readers.splits import spread
 
 _PICTURES = ("images", "imgs", "img", "image", "jpegimages", "photos", "pictures", "inputs", "input", "img_dir", "data")
 _MAPS = (

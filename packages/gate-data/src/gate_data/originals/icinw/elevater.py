@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 from gate_data.cards import ICINW, IcinwSheet
 from gate_data.errors import DataError
 from gate_data.original_files import Arrays, Form, Originals, Parts, Sample, from_lists
-from gate_data.readers import Files, Member, lines, place, read_json
+from gate_data.readers import Files, Member, lines, place
+from gate_data.readers.tables import read_json
 from gate_data.tables import read_table
 
 

@@ -16,8 +16,10 @@ from gate_data.errors import DataError
 from gate_data.original_files import Parts, Sample, as_samples
 from gate_data.originals.classification import FOOD, FOOD_PLACE, food_lists
 from gate_data.originals.icinw.elevater import class_names, elevater_set, places_by_name
-from gate_data.readers import Cut, File, Files, Source, files_of_classes, first_of, lines, pairs, shuffled, table
+from gate_data.readers import Cut, Files, files_of_classes, first_of, lines, pairs, table
 from gate_data.readers.decode import open_picture
+from gate_data.readers.source import File, Source
+from gate_data.readers.splits import shuffled
 
 
 def without_banner(file: File) -> Cut:
