@@ -44,14 +44,9 @@ class _Box(NamedTuple):
 
 @dataclass(frozen=True)
 class Listed:
-    """Pictures and their objects; nothing but the annotations is read.
+    """Pictures, also those without objects, and their objects; nothing but the annotations is read.
 
-    Args:
-        files: of each picture, also of those without objects.
-        objects: of the same pictures.
-        classes: names in the order of their indices.
-        clipped: boxes that reached beyond their picture, and were cut at its edge.
-        dropped: boxes that had no area, or none inside their picture, and were left out.
+    Of the boxes, some were clipped at the edge of their picture, others had no area inside it, and were dropped.
     """
 
     files: tuple[str, ...]
@@ -85,12 +80,8 @@ def read_coco(
 
     A class's index is the rank of its id among those in the file, whatever gaps there are. Roboflow's superclass, a
     category without objects that all others name as their ``supercategory``, is no class. Crowds are kept as such.
-
-    Args:
-        path: of the JSON file.
-        folder: of the pictures; the file's by default.
-        order: names of classes in the order of their indices, where another file says them; by default this file's.
-        sort_ids: whether the pictures stand by their ids, as pycocotools and GLIP, which draws few shots so, have them.
+    ``order`` names the classes where another file says their indices. Sorted by ids, pictures stand as pycocotools and
+    GLIP, which draws few shots so, have them.
     """
     content = read_json(path)
     names = _categories(path, content)
@@ -197,11 +188,7 @@ def listed_yolo(pictures: Sequence[tuple[Path, Path | None]], classes: Sequence[
     """Pictures and objects of YOLO's text files: a line for each object, its class and its box, or its outline.
 
     A line is ``CLASS X Y WIDTH HEIGHT`` in shares of the picture's sides, with the box's middle, or
-    ``CLASS X1 Y1 X2 Y2 X3 Y3 …``, whose box is the one round the outline.
-
-    Args:
-        pictures: each with its ``.txt`` file, or None where it shows no object.
-        classes: names in the order of their indices.
+    ``CLASS X1 Y1 X2 Y2 X3 Y3 …``, whose box is the one round the outline. A picture without objects has no file.
     """
     boxes, sizes = [], []
     for picture, file in pictures:

@@ -23,11 +23,6 @@ EMPTY: Mapping[str, np.ndarray] = {
     "crowd": np.zeros(0, bool),
 }
 """The columns of no objects."""
-_NOTHING: Mapping[str, np.ndarray] = {
-    "box": np.zeros((0, 4)),
-    "label": np.zeros(0, np.int64),
-    "score": np.zeros(0),
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +124,8 @@ class Objects:
 
 def no_detections(pictures: int) -> Ragged:
     """Detections of a detector that found nothing."""
-    return Ragged(dict(_NOTHING), np.zeros(pictures, dtype=np.int64))
+    nothing = {"box": EMPTY["box"], "label": EMPTY["label"], "score": np.zeros(0)}
+    return Ragged(nothing, np.zeros(pictures, dtype=np.int64))
 
 
 def checked_detections(detections: Ragged, truth: Objects, classes: int) -> Ragged:

@@ -53,13 +53,10 @@ class _Stream(NamedTuple):
 
 
 def fetched(hub: Hub, root: Path | None, take: int | None) -> Copy:
-    """All splits of a data set, from the cache where they are there.
+    """All splits of a data set, from the cache where they are there; from a copy below a root, or from the hub.
 
-    Args:
-        hub: the repository, its splits and columns.
-        root: of copies of repositories, or None for the hub.
-        take: the first so many rows of each split in a drawn order (twice as many to train on, where the repository has
-            no rows to validate), or None for all rows.
+    Where not all rows are taken, they are the first of each split in a drawn order, twice as many to train on where the
+    repository has none to validate.
     """
     folder = cache_home() / "hub" / hub.id.replace("/", "--") / _key(hub, root, take)
     splits = {role: split for role, split in _roles(hub).items() if split}

@@ -48,13 +48,8 @@ def decode(
     EXIF's orientation is applied; transparency lies over white, or is dropped; grey of 16 bits, or of as many as a TIFF
     declares, is scaled to 8; of DICOM, its window is shown; floats in 0 to 1 or 0 to 255 are scaled or rounded; CMYK
     goes through its own colour profile where it has one; of an animation the first frame is taken, which is logged.
-    A JPEG or TIFF of more pixels than `gate_data.readers.limits.LIMITS` is read smaller, which is logged, too.
-
-    Args:
-        source: a file, a member of an archive, a row of an array, or a box in one of the first two.
-        side: where the result is scaled down to this afterwards: a JPEG is then decoded at a fraction of its size.
-        transparency: ``"drop"`` as torchvision and vision-datasets do.
-        held: the file's bytes, where they have been read already.
+    A JPEG or TIFF of more pixels than `gate_data.readers.limits.LIMITS` is read smaller, which is logged, too; so is a
+    JPEG that is scaled down to a side afterwards. ``held`` are the file's bytes, where they have been read already.
     """
     if isinstance(source, Stored):
         from gate_data.readers.arrays import stored_picture
