@@ -1,7 +1,4 @@
-"""Names under their character trigrams: those that are spelled alike, and those within one or two edits.
-
-One file of more than 400 lines: the index and its two searches read the same arrays.
-"""
+"""Names under their character trigrams: those that are spelled alike, and those within one or two edits."""
 
 from __future__ import annotations
 
