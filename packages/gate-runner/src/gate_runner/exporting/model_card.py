@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
+from gate_runner.charts.table import Table
 from gate_runner.errors import DataError, UsageError
 from gate_runner.exporting.model import Files, ModelName, published
 from gate_runner.reports.scores import number
@@ -60,22 +61,22 @@ def files(run: StoredRun, model: ModelName, organization: str) -> Files:
 
 
 def _section(run: StoredRun, model: ModelName, rows: list[Mean]) -> str:
-    def cell(text: str) -> str:
-        return text.replace("\\", "\\\\").replace("|", "\\|").replace("\n", " ").replace("<", "&lt;")
-
-    lines = [
-        f"# {model.name}",
-        "",
-        f"Scores of `{run.encoder.replace('`', '')}` by gate-runner. {_EXPLAINED}",
-        "",
-        "| benchmark | metric | score | 95 % CI | chance | seeds | note |",
-        "|---|---|---|---|---|---|---|",
+    texts = [
+        (
+            row.name,
+            f"{row.score.metric} {'↑' if row.score.direction == 'higher' else '↓'}",
+            number(row.score.value),
+            row.interval,
+            number(row.score.chance),
+            str(row.seeds),
+            row.note,
+        )
+        for row in rows
     ]
-    for row in rows:
-        score, arrow = row.score, "↑" if row.score.direction == "higher" else "↓"
-        values = [row.name, f"{score.metric} {arrow}", number(score.value), row.interval, number(score.chance)]
-        lines.append("| " + " | ".join(cell(text) for text in (*values, str(row.seeds), row.note)) + " |")
-    return "\n".join(lines) + "\n"
+    heads = ("benchmark", "metric", "score", "95 % CI", "chance", "seeds", "note")
+    table = Table("scores", "", heads, tuple(texts), words=(1, 6))
+    about = f"Scores of `{run.encoder.replace('`', '')}` by gate-runner. {_EXPLAINED}"
+    return f"# {model.name}\n\n{about}\n\n{table.as_markdown()}"
 
 
 def means(run: StoredRun) -> list[Mean]:
