@@ -161,7 +161,7 @@ def test_stored_questions_give_what_those_in_memory_give(
     if not sees_texts:
         micro = replace(micro, text=None, text_tokens=None)
     clevr = BENCHMARKS["clevr-math"]
-    data = clevr.load("micro", DataRequest(limit=24))
+    data = clevr.load("micro", DataRequest(limit=12))
     short = replace(clevr, training={**clevr.training, "steps": 2, "validate_every": 1, "batch_size": 4})
     expected = run_task(Job(micro, short, data))
     monkeypatch.setattr(features, "_WORDS_IN_MEMORY", 0)
