@@ -16,7 +16,7 @@ LAYERS = (
     {"trackers", "exporting"},
     {"reports"},
     {"choosing"},
-    {"comparison"},
+    {"comparison", "forecasting"},
     {"monitoring"},
     {"planning"},
     {"executors"},

@@ -68,7 +68,7 @@ REQUEST = (
     Box(680, 320, 280, "library", "oven-retrieval", "packages/oven-retrieval", ("entities and their search",)),
     Box(20, 480, 270, "file", "Run folder", "runs/folder.py",
         ("one JSON per part, samples beside it,", "written whole or not at all")),
-    Box(340, 480, 290, "runner", "compare, report, predict", "reports/page.py", ("read folders, never encoders",)),
+    Box(340, 480, 290, "runner", "compare, report, forecast", "reports/page.py", ("read folders, never encoders",)),
     Box(680, 480, 280, "library", "eevee", "packages/eevee", ("which benchmarks tell the rest",)),
 )  # fmt: skip
 """Boxes of the first picture: left the run, in the middle what a worker does, right the libraries."""

@@ -111,7 +111,7 @@ def test_observers_are_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert "digits" in capsys.readouterr().out
 
 
-def test_runs_and_folders_can_be_compared_and_reported(tmp_path: Path) -> None:
+def test_runs_and_folders_can_be_compared_reported_and_forecast(tmp_path: Path) -> None:
     weak = write_run(tmp_path / "w", {"cifar100": 0.3, "ade20k": 0.3, "mini": 0.3}, encoder="weak")
     strong = write_run(tmp_path / "s", {"cifar100": 0.9, "ade20k": 0.8, "mini": 0.9}, encoder="strong")
     comparison = gate_runner.compare(gate_runner.Run(weak, ()), str(strong), permutations=999)
@@ -120,6 +120,7 @@ def test_runs_and_folders_can_be_compared_and_reported(tmp_path: Path) -> None:
     page = gate_runner.report(weak, strong, output=tmp_path / "new" / "page.html", pictures=0)
     assert (tmp_path / "new" / "page.html").read_text() == page
     assert gate_runner.report(weak, form="csv").startswith("run,benchmark")
+    assert gate_runner.forecast(gate_runner.Run(strong, ())).model == "strong"
 
 
 def test_a_plan_of_an_object() -> None:
@@ -140,6 +141,7 @@ def test_a_plan_of_an_object() -> None:
         (lambda: gate_runner.report(), "expected at least one"),
         (lambda: gate_runner.report("nowhere", form="pdf"), "not 'pdf'"),
         (lambda: gate_runner.compare("nowhere"), "nowhere is not a folder"),
+        (lambda: gate_runner.forecast("nowhere"), "nowhere is not a folder"),
     ],
 )
 def test_mistakes_are_shown_before_anything_is_written(call: object, message: str, tmp_path: Path) -> None:

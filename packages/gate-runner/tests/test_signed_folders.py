@@ -99,7 +99,7 @@ MANIFESTS: dict[str, tuple[Callable[[Content], object], str]] = {
 def refused(folder: Path, other: Path, message: str, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Every command that reads the folder ends with one line that names the file."""
     commands = [
-        ["report", str(folder)], ["compare", str(other), str(folder)],
+        ["report", str(folder)], ["compare", str(other), str(folder)], ["forecast", str(folder)],
         ["power", str(other), str(folder)], ["export", str(folder), "--to", "csv", "--output", f"{folder}-out"],
     ]  # fmt: skip
     for command in commands:

@@ -1,4 +1,4 @@
-"""Score a vision encoder on GATE's tasks: `run`; before it, `plan`; after it, `compare` and `report`.
+"""Score a vision encoder on GATE's tasks: `run`; before it, `plan`; after it, `compare`, `report`, `forecast`.
 
 Names are imported when they are first used, as the command line must not wait for torch; `__init__.pyi` lists them.
 """
@@ -17,7 +17,7 @@ _public, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 def __getattr__(name: str) -> Any:
     if name == "predict":
-        raise AttributeError("gate_runner.predict(…) is eevee.predict(table, benchmarks, {model: scores}) now")
+        raise AttributeError("gate_runner.predict(run) is gate_runner.forecast(run) now")
     if name not in __all__:
         raise AttributeError(f"module 'gate_runner' has no attribute {name!r}")
     return _public(name)

@@ -19,6 +19,8 @@ from .encoders import load_encoder as load_encoder
 from .encoders.encoder import Encoder as Encoder
 from .encoders.tuned import load_tuned as load_tuned
 from .exporting import export as export
+from .forecasting import Forecast as Forecast
+from .forecasting import forecast as forecast
 from .heads import Head as Head
 from .heads import embed as embed
 from .heads import load_head as load_head

@@ -17,7 +17,7 @@ from gate_runner.commands.choose import choose
 from gate_runner.commands.data import check_data, new
 from gate_runner.commands.finetune import finetune
 from gate_runner.commands.listing import env
-from gate_runner.commands.results import compare, export, power, report, trade
+from gate_runner.commands.results import compare, export, forecast, power, report, trade
 from gate_runner.commands.run import plan, run
 
 
@@ -75,6 +75,8 @@ app.command("trade")(trade)
 app.command("report")(report)
 app.command("export")(export)
 app.command("power")(power)
+app.command("forecast")(forecast)
+app.command("predict", hidden=True, deprecated=True)(forecast)  # its name until 0.2
 app.command("env")(env)
 for name, where, about in (
     ("ls", "listing:app", "List packs, benchmarks, tasks, metrics, encoders or settings."),

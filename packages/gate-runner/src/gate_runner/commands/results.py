@@ -1,4 +1,4 @@
-"""Commands that read runs: compare, trade, report, export, power."""
+"""Commands that read runs: compare, trade, report, export, power, forecast."""
 
 from __future__ import annotations
 
@@ -225,3 +225,28 @@ def _seeds(needed: int | None) -> str:
     if needed is None:
         return ""
     return "; with today's samples, no number of seeds" if needed == 0 else f"; or today's, with {needed} seeds"
+
+
+def forecast(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
+    level: Annotated[float, typer.Option(help="Share of new models that intervals are meant to hold for.")] = 0.9,
+    accept_stand_ins: Annotated[bool, typer.Option("--accept-stand-ins", help="Take synthetic ones, too.")] = False,
+    json: AsJson = False,
+) -> None:
+    """Say what to expect on the rest of GATE's table from a run on some of its benchmarks, with intervals."""
+    from gate_runner.forecasting import forecast as forecast_of
+
+    made = forecast_of(run, accept_stand_ins=accept_stand_ins, level=level)
+    if json:
+        echo_json(made)
+        return
+    for warning in made.warnings:
+        echo(f"warning: {warning}")
+    expected = made.expected
+    rows = [
+        (metric, f"{cell.value:.1f}", "measured" if cell.given else f"{cell.low:.1f} to {cell.high:.1f}")
+        for metric, cell in {**expected.cells, "the mean of all": expected.mean}.items()
+        if cell is not None
+    ]
+    echo_table(("metric", "%", f"{level:.0%} interval"), rows)
+    echo(f"{made.model} is expected on place {expected.rank} of {made.of}.")
