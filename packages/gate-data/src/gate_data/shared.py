@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torch import Tensor
@@ -41,40 +41,28 @@ def shared_pictures(data: Data[Any], *, folded: bool = False) -> Shared:
     Pictures in memory are compared by their pixels, those in files by what the files hold. Where all splits are
     ``folded`` into one for cross-validation, each picture is in one fold, unless it is there twice.
     """
-    if folded:
-        return _repeated(data.test)
-    names: dict[bytes, str] = {}
-    for name, split in (("train", data.train), ("validation", data.validation)):
-        for key, at in _keys(split):
-            names.setdefault(key, _name(split, name, at))
-    if not names:  # nothing is trained
+    owners: dict[bytes, tuple[Split[Any], str, int]] = {}
+    for name, split in () if folded else (("train", data.train), ("validation", data.validation)):
+        for at, key in enumerate(_keys(split)):
+            owners.setdefault(key, (split, name, at))
+    if not owners and not folded:  # nothing is trained
         return Shared(0)
-    count, first = 0, Shared(0)
-    for key, at in _keys(data.test):
-        if key in names:
-            first = first if count else Shared(0, _name(data.test, "test", at), names[key])
-            count += 1
-    return first._replace(number=count)
-
-
-def _repeated(split: Split[Any]) -> Shared:
-    """Samples of one split with a picture that an earlier one has, too."""
-    first: dict[bytes, int] = {}
     pairs = []
-    for key, index in _keys(split):
-        if first.setdefault(key, index) != index:
-            pairs.append((index, first[key]))
+    for at, key in enumerate(_keys(data.test)):
+        if key in owners:
+            pairs.append((at, owners[key]))
+        elif folded:
+            owners[key] = (data.test, "test", at)
     if not pairs:
         return Shared(0)
-    index, earlier = pairs[0]
-    return Shared(len(pairs), _name(split, "test", index), _name(split, "test", earlier))
+    at, owner = pairs[0]
+    return Shared(len(pairs), _name(data.test, "test", at), _name(*owner))
 
 
-def _keys(split: Split[Any]) -> Iterator[tuple[bytes, int]]:
+def _keys(split: Split[Any]) -> Iterable[bytes]:
     if isinstance(split.images, Tensor):
-        yield from ((pixels_key(image), at) for at, image in enumerate(split.images))
-    elif len(split):
-        yield from ((key, at) for at, key in enumerate(split.images.contents))
+        return map(pixels_key, split.images)
+    return split.images.contents if len(split) else ()
 
 
 def _name(split: Split[Any], name: str, at: int) -> str:
