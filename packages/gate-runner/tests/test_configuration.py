@@ -87,7 +87,7 @@ def test_a_group_is_a_table(tmp_path: Path) -> None:
         ("device = 5", UsageError, "device is 5"),
         ("recipe = 5", UsageError, "recipe is 5"),
         ("recipe_fields = 5", UsageError, "recipe_fields is 5"),
-        ('head = "evil:make"', UsageError, "head is 'evil:make'"),
+        ('precision = "evil:make"', UsageError, "precision is 'evil:make'"),
     ],
 )
 def test_what_a_file_may_not_say(text: str, error: type[Exception], message: str, tmp_path: Path) -> None:
