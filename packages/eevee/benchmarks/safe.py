@@ -6,7 +6,7 @@ Outcomes follow the two-parameter model (5,000 items; log slopes N(log 2, .4), d
 models. New models are like these (ability N(0, 1)), at the frontier (ability 2.5 to 3.5, above all that were seen), or
 of other strengths (half of their outcomes do not follow the items). Every ten models share a draw of items. Beside
 AIPW's error stand the plain mean's of as many random items (exactly, by its variance on the same models), and that of
-tinyBenchmarks' anchors by clusters (`_anchors.py`): their weighted mean, the two-parameter model's prediction from
+tinyBenchmarks' anchors by clusters: their weighted mean, the two-parameter model's prediction from
 them, and the mean of both, which is gp-IRT with an even mix. `least` is what an unbiased estimate from equal chances
 can reach: the spread of outcomes around the true chances.
 """
@@ -17,11 +17,10 @@ import argparse
 from pathlib import Path
 
 import numpy as np
-from _anchors import choose_anchors
 from _item_world import ITEMS, item_world, rmse
 from _setting import earlier, record
 
-from eevee.items.drawing import corrected_mean, draw_items
+from eevee.items.drawing import choose_anchors, corrected_mean, draw_items
 from eevee.items.irt import fit_abilities, information, sigmoid
 
 TOGETHER = 10

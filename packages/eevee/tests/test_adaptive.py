@@ -128,7 +128,7 @@ def test_a_bank_goes_through_its_file_and_the_command(tmp_path, capsys):
     assert "a bank of 300 items for adaptive tests" in capsys.readouterr().out
     benchmarks = read_items(file).benchmarks["toy"]
     assert len(benchmarks.items) == benchmarks.total == 300
-    assert set(benchmarks.errors) == {"plain mean", "adaptive"}
+    assert set(benchmarks.errors) == {"plain mean", "adaptive", "drawn", "anchors", "gp-IRT"}
     assert adaptive_test(benchmarks, until=0.1).next_block()
     whole = estimate(benchmarks, {key: float(v) for key, v in zip(benchmarks.items, values[0], strict=True)})
     assert whole.value == whole.low == whole.high == pytest.approx(values[0].mean())

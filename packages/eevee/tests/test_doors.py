@@ -106,9 +106,11 @@ def chosen() -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
+        ("mix", 5, "mix of 'toy' is 5"), ("weights", [1.0] * 6, "weights that sum to 6"),
         ("half", -1, "half -1"), ("total", 0, "total of 'toy' is 0"),
         ("slope", [float("nan")] * 6, "not finite"), ("slope", [1.0], "slope of 'toy' has 1 numbers for 6 items"),
-        ("rest", [0.5], "rest of 'toy' has 1 numbers"), ("method", "clusters", "and one of drawn, adaptive"),
+        ("rest", [0.5], "rest of 'toy' has 1 numbers"),
+        ("method", "information", "and one of drawn, clusters, adaptive"),
         ("total", float("inf"), "total of 'toy' is inf"), ("total", 60.5, "total of 'toy' is 60.5"),
         ("items", [[]] * 6, "are no texts"), ("items", ["i1"] * 6, "comes twice"), ("slope", [1e308] * 6, "beyond 1e"),
         ("method", "adaptive", "an adaptive test needs all"),
@@ -200,6 +202,19 @@ def board(path: Path, models: str, tasks: str) -> str:
     return str(path)
 
 
+def test_two_tables_whose_models_overlap_in_part(tmp_path, capsys):
+    first, second = board(tmp_path / "1.csv", "abcdef", "tuvw"), board(tmp_path / "2.csv", "defghi", "xyz")
+    assert main(["rank", first, second, "--direction", "higher"]) == 0
+    text = capsys.readouterr().out
+    assert "1.csv, 2.csv (3 of 9 models in all of them)" in text
+    assert "9 pairs share too few tasks to be compared" in text  # a, b, c with g, h, i
+    other, same = board(tmp_path / "3.csv", "ghijk", "xyz"), board(tmp_path / "4.csv", "abcdef", "tz")
+    assert "no model is in all of these tables" in command(capsys, "rank", first, other, "--direction", "higher")
+    assert "t are in more than one; expected each in one" in command(
+        capsys, "rank", first, same, "--direction", "higher"
+    )
+
+
 def test_a_table_of_one_model_a_board_without_a_shared_task_and_ties_everywhere(tmp_path, capsys):
     one = board(tmp_path / "one.csv", "a", "xyz")
     for argv in (["check", "--table", one], ["select", "-k", "1", "--table", one], ["rank", one]):
@@ -244,7 +259,7 @@ def test_hostile_names_on_the_page_and_in_pictures(tmp_path, capsys):
 BAD = {
     "one model": ("rank one.csv", r"one\.csv: the table has 1 models; expected at least 5"),
     "nobody shares a task": ("rank alone.csv", r"no two models share 3 tasks: there is nothing to rank them by"),
-    "two tables": ("rank left.csv ties.csv", r"2 tables; expected one, or run folders"),
+    "no model in both tables": ("rank left.csv other.csv", r"no model is in all of these tables"),
     "one model's outcomes": ("items --outcomes one.npz", r"'toy': 1 models; expected at least 5"),
     "one item": ("items --outcomes item.npz", r"'toy': 1 items; expected at least 20"),
     "all solved by all": ("items --outcomes solved.npz", r"all outcomes are 1; there is nothing to tell models apart"),
@@ -268,6 +283,8 @@ def bad(tmp_path_factory):
     table("one.csv", ["m"], "abc", mixed)
     table("alone.csv", names, [f"t{j}" for j in range(24)], lambda i, j: "1" if j // 3 == i else "")
     table("left.csv", names, "abc", mixed)
+    table("right.csv", [f"m{i}" for i in range(4, 12)], "def", mixed)
+    table("other.csv", [f"n{i}" for i in range(8)], "def", mixed)
     table("ties.csv", names, "abc", lambda i, j: "1")
     half = (np.arange(320).reshape(8, 40) % 3 > 0).astype(float)
     outcomes = {
@@ -295,10 +312,11 @@ def test_what_cannot_be_used_is_one_line(case, bad, capsys, monkeypatch):
     assert re.search(message, printed.err)
 
 
-def test_ties_and_items_that_all_solve_are_used(bad, capsys, monkeypatch):
+def test_ties_parts_of_two_tables_and_items_that_all_solve_are_used(bad, capsys, monkeypatch):
     monkeypatch.chdir(bad)
     for command, words in (
         ("rank ties.csv --direction higher", "0 of 28 pairs are decided"),
+        ("rank left.csv right.csv --direction higher", "4 of 12 models in all of them"),
         ("items --outcomes some.npz --share .2", "8 of 40 items"),
     ):
         assert main(command.split()) == 0

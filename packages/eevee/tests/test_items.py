@@ -11,7 +11,7 @@ import pytest
 from eevee import EeveeError, Outcomes, choose_items, estimate, read_items, read_outcomes
 from eevee.cli import main
 from eevee.items.choosing import _estimates, _learn, _plain_error
-from eevee.items.drawing import TRANSLATED, corrected_mean, doubts, draw_items, leaned
+from eevee.items.drawing import TRANSLATED, choose_anchors, corrected_mean, doubts, draw_items, leaned
 from eevee.items.irt import fit_abilities, fit_irt, information, sigmoid
 
 
@@ -47,6 +47,38 @@ def test_ability_is_the_most_probable():
     p = np.clip(irt.probability(grid), 1e-12, 1 - 1e-12)
     posterior = values @ np.log(p).T + (1 - values) @ np.log(1 - p).T - grid**2 / 2
     np.testing.assert_allclose(abilities, grid[posterior.argmax(1)], atol=5e-3)
+
+
+def test_anchors_are_items_with_weights_that_sum_to_one():
+    _, _, values = drawn(models=30, items=400)
+    irt = fit_irt(values)
+    for count in (2, 37, 400):
+        chosen, weights = choose_anchors(irt, count, np.random.default_rng(0))
+        assert len(set(chosen.tolist())) == len(chosen) == count
+        assert weights.sum() == pytest.approx(1)
+        assert list(chosen) == sorted(chosen)
+
+
+def test_clusters_give_every_item_that_was_asked_for():
+    """Five patterns of outcomes make five different curves: the other clusters run empty, and their seats are used."""
+    values = np.tile(np.eye(5)[:, [0, 1, 2, 3, 4, 0, 0, 0]], 10)
+    irt = fit_irt(values)
+    chosen, weights = choose_anchors(irt, 33, np.random.default_rng(0))
+    assert len(set(chosen.tolist())) == 33
+    curves = irt.probability(np.linspace(-2, 2, 9))
+    np.testing.assert_allclose(curves[:, chosen] @ weights, curves.mean(1), atol=1e-3)
+
+
+@pytest.mark.parametrize("method", ["drawn", "clusters"])
+def test_the_plain_mean_anchors_and_mixed_estimates_stand_beside_all(method):
+    _, _, values = drawn(models=60, items=400)
+    chosen = choose_items({"toy": outcomes(values[:40])}, count=40, method=method).benchmarks["toy"]
+    assert set(chosen.errors) == {"plain mean", "drawn", "anchors", "gp-IRT"}
+    assert chosen.error == chosen.errors["gp-IRT" if method == "clusters" else method] < chosen.errors["plain mean"]
+    assert chosen.errors["gp-IRT"] < chosen.errors["anchors"]
+    truth, ids = values[40:].mean(1), [int(key[1:]) for key in chosen.items]
+    guess = [estimate(chosen, {f"i{j}": row[j] for j in ids}) for row in values[40:]]
+    assert np.mean([g.low <= t <= g.high for g, t in zip(guess, truth, strict=True)]) > 0.8
 
 
 @pytest.mark.long

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from eevee import Benchmark, EeveeError, Metric, Outcomes, ResultTable, load_table, rank_models, rank_outcomes
+from eevee.answers.leaderboard import _strengths, _wins
 from eevee.cli import main
 
 
@@ -80,6 +81,28 @@ def test_the_shipped_table_by_hand():
     )
     assert sum(place.borda for place in board.places) == pytest.approx(21 / 2)
     assert sum(place.mean_rank for place in board.places) == pytest.approx(21 * 11)
+    assert np.mean([place.strength for place in board.places]) == pytest.approx(0, abs=1e-9)
+
+
+def test_strengths_are_the_maximum_of_the_likelihood():
+    """Against a slow fit by scikit-learn's logistic regression without a penalty on pairs."""
+    linear_model = pytest.importorskip("sklearn.linear_model")
+    generator = np.random.default_rng(3)
+    wins = _wins(generator.normal(size=(5, 12)) + np.arange(5)[:, None] * 0.4).sum(0)
+    own = wins + 0.5 * (1 - np.eye(5))
+    rows, labels, weights = [], [], []
+    for i in range(5):
+        for j in range(5):
+            if i != j:
+                rows.append(np.eye(5)[i] - np.eye(5)[j])
+                labels += [1]
+                weights.append(own[i, j])
+    x = np.concatenate([rows, [-row for row in rows]])
+    fitted = linear_model.LogisticRegression(C=1e8, fit_intercept=False, tol=1e-10, max_iter=1000).fit(
+        x, np.repeat([1, 0], len(rows)), sample_weight=np.tile(weights, 2)
+    )
+    expected = fitted.coef_[0] - fitted.coef_[0].mean()
+    np.testing.assert_allclose(_strengths(wins), expected, atol=1e-3)
 
 
 def test_missing_tasks_widen_an_interval_and_cost_no_rank():

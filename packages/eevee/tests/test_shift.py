@@ -17,7 +17,7 @@ from eevee import (
     select,
     standardise,
 )
-from eevee.answers.choosing import choose_scorer
+from eevee.answers.choosing import choose_scaling, choose_scorer
 from eevee.answers.intervals import _independent, calibrate, inside_fold, intervals
 from eevee.answers.nested import nested_error
 from eevee.cli import main
@@ -112,7 +112,7 @@ def test_a_row_beyond_the_table_has_the_intervals_of_such_rows():
     values = bend + 0.1 * generator.normal(size=(40, 8))
     table = replace(made_up(models=40, benchmarks=8), values=values)
     best = {"new": dict.fromkeys(("b0", "b4"), 3.5), "old": dict.fromkeys(("b0", "b4"), 0.0)}
-    models = predict(table, ["b0", "b4"], best, scorer="ridge").models
+    models = predict(table, ["b0", "b4"], best, scorer="ridge", searched=False).models
     assert (models["new"].beyond, models["old"].beyond) == ("above", "")
     assert models["new"].extrapolates
     data = standardise(table)
@@ -127,6 +127,18 @@ def test_a_row_beyond_the_table_has_the_intervals_of_such_rows():
     np.testing.assert_allclose(got.half, again.half)
     lowest = intervals(table, (0, 4), RidgeScorer(), -rows, level=0.9)
     assert lowest.beyond.tolist() == [-1]
+
+
+def test_intervals_count_that_the_search_saw_the_models():
+    """On noise a search finds what is not there: its own residuals are too small, those of other folds are not."""
+    quantiles = []
+    for seed in range(4):
+        table = replace(made_up(models=20, benchmarks=30), values=np.random.default_rng(seed).normal(size=(20, 30)))
+        subset = table.positions(select(table, 6, method="greedy", nested=False, randoms=5).benchmarks)
+        found = [calibrate(table, subset, RidgeScorer(), level=0.9, searched=s).quantile for s in (False, True)]
+        quantiles.append(found)
+    plain, honest = np.mean(quantiles, axis=0)
+    assert honest > 1.02 * plain
 
 
 def test_the_nearest_models_by_hand():
@@ -275,7 +287,7 @@ def test_bounds_that_values_break():
         table.with_bounds((1, 0))
 
 
-@pytest.mark.parametrize("scaling", ["plain", "winsor"])
+@pytest.mark.parametrize("scaling", ["plain", "winsor", "rank"])
 def test_scalings_go_there_and_back(scaling):
     table = bounded(made_up(models=15, missing=0.1)).with_scaling(scaling)
     data = standardise(table)
@@ -298,7 +310,9 @@ def test_an_outlier_is_named_and_scaling_tames_it():
     chosen = select(outlier(), 3, method="greedy", randoms=20)
     assert (chosen.nested.loud.model, chosen.nested.loud.metric) == ("m3", "b5/m0")
     assert any("of the held-out error: b5/m0 of m3 (60)" in line for line in chosen.warnings)
-    tamed = select(outlier().with_scaling("winsor"), 3, method="greedy", randoms=20)
+    table, choice = choose_scaling(outlier(), Space(outlier(), Constraints(k=3)))
+    assert table.scaling == choice.chosen != "plain"
+    tamed = select(table, 3, method="greedy", randoms=20)
     assert tamed.nested.loud.share < 0.5 * chosen.nested.loud.share
 
 

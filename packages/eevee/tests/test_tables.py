@@ -25,7 +25,7 @@ from eevee import (
     read_scores,
 )
 from eevee.tables.holdout import near_pairs
-from eevee.tables.reading import number, read_csv_text
+from eevee.tables.reading import Layout, number, read_csv_text
 
 from ._tables import made_up
 
@@ -285,6 +285,56 @@ def test_load_returns_a_table_as_it_is():
     assert isinstance(load_table("gate"), ResultTable)
 
 
+OPEN_CLIP = """name,pretrained,params,imagenet1k,cars
+ViT-B-32,openai,151,63.3%,59.6%
+ViT-B-32,laion,151,66.6%,86.0%
+ViT-L-14,openai,428,75.5%,77.9%
+ViT-L-14,laion,428,75.3%,92.6%
+RN50,openai,102,59.8%,54.4%
+"""
+
+
+def test_models_named_by_two_columns_and_percent_signs():
+    layout = Layout(model=("name", "pretrained"), drop=("params",))
+    table = read_csv_text(OPEN_CLIP, name="t", direction="higher", layout=layout)
+    assert table.models[1] == "ViT-B-32 laion"
+    assert table.metric_ids == ("imagenet1k", "cars")
+    assert table.values[0].tolist() == [63.3, 59.6]
+    with pytest.raises(
+        EeveeError, match=r"column 'pretrained' was taken for a metric.*params \(numbers, such as '151'\)"
+    ):
+        read_csv_text(OPEN_CLIP, name="t", direction="higher")
+    with pytest.raises(EeveeError, match="with a percent sign and values without"):
+        read_csv_text(OPEN_CLIP.replace("66.6%", ".666"), name="t", direction="higher", layout=layout)
+    with pytest.raises(EeveeError, match="no column 'arch'; the file has: name, pretrained"):
+        read_csv_text(OPEN_CLIP, name="t", layout=Layout(model=("arch",)))
+
+
+def test_two_header_rows():
+    rows = "".join(f"m{i},{i},{2 * i},{-i}\n" for i in range(5))
+    table = read_csv_text("model,x,,y\n,acc1,acc5,loss\n" + rows, name="t", direction="higher")
+    assert table.metric_ids == ("x/acc1", "x/acc5", "y/loss")
+    assert table.benchmark_ids == ("x", "y")
+
+
+def test_long_with_other_names_and_metrics_that_benchmarks_share():
+    rows = "".join(f"m{i},{d},acc,{i + j}\n" for i in range(5) for j, d in enumerate("xy"))
+    table = read_csv_text(
+        "model_name,dataset,metric,acc1\n" + rows, name="t", direction="higher", layout=Layout(value="acc1")
+    )
+    assert table.metric_ids == ("x/acc", "y/acc")
+    assert table.values[:, 1].tolist() == [1, 2, 3, 4, 5]
+    csv_text = read_csv_text("Model,dataset,metric,score\n" + rows, name="t", direction="higher")
+    assert csv_text.hash == table.hash
+    with pytest.raises(EeveeError, match="no column names the benchmark"):
+        read_csv_text("model,a,acc1\nm0,u,1\nm1,v,2\n", name="t", layout=Layout(value="acc1"))
+
+
+def test_model_column_told_by_content():
+    text = "Method,x,y\n" + "".join(f"net {i},{i},{i * i}\n" for i in range(5))
+    assert read_csv_text(text, name="t", direction="higher").models[0] == "net 0"
+
+
 def test_facts_of_models_and_bounds():
     about = "benchmark,direction,low,high\nx,higher,0,100\ny,lower,,\n"
     models = "model,family,date\n" + "".join(f"m{i},f{i % 2},202{i}-01\n" for i in range(5))
@@ -308,29 +358,6 @@ def test_mieb_is_the_shared_file():
     order = [other.metric_ids.index(key) for key in table.metric_ids]
     rows = [other.models.index(key) for key in table.models]
     np.testing.assert_array_equal(other.values[np.ix_(rows, order)], table.values)
-
-
-PERCENT = "model,imagenet1k,cars\n" + "".join(f"m{i},{60 + i}.3%,{50 + i}.6%\n" for i in range(5))
-
-
-def test_percent_signs_and_text_in_a_column():
-    table = read_csv_text(PERCENT, name="t", direction="higher")
-    assert table.values[0].tolist() == [60.3, 50.6]
-    with pytest.raises(EeveeError, match="with a percent sign and values without"):
-        read_csv_text(PERCENT.replace("61.3%", ".613"), name="t", direction="higher")
-    text = PERCENT.replace("imagenet1k", "pretrained").replace(".3%", "B")
-    with pytest.raises(EeveeError, match="model 'm0', metric 'pretrained': '60B'; expected a number"):
-        read_csv_text(text, name="t", direction="higher")
-    with pytest.raises(EeveeError, match=r"column 'b' was taken for a metric and holds text \('openai'\)"):
-        read_csv_text("model,a,b\n" + "".join(f"m{i},{i},openai\n" for i in range(5)), name="t", direction="higher")
-
-
-def test_long_with_other_names_and_metrics_that_benchmarks_share():
-    rows = "".join(f"m{i},{d},acc,{i + j}\n" for i in range(5) for j, d in enumerate("xy"))
-    table = read_csv_text("Model_name,dataset,metric,score\n" + rows, name="t", direction="higher")
-    assert table.metric_ids == ("x/acc", "y/acc")
-    assert table.values[:, 1].tolist() == [1, 2, 3, 4, 5]
-    assert table.hash == read_csv_text("model,benchmark,metric,value\n" + rows, name="t", direction="higher").hash
 
 
 def test_near_pairs_are_those_of_the_matrix():

@@ -31,12 +31,15 @@ def parser(prog: str = "eevee") -> argparse.ArgumentParser:
     source.add_argument("--table", default="gate", help="gate, gate-full, mieb or a CSV file (default: gate)")
     source.add_argument("--about", help="CSV with metric or benchmark, and direction, cost, task, family, low, high")
     source.add_argument("--models", help="CSV with model, and model_family, model_date, group")
+    source.add_argument("--model-column", default="", metavar="COLUMNS", help="what names a model, comma-separated")
+    source.add_argument("--value", default="", metavar="COLUMN", help="what holds the scores of a long file")
+    source.add_argument("--drop", default="", metavar="COLUMNS", help="columns to leave out, comma-separated")
     source.add_argument("--bounds", metavar="LOW,HIGH", help="of metrics that do not say theirs, such as 0,100")
     source.add_argument(
         "--scaling",
-        choices=("plain", "winsor"),
+        choices=("plain", "winsor", "rank", "auto"),
         default="plain",
-        help="winsor: limit what outliers do (default: plain)",
+        help="of the columns; auto compares all by leave-one-out (default: plain)",
     )
     source.add_argument("--direction", choices=("higher", "lower"), help="for metrics that do not say theirs")
     source.add_argument(
@@ -105,6 +108,9 @@ def parser(prog: str = "eevee") -> argparse.ArgumentParser:
     predict.add_argument("--mean", action="store_true", help="the plain mean of all metrics, too, with its interval")
     predict.add_argument("--scorer", default="auto", help="as for select (default: auto)")
     predict.add_argument(
+        "--nested", action="store_true", help="intervals of searches without each fold of models: wider, safer"
+    )
+    predict.add_argument(
         "--holdout",
         choices=HOLDOUTS,
         default="model",
@@ -116,7 +122,7 @@ def parser(prog: str = "eevee") -> argparse.ArgumentParser:
     pareto.add_argument("--tiers", default="", metavar="NAME=COST,...", help="choose a subset for each budget as well")
 
     rank = commands.add_parser("rank", help="every model's place with a simultaneous interval, and who is tied")
-    rank.add_argument("source", nargs="+", metavar="TABLE|RUN", help="a table (as --table), run folders, or an .npz")
+    rank.add_argument("source", nargs="+", metavar="TABLE|RUN", help="tables (as --table), or run folders, or an .npz")
     rank.add_argument("--direction", help="as for the other commands")
     rank.add_argument("--level", type=float, default=0.95, help="of all intervals together (default: .95)")
     rank.add_argument("--seed", type=int, default=0, help="of the draws (default: 0)")
@@ -134,10 +140,10 @@ def parser(prog: str = "eevee") -> argparse.ArgumentParser:
     items.add_argument("--count", type=int, help="of items, in place of the share")
     items.add_argument(
         "--method",
-        choices=("drawn", "adaptive"),
+        choices=("drawn", "clusters", "adaptive"),
         default="drawn",
-        help="drawn (default): with known chances, holds whatever the model; adaptive: a bank of all items for "
-        "gate-runner run --items BANK --setting until=POINTS",
+        help="drawn (default): with known chances, holds whatever the model; clusters: anchors and gp-IRT, for "
+        "models like these; adaptive: a bank of all items for gate-runner run --items BANK --setting until=POINTS",
     )
     items.add_argument(
         "--holdout",

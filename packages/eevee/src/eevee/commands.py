@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from eevee.errors import EeveeError, plain
 from eevee.tables.holdout import group_twins
-from eevee.tables.loading import load_table
+from eevee.tables.loading import join_tables, load_table
+from eevee.tables.reading import Layout
 
 if TYPE_CHECKING:
     import argparse
@@ -32,12 +33,23 @@ def run(options: argparse.Namespace) -> int:
         direction=options.direction,
         about=options.about,
         models=options.models,
+        layout=Layout(listed(options.model_column), options.value, listed(options.drop)),
         bounds=_bounds(options.bounds),
-    ).with_scaling(options.scaling)
+    )
     if options.twins < 0:
         raise EeveeError(f"--twins is {options.twins}; expected 0 or more")
     if options.twins > 0:
         table = group_twins(table, options.twins)
+    if options.scaling == AUTO:
+        from eevee.answers.choosing import choose_scaling
+        from eevee.searching.space import Constraints, Space
+
+        space = Space(table, Constraints(k=min(getattr(options, "k", None) or 8, len(table.benchmarks) - 1)))
+        table, scaled = choose_scaling(table, space)
+        compared = ", ".join(f"{name} {error:.3f}" for name, error in scaled.errors.items())
+        print(f"scaling {scaled.chosen}, by leave-one-out: {compared}", file=sys.stderr)  # noqa: T201
+    else:
+        table = table.with_scaling(options.scaling)
     return _finish(options, *_COMMANDS[options.command](options, table))
 
 
@@ -150,6 +162,7 @@ def _predict(options: argparse.Namespace, table: ResultTable) -> tuple[Recorded,
         level=options.level,
         scorer=options.scorer,
         holdout=options.holdout,
+        searched=options.nested,
         mean=options.mean,
     )
     return prediction, prediction_words(prediction)
@@ -208,11 +221,9 @@ def _rank(options: argparse.Namespace) -> tuple[Recorded, str]:
         from eevee.items.outcomes import read_outcomes
 
         board = rank_outcomes(read_outcomes(sources), level=options.level, seed=options.seed)
-    elif len(sources) > 1:
-        raise EeveeError(f"{len(sources)} tables; expected one, or run folders")
     else:
-        table = load_table(options.source[0], direction=options.direction)
-        board = rank_models(table, level=options.level, seed=options.seed)
+        tables = [load_table(source, direction=options.direction) for source in options.source]
+        board = rank_models(join_tables(tables), level=options.level, seed=options.seed)
     return board, board_words(board)
 
 

@@ -11,6 +11,9 @@ from eevee.answers.judging import auc
 from eevee.errors import EeveeError
 from eevee.scorers.ridge import RidgeScorer
 from eevee.scorers.scorer import held_out, held_out_spread, spread
+from eevee.searching.evaluation import Evaluator
+from eevee.searching.search import search
+from eevee.searching.space import Constraints, Space
 from eevee.tables.holdout import ORDERED, folds_of, held_together
 from eevee.tables.standard import standardise
 
@@ -20,10 +23,13 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
 
     from eevee.scorers.scorer import Scorer
+    from eevee.searching.space import Candidate
     from eevee.tables.standard import Standardised
     from eevee.tables.table import ResultTable
 
 UNLIKE = 0.9
+SEARCH_CELLS = 20_000
+"""Of a table in which a search without each fold of models takes seconds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +71,7 @@ def calibrate(
     *,
     level: float,
     holdout: str = "model",
+    searched: bool = False,
     falling: bool = False,
 ) -> Calibration:
     r"""Calibrate intervals on what was held out.
@@ -88,17 +95,18 @@ def calibrate(
     folds = [inside]
     scale = _scale(inside)
     ratios, models = [_ratios(inside, scale)], [np.arange(len(table.models))]
-    if holdout in ORDERED:
+    if holdout in ORDERED or (searched and table.values.size <= SEARCH_CELLS):
         folds, ratios, models = [], [], []
         for train, held in folds_of(together, holdout, None, 0, falling=falling):
             older = standardise(together, train)
+            subset = _search(together, train, len(candidate)) if searched else tuple(candidate)
             rows = np.where(older.varies, older.encode(together.values[held]), np.nan)
             measured = ~np.isnan(rows)
-            residual = np.where(measured, scorer.predict(older, candidate, rows) - rows, 0.0)
-            fold = Fold(residual, unlike_rows(scorer, older, candidate, rows), older.outside(candidate, measured))
+            residual = np.where(measured, scorer.predict(older, subset, rows) - rows, 0.0)
+            fold = Fold(residual, unlike_rows(scorer, older, subset, rows), older.outside(subset, measured))
             folds.append(fold)
             models.append(np.array(held))
-            ratios.append(_ratios(fold, _scale(inside_fold(scorer, older, candidate))))
+            ratios.append(_ratios(fold, _scale(inside_fold(scorer, older, subset))))
     every = np.concatenate(ratios)
     n = float(len(every))
     if holdout not in ORDERED:
@@ -121,6 +129,7 @@ def intervals(
     *,
     level: float,
     holdout: str = "model",
+    searched: bool = False,
 ) -> Intervals:
     """Predictions of new rows, half-widths of their intervals, and how unlike the table each row is.
 
@@ -139,7 +148,7 @@ def intervals(
         best = _level(own, columns, data.signs)
         new = _level(rows[same], columns, data.signs)
         beyond[same] = np.where(new > np.nanmax(best), 1, np.where(new < np.nanmin(best), -1, 0))
-        calibration = calibrate(table, present, scorer, level=level, holdout=holdout)
+        calibration = calibrate(table, present, scorer, level=level, holdout=holdout, searched=searched)
         warning_auc = calibration.auc
         predicted[same] = scorer.predict(data, present, rows[same])
         distance = unlike_rows(scorer, data, present, rows[same])
@@ -239,3 +248,9 @@ def _level(
     part = rows[:, list(columns)] * signs[list(columns)]
     measured = ~np.isnan(part)
     return np.asarray(np.where(measured.any(1), np.where(measured, part, 0.0).sum(1) / measured.sum(1).clip(1), np.nan))
+
+
+def _search(table: ResultTable, train: Sequence[int], size: int) -> Candidate:
+    """Greedy search with ridge on some of the models."""
+    evaluate = Evaluator(RidgeScorer(objective="unselected"), standardise(table, train))
+    return search("greedy", evaluate, Space(table, Constraints(k=min(size, len(table.benchmarks)))), seed=0).best

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from eevee.answers.choosing import AUTO, resolve_scorer
-from eevee.answers.intervals import UNLIKE, intervals
+from eevee.answers.intervals import SEARCH_CELLS, UNLIKE, intervals
 from eevee.errors import EeveeError
 from eevee.tables.holdout import families_note
 from eevee.tables.record import Recorded
@@ -110,6 +110,7 @@ def predict(
     level: float = 0.9,
     scorer: Scorer | str = AUTO,
     holdout: str = "model",
+    searched: bool = False,
     mean: bool = False,
 ) -> Prediction:
     """Predict every metric of new models from their scores on a subset, by what the table's models teach.
@@ -123,6 +124,8 @@ def predict(
         scorer: what predicts; by default what leave-one-out on this subset prefers, see `eevee.answers.choosing`.
         holdout: whom the intervals are for: a `model` of families like the table's, one of a new `family`, or one newer
             than all (`date`) or better than all (`frontier`); see `eevee.answers.intervals`.
+        searched: take intervals of searches without the models that they are measured on, in place of leave-one-out's
+            on the given subset: wider, since they count that the search saw these models and learn from fewer.
         mean: also give the plain mean of all metrics, for a table of one unit, with a conformal interval: each of the
             table's models is left out in turn, its mean is predicted from the same metrics, and the half-width is the
             ceil(level (n + 1))-th smallest of the n absolute errors.
@@ -153,7 +156,7 @@ def predict(
     raw = np.stack([_row(table, columns, model, values) for model, values in scores.items()])
     meta, choice = resolve_scorer(scorer, table, [chosen])
     predicted, half, unlike, beyond, warning_auc = intervals(
-        table, chosen, meta, data.encode(raw), level=level, holdout=holdout
+        table, chosen, meta, data.encode(raw), level=level, holdout=holdout, searched=searched
     )
     measured = ~np.isnan(raw)
     middle = np.where(measured, raw, data.decode(predicted))
@@ -195,7 +198,7 @@ def predict(
         choice=choice,
         holdout=holdout,
         warning_auc=warning_auc,
-        notes=(note,) if holdout == "family" and (note := families_note(table)) else (),
+        notes=_notes(table, holdout, searched),
         models=models,
         ranking=tuple(names[i] for i in order),
     )
@@ -241,6 +244,16 @@ def _without(table: ResultTable, held: int) -> ResultTable:
         dates=others(table.dates),
         values=np.delete(table.values, held, axis=0),
     )
+
+
+def _notes(table: ResultTable, holdout: str, searched: bool) -> tuple[str, ...]:
+    notes = [families_note(table)] if holdout == "family" else []
+    if searched and table.values.size > SEARCH_CELLS:
+        notes.append(
+            f"{table.values.size:,} cells are many for a search without each fold: the intervals do not count that the "
+            "search saw these models"
+        )
+    return tuple(filter(None, notes))
 
 
 def _row(table: ResultTable, columns: Sequence[int], model: str, values: Mapping[str, float]) -> np.ndarray:

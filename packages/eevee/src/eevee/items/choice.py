@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,13 @@ from eevee.errors import EeveeError
 from eevee.tables.record import Recorded, read_recorded, restored
 
 DRAWN = "drawn"
+CLUSTERS = "clusters"
 ADAPTIVE = "adaptive"
-METHODS = (DRAWN, ADAPTIVE)
+METHODS = (DRAWN, CLUSTERS, ADAPTIVE)
 CURVE = np.linspace(-6.0, 6.0, 241)
 LEVEL = 0.9
 _LARGEST = 1e6
-"""No slope, offset or score is larger; sums of larger ones are not finite."""
+"""No slope, offset, weight or score is larger; sums of larger ones are not finite."""
 
 
 @dataclass(frozen=True)
@@ -30,13 +32,16 @@ class BenchmarkItems:
         total: number of items of the benchmark.
         unit: what a score of 1 is called.
         items: ids of the chosen ones.
+        weights: by which their outcomes stand for all; they sum to one.
         slope: of the items' two-parameter model.
         offset: of it.
         rest: mean chance of the items that were not chosen, at abilities from -6 to 6.
+        mix: share of the weighted mean in the estimate by clusters; the rest is the two-parameter model's.
         method: how the items were chosen.
         error: root mean squared error on held-out models, in the score's unit.
         half: half-width of the interval, in the score's unit.
-        errors: the same error beside that of the plain mean of as many random items.
+        errors: the same error beside those of the plain mean of as many random items, of tinyBenchmarks' anchors (their
+            weighted mean) and of gp-IRT (its even mix with the two-parameter model), and of items that are drawn.
         models: number of models that this was learnt from.
         level: of the interval.
     """
@@ -46,9 +51,11 @@ class BenchmarkItems:
     total: int
     unit: float
     items: tuple[str, ...]
+    weights: tuple[float, ...]
     slope: tuple[float, ...]
     offset: tuple[float, ...]
     rest: tuple[float, ...]
+    mix: float
     method: str
     error: float
     half: float
@@ -62,7 +69,7 @@ def _check(items: BenchmarkItems) -> None:
     count = len(items.items)
     if not all(isinstance(key, str) for key in items.items) or len(set(items.items)) < count:
         raise ValueError(f"items of {items.benchmark!r} are no texts, or one of them comes twice")
-    for name in ("slope", "offset"):
+    for name in ("weights", "slope", "offset"):
         if len(getattr(items, name)) != count:
             raise ValueError(f"{name} of {items.benchmark!r} has {len(getattr(items, name))} numbers for {count} items")
     if len(items.rest) != len(CURVE):
@@ -76,11 +83,17 @@ def _check(items: BenchmarkItems) -> None:
             f"{items.benchmark!r}: level {items.level}, method {items.method!r}; expected a number between 0 and 1, "
             f"and one of {', '.join(METHODS)}"
         )
-    numbers = (*items.slope, *items.offset, *items.rest, items.half, items.error, items.unit)
+    if not 0 <= items.mix <= 1:
+        raise ValueError(f"mix of {items.benchmark!r} is {items.mix}, expected 0 to 1")
+    numbers = (*items.weights, *items.slope, *items.offset, *items.rest, items.half, items.error, items.unit)
     if not all(abs(value) <= _LARGEST for value in numbers):
         raise ValueError(f"{items.benchmark!r} holds numbers that are not finite, or beyond {_LARGEST:g}")
-    if items.half < 0 or items.unit <= 0:
-        raise ValueError(f"{items.benchmark!r}: half {items.half}, unit {items.unit}; expected at least 0, and above 0")
+    total = sum(items.weights)
+    if items.half < 0 or items.unit <= 0 or min(items.weights) < 0 or not math.isclose(total, 1, rel_tol=1e-3):
+        raise ValueError(
+            f"{items.benchmark!r}: half {items.half}, unit {items.unit}, weights that sum to {total:g}; expected at "
+            "least 0, above 0, and 1"
+        )
 
 
 @dataclass(frozen=True)
@@ -89,7 +102,7 @@ class ItemChoice(Recorded):
 
     Args:
         level: of the intervals.
-        seed: of folds and draws.
+        seed: of folds, draws and clusters.
         benchmarks: by id.
 
     Example:
@@ -120,15 +133,9 @@ class ItemChoice(Recorded):
             EeveeError: it is not what `eevee items` writes.
         """
         try:
-            raw = dict(raw)
-            if raw.pop("result", None) != "ItemChoice":
+            if raw.get("result") != "ItemChoice":
                 raise EeveeError(f"{where}: not a result of `eevee items`")
-            earlier = {"weights", "mix"}  # what files held while items could be chosen by other methods
-            benchmarks = {
-                name: {key: value for key, value in items.items() if key not in earlier}
-                for name, items in raw["benchmarks"].items()
-            }
-            choice: ItemChoice = restored(cls, {**raw, "benchmarks": benchmarks})
+            choice: ItemChoice = restored(cls, {key: value for key, value in raw.items() if key != "result"})
             for items in choice.benchmarks.values():
                 _check(items)
             return choice

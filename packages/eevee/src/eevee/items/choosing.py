@@ -10,8 +10,8 @@ import numpy as np
 
 from eevee.errors import EeveeError
 from eevee.items.adaptive import AdaptiveTest
-from eevee.items.choice import ADAPTIVE, CURVE, DRAWN, LEVEL, METHODS, BenchmarkItems, ItemChoice
-from eevee.items.drawing import corrected_mean, draw_items
+from eevee.items.choice import ADAPTIVE, CLUSTERS, CURVE, DRAWN, LEVEL, METHODS, BenchmarkItems, ItemChoice
+from eevee.items.drawing import choose_anchors, corrected_mean, draw_items
 from eevee.items.irt import fit_abilities, fit_irt, information, sigmoid
 from eevee.tables.holdout import FEWEST, name_families, rising_folds
 
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 
 HOLDOUTS = ("model", "family", "frontier")
 FOLDS = 10
+EVEN = 0.5
+
+NAMES = {CLUSTERS: "gp-IRT"}
+"""What an error is of, where it is not called as the method."""
 
 
 @dataclass(frozen=True)
@@ -55,12 +59,13 @@ def choose_items(
         share: of the items, in (0, 1]; the count is rounded down, at least 2.
         count: of items, in place of the share.
         method: `drawn` draws items with equal chances along their difficulty and corrects the prediction by what it
-            misses on them: its interval holds for whatever model, a better one than all before included. `adaptive`
+            misses on them: its interval holds for whatever model, a better one than all before included. `clusters`
+            takes tinyBenchmarks' anchors and gp-IRT, which hold for models like these. `adaptive`
             keeps all items, for tests that ask by blocks (see `adaptive_test`); its error is that of so many.
         level: of the intervals, in (0, 1).
         holdout: whom the errors are of: a `model` like these (ten folds), one of a new `family`, as the names tell
             families, or one that is better than all (`frontier`: better ones held out from worse ones).
-        seed: of folds and draws.
+        seed: of folds, draws and clusters.
         progress: called for each benchmark and fold.
 
     Raises:
@@ -76,7 +81,8 @@ def choose_items(
         >>> len(chosen.items), chosen.error < 0.08
         (40, True)
 
-    Source: the drawn items' estimate is augmented inverse probability weighting (see `eevee.items.drawing`). Errors are
+    Source: the drawn items' estimate is augmented inverse probability weighting (see `eevee.items.drawing`); anchors
+        and gp-IRT, with an even mix, are tinyBenchmarks' (Polo et al., 2024), and stand beside all. Errors are
         of models held out, by ten folds (or as many as there are models).
     """
     if not outcomes:
@@ -103,22 +109,33 @@ def _choose(bench: Outcomes, size: int, method: str, level: float, holdout: str,
         raise EeveeError(f"{bench.benchmark}: {size} items are to be chosen of {len(bench.items)}; expected 1 to all")
     folds = _folds(bench, holdout, seed)
     column_of = {key: number for number, key in enumerate(bench.items)}
-    guesses, half = np.full((2, len(bench.models)), np.nan)
+    names = (method, *(name for name in (DRAWN, CLUSTERS) if name != method))
+    rows = {name: np.full(len(bench.models), np.nan) for name in (*names, "anchors", "half")}
     for fold, (train, part) in enumerate(folds):
-        items = _learn(bench, fit_irt(bench.values[train]), size, method, level, np.random.default_rng((seed, fold)))
-        if method == ADAPTIVE:
-            guesses[part], half[part] = np.transpose([_asked(items, row, size, seed) for row in bench.values[part]])
-            continue
-        columns = [column_of[key] for key in items.items]
-        guesses[part], low, high = _estimates(items, bench.values[part][:, columns])
-        half[part] = (high - low) / 2
+        irt = fit_irt(bench.values[train])
+        for name in names:
+            items = _learn(bench, irt, size, name, level, np.random.default_rng((seed, fold)))
+            if name == ADAPTIVE:
+                pairs = [_asked(items, row, size, seed) for row in bench.values[part]]
+                rows[name][part], rows["half"][part] = np.transpose(pairs)
+                continue
+            values = bench.values[part][:, [column_of[key] for key in items.items]]
+            rows[name][part], low, high = _estimates(items, values)
+            if name == CLUSTERS:
+                rows["anchors"][part] = _estimates(replace(items, mix=1.0), values)[0]
+            elif name == method:
+                rows["half"][part] = (high - low) / 2
     tried = np.concatenate([part for _, part in folds])
-    error = float(np.sqrt(((guesses - bench.scores())[tried] ** 2).mean()))
+    off = {name: np.abs(row - bench.scores())[tried] for name, row in rows.items() if name != "half"}
+    errors = {"plain mean": _plain_error(bench, size, tried)}
+    errors |= {NAMES.get(name, name): float(np.sqrt((row**2).mean())) for name, row in off.items()}
+    rank = min(len(tried), math.ceil(level * (len(tried) + 1))) - 1
+    half = np.sort(off[method])[rank] if method == CLUSTERS else np.median(rows["half"][tried])
     return replace(
         _learn(bench, fit_irt(bench.values), size, method, level, np.random.default_rng(seed)),
-        error=error * bench.unit,
-        half=float(np.median(half[tried])) * bench.unit,
-        errors={"plain mean": _plain_error(bench, size, tried) * bench.unit, method: error * bench.unit},
+        error=errors[NAMES.get(method, method)] * bench.unit,
+        half=float(half) * bench.unit,
+        errors={name: error * bench.unit for name, error in errors.items()},
     )
 
 
@@ -141,9 +158,13 @@ def _learn(
     bench: Outcomes, irt: Irt, size: int, name: str, level: float, generator: np.random.Generator
 ) -> BenchmarkItems:
     """Items by a method, and what an estimate from them needs; how well it does is not known yet."""
-    chosen = np.arange(len(bench.items))
-    if name == DRAWN:
-        chosen = draw_items(irt.probability(irt.ability).mean(0), size, generator)
+    if name == CLUSTERS:
+        chosen, weights = choose_anchors(irt, size, generator)
+    else:
+        everything = np.arange(len(bench.items))
+        ease = irt.probability(irt.ability).mean(0)
+        chosen = everything if name == ADAPTIVE else draw_items(ease, size, generator)
+        weights = np.full(len(chosen), 1 / len(chosen))
     unchosen = np.delete(np.arange(len(bench.items)), chosen)
     curve = irt.probability(CURVE)[:, unchosen].mean(1) if len(unchosen) else np.zeros(len(CURVE))
     return BenchmarkItems(
@@ -152,9 +173,11 @@ def _learn(
         total=len(bench.items),
         unit=bench.unit,
         items=tuple(bench.items[i] for i in chosen),
+        weights=tuple(weights.tolist()),
         slope=tuple(irt.slope[chosen].tolist()),
         offset=tuple(irt.offset[chosen].tolist()),
         rest=tuple(curve.tolist()),
+        mix=EVEN if name == CLUSTERS else 0.0,
         method=name,
         error=0.0,
         half=0.0,
@@ -245,21 +268,28 @@ def estimate(chosen: BenchmarkItems, outcomes: Mapping[str, float]) -> Estimate:
     if not ((values >= 0) & (values <= 1)).all():
         raise EeveeError(f"{chosen.benchmark}: an outcome is outside 0 to 1")
     value, low, high = (float(part[0]) * chosen.unit for part in _estimates(chosen, values))
+    if chosen.method == CLUSTERS:
+        low, high = max(0.0, value - chosen.half), min(chosen.unit, value + chosen.half)
     return Estimate(value, low, high)
 
 
 def _estimates(
     chosen: BenchmarkItems, values: Float[np.ndarray, "n count"]
 ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
-    """Scores from 0 to 1 of models with these outcomes, and their intervals' ends."""
+    """Scores from 0 to 1 of models with these outcomes, and their intervals' ends; by clusters see `half`."""
     if chosen.method == ADAPTIVE:
         return (values.mean(1),) * 3
     slope, offset = np.array(chosen.slope), np.array(chosen.offset)
     measured = ~np.isnan(values)
-    mask = measured.astype(np.float64)
-    ability = fit_abilities(np.where(measured, values, 0.0), mask, slope, offset)
+    filled, mask = np.where(measured, values, 0.0), measured.astype(np.float64)
+    ability = fit_abilities(filled, mask, slope, offset)
     expected = sigmoid(np.multiply.outer(ability, slope) + offset)
     unchosen = np.interp(ability, CURVE, np.array(chosen.rest)) * (chosen.total - len(slope))
+    if chosen.method == CLUSTERS:
+        weights = mask * np.array(chosen.weights)
+        mean = (filled * weights).sum(1) / np.maximum(weights.sum(1), 1e-12)
+        model = (np.where(measured, values, expected).sum(1) + unchosen) / chosen.total
+        return (chosen.mix * mean + (1 - chosen.mix) * model,) * 3
     known = ability, information(ability, mask, slope, offset)
     everything = (expected.sum(1) + unchosen) / chosen.total
     return corrected_mean(values, expected, everything, chosen.total, chosen.level, known)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import special
+from scipy.cluster import vq
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
+
+    from eevee.items.irt import Irt
 
 TRUST = 10.0
 PRIOR = 3.0
@@ -114,3 +118,36 @@ def corrected_mean(
     deviation = np.sqrt(residual * count / freedom * (1 / count - 1 / total))
     model = mean + (solved - expected) * count / total  # the drawn items' outcomes in place of what it says of them
     return np.clip(leaned(value, deviation, model, doubts(slope, error, *known)), low, high), low, high
+
+
+GRID = np.linspace(-2.5, 2.5, 21)
+TURNS = 15
+
+
+def choose_anchors(
+    irt: Irt, count: int, generator: np.random.Generator
+) -> tuple[Int[np.ndarray, " count"], Float[np.ndarray, " count"]]:
+    """Choose items by k-means of their curves (chances along ability), and the weights by which they stand for all.
+
+    Of each cluster the item nearest to its middle, weighted by the cluster's size; where equal curves leave clusters
+    empty, crowded ones give several items.
+
+    Source: tinyBenchmarks (Polo et al., 2024).
+    """
+    curves = irt.probability(GRID).T
+    middle = curves[generator.choice(len(curves), count, replace=False)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of empty clusters, which keep their middles
+        middle, _ = vq.kmeans2(curves, middle, iter=TURNS, minit="matrix")
+    nearest, distance = vq.vq(curves, middle)
+    size = np.bincount(nearest, minlength=count)
+    seats = (size > 0).astype(np.int64)
+    for _ in range(count - int(seats.sum())):
+        seats[(size / np.maximum(seats, 1) * (seats < size)).argmax()] += 1
+    chosen, weight = [], []
+    for cluster in np.flatnonzero(seats):
+        members = np.flatnonzero(nearest == cluster)
+        chosen += members[np.argsort(distance[members], kind="stable")[: seats[cluster]]].tolist()
+        weight += [size[cluster] / seats[cluster]] * int(seats[cluster])
+    order = np.argsort(chosen)
+    return np.array(chosen)[order], (np.array(weight) / len(curves))[order]

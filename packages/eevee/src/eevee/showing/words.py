@@ -134,18 +134,22 @@ def score_words(judged: Score) -> str:
 def board_words(board: Board) -> str:
     """A ranking with its ties."""
     width = max(5, *(len(row.model) for row in board.places))
-    heads = f"{'model':<{width}}  {'rank':>9}  {'score':>7}  {'Borda':>5}  {'mean rank':>9}  tasks"
+    heads = f"{'model':<{width}}  {'rank':>9}  {'score':>7}  {'Borda':>5}  {'mean rank':>9}  {'strength':>22}  tasks"
     holds = f"all intervals hold at once with probability {board.level:.0%}, on {QUESTIONS[board.question]}"
     lines = [f"{board.name}: {board.decided} of {board.pairs} pairs are decided; {holds}", heads]
     for row in board.places:
         ranks = str(row.first) if row.first == row.last else f"{row.first} to {row.last}"
-        numbers = f"{row.score:>7.3f}  {row.borda:>5.2f}  {row.mean_rank:>9.1f}  {row.tasks:>5}"
-        lines.append(f"{row.model:<{width}}  {ranks:>9}  {numbers}")
+        strength = f"{row.strength:+.2f} ({row.strength_low:+.2f} to {row.strength_high:+.2f})"
+        lines.append(
+            f"{row.model:<{width}}  {ranks:>9}  {row.score:>7.3f}  {row.borda:>5.2f}  {row.mean_rank:>9.1f}  "
+            f"{strength:>22}  {row.tasks:>5}"
+        )
     leaders = board.leaders
     lines.append(f"the best: {leaders[0]}" if len(leaders) == 1 else f"may be the best: {', '.join(leaders)}")
     orders = {
         "Borda": [row.borda for row in board.places],
         "mean rank": [-row.mean_rank for row in board.places],
+        "strength": [row.strength for row in board.places],
     }
     other_leaders = [name for name, values in orders.items() if max(values) > values[0] + 1e-12]
     if other_leaders:

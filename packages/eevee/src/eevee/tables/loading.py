@@ -8,10 +8,18 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from eevee.errors import EeveeError
 from eevee.tables.reading import read_csv_text, read_text
 from eevee.tables.table import ResultTable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from eevee.tables.reading import Layout
 
 SHIPPED = {"gate": "gate_main.csv", "gate-full": "gate_full.csv", "mieb": "mieb.csv.gz"}
 
@@ -30,6 +38,7 @@ def load_table(
     direction: str | None = None,
     about: str | Path | None = None,
     models: str | Path | None = None,
+    layout: Layout | None = None,
     bounds: tuple[float, float] | None = None,
 ) -> ResultTable:
     """Load a table: a shipped name, a CSV file or a data frame.
@@ -41,6 +50,7 @@ def load_table(
         about: path of a CSV with columns `metric` or `benchmark`, and `direction`, `cost`, `task`, `family`, `low`,
             `high`.
         models: path of a CSV with column `model`, and `group`, `model_family`, `model_date`.
+        layout: what the columns are (`eevee.tables.reading.Layout`), where neither their names nor their content tell.
         bounds: smallest and largest possible value of metrics that do not say theirs, such as (0, 100).
 
     Raises:
@@ -57,16 +67,47 @@ def load_table(
         (embeddings-benchmark/results at f4cc6c8, CC0), task types from embeddings-benchmark/mteb; the cost of a task is
         the median of the models' seconds on it, and families of models are ours, by who trained what on which data.
     """
-    table = _loaded(source, direction, about, models)
+    table = _loaded(source, direction, about, models, layout)
     return table.with_bounds(bounds) if bounds else table
 
 
-def _loaded(source: Any, direction: str | None, about: str | Path | None, models: str | Path | None) -> ResultTable:
+def join_tables(tables: Sequence[ResultTable]) -> ResultTable:
+    """One table of several boards: all their models, and nothing where a model is not on a board."""
+    if len(tables) == 1:
+        return tables[0]
+    benchmarks = [key for table in tables for key in table.benchmark_ids]
+    if twice := sorted({key for key in benchmarks if benchmarks.count(key) > 1}):
+        raise EeveeError(f"{len(tables)} tables: {', '.join(twice)} are in more than one; expected each in one alone")
+    models = tuple(dict.fromkeys(model for table in tables for model in table.models))
+    shared = set(models).intersection(*(table.models for table in tables))
+    names = ", ".join(table.name for table in tables)
+    if not shared:
+        raise EeveeError(
+            f"{names}: no model is in all of these tables, so nothing compares the models of one with another's"
+        )
+    values = np.full((len(models), sum(len(table.metrics) for table in tables)), np.nan)
+    column = 0
+    for table in tables:
+        rows = [models.index(model) for model in table.models]
+        values[rows, column : column + len(table.metrics)] = table.values
+        column += len(table.metrics)
+    return ResultTable(
+        f"{names} ({len(shared)} of {len(models)} models in all of them)",
+        models,
+        tuple(metric for table in tables for metric in table.metrics),
+        tuple(benchmark for table in tables for benchmark in table.benchmarks),
+        values,
+    )
+
+
+def _loaded(
+    source: Any, direction: str | None, about: str | Path | None, models: str | Path | None, layout: Layout | None
+) -> ResultTable:
     if isinstance(source, ResultTable):
         return source
     extra, model_lines = (None if path is None else read_text(Path(path)) for path in (about, models))
     if hasattr(source, "to_csv") and hasattr(source, "columns"):
-        indexed = "model" not in source.columns and "benchmark" not in source.columns
+        indexed = "model" not in source.columns and "benchmark" not in source.columns and layout is None
         text = source.rename_axis("model").to_csv() if indexed else source.to_csv(index=False)
         name = where = "data frame"
     elif str(source) in SHIPPED and not Path(source).exists():
@@ -74,7 +115,9 @@ def _loaded(source: Any, direction: str | None, about: str | Path | None, models
     else:
         path = Path(source)
         text, name, where = read_text(path), path.name, str(path)
-    return read_csv_text(text, name=name, where=where, direction=direction, about=extra, models=model_lines)
+    return read_csv_text(
+        text, name=name, where=where, direction=direction, about=extra, models=model_lines, layout=layout
+    )
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import math
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
@@ -30,44 +30,108 @@ FACTS = ("metric", "benchmark", "task", "family", "direction", "cost", "low", "h
 MODEL_FACTS = ("group", "model_family", "model_date")
 
 
+class Layout(NamedTuple):
+    """What the user says of a CSV's columns; what is left empty is told by names and content.
+
+    Args:
+        model: columns that together name a model, such as ("name", "pretrained"); joined by a space.
+        value: the column of scores, which makes the file a long one.
+        drop: columns to leave out.
+    """
+
+    model: tuple[str, ...] = ()
+    value: str = ""
+    drop: tuple[str, ...] = ()
+
+
 def _read_records(text: str, where: str) -> tuple[list[str], list[Row]]:
-    """Header and rows of a CSV, commas or tabs."""
+    """Header and rows of a CSV, commas or tabs, with one header row or two.
+
+    Of two header rows the first names benchmarks (an empty cell repeats the one before), the second metrics.
+    """
     first = text.split("\n", 1)[0]
     reader = csv.reader(io.StringIO(text), delimiter="\t" if "\t" in first and "," not in first else ",")
     try:
-        lines = [(reader.line_num, cells) for cells in reader if any(cell.strip() for cell in cells)]
+        lines = [(reader.line_num, [cell.strip() for cell in cells]) for cells in reader if any(map(str.strip, cells))]
     except csv.Error as error:
         raise EeveeError(f"{where}, line {reader.line_num}: {error}") from None
     if len(lines) < 2:
         raise EeveeError(f"{where}: {len(lines)} lines; expected a header and rows")
-    header = [cell.strip() for cell in lines[0][1]]
+    header, body = lines[0][1], lines[1:]
+    repeats = len(set(header)) < len(header) or "" in header[1:]
+    if repeats and len(body) > 1 and len(body[0][1]) == len(header) and not any(map(_is_number, body[0][1])):
+        header, body = _joined(header, body[0][1]), body[1:]
     for key in header:
         if not key or header.count(key) > 1:
             raise EeveeError(f"{where}, line 1: column {key!r} is empty or appears twice; ids must be unique")
-    rows = []
-    for line, cells in lines[1:]:
+    for line, cells in body:
         if len(cells) != len(header):
             raise EeveeError(f"{where}, line {line}: {len(cells)} cells; expected {len(header)}, as in the header")
-        rows.append((line, {key: cell.strip() for key, cell in zip(header, cells, strict=True)}))
-    return header, rows
+    return header, [(line, dict(zip(header, cells, strict=True))) for line, cells in body]
 
 
-def _arrange(header: list[str], rows: list[Row], where: str) -> tuple[list[str], list[Row]]:
-    """The same table with the columns called `model`, `benchmark` and `value` where others say that."""
-    if "benchmark" in header and "value" not in header and "model" not in header:
-        return header, rows
+def _joined(first: list[str], second: list[str]) -> list[str]:
+    out: list[str] = []
+    last = ""
+    for top, bottom in zip(first, second, strict=True):
+        last = top or last
+        out.append((f"{last}/{bottom}" if last else bottom) if bottom else last)
+    return out
 
-    def first_of(names: Sequence[str]) -> str | None:
-        return next((key for name in names for key in header if key.lower() == name), None)
 
-    model, benchmark, value = map(first_of, (MODEL_NAMES, BENCHMARK_NAMES, VALUE_NAMES))
-    if model is None:
+def _arrange(header: list[str], rows: list[Row], layout: Layout, where: str) -> tuple[list[str], list[Row]]:
+    """The same table with the columns called `model`, `benchmark` and `value` where that is what they are."""
+    for key in (*layout.model, *layout.drop, *filter(None, [layout.value])):
+        if key not in header:
+            raise EeveeError(f"{where}: no column {key!r}; the file has: {', '.join(header)}")
+    names = [key for key in header if key not in layout.drop]
+    if "benchmark" in names and not {"value", "model"} & set(names) and not layout.value and not layout.model:
+        return names, [(line, {key: row[key] for key in names}) for line, row in rows]
+
+    def first_of(options: Sequence[str], among: Sequence[str]) -> str:
+        return next((key for name in options for key in among if key.lower() == name), "")
+
+    texts = [key for key in names if _kind(key, rows) != "numbers" and key not in (*FACTS, *MODEL_FACTS)]
+    unique = [key for key in texts if len({row[key] for _, row in rows}) == len(rows)]
+    model = layout.model or tuple(filter(None, [first_of(MODEL_NAMES, names)]))
+    model = model or (tuple(unique) if len(unique) == 1 and len(rows) > 1 else ())
+    if not model:
         raise EeveeError(
-            f"{where}, line 1: header {', '.join(header[:20])!r}; expected a column 'model' or 'benchmark'"
+            f"{where}, line 1: header {', '.join(header[:20])!r}; expected a column 'model' or 'benchmark', or say "
+            f"which columns name a model (--model-column); taken: {_taken_for(names, rows)}"
         )
-    renamed = {model: "model"} | ({benchmark: "benchmark", value: "value"} if benchmark and value else {})
-    names = {key: renamed.get(key, key) for key in header}
-    return list(names.values()), [(line, {names[key]: cell for key, cell in row.items()}) for line, row in rows]
+    metrics = [key for key in names if key not in model]
+    value = layout.value or first_of(VALUE_NAMES, metrics)
+    benchmark = first_of(BENCHMARK_NAMES, [key for key in metrics if _kind(key, rows) != "numbers"])
+    if layout.value and not benchmark:
+        raise EeveeError(
+            f"{where}: {layout.value!r} is to hold the scores, and no column names the benchmark (expected one of "
+            f"{', '.join(BENCHMARK_NAMES)}); taken: {_taken_for(names, rows)}"
+        )
+    renamed = {key: key for key in metrics} | ({value: "value", benchmark: "benchmark"} if value and benchmark else {})
+    return ["model", *renamed.values()], [
+        (line, {"model": " ".join(row[key] for key in model if row[key]), **{renamed[k]: row[k] for k in metrics}})
+        for line, row in rows
+    ]
+
+
+def _kind(key: str, rows: Sequence[Row]) -> str:
+    cells = [row[key] for _, row in rows[:200] if row[key].lower() not in MISSING]
+    return "numbers" if cells and all(map(_is_number, cells)) else "text" if cells else "empty"
+
+
+def _taken_for(names: Sequence[str], rows: Sequence[Row]) -> str:
+    """Each column with what its content looks like, for an error."""
+    shown = []
+    for key in names[:20]:
+        example = next((row[key] for _, row in rows[:200] if row[key].lower() not in MISSING), None)
+        shown.append(f"{key} ({_kind(key, rows)}{f', such as {example!r}' if example else ''})")
+    return ", ".join(shown) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
+
+
+def _is_number(text: str) -> bool:
+    digits = text.removesuffix("%").rstrip()
+    return NUMBER.fullmatch(digits) is not None or digits.lower() in ("inf", "-inf", "nan")
 
 
 @dataclass
@@ -193,6 +257,7 @@ def read_csv_text(
     direction: str | None = None,
     about: str | None = None,
     models: str | None = None,
+    layout: Layout | None = None,
 ) -> ResultTable:
     r"""Read a table from CSV text, in whichever of three shapes its header says.
 
@@ -204,12 +269,12 @@ def read_csv_text(
     - wide, a row for each metric: columns `benchmark`, `direction`, optionally `metric`, `cost`, `task`, `family`,
       `low`, `high`, and one column for each model.
 
-    Known of models: `group` (near-twins), `model_family`, `model_date`. Cells may have percent signs (75.3 % is 75.3).
-    The column `model` may be called `model_name`, `name` or `checkpoint`, and of a long file the others `dataset` and
-    `score`.
+    Known of models: `group` (near-twins), `model_family`, `model_date`. Cells may have percent signs (75.3 % is 75.3);
+    a wide file may have two header rows, benchmarks over metrics. Columns with other names are told by `layout`, and
+    where that is silent by their content.
     """
     where = where or name
-    header, rows = _arrange(*_read_records(text, where), where)
+    header, rows = _arrange(*_read_records(text, where), layout or Layout(), where)
     draft = _Draft(where)
     if about is not None:
         _read_about(draft, about, f"{where} (about)")
@@ -244,17 +309,21 @@ def _read_wide(draft: _Draft, header: list[str], rows: list[Row], direction: str
     columns = [key for key in header if key not in ("model", *MODEL_FACTS)]
     for key in columns:
         cells = [row[key] for _, row in rows if row[key].lower() not in MISSING]
-        if cells and not any(map(NUMBER.match, cells)):
+        if cells and not any(map(_is_number, cells)):
             raise EeveeError(
-                f"{draft.where}: column {key!r} was taken for a metric and holds text ({cells[0]!r}); expected "
-                "numbers, and one column that names the models"
+                f"{draft.where}: column {key!r} was taken for a metric and holds text ({cells[0]!r}); say which "
+                f"columns name the model (--model-column) or are to be left out (--drop); taken: "
+                f"{_taken_for(header, rows)}"
             )
         stated = draft.directions.get(key) or draft.directions.get(key.split("/")[0])
         draft.column(1, {"metric": key, "benchmark": draft.owners.get(key, "")}, stated or direction)
     models: set[str] = set()
     for line, row in rows:
         if row["model"] in models:
-            raise EeveeError(f"{draft.where}, line {line}: model {row['model']!r} appears twice; ids must be unique")
+            raise EeveeError(
+                f"{draft.where}, line {line}: model {row['model']!r} appears twice; ids must be unique (several "
+                f"columns may name one: --model-column)"
+            )
         models.add(row["model"])
         _note_model(draft, line, row)
         for key in columns:
