@@ -17,28 +17,16 @@ from vision_adapters.power import Power, power_of_outcomes, samples_needed
 
 @dataclass(frozen=True)
 class PowerReport:
-    """What one run, or two, can tell.
+    """What one run, or two, can tell."""
 
-    Args:
-        difference: that is to be seen, in the metrics' unit.
-        alpha: of the two-sided test.
-        wanted: the probability to see it.
-        benchmarks: one row each.
-        benchmarks_needed: how many benchmarks it takes to see that the mean over benchmarks differs, from the
-            differences on those that two runs share; None for one run or fewer than three.
-        left_out: benchmarks without outcomes in both runs, with the reason.
-
-    Example:
-        >>> PowerReport(0.01, 0.05, 0.8, (), None, ("digits: not in both runs",)).left_out[0]
-        'digits: not in both runs'
-    """
-
-    difference: float
-    alpha: float
-    wanted: float
+    difference: float  # that is to be seen, in the metrics' unit
+    alpha: float  # of the two-sided test
+    wanted: float  # the probability to see it
     benchmarks: tuple[Power, ...]
+    # How many benchmarks it takes to see that the mean over benchmarks differs, from the differences on those that two
+    # runs share; None for one run or fewer than three.
     benchmarks_needed: int | None
-    left_out: tuple[str, ...]
+    left_out: tuple[str, ...]  # benchmarks without outcomes in both runs, with the reason
 
 
 def power(
