@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -124,6 +125,9 @@ def test_all_scores_every_read_out_and_chooses_as_auto_does(tmp_path: Path) -> N
     page = gate_runner.report(done, pictures=0, tests=False)
     assert page.count('<th scope="col" class="num">worth without test labels</th>') == 2
     assert f"{every.training['readout']['chosen']} (chosen)" in page
+    drawn = re.findall(r"worth of read-outs over depth</title>.*?</svg>", page, re.DOTALL)
+    pooled = [sum("block:" in name for name in done.training["readout"]["worth"]) for done in (auto, every)]
+    assert [picture.count("<circle") for picture in drawn] == [count + 1 for count in pooled]  # and the chosen one
     assert auto.memory["encoded"] + every.memory["encoded"] + second.memory["encoded"] <= 3 * 30  # one pass for all
 
 

@@ -13,7 +13,9 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 
 import gate_runner
 from gate_runner.benchmarks import DataRequest, find_benchmark
@@ -280,7 +282,7 @@ def test_the_command(two: list[StoredRun], tmp_path: Path, capsys: pytest.Captur
     with pytest.raises(SystemExit) as ended:
         main(["report", folders[0], "--format", "pdf"])
     assert ended.value.code == 2
-    assert "must be one of html, md, csv, latex, not 'pdf'" in capsys.readouterr().err
+    assert "must be one of html, md, csv, latex, classes, confusions, not 'pdf'" in capsys.readouterr().err
 
 
 def test_a_browser_takes_the_page_without_a_complaint(two: list[StoredRun], tmp_path: Path) -> None:
@@ -327,6 +329,12 @@ def test_confusions_are_a_matrix_with_the_samples_behind_its_cells(tmp_path: Pat
         assert int(count) == counted[int(true), int(guessed)]
         assert int(support) == (targets == int(true)).sum()
     wrong = {pair: count for pair, count in counted.items() if pair[0] != pair[1]}
+    rows = list(csv.DictReader(io.StringIO(gate_runner.report(done, form="confusions"))))
+    assert {(int(row["class"]), int(row["taken_for"])): int(row["samples"]) for row in rows} == wrong
+    (by_class,) = [result.training["by_class"]["rows"] for result in done.results]
+    rows = list(csv.DictReader(io.StringIO(gate_runner.report(done, form="classes"))))
+    assert [float(row["recall_low"]) for row in rows] == [row["recall"][1] for row in by_class]
+    assert [int(row["support"]) for row in rows] == np.bincount(targets).tolist()
     listed = re.findall(r'class="name">(\d)</th><td class="name">(\d)</td><td class="num">(\d+)</td>', page)
     assert {(int(true), int(guessed)): int(count) for true, guessed, count in listed} == wrong
     most = max(wrong.values())
@@ -340,3 +348,24 @@ def test_confusions_are_a_matrix_with_the_samples_behind_its_cells(tmp_path: Pat
         for example in shown:
             assert targets[example.index] != predicted[example.index]
     assert page.count("<img ") == 2 + sum(len(shown) for _, shown in confused)
+
+
+def test_a_look_at_the_features_shows_neighbours_by_cosine_and_a_map(tmp_path: Path) -> None:
+    """Neighbours against cosines computed here; the map has a point for each test picture."""
+    done = gate_runner.run("digits", encoder="micro-clip/random", limit=60, output=tmp_path / "run", show=False)
+    page = gate_runner.report(done, pictures=2, tests=False, look=True)
+    assert parsed(page)
+    encoder = gate_runner.load_encoder("micro-clip/random")
+    data = find_benchmark("digits").load("built-in", DataRequest(limit=60))
+    train, test = (encoder.encode_image(split.images) for split in (data.train, data.test))
+    cosines = torch.nn.functional.cosine_similarity(test[:, None], train[None], dim=2)
+    again, _ = made_again(gather(read_runs([done.folder])), gather(read_runs([done.folder])).rows[0])
+    assert again is not None
+    for example in again.hardest(2)[0]:
+        values, indices = cosines[example.index].topk(2)
+        for value, index in zip(values.tolist(), indices.tolist(), strict=True):
+            assert f"true: {int(data.train.targets[index])}; cosine {value:.2f}" in page
+    (drawn,) = re.findall(r"<title>digits: test pictures by their features</title>.*?</svg>", page, re.DOTALL)
+    assert drawn.count("<circle") == len(data.test)
+    assert "its places" in page
+    assert "A look at the features" not in gate_runner.report(done, pictures=0, tests=False)

@@ -1,4 +1,4 @@
-"""Lines and points over two axes, as inline SVG: learning curves, quality against cost.
+"""Lines and points over two axes, as inline SVG: learning curves, read-outs over depth, score over shots or cost.
 
 Every name is escaped; colours come from the page's style sheet, which knows dark mode.
 """
@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from markupsafe import Markup, escape
+
+from gate_runner.charts.markup import joined, piece
 
 Ticks = Sequence[tuple[float, str]]
 
@@ -55,7 +57,7 @@ class Line(NamedTuple):
 
 
 class Dot(NamedTuple):
-    """A point of its own, with what a pointer over it reads, and what stands beside it."""
+    """A point of its own, with what a pointer over it reads, what stands beside it, and its interval's ends."""
 
     x: float
     y: float
@@ -64,6 +66,7 @@ class Dot(NamedTuple):
     filled: bool = True
     text: str = ""
     ends: tuple[float, ...] = ()
+    style: str = "c0"
 
 
 def plot(
@@ -104,11 +107,66 @@ def plot(
         body.append(element("polyline", element("title", line.name), points=drawn, class_=f"line {line.style}"))
     for dot in dots:
         x, y = at(dot.x, dot.y)
-        body += [element("line", x1=x, x2=x, y1=y, y2=at(dot.x, end)[1], class_="line c0") for end in dot.ends]
+        marked = f"line {dot.style}"
+        body += [element("line", x1=x, x2=x, y1=y, y2=at(dot.x, end)[1], class_=marked) for end in dot.ends]
         inside = {"style": "fill:currentColor"} if dot.filled else {}
         hint = element("title", dot.hint)
-        body.append(element("circle", hint, cx=x, cy=y, r=dot.radius, class_="line c0", **inside))
+        body.append(element("circle", hint, cx=x, cy=y, r=dot.radius, class_=marked, **inside))
         if dot.text:
             body.append(label(dot.text, x + 8, y + 4, class_="axis"))
     names = element("title", title or " "), element("desc", description or " ")  # for those who cannot see it
     return element("svg", *names, *body, viewBox=f"0 0 {_plain(width)} {_plain(height)}", role="img", class_=style)
+
+
+def lines_chart(
+    title: str,
+    lines: Sequence[tuple[str, Sequence[Dot]]],
+    below: str,
+    *,
+    across: Ticks = (),
+    level: tuple[str, float] | None = None,
+    dots: Sequence[Dot] = (),
+) -> Markup:
+    """Named lines through points, with a key; empty where none has two places.
+
+    ``level`` is a dashed line by its name, ``dots`` are points beside the lines.
+
+    Example:
+        >>> lines_chart("a", [("b", [Dot(0.0, 1.0, "first"), Dot(1.0, 2.0, "second")])], "c").count("<circle")
+        2
+    """
+    shown = [(name, line) for name, line in lines if len({dot.x for dot in line}) > 1]
+    if not shown:
+        return Markup("")
+    drawn, points, entries = [], list(dots), []
+    for number, (name, line) in enumerate(shown):
+        style = f"{number % 6}{' dashed' * (number > 5)}"
+        drawn.append(Line(name, [(dot.x, dot.y) for dot in line], f"c{style}"))
+        points += [dot._replace(style=f"c{style}") for dot in line]
+        entries.append((name, f"k{style}"))
+    ends = [min(dot.x for dot in points), max(dot.x for dot in points)]
+    heights = [height for dot in points for height in (dot.y, *dot.ends)]
+    if level:
+        drawn.append(Line(level[0], [(end, level[1]) for end in ends], "other dashed"))
+        heights.append(level[1])
+        entries.append((level[0], "ko"))
+    low, high = min(heights), max(heights)
+    margin = (high - low) * 0.06 or abs(high) * 0.06 or 0.05
+    up = [low - margin + (high - low + 2 * margin) * quarter / 4 for quarter in range(5)]
+    picture = plot(
+        title,
+        "; ".join(f"{name}: {', '.join(dot.hint for dot in line)}" for name, line in shown),
+        drawn,
+        points,
+        across=across or [(end, _figure(end)) for end in ends],
+        up=[(value, _figure(value)) for value in up],
+        below=below,
+        width=520.0,
+        height=260.0,
+        style="curve wide-figure",
+    )
+    return joined([piece("key", entries), picture])
+
+
+def _figure(value: float) -> str:
+    return f"{value:.3g}".replace("-", "−")

@@ -40,6 +40,7 @@ def choose(
     from gate_runner.errors import UsageError
     from gate_runner.files import write
     from gate_runner.reports.choice import WORDS, choice_section, rows_of
+    from gate_runner.reports.looks import looks
     from gate_runner.reports.page import build_page
     from gate_runner.runs.display import Terminal, watching
     from gate_runner.runs.stored import read_runs
@@ -63,7 +64,9 @@ def choose(
     with watching(console) as display:
         choice = chosen_of(benchmark, specs, folder, settings, first=first, alpha=alpha, observer=display)
     page = folder / "choice.html"
-    text = build_page(read_runs(choice.runs), data_root=settings.data_root, first=[choice_section(choice)])
+    runs = read_runs(choice.runs)
+    sections = looks(runs[0], data_root=settings.data_root)
+    text = build_page(runs, data_root=settings.data_root, first=[choice_section(choice)], after=sections)
     write(page, text.encode())
     if json:
         shown = {**vars(choice), "runs": [str(path) for path in choice.runs], "pareto": choice.pareto()}

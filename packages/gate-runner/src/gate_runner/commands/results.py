@@ -148,18 +148,21 @@ def report(
     output: Annotated[Path | None, typer.Option(help="File to write; report.html, or the terminal for tables.")] = None,
     format_: Annotated[
         str,
-        typer.Option("--format", help="html (one page), or a table: md, csv, latex."),
+        typer.Option("--format", help="html (one page), a table (md, csv, latex), or CSV of classes or confusions."),
     ] = "html",
     pictures: Annotated[int, typer.Option(help="Hardest test samples to show per benchmark, on the page.")] = 4,
     data_root: Annotated[Path | None, typer.Option(help="Folder with data sets' original files, for pictures.")] = None,
     tests: Annotated[bool, typer.Option(help="Mark what a paired test does not tell from the best.")] = True,
+    look: Annotated[
+        bool, typer.Option("--look", help="On the page: neighbours, a map and places by the first run's encoder.")
+    ] = False,
 ) -> None:
     """Make one page of one or more runs, or a table for a paper."""
     from gate_runner.reports import report as make
 
     form: Any = format_
     output = output or (Path("report.html") if format_ == "html" else None)
-    text = make(*runs, output=output, form=form, pictures=pictures, data_root=data_root, tests=tests)
+    text = make(*runs, output=output, form=form, pictures=pictures, data_root=data_root, tests=tests, look=look)
     if output is None:
         echo(text, nl=False)
     else:

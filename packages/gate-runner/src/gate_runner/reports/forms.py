@@ -2,36 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from gate_runner.charts.table import Table
 from gate_runner.errors import UsageError, printable
 from gate_runner.files import csv_text, write
 from gate_runner.reports.contents import Cell, Contents, gather, overviews
+from gate_runner.reports.looks import looks
 from gate_runner.reports.page import build_page
 from gate_runner.reports.scores import number
+from gate_runner.runs.results import Result
 from gate_runner.runs.stored import Stored, as_written, read_runs
 
 
 def report(
     *sources: Stored,
     output: str | PathLike[str] | None = None,
-    form: Literal["html", "md", "csv", "latex"] = "html",
+    form: Literal["html", "md", "csv", "latex", "classes", "confusions"] = "html",
     pictures: int = 4,
     data_root: str | PathLike[str] | None = None,
     tests: bool = True,
+    look: bool = False,
 ) -> str:
     """One page of one or more runs, or a table for a paper.
 
     Args:
         sources: runs or their folders, at least one.
         output: file to write the text into, if any.
-        form: ``"html"`` for the page, or the table of scores as ``"md"``, ``"csv"`` or ``"latex"``.
+        form: ``"html"`` for the page, or the table of scores as ``"md"``, ``"csv"`` or ``"latex"``; as CSV,
+            ``"classes"`` has a row for each class of each classification, ``"confusions"`` one for each confusion.
         pictures: hardest test samples that the page shows for each benchmark.
         data_root: folder of original files, for these samples.
         tests: mark what a paired test does not tell from the best.
+        look: load the first run's encoder, and show on the page the hardest pictures' neighbours in training, a map of
+            the test split by its features, and what places show.
 
     Returns:
         The text.
@@ -50,7 +57,7 @@ def report(
         >>> report(done, form="pdf")
         Traceback (most recent call last):
         ...
-        gate_data.errors.UsageError: --format must be one of html, md, csv, latex, not 'pdf'
+        gate_data.errors.UsageError: --format must be one of html, md, csv, latex, classes, confusions, not 'pdf'
     """
     if form not in ("html", *_TABLES):
         raise UsageError(f"--format must be one of html, {', '.join(_TABLES)}, not {form!r}")
@@ -59,9 +66,10 @@ def report(
     if not sources:
         raise UsageError("no run to report; expected at least one")
     runs, root = read_runs(sources), None if data_root is None else Path(data_root)
+    after = looks(runs[0], pictures=pictures, data_root=root) if look and form == "html" else []
     with as_written(runs):
         if form == "html":
-            text = build_page(runs, pictures=pictures, data_root=root, tests=tests)
+            text = build_page(runs, pictures=pictures, data_root=root, tests=tests, after=after)
         else:
             text = printable(_TABLES[form](gather(runs, tests=tests)), "\n\t")
     if output is not None:
@@ -104,7 +112,43 @@ def as_csv(contents: Contents) -> str:
     return csv_text(heads, rows)
 
 
-_TABLES = {"md": as_markdown, "csv": as_csv, "latex": as_latex}
+def classes_as_csv(contents: Contents) -> str:
+    """A row per class of each classification, run and seed, every figure unrounded."""
+    names = ("precision", "recall", "f1")
+    rows = [
+        [
+            *(label, result.name, result.seed, row["class"], row["support"], row["predicted"]),
+            *(end for name in names for end in row[name] or ("", "", "")),
+        ]
+        for label, result, classes in _by_class(contents)
+        for row in classes.get("rows", ())
+    ]
+    figures = [f"{name}{end}" for name in names for end in ("", "_low", "_high")]
+    return csv_text(["run", "benchmark", "seed", "class", "support", "predicted", *figures], rows)
+
+
+def confusions_as_csv(contents: Contents) -> str:
+    """A row per class and class that it was taken for, the most frequent of each result first; no right answers."""
+    rows = [
+        [label, result.name, result.seed, *confused]
+        for label, result, classes in _by_class(contents)
+        for confused in classes.get("confused", ())
+    ]
+    return csv_text(["run", "benchmark", "seed", "class", "taken_for", "samples"], rows)
+
+
+def _by_class(contents: Contents) -> list[tuple[str, Result, Mapping[str, Any]]]:
+    results = [(run.label, result) for run in contents.runs for result in run.results]
+    return [(label, result, classes) for label, result in results if (classes := result.training.get("by_class"))]
+
+
+_TABLES = {
+    "md": as_markdown,
+    "csv": as_csv,
+    "latex": as_latex,
+    "classes": classes_as_csv,
+    "confusions": confusions_as_csv,
+}
 _STAND_INS = "micro/: synthetic stand-ins, not scores on the real data sets"
 
 

@@ -25,8 +25,11 @@ def build_page(
     data_root: Path | None = None,
     tests: bool = True,
     first: Sequence[Section] = (),
+    after: Sequence[Section] = (),
 ) -> str:
-    """The report of one or more runs, whose labels are distinct, as a page; ``first`` are sections before the others.
+    """The report of one or more runs, whose labels are distinct, as a page.
+
+    ``first`` are sections before the others, ``after`` those behind the hardest examples.
 
     It needs no network and no script, and follows the reader's light or dark setting. ``pictures`` are test samples for
     each benchmark, and for each of its worst confusions; with 0 no data are made.
@@ -45,6 +48,7 @@ def build_page(
         Section("trade", "Gained and forgotten", parts.gain_and_loss(contents)),
         Section("cost", "Time, memory, energy", parts.costs(contents)),
         Section("hardest", "Hardest examples", examples(contents, pictures, data_root)),
+        *after,
         Section("failures", "What failed", parts.failures(contents)),
         Section("runs", "Runs", joined(folded(run.label, piece("listed", _origin(run))) for run in runs)),
         Section("reading", "How to read this", reading),

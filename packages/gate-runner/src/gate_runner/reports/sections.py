@@ -7,8 +7,9 @@ from typing import Any
 
 from gate_data.imports import named
 from gate_runner.charts.markup import folded, joined, note, piece, scroll, table
-from gate_runner.charts.plot import Line, plot
+from gate_runner.charts.plot import Dot, Line, lines_chart, plot
 from gate_runner.comparison.contrasts import signed
+from gate_runner.readouts import Readout
 from gate_runner.reports.contents import PHASES, Contents, Row, joules_of, overviews
 from gate_runner.reports.scores import number
 from gate_runner.runs.results import Result
@@ -19,7 +20,7 @@ from gate_runner.tasks.task import Details
 _CLASSES = 24
 """Of a confusion matrix, at most."""
 _OPEN = 6
-"""Confusion matrices, at most, that show without being opened."""
+"""Confusion matrices or curves, at most, that show without being opened."""
 _COLOURED = 6
 """Runs whose learning curves have a colour of their own."""
 
@@ -54,19 +55,43 @@ def _titled(run: StoredRun, result: Result) -> str:
 
 def readouts(contents: Contents) -> str:
     """What each read-out of an encoder was worth, and which one was chosen; empty where none was to be chosen."""
-    parts = [
-        folded(_titled(run, result), _worths(result, about))
+    worths = {
+        _titled(run, result): _worths(result, about)
         for run in contents.runs
         for result in run.results
         if isinstance(about := result.training.get("readout"), Mapping) and len(about["worth"]) > 1
-    ]
-    if not parts:
+    }
+    if not worths:
         return ""
     explained = (
-        "How well each block does on training and validation samples, each left out once. Test labels choose nothing. "
-        "The gain on the last output is of the samples that chose, and so a little too good."
+        "How well each block does on training and validation samples, each left out once; a large point was chosen, "
+        "its bar is the 95 % interval of its gain on the last output. Test labels choose nothing. The gain is of the "
+        "samples that chose, and so a little too good."
     )
-    return joined([note(explained), *parts])
+    return joined([note(explained), *_opened(worths)])
+
+
+def _over_depth(result: Result, about: Mapping[str, Any]) -> str:
+    """Worth over blocks, a line for each way to pool; empty for an encoder with fewer than two blocks to read."""
+    worths = {Readout.parse(name): float(worth) for name, worth in about["worth"].items()}
+    blocks = sorted({readout.block for readout in worths if readout.pooling})
+    lines: dict[str, list[Dot]] = {}
+    for readout, worth in worths.items():
+        if readout.pooling:
+            line = readout.place.rpartition("block:")[0] + "/".join(filter(None, readout[1:]))
+            lines.setdefault(line, []).append(Dot(float(readout.block), worth, f"{readout.name}: {worth:.3f}", 2.0))
+    chosen, last = Readout.parse(str(about["chosen"])), worths[Readout("last")]
+    ends = tuple(last + float(end) for end in about.get("against_last", ())[1:])
+    place = float(chosen.block or max(blocks, default=0))  # several blocks at once stand at the last
+    dot = Dot(place, worths[chosen], f"{chosen.name}: {worths[chosen]:.3f}", 5.0, ends=ends, style="other")
+    return lines_chart(
+        f"{result.name}: worth of read-outs over depth",
+        [(name, sorted(dots)) for name, dots in sorted(lines.items())],
+        "block",
+        across=[(float(block), str(block)) for block in blocks],
+        level=("last output", last),
+        dots=[dot],
+    )
 
 
 def _worths(result: Result, about: Mapping[str, Any]) -> str:
@@ -79,11 +104,11 @@ def _worths(result: Result, about: Mapping[str, Any]) -> str:
         score = [f"{row[metric]:.3f}", f"{row['low']:.3f}–{row['high']:.3f}"] if row else []
         rows.append([f"{name}{' (chosen)' if name == about['chosen'] else ''}", f"{value:.3f}", *score])
     heads = ["Read-out", "worth without test labels", *([f"test {metric}", "95 % CI"] if tested else [])]
-    shown = table(heads, rows)
+    shown = joined([_over_depth(result, about), folded("Figures", table(heads, rows))])
     if "against_last" not in about:
         return shown
     gain, low, high = (100 * float(value) for value in about["against_last"])
-    gained = f"{gain:+.1f} points on the last output ({low:+.1f} to {high:+.1f})".replace("-", "−")
+    gained = f"{about['chosen']}: {gain:+.1f} points on the last output ({low:+.1f} to {high:+.1f})".replace("-", "−")
     return joined([note(gained), shown])
 
 
@@ -101,11 +126,13 @@ def confusions(contents: Contents) -> str:
         "Rows are what samples are, columns what they were taken for; a cell's shade is its share of the row, and a "
         "pointer over it reads the counts. Classes with the most wrong samples come first."
     )
-    shown = [
-        joined([piece("headed", name), drawn]) if len(matrices) <= _OPEN else folded(name, drawn)
-        for name, drawn in matrices.items()
-    ]
-    return joined([note(explained), *shown])
+    return joined([note(explained), *_opened(matrices)])
+
+
+def _opened(drawings: Mapping[str, str]) -> list[str]:
+    """Each under its heading where there are few, else to be opened."""
+    few = len(drawings) <= _OPEN
+    return [joined([piece("headed", name), drawn]) if few else folded(name, drawn) for name, drawn in drawings.items()]
 
 
 def _matrix(about: Mapping[str, Any]) -> str:

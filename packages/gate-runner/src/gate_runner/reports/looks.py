@@ -1,0 +1,144 @@
+"""A look at an encoder's features: neighbours of the hardest pictures, a map of the test split, what places show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gate_data.imports import named
+from gate_runner.charts.markup import Section, joined, note, piece
+from gate_runner.charts.plot import Dot, plot
+from gate_runner.errors import MissingCapabilityError
+from gate_runner.reports.contents import gather
+from gate_runner.reports.pictures import Example, MadeAgain, encoded, made_again
+from gate_runner.runs.stored import StoredRun
+
+if TYPE_CHECKING:
+    from gate_data.data import Split
+    from gate_runner.encoders.encoder import Encoder
+
+_MAPPED = 500
+"""Points of a map, at most."""
+_COLOURED = 6
+
+
+def looks(run: StoredRun, *, pictures: int = 4, data_root: Path | None = None) -> list[Section]:
+    """A section on the features of a run's encoder, for each benchmark of classes; none where there is no such.
+
+    Pictures are encoded again, or taken from the feature cache.
+    """
+    from gate_runner.encoders import load_encoder
+
+    contents, encoder, parts = gather([run], tests=False), None, []
+    for row in contents.rows:
+        again, _ = made_again(contents, row, data_root)
+        if again is None or not again.task.by_class or len(again.data.test.images.shape) != 4:
+            continue
+        encoder = encoder or load_encoder(run.encoder)
+        parts += [piece("headed", row.name), *_look(again, encoder, pictures)]
+    return [Section("features", "A look at the features", joined(parts))] if parts else []
+
+
+def _look(again: MadeAgain, encoder: Encoder, count: int) -> list[str]:
+    train = _features(again, encoder, again.data.train, "train")
+    test = _features(again, encoder, again.data.test, "test")
+    parts: list[str] = []
+    hardest, _ = again.hardest(count)
+    if hardest:
+        parts.append(note("The hardest test pictures, each before its nearest training pictures by cosine."))
+        parts += [
+            piece("pictures", [example, *_nearest(again, train, test[example.index], count)]) for example in hardest
+        ]
+        parts += _places(again, encoder, hardest)
+    return [*parts, *_map(again, test)]
+
+
+def _features(again: MadeAgain, encoder: Encoder, split: Split, name: str) -> np.ndarray:
+    """Rows of length 1, by the way that the run read pictures."""
+    from gate_runner.features import FeatureCache, encode_pictures
+
+    settings = again.results[0][1].settings
+    own = settings.get("transform", "model") == "model" and settings.get("tune", "frozen") == "frozen"
+    cache = FeatureCache.of(encoder, encoder.fingerprint())
+    batch, transform = int(settings.get("batch_size", 64)), encoder.transform if own else None
+    rows = encode_pictures(cache, encoder, split.images, "pooled", name, batch, transform=transform)[:].float().numpy()
+    unit: np.ndarray = rows / np.linalg.norm(rows, axis=1, keepdims=True).clip(1e-12)
+    return unit
+
+
+def _nearest(again: MadeAgain, train: np.ndarray, row: np.ndarray, count: int) -> list[Example]:
+    """The training pictures whose features are nearest, the nearest first."""
+    cosines = train @ row
+    training = replace(again.data, test=again.data.train)
+    examples = []
+    for index in np.argsort(-cosines, kind="stable")[:count]:
+        pixels, truth = named(again.task.draw)(training, again.results[0][1].training, int(index))
+        examples.append(Example(*encoded(pixels), int(index), truth, "", f"cosine {cosines[index]:.2f}"))
+    return examples
+
+
+def _places(again: MadeAgain, encoder: Encoder, hardest: Sequence[Example]) -> list[str]:
+    """The first three principal components of the places of the hardest pictures as colours."""
+    try:
+        patches = [encoder.encode_patches(again.data.test.images[example.index][None]) for example in hardest]
+    except MissingCapabilityError:
+        return []
+    tokens = np.stack([places.tokens[0].float().cpu().numpy() for places in patches])
+    components = _components(tokens.reshape(-1, tokens.shape[2]), 3)
+    low, high = np.percentile(components, [2, 98], axis=0)
+    colours = (255 * ((components - low) / (high - low).clip(1e-12)).clip(0, 1)).astype(np.uint8)
+    examples = []
+    for example, pixels in zip(hardest, colours.reshape(len(tokens), *patches[0].grid, -1), strict=True):
+        large = pixels.repeat(max(1, 128 // pixels.shape[0]), 0).repeat(max(1, 128 // pixels.shape[1]), 1)
+        examples.append(Example(*encoded(large), example.index, example.truth, "", "its places"))
+    explained = "Places of these pictures: the first three principal components as red, green and blue."
+    return [note(explained), piece("pictures", examples)]
+
+
+def _map(again: MadeAgain, test: np.ndarray) -> list[str]:
+    """The test pictures on a plane: UMAP where it is installed, else the first two principal components."""
+    drawn = np.random.default_rng(0).permutation(len(test))[:_MAPPED]
+    rows, targets = test[drawn], np.asarray(again.data.test.targets)[drawn]
+    if len(rows) < 3:
+        return []
+    try:
+        from umap import UMAP  # type: ignore[import-not-found]  # it may be there, and is no dependency
+    except ImportError:
+        plane, how = _components(rows, 2), "principal components; UMAP where umap-learn is installed"
+    else:
+        plane, how = np.asarray(UMAP(metric="cosine", random_state=0).fit_transform(rows), dtype=float), "UMAP"
+    classes = list(again.data.classes)
+    most = [int(label) for label in np.argsort(-np.bincount(targets), kind="stable")[:_COLOURED]]
+    styles = {label: f"c{number}" for number, label in enumerate(most)}
+    dots = [
+        Dot(float(x), float(y), classes[int(label)], filled=False, style=styles.get(int(label), "other"))
+        for (x, y), label in zip(plane, targets, strict=True)
+    ]
+    entries = [(classes[label], f"k{number}") for number, label in enumerate(most)]
+    if len(set(targets.tolist())) > len(most):
+        entries.append(("other classes", "ko"))
+    picture = plot(
+        f"{again.row.name}: test pictures by their features",
+        f"{len(dots)} pictures, by class",
+        dots=dots,
+        across=[(float(end), "") for end in (plane[:, 0].min(), plane[:, 0].max())],
+        up=[(float(end), "") for end in (plane[:, 1].min(), plane[:, 1].max())],
+        below=how,
+        width=520.0,
+        height=380.0,
+        style="curve wide-figure",
+    )
+    return [note(f"A map of {len(dots)} test pictures by their features ({how})."), piece("key", entries), picture]
+
+
+def _components(rows: np.ndarray, count: int) -> np.ndarray:
+    """The first principal components of rows, which may be fewer than asked for and are then 0."""
+    centred = rows - rows.mean(axis=0)
+    _, _, axes = np.linalg.svd(centred, full_matrices=False)
+    components = np.zeros((len(rows), count))
+    components[:, : min(count, len(axes))] = centred @ axes[:count].T
+    return components
