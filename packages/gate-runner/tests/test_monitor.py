@@ -14,7 +14,7 @@ from torch import Tensor, nn
 import gate_runner
 from gate_runner.benchmarks import BENCHMARKS
 from gate_runner.errors import UsageError
-from gate_runner.monitoring.monitor import Reading, effective_rank
+from gate_runner.monitoring.monitor import Reading, alignment, effective_rank, uniformity
 from gate_runner.runs.stored import read_run
 
 
@@ -72,11 +72,11 @@ def test_a_training_has_the_same_bits_with_and_without_it(tmp_path: Path) -> Non
     assert [reading.step for reading in monitor.readings] == [0, 2, 4]
     assert not monitor.readings[-1].failed
     page = gate_runner.report(tmp_path / "run", pictures=0)
-    assert "Effective rank" in page
+    assert "effective rank" in page
     assert 'class="curve"' in page
     (result,) = [parameter for parameter in read_run(tmp_path / "run").results if parameter.name == "digits"]
     assert [row["step"] for row in result.training["validation"]] == [0, 2, 4]
-    assert result.training["geometry"][-1]["rank"] == pytest.approx(monitor.readings[-1].rank)
+    assert result.training["geometry"][-1]["rank"] == pytest.approx(monitor.readings[-1].geometry["rank"])
     # a process that goes on from step 3 keeps what lies before it
     more = gate_runner.Monitor(
         ["digits", "faces"], every=3, budget=None, output=tmp_path / "run", limit=40, name="mine"
@@ -95,7 +95,7 @@ def test_a_budget_postpones_and_a_failure_goes_by(
 
     def reads(model: Any, step: int, begin: float) -> Any:
         now[0] += 3.0
-        return Reading(step, {}, 1.0, 3.0, {})
+        return Reading(step, {}, {}, 3.0, {})
 
     monkeypatch.setattr(monitor, "_read", reads)
     model = Model()
@@ -114,13 +114,62 @@ def test_a_budget_postpones_and_a_failure_goes_by(
             gate_runner.Monitor("digits", budget=said)
 
 
-def test_the_effective_rank_is_what_the_paper_says() -> None:
+def test_geometry_is_what_the_papers_say() -> None:
     torch.manual_seed(0)
-    x = torch.randn(7, 3)
+    x, y = torch.randn(7, 3), torch.randn(7, 3)
     values = np.linalg.svd(x.numpy(), compute_uv=False)
     shares = values / values.sum()
     assert effective_rank(x) == pytest.approx(float(np.exp(-(shares * np.log(shares)).sum())), rel=1e-4)
     assert effective_rank(torch.ones(5, 3)) == pytest.approx(1.0, abs=1e-4)
+    a, b = (each.numpy() / np.linalg.norm(each.numpy(), axis=1, keepdims=True) for each in (x, y))
+    assert alignment(x, y) == pytest.approx(float(((a - b) ** 2).sum(1).mean()), rel=1e-5)
+    pairs = [np.exp(-2 * ((a[i] - a[j]) ** 2).sum()) for i in range(7) for j in range(i)]
+    assert uniformity(x) == pytest.approx(float(np.log(np.mean(pairs))), rel=1e-5)
+
+
+def test_as_a_callback_of_transformers(tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    monitor = gate_runner.Monitor("digits", every=2, budget=None, output=tmp_path / "run", limit=40)
+
+    class Learns(Model):
+        def forward(self, images: Tensor, labels: Tensor) -> Any:
+            return {"loss": nn.functional.cross_entropy(super().forward(images), labels)}
+
+    rows = [{"images": torch.randn(3, 16, 16), "labels": torch.tensor(index % 4)} for index in range(8)]
+    how = transformers.TrainingArguments(
+        output_dir=str(tmp_path / "out"), max_steps=4, per_device_train_batch_size=2, report_to=[], save_strategy="no",
+        use_cpu=True, disable_tqdm=True,
+    )  # fmt: skip
+    transformers.Trainer(Learns(), how, train_dataset=rows, callbacks=[monitor.transformers()]).train()
+    assert [reading.step for reading in monitor.readings] == [0, 2, 4]
+
+
+@pytest.mark.filterwarnings("ignore")  # Lightning's own
+def test_as_a_callback_of_lightning(tmp_path: Path) -> None:
+    lightning = pytest.importorskip("lightning.pytorch")
+    monitor = gate_runner.Monitor(
+        "digits", every=2, budget=None, output=tmp_path / "run", limit=40, pick=lambda module: module.model
+    )
+
+    class Learns(lightning.LightningModule):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = Model()
+
+        def training_step(self, batch: Any, index: int) -> Tensor:
+            loss: Tensor = nn.functional.cross_entropy(self.model(batch[0]), batch[1])
+            return loss
+
+        def configure_optimizers(self) -> Any:
+            return torch.optim.SGD(self.parameters(), lr=0.1)
+
+    data = torch.utils.data.TensorDataset(torch.randn(8, 3, 16, 16), torch.arange(8) % 4)
+    trainer = lightning.Trainer(
+        max_steps=4, accelerator="cpu", logger=False, enable_checkpointing=False, enable_progress_bar=False,
+        enable_model_summary=False, callbacks=[monitor.lightning()],
+    )  # fmt: skip
+    trainer.fit(Learns(), torch.utils.data.DataLoader(data, batch_size=2))
+    assert [reading.step for reading in monitor.readings] == [0, 2, 4]
 
 
 def test_names_are_checked_at_the_door() -> None:

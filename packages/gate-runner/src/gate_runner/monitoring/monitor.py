@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -25,6 +26,8 @@ from gate_runner.runs.request import Names, make_request, own_files, parts_of
 from gate_runner.runs.results import SCHEMA, Result
 from gate_runner.settings import Settings
 from gate_runner.tasks import Job, Score, run_task
+from gate_runner.tasks.augmentation import Augmented
+from vision_adapters.rows import sample_generator
 
 if TYPE_CHECKING:
     from gate_data.data import Data
@@ -32,15 +35,15 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _SHOWN = 256
-"""Test images of the first benchmark of which the effective rank is taken."""
+"""Test images of the first benchmark of which the geometry of the features is taken."""
 
 
 class Reading(NamedTuple):
-    """What a monitor found at a step: scores by benchmark, or why there is none, and the features' effective rank."""
+    """What a monitor found at a step: scores by benchmark, or why there is none, and the geometry of the features."""
 
     step: int
     scores: Mapping[str, tuple[Score, ...]]
-    rank: float
+    geometry: Mapping[str, float]
     seconds: float
     failed: Mapping[str, str]
 
@@ -54,6 +57,25 @@ def effective_rank(features: Float[Tensor, "n d"]) -> float:
     values = torch.linalg.svdvals(features.double())
     shares = values / values.sum().clamp_min(1e-30) + 1e-7
     return float((-(shares * shares.log()).sum()).exp())
+
+
+def alignment(first: Float[Tensor, "n d"], second: Float[Tensor, "n d"]) -> float:
+    """Mean squared distance of two views' unit features, 0 to 4; lower is better.
+
+    Source:
+        Wang and Isola (2020), equation 2 with alpha = 2.
+    """
+    return float((F.normalize(first, dim=1) - F.normalize(second, dim=1)).square().sum(dim=1).mean())
+
+
+def uniformity(features: Float[Tensor, "n d"]) -> float:
+    """Log of the mean Gaussian potential between unit features, at most 0; lower is better.
+
+    Source:
+        Wang and Isola (2020), equation 3 with t = 2.
+    """
+    squared = torch.pdist(F.normalize(features.double(), dim=1)).square()
+    return float((-2 * squared).exp().mean().log()) if len(squared) else 0.0
 
 
 class Monitor:
@@ -152,6 +174,40 @@ class Monitor:
         self.readings.append(reading)
         return reading
 
+    def lightning(self) -> Any:
+        """A callback for a Lightning ``Trainer``, which reads after batches; ``pick`` gets the LightningModule."""
+        from lightning.pytorch import Callback
+
+        monitor = self
+
+        class MonitorCallback(Callback):
+            """Reads before the first batch, and after batches; those of one accumulated step count once."""
+
+            def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+                monitor(pl_module, int(trainer.global_step))
+
+            def on_train_batch_end(self, trainer: Any, pl_module: Any, *_: Any, **__: Any) -> None:
+                if monitor.seen != trainer.global_step:
+                    monitor(pl_module, int(trainer.global_step))
+
+        return MonitorCallback()
+
+    def transformers(self) -> Any:
+        """A callback for transformers' ``Trainer``, which reads after steps; ``pick`` gets its model."""
+        from transformers import TrainerCallback
+
+        monitor = self
+
+        class MonitorCallback(TrainerCallback):
+            """Reads before the first step, and after steps."""
+
+            def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
+                monitor(model, int(state.global_step))
+
+            on_step_end = on_train_begin
+
+        return MonitorCallback()
+
     def _read(self, model: nn.Module, step: int, begin: float) -> Reading:
         encoder = adopt(self.pick(model), self.name)
         weight = next(model.parameters(), torch.zeros(1))
@@ -159,18 +215,18 @@ class Monitor:
         narrow = weight.dtype in (torch.bfloat16, torch.float16)
         with torch.autocast(weight.device.type, weight.dtype if narrow else torch.bfloat16, enabled=narrow):
             self._claim(encoder)
-            rank = self._rank(encoder)
+            geometry = self._geometry(encoder)
             scores: dict[str, tuple[Score, ...]] = {}
             failed: dict[str, str] = {}
             for part in self.parts:
                 try:
-                    scores[part.name] = self._scored(part, encoder, step, rank)
+                    scores[part.name] = self._scored(part, encoder, step, geometry)
                 except Exception as error:  # noqa: BLE001 - the others are read all the same
                     failed[part.name] = f"{type(error).__name__}: {error}"
                     _LOG.warning("monitor at step %d: %s: %s", step, part.name, failed[part.name])
-        return Reading(step, scores, rank, time.monotonic() - begin, failed)
+        return Reading(step, scores, geometry, time.monotonic() - begin, failed)
 
-    def _scored(self, part: Part, encoder: Encoder, step: int, rank: float) -> tuple[Score, ...]:
+    def _scored(self, part: Part, encoder: Encoder, step: int, geometry: Mapping[str, float]) -> tuple[Score, ...]:
         start = time.monotonic()
         job = Job(encoder, part.benchmark, self._loaded(part, encoder), part.settings, part.seed)
         outcome = run_task(job)
@@ -199,7 +255,7 @@ class Monitor:
                 "steps": step,
                 "validation": curve,
                 "monitored": True,
-                "geometry": [*self._earlier(part, step, "geometry"), {"step": step, "rank": rank}],
+                "geometry": [*self._earlier(part, step, "geometry"), {"step": step, **geometry}],
             },
             seconds={**job.phases.seconds, "total": time.monotonic() - start},
         )
@@ -220,13 +276,19 @@ class Monitor:
             return []
         return [row for row in result.training.get(field, ()) if row["step"] < step] if result else []
 
-    def _rank(self, encoder: Encoder) -> float:
+    def _geometry(self, encoder: Encoder) -> dict[str, float]:
         part = self.parts[0]
         images = self._loaded(part, encoder).test.images
         shown = images_at(images, torch.arange(min(_SHOWN, len(images))))
         shown = shown.reshape(len(shown), -1, *shown.shape[-3:])[:, 0]
-        batches = torch.split(shown, part.settings.batch_size)
-        return effective_rank(torch.cat([encoder.encode_image(batch).cpu() for batch in batches]))
+        change = Augmented(shown)
+        views = torch.stack([change(row, sample_generator(part.seed, 1, row)) for row in range(len(shown))])
+        features, second = (
+            torch.cat([encoder.encode_image(batch).cpu() for batch in torch.split(pictures, part.settings.batch_size)])
+            for pictures in (shown, views)
+        )
+        aligned, uniform = alignment(features, second), uniformity(features)
+        return {"rank": effective_rank(features), "alignment": aligned, "uniformity": uniform}
 
     def _description(self, encoder: Encoder) -> dict[str, Any]:
         """Of the encoder, without its weights, which differ at each reading."""

@@ -188,16 +188,15 @@ def curves(contents: Contents) -> str:
         "validate best are the ones tested."
     )
     watched = [
-        [run.label, f"{row['step']:g}", f"{row['rank']:.3f}"]
+        [run.label, f"{row['step']:g}", *(f"{row[name]:.3f}" for name in ("rank", "alignment", "uniformity"))]
         for run in contents.runs
         for row in next((result.training["geometry"] for result in run.results if result.training.get("monitored")), ())
     ]
     if watched:
         explained += " Of a monitored training, the points are scores on test samples, of heads on the encoder then."
     parts = [note(explained), piece("key", entries), piece("panels", panels)]
-    return joined(
-        [*parts, folded("Effective rank of the features", table(["Run", "step", "rank"], watched)) if watched else ""]
-    )
+    geometry = table(["Run", "step", "effective rank", "alignment ↓", "uniformity ↓"], watched)
+    return joined([*parts, folded("Features without labels", geometry) if watched else ""])
 
 
 def _panel(row: Row, lines: Mapping[str, Sequence[Sequence[tuple[float, float]]]], labels: Sequence[str]) -> str:
