@@ -73,6 +73,7 @@ def test_a_group_is_a_table(tmp_path: Path) -> None:
         ("limit = [", DataError, "cannot be read"),
         ('names = "digits"', UsageError, "names must be a list"),
         ('encoder = "my_lab.models:make"', EncoderError, "a file does not choose that; say --encoder"),
+        ('language_model = "evil:make"', UsageError, "names code by language_model = 'evil:make'"),
         ('executor = "evil"', UsageError, "names code by executor"),
         ('executor = ["ray", "evil"]', UsageError, "names code by executor"),
         ('[executor_options]\nslurm_comment = """x\ntouch x"""', UsageError, "names code by executor_options"),

@@ -31,11 +31,11 @@ OTHER = Settings(
     save_encoders=True, save_heads=True,
     keep_zero_shot=("zero-shot",), wise_ft=0.5, num_processes=2, checkpoint_blocks=True,
     shots=("0", "5"), readout=("auto", "block:2/cls"),
-    init=("random",), projection=("1p",), knowledge=("gpt3",), controls=False, keep_predictions=True,
+    init=("random",), projection=("1p",), knowledge=("gpt3",), controls=False, keep_predictions=True, short_classes="skip",
     probe="elevater", knowledge_folder=Path("words"),
     class_weight="balanced", folds=3,
     split="valid", prompts="names",
-    executor="slurm", executor_options={"partition": "gpu"},
+    language_model="mine:words", executor="slurm", executor_options={"partition": "gpu"},
 )  # fmt: skip
 
 

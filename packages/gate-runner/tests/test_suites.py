@@ -115,6 +115,25 @@ def test_the_micro_suite_is_scored_with_its_whole_table(runs: list[gate_runner.R
     assert sorted(outcomes.columns["question"]) == list(range(150))
 
 
+def test_a_language_model_of_ones_own_is_a_blind_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_words.py").write_text(
+        "def longer():\n    return lambda texts: [float(len(text)) for text in texts]\n"
+        "def broken():\n    return lambda texts: 1 / 0\n"
+    )
+    (result,) = gate_runner.run(
+        "every-shape", limit=60, language_model="my_words:longer", output=tmp_path / "run", show=False
+    )
+    lines = [line for line in result.training["suite"]["lines"] if "my_words:longer" in line["blind"]]
+    assert lines
+    for line in lines:  # a caption cannot be shorter and longer
+        assert line["blind"]["my_words:longer"]["value"] + line["blind"]["shorter"]["value"] <= 1
+    (failed,) = gate_runner.run(
+        "every-shape", limit=60, language_model="my_words:broken", output=tmp_path / "broken", show=False
+    )
+    assert failed.reason == "--language-model my_words:broken raised ZeroDivisionError: division by zero"
+
+
 def test_shares_are_weighted_by_picture() -> None:
     rng = np.random.default_rng(0)
     lengths = np.array([3, 1, 4])

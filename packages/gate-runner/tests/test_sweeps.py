@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -128,6 +129,9 @@ def test_classes_with_fewer_images_than_shots_give_all(tmp_path: Path) -> None:
     results = list(swept(tmp_path / "take", **few).values())
     assert [result.training["short_classes"] for result in results] == [0, short]
     assert f"give all that they have: {short} of icinw-shapes (20-shot)." in averages(records_of(results)).note
+    results = list(swept(tmp_path / "skip", **few, short_classes="skip").values())
+    assert [result.status for result in results] == ["ok", "skipped"]
+    assert re.search("20 shots: class .* samples, expected at least 20", results[1].reason)
 
 
 def test_a_choice_is_one_of_its_candidates_and_draws_differ(filled: Path) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _OWN = ("names", "encoder", "output")
 _CODE = {
+    "language_model": "--setting language_model=…",
     "executor": "--executor",
     "executor_options": "--setting executor_options=…",
 }

@@ -162,6 +162,13 @@ class FeatureSettings:
         "What a detector reads: overrides (a set's own captions) or names.",
         identity="mode",
     )
+    language_model: str | None = _features(
+        None,
+        "Suites: returns a model of captions alone, which becomes a blind line.\n"
+        "It scores texts by as many numbers, such as a language model's log-likelihoods.",
+        identity="mode",
+        metavar="MODULE:FUNCTION",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -294,6 +301,12 @@ class SweepSettings:
         metavar="LIST",
     )
     keep_predictions: bool = _sweep(False, "Of a sweep: keep probabilities, for export --to elevater.")
+    short_classes: Literal["take", "skip"] = _sweep(
+        "take",
+        "Of a sweep, where a class has fewer images than shots: take all, as ELEVATER does, or skip the unit.",
+        identity="mode",
+        metavar="take|skip",
+    )
     controls: bool = _sweep(True, "Of a sweep: compare knowledge with random words and with that of other classes.")
     probe: str = _sweep(
         "anchored",

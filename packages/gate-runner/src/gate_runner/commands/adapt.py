@@ -149,7 +149,7 @@ def predict(
         typer.Option(help="A table of files and labels, or a folder of classes: say how many are right, too."),
     ] = None,
     top: Annotated[int, typer.Option(help="Classes to give for each image.", min=1)] = 1,
-    output: Annotated[Path | None, typer.Option(help="A .csv file; printed by default.")] = None,
+    output: Annotated[Path | None, typer.Option(help="A .csv or .jsonl file; printed as CSV by default.")] = None,
     encoder: OwnEncoder = None,
     batch_size: BatchSize = 64,
     device: Device = "auto",
@@ -167,11 +167,12 @@ def predict(
         scored,
         true_labels,
         write_csv,
+        write_json_lines,
     )
     from oven_retrieval.commands.progress_line import ProgressLine
 
-    if output is not None and output.suffix.lower() != ".csv":
-        raise UsageError(f"--output {output} must end in .csv")
+    if output is not None and output.suffix.lower() not in (".csv", ".jsonl"):
+        raise UsageError(f"--output {output} must end in .csv or .jsonl")
     true = true_labels(labels) if labels is not None else {}
     if not images and not true:
         raise UsageError("name image files or folders, or a table of files and labels with --labels")
@@ -186,7 +187,8 @@ def predict(
             failed = write_csv(predicted, top, sys.stdout)
         else:
             with output.open("w", encoding="utf-8", newline="") as file:
-                failed = write_csv(predicted, top, file)
+                lines = output.suffix.lower() == ".jsonl"
+                failed = write_json_lines(predicted, file) if lines else write_csv(predicted, top, file)
     if output is not None:
         echo(f"wrote {output}, {len(files)} images")
     if true:

@@ -162,6 +162,22 @@ def write_csv(predicted: Iterable[Prediction], top: int, file: TextIO) -> int:
     return failed
 
 
+def write_json_lines(predicted: Iterable[Prediction], file: TextIO) -> int:
+    """A JSON object per line. Returns how many could not be read."""
+    import json
+
+    failed = 0
+    for prediction in predicted:
+        record = {"file": prediction.file, "error": prediction.error} if prediction.error else {
+            "file": prediction.file,
+            "classes": list(prediction.classes),
+            "probabilities": [round(value, 6) for value in prediction.probabilities],
+        }  # fmt: skip
+        file.write(json.dumps(record, ensure_ascii=False) + "\n")
+        failed += bool(prediction.error)
+    return failed
+
+
 def _read_pictures(
     files: Sequence[str], side: Size, transform: Transform | None
 ) -> tuple[dict[int, Tensor], dict[int, str]]:

@@ -15,7 +15,9 @@ from eqben_builder.scoring import Share
 from eqben_builder.suites import Features, SuiteLine, SuiteTable, similarities, suite_table
 from gate_data.data import Data, Split
 from gate_data.ragged import Ragged
+from gate_runner.errors import DataError
 from gate_runner.features import digests_of
+from gate_runner.plugins import own_model
 from gate_runner.suites.questions import QuestionPictures, Questions
 from gate_runner.tasks.drawing import shown
 from gate_runner.tasks.features import pooled
@@ -48,11 +50,25 @@ def run(job: Job) -> Outcome:
     features = _features(job, test.images, [text for row in questions.rows for text in row.captions])
     with job.timed("test"):
         scores = similarities(questions.rows, features)
-        table = suite_table(questions.data, scores, seed=job.seed)
+        blind = job.settings.language_model
+        table = suite_table(questions.data, scores, scorers=None if blind is None else _scorer(blind), seed=job.seed)
     overall = table.overall.score
     score = Score(job.benchmark.metrics[0], "higher", overall.value, overall.low, overall.high, overall.chance)
     averages = [_score_of(line) for line in table.averages]
     return Outcome((score, *averages), _by_picture(questions, table), {"steps": 0, "suite": as_mapping(table)})
+
+
+def _scorer(spec: str) -> dict[str, Any]:
+    """A model of the user's that reads captions alone, by its name; what goes wrong in it is said with that name."""
+    model = own_model(spec)
+
+    def scored(texts: Sequence[str]) -> Any:
+        try:
+            return model(texts)
+        except Exception as error:
+            raise DataError(f"--language-model {spec} raised {type(error).__name__}: {error}") from error
+
+    return {spec: scored}
 
 
 def share_right(outcomes: Any, weights: Float[np.ndarray, "r n"]) -> Float[np.ndarray, " r"]:

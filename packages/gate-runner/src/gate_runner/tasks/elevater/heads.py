@@ -6,7 +6,7 @@ import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -100,7 +100,7 @@ class Fitted(NamedTuple):
     head: KeptHead | None = None
 
 
-def draw_shots(labels: Tensor, shots: int, seed: int) -> Draw:
+def draw_shots(labels: Tensor, shots: int, seed: int, short_classes: Literal["take", "skip"] = "take") -> Draw:
     """ELEVATER's few-shot subset, or all training images."""
     from vision_adapters.fewshot import elevater_indices
 
@@ -108,7 +108,7 @@ def draw_shots(labels: Tensor, shots: int, seed: int) -> Draw:
         rows = torch.arange(len(labels))
         return Draw(rows, hashlib.sha256(",".join(map(str, rows.tolist())).encode()).hexdigest())
     try:
-        drawn = elevater_indices(labels, shots, seed, short_classes="take")
+        drawn = elevater_indices(labels, shots, seed, short_classes="refuse" if short_classes == "skip" else "take")
     except ValueError as error:
         raise NotApplicableError(f"{shots} shots: {error}") from error
     counts = torch.bincount(labels) if labels.ndim == 1 else labels.sum(0)
@@ -123,7 +123,7 @@ def fit_frozen(
 
     zero_shot = variant.shots == 0
     shots = FULL if zero_shot else variant.shots
-    draw = draw_shots(features.train_labels, shots, job.seed)
+    draw = draw_shots(features.train_labels, shots, job.seed, job.settings.short_classes)
     # the published search takes the backbone's own columns: its batch normalisation depends on them
     turned = weights is not None and not (probe == "elevater" and variant.projection == "1p")
     train, test = features.seen(variant.projection, anchored=turned)

@@ -43,7 +43,7 @@ def fit_whole(job: Job, variant: Variant, features: Features, weights: Tensor | 
     encoder, settings, train = job.encoder, job.settings, job.data.train
     if encoder.module is None:
         raise EncoderError(f"encoder {encoder.spec!r} shows no weights to train: --tune frozen only")
-    draw = draw_shots(features.train_labels, variant.shots, job.seed)
+    draw = draw_shots(features.train_labels, variant.shots, job.seed, settings.short_classes)
     labels = features.train_labels[draw.rows]
     several = labels.ndim == 2
     shuffled = variant.shots == FULL or variant.shots > 4
