@@ -86,8 +86,8 @@ class Settings(MachineSettings, SweepSettings, TrainingSettings, FeatureSettings
     def sweeps(self) -> bool:
         """Whether an option was given that only a sweep of image classification has (``shots`` is detection's, too)."""
         texts = self.init or self.projection or self.knowledge or self.knowledge_folder is not None
-        kept = self.keep_predictions or self.short_classes != "take"
-        return bool(texts or kept or "," in self.tune or self.probe != "anchored")
+        unusual = self.keep_predictions or self.short_classes != "take"
+        return bool(texts or unusual or "," in self.tune or self.probe != "anchored")
 
     def axes(self) -> Axes | None:
         """The axes of a sweep over image classification; None where none was asked for."""
