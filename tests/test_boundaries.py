@@ -34,8 +34,7 @@ HEAVY = {
 """Extras: imported where they are used, never by importing a package."""
 IF_INSTALLED = {
     "eqsim": {"jaxtyping"},  # for types alone
-    "knowledge-prompts": {"open_clip"},  # a user's encoder by its name
-    "oven-retrieval": {"icu"},  # PyICU, where it is, in place of icu4py
+    "knowledge-prompts": {"open_clip", "torch"},  # a user's encoder by its name, and its tensors
     "gate-runner": {"pyarrow", "umap"},  # a table in Parquet, a map of features
 }
 """What a package takes where a user has it, and names where it is missing."""
