@@ -19,7 +19,7 @@ SPECS = ("micro-clip", "micro-clip/random", "micro-clip/random:0", "timm:resnet1
 @pytest.fixture(scope="module")
 def choice(tmp_path_factory: pytest.TempPathFactory) -> Choice:
     folder = tmp_path_factory.mktemp("choice")
-    settings = Settings(limit=120, readout=("auto",))
+    settings = Settings(limit=60, readout=("auto",))
     return choose("digits@knn", SPECS, folder, settings, first=40)
 
 
@@ -56,7 +56,7 @@ def test_costs_are_of_the_encoder(choice: Choice) -> None:
 def test_the_same_call_computes_nothing_again(choice: Choice, tmp_path: Path) -> None:
     place = choice.runs[0].parent
     written = {path: path.stat().st_mtime_ns for path in place.glob("*/results/*.json")}
-    again = choose("digits@knn", SPECS, place, Settings(limit=120, readout=("auto",)), first=40)
+    again = choose("digits@knn", SPECS, place, Settings(limit=60, readout=("auto",)), first=40)
     assert [candidate.value for candidate in again.candidates] == [candidate.value for candidate in choice.candidates]
     assert {path: path.stat().st_mtime_ns for path in place.glob("*/results/*.json")} == written
 

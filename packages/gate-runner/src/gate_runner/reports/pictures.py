@@ -39,9 +39,8 @@ def examples(contents: Contents, count: int, data_root: Path | None) -> str:
     if count < 1 or not contents.rows:
         return ""
     explained = (
-        "The worst test samples over runs and seeds, and boxes' best; below them the samples of the most frequent "
-        "confusions. They were made again from their source and are shown only where they are the same data, by "
-        "digest, as the runs saw."
+        "The worst test samples over runs and seeds; below them the samples of the most frequent confusions. They were "
+        "made again from their source and are shown only where they are the same data, by digest, as the runs saw."
     )
     parts = [note(explained)]
     for row in contents.rows:
