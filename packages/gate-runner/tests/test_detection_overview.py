@@ -69,6 +69,12 @@ def test_each_set_and_its_mean() -> None:
     )  # fmt: skip
 
 
+def test_figures_have_a_line_for_each_way_and_for_each_number_of_shots() -> None:
+    figure = overview([TUNED, PROMPT])[0].figure
+    assert "full hf-detector:tiny: 20.0, 31.0, 60.0; prompt hf-detector:tiny: 20.0, 25.0" in figure
+    assert "1-shot hf-detector:tiny: prompt, 10 parameters: 25.0, full, 1,100 parameters: 31.0" in figure
+
+
 def test_prompts_and_splits_are_not_mixed() -> None:
     named = {"kind": "names", "read": ["a"]}
     rows = overview([run(result("a", 0.1), result("a", 0.2, 1, prompts=named, split="valid"))])[0].rows

@@ -27,6 +27,8 @@ from gate_runner.tasks.elevater.tables import (
     gains,
     having,
     mean_over_sets,
+    over_parameters,
+    over_shots,
     per_set,
     records_of,
     wins,
@@ -85,6 +87,15 @@ def test_gains_wins_ties_and_losses() -> None:
     assert ("LP 2P 5-shot", "gpt3", "45.00 ± 0.00", "70.0", "20.0") in second.rows
 
 
+def test_figures_have_a_line_for_each_way_and_for_each_number_of_shots() -> None:
+    plain = [one for one in RECORDS if one.cell.knowledge == "none" and one.cell.shots != FULL]
+    shots = over_shots(plain)
+    assert "LP Language-2P: zero-shot: 40.00, 5-shot: 51.00 ± 1.41" in shots
+    double = [one._replace(cell=one.cell._replace(projection="1p"), trained=10_000) for one in plain if one.cell.shots]
+    assert "5-shot: 400 parameters: 51.00 ± 1.41, 20,000 parameters: 51.00 ± 1.41" in over_parameters([*plain, *double])
+    assert over_parameters(plain) == ""  # a point is no line
+
+
 def test_controls_say_whether_knowledge_says_something() -> None:
     [row] = controls(RECORDS).rows
     assert row == ("a", "LP 2P 5-shot", "gpt3", "61.0", "70.0", "65.0", "10.0", "yes")
@@ -127,7 +138,7 @@ def test_results_are_the_rows_of_the_tables() -> None:
     assert records_of(map(result, RECORDS)) == RECORDS
 
 
-def test_the_report_holds_every_table_and_no_script(folder: Path) -> None:
+def test_the_report_holds_every_table_and_figure_and_no_script(folder: Path) -> None:
     page = report(folder)
     assert "<script" not in page
     assert "&lt;own&gt; on 2 data sets of a sweep" in page
@@ -135,6 +146,7 @@ def test_the_report_holds_every_table_and_no_script(folder: Path) -> None:
     for heading in ("table 3", "tables 12 and 13", "table 16", "table 17", "Cells without a value"):
         assert heading in page
     assert "RuntimeError: no memory left" in page
+    assert "Mean of 2 data sets by images per class" in page
 
 
 def test_tables_as_markdown_csv_and_latex(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

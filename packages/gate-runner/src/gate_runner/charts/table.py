@@ -26,6 +26,7 @@ class Table:
         note: what a reader must know.
         words: columns behind the first that hold words.
         best: row and column of each cell that is set in bold.
+        figure: inline SVG of the same numbers, above it on a page.
     """
 
     id: str
@@ -35,6 +36,7 @@ class Table:
     note: str = ""
     words: tuple[int, ...] = ()
     best: frozenset[tuple[int, int]] = frozenset()
+    figure: str = ""
 
     def as_markdown(self) -> str:
         """Its title, the table, and its note."""

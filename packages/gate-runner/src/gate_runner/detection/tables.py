@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean, stdev
@@ -121,7 +122,38 @@ def _by_shots(cells: Sequence[Scored]) -> Table:
         "± is the deviation over seeds. In brackets: the data sets of a mean that lacks some. Parameters differ where "
         "classes do.",
         (1,),
+        figure=_over_shots(cells) + _over_parameters(cells),
     )
+
+
+def _over_shots(cells: Sequence[Scored]) -> str:
+    """The mean over pictures of each class, a line for each way of tuning, as SVG."""
+    from gate_runner.charts.plot import Dot, lines_chart
+
+    shots, lines = _shots(cells), []
+    for row in _rows(cells):
+        means = [(float(at), _mean(_of(cells, row, number))) for at, number in enumerate(shots)]
+        dots = [Dot(at, mean[0], f"{mean[0]:.1f}", 2.0) for at, mean in means if mean is not None]
+        lines.append((f"{row[1]} {row[0]}", dots))
+    across = [(float(at), "all" if number == "full" else number) for at, number in enumerate(shots)]
+    return lines_chart("mAP by pictures of each class", lines, "pictures of each class", across=across)
+
+
+def _over_parameters(cells: Sequence[Scored]) -> str:
+    """The mean over trained parameters, a line for each number of shots of a model (figure 8), as SVG."""
+    from gate_runner.charts.plot import Dot, lines_chart
+
+    rows, lines = _rows(cells), []
+    for number, model in itertools.product(_shots(cells), dict.fromkeys(model for model, _ in rows)):
+        dots = []
+        for row in (row for row in rows if row[0] == model):
+            mine = [cell for cell in _of(cells, row, number) if cell.trained]
+            mean = _mean(mine)
+            if mean is not None:
+                size = fmean(cell.trained for cell in mine)
+                dots.append(Dot(math.log10(size), mean[0], f"{row[1]}, {size:,.0f} parameters: {mean[0]:.1f}", 2.0))
+        lines.append((f"{'all pictures' if number == 'full' else f'{number}-shot'} {model}", sorted(dots)))
+    return lines_chart("mAP by trained parameters", lines, "trained parameters, powers of ten")
 
 
 def _said(mean: Mean | None, sets: int) -> str:

@@ -183,7 +183,52 @@ def averages(records: Sequence[Record]) -> Table:
         "over data sets. 1P: one linear layer on the backbone's features; 2P: on the projected ones."
         + (f" Classes with fewer images than shots give all that they have: {counted}." if counted else ""),
         (1,),
+        figure=over_shots(plain),
     )
+
+
+def over_shots(records: Sequence[Record]) -> str:
+    """The mean score over images per class, a line for each way to adapt (figure 6), as SVG."""
+    from gate_runner.charts.plot import Dot, lines_chart
+
+    sets, shots = sorted(_sets(ok(records))), sorted({record.cell.shots for record in ok(records)}, key=in_order)
+    lines = []
+    for (tune, init, projection), cells in grouped(ok(records), "tune", "init", "projection").items():
+        dots = []
+        for at, number in enumerate(shots):
+            # texts alone are where heads that start at them begin
+            mean = mean_over_sets(having(records if number == 0 and init == "language" else cells, shots=number), sets)
+            if mean is not None:
+                dots.append(_dot(float(at), mean, shots_in_words(number), Dot))
+        lines.append((f"{_ADAPTED[tune]} {_start(1, init, projection)}", dots))
+    across = [(float(at), shots_in_words(number).removesuffix("-shot")) for at, number in enumerate(shots)]
+    return lines_chart(f"Mean of {len(sets)} data sets by images per class", lines, "images per class", across=across)
+
+
+def over_parameters(records: Sequence[Record]) -> str:
+    """The mean score over trained parameters, a line for each number of images per class (figure 7), as SVG."""
+    from gate_runner.charts.plot import Dot, lines_chart
+
+    adapted, sets = [record for record in ok(records) if record.cell.shots != 0], sorted(_sets(ok(records)))
+    lines = []
+    for (number,), cells in sorted(grouped(adapted, "shots").items(), key=lambda group: in_order(group[0][0])):
+        dots = []
+        for group in grouped(cells, "tune", "init", "projection").values():
+            mean, trained = mean_over_sets(group, sets), _trained(group)
+            if mean is not None and trained:
+                dots.append(_dot(math.log10(trained), mean, f"{trained:,} parameters", Dot))
+        lines.append((shots_in_words(number), sorted(dots)))
+    return lines_chart("Mean score by trained parameters", lines, "trained parameters of all data sets, powers of ten")
+
+
+def _dot(x: float, mean: Mean, where: str, form: Any) -> Any:
+    gap = mean[1] or 0.0
+    return form(x, mean[0], f"{where}: {mean_text(mean)}", 2.0, ends=(mean[0] - gap, mean[0] + gap) if gap else ())
+
+
+def _trained(records: Iterable[Record]) -> int:
+    """Parameters of all data sets together, each once."""
+    return sum({record.cell.dataset: record.trained for record in records}.values())
 
 
 def in_order(shots: int) -> float:
@@ -302,7 +347,7 @@ def efficiency(records: Sequence[Record]) -> Table:
     for (shots, tune, init, projection), cells in groups.items():
         mean = mean_over_sets(cells, sets)
         if mean is not None:
-            trained = sum({record.cell.dataset: record.trained for record in cells}.values())
+            trained = _trained(cells)
             pe = performance_efficiency(mean[0] / 100, trained)
             figures = (f"{trained:,}", f"{mean[0]:.2f}", f"{pe:.4f}")
             rows.append((_adapted(shots, tune), _start(shots, init, projection), *figures))
@@ -314,6 +359,7 @@ def efficiency(records: Sequence[Record]) -> Table:
         "Trained parameters of all data sets together. PE = score · exp(−log10(parameters / 10⁸ + 1)): as printed, the "
         "paper's formula lacks the minus sign.",
         (1,),
+        figure=over_parameters(having(records, knowledge="none")),
     )
 
 
