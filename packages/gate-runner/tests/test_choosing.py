@@ -6,9 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
-from gate_runner.choosing import MANY, Candidate, Choice, Costs, choose, encoders_in
+from gate_runner.choosing import MANY, Candidate, Choice, Costs, choose, encoders_in, twins
 from gate_runner.cli import app
 from gate_runner.errors import UsageError
 from gate_runner.settings import Settings
@@ -20,7 +21,7 @@ SPECS = ("micro-clip", "micro-clip/random", "micro-clip/random:0", "timm:resnet1
 def choice(tmp_path_factory: pytest.TempPathFactory) -> Choice:
     folder = tmp_path_factory.mktemp("choice")
     settings = Settings(limit=60, readout=("auto",))
-    return choose("digits@knn", SPECS, folder, settings, first=40)
+    return choose("digits@knn", SPECS, folder, settings, first=40, price=3.6)
 
 
 def test_the_best_comes_first_and_what_fails_is_said(choice: Choice) -> None:
@@ -35,15 +36,29 @@ def test_the_best_comes_first_and_what_fails_is_said(choice: Choice) -> None:
     assert {candidate.encoder for candidate in choice.candidates} == set(SPECS)
 
 
-def test_two_encoders_with_the_same_features_are_alike(choice: Choice) -> None:
+def test_two_encoders_with_the_same_features_are_said(choice: Choice) -> None:
     """Seed 0 is what ``/random`` has: the same features, one difference of 0."""
-    values = {candidate.encoder: candidate.value for candidate in choice.candidates}
-    assert values["micro-clip/random"] == values["micro-clip/random:0"]
+    alike = [candidate for candidate in choice.candidates if candidate.encoder.startswith("micro-clip/random")]
+    assert alike[0].value == alike[1].value
+    assert [candidate.reason for candidate in alike] == ["", f"the same features as {alike[0].encoder}"]
 
 
-def test_costs_are_of_the_encoder(choice: Choice) -> None:
+def test_features_that_agree_are_twins_whatever_their_names() -> None:
+    rows = torch.randn(4, 8, generator=torch.Generator().manual_seed(0))
+    features = {"a": rows, "b": rows[:, :6], "c": rows * (1 + 1e-6), "d": rows + 0.01, "e": rows[:, :6].clone()}
+    assert twins(features) == {"c": "a", "e": "b"}
+
+
+def test_costs_and_fewer_bytes_are_of_the_encoder(choice: Choice) -> None:
     first = choice.candidates[0]
     assert first.costs is not None
+    assert first.costs.dollars == pytest.approx(3.6 / 3600 / first.costs.images_per_second * 1e6)
+    sizes = {kept.code: kept.row_bytes for kept in choice.compressed}
+    assert sizes["float16"] == first.row_bytes / 2
+    assert sizes["int8"] == first.row_bytes / 4
+    assert sizes["binary"] == first.row_bytes / 32
+    assert sizes["dims64"] == 4 * 64
+    assert "pca64" not in sizes  # which needs as many training pictures
     assert first.costs.weight_bytes >= 4 * (first.costs.parameters or 0)
     assert first.row_bytes in (4 * 128, 4 * 192, 4 * 384)
     assert first.costs.read_per_second is not None
@@ -99,11 +114,14 @@ def test_the_command_prints_json_and_writes_a_page(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_chosen_from_is_one_line(tmp_path: Path) -> None:
+    words = ["choose", str(tmp_path), "--encoders", "micro-clip,lite:0", "--price", "inf"]
+    assert "--price above 0, not 0.05 and inf" in str(CliRunner().invoke(app, words).exception)
     with pytest.raises(UsageError, match="names 1 encoder; expected at least two"):
         encoders_in("micro-clip")
     listed = tmp_path / "specs.txt"
     listed.write_text("micro-clip  # ours\n\nlite:0\n")
     assert encoders_in(str(listed)) == ("micro-clip", "lite:0")
+    assert encoders_in("timm:vit_tiny_patch16_224@224|384/random")[1] == "timm:vit_tiny_patch16_224@384/random"
     with pytest.raises(UsageError, match="reads each encoder at one"):
         choose("digits", ("a", "b"), tmp_path, Settings(readout=("auto", "last")))
     with pytest.raises(UsageError, match="no encoder could be scored"):

@@ -6,13 +6,14 @@ A run of each encoder that is still in question, on few pictures first. The judg
 
 from __future__ import annotations
 
+import re
 import statistics
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gate_runner.comparison import compare
 from gate_runner.encoders.spec import parse_spec
@@ -24,6 +25,8 @@ from gate_runner.runs.request import folder_name, make_request
 from gate_runner.runs.stored import StoredRun, read_runs
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from gate_runner.benchmarks import Benchmark
     from gate_runner.encoders.encoder import Encoder
     from gate_runner.settings import Settings
@@ -31,6 +34,8 @@ if TYPE_CHECKING:
 MANY = 4
 """Encoders from which a round on few pictures comes first."""
 _GROWTH = 3
+_SAME = 1e-4
+"""Of features' size, up to which two encoders' are the same."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,7 @@ class Costs:
         weight_bytes: memory of weights and buffers.
         read_per_second: pictures a second with reading and decoding, over the choice's own runs; None where these took
             all features from the cache.
+        dollars: for a million pictures, or None without a price.
     """
 
     images_per_second: float
@@ -51,6 +57,18 @@ class Costs:
     parameters: int | None
     weight_bytes: int
     read_per_second: float | None = None
+    dollars: float | None = None
+
+
+@dataclass(frozen=True)
+class Compressed:
+    """The best encoder's score with its features in fewer bytes: the code, a picture's bytes, value and interval."""
+
+    code: str
+    row_bytes: int
+    value: float
+    low: float
+    high: float
 
 
 @dataclass(frozen=True)
@@ -96,6 +114,7 @@ class Choice:
         runs: folders of those that went to the end, the best first.
         pictures: encoded in all, and as many as whole runs of all would have encoded.
         sentences: which to take and how sure that is; what the rounds saved.
+        compressed: what fewer bytes for the best encoder's features cost.
     """
 
     benchmark: str
@@ -105,6 +124,7 @@ class Choice:
     runs: tuple[Path, ...]
     pictures: tuple[int, int]
     sentences: tuple[str, ...] = ()
+    compressed: tuple[Compressed, ...] = ()
 
     def pareto(self) -> tuple[str, ...]:
         """Encoders that no other one beats both in score and in speed."""
@@ -122,18 +142,28 @@ class Choice:
 
 
 def encoders_in(text: str) -> tuple[str, ...]:
-    """Specs of a text with commas between, or of a file with one in each line (``#`` begins a comment)."""
+    """Specs of a text with commas between, or of a file with one in each line (``#`` begins a comment).
+
+    Sizes of pictures with ``|`` between are an encoder each.
+    """
     path = Path(text)
     try:
         lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else text.split(",")
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: {error}") from error
-    specs = tuple(dict.fromkeys(spec for line in lines if (spec := line.partition("#")[0].strip())))
+    named = (spec for line in lines if (spec := line.partition("#")[0].strip()))
+    specs = tuple(dict.fromkeys(spec for text in named for spec in _of_sizes(text)))
     if len(specs) < 2:
         raise UsageError(f"--encoders {text!r} names {len(specs)} encoder; expected at least two, with commas between")
     for spec in specs:
         parse_spec(spec)
     return specs
+
+
+def _of_sizes(text: str) -> list[str]:
+    """A spec for each size of pictures that one names."""
+    sizes = re.search(r"@(\d+(?:x\d+)?(?:\|\d+(?:x\d+)?)+)", text)
+    return [text] if sizes is None else [text.replace(sizes[0], f"@{size}") for size in sizes[1].split("|")]
 
 
 def choose(
@@ -144,6 +174,7 @@ def choose(
     *,
     first: int = 300,
     alpha: float = 0.05,
+    price: float | None = None,
     observer: Observer | None = None,
 ) -> Choice:
     """Find the encoder that does best on some pictures, and those that a paired test does not tell from it.
@@ -156,6 +187,7 @@ def choose(
         first: samples of each split in the first round, where there are many encoders; each next one has three times
             as many, until the pictures are all there.
         alpha: family-wise error over all rounds.
+        price: dollars for an hour of this machine.
         observer: told of every run.
 
     Returns:
@@ -203,7 +235,9 @@ def choose(
         p = worse[run.encoder]
         verdicts.append((run, "beaten" if p <= level else "tied", p))
     verdicts += [(run, "beaten", p) for run, p in dropped.values()]
-    candidates = [_candidate(run, verdict, p, settings, runs[run.encoder]) for run, verdict, p in verdicts]
+    measured = {run.encoder: _measured(run.encoder, settings, price, runs[run.encoder]) for run, *_ in verdicts}
+    same = twins({encoder: measurement.features for encoder, measurement in measured.items()})
+    candidates = [_candidate(run, verdict, p, measured[run.encoder], same) for run, verdict, p in verdicts]
     candidates.sort(key=lambda candidate: ("best", "tied", "beaten").index(candidate.verdict))
     failed = [Candidate(name, "failed", reason=reason) for name, reason in reasons.items()]
     score = best.results[0].scores[0]
@@ -215,7 +249,8 @@ def choose(
         runs=tuple(run.path for run in ranked),
         pictures=(sum(candidate.pictures for candidate in candidates), candidates[0].pictures * len(candidates)),
     )
-    return replace(choice, sentences=_sentences(choice, len(limits)))
+    compressed = _compressed(benchmark, best, settings, candidates[0], observer)
+    return replace(choice, sentences=_sentences(choice, len(limits)), compressed=tuple(compressed))
 
 
 def _limits(encoders: int, first: int, limit: int | None) -> list[int | None]:
@@ -272,13 +307,21 @@ def _beaten(runs: Sequence[StoredRun], alpha: float) -> dict[str, float]:
     return {run.encoder: by_label.get(run.label, 1.0) for run in runs}
 
 
+class _Measured(NamedTuple):
+    """An encoder's costs, the widths of its read-outs, and its features of a few pictures of noise."""
+
+    costs: Costs
+    widths: Mapping[str, int]
+    features: Tensor
+
+
 def _candidate(
-    run: StoredRun, verdict: str, p: float | None, settings: Settings, runs: Iterable[StoredRun]
+    run: StoredRun, verdict: str, p: float | None, measured: _Measured, same: Mapping[str, str]
 ) -> Candidate:
     result = run.results[0]
     score, about = result.scores[0], result.training.get("readout", {})
     chosen = str(about.get("chosen", "last"))
-    costs, widths = _measured(run.encoder, settings, runs)
+    twin = f"the same features as {same[run.encoder]}" if run.encoder in same else ""
     return Candidate(
         encoder=run.encoder,
         verdict=verdict,
@@ -287,15 +330,17 @@ def _candidate(
         high=score.high,
         p=p,
         readout=chosen,
-        row_bytes=4 * sum(widths[part] for part in Readout.parse(chosen).parts(widths)),
+        row_bytes=4 * sum(measured.widths[part] for part in Readout.parse(chosen).parts(measured.widths)),
         pictures=sum(int(result.data[name]) for name in ("train", "validation", "test")),
-        costs=costs,
-        reason=str(about.get("note", "")),
+        costs=measured.costs,
+        reason="; ".join(filter(None, [str(about.get("note", "")), twin])),
     )
 
 
-def _measured(spec: str, settings: Settings, runs: Iterable[StoredRun]) -> tuple[Costs, Mapping[str, int]]:
-    """An encoder's costs, and the widths of its read-outs; ``runs`` are its own of the choice."""
+def _measured(spec: str, settings: Settings, price: float | None, runs: Iterable[StoredRun]) -> _Measured:
+    """Load an encoder and measure it; ``runs`` are its own of the choice."""
+    import torch
+
     from gate_runner.encoders.loading import device_for, load_encoder
 
     encoder = load_encoder(spec, device=device_for(settings.device))
@@ -306,7 +351,48 @@ def _measured(spec: str, settings: Settings, runs: Iterable[StoredRun]) -> tuple
     seconds = sum(result.seconds.get("encode", 0.0) for result in results)
     read = sum(int(result.memory["encoded"]) for result in results) / seconds if seconds else None
     per_second = rate(encoder, min(32, settings.batch_size))
-    return Costs(per_second, 1000 / rate(encoder, 1), encoder.parameters(), weights, read), encoder.readouts()
+    dollars = None if price is None else price / 3600 / per_second * 1e6
+    costs = Costs(per_second, 1000 / rate(encoder, 1), encoder.parameters(), weights, read, dollars)
+    noise = torch.randint(0, 256, (4, *encoder.shape), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
+    return _Measured(costs, encoder.readouts(), encoder.encode_image(noise).float().cpu())
+
+
+def twins(features: Mapping[str, Tensor]) -> dict[str, str]:
+    """Encoders whose features of the same pictures are those of one before them, and of which."""
+    same: dict[str, str] = {}
+    for spec, rows in features.items():
+        for earlier, others in features.items():
+            if earlier == spec:
+                break
+            if others.shape == rows.shape and float((rows - others).abs().max()) <= _SAME * float(others.abs().max()):
+                same[spec] = earlier
+                break
+    return same
+
+
+def _compressed(
+    benchmark: str | Benchmark, best: StoredRun, settings: Settings, chosen: Candidate, observer: Observer | None
+) -> list[Compressed]:
+    """What the best encoder scores with its features in fewer bytes; the last output alone has no read-outs encoded."""
+    if settings.readout in ((), ("last",)):
+        return []
+    width = chosen.row_bytes // 4
+    sizes = {"float16": 2 * width, "int8": width, "binary": -(-width // 8)}
+    if width > 64:
+        sizes["dims64"] = 256
+        if best.results[0].data["train"] >= 64:  # so many components need as many samples
+            sizes["pca64"] = 256
+    limit = best.manifest["identity"].get("limit")
+    how = settings.changed(readout=tuple(f"{chosen.readout}/{code}" for code in sizes), limit=limit)
+    folder = best.path.with_name(f"{best.path.name}-compressed")
+    results = execute(make_request([benchmark], best.encoder, output=folder, settings=how), observer or Observer())
+    first = [result for result in results if result.seed == settings.seeds[0]]
+    rows = []
+    for (code, row_bytes), result in zip(sizes.items(), first, strict=True):
+        if result.status == "ok":
+            score = result.scores[0]
+            rows.append(Compressed(code, row_bytes, score.value, score.low, score.high))
+    return rows
 
 
 def rate(encoder: Encoder, batch: int, seconds: float = 0.2) -> float:

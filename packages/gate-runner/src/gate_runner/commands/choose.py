@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,6 +27,7 @@ def choose(
     ] = "auto",
     first: Annotated[int, typer.Option(min=30, help="Samples of a split in the first round of many encoders.")] = 300,
     alpha: Annotated[float, typer.Option(help="Family-wise error over all rounds.")] = 0.05,
+    price: Annotated[float | None, typer.Option(help="Dollars for an hour of this machine.")] = None,
     output: Annotated[Path | None, typer.Option(help="Folder of all runs; runs/choose-NAME by default.")] = None,
     json: AsJson = False,
     **options: Any,
@@ -46,8 +48,8 @@ def choose(
     from gate_runner.runs.stored import read_runs
     from gate_runner.settings import Settings
 
-    if not 0 < alpha < 1:
-        raise UsageError(f"expected --alpha between 0 and 1, not {alpha}")
+    if not 0 < alpha < 1 or (price is not None and not 0 < price < inf):
+        raise UsageError(f"expected --alpha between 0 and 1 and --price above 0, not {alpha} and {price}")
     specs = encoders_in(encoders)
     name = own_folder(Path(pictures)) if Path(pictures).is_dir() else pictures
     from gate_runner.benchmarks import resolve
@@ -62,7 +64,7 @@ def choose(
     folder = output or Path("runs") / f"choose-{plain.id}{f'-{task}' if task else ''}"
     console = Terminal(highlight=False, soft_wrap=True, stderr=True)
     with watching(console) as display:
-        choice = chosen_of(benchmark, specs, folder, settings, first=first, alpha=alpha, observer=display)
+        choice = chosen_of(benchmark, specs, folder, settings, first=first, alpha=alpha, price=price, observer=display)
     page = folder / "choice.html"
     runs = read_runs(choice.runs)
     sections = looks(runs[0], data_root=settings.data_root)
@@ -74,6 +76,8 @@ def choose(
         return
     heads, rows = rows_of(choice)
     echo_table(heads, rows, words=WORDS)
+    for coded in choice.compressed:
+        echo(f"as {coded.code}: {coded.row_bytes:,} bytes a picture, {choice.metric} {coded.value:.3f}")
     for sentence in choice.sentences:
         echo(sentence)
     echo(f"The page with all of it: {page}")

@@ -1,4 +1,4 @@
-"""A choice among encoders as a section of the page: what to take, quality against cost."""
+"""A choice among encoders as a section of the page: what to take, quality against cost, features in fewer bytes."""
 
 from __future__ import annotations
 
@@ -18,11 +18,17 @@ WORDS = ("encoder", "verdict", "read out", "")
 def choice_section(choice: Choice) -> Section:
     """The section."""
     heads, rows = rows_of(choice)
+    compressed = [
+        [coded.code, f"{coded.row_bytes:,}", f"{coded.value:.3f}", f"{coded.low:.3f}–{coded.high:.3f}"]
+        for coded in choice.compressed
+    ]
     parts = [
         *map(note, choice.sentences),
         scroll(_picture(choice), "Quality against speed"),
         table(heads, rows, words=[number for number, head in enumerate(heads) if number and head in WORDS]),
         note("images/s and ms alone are the encoder's, of decoded pictures; read/s is with reading and decoding."),
+        note("The best encoder's features in fewer bytes a picture:") if compressed else "",
+        table(["Kept as", "bytes", choice.metric, "95 % CI"], compressed) if compressed else "",
     ]
     return Section("choice", "Which encoder", joined(parts))
 
@@ -30,7 +36,7 @@ def choice_section(choice: Choice) -> Section:
 def rows_of(choice: Choice) -> tuple[list[str], list[list[str]]]:
     """Heads, and a row of texts for each encoder."""
     heads = ["encoder", choice.metric, "95 % CI", "verdict", "p Holm", "images/s", "read/s", "ms alone", "parameters",
-             "weights", "bytes", "read out", "Pareto", "judged by", ""]  # fmt: skip
+             "weights", "bytes", "$/million", "read out", "Pareto", "judged by", ""]  # fmt: skip
     front = choice.pareto()
     return heads, [_cells(candidate, candidate.encoder in front) for candidate in choice.candidates]
 
@@ -38,7 +44,7 @@ def rows_of(choice: Choice) -> tuple[list[str], list[list[str]]]:
 def _cells(candidate: Candidate, front: bool) -> list[str]:
     costs, p = candidate.costs, candidate.p
     if candidate.value is None or costs is None:
-        return [candidate.encoder, "–", "", candidate.verdict, *[""] * 10, candidate.reason]
+        return [candidate.encoder, "–", "", candidate.verdict, *[""] * 11, candidate.reason]
     return [
         candidate.encoder,
         f"{candidate.value:.3f}",
@@ -51,6 +57,7 @@ def _cells(candidate: Candidate, front: bool) -> list[str]:
         "unseen" if costs.parameters is None else f"{costs.parameters / 1e6:.1f} M",
         f"{costs.weight_bytes / 1e6:.0f} MB",
         f"{candidate.row_bytes:,}",
+        "–" if costs.dollars is None else f"{costs.dollars:.2f}",
         candidate.readout,
         "yes" if front else "",
         f"{candidate.pictures:,}",
