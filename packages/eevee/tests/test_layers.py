@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,8 @@ import pytest
 
 import eevee
 from eevee import EeveeError, RidgeScorer, load_table, read_selection, score, select, standardise
+from eevee.cli import main
+from eevee.scorers.named import named_scorer
 from eevee.scorers.scorer import held_out
 
 from ._reference import ridge_residuals
@@ -87,6 +90,26 @@ def test_own_scorer_is_usable_everywhere(tmp_path):
     assert read_selection(path, table, scorer) == replace(mine, settings=scorer)
     judged = score(table, mine.benchmarks, scorer=Plain(), randoms=5)
     assert judged.prediction_agreement == pytest.approx(score(table, mine.benchmarks, randoms=5).prediction_agreement)
+
+
+def test_own_scorer_from_the_command_line(tmp_path, monkeypatch, capsys):
+    (tmp_path / "my_scorer.py").write_text(
+        "from eevee import RidgeScorer\n\n\ndef stiff():\n    return RidgeScorer(alpha=100.0)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    argv = ["score", "--subset", "acdc,mini", "--json", "-"]
+    assert main([*argv, "--scorer", "my_scorer:stiff"]) == 0
+    mine = json.loads(capsys.readouterr().out)
+    assert main([*argv, "--alpha", "100"]) == 0
+    assert json.loads(capsys.readouterr().out)["error"] == mine["error"]
+    for spec, message in (
+        ("hill", "expected one of ridge"),
+        ("no_such:thing", "No module named"),
+        ("my_scorer:other", "other"),
+        ("json:JSONDecoder", "has no 'name'"),
+    ):
+        with pytest.raises(EeveeError, match=message):
+            named_scorer(spec)
 
 
 def test_progress_is_the_protocol():

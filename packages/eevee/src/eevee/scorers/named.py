@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pkgutil
+import sys
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,8 +40,11 @@ def named_scorer(spec: str, objective: str = "all", alpha: float = 1.0) -> Score
     first, plus, second = spec.partition("+")
     if plus and first in BUILT_IN and second in BUILT_IN:
         return AverageScorer(named_scorer(first, objective, alpha), named_scorer(second, objective, alpha))
+    if ":" in spec:
+        return _own_scorer(spec)
     if spec not in BUILT_IN:
-        raise EeveeError(f"scorer {spec!r}; expected one of {', '.join(BUILT_IN)}, or two of them as ridge+gp")
+        known = ", ".join(BUILT_IN)
+        raise EeveeError(f"scorer {spec!r}; expected one of {known}, two of them as ridge+gp, or module:callable")
     return recorded_scorer(spec, {"objective": objective, **({"alpha": alpha} if spec == "ridge" else {})})
 
 
@@ -53,6 +59,18 @@ def recorded_scorer(name: str, settings: Mapping[str, Any]) -> Scorer:
     except (TypeError, KeyError) as error:
         raise EeveeError(f"scorer {name!r} does not take the recorded settings ({error})") from None
     raise EeveeError(f"made with the scorer {name!r}, which is not built in; give it as scorer")
+
+
+def _own_scorer(spec: str) -> Scorer:
+    if (folder := str(Path.cwd())) not in sys.path:
+        sys.path.append(folder)  # last, so that nothing of the user's folder stands before what is installed
+    try:
+        scorer: Any = pkgutil.resolve_name(spec)()
+    except (ImportError, AttributeError, ValueError, TypeError) as error:
+        raise EeveeError(f"scorer {spec!r}: {error}") from None
+    if absent := [member for member in ("name", "objective", "score", "predict") if not hasattr(scorer, member)]:
+        raise EeveeError(f"scorer {spec!r} has no {absent[0]!r}; expected what eevee.Scorer names")
+    return scorer  # type: ignore[no-any-return]  # checked just above
 
 
 AT_ONCE = 64
