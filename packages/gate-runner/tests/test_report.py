@@ -311,6 +311,8 @@ def test_five_runs_have_ranks_that_say_who_is_tied(tmp_path: Path) -> None:
     said = parsed(build_page(read_runs(runs), pictures=0, tests=False)).text
     assert "Ranks on other benchmarks like these, all with 95 % at once" in said
     assert "a 1, b 2, c 3, d 4, e 5. 10 of 10 pairs are decided." in said
+    assert "On other benchmarks, 10 of 10 pairs of runs are decided; the best may be a." in said
+    assert "On other test samples, 10 of 10 pairs of runs are decided; the best may be a." in said
     assert "Ranks on other" not in parsed(build_page(read_runs(runs[:4]), pictures=0, tests=False)).text
 
 

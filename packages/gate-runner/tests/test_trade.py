@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -63,7 +64,9 @@ def test_the_page_has_gains_left_of_losses(folders: list[Path]) -> None:
     left, right = page.split("<h2>Lost</h2>")
     assert "micro/ade20k" in left.split("<h2>Gained</h2>")[1]
     assert "digits" in right
-    assert "Mixes between the two" in right
+    mixes = right.split("Mixes between the two")[1]
+    (drawn,) = re.findall(r"<title>Gains over gains in recognition</title>.*?</svg>", mixes, re.DOTALL)
+    assert drawn.count("<circle") == 3
     assert "<script" not in page
 
 

@@ -479,6 +479,7 @@ def test_gain_and_loss_and_the_mix_between(mode: str, tmp_path: Path) -> None:
     page = gate_runner.report(tmp_path / "best", pictures=0)
     assert "Gained and forgotten" in page
     assert "Mixes of the weights before (0) and after (1) the training" in page
+    assert "by share of the trained weights" in page
     assert f"{found.training['zero_shot'][0]['before']:.3f}" in page
     tried = {row["share"]: row["validation"] for row in curves["best"]}
     assert len(tried) == 11

@@ -127,7 +127,7 @@ def lines_chart(
     level: tuple[str, float] | None = None,
     dots: Sequence[Dot] = (),
 ) -> Markup:
-    """Named lines through points, with a key; empty where none has two places.
+    """Named lines through points, with a key; empty where none has two points.
 
     ``level`` is a dashed line by its name, ``dots`` are points beside the lines.
 
@@ -135,7 +135,7 @@ def lines_chart(
         >>> lines_chart("a", [("b", [Dot(0.0, 1.0, "first"), Dot(1.0, 2.0, "second")])], "c").count("<circle")
         2
     """
-    shown = [(name, line) for name, line in lines if len({dot.x for dot in line}) > 1]
+    shown = [(name, line) for name, line in lines if len(line) > 1]
     if not shown:
         return Markup("")
     drawn, points, entries = [], list(dots), []
@@ -158,15 +158,16 @@ def lines_chart(
         "; ".join(f"{name}: {', '.join(dot.hint for dot in line)}" for name, line in shown),
         drawn,
         points,
-        across=across or [(end, _figure(end)) for end in ends],
+        across=across or [(end, _figure(end)) for end in sorted(set(ends))],
         up=[(value, _figure(value)) for value in up],
         below=below,
         width=520.0,
         height=260.0,
+        right=120.0 if any(dot.text for dot in points) else 8.0,
         style="curve wide-figure",
     )
     return joined([piece("key", entries), picture])
 
 
 def _figure(value: float) -> str:
-    return f"{value:.3g}".replace("-", "−")
+    return f"{round(value, 3):.3g}".replace("-", "−")

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import Literal, cast
+from typing import TYPE_CHECKING
 
 from gate_runner.charts.markup import Section, document, folded, joined, piece, rendered
 from gate_runner.reports import sections as parts
-from gate_runner.reports.contents import Contents, Row, gather
+from gate_runner.reports.contents import Contents, gather
 from gate_runner.reports.pictures import examples
+from gate_runner.reports.ranks import on_other_benchmarks, ranks
 from gate_runner.reports.scores import scores_table, task_types
 from gate_runner.runs.results import ENCODER
 from gate_runner.runs.stored import StoredRun
 
-_Direction = Literal["higher", "lower"]
+if TYPE_CHECKING:
+    from eevee import Board
 
 
 def build_page(
@@ -35,11 +37,13 @@ def build_page(
     each benchmark, and for each of its worst confusions; with 0 no data are made.
     """
     contents = gather(runs, tests=tests)
+    board = on_other_benchmarks(contents)
     reading = rendered("reading.html", untrained=ENCODER, tested=tests and len(runs) > 1)
     sections = [
         *first,
         Section("scores", "Scores", scores_table(contents)),
         Section("tasks", "Task types", task_types(contents)),
+        Section("ranks", "Ranks", ranks(contents, board)),
         Section("sets", "Over data sets and shots", parts.over_sets(contents)),
         Section("confusions", "Who is taken for whom", parts.confusions(contents)),
         Section("details", "In detail", parts.details(contents)),
@@ -53,7 +57,7 @@ def build_page(
         Section("runs", "Runs", joined(folded(run.label, piece("listed", _origin(run))) for run in runs)),
         Section("reading", "How to read this", reading),
     ]
-    sentences = _findings(contents, tests)
+    sentences = _findings(contents, tests, board)
     return document(_title(contents), _lede(contents), sections=sections, banner=_banner(contents), findings=sentences)
 
 
@@ -79,9 +83,9 @@ def _banner(contents: Contents) -> str:
     )
 
 
-def _findings(contents: Contents, tested: bool) -> list[str]:
+def _findings(contents: Contents, tested: bool, board: Board | None) -> list[str]:
     """Sentences, most important first."""
-    sentences = _leader(contents, tested) if len(contents.runs) > 1 else _single(contents)
+    sentences = _leader(contents, tested, board) if len(contents.runs) > 1 else _single(contents)
     failed = [row.name for row in contents.rows for cell in row.cells.values() if cell.reason]
     if failed:
         where = ", ".join(dict.fromkeys(failed))
@@ -89,7 +93,7 @@ def _findings(contents: Contents, tested: bool) -> list[str]:
     return sentences
 
 
-def _leader(contents: Contents, tested: bool) -> list[str]:
+def _leader(contents: Contents, tested: bool, board: Board | None) -> list[str]:
     ranked, means = [row for row in contents.rows if row.ranked], contents.mean_ranks
     if not contents.rows:
         return []
@@ -113,31 +117,19 @@ def _leader(contents: Contents, tested: bool) -> list[str]:
         )
     elif tested:
         sentences.append("Wherever two runs can be compared, a paired test tells the best value from all others.")
-    return [*sentences, *_places(contents, ranked)]
+    return [*sentences, *_places(board)]
 
 
-def _places(contents: Contents, rows: Sequence[Row]) -> list[str]:
+def _places(board: Board | None) -> list[str]:
     """Who is tied, where there are runs and benchmarks enough to say it."""
-    from eevee import Benchmark, EeveeError, Metric, ResultTable, rank_models
-
-    values = [[_value(row, label) for row in rows] for label in contents.labels]
-    metrics = tuple(Metric(row.name, row.name, cast(_Direction, row.direction)) for row in rows)
-    try:
-        table = ResultTable("runs", tuple(contents.labels), metrics, tuple(Benchmark(row.name) for row in rows), values)  # type: ignore[arg-type]  # it makes an array of them
-        board = rank_models(table)
-    except EeveeError:  # too few runs, or benchmarks that they share
+    if board is None:
         return []
     places = [
         f"{ranked.model} {ranked.first}" + (f" to {ranked.last}" if ranked.last > ranked.first else "")
         for ranked in board.places
     ]
-    ranks = f"Ranks on other benchmarks like these, all with 95 % at once: {', '.join(places)}."
-    return [f"{ranks} {board.decided} of {board.pairs} pairs are decided."]
-
-
-def _value(row: Row, label: str) -> float:
-    cell = row.cells.get(label)
-    return float("nan") if cell is None or cell.value is None else cell.value
+    sentence = f"Ranks on other benchmarks like these, all with 95 % at once: {', '.join(places)}."
+    return [f"{sentence} {board.decided} of {board.pairs} pairs are decided."]
 
 
 def _single(contents: Contents) -> list[str]:

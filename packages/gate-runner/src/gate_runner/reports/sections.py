@@ -218,7 +218,7 @@ def _panel(row: Row, lines: Mapping[str, Sequence[Sequence[tuple[float, float]]]
 
 def gain_and_loss(contents: Contents) -> str:
     """Zero-shot scores before and after each training, and mixes with its start; empty where none were asked for."""
-    rows, mixes = [], []
+    rows, mixes, lines = [], [], []
     for run in contents.runs:
         for result in run.results:
             trained = f"{result.name} seed {result.seed}"
@@ -226,13 +226,16 @@ def gain_and_loss(contents: Contents) -> str:
                 rows.append([run.label, trained, f"{result.name} (itself)", *_change(gained)])
             for forgotten in result.training.get("zero_shot", ()):
                 rows.append([run.label, trained, str(forgotten["benchmark"]), *_change(forgotten)])
-            mixed = result.training.get("wise_ft", {"curve": ()})
+            mixed, dots = result.training.get("wise_ft", {"curve": ()}), []
             for row in mixed["curve"]:
                 if scores := row.get("zero_shot"):
                     share, others = float(row["share"]), sum(scores.values()) / len(scores)
                     tested = "tested" if share == float(mixed["share"]) else ""
                     figures = [f"{share:g}", f"{row['validation']:.3f}", f"{others:.3f}"]
                     mixes.append([run.label, trained, *figures, tested])
+                    hint = f"share {share:g}: {row['validation']:.3f}, others {others:.3f}"
+                    dots.append(Dot(others, float(row["validation"]), hint, 5.0 if tested else 3.0, bool(tested)))
+            lines.append((f"{run.label}: {trained}", dots))
     if not rows:
         return ""
     explained = (
@@ -242,7 +245,9 @@ def gain_and_loss(contents: Contents) -> str:
     heads = ["Run", "Trained on", "Scored on", "before", "after", "change", "95 % CI"]
     parts = [note(explained), table(heads, rows, words=[0, 1, 2])]
     if mixes:
-        parts.append(note("Mixes of the weights before (0) and after (1) the training (WiSE-FT):"))
+        explained = "Mixes of the weights before (0) and after (1) the training (WiSE-FT); the large point was tested:"
+        below = "class prompts on the others"
+        parts += [note(explained), lines_chart("Validation, by share of the trained weights", lines, below)]
         heads = ["Run", "Trained on", "share", "validation", "class prompts on the others", ""]
         parts.append(table(heads, mixes, words=[0, 1, 5]))
     return joined(parts)

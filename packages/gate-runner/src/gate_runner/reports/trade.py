@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from gate_runner.charts.markup import document, note, rendered, table
+from collections.abc import Sequence
+
+from gate_runner.charts.markup import document, joined, note, rendered, table
+from gate_runner.charts.plot import Dot, lines_chart, shortened
 from gate_runner.comparison.contrasts import Contrast, signed
 from gate_runner.comparison.trade import Trade
 
@@ -26,15 +29,28 @@ def trade_page(trade: Trade) -> str:
         halves.append((heading, table(heads, rows, words=[1, 7]) if rows else note("Nothing.")))
     kinds = [side.kind for side in trade.sides]
     mixes = [[label, *(signed(gains[kind]) for kind in kinds)] for label, gains in trade.front]
+    drawn = [_front(trade, kinds), table(["Encoder", *kinds], mixes)] if mixes else []
     body = rendered(
         "trade.html",
         means=means,
         halves=halves,
         same=", ".join(contrast.name for _, contrast in contrasts if not contrast.gain),
-        mixes=table(["Encoder", *kinds], mixes) if mixes else "",
+        mixes=joined(drawn),
         left_out=trade.left_out,
     )
     return document(f"{trade.after} against {trade.before}", trade.sentence, body)
+
+
+def _front(trade: Trade, kinds: Sequence[str]) -> str:
+    """Gains of the mixes in each kind over those in the first one, which is recognition where that is measured."""
+    first, *others = sorted(kinds, key=lambda kind: kind != "recognition")
+    lines = [
+        (kind, [Dot(gains[first], gains[kind], f"{label}: {signed(gains[first])}, {signed(gains[kind])}",
+                    text=shortened(label, 18) if kind == others[0] else "") for label, gains in trade.front])
+        for kind in others
+    ]  # fmt: skip
+    picture = lines_chart(f"Gains over gains in {first}", lines, f"mean gain in {first}", level=("no change", 0.0))
+    return joined([note(f"Mean gain in each kind over that in {first}, a point for each encoder."), picture])
 
 
 def _gain(gain: float, low: float, high: float) -> tuple[str, str]:
