@@ -32,25 +32,11 @@ _SETS = {"imagenet": "imagenet-1k"}
 class ClassWords:
     """How the names of classes become texts.
 
-    Args:
-        templates: with ``{}`` for the name, or the name of a built-in set (``imagenet``: its 80), whose templates are
-            taken with the data's own names; those of ``prompts``, or `TEMPLATE`, where there are none.
-        prompts: a built-in set of ``knowledge_prompts`` (``imagenet``, ``oxford-flower-102``, …), or one's own
-            ``.json`` or ``.txt``; its class names stand for the data's, matched by name, or in order where none of
-            them match.
-        names: a file of names: ``.json`` from the data's name to words; lines of the data's name and words, as
-            ImageNet's ``LOC_synset_mapping.txt``; or a line per class in the data's order.
-        knowledge: ``wordnet``; a dump of Wiktextract (``.jsonl``, ``.jsonl.gz``); a ``.json`` of descriptors; a folder
-            of ELEVATER's files; or ``NAME=PATH`` of any source of ``knowledge_prompts``.
-
-    Example:
-        >>> words = ClassWords(("a photo of a {}.", "a drawing of a {}."))
-        >>> words.built(["red_fox", "owl"]).texts(0)
-        ['a photo of a red fox.', 'a drawing of a red fox.']
-        >>> ClassWords(prompts="imagenet").built(["tench", "goldfish"]).texts(1)[:2]
-        ['a bad photo of a goldfish.', 'a photo of many goldfish.']
-        >>> len(ClassWords(("imagenet",)).built(["my cat", "my dog"]).texts(0))
-        80
+    ``templates`` have ``{}`` for the name, or are built-in sets (``imagenet``: its 80), whose templates are taken with
+    the data's own names. ``prompts`` is a set of ``knowledge_prompts``, or one's own file, whose class names stand for
+    the data's, matched by name, or in order where none of them match. ``names`` is a file from the data's names to
+    words, or of a line per class. ``knowledge`` is ``wordnet``, a dump of Wiktextract, a ``.json`` of descriptors, a
+    folder of ELEVATER's files, or ``NAME=PATH`` of any source of ``knowledge_prompts``.
     """
 
     templates: tuple[str, ...] = ()

@@ -91,9 +91,12 @@ class MadeAgain:
         mean = np.mean(by_run, axis=0)
         kinds = [int(value) for value in self.data.test.targets] if self.task.by_class else []
         worst = _worst(mean, kinds, count)
+        order = [int(index) for index in np.argsort(-mean, kind="stable") if np.isfinite(mean[index])]
+        best = [index for index in order[: min(self.task.best, count)] if index not in worst]
         try:
             return [
-                self._example(index, _verdict(metric, [goodness[index] for goodness in by_run])) for index in worst
+                self._example(index, _verdict(metric, [goodness[index] for goodness in by_run]))
+                for index in [*worst, *best]
             ], ""
         except Exception as error:  # noqa: BLE001 - a plug-in draws these, and the report goes on without them
             return [], f"its pictures cannot be drawn: {type(error).__name__}: {error}"

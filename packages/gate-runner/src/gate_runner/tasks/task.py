@@ -84,6 +84,7 @@ class TaskType:
             where it is empty.
         class_prompts: whether a benchmark's classes have prompts, by which an encoder with a text side scores.
         keeps_heads: whether its head can be kept, to be loaded with `gate_runner.heads.load_head`.
+        best: how many of the best samples a report shows beside the worst.
         training: numbers by which a head is trained on a stand-in; none where it is solved, or nothing is trained.
         original_training: what differs of them for a data set's own files.
         own_metrics: of a benchmark of one's own that names none.
@@ -122,6 +123,7 @@ class TaskType:
     side: str = ""
     class_prompts: bool = False
     keeps_heads: bool = False
+    best: int = 0
     training: Mapping[str, Any] = field(default_factory=dict)
     original_training: Mapping[str, Any] = field(default_factory=dict)
     own_metrics: Sequence[str] = ()
