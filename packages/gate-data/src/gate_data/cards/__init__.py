@@ -180,7 +180,12 @@ class IcinwSheet:
 
 
 def is_known(name: str) -> bool:
-    """Whether a data set has that id."""
+    """Whether a data set has that id.
+
+    Example:
+        >>> is_known("cifar100"), is_known("my-cifar100")
+        (True, False)
+    """
     return name in SHEETS or name in ICINW
 
 

@@ -147,7 +147,12 @@ def _inner(kind: dict[str, Any]) -> dict[str, Any]:
 
 
 def values_at(values: dict[str, dict[str, Any]], folder: Path, target: Path) -> dict[str, dict[str, Any]]:
-    """A guess's values for a file that is to lie in another folder than the one that was looked at."""
+    """A guess's values for a file that is to lie in another folder than the one that was looked at.
+
+    Example:
+        >>> values_at({"data": {"kind": "folders"}}, Path("photographs"), Path())["data"]["root"]
+        'photographs'
+    """
     step = os.path.relpath(folder.parent if folder.is_file() else folder, target)
     if step == ".":
         return values
@@ -171,7 +176,11 @@ def values_at(values: dict[str, dict[str, Any]], folder: Path, target: Path) -> 
 
 
 def write_benchmark(values: dict[str, dict[str, Any]], path: Path) -> None:
-    """Write a guess's values as a benchmark's file; one that is there already stays."""
+    """Write a guess's values as a benchmark's file; one that is there already stays.
+
+    Example:
+        >>> write_benchmark(guess(Path("birds")).values, Path("birds/benchmark.toml"))  # doctest: +SKIP
+    """
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(benchmark_text(values))
@@ -180,7 +189,13 @@ def write_benchmark(values: dict[str, dict[str, Any]], path: Path) -> None:
 
 
 def benchmark_text(values: dict[str, dict[str, Any]]) -> str:
-    """A guess's values as TOML."""
+    """A guess's values as TOML.
+
+    Example:
+        >>> print(benchmark_text({"benchmark": {"id": "birds"}}), end="")
+        [benchmark]
+        id = "birds"
+    """
     return "\n".join(
         f"[{table}]\n" + "".join(f"{key} = {_toml(value)}\n" for key, value in fields.items())
         for table, fields in values.items()

@@ -65,7 +65,11 @@ _EXTRAS = {".heic": "heic", ".heif": "heic", ".dcm": "medical", ".dicom": "medic
 
 
 def originals_of(path: Path, *, skip_missing: bool = False) -> Originals[Path]:
-    """How what a benchmark's file names is read; see `originals_from`."""
+    """How what a benchmark's file names is read; see `originals_from`.
+
+    Example:
+        >>> originals_of(Path("birds/benchmark.toml")).check(Path("birds"))  # doctest: +SKIP
+    """
     return originals_from(read_benchmark(path), path, skip_missing=skip_missing)
 
 
@@ -80,6 +84,11 @@ def originals_from(own: OwnBenchmark, path: Path, *, skip_missing: bool = False)
 
     Raises:
         DataError: fields that do not fit one another.
+
+    Example:
+        >>> own = OwnBenchmark.model_validate({"benchmark": {"id": "birds"}, "data": {"kind": "folders"}})
+        >>> originals_from(own, Path("birds/benchmark.toml")).expected
+        'what benchmark.toml names'
     """
     task = own.samples
     if task == "detection":

@@ -35,7 +35,12 @@ Task = Literal[
 
 @dataclass(frozen=True)
 class Guess:
-    """What a folder was taken for: the tables and fields of the file, and what was found, a sentence each."""
+    """What a folder was taken for: the tables and fields of the file, and what was found, a sentence each.
+
+    Example:
+        >>> Guess({"data": {"kind": "folders"}}, ("3 folders of classes",)).values["data"]["kind"]
+        'folders'
+    """
 
     values: dict[str, dict[str, Any]]
     remarks: tuple[str, ...]

@@ -27,7 +27,12 @@ _MANY_NAMES = 2_000
 
 
 def summary(own: OwnBenchmark, folder: Path) -> list[str]:
-    """Splits, rows and classes with counts, as a user wants to see them before a run; a line each."""
+    """Splits, rows and classes with counts, as a user wants to see them before a run; a line each.
+
+    Example:
+        >>> summary(own, Path("birds"))[0]  # doctest: +SKIP
+        'train 60, validation 8, test 17'
+    """
     originals = originals_from(own, folder / "benchmark.toml")
     originals.check(folder)
     assert originals.parts is not None

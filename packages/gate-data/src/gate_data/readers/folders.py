@@ -39,6 +39,10 @@ def place(
         names: what the folder may be called, or a path to it; or a function from the data root to where the files lie,
             None where they do not.
         inside: what must lie in it, one of these; of several names in one, all.
+
+    Example:
+        >>> place("CIFAR-100's folder", ["cifar-100-python"], "train")(Path("data"))  # doctest: +SKIP
+        PosixPath('data/cifar-100-python')
     """
     forms = [(form,) if isinstance(form, str) else tuple(form) for form in inside]
 
@@ -59,7 +63,12 @@ def place(
 
 
 def first_of(folder: Path, names: Iterable[str]) -> Path:
-    """The first of several files or folders that is there."""
+    """The first of several files or folders that is there.
+
+    Example:
+        >>> str(first_of(Path(), ["not there", "."]))
+        '.'
+    """
     tried = list(names)
     for name in tried:
         if (folder / name).exists():
@@ -75,7 +84,12 @@ def is_saved(folder: Path) -> bool:
 
 
 def classes_in(folder: Path) -> list[str]:
-    """Names of the folders in a folder, sorted, without hidden ones."""
+    """Names of the folders in a folder, sorted, without hidden ones.
+
+    Example:
+        >>> classes_in(Path("photographs"))  # doctest: +SKIP
+        ['owl', 'wren']
+    """
     with reading(str(folder)):
         folders = [entry.name for entry in os.scandir(folder) if entry.is_dir()]
     names = sorted(name for name in folders if not name.startswith((".", "__MACOSX")))
@@ -126,7 +140,12 @@ def files_of_classes(folder: Path, endings: Sequence[str] = PICTURES) -> dict[st
 
 
 def files_in(where: Path, endings: Sequence[str] = PICTURES) -> list[str | Member]:
-    """Files of a folder, or members of a zip or tar archive, with certain endings, sorted by name."""
+    """Files of a folder, or members of a zip or tar archive, with certain endings, sorted by name.
+
+    Example:
+        >>> files_in(Path("photographs/owl"))[0]  # doctest: +SKIP
+        'photographs/owl/1.jpg'
+    """
     files: list[str | Member]
     if where.is_file() and archives.is_archive(where):
         files = [Member(str(where), name) for name in sorted(archives.members(where)) if _ends(name, endings)]
@@ -140,7 +159,12 @@ def files_in(where: Path, endings: Sequence[str] = PICTURES) -> list[str | Membe
 
 
 def by_stem(folders: Iterable[Path], endings: Sequence[str] = PICTURES) -> dict[str, str | Member]:
-    """File name without its ending to file, over several folders or archives; what is not there is passed over."""
+    """File name without its ending to file, over several folders or archives; what is not there is passed over.
+
+    Example:
+        >>> by_stem([Path("not there")])
+        {}
+    """
     files: dict[str, str | Member] = {}
     for folder in folders:
         if folder.exists():

@@ -11,14 +11,24 @@ from gate_data.readers.limits import reading, refuse_special, within
 
 
 class Member(NamedTuple):
-    """A file inside a zip or an uncompressed tar archive, read in place."""
+    """A file inside a zip or an uncompressed tar archive, read in place.
+
+    Example:
+        >>> Member("train.zip", "cat/1.jpg").name
+        'cat/1.jpg'
+    """
 
     archive: str
     name: str
 
 
 class Stored(NamedTuple):
-    """One row of an array in an HDF5 file; ``axes`` brings its axes into the order height, width, channels."""
+    """One row of an array in an HDF5 file; ``axes`` brings its axes into the order height, width, channels.
+
+    Example:
+        >>> Stored("images.h5", "image", row=3, axes=(1, 2, 0)).row
+        3
+    """
 
     file: str
     key: str
@@ -27,14 +37,24 @@ class Stored(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """The part of a picture inside a box, in pixels: left, top, right, bottom."""
+    """The part of a picture inside a box, in pixels: left, top, right, bottom.
+
+    Example:
+        >>> Cut("photo.jpg", (10, 20, 50, 60)).box[:2]
+        (10, 20)
+    """
 
     source: str | Member
     box: tuple[float, float, float, float]
 
 
 class Clip(NamedTuple):
-    """A video file, of which so many frames are read, each from the middle of an equal part of its length."""
+    """A video file, of which so many frames are read, each from the middle of an equal part of its length.
+
+    Example:
+        >>> Clip("clips/run.avi").frames
+        8
+    """
 
     source: str | Member
     frames: int = 8
@@ -57,7 +77,12 @@ def file_of(source: Source) -> str:
 
 
 def described(source: Source) -> str:
-    """A source in the words of an error message."""
+    """A source in the words of an error message.
+
+    Example:
+        >>> described(Member("birds.zip", "a.jpg"))
+        'birds.zip: a.jpg'
+    """
     match source:
         case Cut() | Clip():
             return described(source.source)

@@ -155,7 +155,12 @@ def table(path: Path, needed: Sequence[str], delimiter: str | None = None) -> It
 
 
 def lines(path: Path) -> Iterator[tuple[int, str]]:
-    """The lines of a list that are not blank, stripped, with their numbers from 1; there has to be one."""
+    """The lines of a list that are not blank, stripped, with their numbers from 1; there has to be one.
+
+    Example:
+        >>> next(lines(Path("split/test.txt")))  # doctest: +SKIP
+        (1, 'owl/1.jpg')
+    """
     empty = True
     refuse_special(path)
     try:
@@ -173,7 +178,12 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def pairs(path: Path) -> Iterator[tuple[int, str, str]]:
-    """Number, first word and rest of each line: ``3 my photos/1.jpg``."""
+    """Number, first word and rest of each line: ``3 my photos/1.jpg``.
+
+    Example:
+        >>> next(pairs(Path("images.txt")))  # doctest: +SKIP
+        (1, '3', 'my photos/1.jpg')
+    """
     for number, line in lines(path):
         parts = line.split(None, 1)
         if len(parts) != 2:
@@ -203,7 +213,12 @@ def read_json(path: Path) -> Any:
 
 
 def records(path: Path, field: str) -> Iterator[Row]:
-    """The objects in the list under a field of a JSON file, as rows from 0; one of them is in memory at a time."""
+    """The objects in the list under a field of a JSON file, as rows from 0; one of them is in memory at a time.
+
+    Example:
+        >>> next(records(Path("train.json"), "images")).integer("id")  # doctest: +SKIP
+        5
+    """
     empty = True
     try:
         for number, entry in entries(path, field):
