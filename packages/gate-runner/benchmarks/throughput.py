@@ -27,10 +27,9 @@ from torch.utils.data import DataLoader
 from torchvision.datasets import ImageFolder
 
 from gate_data.pictures import Pictures
-from gate_runner.choosing import rate
 from gate_runner.encoders import load_encoder
 from gate_runner.encoders.loading import device_for
-from gate_runner.encoders.probe import agrees
+from gate_runner.encoders.probe import agrees, rate
 from gate_runner.features import FeatureCache, encode_pictures
 
 

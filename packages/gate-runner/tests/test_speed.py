@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -10,8 +11,10 @@ from typing import Any
 
 import pytest
 import torch
+from typer.testing import CliRunner
 
 import gate_runner
+from gate_runner.cli import app
 from gate_runner.encoders import load_encoder
 from gate_runner.encoders.encoder import Encoder
 from gate_runner.encoders.probe import AGREEMENT, agrees
@@ -48,9 +51,12 @@ def test_sixteen_bits_are_left_where_they_differ() -> None:
     assert encoder.precision == "float32"
 
 
-def test_a_result_says_in_what_it_computed(tmp_path: Path, cold_cache: Any) -> None:
+def test_a_result_says_how_fast_it_was_and_in_what_it_computed(tmp_path: Path, cold_cache: Any) -> None:
     settings: dict[str, Any] = {"encoder": "micro-clip", "limit": 40, "show": False, "device": "cpu"}
     (run,) = gate_runner.run("digits", output=tmp_path / "whole", **settings)
+    assert run.memory["images_per_second"] > 0
+    assert 0 < run.seconds["encoder"] <= run.seconds["encode"]
+    assert run.seconds["one_image"] > 0
     assert run.memory["threads"] == torch.get_num_threads()
     assert "precision" not in run.training
     (half,) = gate_runner.run("digits", output=tmp_path / "half", precision="bfloat16", **settings)
@@ -90,6 +96,25 @@ def test_several_benchmarks_run_at_the_same_time_where_there_is_room(monkeypatch
     monkeypatch.setattr(os, "getloadavg", lambda: (90.0, 0.0, 0.0))
     monkeypatch.setattr(threads, "_running", lambda: 90)
     assert workers_for(apart, 8) == 1
+
+
+def test_a_plan_says_what_a_run_costs(tmp_path: Path) -> None:
+    words = [
+        "plan",
+        "digits",
+        "--limit",
+        "40",
+        "--isolate",
+        "none",
+        "--output",
+        str(tmp_path),
+        "--encoder",
+        "micro-clip",
+    ]
+    record = json.loads(CliRunner().invoke(app, [*words, "--price", "36", "--json"]).stdout)
+    assert record["dollars"] == pytest.approx(record["seconds"] / 100)
+    refused = CliRunner().invoke(app, [*words, "--price", "-1"])
+    assert "--price is in dollars an hour, at least 0, not -1.0" in str(refused.exception)
 
 
 def test_who_only_lists_files_loads_no_torch(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import statistics
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from gate_runner.benchmarks import Benchmark
-    from gate_runner.encoders.encoder import Encoder
     from gate_runner.settings import Settings
 
 MANY = 4
@@ -342,6 +340,7 @@ def _measured(spec: str, settings: Settings, price: float | None, runs: Iterable
     import torch
 
     from gate_runner.encoders.loading import device_for, load_encoder
+    from gate_runner.encoders.probe import rate
 
     encoder = load_encoder(spec, device=device_for(settings.device))
     weights = 0
@@ -393,21 +392,6 @@ def _compressed(
             score = result.scores[0]
             rows.append(Compressed(code, row_bytes, score.value, score.low, score.high))
     return rows
-
-
-def rate(encoder: Encoder, batch: int, seconds: float = 0.2) -> float:
-    """Pictures a second, by the median of as many calls as fit into the time, at least three, after one unmeasured."""
-    import torch
-
-    pictures = torch.randint(0, 256, (batch, *encoder.shape), dtype=torch.uint8)
-    times: list[float] = []
-    encoder.encode_image(pictures).cpu()
-    begun = time.perf_counter()
-    while len(times) < 3 or time.perf_counter() - begun < seconds:
-        start = time.perf_counter()
-        encoder.encode_image(pictures).cpu()
-        times.append(time.perf_counter() - start)
-    return batch / statistics.median(times)
 
 
 def _sentences(choice: Choice, rounds: int) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from json import dumps as json_text
 from json import loads as json_value
@@ -157,21 +158,29 @@ def plan(
         str | None, typer.Option(metavar="DURATION", help="Keep what fits, e.g., 90m, and tells the most about GATE.")
     ] = None,
     setting: Setting = None,
+    price: Annotated[
+        float | None, typer.Option(metavar="DOLLARS_AN_HOUR", help="Of this machine: say what the run costs.")
+    ] = None,
     json: AsJson = False,
     **options: Any,
 ) -> None:
     """Say what a run will take, from a short probe of this encoder on this machine; nothing is scored."""
     seconds = seconds_in(budget)
+    if price is not None and not (price >= 0 and math.isfinite(price)):
+        raise UsageError(f"--price is in dollars an hour, at least 0, not {price}")
     if not names and config is None:
         raise UsageError("name a pack or a benchmark (gate-runner ls packs)")
     request = requested(context, config, names or [], encoder, output, options, setting or ())
     from gate_runner.planning.plan import plan as make
 
     total = make(request, budget=seconds)
+    dollars = total.seconds / 3600 * (price or 0.0)
     if json:
-        echo_json(total.to_mapping())
+        echo_json({**total.to_mapping(), **({} if price is None else {"dollars": dollars})})
         return
     _show(total, request)
+    if price is not None:
+        echo(f"about ${dollars:.2f} at ${price:g} an hour")
 
 
 def _show(total: Plan, request: RunRequest) -> None:

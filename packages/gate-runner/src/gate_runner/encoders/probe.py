@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import statistics
+import time
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
@@ -97,3 +99,16 @@ def agrees(encoder: Encoder, images: torch.Tensor) -> bool:
     full, half = features["float32"], features["bfloat16"]
     size = full.square().mean().sqrt()
     return bool(torch.isfinite(half).all()) and float((half - full).square().mean().sqrt()) <= AGREEMENT * float(size)
+
+
+def rate(encoder: Encoder, batch: int, seconds: float = 0.2) -> float:
+    """Pictures a second, by the median of as many calls as fit into the time, at least three, after one unmeasured."""
+    noise = torch.randint(0, 256, (batch, *encoder.shape), generator=torch.Generator(), dtype=torch.uint8)
+    times: list[float] = []
+    encoder.encode_image(noise).cpu()
+    begun = time.perf_counter()
+    while len(times) < 3 or time.perf_counter() - begun < seconds:
+        start = time.perf_counter()
+        encoder.encode_image(noise).cpu()
+        times.append(time.perf_counter() - start)
+    return batch / statistics.median(times)

@@ -19,6 +19,7 @@ import itertools
 import json
 import logging
 import math
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -46,6 +47,7 @@ _LOG = logging.getLogger(__name__)
 IN_MEMORY = 512_000_000
 """Bytes of features that one unit holds in memory; what is larger is read from its file when it is needed."""
 _FORMAT = "features/1"
+_NO_PICTURES = ("text", "tokens-", "maps")
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
@@ -118,6 +120,9 @@ class FeatureCache:
         placed: by name, where each array went: ``"memory"``, ``"disk"`` or ``"encoded again"``.
         encoded: rows of each kind that were encoded.
         reused: rows of each kind that were there.
+        spent: seconds of reading threads (``"read"``, ``"decode"``), of the encoder (``"encoder"``), and in which it
+            waited for them (``"wait"``).
+        rates: pictures a second of each batch, from when it was asked for to when it was encoded.
     """
 
     folder: Path | None = None
@@ -126,6 +131,8 @@ class FeatureCache:
     placed: dict[str, str] = field(default_factory=dict)
     encoded: Counter[str] = field(default_factory=Counter)
     reused: Counter[str] = field(default_factory=Counter)
+    spent: dict[str, float] = field(default_factory=dict)
+    rates: list[float] = field(default_factory=list)
 
     @classmethod
     def of(
@@ -253,6 +260,7 @@ class FeatureCache:
         batch: list[tuple[bytes, Any]] = []
         total = len(request.inputs)
         passed = total - len(numbers)
+        begun = time.perf_counter()
         with contextlib.closing(request.inputs.read(numbers, is_missing, 2 * request.size)) as read:
             for digest, sample in read:
                 passed += 1
@@ -260,9 +268,20 @@ class FeatureCache:
                     stored.add(digest)
                     batch.append((digest, sample))
                 if batch and (len(batch) == request.size or passed == total):
-                    yield [key for key, _ in batch], self._features(request, [sample for _, sample in batch])
-                    batch = []
+                    ready = time.perf_counter()
+                    features = self._features(request, [sample for _, sample in batch])
+                    done = time.perf_counter()
+                    self._spend(wait=ready - begun, encoder=done - ready)
+                    if not request.kind.startswith(_NO_PICTURES):
+                        self.rates.append(len(batch) / max(1e-9, done - begun))
+                    yield [key for key, _ in batch], features
+                    begun, batch = time.perf_counter(), []
                     request.progress(passed, total)
+        self._spend(**request.inputs.spent)
+
+    def _spend(self, **seconds: float) -> None:
+        for activity, more in seconds.items():
+            self.spent[activity] = self.spent.get(activity, 0.0) + more
 
     def _features(self, request: _Asked, samples: Sequence[Any]) -> Tensor:
         self.encoded[request.kind] += len(samples)

@@ -80,6 +80,7 @@ class _Files:
     ) -> None:
         self.pictures, self.function, self.transform = pictures, function, transform
         self.pin = encoder.device.type == "cuda"
+        self.spent = {"read": 0.0, "decode": 0.0}
         self.about = how_read(pictures, "" if transform is None else f" {transform.description}")
 
     def __len__(self) -> int:
@@ -103,7 +104,9 @@ class _Files:
 
         looked = self.pictures.stream(numbers, wants, self.transform, ahead)
         with closing(looked):
-            for number, (content, pixels, *_) in zip(numbers, looked, strict=True):
+            for number, (content, pixels, reading, decoding) in zip(numbers, looked, strict=True):
+                self.spent["read"] += reading
+                self.spent["decode"] += decoding
                 yield digest_of(self.about, content), None if pixels is None else (number, pixels)
 
     def encode(self, inputs: Sequence[tuple[int, Any]]) -> Tensor:

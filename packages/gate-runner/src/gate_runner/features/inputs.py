@@ -52,7 +52,9 @@ def how_read(inputs: Pictures | Maps, transform: str = "") -> bytes:
 
 
 class Inputs(Protocol):
-    """Samples that are encoded in batches."""
+    """Samples that are encoded in batches; ``spent`` are seconds of the threads that read them."""
+
+    spent: dict[str, float]
 
     def __len__(self) -> int:
         """The number of samples."""
@@ -78,6 +80,7 @@ class Numbered:
 
     def __init__(self, digests: Digests, function: Encode) -> None:
         self._digests, self.function = digests, function
+        self.spent: dict[str, float] = {}
 
     def __len__(self) -> int:
         return len(self._digests)

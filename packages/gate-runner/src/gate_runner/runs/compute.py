@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import statistics
 import time
 import traceback
 from collections.abc import Mapping
@@ -99,7 +100,7 @@ def _compute(
     from gate_data.remembered import remember_digest
     from gate_data.shared import shared_pictures
     from gate_runner.benchmarks.resolving import resolve
-    from gate_runner.encoders.probe import chosen_precision
+    from gate_runner.encoders.probe import chosen_precision, rate
     from gate_runner.features import FeatureCache
     from gate_runner.tasks import Job, run_task
     from gate_runner.tasks.backbone import untouched
@@ -154,6 +155,7 @@ def _compute(
             _keep_encoder(part, encoder, before, outcome, digest)
         if part.settings.save_heads:
             _keep_head(part, job, fingerprint, outcome, shared.number)
+    alone = {"one_image": 1 / rate(encoder, 1, seconds=0)} if frozen and features.rates else {}
     result = replace(
         part.blank(description),
         status="ok",
@@ -170,11 +172,12 @@ def _compute(
             **({"shared": shared.number} if shared.number else {}),
         },
         training={**outcome.training, **how},
-        seconds={**phases.seconds, "total": time.perf_counter() - start},
+        seconds={**phases.seconds, **features.spent, **alone, "total": time.perf_counter() - start},
         memory={
             **memory.read(),
             "encoded": features.encoded.total(),
             "reused": features.reused.total(),
+            **({"images_per_second": round(statistics.median(features.rates))} if features.rates else {}),
             "threads": torch.get_num_threads(),
         },
     )
