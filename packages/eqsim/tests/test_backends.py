@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from eqsim import ClipEqSimLoss, EqSimLoss, SigLipEqSimLoss, TopK
-from eqsim.backends import Size, choose_backend
+from eqsim.backends import choose_backend
 from eqsim.backends.dense import dense_parts
 from eqsim.backends.gram import gram_pair_sums
 from eqsim.backends.tiled import tiled_parts
-from eqsim.batch import Batch
+from eqsim.batch import Batch, Size
 from eqsim.features import unit_rows
 from eqsim.settings import Settings
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from eqsim.batch import Batch, Parts
     from eqsim.settings import Settings
 
-__all__ = ["BACKENDS", "Backend", "BackendChoice", "Size", "choose_backend", "compute_parts"]
+__all__ = ["BACKENDS"]
 
 
 class Backend(NamedTuple):

@@ -3,6 +3,5 @@
 from __future__ import annotations
 
 from gate_runner.exporting.forms import FORMS, export
-from gate_runner.exporting.model import Exported, model_name
 
-__all__ = ["FORMS", "Exported", "export", "model_name"]
+__all__ = ["FORMS", "export"]
