@@ -111,6 +111,7 @@ def test_the_command_prints_json_and_writes_a_page(tmp_path: Path) -> None:
     page = (out / "choice.html").read_text()
     assert "Which encoder" in page
     assert "pictures a second" in page
+    assert "A look at the features" in page
 
 
 def test_what_cannot_be_chosen_from_is_one_line(tmp_path: Path) -> None:

@@ -94,6 +94,8 @@ def test_figures_have_a_line_for_each_way_and_for_each_number_of_shots() -> None
     double = [one._replace(cell=one.cell._replace(projection="1p"), trained=10_000) for one in plain if one.cell.shots]
     assert "5-shot: 400 parameters: 51.00 ± 1.41, 20,000 parameters: 51.00 ± 1.41" in over_parameters([*plain, *double])
     assert over_parameters(plain) == ""  # a point is no line
+    assert per_set(RECORDS).figure.count("<polyline") == 2  # each data set
+    assert per_set([one for one in plain if one.cell.shots == 5]).figure == ""
 
 
 def test_controls_say_whether_knowledge_says_something() -> None:

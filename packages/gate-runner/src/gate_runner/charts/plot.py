@@ -5,6 +5,7 @@ Every name is escaped; colours come from the page's style sheet, which knows dar
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -167,6 +168,12 @@ def lines_chart(
         style="curve wide-figure",
     )
     return joined([piece("key", entries), picture])
+
+
+def powers_of_ten(lines: Sequence[tuple[str, Sequence[Dot]]]) -> Ticks:
+    """Where points are at logarithms, the powers around them."""
+    every = [dot.x for _, dots in lines for dot in dots] or [0.0]
+    return [(float(power), f"10^{power}") for power in range(math.floor(min(every)), math.ceil(max(every)) + 1)]
 
 
 def _figure(value: float) -> str:

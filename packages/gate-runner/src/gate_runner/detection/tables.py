@@ -141,7 +141,7 @@ def _over_shots(cells: Sequence[Scored]) -> str:
 
 def _over_parameters(cells: Sequence[Scored]) -> str:
     """The mean over trained parameters, a line for each number of shots of a model (figure 8), as SVG."""
-    from gate_runner.charts.plot import Dot, lines_chart
+    from gate_runner.charts.plot import Dot, lines_chart, powers_of_ten
 
     rows, lines = _rows(cells), []
     for number, model in itertools.product(_shots(cells), dict.fromkeys(model for model, _ in rows)):
@@ -153,7 +153,8 @@ def _over_parameters(cells: Sequence[Scored]) -> str:
                 size = fmean(cell.trained for cell in mine)
                 dots.append(Dot(math.log10(size), mean[0], f"{row[1]}, {size:,.0f} parameters: {mean[0]:.1f}", 2.0))
         lines.append((f"{'all pictures' if number == 'full' else f'{number}-shot'} {model}", sorted(dots)))
-    return lines_chart("mAP by trained parameters", lines, "trained parameters, powers of ten")
+    below = "trained parameters, mean over data sets"
+    return lines_chart("mAP by trained parameters", lines, below, across=powers_of_ten(lines))
 
 
 def _said(mean: Mean | None, sets: int) -> str:

@@ -9,6 +9,7 @@ from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
 from gate_runner.axes import CONTROLS, FULL, SOURCES, Variant, shots_in_words
+from gate_runner.charts.markup import folded, joined, piece
 from gate_runner.charts.table import Table
 from gate_runner.errors import DataError
 
@@ -188,7 +189,7 @@ def averages(records: Sequence[Record]) -> Table:
 
 
 def over_shots(records: Sequence[Record]) -> str:
-    """The mean score over images per class, a line for each way to adapt (figure 6), as SVG."""
+    """The mean score over images per class, a line for each way to adapt (figures 6 and 7), as SVG."""
     from gate_runner.charts.plot import Dot, lines_chart
 
     sets, shots = sorted(_sets(ok(records))), sorted({record.cell.shots for record in ok(records)}, key=in_order)
@@ -202,12 +203,13 @@ def over_shots(records: Sequence[Record]) -> str:
                 dots.append(_dot(float(at), mean, shots_in_words(number), Dot))
         lines.append((f"{_ADAPTED[tune]} {_start(1, init, projection)}", dots))
     across = [(float(at), shots_in_words(number).removesuffix("-shot")) for at, number in enumerate(shots)]
-    return lines_chart(f"Mean of {len(sets)} data sets by images per class", lines, "images per class", across=across)
+    title = f"Mean of {len(sets)} data sets" if len(sets) > 1 else " ".join(sets)
+    return lines_chart(f"{title} by images per class", lines, "images per class", across=across)
 
 
 def over_parameters(records: Sequence[Record]) -> str:
-    """The mean score over trained parameters, a line for each number of images per class (figure 7), as SVG."""
-    from gate_runner.charts.plot import Dot, lines_chart
+    """The mean score over trained parameters, a line for each number of images per class, as SVG."""
+    from gate_runner.charts.plot import Dot, lines_chart, powers_of_ten
 
     adapted, sets = [record for record in ok(records) if record.cell.shots != 0], sorted(_sets(ok(records)))
     lines = []
@@ -218,7 +220,8 @@ def over_parameters(records: Sequence[Record]) -> str:
             if mean is not None and trained:
                 dots.append(_dot(math.log10(trained), mean, f"{trained:,} parameters", Dot))
         lines.append((shots_in_words(number), sorted(dots)))
-    return lines_chart("Mean score by trained parameters", lines, "trained parameters of all data sets, powers of ten")
+    below = "trained parameters of all data sets"
+    return lines_chart("Mean score by trained parameters", lines, below, across=powers_of_ten(lines))
 
 
 def _dot(x: float, mean: Mean, where: str, form: Any) -> Any:
@@ -238,13 +241,15 @@ def in_order(shots: int) -> float:
 
 def per_set(records: Sequence[Record]) -> Table:
     """ELEVATER's tables 12 and 13: every data set, without knowledge."""
-    sets, rows = _sets(records), []
-    groups = grouped(ok(having(records, knowledge="none")), "tune", "shots", "init", "projection")
+    sets, rows, plain = _sets(records), [], having(records, knowledge="none")
+    groups = grouped(ok(plain), "tune", "shots", "init", "projection")
     for key in sorted(groups, key=lambda key: (key[0] == "full", key[1] % 10**6, key[2:])):
         tune, shots, init, projection = key
         mean = mean_text(mean_over_sets(groups[key], sets)) if len(_sets(groups[key])) == len(sets) else "–"
         values = _figures(_each(groups[key], sets))
         rows.append((_adapted(shots, tune), _start(shots, init, projection), mean, *values))
+    drawn = {name: curve for name in sets if (curve := over_shots(having(plain, dataset=name)))}
+    curves = joined(joined([piece("headed", name), curve]) for name, curve in drawn.items())
     return Table(
         "per-data-set",
         "Each data set, in percent, means over seeds (ELEVATER's tables 12 and 13)",
@@ -252,6 +257,7 @@ def per_set(records: Sequence[Record]) -> Table:
         tuple(rows),
         "Each data set by its own metric. The mean is left out where a data set has no value.",
         (1,),
+        figure=folded("Each data set by images per class", curves) if drawn else "",
     )
 
 
