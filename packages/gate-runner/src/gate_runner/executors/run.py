@@ -100,8 +100,8 @@ def _planned(part: Part, expected: dict[tuple[str, int], float], results_of: dic
     key, training = (part.name, part.seed), part.benchmark.training
     whole = part.settings.limit is None and "@" not in part.name and part.source not in ("local", "hub")
     cost = part.benchmark.cost if whole or "variant" in training else None  # it is of all of a stand-in's pictures
-    trained = part.settings.tune != "frozen"
-    return Planned(*key, expected.get(key, cost), key in results_of, key in expected, trained)
+    trained, steps = part.settings.tune != "frozen", bool(training.get("steps"))
+    return Planned(*key, expected.get(key, cost), key in results_of, key in expected, trained, steps)
 
 
 def _missing(parts: Sequence[Part], results_of: dict[tuple[str, int], Result]) -> list[Part]:

@@ -114,6 +114,7 @@ def _compute(
         if part.settings.items is not None:
             chosen, test = chosen_of(part), adaptive_test_of(part, all_data)
             data = all_data if chosen is None or test is not None else narrowed(all_data, all_data.digest(), chosen)
+    progress("images", 0, len(data.train) + len(data.validation) + len(data.test))
     progress("encode train", 0, 1)  # who watches must know it, should the first batch be too large
     checkpoint = part.folder.unfinished_file(part.name, part.seed)
     checkpoint.parent.mkdir(parents=True, exist_ok=True)

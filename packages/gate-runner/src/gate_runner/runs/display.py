@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType
@@ -17,94 +16,13 @@ from rich.text import Text
 
 from gate_runner.errors import printable
 from gate_runner.runs.observers import Observer, Planned
+from gate_runner.runs.pace import Key, Pace
 from gate_runner.runs.results import Result, baseline_note, untrained
 
 _QUIET = 30.0
 """Seconds, at most, without a word in a pipe while a part is under way."""
 _FETCHED = ("hf:", "open_clip:", "timm:")
 """Forms of specs whose weights may come over the network."""
-_ENOUGH_SECONDS, _ENOUGH_SHARE = 0.5, 0.02
-"""Of a phase, watched, before its rate is believed."""
-
-Key = tuple[str, int]
-
-
-@dataclass
-class _Phase:
-    """A phase as far as it was watched: what had been done when it was first seen counts for nothing."""
-
-    name: str
-    since: float
-    first: int
-    done: int
-    total: int
-
-
-class Pace:
-    """Seconds that are left: of a phase by its own rate, of a run as far as a plan or costs tell.
-
-    Costs relate parts to one another: they say nothing before one is over, and nothing of a training of the encoder.
-    """
-
-    def __init__(
-        self, parts: Sequence[Planned] = (), workers: int = 1, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self.parts = {(part.name, part.seed): part for part in parts if not part.done}
-        self.workers, self.clock = workers, clock
-        self.since: dict[Key, float] = {}
-        self.phases: dict[Key, _Phase] = {}
-        self.seconds = self.cost = 0.0
-
-    def start(self, key: Key) -> None:
-        """A part begins, perhaps again."""
-        self.since[key] = self.clock()
-        self.phases.pop(key, None)
-
-    def progress(self, key: Key, name: str, done: int, total: int) -> None:
-        """A part is so far."""
-        phase = self.phases.get(key)
-        if phase is None or (phase.name, phase.total) != (name, total):
-            self.phases[key] = phase = _Phase(name, self.clock(), done, done, total)
-        phase.done = done
-
-    def finish(self, key: Key, seconds: float) -> None:
-        """Learn from a part that is over what a cost is here."""
-        self.stop(key)
-        part = self.parts.pop(key, None)
-        if part is not None and part.seconds is not None and not part.trained:
-            self.seconds += seconds
-            self.cost += part.seconds
-
-    def stop(self, key: Key) -> None:
-        """Another process computes it."""
-        self.since.pop(key, None)
-        self.phases.pop(key, None)
-
-    def left(self) -> float | None:
-        """Seconds until the end; None where nobody knows."""
-        ahead = 0.0
-        for key, part in self.parts.items():
-            known = part.seconds is not None and (part.measured or (bool(self.cost) and not part.trained))
-            if not known or part.seconds is None:
-                return None
-            expected = part.seconds * (1.0 if part.measured else self.seconds / self.cost)
-            ahead += max(0.0, expected - (self.clock() - self.since[key] if key in self.since else 0.0))
-        return ahead / self.workers
-
-    def left_of(self, key: Key) -> float | None:
-        """Seconds until the phase of a part is over; None where it was not watched long enough."""
-        phase = self.phases.get(key)
-        if phase is None:
-            return None
-        seconds, steps = self.clock() - phase.since, phase.done - phase.first
-        if seconds < _ENOUGH_SECONDS or steps < max(1.0, _ENOUGH_SHARE * phase.total):
-            return None
-        return seconds / steps * (phase.total - phase.done)
-
-    def share_of(self, key: Key) -> float:
-        """How much of its phase a part has behind it, from 0 to 1."""
-        phase = self.phases.get(key)
-        return phase.done / phase.total if phase is not None and phase.total else 0.0
 
 
 class Terminal(Console):
@@ -165,10 +83,13 @@ class PlainDisplay(Observer):
     def progress(self, name: str, seed: int, phase: str, done: int, total: int) -> None:
         """Say every half minute how far a part is."""
         self.pace.progress((name, seed), phase, done, total)
-        if time.monotonic() - self.spoken > _QUIET:
-            seconds = self.pace.left_of((name, seed))
-            remaining = "" if seconds is None else f", about {clock(seconds)} left of that"
-            self._line(f"    {name} seed {seed}: {phase} {done:,} of {total:,}{remaining}")
+        if time.monotonic() - self.spoken > _QUIET and phase != "images":
+            remaining, own = self._left(), self.pace.left_of((name, seed))
+            if not remaining and own is not None:
+                remaining = f"about {clock(own)} of it"
+            self._line(
+                f"    {name} seed {seed}: {phase} {done:,} of {total:,}{f', {remaining} left' if remaining else ''}"
+            )
 
     def postponed(self, name: str, seed: int, owner: str) -> None:
         """Say who computes it."""
@@ -178,7 +99,8 @@ class PlainDisplay(Observer):
     def finished(self, result: Result) -> None:
         """Print the score, and what is left."""
         seconds = result.seconds.get("total", 0.0)
-        self.pace.finish((result.name, result.seed), seconds)
+        encoding = sum(result.seconds.get(phase, 0.0) for phase in ("data", "encode"))
+        self.pace.finish((result.name, result.seed), seconds, encoding)
         self.over += 1
         self.begun.discard((result.name, result.seed))
         remaining = self._left() if self.over < self.count else ""
@@ -252,17 +174,12 @@ class BarDisplay(PlainDisplay):
         """Move the bars, at most ten times a second."""
         self.pace.progress((name, seed), phase, done, total)
         now = time.monotonic()
-        if now - self.shown < 0.1 and done < total:
+        if phase == "images" or (now - self.shown < 0.1 and done < total):
             return
         self.shown = now
         if (name, seed) in self.running:
-            seconds = self.pace.left_of((name, seed))
-            remaining = "" if seconds is None else f", {clock(seconds)} left of that"
-            self.bars.update(
-                self.running[name, seed],
-                completed=self.pace.share_of((name, seed)),
-                left=f"{phase} {done:,}/{total:,}{remaining}",
-            )
+            share = self.pace.share_of((name, seed))
+            self.bars.update(self.running[name, seed], completed=share, left=f"{phase} {done:,}/{total:,}")
         self._show()
 
     def postponed(self, name: str, seed: int, owner: str) -> None:
@@ -291,8 +208,9 @@ class BarDisplay(PlainDisplay):
 
     def _show(self) -> None:
         if self.total is not None:
+            share = sum(self.pace.share_of(key) for key in self.running if key in self.pace.under_way)
             remaining = self._left()
-            done = self.over / max(self.count, 1)
+            done = (self.over + share) / max(self.count, 1)
             self.bars.update(self.total, completed=done, left=f"{remaining} left" if remaining else "")
 
 

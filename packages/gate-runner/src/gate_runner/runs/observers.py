@@ -16,6 +16,7 @@ class Planned(NamedTuple):
     """A part before it starts: the seconds that a plan ``measured``, or its cost, and whether its result is there.
 
     None where nobody knows them; where the encoder is ``trained`` and no plan measured it, they are the frozen one's.
+    ``steps`` says whether its head is trained step by step, not solved.
     """
 
     name: str
@@ -24,6 +25,7 @@ class Planned(NamedTuple):
     done: bool
     measured: bool = False
     trained: bool = False
+    steps: bool = False
 
 
 class Observer:
@@ -43,7 +45,7 @@ class Observer:
         """A part starts, perhaps again."""
 
     def progress(self, name: str, seed: int, phase: str, done: int, total: int) -> None:
-        """A part is so far; phases are ``data``, ``encode SPLIT``, ``train`` (steps) and others."""
+        """A part is so far; phases are ``data``, ``images`` (their number), ``encode SPLIT``, ``train`` and others."""
 
     def postponed(self, name: str, seed: int, owner: str) -> None:
         """Another process computes this part; its result is waited for after the others."""

@@ -43,6 +43,9 @@ def kinds_to_probe(job: Job) -> dict[str, Kind]:
     kinds: dict[str, Kind] = {"projected": "pooled"}
     if job.encoder.backbone is not None:
         kinds["backbone"] = "backbone"
+        if job.encoder.projection is None:  # a pass over the images for each: who says how long it takes must know
+            data = job.data
+            job.progress("images", 0, len(kinds) * (len(data.train) + len(data.validation) + len(data.test)))
     return kinds
 
 
