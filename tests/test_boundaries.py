@@ -35,7 +35,7 @@ HEAVY = {
 IF_INSTALLED = {
     "eqsim": {"jaxtyping"},  # for types alone
     "knowledge-prompts": {"open_clip", "torch"},  # a user's encoder by its name, and its tensors
-    "gate-runner": {"pyarrow", "umap"},  # a table in Parquet, a map of features
+    "gate-runner": {"lightning", "pyarrow", "umap"},  # a callback, a table in Parquet, a map of features
 }
 """What a package takes where a user has it, and names where it is missing."""
 
