@@ -2,6 +2,8 @@
 
 A run of each encoder that is still in question, on few pictures first. The judge is the paired test of
 `gate_runner.comparison`, its error shared by the rounds.
+
+One file of more than 400 lines: rounds, judge and costs are one procedure, and its answer is read from all three.
 """
 
 from __future__ import annotations

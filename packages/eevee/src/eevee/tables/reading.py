@@ -1,4 +1,7 @@
-"""Reading tables: wide or long CSV, or a data frame; every complaint names the line and the column."""
+"""Reading tables: wide or long CSV, or a data frame; every complaint names the line and the column.
+
+One file of more than 400 lines: what a table may look like is told step by step, and each step has its complaints.
+"""
 
 from __future__ import annotations
 
