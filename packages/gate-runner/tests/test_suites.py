@@ -197,8 +197,8 @@ def test_each_picture_and_caption_is_encoded_once(tmp_path: Path) -> None:
     write_vsr(tmp_path)
     encoder = Colours()
     gate_runner.run("vsr", encoder=encoder, data_root=tmp_path, output=tmp_path / "run", show=False)
-    # Eight files of two pictures, and the probe's two.
-    assert (encoder.images, encoder.texts) == (2 + 2, 16 + 2)
+    # Eight files of two pictures, the probe's two, and the four single ones that say how long one takes.
+    assert (encoder.images, encoder.texts) == (2 + 2 + 4, 16 + 2)
 
 
 def test_it_is_planned(tmp_path: Path) -> None:
