@@ -118,8 +118,8 @@ class HeadClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         return scores.numpy()
 
     def predict_proba(self, X: Any) -> np.ndarray[Any, Any]:
-        """Probabilities [n, k]: the softmax of the scores, or the sigmoid where a sample may have several labels."""
-        return as_predictions(self._scores(X).double(), "brier", several=self._several).numpy()
+        """Probabilities [n, k], float32 as the scores: their softmax, or sigmoid where a sample may have several labels."""
+        return as_predictions(self._scores(X), "brier", several=self._several).numpy()
 
     def predict(self, X: Any) -> np.ndarray[Any, Any]:
         """The best class of each sample, or 0/1 per label."""
