@@ -24,7 +24,7 @@ from gate_runner.micro.making import SEEDS
 from gate_runner.runs.request import make_request, parts_of
 from gate_runner.settings import Settings
 from gate_runner.tasks import Job, run_task
-from gate_runner.tasks.few_shot_gate import PrototypeHead, gate_episodes
+from gate_runner.tasks.few_shot import PrototypeHead, gate_episodes
 from gate_runner.tasks.matching import _galleries, _recalls
 from gate_runner.tasks.training import hits
 

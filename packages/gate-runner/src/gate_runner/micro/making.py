@@ -80,16 +80,14 @@ class Pictures(NamedTuple):
     visible: Int8[Tensor, "n s s"]
 
 
-def draw(
-    scenes: Sequence[Scene], seed: int, *, size: int = 64, noise: float = 0.0, numbers: Sequence[int] | None = None
-) -> Pictures:
+def draw(scenes: Sequence[Scene], seed: int, *, noise: float = 0.0, numbers: Sequence[int] | None = None) -> Pictures:
     """Render scenes and add sensor noise."""
-    images = torch.empty(len(scenes), 3, size, size, dtype=torch.uint8)
-    visible = torch.empty(len(scenes), size, size, dtype=torch.int8)
+    images = torch.empty(len(scenes), 3, SIDE, SIDE, dtype=torch.uint8)
+    visible = torch.empty(len(scenes), SIDE, SIDE, dtype=torch.int8)
     numbers = range(len(scenes)) if numbers is None else numbers
     for start in range(0, len(scenes), _CHUNK):
         part = scenes[start : start + _CHUNK]
-        drawn = render(part, size)
+        drawn = render(part, SIDE)
         pixels = drawn.images
         if noise > 0:
             pixels = np.stack(
