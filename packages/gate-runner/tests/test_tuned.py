@@ -395,6 +395,13 @@ def test_augmentation_depends_on_its_generator_alone() -> None:
     assert torch.equal(clip[0], clip[1])
 
 
+def test_augmentation_leaves_the_generators_of_gpus_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    seeds: list[int] = []
+    monkeypatch.setattr(torch.cuda, "manual_seed_all", seeds.append)
+    Augmented(IMAGES)(0, sample_generator(0, 1, 0))
+    assert not seeds
+
+
 class WithTexts(Tiny):
     """The same with a text side: a vector of each text's letters."""
 

@@ -337,6 +337,8 @@ def untraced(model: nn.Module) -> Iterator[None]:
     modes = [(part, part.training) for part in model.modules()]
     gradients = [(weight, weight.requires_grad) for weight in model.parameters()]
     buffers = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
+    cuda: Any = torch.cuda
+    cards = cuda.get_rng_state_all() if cuda.is_available() and cuda.is_initialized() else []
     grad = torch.is_grad_enabled()
     try:
         with kept_generators():
@@ -351,3 +353,5 @@ def untraced(model: nn.Module) -> Iterator[None]:
             for buffer, before in buffers:
                 if not torch.equal(buffer, before):
                     buffer.copy_(before)
+        if cards:
+            cuda.set_rng_state_all(cards)

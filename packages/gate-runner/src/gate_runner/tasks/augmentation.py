@@ -25,18 +25,14 @@ Change = Callable[[Any], Any]
 
 @contextmanager
 def kept_generators() -> Iterator[None]:
-    """Put Python's, NumPy's and torch's global generators, of GPUs in use too, back as they were."""
+    """Put Python's, NumPy's and torch's global generators back as they were, all but those of GPUs."""
     before = random.getstate(), np.random.get_state(), torch.get_rng_state()  # noqa: NPY002 - libraries draw from it
-    cuda: Any = torch.cuda
-    cards = cuda.get_rng_state_all() if cuda.is_available() and cuda.is_initialized() else []
     try:
         yield
     finally:
         random.setstate(before[0])
         np.random.set_state(before[1])  # noqa: NPY002 - likewise
         torch.set_rng_state(before[2])
-        if cards:
-            cuda.set_rng_state_all(cards)
 
 
 def _posterized(image: Any, bits: int, **_: Any) -> Any:
@@ -76,13 +72,13 @@ def varied(
     """An image, or frames that are all changed alike."""
     from PIL import Image
 
-    seed, changed = int(torch.randint(2**31, (1,), generator=generator)), []
+    drawn, changed = int(torch.randint(2**31, (1,), generator=generator)), []
+    seed = int(torch.randint(2**31, (1,), generator=torch.Generator().manual_seed(drawn)))
     for frame in image.reshape(-1, *image.shape[-3:]):
         with kept_generators():
-            own = int(torch.randint(2**31, (1,), generator=torch.Generator().manual_seed(seed)))
-            random.seed(own)
-            np.random.seed(own)  # noqa: NPY002 - timm draws from it
-            torch.manual_seed(own)
+            random.seed(seed)
+            np.random.seed(seed)  # noqa: NPY002 - timm draws from it
+            torch.default_generator.manual_seed(seed)  # not those of GPUs, from which the training draws
             shown = change(Image.fromarray(frame.permute(1, 2, 0).numpy()))
         changed.append(torch.from_numpy(np.asarray(shown).copy()).permute(2, 0, 1))
     return torch.stack(changed).reshape(image.shape)
