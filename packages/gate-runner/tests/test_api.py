@@ -111,6 +111,24 @@ def test_observers_are_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert "digits" in capsys.readouterr().out
 
 
+def test_an_observer_that_fails_is_warned_about_and_the_run_goes_on() -> None:
+    class Broken(Observer):
+        calls = 0
+
+        def planned(self, parts: object) -> None:
+            self.calls += 1
+            raise ConnectionError("no network")
+
+        def finished(self, result: Result) -> None:
+            self.calls += 1
+
+    broken = Broken()
+    with pytest.warns(RuntimeWarning, match="Broken failed and is told nothing more: ConnectionError: no network"):
+        (result,) = gate_runner.run(DIGITS, encoder=Tiny(), limit=40, show=False, observers=[broken])
+    assert result.status == "ok"
+    assert broken.calls == 1
+
+
 def test_runs_and_folders_can_be_compared_reported_and_forecast(tmp_path: Path) -> None:
     weak = write_run(tmp_path / "w", {"cifar100": 0.3, "ade20k": 0.3, "mini": 0.3}, encoder="weak")
     strong = write_run(tmp_path / "s", {"cifar100": 0.9, "ade20k": 0.8, "mini": 0.9}, encoder="strong")
@@ -137,7 +155,6 @@ def test_a_plan_of_an_object() -> None:
         (lambda: gate_runner.run("digits", encoder=3), "is a int without encode_image"),
         (lambda: gate_runner.run("digits", name="mine"), "name 'mine' is for encoders that are objects"),
         (lambda: gate_runner.run(DIGITS, encoder=Tiny(), isolate="worker"), "runs in this process only"),
-        (lambda: gate_runner.run("digits", trackers=["tensorbord"]), "nearest: tensorboard"),
         (lambda: gate_runner.report(), "expected at least one"),
         (lambda: gate_runner.report("nowhere", form="pdf"), "not 'pdf'"),
         (lambda: gate_runner.compare("nowhere"), "nowhere is not a folder"),

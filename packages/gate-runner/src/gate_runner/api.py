@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from os import PathLike
@@ -88,7 +88,6 @@ def run(
     name: str | None = None,
     output: str | PathLike[str] | None = None,
     settings: Settings | None = None,
-    trackers: Iterable[str] = (),
     observers: Sequence[Observer] = (),
     show: bool = True,
     **options: Any,
@@ -104,8 +103,7 @@ def run(
         name: what results call an encoder that is an object; its class's name by default.
         output: the run folder; ``runs/`` and the encoder's name by default.
         settings: how to run; see `Settings` for what there is.
-        trackers: ``"tensorboard"``, ``"wandb"``.
-        observers: told of progress and results.
+        observers: told of progress and results, such as a tracker of yours.
         show: print lines as the command line does.
         options: single settings by name, e.g. ``limit=100, seeds=(0, 1)``; they go before those in ``settings``.
 
@@ -123,13 +121,11 @@ def run(
         [('digits', 'ok')]
     """
     from gate_runner.runs.display import PlainDisplay
-    from gate_runner.trackers import make_trackers
 
     how = (settings or Settings()).changed(**options)
-    watching = [*(make_trackers(trackers) if trackers else ()), *observers]
     with _borrowed(encoder):
         request = make_request(names, encoder, name=name, output=output, settings=how)
-        results = execute(request, PlainDisplay() if show else Observer(), watching)
+        results = execute(request, PlainDisplay() if show else Observer(), observers)
     return Run(request.output, tuple(results))
 
 
