@@ -62,23 +62,6 @@ class Run:
     def __len__(self) -> int:
         return len(self.results)
 
-    def _repr_html_(self) -> str:
-        """A table of scores, for notebooks."""
-        from gate_runner.charts.markup import table
-        from gate_runner.reports.scores import number
-
-        rows = []
-        for result in self.results:
-            score = result.headline
-            seeded = f"{result.name} seed {result.seed}"
-            if score is None:
-                rows.append([seeded, result.status, "", "", result.reason])
-                continue
-            interval = f"{number(score.low)}–{number(score.high)}"
-            words = f"{score.metric} {'↑' if score.direction == 'higher' else '↓'}"
-            rows.append([seeded, number(score.value), interval, number(score.chance), f"{words} {result.note}".strip()])
-        return table(["benchmark", "score", "95 % CI", "chance", "metric"], rows, words=[4])
-
 
 @spelled_out
 def run(

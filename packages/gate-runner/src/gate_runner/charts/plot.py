@@ -131,10 +131,6 @@ def lines_chart(
     """Named lines through points, with a key; empty where none has two points.
 
     ``level`` is a dashed line by its name, ``dots`` are points beside the lines.
-
-    Example:
-        >>> lines_chart("a", [("b", [Dot(0.0, 1.0, "first"), Dot(1.0, 2.0, "second")])], "c").count("<circle")
-        2
     """
     shown = [(name, line) for name, line in lines if len(line) > 1]
     if not shown:
