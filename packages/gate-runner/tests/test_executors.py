@@ -35,8 +35,9 @@ def test_slurm_gives_what_this_process_gives(request_here: RunRequest, tmp_path:
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_lost_job_is_a_row(request_here: RunRequest, tmp_path: Path) -> None:
-    pytest.importorskip("submitit", reason="submitit is not installed")
+def test_a_lost_job_is_a_row(request_here: RunRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    submitit = pytest.importorskip("submitit", reason="submitit is not installed")
+    monkeypatch.setattr(submitit.Job, "_results_timeout_s", 1)  # for the file of a job that is over, 15 s otherwise
     Path("lost").write_text("")
     request = replace(request_here, output=tmp_path / "jobs").changed(
         isolate="worker", executor="slurm", executor_options={"cluster": "local"}, seeds=(0,), time_limit=60.0

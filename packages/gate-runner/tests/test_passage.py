@@ -17,10 +17,10 @@ def noted(frame, event, argument):
     if event == "call" and frame.f_code.co_filename.startswith(str(place)):
         seen.add(frame.f_code.co_filename)
 
-gate_runner.run("digits", output=sys.argv[1] + "/imports", limit=40)
+gate_runner.run("digits", output=sys.argv[1] + "/imports", limit=20)
 threading.setprofile(noted)
 sys.setprofile(noted)
-gate_runner.run("digits", output=sys.argv[1] + "/run", limit=40)
+gate_runner.run("digits", output=sys.argv[1] + "/run", limit=20)
 sys.setprofile(None)
 threading.setprofile(None)
 print(len(seen))
