@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from gate_runner.errors import UsageError
-from gate_runner.executors import executor_names, run
+from gate_runner.executors import Opening, executor_names, run
+from gate_runner.executors.executor import HereExecutor
+from gate_runner.executors.slurm import SlurmExecutor
 from gate_runner.runs import RunRequest
 
 from ._sleepy import sleepy_request, told
@@ -42,6 +44,12 @@ def test_a_lost_job_is_a_row(request_here: RunRequest, tmp_path: Path, monkeypat
     request = replace(request_here, output=tmp_path / "jobs").changed(
         isolate="worker", executor="slurm", executor_options={"cluster": "local"}, seeds=(0,), time_limit=60.0
     )
+
+    def opened(executor: SlurmExecutor) -> Opening:  # in this process, which takes no seconds to start
+        executor.opening = HereExecutor(request_here).open()
+        return executor.opening
+
+    monkeypatch.setattr(SlurmExecutor, "open", opened)
     (lost,) = run(request)
     assert lost.status == "failed"
     assert lost.reason.startswith("its job ")

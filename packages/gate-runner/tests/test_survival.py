@@ -21,6 +21,8 @@ import pytest
 from gate_runner.benchmarks import Benchmark, resolve
 from gate_runner.errors import StorageError, UsageError
 from gate_runner.executors import run
+from gate_runner.executors.executor import HereExecutor
+from gate_runner.executors.slot import Slot
 from gate_runner.files import BusyError, held
 from gate_runner.runs import Result, RunRequest
 from gate_runner.runs.folder import RunFolder
@@ -430,12 +432,11 @@ def test_two_runs_in_one_folder_share_the_work(request_here: RunRequest) -> None
 
 
 def test_weights_from_no_seed_are_noticed(moody: str, tmp_path: Path) -> None:
-    name = moody.partition(":")[0]
-    request = RunRequest(
-        quick(["cifar100"]), f"{name}:other", tmp_path / "run", Settings(limit=64, isolate="benchmark", seeds=(0, 1))
-    )
+    spec = f"{moody.partition(':')[0]}:other"
+    slot = Slot(spec, "cpu")
+    slot.opening = HereExecutor(RunRequest([], spec, tmp_path / "run")).open()  # as if a worker had loaded it before
     with pytest.raises(UsageError, match="has other weights each time it is loaded"):
-        run(request)
+        slot.open()
 
 
 @pytest.mark.parametrize(
