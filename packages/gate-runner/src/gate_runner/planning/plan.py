@@ -143,10 +143,8 @@ def _probed(parts: Sequence[Part], encoder: Any) -> list[tuple[Part, dict[str, A
                 measured[alike] = {"phases": {}, "peak_bytes": 0, "reason": " ".join(str(error).split())}
         measurement = measured[alike]
         if variant is not None and name in encoded and measurement["phases"]:
-            measurement = {
-                **measurement,
-                "phases": {**measurement["phases"], "data": 0.0, "encode": 0.0},
-            }  # its first's
+            phases = {**measurement["phases"], "data": 0.0, "encode": 0.0}  # they are its first unit's
+            measurement = {**measurement, "phases": phases}
         encoded.add(name)
         planned.append((part, measurement))
     return planned
