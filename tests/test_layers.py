@@ -13,7 +13,7 @@ LAYERS = (
     {"__init__", "cli", "moved"},
     {"commands", "environment"},
     {"api"},
-    {"trackers", "exporting"},
+    {"exporting"},
     {"reports"},
     {"choosing"},
     {"comparison", "forecasting"},

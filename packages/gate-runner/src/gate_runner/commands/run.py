@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from json import dumps as json_text
 from json import loads as json_value
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -60,10 +59,6 @@ def run(
     ] = None,
     encoder: EncoderSpec = "micro-clip",
     output: RunFolder = None,
-    tracker: Annotated[
-        list[str] | None,
-        typer.Option(help="tensorboard or wandb (extras); may be given several times.", rich_help_panel=_FILES),
-    ] = None,
     setting: Setting = None,
     json: AsJson = False,
     **options: Any,
@@ -77,9 +72,6 @@ def run(
     if not names and config is None:
         raise UsageError("name a pack or a benchmark (gate-runner ls packs), or a folder of your own with --data")
     request = requested(context, config, names, encoder, output, options, setting or ())
-    from gate_runner.trackers import make_trackers
-
-    trackers = make_trackers(tracker or [])
     from rich.markup import escape
 
     from gate_runner.executors import run as execute
@@ -98,9 +90,9 @@ def run(
             console.print(escape(f"{settings.tune}: {', '.join(members)}: {recipe}"))
     workers = workers_for(settings, len(request.benchmarks) * len(settings.seeds))
     with watching(console, workers) as display:
-        results = execute(request, display, trackers)
+        results = execute(request, display)
     if json:
-        echo(as_json(request.output, results))
+        echo_json({"output": str(request.output), "results": [json_value(result.to_json()) for result in results]})
     else:
         if any("variant" in result.training for result in results):
             from gate_runner.tasks.elevater.tables import averages, records_of
@@ -124,11 +116,6 @@ def own_folder(folder: Path) -> str:
         write_own(values, path)
         echo(f"wrote {path}", err=True)
     return str(path)
-
-
-def as_json(output: Path, results: Sequence[Result]) -> str:
-    """The run folder and all results, each as its file has it."""
-    return json_text({"output": str(output), "results": [json_value(result.to_json()) for result in results]}, indent=2)
 
 
 def next_steps(output: Path, results: Sequence[Result]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What a run tells about itself, and to whom: displays, trackers, anything that wants to look on."""
+"""What a run tells about itself, and to whom: displays, anything that wants to look on."""
 
 from __future__ import annotations
 
@@ -58,11 +58,7 @@ class Observer:
 
 
 class Audience(Observer):
-    """Several observers as one. One that raises is warned about and told nothing more: the run goes on.
-
-    Args:
-        members: told in this order.
-    """
+    """Several observers as one. One that raises is warned about and told nothing more: the run goes on."""
 
     def __init__(self, members: Sequence[Observer]) -> None:
         self.members = list(members)
