@@ -29,7 +29,7 @@ LIBRARIES = {folder: name for folder, name in IMPORT_NAMES.items() if folder != 
 HEAVY = {
     "accelerate", "av", "bpy", "cv2", "datasets", "diffusers", "httpx", "lightning", "matplotlib", "mitsuba", "nibabel",
     "nltk", "numba", "oidn", "pandas", "peft", "pyarrow", "rapidfuzz",
-    "sentence_transformers", "submitit", "transformers", "webdataset",
+    "sentence_transformers", "submitit", "tensorboard", "transformers", "wandb", "webdataset",
 }  # fmt: skip
 """Extras: imported where they are used, never by importing a package."""
 IF_INSTALLED = {

@@ -13,7 +13,7 @@ LAYERS = (
     {"__init__", "cli", "moved"},
     {"commands", "environment"},
     {"api"},
-    {"exporting"},
+    {"trackers", "exporting"},
     {"reports"},
     {"choosing"},
     {"comparison", "forecasting"},

@@ -91,8 +91,10 @@ def test_an_object_with_a_text_side_and_a_failing_benchmark() -> None:
     assert (passed.status, failed.status) == ("ok", "failed")
     assert done.failed == (failed,)
     assert passed.encoder["spec"] == "words"
-    assert "synthetic stand-in" in passed.note
-    assert "gives pooled features only" in failed.reason
+    table = done._repr_html_()
+    assert f"{passed.scores[0].value:.3f}" in table
+    assert "synthetic stand-in" in table
+    assert "gives pooled features only" in table
 
 
 def test_observers_are_told(capsys: pytest.CaptureFixture[str]) -> None:
@@ -153,6 +155,7 @@ def test_a_plan_of_an_object() -> None:
         (lambda: gate_runner.run("digits", encoder=3), "is a int without encode_image"),
         (lambda: gate_runner.run("digits", name="mine"), "name 'mine' is for encoders that are objects"),
         (lambda: gate_runner.run(DIGITS, encoder=Tiny(), isolate="worker"), "runs in this process only"),
+        (lambda: gate_runner.run("digits", trackers=["tensorbord"]), "nearest: tensorboard"),
         (lambda: gate_runner.report(), "expected at least one"),
         (lambda: gate_runner.report("nowhere", form="pdf"), "not 'pdf'"),
         (lambda: gate_runner.compare("nowhere"), "nowhere is not a folder"),

@@ -118,7 +118,7 @@ class HeadClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         return scores.numpy()
 
     def predict_proba(self, X: Any) -> np.ndarray[Any, Any]:
-        """Probabilities [n, k], float32 as the scores: their softmax, or sigmoid where a sample may have several labels."""
+        """Probabilities [n, k] in float32: the scores' softmax, or sigmoid where a sample may have several labels."""
         return as_predictions(self._scores(X), "brier", several=self._several).numpy()
 
     def predict(self, X: Any) -> np.ndarray[Any, Any]:

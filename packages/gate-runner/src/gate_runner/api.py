@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from os import PathLike
@@ -61,6 +61,23 @@ class Run:
     def __len__(self) -> int:
         return len(self.results)
 
+    def _repr_html_(self) -> str:
+        """A table of scores, for notebooks."""
+        from gate_runner.charts.markup import table
+        from gate_runner.reports.scores import number
+
+        rows = []
+        for result in self.results:
+            score = result.headline
+            seeded = f"{result.name} seed {result.seed}"
+            if score is None:
+                rows.append([seeded, result.status, "", "", result.reason])
+                continue
+            interval = f"{number(score.low)}–{number(score.high)}"
+            words = f"{score.metric} {'↑' if score.direction == 'higher' else '↓'}"
+            rows.append([seeded, number(score.value), interval, number(score.chance), f"{words} {result.note}".strip()])
+        return table(["benchmark", "score", "95 % CI", "chance", "metric"], rows, words=[4])
+
 
 @spelled_out
 def run(
@@ -70,6 +87,7 @@ def run(
     name: str | None = None,
     output: str | PathLike[str] | None = None,
     settings: Settings | None = None,
+    trackers: Iterable[str] = (),
     observers: Sequence[Observer] = (),
     show: bool = True,
     **options: Any,
@@ -85,7 +103,8 @@ def run(
         name: what results call an encoder that is an object; its class's name by default.
         output: the run folder; ``runs/`` and the encoder's name by default.
         settings: how to run; see `Settings` for what there is.
-        observers: told of progress and results, such as a tracker of yours.
+        trackers: ``"tensorboard"``, ``"wandb"``.
+        observers: told of progress and results.
         show: print lines as the command line does.
         options: single settings by name, e.g. ``limit=100, seeds=(0, 1)``; they go before those in ``settings``.
 
@@ -103,11 +122,13 @@ def run(
         [('digits', 'ok')]
     """
     from gate_runner.runs.display import PlainDisplay
+    from gate_runner.trackers import make_trackers
 
     how = (settings or Settings()).changed(**options)
+    watching = [*(make_trackers(trackers) if trackers else ()), *observers]
     with _borrowed(encoder):
         request = make_request(names, encoder, name=name, output=output, settings=how)
-        results = execute(request, PlainDisplay() if show else Observer(), observers)
+        results = execute(request, PlainDisplay() if show else Observer(), watching)
     return Run(request.output, tuple(results))
 
 

@@ -59,6 +59,10 @@ def run(
     ] = None,
     encoder: EncoderSpec = "micro-clip",
     output: RunFolder = None,
+    tracker: Annotated[
+        list[str] | None,
+        typer.Option(help="tensorboard or wandb (extras); may be given several times.", rich_help_panel=_FILES),
+    ] = None,
     setting: Setting = None,
     json: AsJson = False,
     **options: Any,
@@ -72,6 +76,9 @@ def run(
     if not names and config is None:
         raise UsageError("name a pack or a benchmark (gate-runner ls packs), or a folder of your own with --data")
     request = requested(context, config, names, encoder, output, options, setting or ())
+    from gate_runner.trackers import make_trackers
+
+    trackers = make_trackers(tracker or [])
     from rich.markup import escape
 
     from gate_runner.executors import run as execute
@@ -90,7 +97,7 @@ def run(
             console.print(escape(f"{settings.tune}: {', '.join(members)}: {recipe}"))
     workers = workers_for(settings, len(request.benchmarks) * len(settings.seeds))
     with watching(console, workers) as display:
-        results = execute(request, display)
+        results = execute(request, display, trackers)
     if json:
         echo_json({"output": str(request.output), "results": [json_value(result.to_json()) for result in results]})
     else:

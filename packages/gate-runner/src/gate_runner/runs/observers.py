@@ -1,4 +1,4 @@
-"""What a run tells about itself, and to whom: displays, anything that wants to look on."""
+"""What a run tells about itself, and to whom: displays, trackers, anything that wants to look on."""
 
 from __future__ import annotations
 

@@ -1,0 +1,150 @@
+"""Trackers of runs, as observers: TensorBoard's files in the run folder, and Weights & Biases."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from gate_runner.errors import UsageError, unknown
+from gate_runner.runs.observers import Observer, Planned
+from gate_runner.runs.results import Result
+
+_LOGIN_SECONDS = 60.0
+
+
+class Tracker(Observer):
+    """Opens when a part is to be computed."""
+
+    def opened(self, encoder: str, output: Path) -> None:
+        """Note where to write."""
+        self.encoder, self.output = encoder, output
+
+    def planned(self, parts: Sequence[Planned]) -> None:
+        """Open, with the configuration."""
+        if not all(part.done for part in parts):
+            self.begin(parts, {"encoder": self.encoder, **_configuration(self.output)})
+
+    def begin(self, parts: Sequence[Planned], configuration: dict[str, Any]) -> None:
+        """Start to write."""
+
+
+class WandbTracker(Tracker):
+    """One W&B run for each run folder: the same command again continues it."""
+
+    run: Any = None
+
+    def begin(self, parts: Sequence[Planned], configuration: dict[str, Any]) -> None:
+        """Start or continue the W&B run."""
+        import wandb
+
+        identity = f"{self.output.resolve()} {self.encoder}"
+        self.run = wandb.init(
+            project="gate-runner",
+            name=self.encoder,
+            id=hashlib.sha256(identity.encode()).hexdigest()[:16],
+            resume="allow",
+            dir=str(self.output),
+            config=configuration,
+            settings=wandb.Settings(init_timeout=_LOGIN_SECONDS),
+        )
+        for part in parts:
+            group = f"{part.name}/seed{part.seed}"
+            self.run.define_metric(f"{group}/step")
+            self.run.define_metric(f"{group}/validation *", step_metric=f"{group}/step")
+
+    def finished(self, result: Result) -> None:
+        """Log the curve, and put scores into the summary, or why there are none."""
+        group = _group(result)
+        for step, name, value in _curve(result):
+            self.run.log({f"{group}/step": step, f"{group}/{name}": value})
+        for name, value in _scores(result):
+            self.run.summary[f"{group}/{name}"] = value
+        if result.status == "failed":
+            self.run.summary[f"{group}/failed"] = result.reason
+
+    def closed(self, results: Sequence[Result]) -> None:
+        """End the W&B run; its exit code says whether anything failed."""
+        if self.run is not None:
+            self.run.finish(exit_code=int(any(result.status == "failed" for result in results)))
+
+
+class TensorBoardTracker(Tracker):
+    """Writes each result as it comes; what an earlier command computed is in that command's event file."""
+
+    writer: Any = None
+
+    def begin(self, parts: Sequence[Planned], configuration: dict[str, Any]) -> None:
+        """Open the event file."""
+        from torch.utils.tensorboard import SummaryWriter
+
+        self.writer = SummaryWriter(str(self.output / "tensorboard"))
+        self.writer.add_text("configuration", f"```json\n{json.dumps(configuration, indent=2, sort_keys=True)}\n```")
+
+    def finished(self, result: Result) -> None:
+        """Write curve and scores, or why there are none; tags take letters, digits, dots, dashes and slashes."""
+        group = _group(result)
+        for step, name, value in (*_curve(result), *((0, *score) for score in _scores(result))):
+            tag = re.sub(r"[^A-Za-z0-9_.-]+", "_", name)
+            self.writer.add_scalar(f"{group}/{tag}", value, step)
+        if result.status == "failed":
+            self.writer.add_text(f"{group}/failed", result.reason)
+        self.writer.flush()
+
+    def closed(self, results: Sequence[Result]) -> None:
+        """Close the event file."""
+        if self.writer is not None:
+            self.writer.close()
+
+
+def _group(result: Result) -> str:
+    return f"{result.name}/seed{result.seed}"
+
+
+def _scores(result: Result) -> Iterator[tuple[str, float]]:
+    """Every metric on the test split with its interval and chance, seconds, and joules where they were measured."""
+    for score in result.scores:
+        yield f"test {score.metric}", score.value
+        for name in ("low", "high", "chance"):
+            yield f"test {score.metric} {name}", getattr(score, name)
+    if "total" in result.seconds:
+        yield "seconds", result.seconds["total"]
+    for device, phases in result.energy.get("joules", {}).items():
+        yield f"{device} joules", phases["total"]
+
+
+def _curve(result: Result) -> Iterator[tuple[int, str, float]]:
+    """Optimiser steps, and each validation metric there."""
+    for row in result.training.get("validation", ()):
+        for name, value in row.items():
+            if name != "step":
+                yield int(row["step"]), f"validation {name}", float(value)
+
+
+def _configuration(output: Path) -> dict[str, Any]:
+    """What the run folder's manifest says of encoder, limit, versions and machine; empty before there is one."""
+    try:
+        manifest = json.loads((output / "manifest.json").read_text())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return {**manifest["identity"], **(manifest["runs"][-1] if manifest["runs"] else {})}
+
+
+TRACKERS: dict[str, type[Observer]] = {"tensorboard": TensorBoardTracker, "wandb": WandbTracker}
+"""Trackers by name; the extra that each needs has the same name."""
+
+
+def make_trackers(names: Iterable[str]) -> list[Observer]:
+    """Trackers by name, each once; a name that is none, or whose extra is not installed, is refused."""
+    trackers: list[Observer] = []
+    for name in dict.fromkeys(names):
+        if name not in TRACKERS:
+            raise unknown("tracker", name, TRACKERS)
+        if importlib.util.find_spec(name) is None:
+            raise UsageError(f"--tracker {name} needs the extra: pip install 'gate-runner[{name}]'")
+        trackers.append(TRACKERS[name]())
+    return trackers

@@ -1,0 +1,104 @@
+"""Trackers: what they are told is what they keep."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from gate_runner.cli import main
+from gate_runner.errors import UsageError
+from gate_runner.runs import Result
+from gate_runner.runs.observers import Observer, Planned
+from gate_runner.trackers import TRACKERS, make_trackers
+
+from ._folders import result, write_run
+
+PLAN = [Planned("digits", 0, 1.0, False)]
+
+
+def send(tracker: Observer, output: Path, results: Sequence[Result]) -> None:
+    tracker.opened("mine", output)
+    tracker.planned(PLAN)
+    for finished in results:
+        tracker.finished(finished)
+    tracker.closed(results)
+
+
+@pytest.fixture
+def results() -> list[Result]:
+    passed, _ = result("digits", 0.5, energy={"joules": {"cpu": {"total": 12.5}}, "unmeasured": {}})
+    failed, _ = result("micro/mini", 0.5, status="failed", reason="too few classes", scores=(), training={})
+    return [passed, failed]
+
+
+def test_tensorboard_keeps_curves_scores_and_configuration(results: list[Result], tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    output = write_run(tmp_path / "run", {"digits": 0.5})
+    (tracker,) = make_trackers(["tensorboard"])
+    send(tracker, output, results)
+    events = EventAccumulator(str(output / "tensorboard")).Reload()
+    curve = [(event.step, event.value) for event in events.Scalars("digits/seed0/validation_acc_1")]
+    expected = [(row["step"], row["acc@1"]) for row in results[0].training["validation"]]
+    assert curve == [(step, pytest.approx(value)) for step, value in expected]
+    score = results[0].scores[0]
+    for name, value in (("", score.value), ("_low", score.low), ("_high", score.high), ("_chance", score.chance)):
+        (event,) = events.Scalars(f"digits/seed0/test_acc_1{name}")
+        assert event.value == pytest.approx(value)
+    assert events.Scalars("digits/seed0/cpu_joules")[0].value == 12.5
+    texts = {tag: events.Tensors(tag)[0].tensor_proto.string_val[0].decode() for tag in events.Tags()["tensors"]}
+    assert texts["micro/mini/seed0/failed/text_summary"] == "too few classes"
+    assert '"parameters": 1000' in texts["configuration/text_summary"]
+
+
+def test_wandb_keeps_the_same_offline(results: list[Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wandb = pytest.importorskip("wandb")
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    output = write_run(tmp_path / "run", {"digits": 0.5})
+    (tracker,) = make_trackers(["wandb"])
+    send(tracker, output, results)
+    wandb.teardown()  # its service, a process of its own, writes the file to its end
+    (log,) = (output / "wandb").glob("offline-run-*/*.wandb")
+    log_bytes = log.read_bytes()
+    for name in ("test acc@1", "test acc@1 low", "test acc@1 high", "validation acc@1", "cpu joules"):
+        assert name.encode() in log_bytes
+    assert str(results[0].scores[0].value).encode() in log_bytes
+    assert b"too few classes" in log_bytes
+    assert b'"parameters"' in log_bytes or b"parameters" in log_bytes
+
+
+def test_nothing_is_opened_where_nothing_is_left(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard")
+    (tracker,) = make_trackers(["tensorboard"])
+    tracker.opened("mine", tmp_path)
+    tracker.planned([Planned("digits", 0, 1.0, True)])
+    tracker.closed([])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_names_and_extras_are_checked_before_anything_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UsageError, match="unknown tracker 'wandbs'; nearest: wandb"):
+        make_trackers(["wandbs"])
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    for name in TRACKERS:
+        with pytest.raises(UsageError, match=rf"--tracker {name} needs the extra: pip install 'gate-runner\[{name}\]'"):
+            make_trackers([name])
+
+
+def test_the_command(own: str, tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard")
+    with pytest.raises(SystemExit) as ended:
+        main(
+            [
+                *["run", "digits", "--limit", "40", "--isolate", "none", "--output", "out", "--tracker", "tensorboard"],
+                *["--encoder", f"{own}:grid"],
+            ]
+        )
+    assert ended.value.code == 0
+    assert len(list(Path("out/tensorboard").iterdir())) == 1
+    assert json.loads((Path("out") / "manifest.json").read_text())["identity"]["limit"] == 40
