@@ -466,7 +466,7 @@ def test_a_saved_row_names_no_file_elsewhere(tmp_path: Path, monkeypatch: pytest
     content = json.loads(about.read_text())
     content["features"]["image"] = {"_type": "Image"}
     about.write_text(json.dumps(content))
-    with pytest.raises(DataError, match="secret.png of column 'image' lies outside of the copy"):
+    with pytest.raises(DataError, match=r"secret\.png of column 'image' lies outside of the copy"):
         read(tmp_path / "pets")
 
 
