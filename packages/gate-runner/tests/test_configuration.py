@@ -102,9 +102,9 @@ def test_what_a_file_may_not_say(text: str, error: type[Exception], message: str
 def test_what_a_file_may_not_say_the_user_may(tmp_path: Path) -> None:
     path = tmp_path / "run.toml"
     path.write_text('names = ["food101"]\nsource = "hub"\nexecutor = "evil"\n')
-    assert read_configuration(path, said={"source", "executor"}).names == ("food101",)
+    assert read_configuration(path, overridden={"source", "executor"}).names == ("food101",)
     with pytest.raises(UsageError, match="names code by executor"):
-        read_configuration(path, said={"source"})
+        read_configuration(path, overridden={"source"})
 
 
 def test_what_is_no_configuration(tmp_path: Path) -> None:

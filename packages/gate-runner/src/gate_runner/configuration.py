@@ -45,7 +45,7 @@ class Configuration:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-def read_configuration(path: Path, *, encoder: str | None = None, said: Collection[str] = ()) -> Configuration:
+def read_configuration(path: Path, *, encoder: str | None = None, overridden: Collection[str] = ()) -> Configuration:
     """Read a configuration; the user has said the encoder, and some settings, in its place."""
     file = path / "manifest.json" if path.is_dir() else path
     try:
@@ -67,7 +67,7 @@ def read_configuration(path: Path, *, encoder: str | None = None, said: Collecti
         raise UsageError(f"--config {file}: names must be a list of packs and benchmarks, not {names!r:.60}")
     spec, output = values.pop("encoder", ""), values.pop("output", None)
     for key, flag in _CODE.items():
-        if key not in said and values.get(key) not in (None, {}, *_BUILT_IN.get(key, ())):
+        if key not in overridden and values.get(key) not in (None, {}, *_BUILT_IN.get(key, ())):
             what = "the network" if key == "source" else "code"
             raise UsageError(f"--config {file} names {what} by {key} = {values[key]!r:.60}: say {flag} yourself")
     for key, value in values.items():

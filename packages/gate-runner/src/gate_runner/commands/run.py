@@ -251,7 +251,7 @@ def requested(
         request = make_request(list(names), encoder, output=output, settings=changed)
     else:
         chosen = encoder if "encoder" in given_options else None
-        held = read_configuration(config, encoder=chosen, said=given_options | values.keys())
+        held = read_configuration(config, encoder=chosen, overridden=given_options | values.keys())
         own = {name: value for name, value in options.items() if name in given_options}
         changed = Settings().changed(**{**COMMAND_LINE, **held.options, **own, **values})
         listed = list(names) or list(held.names)
