@@ -279,6 +279,7 @@ def fetch_food101(root: str, cache: str, barrier: Any, place_in_line: int) -> No
 
     def slow(*args: Any) -> Any:
         stream = opened(*args)
+        Path(cache, f"{os.getpid()}.opened").touch()
         time.sleep(0.7 * place_in_line)  # the second keeps its rows after the first has kept its own
         return stream
 
@@ -314,6 +315,7 @@ def test_processes_that_fetch_at_once_keep_each_row_once(tmp_path: Path, cache: 
     for fetcher in fetchers:
         fetcher.join()
     assert [fetcher.exitcode for fetcher in fetchers] == [0, 0, 0]
+    assert len([*cache.glob("*.opened")]) == 1  # the others waited for the one that fetched
     assert sizes(load("food101", tmp_path)) == (8, 2, 4)
 
 
