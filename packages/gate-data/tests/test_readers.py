@@ -446,6 +446,37 @@ def test_pickles_that_are_more_than_data(raw: bytes, message: str) -> None:
         pickles.load(raw, "a.pkl")
 
 
+_KIND = b"cnumpy\ndtype\nX\x02\x00\x00\x00u1\x85R"
+
+
+def nested(depth: int = 60) -> bytes:
+    """A list of twice a list of twice a list …, which nobody can print, or make an array of."""
+    return b"]K\x01a\x94" + b"".join(b"0](" + 2 * (b"h" + bytes([level])) + b"e\x94" for level in range(depth))
+
+
+def test_values_that_grow_when_they_are_shown_or_copied_are_refused() -> None:
+    array = b"cnumpy.core.numeric\n_frombuffer\n("
+    for raw in (
+        array + b"C\x01a" + _KIND + nested() + b"\x85X\x01\x00\x00\x00CtR.",
+        b"cnumpy\ndtype\n" + nested() + b"\x85R.",
+    ):
+        with pytest.raises(DataError, match="an array of a"):
+            pickles.load(b"\x80\x02" + raw, "a.pkl")
+    names = pickles.load(b"\x80\x02" + nested() + b".", "a.pkl")
+    with pytest.raises(DataError, match="meta is not a list of texts"):
+        pickles.texts(names, "meta")
+    with pytest.raises(DataError, match="labels holds a list, expected whole numbers"):
+        pickles.whole_numbers(names, "labels")
+    text = b"\x80\x02X\x10\x27\x00\x00" + b"a" * 10_000 + b"\x940]("
+    again = b"c_codecs\nencode\nh\x00X\x06\x00\x00\x00latin1\x86R"
+    swapped = (
+        b"cnumpy.core.multiarray\n_reconstruct\n)R(K\x01M\x88\x13\x85cnumpy\ndtype\nX\x03\x00\x00\x00>u2\x85RNh\x00tb"
+    )
+    for made in (again, swapped):
+        with pytest.raises(DataError, match="it copies the same bytes again and again"):
+            pickles.load(text + made * 5000 + b"e.", "a.pkl")
+
+
 def test_a_pickle_that_remembers_far_takes_no_memory() -> None:
     assert pickles.load(b"\x80\x02]r\xff\xff\xff\x7f.", "a.pkl") == []
 

@@ -50,6 +50,8 @@ class _Stream(NamedTuple):
     """Rows that are kept already, before the stream's."""
     total: int | None
     """Rows of the whole split, where the repository says it and all are read."""
+    folder: Path | None
+    """Of a copy on this machine: pictures that rows name lie there."""
 
 
 def fetched(hub: Hub, root: Path | None, take: int | None) -> Copy:
@@ -188,7 +190,8 @@ def _opened(hub: Hub, root: Path | None, revision: str, split: str, take: int | 
         counts = stream.info.splits or {}
         count = counts[split].num_examples if take is None and not hub.files and split in counts else None
         count = length if saved and take is None else count
-        return _Stream(_told(hub, split, iter(stream.skip(skip))), pictures, names, base, skip, count)
+        folder = None if root is None else root / hub.id
+        return _Stream(_told(hub, split, iter(stream.skip(skip))), pictures, names, base, skip, count, folder)
     except DataError:
         raise
     except Exception as error:  # whatever the library, the network or a file raises
@@ -244,7 +247,7 @@ def _keep(hub: Hub, split: str, stream: _Stream, folder: Path) -> None:
                     values = dict(row)
                     for column in stream.pictures:
                         where = f"{hub.id}/{split}, row {first + len(listed) + 1}"
-                        held = _bytes(where, stream.base, column, values[column])
+                        held = _bytes(where, stream, column, values[column])
                         values[column] = None if held is None else f"{len(listed)}.{column}"
                         if held is not None:
                             archive.writestr(values[column], held)
@@ -258,15 +261,17 @@ def _keep(hub: Hub, split: str, stream: _Stream, folder: Path) -> None:
         first += len(listed)
 
 
-def _bytes(where: str, base: str, column: str, value: Any) -> bytes | None:
+def _bytes(where: str, stream: _Stream, column: str, value: Any) -> bytes | None:
     """A picture's file as it was uploaded: in the row, or beside the list where the copy is a folder of pictures."""
     if value is None:
         return None
-    if base:
-        return _beside(where, base, column, PurePosixPath(str(value)))
+    if stream.base:
+        return _beside(where, stream.base, column, PurePosixPath(str(value)))
     if value.get("bytes") is not None:
         return bytes(value["bytes"])
     path = Path(str(value.get("path") or ""))
+    if stream.folder is None or not path.resolve().is_relative_to(stream.folder.resolve()):
+        raise DataError(f"{where}: the picture {path} of column {column!r} lies outside of the copy")
     if not path.is_file():
         raise DataError(f"{where}: the picture {path} of column {column!r} is not there")
     return path.read_bytes()

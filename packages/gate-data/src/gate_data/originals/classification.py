@@ -74,7 +74,8 @@ def _find_cifar100(root: Path) -> Path | None:
 def cifar100(path: Path) -> Arrays:
     """50,000 images to train on and the 10,000 of the test set, of 32 px."""
     raw = read_members(path, _CIFAR100, ("train", "test", "meta"))
-    names = tuple(map(str, *pickled_lists(raw["meta"], ("fine_label_names",), f"{path}: meta")))
+    (listed,) = pickled_lists(raw["meta"], ("fine_label_names",), f"{path}: meta")
+    names = tuple(pickles.texts(listed, f"{path}: meta: fine_label_names"))
     if len(names) != 100:
         raise DataError(f"{path} names {len(names)} classes, expected 100")
     train, test = (cifar_side({side: raw[side]}, "fine_labels", 100, path) for side in ("train", "test"))

@@ -13,7 +13,7 @@ from gate_data.errors import DataError
 from gate_data.original_files import Arrays, Originals, Parts, Sample, Side
 from gate_data.originals.classification import cifar_side, pickled_lists, read_members
 from gate_data.originals.icinw.elevater import Located, elevater_set, places_by_name
-from gate_data.readers import Files, Stored, first_of
+from gate_data.readers import Files, Stored, first_of, pickles
 from gate_data.readers.arrays import read_matlab, stored_array, stored_shape
 from gate_data.readers.source import read_bytes
 
@@ -33,8 +33,8 @@ def _cifar(name: str, folder: str, train: Sequence[str], test: str, meta: str, k
     @elevater_set(name, f"{folder}/ or {name}-python.tar.gz", find)
     def read(path: Path) -> Arrays:
         raw = read_members(path, folder, [*train, test, meta])
-        names = map(str, *pickled_lists(raw[meta], (f"{key.removesuffix('s')}_names",), f"{path}: {meta}"))
-        places = np.array(places_by_name(name, list(names), f"{path}: {meta}"))
+        (listed,) = pickled_lists(raw[meta], (f"{key.removesuffix('s')}_names",), f"{path}: {meta}")
+        places = np.array(places_by_name(name, pickles.texts(listed, f"{path}: {meta}"), f"{path}: {meta}"))
         sides = [cifar_side({file: raw[file] for file in files}, key, len(places), path) for files in (train, (test,))]
         first, second = (Side(side.images, places[side.labels]) for side in sides)
         return Arrays(first, second)
