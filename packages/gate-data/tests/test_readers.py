@@ -41,7 +41,7 @@ from gate_data.readers import (
 from gate_data.readers.clips import read_clip, undecodable
 from gate_data.readers.decode import decode
 from gate_data.readers.splits import spread
-from gate_data.readers.tables import last_pairs, records
+from gate_data.readers.tables import fields, records
 
 ROWS = np.arange(12, dtype=np.uint8).reshape(3, 4) * 20
 
@@ -295,7 +295,8 @@ def test_paths_may_hold_blanks(entries: list[tuple[str, int]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "list.txt"
         path.write_text("".join(f"a {name}.jpg {number}\n" for name, number in entries), encoding="utf-8")
-        assert [(name, number) for _, name, number in last_pairs(path)] == [(f"a {n}.jpg", k) for n, k in entries]
+        rows = fields(path, "file", "label", last=True)
+        assert [(row.text("file"), row.integer("label")) for row in rows] == [(f"a {n}.jpg", k) for n, k in entries]
 
 
 def test_maps_by_value_and_by_colour(tmp_path: Path) -> None:

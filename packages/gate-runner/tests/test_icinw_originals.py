@@ -442,7 +442,7 @@ def test_an_index_as_json(tmp_path: Path) -> None:
     assert [sample.target for sample in sides("resisc45_clip", tmp_path).train] == [1]
     raw["annotations"] = []
     text(folder / "train.json", json.dumps(raw))
-    with pytest.raises(DataError, match="image 1: 0 annotations"):
+    with pytest.raises(DataError, match="images, entry 0: 0 annotations"):
         sides("resisc45_clip", tmp_path)
 
 
@@ -464,7 +464,7 @@ def test_pictures_of_an_index_as_json_stand_by_their_ids(tmp_path: Path) -> None
     assert [Path(str(sample.source)).stem for sample in found.train] == [str(one) for one in sorted(ids)]
     raw["images"].append({"id": 4, "file_name": "9.jpg"})
     text(folder / "train.json", json.dumps(raw))
-    with pytest.raises(DataError, match="image 5: the id 4 comes twice"):
+    with pytest.raises(DataError, match="entry 4: field 'id' is '4', expected another than that of images, entry 1"):
         sides("resisc45_clip", tmp_path)
 
 
@@ -489,8 +489,8 @@ def test_what_is_wrong_with_an_index_is_named(tmp_path: Path) -> None:
         sides("dtd", tmp_path)
     (folder / "labels.txt").unlink()
     for line, message in (
-        ("train.zip@a.jpg 47", "line 1: label '47', expected 0 to 46"),
-        ("train.zip@b.jpg 1", "has no member b.jpg"),
+        ("train.zip@a.jpg 47", "line 1: field 'label' is '47', expected a number from 0 to 46"),
+        ("train.zip@b.jpg 1", "train.zip/b.jpg is not there"),
         ("train.zip@a.jpg 1,2", "expected a path, a space and one label"),
         ("other/a.jpg 1", "is not there"),
     ):
@@ -507,7 +507,8 @@ def test_what_is_wrong_with_the_authors_files_is_named(tmp_path: Path) -> None:
         sides("dtd", tmp_path)
     dtd(tmp_path)
     text(tmp_path / "dtd" / "labels" / "test1.txt", "banded/banded_test.jpg\nshiny/1.jpg\n")
-    with pytest.raises(DataError, match=r"test1\.txt, line 2: class 'shiny'"):
+    picture(tmp_path / "dtd" / "images" / "shiny" / "1.jpg")
+    with pytest.raises(DataError, match=r"test1\.txt, line 2: field 'class' is 'shiny', expected one of banded"):
         sides("dtd", tmp_path)
     mnist(tmp_path)
     path = tmp_path / "mnist" / "t10k-labels-idx1-ubyte"

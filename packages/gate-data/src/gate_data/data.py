@@ -5,15 +5,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol
+from typing import TYPE_CHECKING, Any, Generic, Protocol
 
-import torch
 from jaxtyping import Int, Shaped, UInt8
-from torch import Tensor
 from typing_extensions import TypeVar
 
 from gate_data.errors import DataError
 from gate_data.pictures import Pictures
+
+if TYPE_CHECKING:  # whoever only lists files does without torch
+    from torch import Tensor
 
 
 class Targets(Protocol):
@@ -32,7 +33,7 @@ class Targets(Protocol):
         """Those of the samples at these positions, as a loss takes them."""
 
 
-Kind = TypeVar("Kind", bound=Tensor | Targets, default=Tensor)
+Kind = TypeVar("Kind", bound="Tensor | Targets", default="Tensor")
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,8 @@ class Split(Generic[Kind]):
             return self
         if count < 1:
             raise DataError(f"--limit must be at least 1, not {count}")
+        import torch
+
         if self.groups is not None:
             first = torch.unique(self.groups[:count])
             count = int(torch.isin(self.groups, first).sum())
@@ -108,11 +111,13 @@ class Split(Generic[Kind]):
 
     def note_in(self, digest: hashlib._Hash) -> None:
         """Add every image, target and text to a digest."""
+        import torch
+
         if isinstance(self.images, Pictures):
             self.images.note_in(digest)
         else:
             digest.update(self.images.contiguous().numpy().data)
-        if isinstance(self.targets, Tensor):
+        if isinstance(self.targets, torch.Tensor):
             digest.update(self.targets.contiguous().numpy().data)
         else:
             self.targets.note_in(digest)
@@ -160,8 +165,12 @@ class Data(Generic[Kind]):
 
 def as_targets(values: Sequence[int]) -> Tensor:
     """Class indices as a tensor."""
+    import torch
+
     return torch.tensor(list(values), dtype=torch.long)
 
 
 def _taken(targets: Any, index: Tensor) -> Any:
-    return targets[index] if isinstance(targets, Tensor) else targets.take(index.numpy())
+    import torch
+
+    return targets[index] if isinstance(targets, torch.Tensor) else targets.take(index.numpy())

@@ -12,13 +12,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import torch
 from jaxtyping import UInt8
 from PIL import Image
-from torch import Tensor
 
 from gate_data.errors import DataError
 from gate_data.readers.clips import read_clip
@@ -27,6 +25,10 @@ from gate_data.readers.limits import reading
 from gate_data.readers.source import Clip, Cut, Member, Source, Stored, file_of, read_bytes, stamp
 from gate_data.remembered import Listing, known_contents, listing_mark, remember_contents
 from gate_data.request import Size, height_width
+
+if TYPE_CHECKING:  # whoever only lists files does without torch
+    import torch
+    from torch import Tensor
 
 _WHOLE, _PIECE = 64_000_000, 65_536
 """Bytes up to which a file is read whole for a digest, and how much is read at three places of a larger one."""
@@ -82,6 +84,8 @@ class Pictures:
     @property
     def shape(self) -> torch.Size:
         """What indexing all of it would give."""
+        import torch
+
         frames = (sum(map(_frames, self.files[0] if self.files else ())),) if self.video else ()
         return torch.Size((len(self.files), *frames, 3, *height_width(self.side)))
 
@@ -90,6 +94,8 @@ class Pictures:
 
     def __getitem__(self, index: int | slice) -> UInt8[Tensor, "*n 3 h w"]:
         """Read one sample, or those of a slice."""
+        import torch
+
         numbers = range(len(self))[index] if isinstance(index, slice) else [range(len(self))[index]]
         looked = self._looked(numbers, None, None, len(numbers))
         read = [sample.pixels for sample in looked if sample.pixels is not None]

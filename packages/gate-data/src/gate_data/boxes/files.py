@@ -5,25 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
 import numpy as np
 
 from gate_data.boxes.objects import Objects
+from gate_data.data import Data, Split
 from gate_data.errors import DataError
 from gate_data.original_files import Originals, Parts, Place, Sample, readable
+from gate_data.pictures import Pictures
 from gate_data.readers import Files, Row
 from gate_data.readers.decode import open_picture
 from gate_data.readers.folders import PICTURES
 from gate_data.readers.limits import refuse_special
 from gate_data.readers.source import read_text
-from gate_data.readers.tables import by_id, read_json
+from gate_data.readers.tables import by_id, objects, read_json
 from gate_data.request import DataRequest
-
-if TYPE_CHECKING:  # it imports torch, which whoever only lists files does without
-    from gate_data.data import Data
 
 _Corners = tuple[float, float, float, float]
 """Left, top, width and height of a box, in pixels."""
@@ -87,16 +86,13 @@ def read_coco(
     names = _categories(path, content)
     classes = tuple(order) if order is not None else tuple(names[number] for number in sorted(names))
     rank = {name: index for index, name in enumerate(classes)}
-    images = by_id(_entries(path, content, "images", least=1))
+    known = {number for number, name in names.items() if name in rank}
+    images = by_id(objects(path, content, "images", least=1))
     if sort_ids:
         images = dict(sorted(images.items()))
     boxes: dict[int, list[_Box]] = {identity: [] for identity in images}
-    for row in _entries(path, content, "annotations"):
-        image, label = row.integer("image_id"), row.integer("category_id")
-        if image not in images:
-            raise row.error("image_id", "the id of an image of this file")
-        if label not in names or names[label] not in rank:
-            raise row.error("category_id", "the id of a category of this file")
+    for row in objects(path, content, "annotations"):
+        image, label = row.known("image_id", images, "an image"), row.known("category_id", known, "a category")
         area = row.number("area", 0) if row.values.get("area") else 0.0
         crowd = row.values.get("iscrowd") is not None and row.integer("iscrowd", 0, 1) == 1
         boxes[image].append(_Box(_bbox(row), rank[names[label]], area, crowd))
@@ -240,17 +236,10 @@ def _listed(
     return Listed(tuple(files), Objects.of(pictures, sizes), classes, clipped, dropped)
 
 
-def _entries(path: Path, content: Any, field: str, least: int = 0) -> list[Row]:
-    listed = content.get(field) if isinstance(content, dict) else None
-    if not isinstance(listed, list) or len(listed) < least or any(not isinstance(entry, dict) for entry in listed):
-        raise DataError(f"{path}: {field!r} is no list of {'at least one ' if least else ''}objects")
-    return [Row(path, number, entry, f"{field}, entry") for number, entry in enumerate(listed)]
-
-
 def _categories(path: Path, content: Any) -> dict[int, str]:
     """Names by id, without Roboflow's superclass; blank ones are called `UNNAMED`, and doubles get their id."""
-    rows = _entries(path, content, "categories", least=1)
-    used = {row.integer("category_id") for row in _entries(path, content, "annotations")}
+    rows = objects(path, content, "categories", least=1)
+    used = {row.integer("category_id") for row in objects(path, content, "annotations")}
     names: dict[int, str] = {}
     for identity, row in by_id(rows).items():
         name = row.values.get("name")
@@ -346,9 +335,6 @@ def boxed_originals(
 
     def load(where: Place, request: DataRequest) -> Data[Objects]:
         """Pictures stay in their files; the whole picture is scaled to a square, and boxes keep their own pixels."""
-        from gate_data.data import Data, Split
-        from gate_data.pictures import Pictures
-
         content = read(where)
         splits, notes = [], [content.note]
         for name, listed in content.named.items():

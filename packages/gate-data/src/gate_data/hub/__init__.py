@@ -5,17 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gate_data.cards import ICINW, SHEETS, Hub, Sheet
+from gate_data.data import Data
 from gate_data.errors import DataError
 from gate_data.hub.fetching import Copy, fetched
 from gate_data.imports import named
 from gate_data.original_files import Form, Parts, counted, to_data, with_note
 from gate_data.request import DataRequest
-
-if TYPE_CHECKING:  # it imports torch, which whoever only lists files does without
-    from gate_data.data import Data
 
 
 def check(name: str, root: Path | None) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gate_data.cards import ICINW, IcinwSheet
+from gate_data.data import Data
 from gate_data.errors import DataError
 from gate_data.hub.fetching import fetched
 from gate_data.hub.tables import Table, picture
@@ -17,9 +18,6 @@ from gate_data.originals.icinw.lists import drawn_by_class, without_banner
 from gate_data.readers import Cut, Member, Row
 from gate_data.request import DataRequest
 from gate_data.tables import read_table
-
-if TYPE_CHECKING:  # it imports torch, which whoever only lists files does without
-    from gate_data.data import Data
 
 
 def load_icinw(name: str, request: DataRequest) -> Data[Any]:

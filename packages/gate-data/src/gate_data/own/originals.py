@@ -8,8 +8,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+from gate_data.data import Data
 from gate_data.errors import DataError
 from gate_data.original_files import MAP_SIDE, Originals, Parts, Sample, from_lists, to_data
 from gate_data.own.annotated import boxed, root_of
@@ -23,9 +24,6 @@ from gate_data.readers.decode import open_picture
 from gate_data.readers.folders import PICTURES
 from gate_data.readers.splits import held_out_by_label, spread
 from gate_data.request import DataRequest
-
-if TYPE_CHECKING:  # it imports torch, which whoever only lists files does without
-    from gate_data.data import Data
 
 _SIZED, _SMALLEST, _STEP = 32, 32, 16
 """Class maps whose sizes are looked at; the least side that is made of them, and what it is a multiple of."""
