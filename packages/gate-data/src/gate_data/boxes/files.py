@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree.ElementTree import Element, TreeBuilder
@@ -16,10 +16,12 @@ from gate_data.data import Data, Split
 from gate_data.errors import DataError
 from gate_data.original_files import Originals, Parts, Place, Sample, readable
 from gate_data.pictures import Pictures
+from gate_data.ragged import Ragged
 from gate_data.readers import Files, Row
 from gate_data.readers.decode import open_picture
 from gate_data.readers.folders import PICTURES
 from gate_data.readers.limits import refuse_special
+from gate_data.readers.maps import ranked
 from gate_data.readers.source import read_text
 from gate_data.readers.tables import by_id, objects, read_json
 from gate_data.request import DataRequest
@@ -57,9 +59,18 @@ class Listed:
     def take(self, rows: Sequence[int]) -> Listed:
         """Some of the pictures, in this order."""
         index = np.asarray(rows, dtype=np.int64)
-        return Listed(
-            tuple(self.files[row] for row in rows), self.objects.take(index), self.classes, self.clipped, self.dropped
-        )
+        return replace(self, files=tuple(self.files[row] for row in rows), objects=self.objects.take(index))
+
+    def in_order(self, classes: Sequence[str], where: str) -> Listed:
+        """The same, with its classes at their places among those of another list."""
+        index_of = {name: index for index, name in enumerate(classes)}
+        columns = self.objects.rows.columns
+        shown = [self.classes[label] for label in np.unique(columns["label"])]
+        if odd := [name for name in shown if name not in index_of]:
+            raise DataError(f"{where}: class {min(odd)!r} is none of {', '.join(classes[:8])}")
+        places = np.array([index_of.get(name, -1) for name in self.classes], dtype=np.int64)
+        rows = Ragged({**columns, "label": places[columns["label"]]}, self.objects.rows.lengths)
+        return replace(self, objects=Objects(rows, self.objects.sizes), classes=tuple(classes))
 
     @property
     def note(self) -> str:
@@ -72,36 +83,31 @@ class Listed:
         return ", ".join(remarks)
 
 
-def read_coco(
-    path: Path, folder: Path | None = None, order: Sequence[str] | None = None, *, sort_ids: bool = False
-) -> Listed:
+def read_coco(path: Path, folder: Path | None = None, *, sort_ids: bool = False) -> Listed:
     """Pictures and objects of a COCO file.
 
     A class's index is the rank of its id among those in the file, whatever gaps there are. Roboflow's superclass, a
     category without objects that all others name as their ``supercategory``, is no class. Crowds are kept as such.
-    ``order`` names the classes where another file says their indices. Sorted by ids, pictures stand as pycocotools and
-    GLIP, which draws few shots so, have them.
+    Sorted by ids, pictures stand as pycocotools and GLIP, which draws few shots so, have them.
     """
     content = read_json(path)
     names = _categories(path, content)
-    classes = tuple(order) if order is not None else tuple(names[number] for number in sorted(names))
-    rank = {name: index for index, name in enumerate(classes)}
-    known = {number for number, name in names.items() if name in rank}
+    rank = ranked(names)
     images = by_id(objects(path, content, "images", least=1))
     if sort_ids:
         images = dict(sorted(images.items()))
     boxes: dict[int, list[_Box]] = {identity: [] for identity in images}
     for row in objects(path, content, "annotations"):
-        image, label = row.known("image_id", images, "an image"), row.known("category_id", known, "a category")
+        image, label = row.known("image_id", images, "an image"), row.known("category_id", names, "a category")
         area = row.number("area", 0) if row.values.get("area") else 0.0
         crowd = row.values.get("iscrowd") is not None and row.integer("iscrowd", 0, 1) == 1
-        boxes[image].append(_Box(_bbox(row), rank[names[label]], area, crowd))
+        boxes[image].append(_Box(_bbox(row), rank[label], area, crowd))
     sizes = [_size(row, folder or path.parent) for row in images.values()]
     files = _found(path, folder or path.parent, [row.path("file_name") for row in images.values()])
-    return _listed(files, list(boxes.values()), sizes, classes)
+    return _listed(files, list(boxes.values()), sizes, tuple(names[number] for number in sorted(names)))
 
 
-def read_voc(folder: Path, order: Sequence[str] | None = None) -> Listed:
+def read_voc(folder: Path) -> Listed:
     """Pictures and objects of a folder in which each picture has a Pascal VOC file of its name."""
     annotations = {path.stem: path for path in sorted(folder.glob("*.xml"))}
     if not annotations:
@@ -112,14 +118,12 @@ def read_voc(folder: Path, order: Sequence[str] | None = None) -> Listed:
         raise DataError(
             f"{folder}: {len(missing)} pictures of .xml files are not there, such as that of {missing[0]}.xml"
         )
-    return listed_voc([(path, annotations.get(stem)) for stem, path in pictures.items()], order)
+    return listed_voc([(path, annotations.get(stem)) for stem, path in pictures.items()])
 
 
-def listed_voc(pictures: Sequence[tuple[Path, Path | None]], order: Sequence[str] | None = None) -> Listed:
+def listed_voc(pictures: Sequence[tuple[Path, Path | None]]) -> Listed:
     """Pictures and objects of Pascal VOC files, wherever they lie."""
-    if order is None:
-        order = sorted({name for _, file in pictures if file is not None for name in voc_names(file)})
-    classes = tuple(order)
+    classes = tuple(sorted({name for _, file in pictures if file is not None for name in voc_names(file)}))
     rank = {name: index for index, name in enumerate(classes)}
     boxes, sizes = [], []
     for picture, file in pictures:

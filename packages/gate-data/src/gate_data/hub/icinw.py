@@ -65,14 +65,13 @@ def _samples(sheet: IcinwSheet, table: Table, count: int) -> list[Sample]:
     hub = sheet.hub
     names = table.names.get(hub.target) or hub.names
     order: Sequence[int] = places(sheet.id, names, f"{hub.id}: column {hub.target!r}") if names else range(count)
-    samples = []
-    for row in table.rows:
-        source = _picture(sheet, row)
-        target: Any = (
-            _several(row, hub.target, order) if sheet.several else order[row.integer(hub.target, 0, len(order) - 1)]
-        )
-        samples.append(Sample(source, target))
-    return samples
+
+    def target(row: Row) -> Any:
+        if sheet.several:
+            return _several(row, hub.target, order)
+        return order[row.integer(hub.target, 0, len(order) - 1)]
+
+    return [Sample(_picture(sheet, row), target(row)) for row in table.rows]
 
 
 def _several(row: Row, column: str, order: Sequence[int]) -> tuple[int, ...]:

@@ -6,7 +6,6 @@ import os
 import re
 from collections import defaultdict
 from pathlib import Path
-from typing import NamedTuple
 
 from gate_data.errors import DataError
 from gate_data.original_files import Parts, Sample, of_card
@@ -157,40 +156,24 @@ def ucf(folder: Path) -> Parts:
     return Parts(side(lists / "trainlist01.txt"), side(lists / "testlist01.txt"), classes=tuple(names))
 
 
-class _Trap(NamedTuple):
-    """Folders of the lists and of the pictures."""
-
-    lists: Path
-    pictures: Path
-
-
 _COUNTS, _SHOTS = "train_sequence_counts.csv", "iwildcam2022_train_annotations.json"
 _SPLITS = ("train", "val", "test")
 
 
-def _find_iwildcam(root: Path) -> _Trap | None:
-    """Both folders; Kaggle's zip nests each twice."""
-    for folder in (*(root / name for name in ("iwildcam2022", "iwildcam2022-fgvc9", "iwildcam")), root):
-        for lists, pictures in (("metadata/metadata", "train/train"), ("metadata", "train")):
-            trap = _Trap(folder / lists, folder / pictures)
-            if all((trap.lists / name).is_file() for name in (_COUNTS, _SHOTS)) and trap.pictures.is_dir():
-                return trap
-    return None
-
-
-@of_card("iwildcam", _find_iwildcam)
-def iwildcam(trap: _Trap) -> Parts:
+@of_card("iwildcam")
+def iwildcam(folder: Path) -> Parts:
     """The sequences of the training set that were counted (the test set's counts are not public).
 
     Cameras are dealt to the splits, 70, 10 and 20 % of them, so that no camera is in two; where ``splits/train.txt``,
     ``val.txt`` and ``test.txt`` name sequences, theirs are used.
     """
-    counted = {row.text("seq_id"): row for row in table(trap.lists / _COUNTS, ["seq_id", "count"])}
+    lists = first_of(folder, (f"metadata/metadata/{_COUNTS}", f"metadata/{_COUNTS}")).parent  # Kaggle's zip nests twice
+    counted = {row.text("seq_id"): row for row in table(lists / _COUNTS, ["seq_id", "count"])}
     counts = {name: row.number("count", 0) for name, row in counted.items()}
-    files = Files(trap.pictures)
+    files = Files(first_of(folder, ("train/train", "train")))
     frames: dict[str, list[tuple[int, str]]] = defaultdict(list)
     camera: dict[str, str] = {}
-    for row in records(trap.lists / _SHOTS, "images"):
+    for row in records(lists / _SHOTS, "images"):
         sequence = row.text("seq_id")
         if sequence in counts:  # the file says seq_frame_num, its description frame_num
             number = row.integer("seq_frame_num" if "seq_frame_num" in row.values else "frame_num", 0)
@@ -203,7 +186,7 @@ def iwildcam(trap: _Trap) -> Parts:
         name: Sample(tuple(middles([file for _, file in sorted(own)], _FRAMES)), counts[name], group=camera[name])
         for name, own in sorted(frames.items())
     }
-    published = [trap.lists.parent / "splits" / f"{split}.txt" for split in _SPLITS]
+    published = [lists.parent / "splits" / f"{split}.txt" for split in _SPLITS]
     if all(path.is_file() for path in published):
         train, validation, test = (_listed(path, samples) for path in published)
         return Parts(train, test, validation, note="sequences as splits/*.txt deal them: cameras are on both sides")
