@@ -116,8 +116,8 @@ def test_tables_are_read_as_they_were_written(rows: list[tuple[str, int]], delim
         with path.open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file, delimiter=delimiter[1], quoting=csv.QUOTE_ALL)
             writer.writerows([("image", "level"), *rows])
-        found = [(row.text("image"), row.integer("level", 0, 4)) for row in table(path, ["image", "level"])]
-    assert found == rows
+        parsed = [(row.text("image"), row.integer("level", 0, 4)) for row in table(path, ["image", "level"])]
+    assert parsed == rows
 
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Z")), min_size=1)

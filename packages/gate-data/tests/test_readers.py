@@ -373,7 +373,7 @@ def test_voc_boxes_and_no_entities(tmp_path: Path) -> None:
 def test_captions_in_kaggles_form_with_its_one_broken_line(tmp_path: Path) -> None:
     path = tmp_path / "results.csv"
     path.write_text("image_name| comment_number| comment\na.jpg| 0| A dog , | and more\na.jpg| 4   A dog runs .\n")
-    assert [one.captions for one in captions.numbered(path)] == [("A dog , | and more", "A dog runs .")]
+    assert [picture.captions for picture in captions.numbered(path)] == [("A dog , | and more", "A dog runs .")]
     path.write_text("a.jpg| no number\n")
     with pytest.raises(DataError, match="line 1: expected a picture, a number and a caption"):
         list(captions.numbered(path))

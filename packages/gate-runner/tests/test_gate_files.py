@@ -33,15 +33,15 @@ OTHERS = {
 
 def originals(name: str) -> Originals[Any]:
     module, _, attribute = (OTHERS.get(name) or SHEETS[name].local).partition(":")
-    found: Originals[Any] = getattr(importlib.import_module(module), attribute)
-    return found
+    declared: Originals[Any] = getattr(importlib.import_module(module), attribute)
+    return declared
 
 
 def load(name: str, root: Path, **request: Any) -> Data:
-    one = originals(name)
-    place = one.find(root)
-    one.check(place)
-    return one.load(place, DataRequest(root, **{"size": 8, **request}))
+    declared = originals(name)
+    place = declared.find(root)
+    declared.check(place)
+    return declared.load(place, DataRequest(root, **{"size": 8, **request}))
 
 
 def sizes(data: Data) -> tuple[int, int, int]:

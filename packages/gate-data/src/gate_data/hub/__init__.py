@@ -47,7 +47,7 @@ def load(name: str, request: DataRequest) -> Data[Any]:
     parts: Parts = rows(copy.tables, hub, sheet.classes)
     if take is not None and parts.validation is None:
         parts = replace(parts, train=parts.train[:take], validation=parts.train[take:])
-    parts = with_note(parts, _said(sheet, hub, copy, parts, take))
+    parts = with_note(parts, _note_of(sheet, hub, copy, parts, take))
     # as for the original files; maps are pictures here, and what no row tells apart cannot be grouped
     form: Form = named(sheet.local).form
     grouped = form.grouped and all(sample.group for sample in parts.train)
@@ -61,7 +61,7 @@ def _hub(name: str) -> Hub:
     return hub
 
 
-def _said(sheet: Sheet, hub: Hub, copy: Copy, parts: Parts, take: int | None) -> str:
+def _note_of(sheet: Sheet, hub: Hub, copy: Copy, parts: Parts, take: int | None) -> str:
     note = f"from {hub.id} on the Hugging Face hub" + (f", revision {copy.revision[:12]}" if copy.revision else "")
     if take is not None:
         return f"{note}; the first rows in a drawn order"

@@ -196,10 +196,10 @@ def _opened(hub: Hub, root: Path | None, revision: str, split: str, take: int | 
             pictures = (hub.image,)
         kinds = {column: getattr(features[column], "feature", features[column]) for column in hub.columns}
         names = {column: tuple(kind.names) for column, kind in kinds.items() if isinstance(kind, datasets.ClassLabel)}
-        return _Stream(_told(hub, split, iter(stream.skip(skip))), pictures, names, base, total)
+        return _Stream(_read_rows(hub, split, iter(stream.skip(skip))), pictures, names, base, total)
 
 
-def _told(hub: Hub, split: str, rows: Iterator[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+def _read_rows(hub: Hub, split: str, rows: Iterator[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
     while True:
         with _reading(f"{hub.id}: the split {split!r}"):
             row = next(rows, None)

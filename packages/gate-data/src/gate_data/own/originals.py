@@ -130,7 +130,7 @@ def _class_map(own: OwnBenchmark, path: Path) -> ClassMap:
 def parts_of(own: OwnBenchmark, folder: Path, *, skip_missing: bool = False) -> Parts:
     """All samples that a benchmark's file names, in their splits."""
     entries, note = entries_of(own, folder)
-    entries, missing = _there(entries, skip_missing=skip_missing)
+    entries, missing = _with_files(entries, skip_missing=skip_missing)
     names = _class_names(own, folder, entries)
     lists = _split(own, entries, _numbered(own, entries, names))
     if own.samples in _NAMED and own.samples not in _UNTRAINED:
@@ -141,7 +141,7 @@ def parts_of(own: OwnBenchmark, folder: Path, *, skip_missing: bool = False) -> 
     return Parts(lists["train"], lists["test"], lists["validation"], shown_names(own, folder, names), note)
 
 
-def _there(entries: list[Entry], *, skip_missing: bool) -> tuple[list[Entry], str]:
+def _with_files(entries: list[Entry], *, skip_missing: bool) -> tuple[list[Entry], str]:
     """Those whose files are there, looked at before an hour of work; and what to say of others, if these may lack."""
     wanted = {path: entry.where for entry in reversed(entries) for path in entry.paths}
     missing = {path: where for path, where in reversed(wanted.items()) if not os.path.isfile(path)}  # noqa: PTH113 - of a million
