@@ -362,12 +362,13 @@ def test_voc_boxes_and_no_entities(tmp_path: Path) -> None:
         "<difficult>1</difficult><bndbox><xmin>1</xmin><ymin>2</ymin><xmax>3</xmax><ymax>4</ymax></bndbox></object></annotation>"
     )
     path.write_text(inner)
-    assert voc(path, {"dog": 0}) == ((9, 8), [((0, 1, 3, 3), 0, 0.0, False)])
-    with pytest.raises(DataError, match="field 'name' is 'dog', expected one of cat"):
-        voc(path, {"cat": 0})
+    assert voc(path) == ((9, 8), [("dog", (0, 1, 3, 3))])
+    path.write_text(inner.replace("dog", " "))
+    with pytest.raises(DataError, match="field 'name' is missing, expected text"):
+        voc(path)
     path.write_text(f'<!DOCTYPE a [<!ENTITY b "boom">]>{inner}')
     with pytest.raises(DataError, match="declares an entity"):
-        voc(path, {"dog": 0})
+        voc(path)
 
 
 def test_captions_in_kaggles_form_with_its_one_broken_line(tmp_path: Path) -> None:

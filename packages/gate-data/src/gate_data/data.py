@@ -85,13 +85,16 @@ class Split(Generic[Kind]):
             >>> split.take(torch.tensor([2, 0])).texts
             ('c', 'a')
         """
+        import torch
+
+        targets: Any = self.targets
         texts = self.texts
         if texts:
             per_sample = len(texts) // len(self)
             texts = tuple(texts[per_sample * at + offset] for at in index.tolist() for offset in range(per_sample))
         return Split(
             self.images.take(index.tolist()) if isinstance(self.images, Pictures) else self.images[index],
-            _taken(self.targets, index),
+            targets[index] if isinstance(targets, torch.Tensor) else targets.take(index.numpy()),
             texts,
             None if self.groups is None else self.groups[index],
         )
@@ -168,9 +171,3 @@ def as_targets(values: Sequence[int]) -> Tensor:
     import torch
 
     return torch.tensor(list(values), dtype=torch.long)
-
-
-def _taken(targets: Any, index: Tensor) -> Any:
-    import torch
-
-    return targets[index] if isinstance(targets, torch.Tensor) else targets.take(index.numpy())

@@ -123,18 +123,15 @@ def read_voc(folder: Path) -> Listed:
 
 def listed_voc(pictures: Sequence[tuple[Path, Path | None]]) -> Listed:
     """Pictures and objects of Pascal VOC files, wherever they lie."""
-    classes = tuple(sorted({name for _, file in pictures if file is not None for name in voc_names(file)}))
-    rank = {name: index for index, name in enumerate(classes)}
-    boxes, sizes = [], []
-    for picture, file in pictures:
-        size, objects = voc(file, rank) if file is not None else (None, [])
-        sizes.append(size or _of_header(picture))
-        boxes.append(objects)
-    return _listed([str(picture) for picture, _ in pictures], boxes, sizes, classes)
+    read = [voc(file) if file is not None else (None, []) for _, file in pictures]
+    rank = ranked({name for _, named in read for name, _ in named})
+    boxes = [[_Box(corners, rank[name]) for name, corners in named] for _, named in read]
+    sizes = [size or _of_header(picture) for (picture, _), (size, _) in zip(pictures, read, strict=True)]
+    return _listed([str(picture) for picture, _ in pictures], boxes, sizes, tuple(rank))
 
 
-def voc(path: Path, index_of: Mapping[str, int]) -> tuple[tuple[int, int] | None, list[_Box]]:
-    """The picture's size, where the file says it, and boxes; corners count from 1 and include the last pixel."""
+def voc(path: Path) -> tuple[tuple[int, int] | None, list[tuple[str, _Corners]]]:
+    """The picture's size, where the file says it, and named boxes; corners count from 1, the last pixel included."""
     tree = _parsed(path)
     size, boxes = tree.find("size"), []
     for entry, node in enumerate(tree.findall("object")):
@@ -142,17 +139,10 @@ def voc(path: Path, index_of: Mapping[str, int]) -> tuple[tuple[int, int] | None
         left, top, right, bottom = (row.number(name) for name in ("xmin", "ymin", "xmax", "ymax"))
         if right < left or bottom < top:
             raise row.error("xmax", "a box with an area")
-        corners = (left - 1, top - 1, right - (left - 1), bottom - (top - 1))
-        boxes.append(_Box(corners, row.one_of("name", index_of)))
+        boxes.append((row.text("name"), (left - 1, top - 1, right - (left - 1), bottom - (top - 1))))
     sides = None if size is None else _sides(Row(path, 0, _texts(size)))
     Row(path, 0, _texts(tree)).text("filename")
     return sides, boxes
-
-
-def voc_names(path: Path) -> tuple[str, ...]:
-    """Names of classes in one Pascal VOC file, in its order."""
-    rows = (Row(path, entry, _texts(node)) for entry, node in enumerate(_parsed(path).findall("object")))
-    return tuple(dict.fromkeys(row.text("name") for row in rows))
 
 
 def _texts(node: Element | None) -> dict[str, str]:
@@ -200,18 +190,18 @@ def listed_yolo(pictures: Sequence[tuple[Path, Path | None]], classes: Sequence[
 
 def _yolo_rows(path: Path) -> list[Row]:
     lines = [line.split() for line in read_text(path).splitlines()]
-    return [Row(path, number, dict(enumerate(parts))) for number, parts in enumerate(lines, start=1) if parts]  # type: ignore[arg-type]
+    names = ["class", *map(str, range(1, max(map(len, lines), default=0)))]
+    return [
+        Row(path, number, dict(zip(names, cells, strict=False))) for number, cells in enumerate(lines, start=1) if cells
+    ]
 
 
 def _yolo_box(row: Row, size: tuple[int, int], count: int) -> _Box:
-    cells: Mapping[Any, Any] = row.values
-    if len(cells) != 5 and (len(cells) < 7 or len(cells) % 2 == 0):
-        raise DataError(
-            f"{row.where} has {len(cells)} fields, expected a class and a box (5), or a class and an outline"
-        )
-    named = row._replace(values={"class" if number == 0 else f"{number}": cells[number] for number in cells})
-    label = named.integer("class", 0, count - 1)
-    shares = [named.number(f"{number}", -1, 2) for number in range(1, len(cells))]
+    cells = len(row.values)
+    if cells != 5 and (cells < 7 or cells % 2 == 0):
+        raise DataError(f"{row.where} has {cells} fields, expected a class and a box (5), or a class and an outline")
+    label = row.integer("class", 0, count - 1)
+    shares = [row.number(f"{number}", -1, 2) for number in range(1, cells)]
     if len(shares) == 4:
         wide, high = shares[2] * size[0], shares[3] * size[1]
         return _Box((shares[0] * size[0] - wide / 2, shares[1] * size[1] - high / 2, wide, high), label)
