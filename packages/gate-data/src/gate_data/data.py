@@ -52,6 +52,7 @@ class Split(Generic[Kind]):
         DataError: images, targets, texts and groups are not of equally many samples; the message says how many.
 
     Example:
+        >>> import torch
         >>> split = Split(torch.zeros(3, 3, 2, 2, dtype=torch.uint8), torch.tensor([5, 6, 7]))
         >>> len(split), split.limited(2).targets.tolist()
         (3, [5, 6])
@@ -81,6 +82,7 @@ class Split(Generic[Kind]):
         """The samples at these positions, in this order; images in files are not read.
 
         Example:
+            >>> import torch
             >>> split = Split(torch.zeros(3, 3, 2, 2, dtype=torch.uint8), torch.tensor([5, 6, 7]), ("a", "b", "c"))
             >>> split.take(torch.tensor([2, 0])).texts
             ('c', 'a')
@@ -139,6 +141,7 @@ class Data(Generic[Kind]):
         note: anything a reader of the score must know, e.g. "synthetic stand-in".
 
     Example:
+        >>> import torch
         >>> split = Split(torch.zeros(3, 3, 2, 2, dtype=torch.uint8), torch.tensor([0, 1, 1]))
         >>> len(Data(split, split, split, ("cat", "dog")).limited(2).train)
         2
