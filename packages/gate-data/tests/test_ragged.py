@@ -23,7 +23,8 @@ def test_it_is_a_list_of_lists(labels: Ragged) -> None:
     assert [labels[at]["label"].tolist() for at in range(5)] == LISTS
     order = np.array([3, 0, 0, 4])
     assert [label["label"].tolist() for label in labels.take(order)] == [LISTS[at] for at in order]
-    assert [label["label"].tolist() for label in taken(labels, order)] == [LISTS[at] for at in order]
+    both = labels.joined(taken(labels, order))
+    assert [label["label"].tolist() for label in both] == LISTS + [LISTS[at] for at in order]
     again = Ragged.from_arrays(labels.to_arrays())
     assert [label["label"].tolist() for label in again] == LISTS
 

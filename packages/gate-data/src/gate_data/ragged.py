@@ -85,6 +85,11 @@ class Ragged:
         rows = np.repeat(starts, lengths) + offsets
         return Ragged({name: column[rows] for name, column in self.columns.items()}, lengths)
 
+    def joined(self, further: Ragged) -> Ragged:
+        """These samples and then the others."""
+        columns = {name: np.concatenate([column, further.columns[name]]) for name, column in self.columns.items()}
+        return Ragged(columns, np.concatenate([self.lengths, further.lengths]))
+
     def note_in(self, digest: hashlib._Hash) -> None:
         """Add names, types, shapes and values to a digest."""
         for name, column in (("lengths", self.lengths), *self.columns.items()):
