@@ -90,13 +90,14 @@ class Split(Generic[Kind]):
         import torch
 
         targets: Any = self.targets
+        taken: Any = targets[index] if isinstance(targets, torch.Tensor) else targets.take(index.numpy())
         texts = self.texts
         if texts:
             per_sample = len(texts) // len(self)
             texts = tuple(texts[per_sample * at + offset] for at in index.tolist() for offset in range(per_sample))
         return Split(
             self.images.take(index.tolist()) if isinstance(self.images, Pictures) else self.images[index],
-            targets[index] if isinstance(targets, torch.Tensor) else targets.take(index.numpy()),
+            taken,
             texts,
             None if self.groups is None else self.groups[index],
         )
