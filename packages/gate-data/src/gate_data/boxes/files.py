@@ -20,9 +20,8 @@ from gate_data.ragged import Ragged
 from gate_data.readers import Files, Row
 from gate_data.readers.decode import open_picture
 from gate_data.readers.folders import PICTURES
-from gate_data.readers.limits import refuse_special
 from gate_data.readers.maps import ranked
-from gate_data.readers.source import read_text
+from gate_data.readers.source import read_bytes, read_text
 from gate_data.readers.tables import by_id, objects, read_json
 from gate_data.request import DataRequest
 
@@ -163,11 +162,8 @@ def _parsed(path: Path) -> Element:
     tree, parser = TreeBuilder(), expat.ParserCreate()
     parser.StartElementHandler, parser.EndElementHandler = tree.start, tree.end
     parser.CharacterDataHandler, parser.EntityDeclHandler = tree.data, refuse
-    refuse_special(path)
     try:
-        parser.Parse(path.read_bytes(), True)
-    except FileNotFoundError as error:
-        raise DataError(f"{path} is not there") from error
+        parser.Parse(read_bytes(str(path)), True)
     except expat.ExpatError as error:
         raise DataError(f"{path} is no XML: {error}") from error
     root: Element = tree.close()

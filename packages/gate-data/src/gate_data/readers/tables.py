@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from gate_data.errors import DataError
 from gate_data.imports import extra
 from gate_data.readers.json_lists import entries
-from gate_data.readers.limits import refuse_special, within
+from gate_data.readers.limits import reading, refuse_special, within
 
 csv.field_size_limit(2**24)
 _AT_ONCE = 256
@@ -170,16 +170,11 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
     """
     empty = True
     refuse_special(path)
-    try:
-        with path.open(encoding="utf-8-sig") as file:
-            for number, line in enumerate(file, start=1):
-                if line.strip():
-                    empty = False
-                    yield number, line.strip()
-    except FileNotFoundError as error:
-        raise DataError(f"{path} is not there") from error
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path} is no UTF-8 text: {error}") from error
+    with reading(str(path), "UTF-8 text"), path.open(encoding="utf-8-sig") as file:
+        for number, line in enumerate(file, start=1):
+            if line.strip():
+                empty = False
+                yield number, line.strip()
     if empty:
         raise DataError(f"{path} holds no lines")
 
