@@ -231,7 +231,7 @@ def runner_voc() -> tuple[list[bytes], Read]:
         b"<object><name>cat</name><difficult>0</difficult><bndbox><xmin>1</xmin><ymin>1</ymin><xmax>4</xmax>"
         b"<ymax>5</ymax></bndbox></object></annotation>"
     )
-    return [content], in_file("a.xml", lambda path: voc(path, {"cat": 0}))
+    return [content], in_file("a.xml", voc)
 
 
 def runner_matlab() -> tuple[list[bytes], Read]:

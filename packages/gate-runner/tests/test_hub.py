@@ -150,25 +150,25 @@ def test_a_killed_reading_continues_after_the_last_whole_archive(
     images = load("food101", tmp_path).train.images[:]
     shutil.rmtree(cache)
     monkeypatch.setattr(fetching, "_ROWS", 4)
-    _told, given = fetching._told, 0
+    _read_rows, yielded = fetching._read_rows, 0
 
     def dying(*args: Any) -> Iterator[Any]:
-        nonlocal given
-        for row in _told(*args):
-            given += 1
-            if given == 7:
+        nonlocal yielded
+        for row in _read_rows(*args):
+            yielded += 1
+            if yielded == 7:
                 raise KeyboardInterrupt
             yield row
 
-    monkeypatch.setattr(fetching, "_told", dying)
+    monkeypatch.setattr(fetching, "_read_rows", dying)
     with pytest.raises(KeyboardInterrupt):
         load("food101", tmp_path)
     assert [path.name for path in cache.rglob("*.zip")] == ["000000000-000000004.zip"]
     assert not list(cache.rglob("*.part"))
     assert torch.equal(load("food101", tmp_path).train.images[:], images)
-    assert given == 7 + 6 + 4  # up to the kill, the six after the archive's four, and four to test
+    assert yielded == 7 + 6 + 4  # up to the kill, the six after the archive's four, and four to test
     load("food101", tmp_path)
-    assert given == 17  # from the cache alone
+    assert yielded == 17  # from the cache alone
 
 
 WRONG: list[tuple[str, Callable[[Path], None], str]] = [
