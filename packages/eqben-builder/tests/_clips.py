@@ -34,6 +34,6 @@ def reasons(results):
     return sorted(result.reason for result in results if isinstance(result, Dropped))
 
 
-def record_of(made, subset):
-    extra = {"source": made.source, "certificate": made.certificate}
-    return PairRow("x", subset, made.aspect, Picture(), Picture(), *made.captions, extra)
+def record_of(result, subset):
+    extra = {"source": result.source, "certificate": result.certificate}
+    return PairRow("x", subset, result.aspect, Picture(), Picture(), *result.captions, extra)

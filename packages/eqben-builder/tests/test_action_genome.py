@@ -38,18 +38,18 @@ class Evil:
 @pytest.mark.parametrize("protocol", range(6))
 def test_plain_pickles_are_read_and_others_are_not(tmp_path, protocol, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    held = {
+    boxes = {
         "a/000001.png": {"bbox": np.array([[1.5, 2, 3, 4]], np.float32), "size": (480, 270), "score": np.float64(3)}
     }
-    (tmp_path / "a.pkl").write_bytes(pickle.dumps(held, protocol))
-    found = load_at(tmp_path / "a.pkl")
-    assert np.array_equal(found["a/000001.png"]["bbox"], held["a/000001.png"]["bbox"])
-    assert found["a/000001.png"]["size"] == (480, 270)
+    (tmp_path / "a.pkl").write_bytes(pickle.dumps(boxes, protocol))
+    loaded = load_at(tmp_path / "a.pkl")
+    assert np.array_equal(loaded["a/000001.png"]["bbox"], boxes["a/000001.png"]["bbox"])
+    assert loaded["a/000001.png"]["size"] == (480, 270)
     (tmp_path / "evil.pkl").write_bytes(pickle.dumps({"x": Evil()}, protocol))
     with pytest.raises(ValueError, match=r"evil\.pkl is no pickle of arrays: it asks for (posix|nt)\.system"):
         load_at(tmp_path / "evil.pkl")
     assert not (tmp_path / "harm").exists()
-    (tmp_path / "cut.pkl").write_bytes(pickle.dumps(held, protocol)[:-20])
+    (tmp_path / "cut.pkl").write_bytes(pickle.dumps(boxes, protocol)[:-20])
     with pytest.raises(ValueError, match=r"cut\.pkl"):
         load_at(tmp_path / "cut.pkl")
 
@@ -107,9 +107,11 @@ def test_hostile_opcodes_are_refused_and_change_nothing(content, tmp_path):
 # Action Genome
 
 
-def seen(place, attention="looking_at", spatial="in_front_of", contacting="holding"):
+def annotated(number, attention="looking_at", spatial="in_front_of", contacting="holding"):
     return Seen(
-        place, f"v.mp4/{place:06d}.png", *((x,) if isinstance(x, str) else x for x in (attention, spatial, contacting))
+        number,
+        f"v.mp4/{number:06d}.png",
+        *((x,) if isinstance(x, str) else x for x in (attention, spatial, contacting)),
     )
 
 
@@ -133,18 +135,21 @@ def plain_rule(track):
 def test_sparse_pairs_follow_the_plain_rule(case):
     rng = np.random.default_rng(case)
     places = np.flatnonzero(rng.random(30) < 0.7).tolist()
-    track = [seen(place, *(str(x) for x in rng.integers(0, 2 + case % 2, 3))) for place in places]
-    found = sparse_pairs(track)
-    assert found == plain_rule(track)
-    assert all(different_relations(track[i], track[j]) >= 2 for i, j in found)
+    track = [annotated(number, *(str(x) for x in rng.integers(0, 2 + case % 2, 3))) for number in places]
+    pairs = sparse_pairs(track)
+    assert pairs == plain_rule(track)
+    assert all(different_relations(track[i], track[j]) >= 2 for i, j in pairs)
 
 
 def test_two_of_three_relations_must_differ():
-    base = seen(0)
-    assert different_relations(base, seen(1, "not_looking_at")) == 1
-    assert sparse_pairs([base, seen(1, "not_looking_at")]) == []
-    assert sparse_pairs([base, seen(1, "not_looking_at", contacting="touching")]) == [(0, 1)]
-    assert different_relations(seen(0, spatial=("behind", "beneath")), seen(1, spatial=("beneath", "behind"))) == 0
+    base = annotated(0)
+    assert different_relations(base, annotated(1, "not_looking_at")) == 1
+    assert sparse_pairs([base, annotated(1, "not_looking_at")]) == []
+    assert sparse_pairs([base, annotated(1, "not_looking_at", contacting="touching")]) == [(0, 1)]
+    assert (
+        different_relations(annotated(0, spatial=("behind", "beneath")), annotated(1, spatial=("beneath", "behind")))
+        == 0
+    )
 
 
 def test_captions_read_like_english():
@@ -161,12 +166,12 @@ def ag_object(name="table", attention="looking_at", spatial="in_front_of", conta
     return {"class": name, "bbox": box, "visible": visible, "metadata": {"set": "train"}, **lists}
 
 
-def write_ag(place, frames, people=None):
-    place.mkdir(parents=True, exist_ok=True)
-    (place / "object_bbox_and_relationship.pkl").write_bytes(pickle.dumps(frames))
+def write_ag(folder, frames, people=None):
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "object_bbox_and_relationship.pkl").write_bytes(pickle.dumps(frames))
     boxes = {name: {"bbox": np.ones((1, 4), np.float32)} for name in frames} | (people or {})
-    (place / "person_bbox.pkl").write_bytes(pickle.dumps(boxes))
-    return place
+    (folder / "person_bbox.pkl").write_bytes(pickle.dumps(boxes))
+    return folder
 
 
 A, B = ("looking_at", "in_front_of", "touching"), ("not_looking_at", "behind", "holding")
@@ -190,8 +195,8 @@ def test_eq_ag_from_videos_and_from_frames(tmp_path):
         "The person is not looking at the table which is behind him/her.",
     )
     assert results[0].certificate["relations_differ"] == 3
-    for made in results:
-        assert certifier_of("ag")(record_of(made, "ag"), *made.images, None) == made.certificate
+    for pair in results:
+        assert certifier_of("ag")(record_of(pair, "ag"), *pair.images, None) == pair.certificate
     for name in ag_frames():
         path = tmp_path / "frames" / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -17,16 +17,19 @@ def test_the_caption_model_follows_its_formula_and_sums_to_one():
     queried = np.arange(6) >= 3
     likelihoods, _ = held_out_likelihoods([*texts, *queries], [~queried], queried.astype(np.intp))
     split = [["<s>", *text.split(), "</s>"] for text in texts]
-    words = [word for one in split for word in one[1:]]
-    pairs = [pair for one in split for pair in pairwise(one)]
+    words = [word for tokens in split for word in tokens[1:]]
+    pairs = [pair for tokens in split for pair in pairwise(tokens)]
     total = len(words) + len(set(words)) + 1
 
     def probability(first, second):
         unigram = (words.count(second) + 1) / total
-        seen = [pair for pair in pairs if pair[0] == first]
-        if not seen:
+        bigrams = [pair for pair in pairs if pair[0] == first]
+        if not bigrams:
             return unigram
-        return max(seen.count((first, second)) - 0.75, 0) / len(seen) + 0.75 * len(set(seen)) / len(seen) * unigram
+        return (
+            max(bigrams.count((first, second)) - 0.75, 0) / len(bigrams)
+            + 0.75 * len(set(bigrams)) / len(bigrams) * unigram
+        )
 
     for text, likelihood in zip(queries, likelihoods[0, 3:], strict=True):
         expected = sum(math.log(probability(*pair)) for pair in pairwise(["<s>", *text.split(), "</s>"]))
@@ -38,19 +41,19 @@ def test_the_caption_model_follows_its_formula_and_sums_to_one():
 
 def test_micro_pairs_do_not_leak_through_their_captions():
     minimal_pairs = [minimal_pair(generator_at(3, k), KINDS[k % 3]) for k in range(1500)]
-    found = blind_scores([(pair.caption0, pair.caption1) for pair in minimal_pairs])
-    assert found.leak < 0.03, found  # about two standard errors; the benchmark asks more pairs
-    assert found.learnt is not None
+    scores = blind_scores([(pair.caption0, pair.caption1) for pair in minimal_pairs])
+    assert scores.leak < 0.03, scores  # about two standard errors; the benchmark asks more pairs
+    assert scores.learnt is not None
 
 
 def test_a_leak_is_found():
     rng = np.random.default_rng(0)
     nouns = ["ball", "cube", "cone", "star"]
     foils = [(f"there is a {noun}", f"there is not a {noun}") for noun in rng.choice(nouns, 200)]
-    found = blind_scores(foils)
-    assert found.learnt is not None
-    assert found.learnt.value == 1.0
-    assert found.leak == 0.5
+    scores = blind_scores(foils)
+    assert scores.learnt is not None
+    assert scores.learnt.value == 1.0
+    assert scores.leak == 0.5
     longer = blind_scores(foils, lambda captions: [float(len(text)) for text in captions])
     assert (longer.likelier.value, longer.learnt, longer.ties) == (0.0, None, 0)
     alike = blind_scores(foils, lambda captions: [0.0 for _ in captions])

@@ -46,19 +46,19 @@ class Listed:
         return {}
 
     def make(self, index):
-        made = []
+        pairs = []
         for k, letter in enumerate(self.jobs[index]):
             value = (7 * index + k) % 250
             images = np.full((2, 8, 8, 3), value, np.uint8)
             images[1] += 3
             mask = np.zeros((8, 8), bool)
             mask[2, 3] = True
-            made.append(
+            pairs.append(
                 Made((images[0], images[1]), (f"a {index} {k}", f"b {index} {k}"), "thing", {"video": index}, {}, mask)
                 if letter == "m"
                 else Dropped("too dull")
             )
-        return made[0] if len(made) == 1 else made
+        return pairs[0] if len(pairs) == 1 else pairs
 
 
 class Repeating(Listed):
@@ -198,10 +198,10 @@ def test_what_a_killed_process_left_half_written_is_made_again(whole, tmp_path, 
         (copy / "images" / "000" / "000000_0.png").unlink()
     if damage == "pairs":
         (copy / "pairs.jsonl").write_bytes((copy / "pairs.jsonl").read_bytes()[:300])
-    seen = []
-    assert build(micro(), copy, pairs=12, progress=lambda phase, done, total: seen.append(done)) == manifest
+    finished = []
+    assert build(micro(), copy, pairs=12, progress=lambda phase, done, total: finished.append(done)) == manifest
     assert tree(copy) == tree(folder)
-    assert seen[0] == {"none": 10, "picture": 5, "missing": 1, "pairs": 1}[damage]
+    assert finished[0] == {"none": 10, "picture": 5, "missing": 1, "pairs": 1}[damage]
 
 
 @pytest.mark.parametrize("where", ["picture", "row", "journal"])

@@ -60,10 +60,10 @@ def test_aro_crops_and_averages_as_its_own_classes(tmp_path):
         x, y, w, h = (theirs[f"bbox_{side}"] for side in "xywh")
         image = Image.open(tmp_path / "aro/images" / theirs["image_path"]).convert("RGB").crop((x, y, x + w, y + h))
         assert np.array_equal(row.images[0].load(), np.asarray(image))
-    found = drawn(data)
+    similarities = drawn(data)
     # Their scores hold the wrong caption first, and argmax takes the first of equal ones.
-    right = np.array([np.argmax(s[::-1, 0]) == 1 for s in found.values])
-    table = suite_table(data, found, resamples=1)
+    right = np.array([np.argmax(s[::-1, 0]) == 1 for s in similarities.values])
+    table = suite_table(data, similarities, resamples=1)
     relations = np.array([row["relation_name"] for row in rows["visual_genome_relation"]])
     assert table.line("vg_relation").score.value == pytest.approx(
         np.mean([right[:120][relations == name].mean() for name in np.unique(relations)])
@@ -181,7 +181,9 @@ def test_eccv_caption_scores_are_its_metrics(tmp_path):
                        "sentids": [], "sentences": sentences})  # fmt: skip
     dump(tmp_path / "coco/dataset_coco.json", {"images": images})
     captions = [10 * number + k for number in range(12) for k in range(5)]
-    answers = {str(100 + n): [int(one) for one in rng.choice(captions, 7, replace=False)] for n in range(0, 12, 2)}
+    answers = {
+        str(100 + n): [int(caption) for caption in rng.choice(captions, 7, replace=False)] for n in range(0, 12, 2)
+    }
     dump(tmp_path / "coco/eccv_image_to_caption.json", answers)
     dump(tmp_path / "coco/eccv_caption_to_image.json", {"10": [101, 104]})
     gallery = read_gallery(tmp_path, "coco")
@@ -192,7 +194,7 @@ def test_eccv_caption_scores_are_its_metrics(tmp_path):
         for line in lines
         if (line.judgements, line.direction) == ("eccv", "image to text")
     }
-    unit = [one / np.linalg.norm(one, axis=1, keepdims=True) for one in (queries, texts)]
+    unit = [vectors / np.linalg.norm(vectors, axis=1, keepdims=True) for vectors in (queries, texts)]
     first, precisions, maps = [], [], []
     for key, right in answers.items():
         ranked = [captions[k] for k in np.argsort(-(unit[0][int(key) - 100] @ unit[1].T))]

@@ -122,6 +122,6 @@ def test_a_turned_video_is_turned_back(videos, tmp_path):
     content[matrix : matrix + 36] = struct.pack(">9i", 0, 0x10000, 0, -0x10000, 0, 0, 0, 0, 0x40000000)
     path = tmp_path / "turned.mp4"
     path.write_bytes(content)
-    ((upright,), (turned,)) = (frames_at(one, [1.0]) for one in (videos["plain.mp4"], path))
+    ((upright,), (turned,)) = (frames_at(video, [1.0]) for video in (videos["plain.mp4"], path))
     assert turned.image.shape == (SIZE[0], SIZE[1], 3)
     assert np.array_equal(turned.image, np.rot90(upright.image, -1))

@@ -193,12 +193,12 @@ def test_the_mapper_pairs_words_in_one_place_and_spreads_tokens():
     for k in range(6):
         expected[5 + k, 6 + k] = 1
     assert np.allclose(mapper, expected)
-    kept, own = refine_prompt(Letters(), "a d", "a bc d")
-    assert [(int(i), int(j)) for i, j in zip(*np.nonzero(kept.numpy()), strict=True)][:4] == [
+    shared, own = refine_prompt(Letters(), "a d", "a bc d")
+    assert [(int(i), int(j)) for i, j in zip(*np.nonzero(shared.numpy()), strict=True)][:4] == [
         (0, 0), (1, 1), (2, 4), (3, 5),
     ]  # fmt: skip
     assert np.flatnonzero(np.diag(own)).tolist() == [2, 3]
-    assert np.allclose((kept + own).sum(0), 1)
+    assert np.allclose((shared + own).sum(0), 1)
     with pytest.raises(ValueError, match="has 2 words and 'a b c' 3: refine"):
         replace_words(Letters(), "a b", "a b c")
     with pytest.raises(ValueError, match="has 11 tokens, 10 fit"):

@@ -149,10 +149,10 @@ def test_objects_are_seen_where_the_graph_says(engine):
     drawn = engine.draw((SCENE, SCENE), 96, 5)
     for k, thing in enumerate(SCENE.things):
         rows, columns = np.nonzero(drawn.seen[0] == k)
-        place = outline(thing, SCENE.stage)
-        assert abs((columns.min() + columns.max() + 1) / 192 - place.x) < 0.03
-        assert abs((rows.min() + rows.max() + 1) / 192 - place.y) < 0.06
-        assert (np.ptp(columns) + 1) / 192 <= place.radius * 1.05
+        disc = outline(thing, SCENE.stage)
+        assert abs((columns.min() + columns.max() + 1) / 192 - disc.x) < 0.03
+        assert abs((rows.min() + rows.max() + 1) / 192 - disc.y) < 0.06
+        assert (np.ptp(columns) + 1) / 192 <= disc.radius * 1.05
     red = drawn.images[0][drawn.seen[0] == 0].mean(axis=0)
     assert red[0] > 2 * red[1]
 
@@ -179,18 +179,18 @@ if __name__ == "__main__":
 def test_another_process_gives_the_same_bytes(engine, tmp_path):
     import hashlib
 
-    made = KubricBuilder(size=64, seed=4).make(1)
+    pair = KubricBuilder(size=64, seed=4).make(1)
     script = tmp_path / "one.py"
     script.write_text(_ONE)
-    said = subprocess.run([sys.executable, script, "1"], capture_output=True, text=True, check=True).stdout.strip()
-    assert said == hashlib.sha256(b"".join(image.tobytes() for image in made.images)).hexdigest()
+    digest = subprocess.run([sys.executable, script, "1"], capture_output=True, text=True, check=True).stdout.strip()
+    assert digest == hashlib.sha256(b"".join(image.tobytes() for image in pair.images)).hexdigest()
 
 
 def test_objects_of_a_folder_are_rendered(engine, folder):
     builder = KubricBuilder(size=64, meshes=folder, aspects=["location"], seed=1)
     assert builder.choices.textured == {"toy car"}
-    made = next(made for made in map(builder.make, range(20)) if hasattr(made, "images"))
-    assert {thing["shape"] for thing in made.source["scene0"]["things"]} <= {"toy car", "blue box"}
+    pair = next(pair for pair in map(builder.make, range(20)) if hasattr(pair, "images"))
+    assert {thing["shape"] for thing in pair.source["scene0"]["things"]} <= {"toy car", "blue box"}
     car = Thing("toy car", "", "large", "", 0.0, 0.0)
     drawn = builder.engine.draw((FloorScene((car,)), FloorScene((car,))), 64, 0)
     red = drawn.images[0][drawn.seen[0] == 0].mean(axis=0)

@@ -26,9 +26,9 @@ def rows(folder):
     return list(read_any(folder))
 
 
-def same(one, other, *, extra=True, ids=True):
-    assert len(one) == len(other)
-    for a, b in zip(one, other, strict=True):
+def same(rows, other, *, extra=True, ids=True):
+    assert len(rows) == len(other)
+    for a, b in zip(rows, other, strict=True):
         assert (a.caption0, a.caption1, a.subset, a.aspect) == (b.caption0, b.caption1, b.subset, b.aspect)
         assert not ids or a.id == b.id
         assert not extra or dict(a.extra) == dict(b.extra)
@@ -40,13 +40,13 @@ def same(one, other, *, extra=True, ids=True):
 def test_pairs_come_back_from_every_form(tmp_path, rows, form):
     if form == "parquet":
         pytest.importorskip("pyarrow")
-    place = write_as(iter(rows), tmp_path / "out", form)
-    same(rows, list(read_any(place)))
+    target = write_as(iter(rows), tmp_path / "out", form)
+    same(rows, list(read_any(target)))
     assert not list(tmp_path.glob(".out-*"))
     again = write_as(iter(rows), tmp_path / "again", form)
-    files = sorted(path.relative_to(place) for path in place.rglob("*") if path.is_file())
+    files = sorted(path.relative_to(target) for path in target.rglob("*") if path.is_file())
     assert files == sorted(path.relative_to(again) for path in again.rglob("*") if path.is_file())
-    assert all((place / name).read_bytes() == (again / name).read_bytes() for name in files)
+    assert all((target / name).read_bytes() == (again / name).read_bytes() for name in files)
 
 
 @pytest.mark.parametrize("form", WRITERS)
@@ -57,11 +57,11 @@ def test_masks_go_along_and_certificates_hold_after_it(tmp_path, form):
     rows = list(read_any(tmp_path / "built"))
     masks = [row.mask.load() for row in rows]
     assert all(set(np.unique(mask)) == {0, 255} for mask in masks)
-    place = write_as(rows, tmp_path / "out", form)
-    found = list(read_any(place))
-    assert all(np.array_equal(row.mask.load(), mask) for row, mask in zip(found, masks, strict=True))
-    same(rows, found)
-    again = write_as(found, tmp_path / "again", "folder")
+    target = write_as(rows, tmp_path / "out", form)
+    loaded = list(read_any(target))
+    assert all(np.array_equal(row.mask.load(), mask) for row, mask in zip(loaded, masks, strict=True))
+    same(rows, loaded)
+    again = write_as(loaded, tmp_path / "again", "folder")
     assert (verify(again).certified, verify(again).failures) == (6, ())
     mask = next((again / "masks").rglob("*.png"))
     Image.new("L", (64, 64), 255).save(mask)
@@ -84,9 +84,9 @@ def test_eqbens_published_forms(tmp_path):
         picture(tmp_path / "images" / "a" / name, (10, 20, 30 + len(name)))
     nested = tmp_path / "ag.json"
     nested.write_text(json.dumps({"001YG.mp4": {"table": [pair], "door": [pair, pair]}}))
-    found = list(read_any(nested, images=tmp_path / "images"))
-    assert [row.id for row in found] == ["001YG.mp4/table/0", "001YG.mp4/door/0", "001YG.mp4/door/1"]
-    assert {(row.subset, row.caption0, row.caption1) for row in found} == {("ag", "one", "two")}
+    pairs = list(read_any(nested, images=tmp_path / "images"))
+    assert [row.id for row in pairs] == ["001YG.mp4/table/0", "001YG.mp4/door/0", "001YG.mp4/door/1"]
+    assert {(row.subset, row.caption0, row.caption1) for row in pairs} == {("ag", "one", "two")}
     texts = {"caption0": "one", "caption1": "two"}
     video = tmp_path / "v.json"
     video.write_text(
@@ -129,31 +129,31 @@ def test_valse_gives_rows_of_one_picture_that_annotators_accepted(tmp_path):
     with pytest.raises(FileNotFoundError, match="'image_file' names no picture"):
         list(read_any(path))
     picture(tmp_path / "v.jpg", (1, 2, 3))
-    found = list(read_any(path))
-    assert [one.id for one in found] == ["r2", "r3"]
-    assert found[0].image1 is None
-    assert (found[0].caption1, found[0].aspect) == ("There is a dog.", "x")
-    assert [row.image0.load().shape for row in found] == [(4, 6, 3)] * 2
+    pairs = list(read_any(path))
+    assert [pair.id for pair in pairs] == ["r2", "r3"]
+    assert pairs[0].image1 is None
+    assert (pairs[0].caption1, pairs[0].aspect) == ("There is a dog.", "x")
+    assert [row.image0.load().shape for row in pairs] == [(4, 6, 3)] * 2
     with pytest.raises(ValueError, match="'r2' has one picture"):
-        write_as(found, tmp_path / "no", "eqben-flat")
+        write_as(pairs, tmp_path / "no", "eqben-flat")
     assert not (tmp_path / "no").exists()
     pytest.importorskip("pyarrow")
-    same(found, list(read_any(write_as(found, tmp_path / "parquet", "parquet"))))
+    same(pairs, list(read_any(write_as(pairs, tmp_path / "parquet", "parquet"))))
 
 
 def test_datasets_loads_parquet_with_pictures(tmp_path, rows, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     datasets = pytest.importorskip("datasets")
-    place = write_as(rows, tmp_path / "out", "parquet")
-    loaded = datasets.load_dataset("parquet", data_dir=str(place), cache_dir=str(tmp_path / "cache"))
-    whole = datasets.load_dataset(str(place), cache_dir=str(tmp_path / "cache"))
-    assert {name: len(one) for name, one in whole.items()} == {name: len(one) for name, one in loaded.items()}
+    target = write_as(rows, tmp_path / "out", "parquet")
+    loaded = datasets.load_dataset("parquet", data_dir=str(target), cache_dir=str(tmp_path / "cache"))
+    whole = datasets.load_dataset(str(target), cache_dir=str(tmp_path / "cache"))
+    assert {name: len(part) for name, part in whole.items()} == {name: len(part) for name, part in loaded.items()}
     (split,) = loaded.values()
     assert {"image_0", "image_1", "caption_0", "caption_1", "id", "subset", "aspect"} <= set(split.column_names)
     assert len(split) == len(rows)
-    for row, held in zip(rows, split, strict=True):
-        assert held["caption_0"] == row.caption0
-        assert np.array_equal(np.asarray(held["image_1"].convert("RGB")), row.image1.load())
+    for row, loaded_row in zip(rows, split, strict=True):
+        assert loaded_row["caption_0"] == row.caption0
+        assert np.array_equal(np.asarray(loaded_row["image_1"].convert("RGB")), row.image1.load())
 
 
 def test_shards_are_cut_and_read_in_order(tmp_path, rows):
@@ -166,10 +166,10 @@ def test_shards_are_cut_and_read_in_order(tmp_path, rows):
 
 def test_reading_streams(tmp_path, rows):
     """One pair is asked for, and the broken rest of the file is never reached."""
-    place = write_as(rows, tmp_path / "out", "folder")
-    path = place / "pairs.jsonl"
+    folder = write_as(rows, tmp_path / "out", "folder")
+    path = folder / "pairs.jsonl"
     path.write_text(path.read_text() + "broken\n")
-    stream = read_any(place)
+    stream = read_any(folder)
     assert next(stream).id == rows[0].id
     with pytest.raises(ValueError, match=r"pairs\.jsonl, line 7: Expecting value"):
         list(stream)

@@ -48,8 +48,8 @@ def test_a_pair_is_checked_once(monkeypatch):
 
     for module in ("pairs", "builder"):
         monkeypatch.setattr(f"eqben_builder.kubric.{module}.check_pair", counted)
-    made = KubricBuilder(engine=RasterEngine(), seed=11).make(0)
-    assert made is not None
+    result = KubricBuilder(engine=RasterEngine(), seed=11).make(0)
+    assert result is not None
     assert len(passed) == 1
 
 
@@ -83,7 +83,7 @@ def test_neither_caption_can_be_told_from_its_words_alone():
 
 
 @pytest.mark.parametrize(
-    ("other", "found"),
+    ("other", "expected"),
     [
         (SCENE, []),
         (FloorScene((CUBE, VASE), Stage("tiles")), [("other", "stage", ())]),
@@ -103,8 +103,8 @@ def test_neither_caption_can_be_told_from_its_words_alone():
         ),
     ],
 )
-def test_changes_are_named(other, found):
-    assert sorted(scene_changes(SCENE, other)) == sorted(Difference(*row) for row in found)
+def test_changes_are_named(other, expected):
+    assert sorted(scene_changes(SCENE, other)) == sorted(Difference(*row) for row in expected)
 
 
 @pytest.mark.parametrize(
@@ -219,9 +219,9 @@ def test_silhouettes_stand_where_the_graph_says():
     assert np.array_equal(drawn.images[0], drawn.images[1])
     for k, thing in enumerate(SCENE_FLAT.things):
         rows, columns = np.nonzero(drawn.seen[0] == k)
-        place = outline(thing, SCENE_FLAT.stage)
-        assert abs(columns.mean() / 128 - place.x) < 0.02
-        assert abs(rows.mean() / 128 - place.y) < 0.03
+        disc = outline(thing, SCENE_FLAT.stage)
+        assert abs(columns.mean() / 128 - disc.x) < 0.02
+        assert abs(rows.mean() / 128 - disc.y) < 0.03
 
 
 SCENE_FLAT = FloorScene(
@@ -237,24 +237,24 @@ def test_an_object_that_is_hidden_is_said():
 def test_a_made_pair_changes_inside_its_mask_only():
     builder = KubricBuilder(engine="raster", size=96, seed=2)
     for index in range(60):
-        made = builder.make(index)
-        if not hasattr(made, "mask"):
-            assert made.reason
+        pair = builder.make(index)
+        if not hasattr(pair, "mask"):
+            assert pair.reason
             continue
-        pixels = made.certificate["pixels"]
-        assert pixels == pixel_change(*made.images, made.mask)
+        pixels = pair.certificate["pixels"]
+        assert pixels == pixel_change(*pair.images, pair.mask)
         assert pixels["changed_outside"] == 0
         assert pixels["moved_inside"] >= 0.25
-        scenes = [FloorScene.from_dict(made.source[name]) for name in ("scene0", "scene1")]
-        changed = made.certificate["difference"]["things"]
+        scenes = [FloorScene.from_dict(pair.source[name]) for name in ("scene0", "scene1")]
+        changed = pair.certificate["difference"]["things"]
         largest = max(len(scene.things) for scene in scenes)
-        near = np.zeros_like(made.mask)
+        near = np.zeros_like(pair.mask)
         row, column = np.mgrid[0:96, 0:96] + 0.5
         for scene in scenes:
             for k in changed if len(scene.things) == largest else ():
-                place = outline(scene.things[k], scene.stage)
-                near |= np.hypot(column - 96 * place.x, row - 96 * place.y) < 96 * place.radius + 4
-        assert not (made.mask & ~near).any()
+                disc = outline(scene.things[k], scene.stage)
+                near |= np.hypot(column - 96 * disc.x, row - 96 * disc.y) < 96 * disc.radius + 4
+        assert not (pair.mask & ~near).any()
 
 
 def test_pixel_shares_are_those_of_the_loop():
@@ -263,7 +263,7 @@ def test_pixel_shares_are_those_of_the_loop():
     b = a.copy()
     b[:3] = np.clip(b[:3].astype(int) + rng.integers(-20, 21, (3, 9, 3)), 0, 255)
     mask = rng.random((7, 9)) < 0.4
-    found = pixel_change(a, b, mask)
+    shares = pixel_change(a, b, mask)
     cells = [(i, j) for i in range(7) for j in range(9)]
     apart = {(i, j): max(abs(int(a[i, j, c]) - int(b[i, j, c])) for c in range(3)) for i, j in cells}
     for name, bar in (("changed", 0), ("moved", 10)):
@@ -273,7 +273,7 @@ def test_pixel_shares_are_those_of_the_loop():
             ("_outside", [c for c in cells if not mask[c]]),
         ):
             expected = sum(apart[c] > bar for c in chosen) / len(chosen)
-            assert found[f"{name}{where}"] == round(expected, 6)
+            assert shares[f"{name}{where}"] == round(expected, 6)
 
 
 @pytest.mark.parametrize(

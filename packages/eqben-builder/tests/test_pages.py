@@ -129,10 +129,10 @@ def test_the_review_page_holds_its_pairs_and_nothing_breaks_out(tmp_path, rows):
     assert page.count["script"] == 2
     data = next(text for text in page.texts if text.startswith('{"source"'))
     assert not set(data) & set("<>&"), "within a script element these could end it or open a comment"
-    held = json.loads(data)
-    assert held["pairs"][-1]["id"] == NASTY
-    assert held["pairs"][-1]["captions"] == [f"one {NASTY}", f"two {NASTY}"]
-    assert held["pairs"][0]["images"][0].startswith("data:image/png;base64,")
+    embedded = json.loads(data)
+    assert embedded["pairs"][-1]["id"] == NASTY
+    assert embedded["pairs"][-1]["captions"] == [f"one {NASTY}", f"two {NASTY}"]
+    assert embedded["pairs"][0]["images"][0].startswith("data:image/png;base64,")
 
 
 def test_what_cannot_be_reviewed_is_refused(tmp_path, rows, monkeypatch):
@@ -198,17 +198,19 @@ def cast(path, rows, folder_rows, **votes):
     from eqben_builder.pages.review import source_of
 
     shown = source_of((row.id, row.caption0, row.caption1) for row in folder_rows)
-    given = {rows[int(name[1:])].id: {"vote": vote, "note": f"n{name}"} for name, vote in votes.items()}
-    path.write_text(json.dumps({"schema": "eqben-votes/1", "source": shown, "reviewer": path.stem, "votes": given}))
+    votes_by_id = {rows[int(name[1:])].id: {"vote": vote, "note": f"n{name}"} for name, vote in votes.items()}
+    path.write_text(
+        json.dumps({"schema": "eqben-votes/1", "source": shown, "reviewer": path.stem, "votes": votes_by_id})
+    )
     return path
 
 
 def test_votes_leave_out_pairs_and_list_them(tmp_path, folder, rows):
-    one = cast(tmp_path / "one.json", rows, rows, p0="reject", p1="accept", p2="reject")
-    two = cast(tmp_path / "two.json", rows, rows, p0="accept", p1="accept", p2="reject")
-    any_ = apply_votes(folder, [one, two], tmp_path / "any")
+    first = cast(tmp_path / "one.json", rows, rows, p0="reject", p1="accept", p2="reject")
+    second = cast(tmp_path / "two.json", rows, rows, p0="accept", p1="accept", p2="reject")
+    any_ = apply_votes(folder, [first, second], tmp_path / "any")
     assert (any_.kept, any_.rejected, any_.undecided, any_.disputed) == (7, 2, 6, 1)
-    most = apply_votes(folder, [one, two], tmp_path / "most", rule="majority")
+    most = apply_votes(folder, [first, second], tmp_path / "most", rule="majority")
     assert (most.kept, most.rejected, most.undecided) == (8, 1, 6)
     errata = json.loads(any_.errata.read_text())
     assert [pair["id"] for pair in errata["pairs"]] == [rows[0].id, rows[2].id]
@@ -228,15 +230,15 @@ def test_votes_leave_out_pairs_and_list_them(tmp_path, folder, rows):
         if path.is_file() and path.name != "manifest.json"
     }
     assert verify(any_.output).failures == ()
-    from_flat = apply_votes(write_as(rows, tmp_path / "again", "eqben-flat"), [one], tmp_path / "folder")
+    from_flat = apply_votes(write_as(rows, tmp_path / "again", "eqben-flat"), [first], tmp_path / "folder")
     assert (from_flat.kept, read_manifest(from_flat.output)["pairs"]) == (7, 7)
     assert "errata.json" in read_manifest(from_flat.output)["files"]
     flat = write_as(rows, tmp_path / "flat", "eqben-flat")
     (flat / "pairs.json").rename(tmp_path / "alone.json")
-    elsewhere = apply_votes(tmp_path / "alone.json", [one], tmp_path / "elsewhere", form="eqben-flat", images=flat)
+    elsewhere = apply_votes(tmp_path / "alone.json", [first], tmp_path / "elsewhere", form="eqben-flat", images=flat)
     assert (elsewhere.kept, len(list(read_any(elsewhere.output)))) == (7, 7)
     (tmp_path / "alone.json").rename(flat / "pairs.json")
-    other = apply_votes(flat, [one], tmp_path / "other", form="eqben-flat")
+    other = apply_votes(flat, [first], tmp_path / "other", form="eqben-flat")
     assert [row.id for row in read_any(other.output)] == [row.id for k, row in enumerate(rows) if k not in (0, 2)]
 
 
