@@ -76,7 +76,7 @@ def test_neither_side_of_a_pair_can_be_told_from_its_caption_alone():
 
 
 @pytest.mark.parametrize(
-    ("other", "found"),
+    ("other", "expected"),
     [
         (SCENE, []),
         (replace(SCENE, background=(0.2, 0.2, 0.2)), [("background", "background", ())]),
@@ -95,9 +95,9 @@ def test_neither_side_of_a_pair_can_be_told_from_its_caption_alone():
         (Scene((replace(RING, colour="red"),)), [("other", "2 items against 1", ())]),
     ],
 )
-def test_differences_are_named(other, found):
+def test_differences_are_named(other, expected):
     differences = scene_difference(SCENE, other)
-    assert sorted(differences) == sorted(Difference(*row) for row in found)
+    assert sorted(differences) == sorted(Difference(*row) for row in expected)
 
 
 def test_an_exchange_in_depth_needs_something_hidden():

@@ -85,14 +85,14 @@ def test_spatial_relations_need_a_dominant_axis():
 
 
 def test_shared_area_agrees_with_the_drawn_masks():
-    seen = 0
+    overlapping = 0
     for seed in range(60):
         scene = sample_scene(np.random.default_rng(seed), 2, max_overlap=0.6)
         (masks,) = render([scene], 256, coverage=True).coverage
         drawn = np.minimum(masks[0], masks[1]).sum() / min(masks[0].sum(), masks[1].sum())
         assert shared_area(*scene.items) == pytest.approx(drawn, abs=0.03)
-        seen += drawn > 0.1
-    assert seen > 5
+        overlapping += drawn > 0.1
+    assert overlapping > 5
 
 
 def test_in_front_means_that_something_is_hidden():
@@ -137,7 +137,7 @@ def test_bytes_do_not_depend_on_the_number_of_processes():
         assert list(pool.map(sample, range(24), chunksize=5)) == scenes
         drawn = list(pool.map(render, [[scene] for scene in scenes], chunksize=5))
     alone = [render([scene]).images.tobytes() for scene in scenes]
-    assert [one.images.tobytes() for one in drawn] == alone
+    assert [result.images.tobytes() for result in drawn] == alone
     assert len(set(alone)) == 24
 
 

@@ -10,9 +10,9 @@ from eqben_builder.scoring import equivariance_scores, score_table
 def test_a_hundred_thousand_random_quadruples(reference):
     scores = np.random.default_rng(0).standard_normal((100_000, 2, 2))
     plain, ties = reference.winoground(scores.tolist())
-    found = score_table(scores, resamples=200)
-    assert np.array_equal(found.outcomes, np.array(plain))
-    row = found.row("all")
+    table = score_table(scores, resamples=200)
+    assert np.array_equal(table.outcomes, np.array(plain))
+    row = table.row("all")
     assert row.ties == ties == 0
     for share, expected in ((row.text, 1 / 4), (row.image, 1 / 4), (row.group, 1 / 6)):
         assert abs(share.value - expected) < 4 * np.sqrt(expected * (1 - expected) / 100_000)
@@ -30,8 +30,8 @@ def test_the_macro_average_is_the_mean_of_fifteen_columns(reference):
     def mean(metric, subset, aspect):
         picked = [
             right[metric]
-            for right, one, other in zip(outcomes, subsets, aspects, strict=True)
-            if one == subset and aspect in (None, other)
+            for right, row_subset, row_aspect in zip(outcomes, subsets, aspects, strict=True)
+            if row_subset == subset and aspect in (None, row_aspect)
         ]
         return sum(picked) / len(picked)
 
@@ -159,11 +159,11 @@ def test_a_subset_without_aspects_is_pooled_and_lengths_must_agree():
 
 def test_equivariance_scores_follow_their_definition():
     scores = np.random.default_rng(4).standard_normal((50, 2, 2))
-    found = equivariance_scores(scores)
+    equivariance = equivariance_scores(scores)
     for k, ((s00, s01), (s10, s11)) in enumerate(scores.tolist()):
         plain = abs((s00 - s10) - (s11 - s01)) + abs((s00 - s01) - (s11 - s10))
-        assert found[k] == pytest.approx(plain, abs=1e-14)
-        assert found[k] == pytest.approx(2 * max(abs(s00 - s11), abs(s10 - s01)), abs=1e-14)
+        assert equivariance[k] == pytest.approx(plain, abs=1e-14)
+        assert equivariance[k] == pytest.approx(2 * max(abs(s00 - s11), abs(s10 - s01)), abs=1e-14)
     assert np.allclose(equivariance_scores(scores, scale="spread"), equivariance_scores(9 * scores, scale="spread"))
     with pytest.raises(ValueError, match="no spread"):
         equivariance_scores(np.ones((2, 2, 2)), scale="spread")

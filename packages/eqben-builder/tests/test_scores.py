@@ -23,9 +23,9 @@ def test_scores_equal_the_plain_definition(reference, n, values):
 
 def test_swapping_the_two_sides_swaps_text_and_image():
     scores = np.random.default_rng(1).standard_normal((101, 2, 2))
-    one, other = winoground_scores(scores), winoground_scores(scores.swapaxes(1, 2))
-    assert one.text.value == other.image.value != one.image.value
-    assert np.array_equal(one.outcomes[:, 2], other.outcomes[:, 2])
+    straight, swapped = winoground_scores(scores), winoground_scores(scores.swapaxes(1, 2))
+    assert straight.text.value == swapped.image.value != straight.image.value
+    assert np.array_equal(straight.outcomes[:, 2], swapped.outcomes[:, 2])
 
 
 def test_chance_is_what_random_scores_get_and_ties_get_nothing(reference):

@@ -29,20 +29,20 @@ class Model:
 
 
 def plain(model, row):
-    found = []
+    cosines = []
     for text in (row.caption0, row.caption1):
         (t,) = model.encode_text([text])
         for picture in row.pictures():
             (v,) = model.encode_image([picture.load()])
-            found.append(sum(t * v) / (sum(t**2) ** 0.5 * sum(v**2) ** 0.5))
-    return np.array(found).reshape(2, -1)
+            cosines.append(sum(t * v) / (sum(t**2) ** 0.5 * sum(v**2) ** 0.5))
+    return np.array(cosines).reshape(2, -1)
 
 
 @pytest.mark.parametrize("batch", [1, 2, 100])
 def test_cosines_follow_the_plain_definition(rows, batch):
-    found = dual_similarities(iter(rows), Model(), batch=batch)
-    assert found.shape == (9, 2, 2)
-    for row, s in zip(rows, found, strict=True):
+    cosines = dual_similarities(iter(rows), Model(), batch=batch)
+    assert cosines.shape == (9, 2, 2)
+    for row, s in zip(rows, cosines, strict=True):
         assert np.allclose(s, plain(Model(), row), rtol=1e-6, atol=0)
 
 
@@ -53,8 +53,8 @@ def test_a_fusion_model_sees_all_four_combinations_once(rows):
         requests.extend((image.tobytes(), text) for image, text in zip(images, captions, strict=True))
         return [image.mean() - len(text) for image, text in zip(images, captions, strict=True)]
 
-    found = fusion_similarities(rows, score, batch=2)
-    for row, s in zip(rows, found, strict=True):
+    similarities = fusion_similarities(rows, score, batch=2)
+    for row, s in zip(rows, similarities, strict=True):
         for c, text in enumerate((row.caption0, row.caption1)):
             for i, picture in enumerate(row.pictures()):
                 assert s[c, i] == pytest.approx(picture.load().mean() - len(text))

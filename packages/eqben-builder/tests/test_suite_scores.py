@@ -56,7 +56,7 @@ def test_chance_is_what_independent_scores_get():
     for shape, (pictures, texts) in shapes.items():
         row = SuiteRow("0", "s", shape, (NOTHING,) * pictures, tuple("abc"[:texts]), "c")
         own = [rng.standard_normal((texts, texts)) for _ in range(n)] if shape == "paraphrases" else [None] * n
-        own = [None if one is None else (one + one.T) for one in own]
+        own = [None if matrix is None else (matrix + matrix.T) for matrix in own]
         outcomes = outcomes_of([row] * n, Similarities(list(rng.standard_normal((n, texts, pictures))), own))
         for measure, outcome in outcomes.items():
             mean = outcome.right.mean()
@@ -105,17 +105,19 @@ def test_published_averages_come_out_of_published_subsets():
     """The averages of the first model's row, formed by our rules from its subsets, are those that were published."""
     checked = 0
     for suite in ("sugarcrepe", "valse", "whatsup", "svo-probes", "aro"):
-        one = SUITES[suite]
-        average = next(a for a in one.averages if a.name == "vl_compo")
+        definition = SUITES[suite]
+        average = next(a for a in definition.averages if a.name == "vl_compo")
         for model in ("ViT-B-32/openai", "ViT-L-14/openai", "NegCLIP"):
 
-            def value(part, one=one, model=model):
+            def value(part, definition=definition, model=model):
                 if isinstance(part, str):
-                    return published_scores(one.id, part, "accuracy")[model]
+                    return published_scores(definition.id, part, "accuracy")[model]
                 if isinstance(part, tuple) and hasattr(part, "subsets"):
-                    names = [n for n in one.counts if any(n.startswith(p.rstrip("*")) for p in part.subsets)]
-                    weights = [one.counts[n] for n in names]
-                    return np.average([published_scores(one.id, n, "accuracy")[model] for n in names], weights=weights)
+                    names = [n for n in definition.counts if any(n.startswith(p.rstrip("*")) for p in part.subsets)]
+                    weights = [definition.counts[n] for n in names]
+                    return np.average(
+                        [published_scores(definition.id, n, "accuracy")[model] for n in names], weights=weights
+                    )
                 return np.mean([value(p) for p in part])
 
             published = published_scores(suite, "vl_compo", "accuracy")[model]
@@ -135,7 +137,7 @@ def test_averages_of_fewer_subsets_are_not_printed():
 def reference_bigram(rows, seed=0):
     """In dictionaries and loops."""
     fold = folds_of([row.cluster for row in rows], seed)
-    found = []
+    outcomes = []
     for k, row in enumerate(rows):
         models = []
         for side in (0, 1):
@@ -147,9 +149,9 @@ def reference_bigram(rows, seed=0):
             ]
             words = [["<s>", *_WORD.findall(text.lower()), "</s>"] for text in texts]
             models.append((
-                Counter(word for one in words for word in one[1:]),
-                Counter(pair for one in words for pair in itertools.pairwise(one)),
-                Counter(word for one in words for word in one[:-1]),
+                Counter(word for sentence in words for word in sentence[1:]),
+                Counter(pair for sentence in words for pair in itertools.pairwise(sentence)),
+                Counter(word for sentence in words for word in sentence[:-1]),
             ))  # fmt: skip
         scores = []
         for text in row.captions:
@@ -160,12 +162,12 @@ def reference_bigram(rows, seed=0):
                     p = (unigram[w] + 1) / (sum(unigram.values()) + len(unigram) + 1)
                     if before[v]:
                         followers = sum(1 for pair in bigram if pair[0] == v)
-                        kept = max(bigram[v, w] - _DISCOUNT, 0) / before[v]
-                        p = kept + _DISCOUNT * followers / before[v] * p
+                        discounted = max(bigram[v, w] - _DISCOUNT, 0) / before[v]
+                        p = discounted + _DISCOUNT * followers / before[v] * p
                     total += sign * math.log(p)
             scores.append(total / (len(words) - 1))
-        found.append(float(scores[0] > max(scores[1:])))
-    return found
+        outcomes.append(float(scores[0] > max(scores[1:])))
+    return outcomes
 
 
 def test_the_bigram_line_is_its_definition():
@@ -202,8 +204,8 @@ def test_a_model_no_better_than_the_shorter_caption_is_not_better():
 
 def test_a_users_scorer_is_a_line_of_its_own():
     rows = [question(k, captions=("good", "bad")) for k in range(10)]
-    found = blind_outcomes(rows, {"lm": lambda texts: [float(text == "good") for text in texts]})
-    assert found["lm"].right.mean() == 1.0
+    outcomes = blind_outcomes(rows, {"lm": lambda texts: [float(text == "good") for text in texts]})
+    assert outcomes["lm"].right.mean() == 1.0
     with pytest.raises(ValueError, match="lm gave"):
         blind_outcomes(rows, {"lm": lambda texts: [1.0]})
 
@@ -215,18 +217,18 @@ def test_a_users_scorer_says_nothing_of_statements():
 
 def test_the_sign_flip_test_is_uniform_under_no_difference():
     rng = np.random.default_rng(7)
-    found = []
+    p_values = []
     for _ in range(200):
-        one, other = (rng.integers(0, 2, 60).astype(float) for _ in range(2))
-        found.append(paired_difference(one, other, [f"{k // 3}" for k in range(60)], resamples=200, seed=1).p)
-    assert np.mean(np.array(found) < 0.1) == pytest.approx(0.1, abs=0.07)
+        first, second = (rng.integers(0, 2, 60).astype(float) for _ in range(2))
+        p_values.append(paired_difference(first, second, [f"{k // 3}" for k in range(60)], resamples=200, seed=1).p)
+    assert np.mean(np.array(p_values) < 0.1) == pytest.approx(0.1, abs=0.07)
 
 
 def test_intervals_take_questions_of_a_picture_together_and_have_width_at_one():
     rows = [question(k, cluster=f"{k // 10}") for k in range(200)]
     rng = np.random.default_rng(8)
     side = np.repeat(rng.integers(0, 2, 20), 10)
-    scores = [column(one, 0.5) for one in side]
+    scores = [column(value, 0.5) for value in side]
     together = suite_table(data_of("sugarcrepe", rows), Similarities(scores, [None] * 200)).line("swap_obj").score
     apart = [question(k, cluster=f"own {k}") for k in range(200)]
     alone = suite_table(data_of("sugarcrepe", apart), Similarities(scores, [None] * 200)).line("swap_obj").score
@@ -272,10 +274,10 @@ def test_an_averages_interval_counts_the_pictures_of_its_own_questions():
 def test_sets_are_right_when_all_of_them_are():
     rows = [question(k, "a", tuple("abcd"), sets={"pair": f"p{k // 2}", "set of four": "s"}) for k in range(4)]
     scores = [column(1, 0, 0, 0)] * 3 + [column(0, 1, 0, 0)]
-    found = suite_table(data_of("whatsup", rows), Similarities(scores, [None] * 4))
-    assert found.line("a", "pair").score.value == 0.5
-    assert found.line("a", "pair").score.chance == pytest.approx(1 / 16)
-    assert found.line("a", "set of four").score.value == 0.0
+    table = suite_table(data_of("whatsup", rows), Similarities(scores, [None] * 4))
+    assert table.line("a", "pair").score.value == 0.5
+    assert table.line("a", "pair").score.chance == pytest.approx(1 / 16)
+    assert table.line("a", "set of four").score.value == 0.0
 
 
 def test_statements_are_cut_where_the_other_folds_say():

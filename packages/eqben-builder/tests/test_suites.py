@@ -127,18 +127,18 @@ def test_whatever_a_file_holds_the_error_is_one_line_with_its_name(tmp_path, oth
     for name, read_again in reads.items():
         content = json.loads((tmp_path / name).read_text())
         read_again()
-        for place in places_in(content):
-            dump(tmp_path, name, with_another(content, place, other))
+        for position in places_in(content):
+            dump(tmp_path, name, with_another(content, position, other))
             try:
                 read_again()
             except FileNotFoundError:
                 pass  # a picture of another name
             except ValueError as error:
-                refusals.append((name.rpartition("/")[2], place, str(error)))
+                refusals.append((name.rpartition("/")[2], position, str(error)))
         dump(tmp_path, name, content)
     assert len(refusals) > 20
-    for name, place, message in refusals:
-        assert name in message, place
+    for name, position, message in refusals:
+        assert name in message, position
         assert "\n" not in message
 
 
@@ -336,8 +336,8 @@ def test_whatsup_has_pairs_and_sets_of_four(tmp_path):
     data = read(tmp_path, "whatsup")
     assert len(data.rows) == 9
     sets = [row.sets for row in data.rows if row.subset == "a"]
-    assert len({one["pair"] for one in sets}) == 2
-    assert len({one["set of four"] for one in sets}) == 1
+    assert len({row_sets["pair"] for row_sets in sets}) == 2
+    assert len({row_sets["set of four"] for row_sets in sets}) == 1
 
 
 def test_spec_puts_the_right_key_first_in_both_directions(tmp_path):
@@ -352,7 +352,7 @@ def test_spec_puts_the_right_key_first_in_both_directions(tmp_path):
         image(root, "images/0.jpg", "images/1.jpg")
     data = read(tmp_path, "spec")
     assert data.rows[0].captions == ("three cups", "one cup", "two cups")
-    assert [one.path.name for one in data.rows[1].images] == ["1.jpg", "0.jpg"]
+    assert [picture.path.name for picture in data.rows[1].images] == ["1.jpg", "0.jpg"]
     assert (data.rows[1].subset, data.rows[1].shape) == ("text to image/existence", "images")
     dump(tmp_path, "spec/count/image2text.json", [{"query": "images/0.jpg", "keys": ["a", "b"], "label": 2}])
     with pytest.raises(ValueError, match="field 'label' is 2, expected an index into 'keys'"):
@@ -363,9 +363,9 @@ def test_countbench_replaces_the_number_word(tmp_path):
     row = {"image_url": "https://a.org/x/c.jpg?w=1", "text": "Three cups on three tables", "number": 3}
     dump(tmp_path, "countbench/CountBench.json", [row])
     image(tmp_path, "countbench/images/c.jpg")
-    (one,) = read(tmp_path, "countbench").rows
-    assert one.captions[:3] == ("Three cups on three tables", "Two cups on two tables", "Four cups on four tables")
-    assert len(set(one.captions)) == 9
+    (question,) = read(tmp_path, "countbench").rows
+    assert question.captions[:3] == ("Three cups on three tables", "Two cups on two tables", "Four cups on four tables")
+    assert len(set(question.captions)) == 9
     dump(tmp_path, "countbench/CountBench.json", [row | {"number": 4}])
     with pytest.raises(ValueError, match="does not hold the word 'four'"):
         read(tmp_path, "countbench")
@@ -379,17 +379,17 @@ def test_svo_probes_and_vsr(tmp_path):
     (tmp_path / "svo-probes/svo_probes.csv").write_text(csv_text([row]))
     image(tmp_path, "svo-probes/images/1.jpg", "svo-probes/images/2.jpg")
     data = read(tmp_path, "svo-probes")
-    assert [(one.subset, one.shape) for one in data.rows] == [("verb", "images"), ("obj", "images")]
-    said = {"image": "1.jpg", "image_link": "http://x/train2017/1.jpg", "caption": "It is left.", "label": 1,
+    assert [(question.subset, question.shape) for question in data.rows] == [("verb", "images"), ("obj", "images")]
+    record = {"image": "1.jpg", "image_link": "http://x/train2017/1.jpg", "caption": "It is left.", "label": 1,
             "relation": "left of", "subj": "[18, 2]"}  # fmt: skip
     for split in ("random", "zeroshot"):
         path = tmp_path / "vsr/data/splits" / split / "test.jsonl"
         path.parent.mkdir(parents=True)
-        path.write_text(json.dumps(said) + "\n" + json.dumps(said | {"label": 0}) + "\n")
+        path.write_text(json.dumps(record) + "\n" + json.dumps(record | {"label": 0}) + "\n")
     image(tmp_path, "coco/train2017/1.jpg")
     data = read(tmp_path, "vsr")
-    assert [one.label for one in data.rows] == [True, False, True, False]
-    path.write_text(json.dumps(said | {"label": "yes"}) + "\n")
+    assert [question.label for question in data.rows] == [True, False, True, False]
+    path.write_text(json.dumps(record | {"label": "yes"}) + "\n")
     with pytest.raises(ValueError, match=r"line 1: field 'label' is 'yes', expected 0 or 1"):
         read(tmp_path, "vsr")
 
@@ -483,17 +483,17 @@ def test_bivlc_and_vismin_are_read_from_their_columns(tmp_path):
     row = {"image": png(), "caption": "a", "negative_caption": "b", "negative_image": png(), "type": "replace",
            "subtype": "obj"}  # fmt: skip
     pq.write_table(pa.Table.from_pylist([row]), tmp_path / "bivlc/data/test-00000-of-00001.parquet")
-    (one,) = read(tmp_path, "bivlc").rows
-    assert one.subset == "replace/obj"
-    assert one.images[1].load().shape == (6, 8, 3)
+    (question,) = read(tmp_path, "bivlc").rows
+    assert question.subset == "replace/obj"
+    assert question.images[1].load().shape == (6, 8, 3)
     row = {"id": "x1", "image_0": png(), "text_0": "a", "image_1": png(), "text_1": "b", "category": "counting"}
     table = pa.Table.from_pylist([row])
     path = tmp_path / "vismin/data/test/data-00000-of-00003.arrow"
     with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
         writer.write_table(table)
-    (one,) = read(tmp_path, "vismin").rows
-    assert (one.subset, one.captions) == ("counting", ("a", "b"))
-    assert one.images[0].load().shape == (6, 8, 3)
+    (question,) = read(tmp_path, "vismin").rows
+    assert (question.subset, question.captions) == ("counting", ("a", "b"))
+    assert question.images[0].load().shape == (6, 8, 3)
     path.write_bytes(b"no arrow")
     with pytest.raises(ValueError, match="cannot be read"):
         read(tmp_path, "vismin")
@@ -505,8 +505,8 @@ def test_winoground_and_eqben_go_through_their_readers(tmp_path):
     (tmp_path / "winoground").mkdir()
     (tmp_path / "winoground/examples.jsonl").write_text(json.dumps(row) + "\n")
     image(tmp_path, "winoground/images/ex_0_img_0.png", "winoground/images/ex_0_img_1.png")
-    (one,) = read(tmp_path, "winoground").rows
-    assert (one.subset, one.id) == ("Relation", "0")
+    (question,) = read(tmp_path, "winoground").rows
+    assert (question.subset, question.id) == ("Relation", "0")
     pair = {"image0": "eqbenkubric_attr/a0.png", "image1": "eqbenkubric_attr/a1.png", "caption0": "a", "caption1": "b"}
     dump(tmp_path, "eqben/ann_json_finegrained_eqkubric_attr.json", [pair])
     video = {"v1": [{"image0": "eqbengebc/a0.jpg", "image1": "eqbengebc/a1.jpg", "caption0": "a", "caption1": "b"}]}

@@ -77,7 +77,7 @@ def test_a_second_writer_of_an_export_is_refused(tmp_path):
             write_as([row("b")], target, "eqben-flat")
 
     write_as(rows(), target, "eqben-flat")
-    assert [one.id for one in read_any(target)] == ["a"]
+    assert [pair.id for pair in read_any(target)] == ["a"]
     with pytest.raises(FileExistsError, match="exists already"):
         write_as([row("b")], target, "eqben-flat")
 
@@ -284,8 +284,8 @@ def test_mutated_pickles_never_do_more_than_raise_a_value_error():
     refused = 0
     for _ in range(2000):
         broken = bytearray(whole)
-        for place in rng.integers(0, len(whole), rng.integers(1, 6)):
-            broken[place] = rng.integers(256)
+        for position in rng.integers(0, len(whole), rng.integers(1, 6)):
+            broken[position] = rng.integers(256)
         try:
             pickles.load(bytes(broken), "fuzz")
         except ValueError:
@@ -384,10 +384,10 @@ def ink_profile(inks):
     white = struct.pack(">4s4x3i", b"XYZ ", 63190, 65536, 54061)
     about = struct.pack(">4s4xI5s", b"desc", 5, b"inks\0") + bytes(4 + 4 + 2 + 1 + 67)
     parts = {b"desc": about, b"cprt": struct.pack(">4s4x5s", b"text", b"none\0"), b"wtpt": white, b"A2B0": table}
-    place, head, body = 132 + 12 * len(parts), struct.pack(">I", len(parts)), b""
+    offset, head, body = 132 + 12 * len(parts), struct.pack(">I", len(parts)), b""
     for name, part in parts.items():
         part += bytes(-len(part) % 4)
-        head += struct.pack(">4sII", name, place + len(body), len(part))
+        head += struct.pack(">4sII", name, offset + len(body), len(part))
         body += part
     size = 128 + len(head) + len(body)
     start = struct.pack(">I4sI4s4s4s12x4s", size, bytes(4), 0x02400000, b"prtr", b"CMYK", b"Lab ", b"acsp")
@@ -469,19 +469,19 @@ def test_a_pipe_is_no_picture(tmp_path):
 def test_eqbens_form_keeps_ids_masks_and_certificates(tmp_path):
     mask = Picture(content=encode_png(np.full((4, 4, 3), 255, np.uint8)))
     rows = [row("micro-7", mask, source={"video": "v"}, certificate={"a": 1}), row("micro-3", source={"video": "w"})]
-    place = write_as(rows, tmp_path / "out", "eqben-flat")
-    again = {one.id: one for one in read_any(place)}
+    target = write_as(rows, tmp_path / "out", "eqben-flat")
+    again = {pair.id: pair for pair in read_any(target)}
     assert sorted(again) == ["micro-3", "micro-7"]
     assert again["micro-7"].aspect == "count"
     assert again["micro-7"].extra["certificate"] == {"a": 1}
     assert again["micro-7"].mask is not None
     assert again["micro-7"].mask.load().min() == 255
     assert again["micro-3"].mask is None
-    content = json.loads((place / "pairs.json").read_text())
+    content = json.loads((target / "pairs.json").read_text())
     for change, message in (({"extra": 3}, "row 0: expected an object"), ({"mask": "../x.png"}, "leads out of")):
-        (place / "pairs.json").write_text(json.dumps([content[0] | change]))
+        (target / "pairs.json").write_text(json.dumps([content[0] | change]))
         with pytest.raises(ValueError, match=message):
-            list(read_any(place))
+            list(read_any(target))
 
 
 def test_a_parquet_file_that_unpacks_to_too_much_is_refused(tmp_path, monkeypatch):

@@ -11,17 +11,18 @@ from eqben_builder.scoring.valse import best_cut
 def test_probabilities_follow_the_plain_definition(n):
     scores = np.random.default_rng(n).integers(0, 9, (n, 2)) / 8
     scores[0] = (0.75, 0.25)
-    found = valse_scores(scores, scale="probability")
+    result = valse_scores(scores, scale="probability")
     p_c = sum(caption > 0.5 for caption, _ in scores) / n
     p_f = sum(foil <= 0.5 for _, foil in scores) / n
-    assert found.caption.value == pytest.approx(p_c, abs=1e-15)
-    assert found.foil.value == pytest.approx(p_f, abs=1e-15)
-    assert found.accuracy.value == pytest.approx((p_c + p_f) / 2, abs=1e-15)
-    assert found.smaller == min(found.caption.value, found.foil.value)
-    assert found.pairwise.value == pytest.approx(sum(c > f for c, f in scores) / n, abs=1e-15)
-    assert found.ties == sum(c == f for c, f in scores)
+    assert result.caption.value == pytest.approx(p_c, abs=1e-15)
+    assert result.foil.value == pytest.approx(p_f, abs=1e-15)
+    assert result.accuracy.value == pytest.approx((p_c + p_f) / 2, abs=1e-15)
+    assert result.smaller == min(result.caption.value, result.foil.value)
+    assert result.pairwise.value == pytest.approx(sum(c > f for c, f in scores) / n, abs=1e-15)
+    assert result.ties == sum(c == f for c, f in scores)
     assert all(
-        share.low <= share.value <= share.high for share in (found.accuracy, found.caption, found.foil, found.pairwise)
+        share.low <= share.value <= share.high
+        for share in (result.accuracy, result.caption, result.foil, result.pairwise)
     )
 
 
@@ -47,9 +48,9 @@ def test_a_threshold_lies_between_neighbours_that_touch():
 def test_calibration_is_out_of_fold():
     # Labels at random: thresholds fitted on the few rows that they are used on would look far better than chance.
     rng = np.random.default_rng(0)
-    found = [valse_scores(rng.standard_normal((20, 2)), scale="calibrated", resamples=1) for _ in range(300)]
-    assert np.mean([valse_score.accuracy.value for valse_score in found]) < 0.5 + 4 * 0.5 / np.sqrt(300 * 40)
-    assert len(found[0].thresholds) == 5
+    results = [valse_scores(rng.standard_normal((20, 2)), scale="calibrated", resamples=1) for _ in range(300)]
+    assert np.mean([valse_score.accuracy.value for valse_score in results]) < 0.5 + 4 * 0.5 / np.sqrt(300 * 40)
+    assert len(results[0].thresholds) == 5
     scores = rng.standard_normal((4000, 2))
     shifted = scores / 100 + 0.25 + np.array([0.01, 0.0])
     cosines = valse_scores(shifted, scale="calibrated")

@@ -53,11 +53,11 @@ def checks(folder):
 
 
 def test_a_whole_build_has_no_failures(built):
-    seen = []
-    verification = verify(built, progress=lambda phase, done, total: seen.append((done, total)))
+    reports = []
+    verification = verify(built, progress=lambda phase, done, total: reports.append((done, total)))
     assert verification.failures == ()
     assert verification.pairs == verification.certified == 24
-    assert seen[-1] == (24, 24)
+    assert reports[-1] == (24, 24)
 
 
 def test_a_changed_byte_a_missing_file_and_one_too_many_are_found(copy):

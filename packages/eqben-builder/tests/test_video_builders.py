@@ -74,13 +74,13 @@ def test_gebc_boundaries_that_make_no_pair_say_why(tmp_path):
         write_clip(tmp_path / "v" / f"{name}.mp4", 8)
     write_clip(tmp_path / "v" / "ends0000000.mp4", 3)
     builder = GebcBuilder(annotations=annotations, videos=tmp_path / "v")
-    found = {video: builder.make(k) for k, (video, _) in enumerate(builder.jobs)}
-    assert reasons(found["word0000000"]) == ["an action word in a caption"]
-    assert isinstance(found["word0000000"][1], Made)
-    assert reasons(found["short000000"]) == ["a segment of no length"]
-    assert reasons(found["same0000000"]) == ["captions are the same"]
-    assert reasons(found["absent00000"]) == ["no such video"]
-    assert reasons(found["ends0000000"]) == ["a frame cannot be decoded"]
+    results = {video: builder.make(k) for k, (video, _) in enumerate(builder.jobs)}
+    assert reasons(results["word0000000"]) == ["an action word in a caption"]
+    assert isinstance(results["word0000000"][1], Made)
+    assert reasons(results["short000000"]) == ["a segment of no length"]
+    assert reasons(results["same0000000"]) == ["captions are the same"]
+    assert reasons(results["absent00000"]) == ["no such video"]
+    assert reasons(results["ends0000000"]) == ["a frame cannot be decoded"]
     assert has_action_word("lifts it UPWARD.")
     assert not has_action_word("a cup by the upstairs door, downtown")
 
@@ -127,15 +127,15 @@ def test_eq_youcook2_takes_middle_frames_and_drops_faces(tmp_path, own_faces):
     builder = YouCook2Builder(annotations=annotations, videos=tmp_path / "raw", faces=own_faces)
     results = builder.make(0)
     assert reasons(results) == ["a frame with a face", "a segment of no length", "captions are the same"]
-    made = [result for result in results if isinstance(result, Made)]
-    assert [result.captions for result in made] == [("cut the onion", "fry it"), ("cut the onion", "Fry it")]
-    assert [(second(result.images[0]), second(result.images[1])) for result in made] == [(0, 3), (0, 9)]
-    assert made[0].source["times"] == [0.5, 3.0]
+    pairs = [result for result in results if isinstance(result, Made)]
+    assert [result.captions for result in pairs] == [("cut the onion", "fry it"), ("cut the onion", "Fry it")]
+    assert [(second(result.images[0]), second(result.images[1])) for result in pairs] == [(0, 3), (0, 9)]
+    assert pairs[0].source["times"] == [0.5, 3.0]
     assert reasons(builder.make(1)) == ["no such video"]
     manifest = build(builder, tmp_path / "out")
     assert manifest["dropped"]["a frame with a face"] == 1
-    kept = YouCook2Builder(annotations=annotations, videos=tmp_path / "raw", faces="none").make(0)
-    assert "a frame with a face" not in reasons(kept)
+    unfiltered = YouCook2Builder(annotations=annotations, videos=tmp_path / "raw", faces="none").make(0)
+    assert "a frame with a face" not in reasons(unfiltered)
     for record in read_records(tmp_path / "out"):
         images = [picture.load() for picture in record.pictures()]
         assert certifier_of("youcook2")(record, *images, None) == dict(record.certificate)
