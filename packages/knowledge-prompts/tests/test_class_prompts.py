@@ -20,13 +20,13 @@ SIZES = {
 
 
 def test_built_in_sets_have_the_published_sizes():
-    found = {name: load_class_prompts(name) for name in built_in_sets()}
-    assert {name: (len(found[name].classes), len(found[name].templates)) for name in SIZES} == SIZES
+    sets = {name: load_class_prompts(name) for name in built_in_sets()}
+    assert {name: (len(sets[name].classes), len(sets[name].templates)) for name in SIZES} == SIZES
     assert sum(classes for classes, _ in SIZES.values()) == 1151
-    assert set(found) - set(SIZES) == {"generic", "imagenet-1k", "imagenet-7"}
-    assert (len(found["imagenet-1k"].classes), len(found["imagenet-1k"].templates)) == (1000, 80)
-    assert len(set(found["imagenet-1k"].templates)) == 80
-    assert list(found["imagenet-1k"].repeated) == ["missile", "sunglasses"]
+    assert set(sets) - set(SIZES) == {"generic", "imagenet-1k", "imagenet-7"}
+    assert (len(sets["imagenet-1k"].classes), len(sets["imagenet-1k"].templates)) == (1000, 80)
+    assert len(set(sets["imagenet-1k"].templates)) == 80
+    assert list(sets["imagenet-1k"].repeated) == ["missile", "sunglasses"]
 
 
 def test_class_names_are_those_of_the_stored_knowledge(shared_knowledge):

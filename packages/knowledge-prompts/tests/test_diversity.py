@@ -29,14 +29,14 @@ def test_spread_is_the_definition(n, d):
 def test_map_is_the_eigenvectors_of_the_joint_covariance():
     generator = np.random.default_rng(0)
     sets = {"a": generator.normal(size=(31, 6)) * [5, 3, 1, 1, 1, 1], "b": generator.normal(size=(9, 6)) + 1}
-    found = concept_map(sets)
+    result = concept_map(sets)
     together = np.concatenate([rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in sets.values()])
     values, vectors = np.linalg.eigh(np.cov(together.T, bias=True))
-    points = np.concatenate(list(found.points.values()))
+    points = np.concatenate(list(result.points.values()))
     expected = (together - together.mean(axis=0)) @ vectors[:, [-1, -2]]
     np.testing.assert_allclose(np.abs(points), np.abs(expected), atol=1e-12)
-    np.testing.assert_allclose(found.explained, values[[-1, -2]] / values.sum(), atol=1e-12)
-    assert found.spread == {name: concept_spread(rows) for name, rows in sets.items()}
+    np.testing.assert_allclose(result.explained, values[[-1, -2]] / values.sum(), atol=1e-12)
+    assert result.spread == {name: concept_spread(rows) for name, rows in sets.items()}
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -49,9 +49,9 @@ def test_axes_point_to_where_their_largest_component_is_positive(seed):
 
 @pytest.mark.parametrize("rows", [[[1.0, 2.0, 3.0]], [[2.0], [5.0]]])
 def test_map_of_one_concept_or_one_feature(rows):
-    found = concept_map({"a": rows})
-    np.testing.assert_allclose(found.points["a"], 0, atol=1e-15)
-    assert found.explained == (0.0, 0.0)
+    result = concept_map({"a": rows})
+    np.testing.assert_allclose(result.points["a"], 0, atol=1e-15)
+    assert result.explained == (0.0, 0.0)
 
 
 @pytest.mark.parametrize(

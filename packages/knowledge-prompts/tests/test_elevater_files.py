@@ -50,7 +50,7 @@ def test_the_stored_files_are_written_byte_for_byte(shared_knowledge, tmp_path):
 
 def test_stored_coverage_is_the_known_one(shared_knowledge):
     """The figures of the stored files: Wiktionary 854, WordNet 531, any of them 860, GPT-3 1,151 of 1,151 classes."""
-    known = {"wiktionary": 0, "wordnet-definition": 0, "wordnet-path": 0, "gpt3": 0, "any external": 0}
+    coverage = {"wiktionary": 0, "wordnet-definition": 0, "wordnet-path": 0, "gpt3": 0, "any external": 0}
     for path in sorted((shared_knowledge / "external").iterdir()):
         name = path.name.removesuffix("_knowledge.tsv")
         if name == "imagenet-1k":
@@ -59,9 +59,9 @@ def test_stored_coverage_is_the_known_one(shared_knowledge):
         for record in read_external(path):
             has = {source.name: bool(source.items(record.class_name)) for source in sources}
             for key, value in has.items():
-                known[key] += value
-            known["any external"] += any(value for key, value in has.items() if key != "gpt3")
-    assert known == {
+                coverage[key] += value
+            coverage["any external"] += any(value for key, value in has.items() if key != "gpt3")
+    assert coverage == {
         "wiktionary": 854,
         "wordnet-definition": 531,
         "wordnet-path": 531,

@@ -32,17 +32,17 @@ def expected(prompts, encode, tokenize=WORDS, limit=CONTEXT):
     return np.array(rows)
 
 
-def close(found, reference, features=16):
+def close(embeddings, reference, features=16):
     """Within a few roundings of float32, the result's type."""
-    assert found.weights.dtype == np.float32
-    np.testing.assert_allclose(found.weights, reference, atol=4 * np.finfo(np.float32).eps, rtol=0)
+    assert embeddings.weights.dtype == np.float32
+    np.testing.assert_allclose(embeddings.weights, reference, atol=4 * np.finfo(np.float32).eps, rtol=0)
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 3, 1000])
 def test_embeddings_are_the_definition(batch_size):
-    found = class_embeddings(CausalEncoder(), SOME, tokenize=WORDS, batch_size=batch_size)
-    close(found, expected(SOME, CausalEncoder()))
-    assert (found.prompts, found.encoded, found.classes) == (8, 8, SOME.classes)
+    embeddings = class_embeddings(CausalEncoder(), SOME, tokenize=WORDS, batch_size=batch_size)
+    close(embeddings, expected(SOME, CausalEncoder()))
+    assert (embeddings.prompts, embeddings.encoded, embeddings.classes) == (8, 8, SOME.classes)
 
 
 def test_one_class_with_one_prompt():
@@ -57,22 +57,22 @@ def test_texts_without_a_tokenizer():
         assert isinstance(texts, list)
         return np.concatenate([encode(np.array([row], dtype=np.int64)) for row in WORDS(texts)])
 
-    found = class_embeddings(encode_texts, SOME, batch_size=3)
-    close(found, expected(SOME, CausalEncoder()))
-    assert found.truncation is None, "nobody can know"
+    embeddings = class_embeddings(encode_texts, SOME, batch_size=3)
+    close(embeddings, expected(SOME, CausalEncoder()))
+    assert embeddings.truncation is None, "nobody can know"
 
 
 def test_each_text_is_encoded_once_and_counts_as_often_as_it_occurs():
     encode = CausalEncoder()
     own = ClassPrompts("own", ["a {}.", "a {}.", "the {}."], ["owl", "hen", "owl"], repeated=["owl"])
     prompts = build_prompts(own)
-    found = class_embeddings(encode, prompts, tokenize=WORDS)
-    assert (found.prompts, found.encoded, encode.rows) == (
+    embeddings = class_embeddings(encode, prompts, tokenize=WORDS)
+    assert (embeddings.prompts, embeddings.encoded, encode.rows) == (
         9,
         4,
         4 + 2,
     )  # the first thrice, to try padding
-    close(found, expected(prompts, CausalEncoder()))
+    close(embeddings, expected(prompts, CausalEncoder()))
 
 
 def test_batches_are_no_wider_than_their_longest_text():
@@ -100,18 +100,18 @@ def test_class_order_and_batches_change_nothing():
 
 def test_the_end_token_is_kept():
     long = prompts_of({"owl": [LONG + " far away"], "hen": [LONG + " at home", LONG + " a"]}, templates=["{}"])
-    found = class_embeddings(CausalEncoder(), long, tokenize=WORDS)
-    close(found, expected(long, CausalEncoder()))
+    embeddings = class_embeddings(CausalEncoder(), long, tokenize=WORDS)
+    close(embeddings, expected(long, CausalEncoder()))
     # Cut without it, the feature would be read at the start token: one embedding for every long text.
     lost = WORDS([long.texts(0)[0]])[0][:CONTEXT]
     assert int(np.argmax(lost)) == 0
-    assert not np.allclose(found.weights[0], class_embedding(CausalEncoder()(np.array([lost])).tolist()))
+    assert not np.allclose(embeddings.weights[0], class_embedding(CausalEncoder()(np.array([lost])).tolist()))
 
 
 def test_every_truncation_is_reported_with_class_and_source():
     prompts = prompts_of({"owl": [LONG], "hen": ["short"], "great tit": [LONG]})
-    found = class_embeddings(CausalEncoder(), prompts, tokenize=WORDS)
-    report = found.truncation
+    embeddings = class_embeddings(CausalEncoder(), prompts, tokenize=WORDS)
+    report = embeddings.truncation
     assert report is not None
     assert (report.limit, report.prompts, report.long_prompts) == (CONTEXT, 6, 4)
     assert report.classes == ["owl", "great tit"]
@@ -131,16 +131,16 @@ def test_every_truncation_is_reported_with_class_and_source():
 
 def test_shortening_ends_at_a_word():
     prompts = prompts_of({"owl": [LONG.replace("goes on", "goes on,", 1)]}, templates=["{}"])
-    seen = []
+    token_ids = []
 
     def encode(ids):
-        seen.extend(ids.tolist())
+        token_ids.extend(ids.tolist())
         return CausalEncoder()(ids)
 
-    found = class_embeddings(encode, prompts, tokenize=WORDS, overlong="shorten")
-    read = found.truncation.long[0].read
+    embeddings = class_embeddings(encode, prompts, tokenize=WORDS, overlong="shorten")
+    read = embeddings.truncation.long[0].read
     assert read == "owl ; a very long account of a bird that goes on"
-    assert seen == WORDS([read])
+    assert token_ids == WORDS([read])
 
 
 def test_overlong_prompts_can_be_refused():

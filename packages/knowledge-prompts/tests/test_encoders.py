@@ -58,19 +58,19 @@ def clip_model(open_clip):
 def test_open_clip_model_and_tokenizer(open_clip, clip_model):
     tokenizer = open_clip.SimpleTokenizer()
 
-    def one(ids):
+    def encode_ids(ids):
         batch = torch.zeros(1, 77, dtype=torch.long)
         batch[0, : len(ids)] = torch.tensor(ids)
         return clip_model.encode_text(batch)
 
     expected = reference(
-        one, lambda text: [tokenizer.sot_token_id, *tokenizer.encode(text), tokenizer.eot_token_id], 77
+        encode_ids, lambda text: [tokenizer.sot_token_id, *tokenizer.encode(text), tokenizer.eot_token_id], 77
     )
     for encode in (clip_model.encode_text, open_clip_text(clip_model)):
-        found = class_embeddings(encode, PROMPTS, tokenize=tokenizer)
-        np.testing.assert_allclose(found.weights, expected, atol=EPS, rtol=0)
-        assert found.truncation.classes == ["owl"]
-        assert found.truncation.long_prompts == 2
+        embeddings = class_embeddings(encode, PROMPTS, tokenize=tokenizer)
+        np.testing.assert_allclose(embeddings.weights, expected, atol=EPS, rtol=0)
+        assert embeddings.truncation.classes == ["owl"]
+        assert embeddings.truncation.long_prompts == 2
     for text in PROMPTS.unique_texts():
         ids = token_rules(tokenizer).cut(token_rules(tokenizer).ids([text])[0])
         assert ids == [int(i) for i in tokenizer([text])[0] if i], "as open_clip cuts, the end token kept"
@@ -127,16 +127,16 @@ def hugging_face():
 def test_hugging_face_model_and_tokenizer(hugging_face):
     model, tokenizer = hugging_face
 
-    def one(ids):
+    def encode_ids(ids):
         return model(
             input_ids=torch.tensor([ids]), attention_mask=torch.ones(1, len(ids), dtype=torch.long)
         ).text_embeds
 
-    expected = reference(one, lambda text: tokenizer(text)["input_ids"], 20)
+    expected = reference(encode_ids, lambda text: tokenizer(text)["input_ids"], 20)
     for encode in (model, lambda **tokens: model(**tokens).text_embeds):
-        found = class_embeddings(encode, PROMPTS, tokenize=tokenizer, batch_size=4)
-        np.testing.assert_allclose(found.weights, expected, atol=EPS, rtol=0)
-        assert found.truncation.classes == ["owl"]
+        embeddings = class_embeddings(encode, PROMPTS, tokenize=tokenizer, batch_size=4)
+        np.testing.assert_allclose(embeddings.weights, expected, atol=EPS, rtol=0)
+        assert embeddings.truncation.classes == ["owl"]
 
 
 def test_a_tokenizer_without_a_limit_needs_one(hugging_face):
@@ -158,6 +158,6 @@ def test_torch_features_of_any_type_without_a_graph():
         assert not features.requires_grad
         return features
 
-    found = class_embeddings(encode, PROMPTS)
-    assert found.weights.dtype == np.float32
-    np.testing.assert_allclose(np.linalg.norm(found.weights, axis=1), 1, rtol=1e-6)
+    embeddings = class_embeddings(encode, PROMPTS)
+    assert embeddings.weights.dtype == np.float32
+    np.testing.assert_allclose(np.linalg.norm(embeddings.weights, axis=1), 1, rtol=1e-6)

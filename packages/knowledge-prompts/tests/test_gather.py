@@ -156,7 +156,9 @@ def test_a_package_adds_a_source_by_an_entry_point(tmp_path, monkeypatch):
     entry = EntryPoint("house", "somewhere:added", "knowledge_prompts.sources")
     monkeypatch.setattr(EntryPoint, "load", lambda self: added)
     everything = EntryPoints([entry])
-    monkeypatch.setattr("knowledge_prompts.sources.named.entry_points", lambda **asked: everything.select(**asked))
+    monkeypatch.setattr(
+        "knowledge_prompts.sources.named.entry_points", lambda **criteria: everything.select(**criteria)
+    )
     (tmp_path / "note.txt").write_text("A house.")
     assert "house" in source_names()
     [source] = gather_sources(OWN, sources=[f"house={tmp_path / 'note.txt'}"])

@@ -37,14 +37,14 @@ FILE = """\
 def test_each_field_is_a_source(tmp_path: Path) -> None:
     path = tmp_path / "odinw.yaml"
     path.write_text(FILE)
-    found = {source.name: source for source in named_sources(f"glip={path}", ClassPrompts("x", ["{}"], ["0"]))}
-    assert {name: source.items("0") for name, source in found.items()} == {
+    sources = {source.name: source for source in named_sources(f"glip={path}", ClassPrompts("x", ["{}"], ["0"]))}
+    assert {name: source.items("0") for name, source in sources.items()} == {
         "wiktionary": ("0.",),
         "wordnet-definition": ("a mathematical element that when added to another number yields the same number",),
         "wordnet-path": ("nothing, relative quantity",),
         "gpt3": ("The digit or figure zero.", "The digit or number zero, a number, numeral, or glyph."),
     }
-    assert all(source.items("") == source.items("1") == () for source in found.values())
+    assert all(source.items("") == source.items("1") == () for source in sources.values())
 
 
 @pytest.mark.parametrize(

@@ -24,16 +24,16 @@ class Server:
         pytest.importorskip("httpx")
         self.asked: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
-        self.answer: Callable[[dict[str, Any]], tuple[int, bytes]] = lambda asked: chat("An explanation.")
+        self.answer: Callable[[dict[str, Any]], tuple[int, bytes]] = lambda request: chat("An explanation.")
         self.redirect = ""
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
-                asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                outer.asked.append({**asked, "path": self.path})
+                request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                outer.asked.append({**request, "path": self.path})
                 outer.headers.append(dict(self.headers))
-                status, body = outer.answer(asked)
+                status, body = outer.answer(request)
                 self.send_response(status)
                 if outer.redirect:
                     self.send_header("Location", outer.redirect)
@@ -63,9 +63,9 @@ def chat(text: str) -> tuple[int, bytes]:
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    made = Server()
-    yield made
-    made.close()
+    local_server = Server()
+    yield local_server
+    local_server.close()
 
 
 def generated(server: Server, **options: Any) -> GeneratedKnowledge:
@@ -102,7 +102,7 @@ def test_contexts_differ_leave_the_class_out_and_depend_on_nothing_else():
 
 
 def test_every_class_is_asked_about_itself(server):
-    server.answer = lambda asked: chat(f"About {asked['messages'][0]['content'].rsplit('Q: ')[-1]}")
+    server.answer = lambda request: chat(f"About {request['messages'][0]['content'].rsplit('Q: ')[-1]}")
     source = generated(server, items_per_class=2)
     assert source.items("owl") == source.items("owl") == ["About owl"]
     assert source.items("hen") == ["About hen"]
@@ -125,10 +125,10 @@ def test_answers_are_kept_across_runs(server, tmp_path):
     cache = tmp_path / "deep" / "answers.jsonl"
     first = generated(server, cache=cache, items_per_class=3)
     assert first.items("owl") == ["An explanation."]
-    asked = len(server.asked)
+    questions = len(server.asked)
     again = generated(server, cache=cache, items_per_class=3)
     assert again.items("owl") == ["An explanation."]
-    assert len(server.asked) == asked
+    assert len(server.asked) == questions
     assert again.calls == 0
     other = GeneratedKnowledge(Endpoint(server.url, "large"), DEFINITIONS, cache=cache, items_per_class=1)
     assert other.items("owl") == ["An explanation."]
@@ -190,7 +190,7 @@ def test_a_cache_that_was_replaced_is_read_anew(server, tmp_path):
 def test_a_failure_is_repeated_then_listed_and_answers_stay(server, tmp_path):
     count = 0
 
-    def sometimes(asked: dict[str, Any]) -> tuple[int, bytes]:
+    def sometimes(request: dict[str, Any]) -> tuple[int, bytes]:
         nonlocal count
         count += 1
         return chat("An explanation.") if count in (2, 3) else (500, b"busy")
@@ -201,7 +201,7 @@ def test_a_failure_is_repeated_then_listed_and_answers_stay(server, tmp_path):
     assert source.calls == 5, "one repeated call, one that works, and one that fails twice"
     assert source.failed == {"owl": "status 500 (Internal Server Error) (asked 2 times)"}
     assert len((tmp_path / "a.jsonl").read_text().splitlines()) == 2
-    server.answer = lambda asked: chat("Another one.")
+    server.answer = lambda request: chat("Another one.")
     again = generated(server, cache=tmp_path / "a.jsonl", items_per_class=3)
     assert again.items("owl") == ["An explanation.", "Another one."]
     assert (again.calls, again.failed) == (1, {})
@@ -217,7 +217,7 @@ def test_calls_are_bounded(server):
 
 
 def test_a_refusal_ends_the_questions(server):
-    server.answer = lambda asked: (401, b"no")
+    server.answer = lambda request: (401, b"no")
     source = generated(server)
     assert source.items("owl") == source.items("hen") == []
     assert len(server.asked) == 1
@@ -227,7 +227,7 @@ def test_a_refusal_ends_the_questions(server):
 
 @pytest.mark.parametrize("status", [408, 429, 503])
 def test_a_busy_endpoint_is_asked_again(server, status):
-    server.answer = lambda asked: (status, b"")
+    server.answer = lambda request: (status, b"")
     source = generated(server, items_per_class=1, retries=2)
     assert source.items("owl") == []
     assert len(server.asked) == 3
@@ -235,7 +235,7 @@ def test_a_busy_endpoint_is_asked_again(server, status):
 
 def test_redirections_are_not_followed(server):
     server.redirect = server.url + "/elsewhere"
-    server.answer = lambda asked: (302, b"")
+    server.answer = lambda request: (302, b"")
     with pytest.raises(LanguageModelError, match="status 302") as caught:
         Endpoint(server.url, "small").complete("x")
     assert caught.value.permanent
@@ -243,7 +243,7 @@ def test_redirections_are_not_followed(server):
 
 
 def test_slow_endpoints_time_out(server):
-    server.answer = lambda asked: time.sleep(0.4) or chat("late")  # type: ignore[func-returns-value]
+    server.answer = lambda request: time.sleep(0.4) or chat("late")  # type: ignore[func-returns-value]
     source = generated(server, items_per_class=1, retries=0, timeout=0.1)
     start = time.monotonic()
     assert source.items("owl") == []
@@ -277,7 +277,7 @@ def test_nobody_there():
     ],
 )
 def test_nonsense_is_repeated_then_listed(server, body):
-    server.answer = lambda asked: (200, body)
+    server.answer = lambda request: (200, body)
     source = generated(server, items_per_class=1, retries=1)
     assert source.items("owl") == []
     assert len(server.asked) == 2
@@ -286,7 +286,7 @@ def test_nonsense_is_repeated_then_listed(server, body):
 
 def test_the_size_of_an_answer_is_bounded(server):
     whole = json.loads(chat("An explanation.")[1])
-    server.answer = lambda asked: (200, json.dumps({"padding": "x" * (1 << 20), **whole}).encode())
+    server.answer = lambda request: (200, json.dumps({"padding": "x" * (1 << 20), **whole}).encode())
     with pytest.raises(LanguageModelError, match="more than 1048576 bytes"):
         Endpoint(server.url, "small").complete("x")
 

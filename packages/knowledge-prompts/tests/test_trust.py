@@ -31,9 +31,9 @@ OWN = ClassPrompts("own", ["a {}."], ["sunflower", "great dane"])
 KEY = "sk-very-secret-0123456789"
 
 
-def hold(path: Path, held: multiprocessing.Event, done: multiprocessing.Event) -> None:
+def hold(path: Path, locked: multiprocessing.Event, done: multiprocessing.Event) -> None:
     with sole_writer(path):
-        held.set()
+        locked.set()
         done.wait(30)
 
 
@@ -44,11 +44,11 @@ def holder() -> Iterator[object]:
     children = []
 
     def start(path: Path) -> int:
-        held = context.Event()
-        child = context.Process(target=hold, args=(path, held, done))
+        locked = context.Event()
+        child = context.Process(target=hold, args=(path, locked, done))
         child.start()
         children.append(child)
-        assert held.wait(60)
+        assert locked.wait(60)
         return child.pid
 
     yield start
@@ -79,10 +79,10 @@ def test_a_second_writer_is_refused(holder, tiny_wordnet, tmp_path):
 
 def test_a_lock_of_a_killed_writer_stands_in_nobodys_way(tiny_wordnet, tmp_path):
     context = multiprocessing.get_context("spawn")
-    held, done = context.Event(), context.Event()
-    child = context.Process(target=hold, args=(tmp_path, held, done))
+    locked, done = context.Event(), context.Event()
+    child = context.Process(target=hold, args=(tmp_path, locked, done))
     child.start()
-    assert held.wait(60)
+    assert locked.wait(60)
     child.kill()
     child.join(10)
     build_files(OWN, tmp_path, wordnet=WordNet(tiny_wordnet))
