@@ -95,16 +95,16 @@ def test_a_large_tiff_gives_its_overview(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("small_limit")
 @pytest.mark.parametrize("compression", [None, "zlib"])
 @pytest.mark.parametrize("shape", [(601, 803, 3), (601, 803)])
-@pytest.mark.parametrize("held", [True, False])
+@pytest.mark.parametrize("in_memory", [True, False])
 def test_a_large_tiff_is_read_by_its_tiles(
-    tmp_path: Path, compression: str | None, shape: tuple[int, ...], held: bool
+    tmp_path: Path, compression: str | None, shape: tuple[int, ...], in_memory: bool
 ) -> None:
     tifffile = pytest.importorskip("tifffile")
     rng = np.random.default_rng(0)
     for values in (rng.integers(0, 256, shape).astype(np.uint8), rng.integers(0, 65536, shape[:2]).astype(np.uint16)):
         path = tmp_path / f"{values.dtype}.tif"
         tifffile.imwrite(path, values, tile=(128, 144), compression=compression)
-        image = decode(str(path), held=path.read_bytes() if held else None)
+        image = decode(str(path), held=path.read_bytes() if in_memory else None)
         factor = math.ceil(math.sqrt(values.shape[0] * values.shape[1] / 60_000))
         assert image.size == (-(-803 // factor), -(-601 // factor))
         last = values[3 * factor : 4 * factor, -(803 % factor or factor) :].astype(float).mean((0, 1))
@@ -190,8 +190,8 @@ def test_dicom_is_shown_in_its_window(tmp_path: Path) -> None:
     path = tmp_path / "a.dcm"
     dicom(path, VALUES)
     assert np.array_equal(np.asarray(decode(str(path)))[..., 0], EIGHT)
-    held = dicom(path, VALUES, PhotometricInterpretation="MONOCHROME1")
-    assert np.array_equal(np.asarray(decode(str(path), held=held))[..., 0], 255 - EIGHT)
+    content = dicom(path, VALUES, PhotometricInterpretation="MONOCHROME1")
+    assert np.array_equal(np.asarray(decode(str(path), held=content))[..., 0], 255 - EIGHT)
     # Hounsfield units from -1000; the window of the lung, by the standard's formula (PS3.3 C.11.2.1.2.1)
     fields = {
         "RescaleSlope": "1",
@@ -250,8 +250,8 @@ def test_the_limit_lets_a_phones_photograph_through(tmp_path: Path) -> None:
 def test_dicom_that_unpacks_when_it_is_opened_or_has_no_range_is_refused(tmp_path: Path) -> None:
     """pydicom unpacks a deflated file whole: half a megabyte of zeros was a gigabyte."""
     path = tmp_path / "a.dcm"
-    held = dicom(path, VALUES)
-    path.write_bytes(held.replace(b"1.2.840.10008.1.2.1\0", b"1.2.840.10008.1.2.1.99"))
+    content = dicom(path, VALUES)
+    path.write_bytes(content.replace(b"1.2.840.10008.1.2.1\0", b"1.2.840.10008.1.2.1.99"))
     with pytest.raises(DataError, match=r"a\.dcm is DICOM that was packed as a whole"):
         decode(str(path))
     dicom(path, VALUES, RescaleSlope="1e308", RescaleIntercept="1e308")

@@ -83,9 +83,9 @@ def test_coco_as_it_is_distributed(tmp_path: Path) -> None:
     assert sizes(data) == [7, 1, 4]
     assert data.classes == ("dog", "bottle")
     assert data.test.targets.counts(2).tolist() == [2, 2]
-    assert any("captions_train2017.json" in one for one in message)
+    assert any("captions_train2017.json" in line for line in message)
     coco = pytest.importorskip("pycocotools.coco").COCO(str(tmp_path / "annotations" / "instances_val2017.json"))
-    assert [one["bbox"] for one in coco.loadAnns(coco.getAnnIds())] == [
+    assert [annotation["bbox"] for annotation in coco.loadAnns(coco.getAnnIds())] == [
         [float(value) for value in row["box"][0]] for row in data.test.targets.rows
     ]
 
@@ -233,7 +233,7 @@ def test_yolos_files_without_names_and_outlines(tmp_path: Path) -> None:
     (tmp_path / "labels" / "train2017" / "0.txt").write_text("2 0.25 0.2 0.75 0.2 0.75 0.8 0.3 0.6\n")
     own, data, message = read(tmp_path)
     assert data.classes == ("class 0", "class 1", "class 2")
-    assert any("names of classes are not there" in one for one in message)
+    assert any("names of classes are not there" in line for line in message)
     boxes = [tuple(row["box"][0]) for row in data.train.targets.rows if 2 in row["label"]]
     assert boxes == [pytest.approx((10.0, 6.0, 20.0, 18.0))]
     (tmp_path / "labels" / "train2017" / "0.txt").write_text("1 0.5 0.5\n")

@@ -135,9 +135,9 @@ def test_cards_are_read_without_torch() -> None:
 
 
 def test_every_data_set_has_a_card_or_a_table() -> None:
-    known = gate_data.data_sets()
-    assert len(known) == len(set(known)) == 31 + 20 + 35 + 2 + 3
-    assert set(gate_data.SHEETS) | set(gate_data.ICINW) <= set(known)
+    names = gate_data.data_sets()
+    assert len(names) == len(set(names)) == 31 + 20 + 35 + 2 + 3
+    assert set(gate_data.SHEETS) | set(gate_data.ICINW) <= set(names)
 
 
 def test_an_unknown_name_among_a_thousand_is_one_short_line() -> None:

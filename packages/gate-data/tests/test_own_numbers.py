@@ -23,12 +23,14 @@ def coco_file(folder: Path, ids: list[int], categories: tuple[int, int] = (1, 2)
     """A picture for each id, and a box on each; categories in turn."""
     for index in range(len(ids)):
         Image.new("RGB", (10, 10)).save(folder / f"{index}.png")
-    images = [{"id": one, "file_name": f"{index}.png", "width": 10, "height": 10} for index, one in enumerate(ids)]
-    objects = [
-        {"id": index, "image_id": one, "category_id": categories[index % 2], "bbox": [1, 1, index % 7 + 1, 2]}
-        for index, one in enumerate(ids)
+    images = [
+        {"id": image_id, "file_name": f"{index}.png", "width": 10, "height": 10} for index, image_id in enumerate(ids)
     ]
-    names = [{"id": one, "name": name} for one, name in zip(categories, "ab", strict=True)]
+    objects = [
+        {"id": index, "image_id": image_id, "category_id": categories[index % 2], "bbox": [1, 1, index % 7 + 1, 2]}
+        for index, image_id in enumerate(ids)
+    ]
+    names = [{"id": category_id, "name": name} for category_id, name in zip(categories, "ab", strict=True)]
     path = folder / "coco.json"
     path.write_text(json.dumps({"images": images, "annotations": objects, "categories": names}))
     return path
@@ -53,11 +55,11 @@ def test_large_ids_stay_apart(tmp_path: Path, start: int) -> None:
     ("change", "message"),
     [
         (
-            lambda made: made["images"][3].update(id=0),
+            lambda coco: coco["images"][3].update(id=0),
             r"entry 3: field 'id' is '0', expected another than that of .* 0",
         ),
-        (lambda made: made["categories"][1].update(id=1), r"entry 1: field 'id' is '1', expected another than"),
-        (lambda made: made["images"][3].update(id=1e17), r"entry 3: field 'id' is '1e\+17', expected a whole number"),
+        (lambda coco: coco["categories"][1].update(id=1), r"entry 1: field 'id' is '1', expected another than"),
+        (lambda coco: coco["images"][3].update(id=1e17), r"entry 3: field 'id' is '1e\+17', expected a whole number"),
     ],
 )
 def test_ids_that_come_twice_or_are_not_exact_are_refused(tmp_path: Path, change: Any, message: str) -> None:
@@ -65,7 +67,7 @@ def test_ids_that_come_twice_or_are_not_exact_are_refused(tmp_path: Path, change
     changed(path, change)
     with pytest.raises(DataError, match=message):
         read_coco(path)
-    changed(path, lambda made: [one.update(caption="a") for one in made["annotations"]])
+    changed(path, lambda coco: [annotation.update(caption="a") for annotation in coco["annotations"]])
     if "categories" not in message and "entry 1" not in message:
         with pytest.raises(DataError, match=message):
             list(coco_captions(path))
@@ -91,10 +93,10 @@ def test_whole_numbers_are_exact(value: object, read: int | None) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda made: made["images"][2].update(width=1e30), r"entry 2: field 'width' is '1e\+30', expected a"),
-        (lambda made: made["images"][2].update(width=10**30), r"entry 2: field 'width' is '1000"),
-        (lambda made: made["annotations"][2].update(iscrowd="no"), r"entry 2: field 'iscrowd' is 'no', expected a"),
-        (lambda made: made["annotations"][2].update(category_id=[1]), r"entry 2: field 'category_id' is"),
+        (lambda coco: coco["images"][2].update(width=1e30), r"entry 2: field 'width' is '1e\+30', expected a"),
+        (lambda coco: coco["images"][2].update(width=10**30), r"entry 2: field 'width' is '1000"),
+        (lambda coco: coco["annotations"][2].update(iscrowd="no"), r"entry 2: field 'iscrowd' is 'no', expected a"),
+        (lambda coco: coco["annotations"][2].update(category_id=[1]), r"entry 2: field 'category_id' is"),
     ],
 )
 def test_odd_values_of_coco_files_are_refused(tmp_path: Path, change: Any, message: str) -> None:
@@ -106,9 +108,9 @@ def test_odd_values_of_coco_files_are_refused(tmp_path: Path, change: Any, messa
 
 def test_a_crowd_is_what_says_1(tmp_path: Path) -> None:
     path = coco_file(tmp_path, list(range(6)))
-    changed(path, lambda made: [one.update(iscrowd="0") for one in made["annotations"]])
+    changed(path, lambda coco: [annotation.update(iscrowd="0") for annotation in coco["annotations"]])
     assert not any(row["crowd"].any() for row in read_coco(path).objects.rows)
-    changed(path, lambda made: [row.update(iscrowd="1") for row in made["annotations"][:2]])
+    changed(path, lambda coco: [row.update(iscrowd="1") for row in coco["annotations"][:2]])
     assert sum(int(row["crowd"].sum()) for row in read_coco(path).objects.rows) == 2
 
 

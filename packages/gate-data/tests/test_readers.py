@@ -474,9 +474,9 @@ def test_values_that_grow_when_they_are_shown_or_copied_are_refused() -> None:
     swapped = (
         b"cnumpy.core.multiarray\n_reconstruct\n)R(K\x01M\x88\x13\x85cnumpy\ndtype\nX\x03\x00\x00\x00>u2\x85RNh\x00tb"
     )
-    for made in (again, swapped):
+    for opcodes in (again, swapped):
         with pytest.raises(DataError, match="it copies the same bytes again and again"):
-            pickles.load(text + made * 5000 + b"e.", "a.pkl")
+            pickles.load(text + opcodes * 5000 + b"e.", "a.pkl")
 
 
 def test_a_pickle_that_remembers_far_takes_no_memory() -> None:
