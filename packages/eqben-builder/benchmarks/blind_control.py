@@ -29,17 +29,17 @@ def main() -> None:
         aspects: list[str] = []
         start, index = time.process_time(), 0
         while len(captions) < PAIRS:
-            made = builder.make(index)
+            result = builder.make(index)
             index += 1
-            if isinstance(made, Made):
-                captions.append(made.captions)
-                aspects.append(made.aspect)
+            if isinstance(result, Made):
+                captions.append(result.captions)
+                aspects.append(result.aspect)
         built = time.process_time() - start
-        found = {"all": blind_scores(captions)}
+        scores = {"all": blind_scores(captions)}
         for aspect in sorted(set(aspects)):
             pairs = [pair for pair, value in zip(captions, aspects, strict=True) if value == aspect]
-            found[aspect] = blind_scores(pairs)
-        for name, value in found.items():
+            scores[aspect] = blind_scores(pairs)
+        for name, value in scores.items():
             assert value.learnt is not None
             print(
                 f"{subset} {name}: {len(value.outcomes)} pairs, caption 0 likelier {value.likelier.value:.3f} "
@@ -48,7 +48,7 @@ def main() -> None:
             )
         results[subset] = {
             name: {"pairs": len(value.outcomes), "likelier": value.likelier, "learnt": value.learnt, "leak": value.leak}
-            for name, value in found.items()
+            for name, value in scores.items()
         } | {"seconds_to_build": round(built, 1)}
     worst = max(results[subset]["all"]["leak"] for subset in results)
     print(f"worst leak over all aspects {worst:.3f} (target {LIMIT})")

@@ -42,23 +42,23 @@ def number(image: np.ndarray) -> int:
 
 
 def one_pass(path: Path, times: list[float]) -> list[np.ndarray]:
-    wanted, found = sorted(times), []
+    wanted, frames = sorted(times), []
     with av.open(str(path)) as container:
         stream = container.streams.video[0]
         last = None
         for frame in container.decode(stream):
             at = float(frame.pts * stream.time_base)
-            while last is not None and len(found) < len(wanted) and wanted[len(found)] < at:
-                found.append(last.to_ndarray(format="rgb24"))
-            if len(found) == len(wanted):
-                return found
+            while last is not None and len(frames) < len(wanted) and wanted[len(frames)] < at:
+                frames.append(last.to_ndarray(format="rgb24"))
+            if len(frames) == len(wanted):
+                return frames
             last = frame
-        found += [last.to_ndarray(format="rgb24")] * (len(wanted) - len(found))
-    return found
+        frames += [last.to_ndarray(format="rgb24")] * (len(wanted) - len(frames))
+    return frames
 
 
 def seeking(path: Path, times: list[float]) -> list[np.ndarray]:
-    found = []
+    frames = []
     with av.open(str(path)) as container:
         stream = container.streams.video[0]
         for time_ in sorted(times):
@@ -68,8 +68,8 @@ def seeking(path: Path, times: list[float]) -> list[np.ndarray]:
                 if float(frame.pts * stream.time_base) > time_:
                     break
                 last = frame
-            found.append(last.to_ndarray(format="rgb24"))
-    return found
+            frames.append(last.to_ndarray(format="rgb24"))
+    return frames
 
 
 def ours(path: Path, times: list[float]) -> list[np.ndarray]:
@@ -111,8 +111,8 @@ def main() -> None:
         "worst_ratio": worst,
         "results": results,
     }
-    place = Path(__file__).parent / "results" / "decoding.json"
-    place.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    output = Path(__file__).parent / "results" / "decoding.json"
+    output.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

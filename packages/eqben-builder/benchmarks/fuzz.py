@@ -48,8 +48,8 @@ def pictures() -> list[bytes]:
 
 
 def a_pickle(protocol: int) -> bytes:
-    held = {"v/1.png": {"bbox": np.arange(8, dtype=np.float32).reshape(2, 4), "size": (480, 270), "visible": True}}
-    return pickle.dumps([held, "text", 1.5, None], protocol)
+    boxes = {"v/1.png": {"bbox": np.arange(8, dtype=np.float32).reshape(2, 4), "size": (480, 270), "visible": True}}
+    return pickle.dumps([boxes, "text", 1.5, None], protocol)
 
 
 def an_array() -> bytes:
@@ -94,7 +94,7 @@ def mutated(whole: bytes, rng: np.random.Generator) -> bytes:
     return bytes(content)
 
 
-def work(name: str, inputs: int, seed: int, told: object) -> None:
+def work(name: str, inputs: int, seed: int, messages: object) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
     warnings.simplefilter("ignore")
     _PLACE.mkdir(exist_ok=True)
@@ -109,13 +109,13 @@ def work(name: str, inputs: int, seed: int, told: object) -> None:
         except (ValueError, FileNotFoundError):
             refused += 1
         except BaseException as error:  # noqa: BLE001 - whatever it is, it is the finding
-            told.put((name, number, f"{type(error).__name__}: {error}", content[:80]))
+            messages.put((name, number, f"{type(error).__name__}: {error}", content[:80]))
             return
         slowest = max(slowest, time.process_time() - start)
         if slowest > 1:
-            told.put((name, number, f"took {slowest:.1f} s", content[:80]))
+            messages.put((name, number, f"took {slowest:.1f} s", content[:80]))
             return
-    told.put((name, inputs, refused, slowest))
+    messages.put((name, inputs, refused, slowest))
 
 
 def main() -> None:
@@ -141,7 +141,7 @@ def main() -> None:
             sys.exit(f"FAILED: {name}, seed {options.seed}: {value or f'the child ended with {process.exitcode}'}")
         result[name] = {"inputs": value[1], "refused": value[2], "slowest_cpu_seconds": round(value[3], 4)}
         print(name, result[name], file=sys.stderr, flush=True)
-    report({"seed": options.seed, "parsers": result, "inputs": sum(one["inputs"] for one in result.values())},
+    report({"seed": options.seed, "parsers": result, "inputs": sum(counts["inputs"] for counts in result.values())},
            options.output)  # fmt: skip
 
 

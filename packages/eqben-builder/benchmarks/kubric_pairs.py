@@ -36,14 +36,14 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
-    seen: list[int] = []
+    finished: list[int] = []
     begun, start = cpu_seconds(), time.perf_counter()
     manifest = build(
         KubricBuilder(engine=options.engine),
         options.folder,
         pairs=options.pairs,
         workers=options.workers,
-        progress=lambda phase, done, total: seen.append(done),
+        progress=lambda phase, done, total: finished.append(done),
     )
     cpu, wall = cpu_seconds() - begun, time.perf_counter() - start
     start = time.perf_counter()
@@ -67,8 +67,8 @@ def main() -> None:
         "versions": manifest["versions"],
         "hash": manifest["hash"],
     }
-    if seen:
-        pairs = seen[-1] - seen[0] + 1
+    if finished:
+        pairs = finished[-1] - finished[0] + 1
         result |= {
             "made_now": pairs,
             "wall_seconds": round(wall, 1),

@@ -56,11 +56,11 @@ def main() -> None:
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
     rows, features = made_up(options.questions, options.dimensions)
-    held = peak_megabytes()
+    megabytes = peak_megabytes()
     cpu, wall = time.process_time(), time.perf_counter()
-    found = similarities(rows, features)
+    values = similarities(rows, features)
     similar = time.process_time() - cpu
-    table = suite_table(SuiteData(SUITES["aro"], rows, {}, {}, ()), found)
+    table = suite_table(SuiteData(SUITES["aro"], rows, {}, {}, ()), values)
     cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
     right = table.outcomes["accuracy"].right
     for k, row in enumerate(rows[:200]):
@@ -75,7 +75,7 @@ def main() -> None:
         "similarities_cpu_seconds": round(similar, 2),
         "all_cpu_seconds": round(cpu, 2),
         "all_wall_seconds": round(wall, 2),
-        "megabytes_above_features": round(peak_megabytes() - held),
+        "megabytes_above_features": round(peak_megabytes() - megabytes),
         "megabytes_in_all": round(peak_megabytes()),
         "numpy": np.__version__,
     }

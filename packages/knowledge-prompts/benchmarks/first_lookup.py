@@ -89,10 +89,10 @@ def main() -> None:
             runs["bare"].append(child(BARE, database))
     medians = {
         name: {
-            key: round(statistics.median(float(run[key]) for run in found), 6)
+            key: round(statistics.median(float(run[key]) for run in measured), 6)
             for key in ("import_s", "lookup_s", "peak_mib")
         }
-        for name, found in runs.items()
+        for name, measured in runs.items()
     }
     ours, nltk = medians["ours"], medians["nltk"]
     figures: dict[str, object] = {

@@ -65,12 +65,12 @@ def main() -> None:
 
     torch.set_num_threads(args.threads)
     sets = prompt_sets(knowledge_folder(args.data))
-    prompts = [prompt for group in sets.values() for one in group for prompt in one]
+    prompts = [prompt for group in sets.values() for prompt_set in group for prompt in prompt_set]
     unique = len({prompt.text for prompt in prompts})
     tokenizer = open_clip.SimpleTokenizer()
     long: dict[str, object] = {}
     for name, group in sets.items():
-        reports = [truncation_report(one, tokenizer) for one in group]
+        reports = [truncation_report(prompt_set, tokenizer) for prompt_set in group]
         classes = {c for report in reports for c in report.classes}
         if classes:
             long[name] = {"prompts": sum(r.long_prompts for r in reports), "classes": len(classes)}
@@ -93,8 +93,8 @@ def main() -> None:
 
     def ours() -> np.ndarray:
         encode = open_clip_text(model)
-        found = class_embeddings(encode, sample, tokenize=tokenizer, batch_size=BATCH)
-        return found.weights
+        embeddings = class_embeddings(encode, sample, tokenize=tokenizer, batch_size=BATCH)
+        return embeddings.weights
 
     difference = float(np.abs(padded() - ours()).max())
     if difference > GATE:

@@ -19,15 +19,15 @@ def arguments(description: str) -> argparse.ArgumentParser:
     return parser
 
 
-def knowledge_folder(given: Path | None) -> Path:
+def knowledge_folder(folder: Path | None) -> Path:
     """The given folder, or the one beside this checkout."""
-    places = [given] if given else []
+    places = [folder] if folder else []
     if value := os.environ.get("VLB_SHARED_DATA"):
         places.append(Path(value) / "elevater_knowledge")
     places += [parent / "shared" / "data" / "elevater_knowledge" for parent in HERE.parents]
-    for place in places:
-        if (place / "external").is_dir():
-            return place
+    for candidate in places:
+        if (candidate / "external").is_dir():
+            return candidate
     raise SystemExit("ELEVATER's stored knowledge was not found; give its folder with --data")
 
 
@@ -41,13 +41,13 @@ def machine() -> dict[str, object]:
 
 
 def versions(*packages: str) -> dict[str, str]:
-    found = {"python": sys.version.split()[0]}
+    installed = {"python": sys.version.split()[0]}
     for package in ("knowledge-prompts", *packages):
         try:
-            found[package] = version(package)
+            installed[package] = version(package)
         except PackageNotFoundError:
-            found[package] = "absent"
-    return found
+            installed[package] = "absent"
+    return installed
 
 
 def write(name: str, figures: dict[str, object], *packages: str) -> None:
