@@ -81,13 +81,13 @@ def omniglot(encoder: Encoder, root: Path) -> Cached:
             if not members:
                 continue
             letters = sorted({member.split("/")[2] for member in members})[:20]
-            kept = [member for member in members if member.split("/")[2] in letters]
+            chosen = [member for member in members if member.split("/")[2] in letters]
             drawn = []
-            for member in kept:
+            for member in chosen:
                 with file.open(member) as each:
                     drawn.append(np.asarray(Image.open(each).convert("L")))
         images = torch.from_numpy(np.stack(drawn))[:, None].expand(-1, 3, -1, -1)
-        labels = torch.tensor([letters.index(member.split("/")[2]) for member in kept])
+        labels = torch.tensor([letters.index(member.split("/")[2]) for member in chosen])
         return Cached(encode(encoder, images), labels, torch.arange(len(labels)), None, True)
     raise SystemExit(f"{root}/omniglot has no zip file with the alphabet {ALPHABET}")
 
@@ -100,8 +100,8 @@ def accuracy(cached: Cached, method: str, shots: int, seed: int, scale: float) -
     data = tuning_data(
         cached.features[chosen], cached.labels[chosen], class_embeddings=cached.texts, logit_scale=scale, seed=seed
     )
-    held = HeldOut(cached.features[tested], cached.labels[tested])
-    return held.score(tune(data, method), resamples=0).value
+    test_set = HeldOut(cached.features[tested], cached.labels[tested])
+    return test_set.score(tune(data, method), resamples=0).value
 
 
 def interval(values: Sequence[float]) -> tuple[float, float]:
@@ -156,9 +156,9 @@ def processor() -> str:
 def write(rows: list[dict[str, object]], seeds: int) -> None:
     """The figures, and the same as a table."""
     versions = {"torch": torch.__version__, "numpy": np.__version__, "scikit-learn": sklearn.__version__}
-    found = {"encoder": "micro-clip", "seeds": seeds, "alphabet": ALPHABET,
+    record = {"encoder": "micro-clip", "seeds": seeds, "alphabet": ALPHABET,
              "machine": processor(), "threads": 1, "versions": versions, "rows": rows}  # fmt: skip
-    (RESULTS / "few_shot_table.json").write_text(json.dumps(found, indent=1) + "\n")
+    (RESULTS / "few_shot_table.json").write_text(json.dumps(record, indent=1) + "\n")
     columns = sorted({(row["data"], row["shots"]) for row in rows})
     cells = {(row["method"], row["data"], row["shots"]): f"{row['mean']:.3f} ± {row['half']:.3f}" for row in rows}
     lines = ["| method | " + " | ".join(f"{data}, {shots} shot{'s' * (shots > 1)}" for data, shots in columns) + " |"]

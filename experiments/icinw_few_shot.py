@@ -65,44 +65,51 @@ def cells(folder: Path, methods: list[str], seeds: int, shots: list[int]) -> dic
         collected = dict(json.loads(line) for line in path.read_text().splitlines())
     encoder = load_encoder("micro-clip", device="cpu")
     embed = Embedder(encoder.encode_text)
-    for one in map(BENCHMARKS.__getitem__, PACKS["micro/icinw"]):
-        point = of_classification(one, "5-shot.frozen.language-2p.none")
-        data = point.load(next(iter(one.sources)), DataRequest(size=encoder.image_size))
+    for benchmark in map(BENCHMARKS.__getitem__, PACKS["micro/icinw"]):
+        point = of_classification(benchmark, "5-shot.frozen.language-2p.none")
+        data = point.load(next(iter(benchmark.sources)), DataRequest(size=encoder.image_size))
         metric = point.metrics[0]
-        seen = features_of(Job(encoder, point, data))
-        train, test = seen.seen("2p", anchored=True)
-        texts = class_texts(one.id, data.classes, "none", embed).weights
+        features = features_of(Job(encoder, point, data))
+        train, test = features.seen("2p", anchored=True)
+        texts = class_texts(benchmark.id, data.classes, "none", embed).weights
         assert texts is not None
         scale = encoder.logit_scale or 100.0
         for number in shots:
             for seed in range(seeds):
-                rows = elevater_indices(seen.train_labels, number, seed).indices
+                rows = elevater_indices(features.train_labels, number, seed).indices
                 for method in methods:
-                    key = f"{one.id} {number} {seed} {method}"
+                    key = f"{benchmark.id} {number} {seed} {method}"
                     if key in collected:
                         continue
                     drawn = tuning_data(
-                        train[rows], seen.train_labels[rows], classes=len(texts), logit_scale=scale, metric=metric,
+                        train[rows], features.train_labels[rows], classes=len(texts), logit_scale=scale, metric=metric,
                         class_embeddings=None if method == "random" else texts, seed=seed,
                         validation="auto" if method in FOLDED or number < 5 else "shuffled",
                     )  # fmt: skip
                     try:
                         tuned = tune(drawn, "anchored" if method == "random" else method)
-                        value = HeldOut(test, seen.test_labels).score(tuned, resamples=0).value
+                        value = HeldOut(test, features.test_labels).score(tuned, resamples=0).value
                     except ValueError:  # it takes one label per image, or needs more images
                         value = None
                     collected[key] = value
                     with path.open("a") as file:
                         file.write(json.dumps([key, value]) + "\n")
-        if "prolip" in methods and seen.train_labels.ndim == 1:
+        if "prolip" in methods and features.train_labels.ndim == 1:
             _base_to_new(
-                collected, path, one.id, (train, test), (seen.train_labels, seen.test_labels), texts, scale, seeds
+                collected,
+                path,
+                benchmark.id,
+                (train, test),
+                (features.train_labels, features.test_labels),
+                texts,
+                scale,
+                seeds,
             )
     return collected
 
 
 def _base_to_new(
-    found: dict[str, float | None],
+    scores: dict[str, float | None],
     path: Path,
     name: str,
     features: tuple[torch.Tensor, torch.Tensor],
@@ -123,7 +130,7 @@ def _base_to_new(
         )
         for method in ("zero_shot", OURS, "clap", "prolip"):
             key = f"{name} base-to-new {seed} {method}"
-            if key in found:
+            if key in scores:
                 continue
             tuned = tune(data, method)
             moved = features[1][new]
@@ -135,9 +142,9 @@ def _base_to_new(
                     "accuracy", F.normalize(moved, dim=1) @ texts[half:].T, labels[1][new] - half, resamples=0
                 ).value,
             ]
-            found[key] = 2 * values[0] * values[1] / max(sum(values), 1e-9)
+            scores[key] = 2 * values[0] * values[1] / max(sum(values), 1e-9)
             with path.open("a") as file:
-                file.write(json.dumps([key, found[key]]) + "\n")
+                file.write(json.dumps([key, scores[key]]) + "\n")
 
 
 def interval(values: list[float]) -> tuple[float, float]:
@@ -148,17 +155,17 @@ def interval(values: list[float]) -> tuple[float, float]:
     return statistics.fmean(values), float(width)
 
 
-def tabulate(found: dict[str, float | None]) -> tuple[dict[str, Any], str]:
+def tabulate(scores: dict[str, float | None]) -> tuple[dict[str, Any], str]:
     """Means and intervals of each data set and number of images, and how often ours is first or level."""
     groups: dict[tuple[str, str], dict[str, list[float]]] = {}
-    for key, value in found.items():
+    for key, value in scores.items():
         name, shots, _, method = key.split()
         if value is not None:
             groups.setdefault((name, shots), {}).setdefault(method, []).append(value)
-    known = [one for one in METHODS if any(one in group for group in groups.values())]
-    lines = [f"| data set | shots | {' | '.join(known)} | ours |", "|---|---|" + "---|" * (len(known) + 1)]
+    methods = [method for method in METHODS if any(method in group for group in groups.values())]
+    lines = [f"| data set | shots | {' | '.join(methods)} | ours |", "|---|---|" + "---|" * (len(methods) + 1)]
     level, trained, counted, table = 0, 0, 0, {}
-    for (name, shots), group in sorted(groups.items(), key=lambda one: (one[0][0], len(one[0][1]), one[0][1])):
+    for (name, shots), group in sorted(groups.items(), key=lambda item: (item[0][0], len(item[0][1]), item[0][1])):
         means = {method: interval(values) for method, values in group.items()}
         others = {m: v for m, v in means.items() if m not in (OURS, "random")}
         text = ""
@@ -166,18 +173,18 @@ def tabulate(found: dict[str, float | None]) -> tuple[dict[str, Any], str]:
             best, first = _first(means[OURS][0], others)
             level, counted, text = level + first, counted + 1, "yes" if first else f"no ({best})"
             trained += _first(means[OURS][0], {m: v for m, v in others.items() if m != "zero_shot"})[1]
-        row = [f"{100 * means[m][0]:.1f} ± {100 * means[m][1]:.1f}" if m in means else "–" for m in known]
+        row = [f"{100 * means[m][0]:.1f} ± {100 * means[m][1]:.1f}" if m in means else "–" for m in methods]
         lines.append(f"| {name} | {shots} | {' | '.join(row)} | {text} |")
         table[f"{name} {shots}"] = {method: list(value) for method, value in means.items()}
     better = {key: [m for m in listed if m not in (OURS, "random") and _above(listed[m], listed[OURS])]
-              for key, listed in _by_draw(found).items() if OURS in listed and key[1] != "base-to-new"}  # fmt: skip
+              for key, listed in _by_draw(scores).items() if OURS in listed and key[1] != "base-to-new"}  # fmt: skip
     averages = []
     for shots in map(str, SHOTS):
         gaps: dict[str, list[float]] = {"zero_shot": [], "random": []}
         for other, listed in gaps.items():
             for seed in range(100):
                 pairs = [
-                    (found.get(f"{name} {shots} {seed} {OURS}"), found.get(f"{name} {shots} {seed} {other}"))
+                    (scores.get(f"{name} {shots} {seed} {OURS}"), scores.get(f"{name} {shots} {seed} {other}"))
                     for name, number in groups
                     if number == shots
                 ]
@@ -197,15 +204,15 @@ def tabulate(found: dict[str, float | None]) -> tuple[dict[str, Any], str]:
             "from no image, is left out. On the same draws no published method is better "
         )
         share += f"in {counted - len(lost)}; " + "; ".join(f"{key}: {', '.join(m)}" for key, m in lost.items()) + "."
-    averages += _over_sets(found)
-    kept = {
+    averages += _over_sets(scores)
+    figures = {
         "cells": table,
         "level": level,
         "level without zero-shot": trained,
         "counted": counted,
         "better on the same draws": lost,
     }
-    return kept, "\n".join([*lines, "", share, "", *averages, ""])
+    return figures, "\n".join([*lines, "", share, "", *averages, ""])
 
 
 def _first(ours: float, others: dict[str, tuple[float, float]]) -> tuple[str, bool]:
@@ -215,32 +222,32 @@ def _first(ours: float, others: dict[str, tuple[float, float]]) -> tuple[str, bo
     return best, ours >= mean - (0.0 if math.isnan(width) else width)
 
 
-def _by_draw(found: dict[str, float | None]) -> dict[tuple[str, str], dict[str, dict[str, float]]]:
+def _by_draw(scores: dict[str, float | None]) -> dict[tuple[str, str], dict[str, dict[str, float]]]:
     """Scores by data set and images per class, method, and draw."""
     cells: dict[tuple[str, str], dict[str, dict[str, float]]] = {}
-    for key, value in found.items():
+    for key, value in scores.items():
         name, shots, draw, method = key.split()
         if value is not None:
             cells.setdefault((name, shots), {}).setdefault(method, {})[draw] = value
     return cells
 
 
-def _above(one: dict[str, float], other: dict[str, float]) -> bool:
+def _above(scores: dict[str, float], other: dict[str, float]) -> bool:
     """Whether the interval of the mean difference on common draws lies above zero."""
-    gaps = [one[draw] - other[draw] for draw in one if draw in other]
+    gaps = [scores[draw] - other[draw] for draw in scores if draw in other]
     if len(gaps) < 3:
         return False
     mean, width = interval(gaps)
     return mean - width > 0
 
 
-def _over_sets(found: dict[str, float | None]) -> list[str]:
+def _over_sets(scores: dict[str, float | None]) -> list[str]:
     """Means over the data sets with one label per image, method by method."""
-    cells, lines = _by_draw(found), []
+    cells, lines = _by_draw(scores), []
     for shots in map(str, SHOTS):
         here = {name: listed for (name, number), listed in cells.items() if number == shots and "clap" in listed}
         methods = [m for m in METHODS if here and all(m in listed for listed in here.values())]
-        means = {m: statistics.fmean(statistics.fmean(one[m].values()) for one in here.values()) for m in methods}
+        means = {m: statistics.fmean(statistics.fmean(draws[m].values()) for draws in here.values()) for m in methods}
         if means:
             text = ", ".join(f"{m} {100 * value:.1f}" for m, value in sorted(means.items(), key=lambda p: -p[1]))
             lines.append(f"- {shots} per class, means over the {len(here)} data sets with one label per image: {text}")
@@ -256,8 +263,8 @@ def main() -> None:
     parser.add_argument("--shots", nargs="+", type=int, default=list(SHOTS))
     args = parser.parse_args()
     args.output.mkdir(parents=True, exist_ok=True)
-    found = cells(args.output, args.methods, args.seeds, args.shots)
-    table, text = tabulate(found)
+    scores = cells(args.output, args.methods, args.seeds, args.shots)
+    table, text = tabulate(scores)
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / "icinw_few_shot.json").write_text(json.dumps(table, indent=1) + "\n")
     (RESULTS / "icinw_few_shot.md").write_text(text)

@@ -45,17 +45,17 @@ def held_out(outcomes: Outcomes, share: float) -> dict[str, float | int]:
     """Errors in points of every model's score, told from items that were chosen on the other models."""
     generator = np.random.default_rng(0)
     truth = outcomes.values.mean(axis=1)
-    place = {key: number for number, key in enumerate(outcomes.items)}
+    column = {key: number for number, key in enumerate(outcomes.items)}
     off, plain, inside, size = [], [], [], 0
     for model, row in enumerate(outcomes.values):
         chosen = choose_items({outcomes.benchmark: without(outcomes, model)}, share=share).benchmarks[
             outcomes.benchmark
         ]
         size = len(chosen.items)
-        found = estimate(chosen, {key: float(row[place[key]]) for key in chosen.items})
+        estimated = estimate(chosen, {key: float(row[column[key]]) for key in chosen.items})
         scale = chosen.unit
-        off.append(found.value / scale - truth[model])
-        inside.append(found.low / scale <= truth[model] <= found.high / scale)
+        off.append(estimated.value / scale - truth[model])
+        inside.append(estimated.low / scale <= truth[model] <= estimated.high / scale)
         draws = [row[generator.choice(len(row), size, replace=False)].mean() for _ in range(DRAWS)]
         plain.append(np.mean((np.array(draws) - truth[model]) ** 2))
     return {
@@ -87,14 +87,14 @@ def main() -> None:
         "|---|---|---|---|---|---|---|---|",
     ]
     for name in BENCHMARKS:
-        one = outcomes[name]
-        scores = one.values.mean(axis=1)
+        benchmark_outcomes = outcomes[name]
+        scores = benchmark_outcomes.values.mean(axis=1)
         span = f"{scores.min():.2f} to {scores.max():.2f}"
         for share in SHARES:
-            row = held_out(one, share)
-            result[f"{name}, {share:.0%}"] = {"of": len(one.items), "scores": span, **row}
+            row = held_out(benchmark_outcomes, share)
+            result[f"{name}, {share:.0%}"] = {"of": len(benchmark_outcomes.items), "scores": span, **row}
             lines.append(
-                f"| {name} | {len(one.items)} | {span} | {share:.0%} | {row['items']} | {row['rmse']} |"
+                f"| {name} | {len(benchmark_outcomes.items)} | {span} | {share:.0%} | {row['items']} | {row['rmse']} |"
                 f" {row['random_rmse']} | {row['coverage_of_90']:.0%} |"
             )
             print(lines[-1], flush=True)

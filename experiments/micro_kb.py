@@ -173,8 +173,8 @@ def make_questions(entities: np.ndarray, count: int, others: np.ndarray, rng: np
         if rng.random() < 0.5:
             places.reverse()
         scenes.append(Scene((thing(int(entity), *places[0]), thing(other, *places[1]))))
-    asked = dict(zip(SHAPES, eyes.encoder.encode_text([f"a {shape}" for shape in SHAPES]).clone(), strict=True))
-    texts = torch.stack([asked[ENTITIES[entity][2]] for entity in truth])
+    text_features = dict(zip(SHAPES, eyes.encoder.encode_text([f"a {shape}" for shape in SHAPES]).clone(), strict=True))
+    texts = torch.stack([text_features[ENTITIES[entity][2]] for entity in truth])
     return Questions(eyes.draw(scenes), texts, torch.from_numpy(truth))
 
 
@@ -201,8 +201,8 @@ ADAPTORS = {EQUAL: EqualInputs, ADAPTOR: PatchAdaptor, GRAPH: GraphAdaptor}
 def one_seed(seed: int, options: argparse.Namespace, eyes: Eyes, entities: Entities, has_image: np.ndarray, black):
     """Train and score all models with one split into seen and unseen."""
     rng = np.random.default_rng([seed, 7])
-    known = seen_entities(options.unseen, rng)
-    old, new, every = np.flatnonzero(known), rng.permutation(np.flatnonzero(~known)), np.arange(len(ENTITIES))
+    is_seen = seen_entities(options.unseen, rng)
+    old, new, every = np.flatnonzero(is_seen), rng.permutation(np.flatnonzero(~is_seen)), np.arange(len(ENTITIES))
     ahead, later = new[: len(new) // 2], new[len(new) // 2 :]
     train = make_questions(old, options.train, old, rng, eyes)
     half, most = options.test // 2, options.test
@@ -245,14 +245,15 @@ def one_seed(seed: int, options: argparse.Namespace, eyes: Eyes, entities: Entit
         trained = fit(model, data, recipe)
         record(f"CLIP Fusion, {label}", model, step=trained.step)
     packed = Entities(eyes.packed(entities.image), entities.text)
-    asked, checked, tested = (
+    training, checked, tested = (
         Questions(eyes.packed(part.image), part.text, part.truth) for part in (train, validation, test)
     )
     begin = fit_patch_map(
         *(
             torch.cat([part.float() for part in pair])
             for pair in zip(
-                *((p[:, :dim], p[:, dim:].unflatten(1, (-1, WIDTH))) for p in (asked.image, packed.image)), strict=True
+                *((p[:, :dim], p[:, dim:].unflatten(1, (-1, WIDTH))) for p in (training.image, packed.image)),
+                strict=True,
             )
         )
     )
@@ -266,8 +267,8 @@ def one_seed(seed: int, options: argparse.Namespace, eyes: Eyes, entities: Entit
         torch.manual_seed(seed)
         model = kind(dim, places, begin, grid.weights)
         if kind is EqualInputs:
-            best_gates(model, Questions(asked.image[some], asked.text[some], asked.truth[some]), packed)
-        trained = train_dual(model, asked, packed, checked, seen_val, recipe)
+            best_gates(model, Questions(training.image[some], training.text[some], training.truth[some]), packed)
+        trained = train_dual(model, training, packed, checked, seen_val, recipe)
         seen, unseen = seen_unseen(model, tested, packed, seen_test)
         result[name] = {
             "seen": seen, "unseen": unseen, "harmonic": harmonic_mean(seen, unseen), "step": trained.step,

@@ -97,13 +97,13 @@ def packed_pictures() -> tuple[list[bytes], Read]:
 
 
 def pickled() -> list[bytes]:
-    held = {
+    batch = {
         "data": np.arange(96, dtype=np.uint8).reshape(2, 48),
         "fine_labels": list(range(20)),
         "v/1.png": {"bbox": np.arange(8, dtype=np.float32).reshape(2, 4), "size": (480, 270), "visible": True},
         "other": {"big": np.arange(3, dtype=">i4"), "one": np.float32(1), "none": None, "bytes": b"\xff"},
     }
-    return [pickle.dumps(held, protocol) for protocol in range(6)]
+    return [pickle.dumps(batch, protocol) for protocol in range(6)]
 
 
 def lines(*rows: Any) -> bytes:
@@ -355,9 +355,9 @@ def oven_wikidata() -> tuple[list[bytes], Read]:
     from oven_retrieval.wikidata import WikidataDump
 
     label = {"en": {"language": "en", "value": "Belgium"}}
-    one = {"id": "Q31", "labels": label, "aliases": {"en": [{"language": "en", "value": "BE"}]}, "descriptions": label,
+    item = {"id": "Q31", "labels": label, "aliases": {"en": [{"language": "en", "value": "BE"}]}, "descriptions": label,
            "claims": {"P31": [{"mainsnak": {"datavalue": {"value": {"id": "Q6256"}}}}]}, "sitelinks": {}}  # fmt: skip
-    content = b"[\n" + json.dumps(one).encode() + b",\n" + json.dumps({**one, "id": "Q32"}).encode() + b"\n]\n"
+    content = b"[\n" + json.dumps(item).encode() + b",\n" + json.dumps({**item, "id": "Q32"}).encode() + b"\n]\n"
     return [content], in_file("a.json", drained(WikidataDump))
 
 
@@ -454,9 +454,9 @@ def runner_hdf5() -> tuple[list[bytes], Read]:
     wholes = []
     for how in ({}, {"compression": "gzip", "chunks": (1, 4, 4)}):
         file = io.BytesIO()
-        with h5py.File(file, "w") as made:
-            made.create_dataset("x", data=np.arange(48, dtype=np.uint8).reshape(3, 4, 4), **how)
-            made["link"] = h5py.SoftLink("/x")
+        with h5py.File(file, "w") as hdf5:
+            hdf5.create_dataset("x", data=np.arange(48, dtype=np.uint8).reshape(3, 4, 4), **how)
+            hdf5["link"] = h5py.SoftLink("/x")
         wholes.append(file.getvalue())
 
     def read(path: Path) -> object:
@@ -520,10 +520,10 @@ def runner_captions() -> tuple[list[bytes], Read]:
 def signed(content: bytes) -> bytes:
     """A result with the digest of what it says, as anyone can compute it; other bytes as they are."""
     try:
-        held = json.loads(content)
-        held.pop("digest")
-        held["digest"] = hashlib.sha256(json.dumps(held, sort_keys=True, allow_nan=False).encode()).hexdigest()
-        return json.dumps(held).encode()
+        record = json.loads(content)
+        record.pop("digest")
+        record["digest"] = hashlib.sha256(json.dumps(record, sort_keys=True, allow_nan=False).encode()).hexdigest()
+        return json.dumps(record).encode()
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return content
 
@@ -539,13 +539,13 @@ def runner_folders() -> tuple[list[bytes], Read]:
     from gate_runner.tasks.score import Score
 
     scores = (Score("acc@1", "higher", 0.5, 0.4, 0.6, 0.1),)
-    held = Result("digits", "digits", "image-classification", "built-in", 0, "ok", scores=scores,
+    digits_result = Result("digits", "digits", "image-classification", "built-in", 0, "ok", scores=scores,
                   data={"test": 50, "classes": 10, "sha256": "a"}, seconds={"total": 2.0}, memory={"peak_bytes": 5},
                   training={"steps": 100, "chosen_step": 50, "validation": [{"step": 50, "acc@1": 0.5}]},
                   energy={"joules": {}, "unmeasured": {"cpu": "none"}}, encoder={"spec": "a"})  # fmt: skip
     folder = RunFolder(PLACE / "run")
     folder.claim({"encoder": {"spec": "a", "parameters": 5}, "limit": None, "schema": SCHEMA}, {"command": ["x"]})
-    folder.save(held, np.linspace(0, 1, 50).round())
+    folder.save(digits_result, np.linspace(0, 1, 50).round())
     result, manifest = folder.result_file("digits", 0), folder.path / "manifest.json"
     wholes = [result.read_bytes(), manifest.read_bytes()]
 
@@ -680,7 +680,7 @@ def mutated(rng: random.Random, wholes: list[bytes]) -> bytes:
         at = rng.randrange(len(content) + 1)
         match rng.randrange(6):
             case 5:
-                places = [one.span() for one in VALUE.finditer(content)] or [(at, at)]
+                places = [value.span() for value in VALUE.finditer(content)] or [(at, at)]
                 start, end = rng.choice(places)
                 content[start:end] = rng.choice(OTHERS)
             case 0 if at < len(content):
@@ -698,12 +698,12 @@ def mutated(rng: random.Random, wholes: list[bytes]) -> bytes:
     return bytes(content)
 
 
-def held() -> int:
+def address_space() -> int:
     """Bytes of address space."""
     return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 
 
-def work(name: str, inputs: int, seed: int, told: Any) -> None:
+def work(name: str, inputs: int, seed: int, messages: Any) -> None:
     warnings.simplefilter("ignore")
     PLACE.mkdir(exist_ok=True)
     make, _ = READERS[name]
@@ -711,7 +711,7 @@ def work(name: str, inputs: int, seed: int, told: Any) -> None:
     for whole in wholes:
         read(whole)  # what is whole is read
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    resource.setrlimit(resource.RLIMIT_AS, (held() + ROOM, held() + ROOM))
+    resource.setrlimit(resource.RLIMIT_AS, (address_space() + ROOM, address_space() + ROOM))
     rng = random.Random(f"{name} {seed}")
     refused, slowest, findings = 0, 0.0, []
     begun = time.process_time()
@@ -732,14 +732,14 @@ def work(name: str, inputs: int, seed: int, told: Any) -> None:
         if took > SLOW:
             findings.append((number, f"took {took:.1f} s", content))
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024
-    told.put((number + 1, refused, slowest, time.process_time() - begun, grown, findings))
+    messages.put((number + 1, refused, slowest, time.process_time() - begun, grown, findings))
 
 
-def keep(found: dict[str, dict[str, Any]], options: argparse.Namespace) -> dict[str, Any]:
+def keep(readers: dict[str, dict[str, Any]], options: argparse.Namespace) -> dict[str, Any]:
     """What was found until now; written, but for a part of the readers that is not gone on with."""
-    sums = {key: sum(one[key] for one in found.values()) for key in ("inputs", "refused", "findings")}
+    sums = {key: sum(counts[key] for counts in readers.values()) for key in ("inputs", "refused", "findings")}
     machine = {"python": platform.python_version(), "machine": platform.machine()}
-    result = {**sums, "seed": options.seed, "readers": found, **machine}
+    result = {**sums, "seed": options.seed, "readers": readers, **machine}
     if options.go_on or not options.only:
         options.output.parent.mkdir(exist_ok=True)
         options.output.write_text(json.dumps(result, indent=1) + "\n")
@@ -759,7 +759,7 @@ def main() -> int:
     if options.go_on and options.output.exists():
         before = json.loads(options.output.read_text())
         if before["seed"] == options.seed:
-            collected = {name: one for name, one in before["readers"].items() if not one["findings"]}
+            collected = {name: counts for name, counts in before["readers"].items() if not counts["findings"]}
     forked = multiprocessing.get_context("fork")
     PLACE.mkdir(exist_ok=True)
     for make in (make for name, (make, _) in READERS.items() if options.only in name):

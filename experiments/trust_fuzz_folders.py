@@ -81,8 +81,8 @@ def tests_of(package: str, name: str) -> ModuleType:
     return module
 
 
-def fresh(place: Path, name: str) -> Path:
-    folder = place / name
+def fresh(root: Path, name: str) -> Path:
+    folder = root / name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     return folder
@@ -140,12 +140,12 @@ def spec(writers: ModuleType, root: Path) -> None:
     from eqben_builder.suites.picture_pairs import SPEC
 
     for subset in SPEC:
-        place, keys = root / "spec" / subset, ["one cup", "two cups"]
-        writers.dump(place, "image2text.json", [{"query": "images/0.jpg", "keys": keys, "label": 1}])
+        folder, keys = root / "spec" / subset, ["one cup", "two cups"]
+        writers.dump(folder, "image2text.json", [{"query": "images/0.jpg", "keys": keys, "label": 1}])
         writers.dump(
-            place, "text2image.json", [{"query": "cups", "keys": ["images/0.jpg", "images/1.jpg"], "label": 1}]
+            folder, "text2image.json", [{"query": "cups", "keys": ["images/0.jpg", "images/1.jpg"], "label": 1}]
         )
-        _images(writers, place, "images/0.jpg", "images/1.jpg")
+        _images(writers, folder, "images/0.jpg", "images/1.jpg")
 
 
 def checklist(writers: ModuleType, root: Path) -> None:
@@ -164,12 +164,12 @@ def countbench(writers: ModuleType, root: Path) -> None:
 
 
 def vsr(writers: ModuleType, root: Path) -> None:
-    said = {"image": "1.jpg", "image_link": "http://x/train2017/1.jpg", "caption": "It is left.", "label": 1,
+    record = {"image": "1.jpg", "image_link": "http://x/train2017/1.jpg", "caption": "It is left.", "label": 1,
             "relation": "left of", "subj": "[18, 2]"}  # fmt: skip
     for split in ("random", "zeroshot"):
         path = root / "vsr/data/splits" / split / "test.jsonl"
         path.parent.mkdir(parents=True)
-        path.write_text(json.dumps(said) + "\n" + json.dumps(said | {"label": 0}) + "\n")
+        path.write_text(json.dumps(record) + "\n" + json.dumps(record | {"label": 0}) + "\n")
     _images(writers, root, "coco/train2017/1.jpg")
 
 
@@ -223,21 +223,21 @@ def eqben(writers: ModuleType, root: Path) -> None:
     _images(writers, root / "eqben", pair["image0"], pair["image1"], "eqbengebc/a0.jpg", "eqbengebc/a1.jpg")
 
 
-def eqben_build(place: Path) -> tuple[list[bytes], Read]:
+def eqben_build(root: Path) -> tuple[list[bytes], Read]:
     """A whole build: verified, two of its pairs made again."""
     from eqben_builder.building import build, read_records, verify
     from eqben_builder.micro.builder import MicroBuilder
 
-    folder = fresh(place, "build")
+    folder = fresh(root, "build")
     build(MicroBuilder(aspects=["count", "attribute"], size=32, seed=3), folder, pairs=2)
     return of_files(folder, lambda: (verify(folder, render=1, seed=0), list(read_records(folder))))
 
 
-def eqben_journal(place: Path) -> tuple[list[bytes], Read]:
+def eqben_journal(root: Path) -> tuple[list[bytes], Read]:
     """A build that was killed, and is gone on with."""
     from eqben_builder.building.folder import JOURNAL, Ledger
 
-    folder = fresh(place, "journal")
+    folder = fresh(root, "journal")
     ledger = Ledger(folder)
     for job in range(2):
         ledger.commit(job, [{"aspect": "count"}], {f"images/000/{job}_0.png": b"x"}, [(1, 2)], {"dark": 1})
@@ -254,7 +254,7 @@ def eqben_journal(place: Path) -> tuple[list[bytes], Read]:
     return [whole], parse
 
 
-def eqben_forms(place: Path) -> tuple[list[bytes], Read]:
+def eqben_forms(root: Path) -> tuple[list[bytes], Read]:
     """EqBen's JSON with its pictures, votes, and annotations of videos."""
     from eqben_builder.building import build
     from eqben_builder.formats import read_any, write_as
@@ -263,9 +263,9 @@ def eqben_forms(place: Path) -> tuple[list[bytes], Read]:
     from eqben_builder.video.gebc import read_gebc
     from eqben_builder.video.youcook2 import read_youcook2
 
-    made, folder = fresh(place, "made"), fresh(place, "forms")
-    build(MicroBuilder(aspects=["count"], size=32), made, pairs=2)
-    write_as(read_any(made), folder / "pictures", "eqben-flat")
+    built, folder = fresh(root, "made"), fresh(root, "forms")
+    build(MicroBuilder(aspects=["count"], size=32), built, pairs=2)
+    write_as(read_any(built), folder / "pictures", "eqben-flat")
     votes = {"schema": SCHEMA, "source": "0f", "votes": {"a": {"vote": "reject", "note": "dark"}}}
     (folder / "votes.json").write_text(json.dumps(votes))
     boundary = {"boundary_id": "v_0", "next_timestamp": 2.0, "prev_timestamp": 0.0, "timestamp": 1.0,
@@ -285,11 +285,11 @@ def eqben_forms(place: Path) -> tuple[list[bytes], Read]:
     )
 
 
-def oven_project(place: Path) -> tuple[list[bytes], Read]:
+def oven_project(root: Path) -> tuple[list[bytes], Read]:
     """A knowledge base with names and vectors: what its manifests say."""
     from oven_retrieval import Entity, KnowledgeBase, build_kb, build_name_index, open_name_index
 
-    folder = fresh(place, "project")
+    folder = fresh(root, "project")
     kb = build_kb([Entity("Q1", "Wood", aliases=("a",)), Entity("Q2", "Duck")], folder / "kb")
     build_name_index(kb, folder / "names")
 
@@ -300,11 +300,11 @@ def oven_project(place: Path) -> tuple[list[bytes], Read]:
     return of_files(folder, read)
 
 
-def oven_index(place: Path) -> tuple[list[bytes], Read]:
+def oven_index(root: Path) -> tuple[list[bytes], Read]:
     """The arrays of names' indexes, whose digests nobody asks for when a folder is opened: searched by numba's loop."""
     from oven_retrieval import Entity, build_kb, build_name_index, open_name_index
 
-    folder = fresh(place, "index")
+    folder = fresh(root, "index")
     kb = build_kb([Entity(f"Q{n}", f"thing {n % 7} of {n}", aliases=(f"a{n}",)) for n in range(40)], folder / "kb")
     build_name_index(kb, folder / "names")
 
@@ -317,12 +317,12 @@ def oven_index(place: Path) -> tuple[list[bytes], Read]:
     return of_files(folder / "names", read, {".bin"}, of_equal_length=True)
 
 
-def oven_cards(place: Path) -> tuple[list[bytes], Read]:
+def oven_cards(root: Path) -> tuple[list[bytes], Read]:
     """A trained model's description and a calibration: one reader each."""
     from oven_retrieval.models.trained import KIND, read_config
     from oven_retrieval.refusal import Calibration
 
-    folder = fresh(place, "cards")
+    folder = fresh(root, "cards")
     config = {"kind": "clip2clip", "kb": "k", "encoder": "e@1", "template": "{}", "fine_tune": None, "dim": 4}
     (folder / "model.json").write_text(json.dumps({"kind": KIND, "config": config, "report": {"steps": 2}}))
     Calibration((1.0, 2.0), 0.5, (0.0, 0.0), (1.0, 1.0), 0.9, (1.0, 2.0, 3.0)).write(folder / "calibration.json")
@@ -337,11 +337,11 @@ def oven_cards(place: Path) -> tuple[list[bytes], Read]:
     )
 
 
-def eevee_files(place: Path) -> tuple[list[bytes], Read]:
+def eevee_files(root: Path) -> tuple[list[bytes], Read]:
     """A selection and a choice of items, read back."""
     import eevee
 
-    folder, table = fresh(place, "eevee"), eevee.load_table("gate")
+    folder, table = fresh(root, "eevee"), eevee.load_table("gate")
     eevee.select(table, k=2, method="greedy", nested=False, randoms=20).to_json(folder / "chosen.json")
     draw = np.random.default_rng(0)
     values = (draw.random((12, 60)) < 0.5).astype(float)
@@ -357,13 +357,13 @@ def eevee_files(place: Path) -> tuple[list[bytes], Read]:
     )
 
 
-def runner_configurations(place: Path) -> tuple[list[bytes], Read]:
+def runner_configurations(root: Path) -> tuple[list[bytes], Read]:
     """``--config``: a TOML file and a manifest, as far as the request."""
     from gate_runner.configuration import read_configuration
     from gate_runner.runs.request import make_request
     from gate_runner.settings import Settings
 
-    folder = fresh(place, "configurations")
+    folder = fresh(root, "configurations")
     (folder / "run.toml").write_text(
         'names = ["digits"]\nencoder = "micro-clip/random"\nlimit = 40\nseeds = [0, 1]\nisolate = "worker"\n'
         'tune = "full"\ntime_limit = "20m"\nshots = "0,5"\n[recipe_fields]\nlr = 0.1\n'
@@ -371,14 +371,18 @@ def runner_configurations(place: Path) -> tuple[list[bytes], Read]:
     request = {"names": ["digits"], "encoder": "micro-clip", "limit": 7, "seeds": [3], "wise_ft": 0.5, "tune": "full"}
     (folder / "manifest.json").write_text(json.dumps({"runs": [{"request": request}]}))
 
-    def one(path: Path) -> object:
-        held = read_configuration(path)
-        return make_request(list(held.names), held.encoder or "micro-clip", settings=Settings().changed(**held.options))
+    def request_of(path: Path) -> object:
+        configuration = read_configuration(path)
+        return make_request(
+            list(configuration.names),
+            configuration.encoder or "micro-clip",
+            settings=Settings().changed(**configuration.options),
+        )
 
-    return of_files(folder, each(lambda: one(folder / "run.toml"), lambda: one(folder)))
+    return of_files(folder, each(lambda: request_of(folder / "run.toml"), lambda: request_of(folder)))
 
 
-def runner_weights(place: Path) -> tuple[list[bytes], Read]:
+def runner_weights(root: Path) -> tuple[list[bytes], Read]:
     """A head's tensors, with the digest that its card should have of them."""
     import torch
 
@@ -386,18 +390,18 @@ def runner_weights(place: Path) -> tuple[list[bytes], Read]:
     from gate_runner.heads.saved import KeptHead, load_head, save_head
     from vision_adapters.heads import LinearHead
 
-    encoder, folder = load_encoder("micro-clip/random", device="cpu"), fresh(place, "weights")
+    encoder, folder = load_encoder("micro-clip/random", device="cpu"), fresh(root, "weights")
     about = {"method": "logistic", "classes": ["cat", "dog"]}
     save_head(KeptHead(LinearHead(128, 2), "projected"), encoder, folder, about, start=encoder.fingerprint())
     torch.manual_seed(0)
     return of_files(folder, lambda: load_head(folder, encoder=encoder).classes, {".safetensors"})
 
 
-def runner_captioned(place: Path) -> tuple[list[bytes], Read]:
+def runner_captioned(root: Path) -> tuple[list[bytes], Read]:
     """Pictures with captions to fine-tune on: a table with false captions, and a shard."""
     from gate_runner.finetuning.pairs import read_captioned
 
-    folder = fresh(place, "captioned")
+    folder = fresh(root, "captioned")
     rows = [f"{name}.png,a {name} of {name * 3},no {name}|an {name}" for name in "abcdefghij"]
     (folder / "own").mkdir()
     (folder / "own/captions.csv").write_text("\n".join(["image,caption,negative", *rows]) + "\n")
@@ -416,13 +420,13 @@ def runner_captioned(place: Path) -> tuple[list[bytes], Read]:
     )
 
 
-def runner_own_folders(place: Path) -> tuple[list[bytes], Read]:
+def runner_own_folders(root: Path) -> tuple[list[bytes], Read]:
     """A folder of one's own: its TOML, table, COCO file, words of classes; guessed, and read."""
     from gate_data.own import guess, originals_from
     from gate_data.own.class_names import names_from_file
     from gate_data.own.reading import read_benchmark
 
-    folder = fresh(place, "own")
+    folder = fresh(root, "own")
     for name in "abcd":
         Image.new("RGB", (9, 7)).save(folder / f"{name}.png")
     (folder / "all.csv").write_text("image,label\na.png,x\nb.png,y\nc.png,x\nd.png,y\n")
@@ -452,11 +456,11 @@ def runner_own_folders(place: Path) -> tuple[list[bytes], Read]:
     )  # fmt: skip
 
 
-def runner_layouts(place: Path) -> tuple[list[bytes], Read]:
+def runner_layouts(root: Path) -> tuple[list[bytes], Read]:
     """Others' layouts, one of each: YOLO, VOC, class maps, COCO, `imagefolder`, what `datasets` saved; looked at."""
     from gate_data.own import guess
 
-    folder = fresh(place, "layouts")
+    folder = fresh(root, "layouts")
     for name in (
         "yolo/images",
         "voc/JPEGImages",
@@ -491,13 +495,13 @@ def runner_layouts(place: Path) -> tuple[list[bytes], Read]:
     return of_files(folder, each(*(partial(guess, path) for path in layouts)))
 
 
-def cached_features(place: Path) -> tuple[list[bytes], Read]:
+def cached_features(root: Path) -> tuple[list[bytes], Read]:
     """A segment of the feature cache: rows, their digests, and what its writer noted; unfinished ones, too."""
     import torch
 
     from gate_runner.features import FeatureCache, digests_of, shelf
 
-    folder, texts = fresh(place, "features"), digests_of(list("abcdefghij"))
+    folder, texts = fresh(root, "features"), digests_of(list("abcdefghij"))
     rows = torch.arange(30.0).reshape(10, 3)
 
     def read() -> object:
@@ -527,7 +531,7 @@ def _restored(read: Callable[[], object]) -> object:
     return None
 
 
-def training_checkpoint(place: Path) -> tuple[list[bytes], Read]:
+def training_checkpoint(root: Path) -> tuple[list[bytes], Read]:
     """A checkpoint of a training that was stopped, and is gone on with."""
     import torch
 
@@ -535,7 +539,7 @@ def training_checkpoint(place: Path) -> tuple[list[bytes], Read]:
     from vision_adapters.losses import cross_entropy
     from vision_adapters.training import Recipe, fit
 
-    folder = fresh(place, "training")
+    folder = fresh(root, "training")
     recipe = Recipe(lr=0.05, steps=4, batch_size=5, validate_every=2)
     x, y = torch.randn(12, 3, generator=torch.Generator().manual_seed(0)), torch.arange(12) % 2
 
@@ -554,14 +558,14 @@ def training_checkpoint(place: Path) -> tuple[list[bytes], Read]:
     return [whole], parse
 
 
-def oven_vectors(place: Path) -> tuple[list[bytes], Read]:
+def oven_vectors(root: Path) -> tuple[list[bytes], Read]:
     """Vectors and FAISS's index of them: manifests and bytes, whose digests anyone can compute."""
     import hashlib
 
     from oven_retrieval.vectors import VectorStore, build_index, build_vectors, open_index
     from oven_retrieval.vectors.plan import IndexPlan
 
-    folder = fresh(place, "vectors-and-index")
+    folder = fresh(root, "vectors-and-index")
     values = np.random.default_rng(0).normal(size=(120, 6)).astype(np.float32)
     store = build_vectors(lambda a, b: values[a:b], 120, folder / "vectors", kb="k", encoder="e")
     build_index(store, folder / "index", plan=IndexPlan("IVF2,SQ8", 2, 1.0, "small"))
@@ -581,12 +585,12 @@ def oven_vectors(place: Path) -> tuple[list[bytes], Read]:
     return of_files(folder, read, {".json", ".bin"})
 
 
-def knowledge_files(place: Path) -> tuple[list[bytes], Read]:
+def knowledge_files(root: Path) -> tuple[list[bytes], Read]:
     """Class prompts, cached answers, GLIP's file, a dump of Wiktextract and WordNet's own files."""
     from knowledge_prompts import ClassPrompts, load_class_prompts, named_sources
     from knowledge_prompts.sources.generated import _answer_of
 
-    folder = fresh(place, "knowledge")
+    folder = fresh(root, "knowledge")
     (folder / "own.json").write_text(json.dumps({"name": "birds", "templates": ["a {}."], "classes": ["owl", "hen"]}))
     (folder / "glip.yaml").write_text("owl: {def_wn: a bird, def_wiki: a bird of prey, path_wn: [owl, bird]}\n")
     (folder / "dump.jsonl").write_text(
@@ -616,7 +620,7 @@ ICINW = (
 _NAMES = {"coco_10k": "coco-10k"}
 _WRITTEN = {"sugarcrepe": "write_sugarcrepe", "aro": "write_aro", "valse": "write_valse", "coco": "write_coco"}
 _SUITES: dict[str, Callable[[ModuleType, Path], None]] = {
-    **{name: partial(lambda made, root, writer: getattr(made, writer)(root), writer=writer)
+    **{name: partial(lambda writers, root, writer: getattr(writers, writer)(root), writer=writer)
        for name, writer in _WRITTEN.items()},
     "whatsup": whatsup, "spec": spec, "vl-checklist": checklist, "countbench": countbench, "vsr": vsr,
     "svo-probes": svo, "colorswap": colorswap, "naturalbench": naturalbench, "cola": cola, "mmvp": mmvp,

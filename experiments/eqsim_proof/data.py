@@ -98,12 +98,12 @@ def swapped_caption(text: str, rng: np.random.Generator) -> str:
 
 def tokenise(tokenizer: Any, images: torch.Tensor, texts: list[str]) -> Samples:
     """Put pictures and captions together, with a false caption of each rule."""
-    said = [texts]
+    versions = [texts]
     for rule in (false_caption, swapped_caption):
         rng = np.random.default_rng(len(texts))
-        said.append([rule(text, rng) for text in texts])
+        versions.append([rule(text, rng) for text in texts])
     parts: list[torch.Tensor] = []
-    for captions in said:
+    for captions in versions:
         words = tokenizer(captions)
         parts += [words, (words == tokenizer.end_id).int().argmax(dim=1)]
     return Samples(images, *parts)

@@ -68,7 +68,7 @@ def differences(rows: Rows, method: str, against: str, score: str) -> list[float
     return [100 * (rows[method][s]["scores"][score] - rows[against][s]["scores"][score]) for s in shared]
 
 
-def said(values: list[float], comparisons: int = 1) -> str:
+def with_interval(values: list[float], comparisons: int = 1) -> str:
     """A mean with half its interval."""
     mean, half = interval(values, comparisons)
     return "" if not values else f"{mean:+.1f}" + ("" if math.isnan(half) else f" ± {half:.1f}")
@@ -101,9 +101,11 @@ def table(journal: Journal, world: str, encoder: str) -> list[str]:
         scores = [row["scores"] for row in rows[method].values()]
         cells += [f"{100 * statistics.fmean(score[column] for score in scores):.1f}" for column in COLUMNS]
         for against, score in (("contrastive", "group"), ("upweighted", "group")):
-            cells.append("" if method == against else said(differences(rows, method, against, score)))
+            cells.append("" if method == against else with_interval(differences(rows, method, against, score)))
         for score in ("group/relation", "r1"):
-            cells.append("" if method == "contrastive" else said(differences(rows, method, "contrastive", score)))
+            cells.append(
+                "" if method == "contrastive" else with_interval(differences(rows, method, "contrastive", score))
+            )
         cells.append(f"{statistics.median(row['seconds'] for row in rows[method].values()) / plain:.2f}")
         lines.append(f"| {NAMES[method]} | " + " | ".join(cells) + " |")
     corrected = len(GRIDS)

@@ -19,16 +19,16 @@ BATCH, KNOWN, WARMUP = 128, 32, 10
 def batches(data: Training, steps: int, seed: int) -> list[Samples]:
     """The same for every method: the first rows are whole pairs, the others single scenes."""
     generator = torch.Generator().manual_seed(seed)
-    known = join(list(data.pairs.values()))
+    pairs = join(list(data.pairs.values()))
     singles = BATCH - 2 * KNOWN
-    pair_order = _epochs(len(known) // 2, KNOWN * steps, generator)
+    pair_order = _epochs(len(pairs) // 2, KNOWN * steps, generator)
     scene_order = _epochs(len(data.scenes), singles * steps, generator)
-    made = []
+    drawn = []
     for step in range(steps):
         picked = pair_order[step * KNOWN : (step + 1) * KNOWN]
         rows = torch.stack([2 * picked, 2 * picked + 1], dim=1).flatten()
-        made.append(join([known.take(rows), data.scenes.take(scene_order[step * singles : (step + 1) * singles])]))
-    return made
+        drawn.append(join([pairs.take(rows), data.scenes.take(scene_order[step * singles : (step + 1) * singles])]))
+    return drawn
 
 
 def _epochs(size: int, wanted: int, generator: torch.Generator) -> torch.Tensor:
@@ -43,7 +43,7 @@ def train(encoder: Any, drawn: list[Samples], seed: int, method: str, weight: fl
     plain = [value for value in towers.parameters() if value.ndim < 2]
     groups = [{"params": decayed, "weight_decay": 0.05}, {"params": plain, "weight_decay": 0.0}]
     optimiser = torch.optim.AdamW(groups, lr=encoder.lr, betas=(0.9, 0.98))
-    known = torch.arange(2 * KNOWN).view(-1, 2)
+    pairs = torch.arange(2 * KNOWN).view(-1, 2)
     start = time.process_time()
     for step, batch in enumerate(drawn):
         for group in optimiser.param_groups:
@@ -53,7 +53,7 @@ def train(encoder: Any, drawn: list[Samples], seed: int, method: str, weight: fl
         if rule := FALSE_TEXTS.get(method):
             words, ends = getattr(batch, f"{rule}_words"), getattr(batch, f"{rule}_ends")
             false = towers.texts(words[2 * KNOWN :], ends[2 * KNOWN :])
-        features = Features(image, text, towers.scale(), known, false, (step + 1) / len(drawn))
+        features = Features(image, text, towers.scale(), pairs, false, (step + 1) / len(drawn))
         loss = (METHODS | TRANSFER)[method](features, weight)
         optimiser.zero_grad(set_to_none=True)
         loss.backward()

@@ -101,8 +101,8 @@ def block_at(block: Any, x: torch.Tensor, at: torch.Tensor, hidden: torch.Tensor
     scores = torch.einsum("bhe,hed->bhd", query, to_key) @ normed.mT / (width // heads) ** 0.5
     if hidden is not None:
         scores = scores.masked_fill(hidden[:, None], float("-inf"))
-    seen = torch.einsum("bhd,hed->bhe", scores.softmax(dim=2) @ normed, to_value) + bias_value
-    x = x[rows, at] + block.ls_1(block.attn.out_proj(seen.flatten(1)))
+    attended = torch.einsum("bhd,hed->bhe", scores.softmax(dim=2) @ normed, to_value) + bias_value
+    x = x[rows, at] + block.ls_1(block.attn.out_proj(attended.flatten(1)))
     return x + block.ls_2(block.mlp(block.ln_2(x)))
 
 
