@@ -158,8 +158,8 @@ def main() -> int:
     parser.add_argument("--go-on", action="store_true", help="leave out task types that the output has already")
     options = parser.parse_args()
     benchmarks = [task for task in one_of_each() if options.only in task.task]
-    with tempfile.TemporaryDirectory() as place:  # what this process has imported, its children need not
-        gate_runner.run("digits", encoder="micro-clip/random", output=Path(place) / "run", limit=20, show=False)
+    with tempfile.TemporaryDirectory() as temporary:  # what this process has imported, its children need not
+        gate_runner.run("digits", encoder="micro-clip/random", output=Path(temporary) / "run", limit=20, show=False)
     rng = np.random.default_rng(0)
     tasks: dict[str, dict[str, Any]] = {}
     if options.go_on and options.output.exists():
@@ -168,13 +168,13 @@ def main() -> int:
         }
     begun = time.process_time()
     turns = -(-options.kills // max(1, len(benchmarks)))
-    with tempfile.TemporaryDirectory() as place:
+    with tempfile.TemporaryDirectory() as temporary:
         for benchmark in benchmarks:
             if sum(tasks.get(benchmark.task, {"kills": {}})["kills"].values()) >= turns:
                 continue
             kills: Counter[str] = Counter()
             bad = 0
-            undisturbed, folder = Path(place) / f"{benchmark.id}-whole", Path(place) / f"{benchmark.id}-killed"
+            undisturbed, folder = Path(temporary) / f"{benchmark.id}-whole", Path(temporary) / f"{benchmark.id}-killed"
             status = child(benchmark, undisturbed, options.limit, None)
             if status:
                 tasks[benchmark.task] = {"kills": {}, "same": False}

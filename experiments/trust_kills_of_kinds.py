@@ -75,9 +75,9 @@ def gate_runner(*words: object) -> None:
             raise RuntimeError(f"{words}: ended with {ended.code}") from ended
 
 
-def photos(place: Path) -> Path:
+def photos(root: Path) -> Path:
     """Noise of three colours, in a folder of classes."""
-    folder, draw = place / "photos", np.random.default_rng(0)
+    folder, draw = root / "photos", np.random.default_rng(0)
     for colour in range(3):
         (folder / "rgb"[colour]).mkdir(parents=True)
         for number in range(12):
@@ -87,29 +87,29 @@ def photos(place: Path) -> Path:
     return folder
 
 
-def runs(place: Path) -> Kind:
+def runs(root: Path) -> Kind:
     """Two seeds of a probe."""
     words = ("run", "digits", "--encoder", "micro-clip/random", "--limit", 40, "--seed", 0, "--seed", 1, "--output")
     return Kind(lambda folder: gate_runner(*words, folder / "run"), lambda folder: content_of_run(folder / "run"))
 
 
-def trained_runs(place: Path) -> Kind:
+def trained_runs(root: Path) -> Kind:
     """A trained encoder, which is kept."""
     words = ("run", "digits", "--encoder", "micro-clip/random", "--limit", 40, "--tune", "bias", "--set", "steps=8",
              "--setting", "save_encoders=true", "--output")  # fmt: skip
 
     def content(folder: Path) -> object:
-        weights = {name: held for name, held in files(folder).items() if name.endswith(".safetensors")}
+        weights = {name: data for name, data in files(folder).items() if name.endswith(".safetensors")}
         return content_of_run(folder / "run"), weights
 
     return Kind(lambda folder: gate_runner(*words, folder / "run"), content)
 
 
-def finetunings(place: Path) -> Kind:
+def finetunings(root: Path) -> Kind:
     """`adapt finetune` on a folder of pictures; its head is copied to a place of its own."""
     from gate_runner.heads import load_head
 
-    pictures = photos(place)
+    pictures = photos(root)
 
     def work(folder: Path) -> None:
         how = ("--encoder", "micro-clip/random", "--tune", "bias", "--set", "steps=8")
@@ -122,7 +122,7 @@ def finetunings(place: Path) -> Kind:
     return Kind(work, lambda folder: files(folder / "head")["head.safetensors"], look=look)
 
 
-def saved_heads(place: Path) -> Kind:
+def saved_heads(root: Path) -> Kind:
     """A head over an old one: of both, one is there and whole."""
     from gate_runner.encoders import load_encoder
     from gate_runner.heads.saved import KeptHead, load_head, save_head
@@ -154,7 +154,7 @@ def saved_heads(place: Path) -> Kind:
     )
 
 
-def saved_encoders(place: Path) -> Kind:
+def saved_encoders(root: Path) -> Kind:
     """A trained encoder over an old one."""
     from gate_runner.encoders import load_encoder
     from gate_runner.encoders.tuned import load_tuned, save_tuned
@@ -183,7 +183,7 @@ def saved_encoders(place: Path) -> Kind:
     )
 
 
-def copies_of_the_hub(place: Path) -> Kind:
+def copies_of_the_hub(root: Path) -> Kind:
     """A data set copied from a repository: each row once."""
     from gate_runner.benchmarks import BENCHMARKS, DataRequest
 
@@ -194,18 +194,18 @@ def copies_of_the_hub(place: Path) -> Kind:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     splits = {"train": [0, 1] * 60, "validation": [1, 0] * 30}
-    module.labelled("ethz/food101", module.named(101), splits, ("image", "label"))(place / "hub")
+    module.labelled("ethz/food101", module.named(101), splits, ("image", "label"))(root / "hub")
 
     def copied(folder: Path) -> object:
         os.environ["GATE_RUNNER_CACHE"] = str(folder)
-        data = BENCHMARKS["food101"].load("hub", DataRequest(place / "hub", size=8))
+        data = BENCHMARKS["food101"].load("hub", DataRequest(root / "hub", size=8))
         parts = (data.train, data.validation, data.test)
         return [hashlib.sha256(split.images[:].numpy().tobytes()).hexdigest() for split in parts]
 
     return Kind(copied, copied)
 
 
-def cached_features(place: Path) -> Kind:
+def cached_features(root: Path) -> Kind:
     """Features of 400 pictures in batches of 4, written as they come."""
     from gate_runner.encoders import load_encoder
     from gate_runner.features import FeatureCache, digests_of
@@ -225,17 +225,17 @@ def cached_features(place: Path) -> Kind:
     return Kind(features, lambda folder: features(folder).numpy().tobytes())
 
 
-def knowledge_bases(place: Path) -> Kind:
+def knowledge_bases(root: Path) -> Kind:
     """A knowledge base with names, n-grams and their index."""
     from oven_retrieval.workspace import build_workspace, open_workspace
 
     words = [
         f"Q{number},{'abcdefgh'[number % 8]}{number * 7919 % 997} thing of {number % 13}" for number in range(1500)
     ]
-    (place / "kb.csv").write_text("id,name\n" + "\n".join(words) + "\n")
+    (root / "kb.csv").write_text("id,name\n" + "\n".join(words) + "\n")
 
     def work(folder: Path) -> None:
-        build_workspace(place / "kb.csv", folder / "kb", overwrite=True)
+        build_workspace(root / "kb.csv", folder / "kb", overwrite=True)
 
     def content(folder: Path) -> object:
         linker = open_workspace(folder / "kb", typos=True)
@@ -247,7 +247,7 @@ def knowledge_bases(place: Path) -> Kind:
 EDITED = 60
 
 
-def edited_knowledge_bases(place: Path) -> Kind:
+def edited_knowledge_bases(root: Path) -> Kind:
     """Additions and removals, each with its index: the entities before or after, and all links right."""
     from oven_retrieval import KnowledgeBase
     from oven_retrieval.workspace import (
@@ -258,25 +258,25 @@ def edited_knowledge_bases(place: Path) -> Kind:
         update_workspace,
     )
 
-    (place / "small.csv").write_text("id,name\n" + "\n".join(f"Q{n},thing {n}" for n in range(200)) + "\n")
+    (root / "small.csv").write_text("id,name\n" + "\n".join(f"Q{n},thing {n}" for n in range(200)) + "\n")
 
-    def there(folder: Path) -> set[str]:
+    def entity_ids(folder: Path) -> set[str]:
         return {entity.id for entity in KnowledgeBase(folder / "kb" / "kb")}
 
     def work(folder: Path) -> None:
         for number in range(200, 200 + EDITED, 20):
-            lacking = [n for n in range(number, number + 20) if f"Q{n}" not in there(folder)]
+            lacking = [n for n in range(number, number + 20) if f"Q{n}" not in entity_ids(folder)]
             if lacking:
                 more = folder / "more.csv"
                 more.write_text("id,name\n" + "\n".join(f"Q{n},thing {n}" for n in lacking) + "\n")
                 add_to_workspace(more, folder / "kb")
             first = f"Q{number - 200}"
-            if first in there(folder):
+            if first in entity_ids(folder):
                 remove_from_workspace([first], folder / "kb")
         update_workspace(folder / "kb")
 
     def look(folder: Path) -> None:
-        names = there(folder)
+        names = entity_ids(folder)
         assert {f"Q{n}" for n in range(200)} - {"Q0", "Q20", "Q40"} <= names, "entities are lost"
         added = [sum(f"Q{n}" in names for n in range(first, first + 20)) for first in range(200, 200 + EDITED, 20)]
         assert set(added) <= {0, 20}, f"halves of an addition: {added}"
@@ -289,16 +289,16 @@ def edited_knowledge_bases(place: Path) -> Kind:
     def content(folder: Path) -> object:
         linker = open_workspace(folder / "kb")
         rows = linker.link([f"thing {n}" for n in range(200 + EDITED)]).rows[:, 0]
-        return sorted(there(folder)), [linker.kb.ids[row] if row >= 0 else None for row in rows]
+        return sorted(entity_ids(folder)), [linker.kb.ids[row] if row >= 0 else None for row in rows]
 
-    return Kind(work, content, lambda folder: build_workspace(place / "small.csv", folder / "kb"), look)
+    return Kind(work, content, lambda folder: build_workspace(root / "small.csv", folder / "kb"), look)
 
 
-def rebuilt_indexes(place: Path) -> Kind:
+def rebuilt_indexes(root: Path) -> Kind:
     """The index of names made anew from the entities."""
     from oven_retrieval.workspace import build_workspace, open_workspace, update_workspace
 
-    (place / "again.csv").write_text("id,name\n" + "\n".join(f"Q{n},thing {n}" for n in range(800)) + "\n")
+    (root / "again.csv").write_text("id,name\n" + "\n".join(f"Q{n},thing {n}" for n in range(800)) + "\n")
 
     def content(folder: Path) -> object:
         linker = open_workspace(folder / "kb", typos=True)
@@ -308,12 +308,12 @@ def rebuilt_indexes(place: Path) -> Kind:
 
     return Kind(
         lambda folder: update_workspace(folder / "kb", rebuild=True), content,
-        lambda folder: build_workspace(place / "again.csv", folder / "kb"),
+        lambda folder: build_workspace(root / "again.csv", folder / "kb"),
         lambda folder: len(open_workspace(folder / "kb").kb),
     )  # fmt: skip
 
 
-def vectors(place: Path) -> Kind:
+def vectors(root: Path) -> Kind:
     """Vectors of 4,000 rows, chunk by chunk."""
     from oven_retrieval.vectors import VectorStore, build_vectors
 
@@ -328,7 +328,7 @@ def vectors(place: Path) -> Kind:
     return Kind(work, lambda folder: (sorted(files(folder)), VectorStore(folder / "vectors").rows(0, 4000).tobytes()))
 
 
-def pairs(place: Path) -> Kind:
+def pairs(root: Path) -> Kind:
     """A build of pairs: the same bytes."""
     from eqben_builder.building import build
     from eqben_builder.micro.builder import MicroBuilder
@@ -339,7 +339,7 @@ def pairs(place: Path) -> Kind:
     )
 
 
-def searches(place: Path) -> Kind:
+def searches(root: Path) -> Kind:
     """A search of a subset with its result."""
     import eevee
 
@@ -402,12 +402,12 @@ def lived(work: Callable[[], object], seconds: float | None = None) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-def tried(kind: Kind, place: Path, kills: int, draw: random.Random) -> dict[str, Any]:
+def tried(kind: Kind, root: Path, kills: int, draw: random.Random) -> dict[str, Any]:
     """Kill one kind so often, and count what was lost."""
     faults: list[str] = []
 
     def fresh(number: object) -> Path:
-        folder = place / f"folder {number}"
+        folder = root / f"folder {number}"
         folder.mkdir()
         kind.begin(folder)
         return folder
@@ -453,29 +453,29 @@ def main() -> int:
     parser.add_argument("--output", type=Path, default=RESULTS / "trust_kills_of_kinds.json")
     parser.add_argument("--go-on", action="store_true", help="leave out kinds that the output already has")
     options = parser.parse_args()
-    held: dict[str, Any] = {}
+    collected: dict[str, Any] = {}
     if options.output.exists():
-        held = json.loads(options.output.read_text())["kinds"]
+        collected = json.loads(options.output.read_text())["kinds"]
     torch.set_num_threads(1)
     for name, make in KINDS.items():
-        before = held.get(name, {"kills": 0, "faults": []})
+        before = collected.get(name, {"kills": 0, "faults": []})
         if options.only not in name or (options.go_on and before["kills"] >= options.kills and not before["faults"]):
             continue
         with tempfile.TemporaryDirectory() as folder:
             os.environ["GATE_RUNNER_CACHE"] = str(Path(folder) / "cache")
             draw = random.Random(f"{name} {options.seed}")
-            held[name] = tried(make(Path(folder)), Path(folder), options.kills, draw)
-        print(f"{name}: {held[name]}", flush=True)
+            collected[name] = tried(make(Path(folder)), Path(folder), options.kills, draw)
+        print(f"{name}: {collected[name]}", flush=True)
         result = {
-            "kills": sum(kind["kills"] for kind in held.values()),
-            "faults": sum(len(kind["faults"]) for kind in held.values()),
-            "kinds": held,
+            "kills": sum(kind["kills"] for kind in collected.values()),
+            "faults": sum(len(kind["faults"]) for kind in collected.values()),
+            "kinds": collected,
             "seed": options.seed,
             "python": platform.python_version(),
             "machine": platform.machine(),
         }
         options.output.write_text(json.dumps(result, indent=1) + "\n")
-    return 1 if any(kind["faults"] for kind in held.values()) else 0
+    return 1 if any(kind["faults"] for kind in collected.values()) else 0
 
 
 if __name__ == "__main__":

@@ -125,30 +125,32 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=RESULTS / "trust_speed.json")
     options = parser.parse_args()
     sides = {"before": options.before.resolve() / "packages", "now": Path(__file__).parents[1] / "packages"}
-    found = {}
+    figures = {}
     with tempfile.TemporaryDirectory() as root:
         make(Path(root))
         for name, work in WORK.items():
             if options.only not in name:
                 continue
-            seen: dict[str, list[tuple[float, float, float]]] = {"before": [], "now": []}
+            timings: dict[str, list[tuple[float, float, float]]] = {"before": [], "now": []}
             for turn in range(options.rounds):
                 for side in ("before", "now") if turn % 2 else ("now", "before"):
-                    seen[side].append(once(sides[side], work, Path(root)))
-            answers = {one[0] for side in seen.values() for one in side}
+                    timings[side].append(once(sides[side], work, Path(root)))
+            answers = {timing[0] for side in timings.values() for timing in side}
             if len(answers) != 1:
                 raise SystemExit(f"{name}: different answers: {answers}")
-            medians = {side: [median(one[at] for one in taken) for at in (1, 2)] for side, taken in seen.items()}
-            found[name] = {
+            medians = {
+                side: [median(timing[at] for timing in rounds) for at in (1, 2)] for side, rounds in timings.items()
+            }
+            figures[name] = {
                 "milliseconds_before": [round(1000 * value, 1) for value in medians["before"]],
                 "milliseconds_now": [round(1000 * value, 1) for value in medians["now"]],
                 "ratio_cpu": round(medians["now"][0] / medians["before"][0], 3),
                 "ratio_wall": round(medians["now"][1] / medians["before"][1], 3),
             }
-            print(name, found[name], flush=True)
+            print(name, figures[name], flush=True)
     result = {
         "rounds": options.rounds,
-        "work": found,
+        "work": figures,
         "python": platform.python_version(),
         "machine": platform.machine(),
     }

@@ -71,8 +71,8 @@ def eqben_built(folder: Path, done: list[tuple[str, str, bool]]) -> None:
 
 
 def a_row(name: str) -> PairRow:
-    one, other = (Picture(content=encode_png(np.full((4, 4, 3), grey, np.uint8))) for grey in (0, 9))
-    return PairRow(name, "micro", "count", one, other, "one", "two", {}, None)
+    first, second = (Picture(content=encode_png(np.full((4, 4, 3), grey, np.uint8))) for grey in (0, 9))
+    return PairRow(name, "micro", "count", first, second, "one", "two", {}, None)
 
 
 def exported(form: str) -> Place:
@@ -107,9 +107,9 @@ def project_whole(folder: Path, done: list[tuple[str, str, bool]]) -> None:
             expected.add(f"new{tag}")
         if ok and name == "oven remove":
             expected.discard(f"e{tag}")
-    assert {one.id for one in kb} == expected, done
+    assert {entity.id for entity in kb} == expected, done
     linker = open_workspace(folder / "p", typos=True)
-    names = {one.name: one.id for one in kb}
+    names = {entity.name: entity.id for entity in kb}
     rows = linker.link(list(names)).rows[:, 0].tolist()
     assert [kb.ids[row] for row in rows] == list(names.values()), done
 
@@ -120,7 +120,7 @@ def base(folder: Path) -> None:
 
 
 def base_whole(folder: Path, done: list[tuple[str, str, bool]]) -> None:
-    ids = [one.id for one in KnowledgeBase(folder / "kb", verify=True)]
+    ids = [entity.id for entity in KnowledgeBase(folder / "kb", verify=True)]
     assert ids in [[f"new{tag}"] * 1 for _, tag, ok in done if ok] or (ids == ["1"] and not any(d[2] for d in done))
 
 
@@ -152,8 +152,8 @@ def answers_whole(folder: Path, done: list[tuple[str, str, bool]]) -> None:
 
 def knowledge(folder: Path, tag: str) -> None:
     del tag
-    known = StoredKnowledge({"owl": ["A bird."], "great dane": ["A dog."]}, name="wiktionary")
-    build_files(ClassPrompts("own", ["a {}."], ["owl", "great dane"]), folder, wiktionary=known, model=Model())
+    stored = StoredKnowledge({"owl": ["A bird."], "great dane": ["A dog."]}, name="wiktionary")
+    build_files(ClassPrompts("own", ["a {}."], ["owl", "great dane"]), folder, wiktionary=stored, model=Model())
 
 
 def knowledge_whole(folder: Path, done: list[tuple[str, str, bool]]) -> None:
@@ -219,7 +219,7 @@ PLACES: dict[str, Place] = {
 }
 
 
-def child(act: Act, folder: Path, tag: str, ready: int, go: int, told: int) -> None:
+def child(act: Act, folder: Path, tag: str, ready: int, go: int, answer_pipe: int) -> None:
     """One writer; its last word is done, refused or broken."""
     warnings.simplefilter("ignore")
     try:
@@ -231,13 +231,13 @@ def child(act: Act, folder: Path, tag: str, ready: int, go: int, told: int) -> N
         text = f"refused {error}"
     except BaseException:  # noqa: BLE001 - whatever it is, it is the finding
         text = f"broken {traceback.format_exc()}"
-    os.write(told, text.encode())
+    os.write(answer_pipe, text.encode())
     os._exit(0)
 
 
-def pair(place: Place, names: tuple[str, str], folder: Path) -> list[str]:
+def pair(target: Place, names: tuple[str, str], folder: Path) -> list[str]:
     """Two writers at once: what they said, after the place was checked."""
-    place.prepare(folder)
+    target.prepare(folder)
     ready, tells_ready = os.pipe()
     go, say_go = os.pipe()
     pipes, children = [], []
@@ -246,32 +246,33 @@ def pair(place: Place, names: tuple[str, str], folder: Path) -> list[str]:
         pid = os.fork()
         if pid == 0:
             os.close(say_go)  # else a child whose parent is gone waits for itself
-            child(place.writers[name], folder, str(tag), tells_ready, go, write)
+            child(target.writers[name], folder, str(tag), tells_ready, go, write)
         os.close(write)
         pipes.append(read)
         children.append(pid)
     while len(os.read(ready, 2)) < 1:
         pass
     os.write(say_go, b"..")
-    said = []
+    messages = []
     for read in pipes:
         with os.fdopen(read, "rb") as file:
-            said.append(file.read().decode())
+            messages.append(file.read().decode())
     for pid in children:
         os.waitpid(pid, 0)
     for handle in (ready, tells_ready, go, say_go):
         os.close(handle)
-    for one in said:
-        assert one == "done" or one.startswith("refused"), one
-    place.check(
-        folder, [(name, str(tag), one == "done") for tag, (name, one) in enumerate(zip(names, said, strict=True))]
+    for message in messages:
+        assert message == "done" or message.startswith("refused"), message
+    target.check(
+        folder,
+        [(name, str(tag), message == "done") for tag, (name, message) in enumerate(zip(names, messages, strict=True))],
     )
-    return said
+    return messages
 
 
 def keep(counts: dict[str, dict[str, int]], options: argparse.Namespace) -> dict[str, object]:
     """What was done until now; written, if all places are asked for."""
-    sums = {key: sum(one[key] for one in counts.values()) for key in ("pairs", "done", "refused", "lost")}
+    sums = {key: sum(row[key] for row in counts.values()) for key in ("pairs", "done", "refused", "lost")}
     result = {**sums, "places": counts, "python": platform.python_version(), "machine": platform.machine()}
     if not options.only:
         options.output.parent.mkdir(exist_ok=True)
@@ -288,38 +289,38 @@ def main() -> int:
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     rng = np.random.default_rng(0)
-    places = {name: place for name, place in PLACES.items() if options.only in name}
+    places = {name: target for name, target in PLACES.items() if options.only in name}
     counts = {name: {"pairs": 0, "done": 0, "refused": 0, "lost": 0} for name in places}
     first = 0
     if options.go_on and options.output.exists():
         counts = json.loads(options.output.read_text())["places"]
-        first = sum(one["pairs"] for one in counts.values())
+        first = sum(row["pairs"] for row in counts.values())
     with tempfile.TemporaryDirectory() as root:
         (Path(root) / "before").mkdir()
         ran(20)(Path(root) / "before", "")  # what this process has imported, its children need not
         for number in range(options.pairs):
             where = list(places)[number % len(places)]
-            place = places[where]
-            known = list(place.writers)
-            names = (known[number // len(places) % len(known)], known[int(rng.integers(len(known)))])
+            target = places[where]
+            writers = list(target.writers)
+            names = (writers[number // len(places) % len(writers)], writers[int(rng.integers(len(writers)))])
             if "other" in where:
-                names = (known[0], known[1])
+                names = (writers[0], writers[1])
             if number < first:
                 continue
             counts[where]["pairs"] += 1
             try:
-                said = pair(place, names, Path(root) / str(number))
+                messages = pair(target, names, Path(root) / str(number))
             except Exception as error:  # noqa: BLE001 - whatever it is, it is the finding
                 counts[where]["lost"] += 1
                 print(f"{where} {names}: {type(error).__name__}: {error}", flush=True)
                 continue
-            unnamed = [one for one in said if one != "done" and not THERE.search(one)]
+            unnamed = [message for message in messages if message != "done" and not THERE.search(message)]
             other = "other" in where or where.startswith(("eqben parquet", "eqben eqben"))
             if unnamed and not other:
                 print(f"{where} {names}: {unnamed}", flush=True)
                 counts[where]["lost"] += 1
-            counts[where]["done"] += said.count("done")
-            counts[where]["refused"] += len(said) - said.count("done")
+            counts[where]["done"] += messages.count("done")
+            counts[where]["refused"] += len(messages) - messages.count("done")
             if number % 10 == 9:
                 keep(counts, options)
                 print(f"{number + 1} pairs", flush=True)

@@ -74,7 +74,7 @@ def row(result: dict[str, Any]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def kept(path: Path) -> tuple[dict[str, dict[int, dict[str, Any]]], dict[str, Any]]:
+def earlier_table(path: Path) -> tuple[dict[str, dict[int, dict[str, Any]]], dict[str, Any]]:
     """What an earlier table holds: rows by column and stand-in, and seed; and its comparisons."""
     if not path.is_file():
         return {}, {}
@@ -84,14 +84,14 @@ def kept(path: Path) -> tuple[dict[str, dict[int, dict[str, Any]]], dict[str, An
     ]
 
 
-def contrasts(folder: Path, found: dict[tuple[str, str], list[dict[str, Any]]]) -> dict[str, Any]:
+def contrasts(folder: Path, runs: dict[tuple[str, str], list[dict[str, Any]]]) -> dict[str, Any]:
     """Full against frozen where both have the same seeds, by the runner's own comparison."""
     same = [
         name
-        for column, name in found
+        for column, name in runs
         if column == "full"
-        and [contrast["seed"] for contrast in found["full", name]]
-        == [contrast["seed"] for contrast in found.get(("frozen", name), [])]
+        and [contrast["seed"] for contrast in runs["full", name]]
+        == [contrast["seed"] for contrast in runs.get(("frozen", name), [])]
     ]
     if not same:
         return {}
@@ -106,11 +106,11 @@ def contrasts(folder: Path, found: dict[tuple[str, str], list[dict[str, Any]]]) 
 
 def write(folder: Path, limit: int | None) -> None:
     path = RESULTS / "tuning_table.json"
-    rows, against = kept(path)
-    found = finished(folder)
-    for (column, name), results in found.items():
+    rows, against = earlier_table(path)
+    runs = finished(folder)
+    for (column, name), results in runs.items():
         rows.setdefault(f"{column} {name}", {}).update({result["seed"]: row(result) for result in results})
-    against |= contrasts(folder, found)
+    against |= contrasts(folder, runs)
     ordered = {key: [result for _, result in sorted(seeds.items())] for key, seeds in sorted(rows.items())}
     report = {
         "recipe": "quick", "limit": limit, "full against frozen": against, "cores": os.cpu_count(), "rows": ordered,
@@ -124,18 +124,18 @@ def write(folder: Path, limit: int | None) -> None:
     for name in sorted({key.split()[1] for key in rows}):
         cells = {column: list(rows.get(f"{column} {name}", {}).values()) for column in columns}
         metric = next(own[0]["metric"] for own in cells.values() if own)
-        said = [name, metric + (", lower is better" if metric == "mae" else "")]
+        fields = [name, metric + (", lower is better" if metric == "mae" else "")]
         for own in cells.values():
             if not own:
-                said.append("")
+                fields.append("")
                 continue
             value, low, high, seconds = (
                 statistics.fmean(result[key] for result in own) for key in ("value", "low", "high", "seconds")
             )
-            said.append(f"{value:.3f} ({low:.3f}-{high:.3f}), {seconds:.0f} s, n={len(own)}")
-        known = against.get(name)
-        said.append(f"{known['verdict']} by {known['gain']:+.3f}, p {known['p']:.4f}" if known else "")
-        lines.append("| " + " | ".join(said) + " |")
+            fields.append(f"{value:.3f} ({low:.3f}-{high:.3f}), {seconds:.0f} s, n={len(own)}")
+        contrast = against.get(name)
+        fields.append(f"{contrast['verdict']} by {contrast['gain']:+.3f}, p {contrast['p']:.4f}" if contrast else "")
+        lines.append("| " + " | ".join(fields) + " |")
     (RESULTS / "tuning_table.md").write_text("\n".join(lines) + "\n")
 
 

@@ -42,11 +42,11 @@ _SOME = SHAPES[:5]
 Make = Callable[[np.random.Generator, int], Scene]
 
 
-def _apart(rng: np.random.Generator, place: str) -> Scene:
+def _apart(rng: np.random.Generator, relation: str) -> Scene:
     """A circle and a star, the first one at a place from the second."""
     near, far = rng.uniform(0.2, 0.34), rng.uniform(0.66, 0.8)
-    along, across = (near, far) if place in ("left of", "above") else (far, near), rng.uniform(0.3, 0.7, 2)
-    spots = [(along[i], across[i]) if place in ("left of", "right of") else (across[i], along[i]) for i in range(2)]
+    along, across = (near, far) if relation in ("left of", "above") else (far, near), rng.uniform(0.3, 0.7, 2)
+    spots = [(along[i], across[i]) if relation in ("left of", "right of") else (across[i], along[i]) for i in range(2)]
     colours = rng.choice(COLOURS, 2)
     items = tuple(
         Item(shape, str(colour), "large", "plain", float(x), float(y))
@@ -93,11 +93,11 @@ def scores() -> dict[str, dict[str, list[float]]]:
     encoder = load_encoder("micro-clip", device="cpu")
     assert encoder.text is not None
     collected: dict[str, dict[str, list[float]]] = {}
-    for place, (name, (classes, make)) in enumerate(sets().items()):
+    for number, (name, (classes, make)) in enumerate(sets().items()):
         count = len(classes)
         features, labels = [], []
         for each in (TRAINED, TESTED):
-            seed = 7_000_000 + 10_000 * place + each
+            seed = 7_000_000 + 10_000 * number + each
             scenes = scenes_of(seed, each * count, lambda rng, index, make=make, count=count: make(rng, index % count))
             pictures = draw(scenes, seed, noise=0.08).images
             features.append(torch.cat([encoder.encode_image(batch).cpu() for batch in pictures.split(256)]))
@@ -111,7 +111,7 @@ def scores() -> dict[str, dict[str, list[float]]]:
             for seed in range(DRAWS):
                 rows = torch.from_numpy(elevater_indices(labels[0], shots, seed).indices)
                 for method, listed in value.items():
-                    given = tuning_data(
+                    data = tuning_data(
                         features[0][rows],
                         labels[0][rows],
                         classes=count,
@@ -119,7 +119,7 @@ def scores() -> dict[str, dict[str, list[float]]]:
                         logit_scale=encoder.logit_scale or 100.0,
                         class_embeddings=None if method == "random" else texts,
                     )
-                    tuned = tune(given, "anchored" if method == "random" else method)
+                    tuned = tune(data, "anchored" if method == "random" else method)
                     listed.append(HeldOut(features[1], labels[1]).score(tuned, resamples=0).value)
             print(name, shots, {method: round(statistics.fmean(v), 3) for method, v in value.items()}, flush=True)
     return collected
@@ -127,9 +127,9 @@ def scores() -> dict[str, dict[str, list[float]]]:
 
 def main() -> None:
     """Score, and write both files."""
-    found = scores()
+    cells = scores()
     lines = ["| set | images per class | zero-shot | ours | without texts | ours − zero-shot |", "|---" * 6 + "|"]
-    for key, values in found.items():
+    for key, values in cells.items():
         means = {method: interval(listed) for method, listed in values.items()}
         gain = interval([a - b for a, b in zip(values["anchored"], values["zero_shot"], strict=True)])
         shown = [f"{100 * mean:.1f} ± {100 * width:.1f}" for mean, width in means.values()]
@@ -138,7 +138,7 @@ def main() -> None:
     over: dict[str, list[float]] = {}
     lines.append("")
     for shots in SHOTS:
-        here = [values for key, values in found.items() if key.endswith(f" {shots}")]
+        here = [values for key, values in cells.items() if key.endswith(f" {shots}")]
         for other in ("zero_shot", "random"):
             gaps = [statistics.fmean(v["anchored"][draw] - v[other][draw] for v in here) for draw in range(DRAWS)]
             mean, width = interval(gaps)
@@ -146,7 +146,7 @@ def main() -> None:
             lines.append(f"- {shots} per class, mean over {len(here)} sets: {100 * mean:+.2f} ± {100 * width:.2f} "
                          f"points against {other}")  # fmt: skip
     text = "\n".join(lines).replace("| -", "| −") + "\n"
-    (RESULTS / "unseen_sets.json").write_text(json.dumps({"cells": found, "over sets": over}, indent=1) + "\n")
+    (RESULTS / "unseen_sets.json").write_text(json.dumps({"cells": cells, "over sets": over}, indent=1) + "\n")
     (RESULTS / "unseen_sets.md").write_text(text)
     print(text)
 

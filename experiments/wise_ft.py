@@ -87,10 +87,10 @@ def curve_of(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def table(found: dict[str, list[dict[str, Any]]]) -> list[str]:
+def table(runs: dict[str, list[dict[str, Any]]]) -> list[str]:
     """Gain and loss by seed: paired changes against the class prompts before, with 95 % intervals."""
     lines = ["| seed | tested | share | scored on | before | after | change | 95 % interval |", "|---" * 8 + "|"]
-    for name, results in found.items():
+    for name, results in runs.items():
         for result in results:
             share = result["training"]["wise_ft"]["share"]
             for on, row in (
@@ -140,11 +140,11 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--limit", type=int, help="at most so many samples of each split")
     options = parser.parse_args()
-    found = trained(options.output, options.seeds, options.limit)
-    curve = curve_of(found["best"])
-    shares = [result["training"]["wise_ft"]["share"] for result in found["best"]]
+    runs = trained(options.output, options.seeds, options.limit)
+    curve = curve_of(runs["best"])
+    shares = [result["training"]["wise_ft"]["share"] for result in runs["best"]]
     report = {
-        "recipe": found["best"][0]["training"]["recipe"],
+        "recipe": runs["best"][0]["training"]["recipe"],
         "limit": options.limit,
         "seeds": options.seeds,
         "chosen": shares,
@@ -153,13 +153,13 @@ def main() -> None:
             name: [{"seed": result["seed"], "gained": result["training"]["gained"],
                     "zero_shot": result["training"]["zero_shot"],
                     "score": result["scores"][0]} for result in results]
-            for name, results in found.items()
+            for name, results in runs.items()
         },
     }  # fmt: skip
     (RESULTS / "wise_ft.json").write_text(json.dumps(report, indent=1) + "\n")
-    (RESULTS / "wise_ft.md").write_text("\n".join(table(found)) + "\n")
+    (RESULTS / "wise_ft.md").write_text("\n".join(table(runs)) + "\n")
     draw(curve, statistics.median(shares), RESULTS / "wise_ft.svg")
-    print("\n".join(table(found)))
+    print("\n".join(table(runs)))
 
 
 if __name__ == "__main__":
