@@ -16,9 +16,9 @@ def test_the_page_on_eqsim_backends_can_be_followed(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "adding" / "eqsim-backend.md").read_text(encoding="utf-8")
     shutil.copytree(ROOT / "packages" / "eqsim" / "src", tmp_path / "packages" / "eqsim" / "src")
     files = re.findall(r'```python title="([^"]+)"\n(.*?)```', page, flags=re.DOTALL)
-    for place, text in files:
-        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / place).write_text(text)
+    for path, text in files:
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
     (change,) = re.findall(r"```diff\n(.*?)```", page, flags=re.DOTALL)
     choice = tmp_path / "packages/eqsim/src/eqsim/backends/__init__.py"
     source = choice.read_text()
@@ -29,7 +29,7 @@ def test_the_page_on_eqsim_backends_can_be_followed(tmp_path: Path) -> None:
         assert source.count(before) == 1, f"{choice.name} does not hold\n{before}"
         source = source.replace(before, after)
     choice.write_text(source)
-    test = next(place for place, _ in files if "/tests/" in place)
+    test = next(path for path, _ in files if "/tests/" in path)
     environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), test],

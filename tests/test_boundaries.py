@@ -70,21 +70,21 @@ def loaded_by(modules: list[str], *, path: list[str] | None = None) -> set[str]:
 
 def imported_names(folder: str) -> set[str]:
     """Top-level names in every import statement of a package, also inside functions and under TYPE_CHECKING."""
-    found: set[str] = set()
+    names: set[str] = set()
     for path in (ROOT / "packages" / folder / "src").rglob("*.py"):
-        found |= names_in(path.read_text())
-    return found
+        names |= names_in(path.read_text())
+    return names
 
 
 def names_in(source: str) -> set[str]:
     """Top-level names that a source text imports, absolutely."""
-    found: set[str] = set()
+    names: set[str] = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
-            found |= {alias.name.split(".")[0] for alias in node.names}
+            names |= {alias.name.split(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-            found.add(node.module.split(".")[0])
-    return found
+            names.add(node.module.split(".")[0])
+    return names
 
 
 def project_of(folder: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 
 def files_with_examples(places: list[Path]) -> set[Path]:
     """Source files that hold a doctest's prompt."""
-    return {path for place in places for path in place.rglob("*.py") if ">>> " in path.read_text(encoding="utf-8")}
+    return {path for folder in places for path in folder.rglob("*.py") if ">>> " in path.read_text(encoding="utf-8")}
 
 
 def collected_files(root: Path, places: list[Path]) -> set[Path]:
@@ -45,7 +45,7 @@ def test_a_folder_that_the_settings_leave_out_is_noticed(tmp_path: Path) -> None
     folder.mkdir(parents=True)
     (folder / "fit.py").write_text('def f():\n    """One.\n\n    >>> 1\n    1\n    """\n')
     settings = '[tool.pytest.ini_options]\naddopts = "--import-mode=importlib --doctest-modules"\n'
-    for excluded, seen in (("training", set()), ("elsewhere", {folder / "fit.py"})):
+    for excluded, expected in (("training", set()), ("elsewhere", {folder / "fit.py"})):
         (tmp_path / "pyproject.toml").write_text(f'{settings}norecursedirs = ["{excluded}"]\n')
-        assert collected_files(tmp_path, [tmp_path / "src"]) == seen
+        assert collected_files(tmp_path, [tmp_path / "src"]) == expected
     assert files_with_examples([tmp_path / "src"]) == {folder / "fit.py"}

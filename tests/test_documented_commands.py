@@ -27,8 +27,8 @@ def places() -> list[Path]:
 
 def calls(text: str) -> Iterator[str]:
     """What stands behind ``gate-runner`` where that is a command, not a name."""
-    for found in CALL.finditer(text):
-        yield found[1].replace("\\\n", " ").strip()
+    for call in CALL.finditer(text):
+        yield call[1].replace("\\\n", " ").strip()
 
 
 def wrong(call: str) -> str:
@@ -59,7 +59,7 @@ def known_verb(name: str, rest: list[str]) -> bool:
 @pytest.mark.parametrize("path", places(), ids=lambda path: str(path.relative_to(ROOT)))
 def test_what_is_named_is_there(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
-    assert [said for call in calls(text) if (said := wrong(call))] == []
+    assert [message for call in calls(text) if (message := wrong(call))] == []
 
 
 def test_what_is_not_there_is_seen() -> None:

@@ -62,13 +62,13 @@ def uses(source: str) -> set[str]:
 
 def upwards(folder: Path) -> dict[tuple[str, str], list[str]]:
     """Edges that point up, and the files that have them."""
-    place = {name: number for number, names in enumerate(LAYERS) for name in names}
+    level = {name: number for number, names in enumerate(LAYERS) for name in names}
     edges: dict[tuple[str, str], list[str]] = {}
     for path in sorted(folder.rglob("*.py")):
         inside = path.relative_to(folder)
         own = inside.parts[0].removesuffix(".py")
         for other in uses(path.read_text(encoding="utf-8")):
-            if other in place and place[own] > place[other]:
+            if other in level and level[own] > level[other]:
                 edges.setdefault((own, other), []).append(str(inside))
     return edges
 

@@ -37,9 +37,9 @@ def test_the_reference_lists_every_public_name() -> None:
         public = set(importlib.import_module(name).__all__) - {"__version__"}
         assert public == set(module.names), name
         page = pages[page_of(name)]
-        for one in public:
-            path = documented_at()[name, one]
-            assert f"::: {path}\n" in page or f"[`{one}`][{path}]" in page, f"{name}.{one}"
+        for public_name in public:
+            path = documented_at()[name, public_name]
+            assert f"::: {path}\n" in page or f"[`{public_name}`][{path}]" in page, f"{name}.{public_name}"
 
 
 def test_every_object_is_shown_once() -> None:
@@ -64,8 +64,8 @@ def test_a_docstring_is_prepared_for_its_parser() -> None:
         ("Source: Ours.\n", "Source:\n    Ours.\n"),
         ("Example:\n    >>> f(x_i)", "Examples:\n    >>> f(x_i)"),
     )
-    given, wanted = ("\n".join(texts) for texts in zip(*pairs, strict=True))
-    assert prepared(given) == wanted
+    source, wanted = ("\n".join(texts) for texts in zip(*pairs, strict=True))
+    assert prepared(source) == wanted
 
 
 def test_a_paragraph_on_fields_becomes_a_section() -> None:
@@ -102,13 +102,15 @@ def test_every_picture_is_made_by_something_here() -> None:
     places += ROOT.glob("experiments/results/*")
     present = {path.relative_to(ROOT).as_posix() for path in places if path.suffix in (".jpg", ".png", ".svg")}
     assert present == {*pictures.MADE, *pictures.ELSEWHERE}
-    assert [place for place in pictures.ELSEWHERE.values() if not (ROOT / place).is_file()] == []
+    assert [path for path in pictures.ELSEWHERE.values() if not (ROOT / path).is_file()] == []
 
 
 def test_the_contact_sheet_is_current(tmp_path: Path) -> None:
     pictures.contact_sheet(tmp_path / "sheet.png")
-    made, kept = (Image.open(path) for path in (tmp_path / "sheet.png", ROOT / pictures.BUILDER / "contact_sheet.png"))
-    assert np.array_equal(made, kept), "run website/pictures.py"
+    drawn, stored = (
+        Image.open(path) for path in (tmp_path / "sheet.png", ROOT / pictures.BUILDER / "contact_sheet.png")
+    )
+    assert np.array_equal(drawn, stored), "run website/pictures.py"
 
 
 def test_code_that_pages_link_to_exists() -> None:
@@ -131,8 +133,8 @@ def test_the_start_page_leads_to_code_and_test(row: str) -> None:
     lines = [line for page in (start, walk) for line in page.splitlines() if line.startswith(f"| {row} |")]
     (code, name), (test, test_name) = re.findall(r"\]\(code:([^)#]+)#(\w+)\)", lines[0])
     assert re.findall(r"\]\(code:([^)#]+)#(\w+)\)", lines[1]) == [(code, name), (test, test_name)]
-    place, calls = WALKS[row]
-    module, _, function = place.rpartition(".")
+    dotted_path, calls = WALKS[row]
+    module, _, function = dotted_path.rpartition(".")
     assert name == function
     assert inspect.getsourcefile(getattr(importlib.import_module(module), function)) == str((ROOT / code).resolve())
     body = (ROOT / test).read_text(encoding="utf-8").split(f"\ndef {test_name}(")[1].split("\ndef ")[0]

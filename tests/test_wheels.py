@@ -37,10 +37,10 @@ def run(command: list[str], **more: object) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="session")
 def uv() -> str:
-    found = shutil.which("uv", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
-    if found is None:
+    path = shutil.which("uv", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    if path is None:
         pytest.skip("uv is not installed")
-    return found
+    return path
 
 
 @pytest.fixture(scope="session")
@@ -65,8 +65,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def clean(home: Path) -> dict[str, str]:
     """What a process in such an environment is told: nothing of this one, and where bytecode lies."""
-    said = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "PYTHON"))}
-    return {**said, "PYTHONPYCACHEPREFIX": str(home / "bytecode")}
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "PYTHON"))}
+    return {**environ, "PYTHONPYCACHEPREFIX": str(home / "bytecode")}
 
 
 def environment(uv: str, folder: Path, install: list[str]) -> Path:
