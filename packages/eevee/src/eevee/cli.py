@@ -37,9 +37,9 @@ def parser(prog: str = "eevee") -> argparse.ArgumentParser:
     source.add_argument("--bounds", metavar="LOW,HIGH", help="of metrics that do not say theirs, such as 0,100")
     source.add_argument(
         "--scaling",
-        choices=("plain", "winsor", "rank", "auto"),
+        choices=("plain", "winsor"),
         default="plain",
-        help="of the columns; auto compares all by leave-one-out (default: plain)",
+        help="of the columns; winsor limits what outliers do (default: plain)",
     )
     source.add_argument("--direction", choices=("higher", "lower"), help="for metrics that do not say theirs")
     source.add_argument(
@@ -89,7 +89,7 @@ def parser(prog: str = "eevee") -> argparse.ArgumentParser:
         default="model",
         help="whom the held-out error is for: frontier, a better model than all (default: model)",
     )
-    select.add_argument("--no-nested", action="store_true", help="skip the held-out estimate and the learning curve")
+    select.add_argument("--no-nested", action="store_true", help="skip the held-out estimate")
 
     score = add("score", parents=[source, model], help="judge a given subset")
     score.add_argument(

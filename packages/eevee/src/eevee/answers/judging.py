@@ -98,20 +98,6 @@ def judge_held_out(
     return HeldOut(residual**2, measured, outside, rows)
 
 
-def held_out_errors(
-    scorer: Scorer, table: ResultTable, train: Sequence[int], held: Sequence[int], candidates: Sequence[Candidate]
-) -> Float[np.ndarray, "candidates held"]:
-    """Mean squared error of each held-out model, in standard deviations of the training models.
-
-    With the objective `unselected`, the candidate's own metrics are not counted.
-    """
-    out = np.empty((len(candidates), len(held)))
-    for number, candidate in enumerate(candidates):
-        judged = judge_held_out(scorer, table, train, held, candidate)
-        out[number] = judged.unmeasured() if scorer.objective == "unselected" else judged.all_cells()
-    return out
-
-
 def unmeasured_error(scorer: Scorer, data: Standardised, candidate: Candidate) -> tuple[float, float]:
     """Leave-one-out error of the cells outside a subset, and its standard error; NaN where there are none."""
     residual = held_out(scorer, data, [candidate])[0]

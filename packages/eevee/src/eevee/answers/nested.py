@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from eevee.answers.intervals import inside_fold, unlike_rows
-from eevee.answers.judging import HeldOut, auc, held_out_errors, judge_held_out, unmeasured_error
+from eevee.answers.judging import HeldOut, auc, judge_held_out, unmeasured_error
 from eevee.searching.evaluation import Evaluator
 from eevee.searching.search import search
 from eevee.tables.holdout import folds_of, held_together
@@ -117,16 +117,6 @@ class Nested:
         return self.margin > 1.645
 
 
-@dataclass(frozen=True)
-class CurvePoint:
-    """Errors when only so many models are there to learn from."""
-
-    models: int
-    inner: float
-    outer: float
-    repeats: int
-
-
 def nested_error(
     table: ResultTable,
     space: Space,
@@ -226,48 +216,3 @@ def _loudest(table: ResultTable, models: Sequence[int], ours: Sequence[HeldOut])
         float(table.values[models[row], column]),
         float(share / max(squares.sum(), 1e-300)),
     )
-
-
-def learning_curve(
-    table: ResultTable,
-    space: Space,
-    scorer: Scorer,
-    *,
-    seed: int,
-    repeats: int = 8,
-    sizes: Sequence[int] | None = None,
-    progress: Progress | None = None,
-) -> tuple[CurvePoint, ...]:
-    """Inner and held-out error of a greedy search when only some of the models are known.
-
-    Numerics: whole groups are drawn, so a size is met up to the last group.
-    """
-    count = len(table.models)
-    if sizes is None:
-        sizes = sorted({int(x) for x in np.geomspace(max(6, count // 8), max(7, int(0.85 * count)), 4)})
-    generator = random.Random(seed)
-    members: dict[str, list[int]] = {}
-    for i, group in enumerate(table.groups):
-        members.setdefault(group, []).append(i)
-    points = []
-    for number, size in enumerate(sizes):
-        if progress is not None:
-            progress("learning curve", number, len(sizes))
-        inner, outer = [], []
-        for _ in range(repeats):
-            labels = sorted(members)
-            generator.shuffle(labels)
-            train: list[int] = []
-            for label in labels:
-                if len(train) >= size:
-                    break
-                train.extend(members[label])
-            held = sorted(set(range(count)) - set(train))
-            if not held:
-                continue
-            result = search("greedy", Evaluator(scorer, standardise(table, train)), space, seed=seed)
-            inner.append(result.error)
-            outer.append(float(held_out_errors(scorer, table, train, held, [result.best]).mean()))
-        if inner:
-            points.append(CurvePoint(size, float(np.mean(inner)), float(np.mean(outer)), len(inner)))
-    return tuple(points)

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from eevee.answers.front import Front
     from eevee.answers.leaderboard import Board
     from eevee.answers.predicting import Prediction
-    from eevee.answers.scoring import Score
-    from eevee.answers.selecting import Rival, Selection
+    from eevee.answers.scoring import Judged, Rival, Score
+    from eevee.answers.selecting import Selection
     from eevee.items.choice import ItemChoice
     from eevee.tables.checking import Check
 
@@ -71,9 +71,6 @@ def selection_words(chosen: Selection) -> str:
             + ", ".join(f"{key} {share:.0%}" for key, share in list(nested.chosen.items())[:12])
             + " of the folds",
         ]
-    if chosen.curve:
-        points = ", ".join(f"{p.models} models {p.inner:.3f} -> {p.outer:.3f}" for p in chosen.curve)
-        lines.append(f"learning  (reported -> held out) {points}")
     lines += [f"warning   {line}" for line in chosen.warnings]
     lines.append("rank models by predictions, not by the subset's mean (eevee predict)")
     return "\n".join(lines)
@@ -230,7 +227,7 @@ def front_words(front: Front, chosen: Mapping[str, Selection]) -> str:
     return "\n".join(lines)
 
 
-def _error(result: Selection | Score) -> str:
+def _error(result: Judged) -> str:
     return (
         f"error     {result.error:.4f} ± {result.stderr:.4f} ({result.objective}); "
         f"{_rank(result.better_randoms, result.randoms)} (their mean: {result.random_error:.4f})"
