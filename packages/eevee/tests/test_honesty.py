@@ -56,8 +56,9 @@ def by_hand(table, train, held, candidate, alpha=1.0, cells=slice(None)):
 def test_what_is_held_out_is_not_seen():
     train = [i for i in range(9) if i != 4]
     table = made_up()
+    data = standardise(table, train)
     for candidate in ((0, 2), (1,)):
-        error = judge_held_out(RidgeScorer(), table, train, [4], candidate).all_cells()
+        error = judge_held_out(RidgeScorer(), data, table.values[[4]], candidate).all_cells()
         assert error == pytest.approx([by_hand(table, train, 4, candidate)], abs=1e-9)
 
 

@@ -41,15 +41,7 @@ def recomputed(module: nn.Module, forward: Callable[..., Any]) -> Callable[..., 
 
 
 def recompute_blocks(module: nn.Module) -> list[str]:
-    """Let the outermost repeated blocks of an encoder be computed again in the backward pass instead of being kept.
-
-    The gradient is the same; memory for activations is that of one block and one input per block. `keep_blocks` undoes
-    it.
-
-    Example:
-        >>> recompute_blocks(nn.ModuleDict({"blocks": nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))}))
-        ['blocks.0', 'blocks.1']
-    """
+    """Compute the outermost repeated blocks of an encoder again in the backward pass; `keep_blocks` undoes it."""
     lists = [
         path
         for path, part in module.named_modules()

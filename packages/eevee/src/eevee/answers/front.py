@@ -12,8 +12,7 @@ from deap import base, tools
 from eevee.answers.choosing import AUTO, resolve_scorer, sample_subsets
 from eevee.answers.selecting import Selection, select
 from eevee.errors import EeveeError
-from eevee.searching.evaluation import Evaluator
-from eevee.searching.search import greedy
+from eevee.searching.search import Evaluator, greedy
 from eevee.searching.space import Constraints, Space
 from eevee.tables.record import Recorded
 from eevee.tables.standard import standardise

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from eevee.answers.choosing import Choice, resolve_scorer
 from eevee.answers.judging import importance, prediction_agreement, subset_mean_agreement, unmeasured_error
 from eevee.errors import EeveeError
-from eevee.searching.evaluation import Evaluator
-from eevee.searching.search import search
+from eevee.searching.search import Evaluator, search
 from eevee.searching.space import Constraints, Space
 from eevee.tables.record import Recorded
 from eevee.tables.standard import standardise

@@ -12,8 +12,7 @@ from eevee.answers.scoring import Judged, judge_subset, require_randoms
 from eevee.errors import EeveeError
 from eevee.scorers.named import recorded_scorer
 from eevee.scorers.scorer import Scorer, is_quick
-from eevee.searching.evaluation import Evaluator
-from eevee.searching.search import search
+from eevee.searching.search import Evaluator, search
 from eevee.searching.space import Constraints, Space
 from eevee.tables.holdout import families_note, require_holdout
 from eevee.tables.record import read_result, restored
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from eevee.progress import Progress
-    from eevee.searching.evaluation import MapFunction
+    from eevee.searching.search import MapFunction
     from eevee.tables.table import ResultTable
 
 
@@ -109,7 +108,7 @@ def select(
         nested: also search without each fold of models and measure there (by the same method where the scorer is quick
             on this table, greedy + swap in place of an exhaustive search, and by plain greedy otherwise).
         folds: of the nested estimate, see `eevee.answers.nested.split_groups`.
-        map_function: spreads chunks of candidates, see `eevee.searching.evaluation`.
+        map_function: spreads chunks of candidates, see `eevee.searching.search`.
         progress: called as the search and what follows it advance.
 
     Returns:
