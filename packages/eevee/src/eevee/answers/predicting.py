@@ -207,10 +207,12 @@ def _mean(
     errors = []
     for held, (model, values) in enumerate(zip(table.models, table.values, strict=True)):
         known = ~np.isnan(values)
-        given = {table.metric_ids[column]: float(values[column]) for column in np.flatnonzero(measured & known)}
-        if not given:
+        measured_scores = {
+            table.metric_ids[column]: float(values[column]) for column in np.flatnonzero(measured & known)
+        }
+        if not measured_scores:
             continue
-        cells = predict(_without(table, held), benchmarks, {model: given}, scorer=scorer).models[model].cells
+        cells = predict(_without(table, held), benchmarks, {model: measured_scores}, scorer=scorer).models[model].cells
         predicted = np.array([cells[name].value for name in table.metric_ids])
         errors.append(abs(float(np.mean((predicted - values)[known]))))
     if level > len(errors) / (len(errors) + 1):

@@ -94,7 +94,7 @@ def _lowest(
 
 def search(
     method: str, evaluate: Evaluator, space: Space, *, seed: int, generations: int = 20, limit: int = 6_000_000
-) -> Found:
+) -> SearchResult:
     """Search with the named method."""
     if method == "evolution":
         return evolve(evaluate, space, seed=seed, generations=generations)
@@ -135,7 +135,7 @@ class _Distances:
         return [float(self.distance[list(candidate)].min(0).sum()) for candidate in candidates]
 
 
-def medoids(evaluate: Evaluator, space: Space) -> Found:
+def medoids(evaluate: Evaluator, space: Space) -> SearchResult:
     """The benchmarks nearest to all others, by greedy + swap on distances: the scorer judges the last subset alone.
 
     What fits no error cannot fit its noise: on tables of few models it may hold out better than a search.
@@ -143,10 +143,10 @@ def medoids(evaluate: Evaluator, space: Space) -> Found:
     start = evaluate.asked
     result = greedy(_Distances(evaluate.data), space, swap=True)
     error = evaluate([result.best])[0]
-    return Found(result.best, error, ((result.best, error),), (error,), evaluate.asked - start)
+    return SearchResult(result.best, error, ((result.best, error),), (error,), evaluate.asked - start)
 
 
-def greedy(evaluate: Judge, space: Space, *, swap: bool) -> Found:
+def greedy(evaluate: Judge, space: Space, *, swap: bool) -> SearchResult:
     """Add the benchmark that lowers the error most, until full; with `swap`, then exchange members while that helps.
 
     With a budget and no k, adding stops where nothing fits; the best feasible subset on the way is returned.
@@ -183,20 +183,20 @@ def greedy(evaluate: Judge, space: Space, *, swap: bool) -> Found:
             if error < met[current] - 1e-12:
                 current, improved = best, True
                 history.append(error)
-    return _found(met, history, evaluate.asked - start, best=current)
+    return _result(met, history, evaluate.asked - start, best=current)
 
 
-def draw(evaluate: Evaluator, space: Space, *, seed: int) -> Found:
+def draw(evaluate: Evaluator, space: Space, *, seed: int) -> SearchResult:
     """Score random feasible subsets."""
     generator = random.Random(seed)
     start = evaluate.asked
     evaluate.expected = start + DRAWN
     candidates = [space.draw(generator) for _ in range(DRAWN)]
     errors = evaluate(candidates)
-    return _found(dict(zip(candidates, errors, strict=True)), [min(errors)], evaluate.asked - start)
+    return _result(dict(zip(candidates, errors, strict=True)), [min(errors)], evaluate.asked - start)
 
 
-def exhaust(evaluate: Evaluator, space: Space, *, limit: int = 6_000_000, step: int = 160_000) -> Found:
+def exhaust(evaluate: Evaluator, space: Space, *, limit: int = 6_000_000, step: int = 160_000) -> SearchResult:
     """Score every feasible subset, so many at a time as `step` says; an interrupted search goes on behind the last."""
     if space.upper_count() > limit:
         raise EeveeError(f"{space.upper_count()} subsets; an exhaustive search looks at no more than {limit}")
@@ -205,17 +205,19 @@ def exhaust(evaluate: Evaluator, space: Space, *, limit: int = 6_000_000, step: 
     best: list[tuple[float, Candidate]] = []
     while batch := list(itertools.islice(everything, step)):
         best = sorted([*best, *evaluate.best_of(batch, KEPT)])[:KEPT]
-    return _found({candidate: error for error, candidate in best}, [best[0][0]], evaluate.asked - start)
+    return _result({candidate: error for error, candidate in best}, [best[0][0]], evaluate.asked - start)
 
 
-def _found(errors: dict[Candidate, float], history: list[float], asked: int, best: Candidate | None = None) -> Found:
+def _result(
+    errors: dict[Candidate, float], history: list[float], asked: int, best: Candidate | None = None
+) -> SearchResult:
     ranked = sorted(errors.items(), key=lambda item: (item[1], item[0]))[:KEPT]
     top = ranked[0] if best is None else (best, errors[best])
-    return Found(top[0], top[1], tuple(ranked), tuple(history), asked)
+    return SearchResult(top[0], top[1], tuple(ranked), tuple(history), asked)
 
 
-class LowestError(base.Fitness):  # type: ignore[misc]  # DEAP ships no types
-    """A fitness of one number, of which the lowest is the fittest."""
+class Lowest(base.Fitness):  # type: ignore[misc]  # DEAP ships no types
+    """A fitness of numbers, one by itself, of which the lowest is the fittest."""
 
     weights = (-1.0,)
 
@@ -226,14 +228,17 @@ class LowestError(base.Fitness):  # type: ignore[misc]  # DEAP ships no types
 class Individual(tuple):  # type: ignore[type-arg]  # DEAP needs the attribute `fitness`
     """A candidate with DEAP's fitness."""
 
-    fitness: LowestError
+    fitness: Lowest
 
-    def __init__(self, _: Sequence[int]) -> None:
-        self.fitness = LowestError()
+    def __new__(cls, members: Sequence[int], fitness: Lowest) -> Individual:
+        """A candidate that was not judged yet."""
+        individual = super().__new__(cls, members)
+        individual.fitness = fitness
+        return individual
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchResult:
     """What a searcher ends with."""
 
     best: Candidate
@@ -244,7 +249,7 @@ class Found:
     first: tuple[tuple[Candidate, float], ...] = ()
 
 
-def evolve(evaluate: Evaluator, space: Space, *, seed: int, generations: int = 20) -> Found:
+def evolve(evaluate: Evaluator, space: Space, *, seed: int, generations: int = 20) -> SearchResult:
     """Evolve subsets: random start, the best kept, each with its mutants, over and over.
 
     Source: algorithms 2 and 3 and section 3 of the EEVEE paper (1,000, 50, 10, so 550 candidates a generation). A
@@ -254,8 +259,8 @@ def evolve(evaluate: Evaluator, space: Space, *, seed: int, generations: int = 2
         raise EeveeError(f"generations is {generations}; expected at least 1")
     generator = random.Random(seed)
     box = base.Toolbox()
-    box.register("individual", lambda: Individual(space.draw(generator)))
-    box.register("mutate", lambda parent: Individual(space.mutated(tuple(parent), generator)))
+    box.register("individual", lambda: Individual(space.draw(generator), Lowest()))
+    box.register("mutate", lambda parent: Individual(space.mutated(tuple(parent), generator), Lowest()))
     box.register("map", evaluate.map_function)
     box.register("evaluate", evaluate)
     box.register("select", tools.selBest)
@@ -281,4 +286,4 @@ def evolve(evaluate: Evaluator, space: Space, *, seed: int, generations: int = 2
         if waited >= PATIENCE:
             break
     ranked = tuple((tuple(i), i.fitness.values[0]) for i in best)
-    return Found(ranked[0][0], ranked[0][1], ranked, tuple(history), evaluate.asked - start, first)
+    return SearchResult(ranked[0][0], ranked[0][1], ranked, tuple(history), evaluate.asked - start, first)
