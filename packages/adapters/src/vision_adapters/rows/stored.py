@@ -19,7 +19,12 @@ _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 class DiskFullError(OSError):
-    """There is no room for a file of rows; the message says how much is missing."""
+    """There is no room for a file of rows; the message says how much is missing.
+
+    Example:
+        >>> isinstance(DiskFullError("/features needs 5.0 GB, 1.2 GB are free"), OSError)
+        True
+    """
 
 
 class StoredRows:
