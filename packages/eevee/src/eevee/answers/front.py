@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from deap import base, tools
@@ -128,14 +128,14 @@ def pareto(
     )
     meta, _ = resolve_scorer(scorer, table, samples, objective)
     evaluate = Evaluator(meta, standardise(table))
-    shared = {"include": tuple(include), "exclude": tuple(exclude), "one_per_family": one_per_family}
+    rules = Constraints(include=tuple(include), exclude=tuple(exclude), one_per_family=one_per_family)
     generator = random.Random(seed)
-    free = Space(table.with_costs(costs), Constraints(budget=math.inf, **shared))  # type: ignore[arg-type]  # the three keys above
+    free = Space(table.with_costs(costs), replace(rules, budget=math.inf))
     largest = min(largest, len(free.pool))
     start: list[Candidate] = []
     for k in range(max(1, len(tuple(include))), largest + 1):
         try:
-            space = Space(table, Constraints(k=k, **shared))  # type: ignore[arg-type]  # the three keys above
+            space = Space(table, replace(rules, k=k))
         except EeveeError:
             if k == max(1, len(tuple(include))):
                 raise

@@ -102,6 +102,10 @@ def require_randoms(randoms: int) -> None:
 class Score(Judged):
     """The error of a given subset and what it compares with.
 
+    `error` ± `stderr` is of the cells that the objective counts, `unmeasured` ± `unmeasured_stderr` leave-one-out's of
+    those outside the subset; `better_randoms` of `randoms` random subsets, whose mean is `random_error`, are better;
+    `rival` is another searcher's subset, `importance` the rise of the error without each member.
+
     Args:
         mean_agreement: Kendall's tau of the ranking by the subset's mean with that by all metrics.
         prediction_agreement: the same for the ranking by predictions, each model held out.

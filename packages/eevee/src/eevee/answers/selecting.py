@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from eevee.answers.choosing import AUTO, resolve_scorer, sample_subsets
 from eevee.answers.nested import Nested, nested_error
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, kw_only=True)
 class Selection(Judged):
     """A chosen subset, its error, and how far to trust it.
+
+    `error` ± `stderr` is of the cells that the objective counts, `unmeasured` ± `unmeasured_stderr` leave-one-out's of
+    those outside the subset; `better_randoms` of `randoms` random subsets, whose mean is `random_error`, are better;
+    `rival` is another searcher's subset, `importance` the rise of the error without each member.
 
     Args:
         constraints: what the subset satisfies.
@@ -204,21 +208,15 @@ def read_selection(path: str | Path, table: ResultTable, scorer: Scorer | None =
     if raw.pop("result", None) != "Selection":
         raise EeveeError(f"{path}: not a result of `eevee select`")
     try:
-        settings = _recorded_scorer(raw["scorer"], raw["settings"], scorer)
+        if scorer is not None and scorer.name != raw["scorer"]:
+            raise EeveeError(f"made with the scorer {raw['scorer']!r}, and {scorer.name!r} is given")
+        settings = scorer or recorded_scorer(raw["scorer"], raw["settings"])
         chosen: Selection = restored(Selection, {**raw, "settings": None})
         return replace(chosen, settings=settings)
     except EeveeError as error:
         raise EeveeError(f"{path}: {error}") from None
     except (KeyError, TypeError, ValueError) as error:
         raise EeveeError(f"{path}: not a complete selection ({type(error).__name__}: {error})") from None
-
-
-def _recorded_scorer(name: str, settings: dict[str, Any], own: Scorer | None) -> Scorer:
-    if own is not None:
-        if own.name != name:
-            raise EeveeError(f"made with the scorer {name!r}, and {own.name!r} is given")
-        return own
-    return recorded_scorer(name, settings)
 
 
 FEW_MODELS = 50

@@ -219,7 +219,7 @@ def _result(
 class Lowest(base.Fitness):  # type: ignore[misc]  # DEAP ships no types
     """A fitness of numbers, one by itself, of which the lowest is the fittest."""
 
-    weights = (-1.0,)
+    weights: tuple[float, ...] = (-1.0,)
 
     def __init__(self) -> None:
         """Start without values; DEAP's own start checks the weights each time, a third of a search's time."""
