@@ -129,6 +129,8 @@ def test_selection_of_the_paper_table(tmp_path):
     assert raw["data_hash"] == GATE.hash
     assert raw["benchmarks"] == list(chosen.benchmarks)
     assert read_selection(path, GATE) == chosen
+    path.write_text(json.dumps({**raw, "curve": []}))  # as earlier versions wrote it
+    assert read_selection(path, GATE) == chosen
     with pytest.raises(EeveeError, match="another table"):
         read_result(path, made_up())
     path.write_text("{}")

@@ -207,6 +207,7 @@ def read_selection(path: str | Path, table: ResultTable, scorer: Scorer | None =
     raw = read_result(path, table)
     if raw.pop("result", None) != "Selection":
         raise EeveeError(f"{path}: not a result of `eevee select`")
+    raw.pop("curve", None)  # files of earlier versions hold a learning curve, too
     try:
         if scorer is not None and scorer.name != raw["scorer"]:
             raise EeveeError(f"made with the scorer {raw['scorer']!r}, and {scorer.name!r} is given")
