@@ -40,7 +40,8 @@ from gate_runner.benchmarks import BENCHMARKS, PACKS, DataRequest
 from gate_runner.encoders import load_encoder
 from gate_runner.tasks import Job
 from gate_runner.tasks.elevater.heads import features_of
-from gate_runner.tasks.elevater.texts import Embedder, class_texts
+from gate_runner.tasks.elevater.texts import class_texts
+from gate_runner.tasks.features import Embedder
 from gate_runner.tasks.variants import of_classification
 from vision_adapters.fewshot import elevater_indices
 from vision_adapters.metrics import evaluate

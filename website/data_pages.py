@@ -12,7 +12,7 @@ from typing import Any
 
 from gate_data.cards import SHEETS, Sheet
 from gate_data.own.spec import OwnBenchmark
-from gate_runner.benchmarks.paper import PaperRow, paper_row
+from gate_runner.benchmarks.paper import paper_row
 from gate_runner.benchmarks.registry import BENCHMARKS
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -52,18 +52,19 @@ def _section(sheet: Sheet) -> str:
         ("Cite", sheet.citation),
         ("GATE's code", sheet.gate),
         ("Here", sheet.ours),
-        *((f"Beside the paper's rows{of}", row.words) for of, row in _rows(sheet)),
+        *((f"Beside the paper's rows{of}", words) for of, words in _rows(sheet)),
     ]
     lines = "".join(f"- {name}: {text}\n" for name, text in facts)
     return f"\n## `{sheet.id}`: {sheet.title}\n\n{lines}"
 
 
-def _rows(sheet: Sheet) -> Iterator[tuple[str, PaperRow]]:
+def _rows(sheet: Sheet) -> Iterator[tuple[str, str]]:
     """The benchmark's own, and those of others that answer to the same row of the paper."""
     for name in (sheet.id, *(id_ for id_ in BENCHMARKS if id_ != sheet.id)):
         row = paper_row(name, "local")
         if row is not None and row.benchmark == sheet.id:
-            yield "" if name == sheet.id else f", `{name}`", row
+            words = f"{'yes' if row.comparable else 'no'}: {row.reason}"
+            yield "" if name == sheet.id else f", `{name}`", words
 
 
 def _hub(sheet: Sheet) -> str:

@@ -91,10 +91,10 @@ def test_an_object_with_a_text_side_and_a_failing_benchmark() -> None:
     assert (passed.status, failed.status) == ("ok", "failed")
     assert done.failed == (failed,)
     assert passed.encoder["spec"] == "words"
-    shown = done._repr_html_()
-    assert f"{passed.scores[0].value:.3f}" in shown
-    assert "synthetic stand-in" in shown
-    assert "gives pooled features only" in shown
+    table = done._repr_html_()
+    assert f"{passed.scores[0].value:.3f}" in table
+    assert "synthetic stand-in" in table
+    assert "gives pooled features only" in table
 
 
 def test_observers_are_told(capsys: pytest.CaptureFixture[str]) -> None:
@@ -109,6 +109,24 @@ def test_observers_are_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == ""
     gate_runner.run(DIGITS, encoder=Tiny(), limit=40, output="shown")
     assert "digits" in capsys.readouterr().out
+
+
+def test_an_observer_that_fails_is_warned_about_and_the_run_goes_on() -> None:
+    class Broken(Observer):
+        calls = 0
+
+        def planned(self, parts: object) -> None:
+            self.calls += 1
+            raise ConnectionError("no network")
+
+        def finished(self, result: Result) -> None:
+            self.calls += 1
+
+    broken = Broken()
+    with pytest.warns(RuntimeWarning, match="Broken failed and is told nothing more: ConnectionError: no network"):
+        (result,) = gate_runner.run(DIGITS, encoder=Tiny(), limit=40, show=False, observers=[broken])
+    assert result.status == "ok"
+    assert broken.calls == 1
 
 
 def test_runs_and_folders_can_be_compared_reported_and_forecast(tmp_path: Path) -> None:

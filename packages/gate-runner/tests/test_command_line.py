@@ -94,7 +94,8 @@ def test_a_truncated_zip_stops_the_run_before_it_starts(tmp_path: Path) -> None:
 
 
 def test_a_run_prints_lines_and_a_table_and_fails_with_status_1(own: str, tmp_path: Path) -> None:
-    done = call("run", "ade20k", "digits", "--encoder", f"{own}:pooled_only", "--limit", "40", cwd=tmp_path)
+    words = ("--encoder", f"{own}:pooled_only", "--limit", "40", "--isolate", "none")
+    done = call("run", "ade20k", "digits", *words, cwd=tmp_path)
     assert done.returncode == 1, done.stderr
     lines = done.stdout.splitlines()
     assert any(line.startswith("[2/2] digits seed 0: acc@1 0.") for line in lines)
@@ -103,7 +104,7 @@ def test_a_run_prints_lines_and_a_table_and_fails_with_status_1(own: str, tmp_pa
     assert "\x1b" not in done.stdout
     manifest = json.loads((tmp_path / "runs" / f"{own}-pooled_only-limit40" / "manifest.json").read_text())
     assert manifest["runs"][-1]["command"][:4] == ["gate-runner", "run", "ade20k", "digits"]
-    again = here("run", "digits", "--encoder", f"{own}:pooled_only", "--limit", "40", cwd=tmp_path)
+    again = here("run", "digits", *words, cwd=tmp_path)
     assert again.returncode == 0
     assert "1 already there" in again.stdout
 

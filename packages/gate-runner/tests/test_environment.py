@@ -28,7 +28,7 @@ def test_the_command_names_versions_and_hardware_and_nobody() -> None:
 def test_the_same_as_json() -> None:
     record = json.loads(CliRunner().invoke(app, ["env", "--json"]).output)
     assert record == json.loads(json.dumps(environment.environment()))
-    assert set(record["extras"]["gate-runner"]) >= {"hf", "slurm", "wandb"}
+    assert set(record["extras"]["gate-runner"]) >= {"hf", "slurm"}
 
 
 def test_an_extra_lacks_what_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from gate_runner.errors import UsageError
-from gate_runner.executors import executor_names, run
+from gate_runner.executors import Opening, executor_names, run
+from gate_runner.executors.executor import HereExecutor
+from gate_runner.executors.slurm import SlurmExecutor
 from gate_runner.runs import RunRequest
 
 from ._sleepy import sleepy_request, told
@@ -35,12 +37,19 @@ def test_slurm_gives_what_this_process_gives(request_here: RunRequest, tmp_path:
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_lost_job_is_a_row(request_here: RunRequest, tmp_path: Path) -> None:
-    pytest.importorskip("submitit", reason="submitit is not installed")
+def test_a_lost_job_is_a_row(request_here: RunRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    submitit = pytest.importorskip("submitit", reason="submitit is not installed")
+    monkeypatch.setattr(submitit.Job, "_results_timeout_s", 1)  # for the file of a job that is over, 15 s otherwise
     Path("lost").write_text("")
     request = replace(request_here, output=tmp_path / "jobs").changed(
         isolate="worker", executor="slurm", executor_options={"cluster": "local"}, seeds=(0,), time_limit=60.0
     )
+
+    def opened(executor: SlurmExecutor) -> Opening:  # in this process, which takes no seconds to start
+        executor.opening = HereExecutor(request_here).open()
+        return executor.opening
+
+    monkeypatch.setattr(SlurmExecutor, "open", opened)
     (lost,) = run(request)
     assert lost.status == "failed"
     assert lost.reason.startswith("its job ")

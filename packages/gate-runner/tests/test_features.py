@@ -38,8 +38,8 @@ Cold = Callable[[], Path]
 
 def request_with(own: str, output: Path, **options: Any) -> RunRequest:
     benchmark = BENCHMARKS["clevr-math"]
-    training = {**benchmark.training, "steps": 12, "validate_every": 6}
-    settings = Settings(limit=40, batch_size=16, device="cpu").changed(**options)
+    training = {**benchmark.training, "steps": 6, "validate_every": 3}
+    settings = Settings(limit=24, batch_size=16, device="cpu").changed(**options)
     return RunRequest([replace(benchmark, training=training)], f"{own}:grid", output, settings)
 
 

@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 from eqben_builder.building import build
 from eqben_builder.formats import read_any, write_as
 from eqben_builder.micro.builder import MicroBuilder
+from gate_data.own import guess, write_benchmark
 from gate_runner.cli import app
 from gate_runner.encoders import load_encoder
 from gate_runner.errors import UsageError
@@ -228,6 +229,16 @@ def test_shards_and_every_form_of_pairs_are_read(pairs: Path, tmp_path: Path) ->
         read = read_captioned(str(tmp_path / form)).train
         assert read.pictures_each == 2, form
         assert sorted(read.captions) == sorted(read_captioned(str(pairs)).train.captions), form
+
+
+def test_a_folder_with_a_benchmarks_file_is_read_by_it(tmp_path: Path) -> None:
+    data = made(tmp_path / "mine", says=lambda number: f"picture {number}")
+    values = guess(data).values
+    values["data"]["text"] = "says"
+    write_benchmark(values, data / "benchmark.toml")
+    captions = [forms[0][0] for forms in read_captioned(str(data)).train.captions]
+    assert captions
+    assert all(caption.startswith("picture ") for caption in captions)
 
 
 def test_false_captions_that_are_true_are_named_and_left_out(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from gate_runner.micro.making import SEEDS
 from gate_runner.runs.request import make_request, parts_of
 from gate_runner.settings import Settings
 from gate_runner.tasks import Job, run_task
-from gate_runner.tasks.few_shot_gate import PrototypeHead, gate_episodes
+from gate_runner.tasks.few_shot import PrototypeHead, gate_episodes
 from gate_runner.tasks.matching import _galleries, _recalls
 from gate_runner.tasks.training import hits
 
@@ -45,10 +45,11 @@ BY_TASK = {"few-shot": {"acc@1": "accuracy"}, "pair-scoring": {"image_to_text": 
 @pytest.mark.parametrize("name", NEW)
 def test_a_task_type_scores_a_stand_in(name: str, own: str) -> None:
     benchmark = BENCHMARKS[name]
-    few = {"steps": 6, "validate_every": 3, "batch_size": 16} if "steps" in benchmark.training else {}
-    benchmark = replace(benchmark, training={**benchmark.training, **few})
+    if "steps" in benchmark.training:
+        few = {"steps": 6, "validate_every": 3, "batch_size": 16, "rates": (1.0, 3.0)}
+        benchmark = replace(benchmark, training={**benchmark.training, **few})
     encoder = load_encoder("micro-clip" if name == "winoground" else f"{own}:grid")
-    data = benchmark.load("micro", DataRequest(limit=70))
+    data = benchmark.load("micro", DataRequest(limit=24 if name == "nyu-depth" else 70))
     outcome = run_task(Job(encoder=encoder, benchmark=benchmark, data=data, settings=Settings()))
     assert [score.metric for score in outcome.scores] == list(benchmark.metrics)
     for score in outcome.scores:

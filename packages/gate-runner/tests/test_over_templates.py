@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +13,8 @@ from scipy import stats
 
 import gate_runner
 from gate_runner.class_words import ClassWords
-from gate_runner.tasks.zero_shot import _once, _over_templates, details
+from gate_runner.tasks.features import Embedder
+from gate_runner.tasks.zero_shot import _over_templates, details
 
 CLASSES = ("wren", "owl", "kite")
 TEMPLATES = ("a {}", "the {}", "a photo of a {}", "{} in a tree")
@@ -53,13 +55,13 @@ def test_each_template_alone_is_scored_as_a_classifier_of_its_own() -> None:
 def test_a_text_is_encoded_once() -> None:
     calls: list[str] = []
 
-    def counted(texts: list[str]) -> np.ndarray:
+    def counted(texts: Sequence[str]) -> torch.Tensor:
         calls.extend(texts)
-        return encode(texts)
+        return torch.from_numpy(encode(list(texts)))
 
-    once = _once(counted)
-    first = once(["a wren", "a owl", "a wren"])
-    assert once(["a owl"])[0].tolist() == first[1].tolist()
+    embed = Embedder(counted)
+    first = embed(["a wren", "a owl", "a wren"])
+    assert embed(["a owl"])[0].tolist() == first[1].tolist()
     assert calls == ["a wren", "a owl"]
 
 

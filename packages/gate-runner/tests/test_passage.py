@@ -13,16 +13,16 @@ import gate_runner, gate_runner.api
 place = Path(gate_runner.__file__).parent
 seen = set()
 
-def noted(frame, event, argument):
-    if event == "call" and frame.f_code.co_filename.startswith(str(place)):
+def noted(frame, event, argument):  # told of calls of Python's functions alone, as it asks for no lines
+    if frame.f_code.co_filename.startswith(str(place)):
         seen.add(frame.f_code.co_filename)
 
-gate_runner.run("digits", output=sys.argv[1] + "/imports", limit=40)
-threading.setprofile(noted)
-sys.setprofile(noted)
-gate_runner.run("digits", output=sys.argv[1] + "/run", limit=40)
-sys.setprofile(None)
-threading.setprofile(None)
+gate_runner.run("digits", output=sys.argv[1] + "/imports", limit=20)
+threading.settrace(noted)
+sys.settrace(noted)
+gate_runner.run("digits", output=sys.argv[1] + "/run", limit=20)
+sys.settrace(None)
+threading.settrace(None)
 print(len(seen))
 """
 MOST = 35

@@ -79,7 +79,7 @@ def test_the_rates_beginnings_survive_a_kill_at_any_step(own: str, tmp_path: Pat
     from gate_runner.runs.display import PlainDisplay
 
     numbers = {"steps": 40, "validate_every": 5, "batch_size": 4, "lr": 1e-3, "rates": (1.0, 0.3, 30.0)}
-    benchmark = replace(BENCHMARKS["clevr"], training=numbers)
+    benchmark = replace(BENCHMARKS["happy"], training=numbers)
     settings = Settings(limit=24, device="cpu")
     seen: list[tuple[int, int]] = []
 

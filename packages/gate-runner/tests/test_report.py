@@ -19,7 +19,7 @@ import torch
 
 import gate_runner
 from gate_runner.benchmarks import DataRequest, find_benchmark
-from gate_runner.charts.plot import element, label, shortened
+from gate_runner.charts.plot import Dot, Line, plot, shortened
 from gate_runner.cli import main
 from gate_runner.reports.contents import gather
 from gate_runner.reports.forms import as_csv, as_latex, as_markdown
@@ -263,8 +263,12 @@ def test_every_kind_of_sample_can_be_drawn(name: str, tmp_path: Path) -> None:
 
 
 def test_svg_text_is_escaped_and_long_names_are_cut() -> None:
-    assert label("<b>", 1, 2.5, class_="x") == '<text x="1" y="2.5" class="x">&lt;b&gt;</text>'
-    assert element("rect", width=1.0, title='"') == '<rect width="1" title="&#34;"/>'
+    ends = [(0.0, "<b>"), (1.0, "1")]
+    lines, dots = [Line("<b>", [(0.0, 0.0), (1.0, 1.0)])], [Dot(0.5, 0.5, "<b>", text="<b>")]
+    drawn = plot("<b>", "<b>", lines, dots, across=ends, up=ends, below="<b>", style='"')
+    assert "<b>" not in drawn
+    assert drawn.count("&lt;b&gt;") == 8
+    assert 'class="&#34;"' in drawn
     assert shortened("abc", 3) == "abc"
     assert len(shortened("a" * 50, 20)) == 20
 
@@ -316,10 +320,16 @@ def test_five_runs_have_ranks_that_say_who_is_tied(tmp_path: Path) -> None:
     assert "Ranks on other" not in parsed(build_page(read_runs(runs[:4]), pictures=0, tests=False)).text
 
 
-def test_confusions_are_a_matrix_with_the_samples_behind_its_cells(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory, own_cache: None) -> gate_runner.Run:
+    """A run on sixty digits, which two tests read."""
+    output = tmp_path_factory.mktemp("run")
+    return gate_runner.run("digits", encoder="micro-clip/random", limit=60, output=output, show=False)
+
+
+def test_confusions_are_a_matrix_with_the_samples_behind_its_cells(done: gate_runner.Run) -> None:
     """Matrix and pictures against a count by hand over what the run predicted."""
-    done = gate_runner.run("digits", encoder="micro-clip/random", limit=60, output=tmp_path / "run", show=False)
-    (stored,) = read_runs([tmp_path / "run"])
+    (stored,) = read_runs([done])
     data = find_benchmark("digits").load("built-in", DataRequest(limit=60))
     predicted, targets = stored.predicted(done.results[0]), data.test.targets.numpy()
     assert predicted is not None
@@ -352,9 +362,8 @@ def test_confusions_are_a_matrix_with_the_samples_behind_its_cells(tmp_path: Pat
     assert page.count("<img ") == 2 + sum(len(shown) for _, shown in confused)
 
 
-def test_a_look_at_the_features_shows_neighbours_by_cosine_and_a_map(tmp_path: Path) -> None:
+def test_a_look_at_the_features_shows_neighbours_by_cosine_and_a_map(done: gate_runner.Run) -> None:
     """Neighbours against cosines computed here; the map has a point for each test picture."""
-    done = gate_runner.run("digits", encoder="micro-clip/random", limit=60, output=tmp_path / "run", show=False)
     page = gate_runner.report(done, pictures=2, tests=False, look=True)
     assert parsed(page)
     encoder = gate_runner.load_encoder("micro-clip/random")

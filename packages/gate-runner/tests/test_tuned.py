@@ -92,7 +92,7 @@ def tuned(name: str, output: Path, encoder: Any = None, observers: Any = (), **o
     benchmark = BENCHMARKS[name]
     limit = 130 if benchmark.task.startswith("few-shot") else 12 if benchmark.task in DENSE else 24
     settings = Settings(limit=limit, device="cpu", recipe_fields=FIELDS)
-    short = {"episodes": 10, "steps": 8, "validate_every": 4}  # of the head that is trained before the encoder is
+    short = {"episodes": 10, "steps": 4, "validate_every": 2, "rates": (1.0, 3.0)}  # of the head before the encoder
     training = {**benchmark.training, **{key: value for key, value in short.items() if key in benchmark.training}}
     request = RunRequest(
         [replace(benchmark, training=training)], encoder or tiny(), output, settings.changed(**options)
@@ -240,9 +240,9 @@ def test_every_task_type_trains_an_encoder_and_leaves_it_as_it_was(name: str, tm
 def test_modes_lie_in_folders_of_their_own_and_are_paired(tmp_path: Path) -> None:
     encoder = tiny()
     for mode in ("frozen", "full"):
-        assert tuned("digits", tmp_path / mode, encoder, tune=mode, recipe_fields={}).status == "ok"
+        assert tuned("digits", tmp_path / mode, encoder, tune=mode).status == "ok"
     with pytest.raises(UsageError, match="tune"):
-        tuned("digits", tmp_path / "full", encoder, tune="bias", recipe_fields={})
+        tuned("digits", tmp_path / "full", encoder, tune="bias")
     runs = read_runs([tmp_path / "frozen", tmp_path / "full"])
     assert [run.label for run in runs] == ["tiny", "tiny (full)"]
     comparison = compare(*runs, resamples=50, permutations=99)
@@ -271,20 +271,25 @@ def test_a_killed_fine_tuning_ends_with_the_same_bits(mode: str, encoder: str | 
         assert plain.training["gradients"] != whole.training["gradients"]
 
 
-@pytest.mark.parametrize("step", [3, 7, 12])
-def test_a_training_killed_in_its_heads_ends_with_the_same_bits(step: int, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def whole_clips(tmp_path_factory: pytest.TempPathFactory) -> Result:
+    """A training of clips that nothing stopped."""
+    return tuned("iwildcam", tmp_path_factory.mktemp("whole"), tune="full")
+
+
+@pytest.mark.parametrize("step", [1, 3, 6])
+def test_a_training_killed_in_its_heads_ends_with_the_same_bits(step: int, whole_clips: Result, tmp_path: Path) -> None:
     class Stops(Observer):
         def progress(self, name: str, seed: int, phase: str, done: int, total: int) -> None:
             if phase == "train head" and done == step:
                 raise KeyboardInterrupt
 
-    whole = tuned("iwildcam", tmp_path / "whole", tune="full")
     with pytest.raises(KeyboardInterrupt):
         tuned("iwildcam", tmp_path / "cut", tune="full", observers=[Stops()])
     assert list((tmp_path / "cut" / "unfinished").glob("*.pt.head*"))
     again = tuned("iwildcam", tmp_path / "cut", tune="full")
-    assert again.scores == whole.scores
-    assert again.training["validation"] == whole.training["validation"]
+    assert again.scores == whole_clips.scores
+    assert again.training["validation"] == whole_clips.training["validation"]
 
 
 def test_a_head_that_starts_at_random_is_not_trained_before(tmp_path: Path) -> None:
@@ -388,6 +393,13 @@ def test_augmentation_depends_on_its_generator_alone() -> None:
     assert torch.equal(state, torch.get_rng_state())
     clip = Augmented(IMAGES[:1].expand(2, -1, -1, -1)[None])(0, sample_generator(0, 1, 0))
     assert torch.equal(clip[0], clip[1])
+
+
+def test_augmentation_leaves_the_generators_of_gpus_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    seeds: list[int] = []
+    monkeypatch.setattr(torch.cuda, "manual_seed_all", seeds.append)
+    Augmented(IMAGES)(0, sample_generator(0, 1, 0))
+    assert not seeds
 
 
 class WithTexts(Tiny):
@@ -659,12 +671,12 @@ def test_a_plan_counts_the_encoding_of_the_whole_training_split_for_a_solved_hea
 def test_a_task_is_run_once_and_its_test_images_are_encoded_by_the_trained_encoder_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import gate_runner.tasks.multi_label as task
+    import gate_runner.tasks.labels as task
     from gate_runner.features import encoding
 
     runs, encoded, original = [], [], encoding.encode_pictures
-    run_once = task.run
-    monkeypatch.setattr(task, "run", lambda job: (runs.append(job.settings.tune), run_once(job))[1])
+    run_once = task.run_findings
+    monkeypatch.setattr(task, "run_findings", lambda job: (runs.append(job.settings.tune), run_once(job))[1])
 
     def noted(*message: Any, **named: Any) -> Any:
         encoded.append(message[4])

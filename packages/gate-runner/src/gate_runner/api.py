@@ -34,10 +34,9 @@ class Run:
         results: one per benchmark and seed, in order.
 
     Example:
-        >>> import tempfile
-        >>> done = run("digits", encoder="micro-clip/random", output=tempfile.mkdtemp(), limit=40, show=False)
-        >>> len(done), done.failed
-        (1, ())
+        >>> done = Run(Path("runs/mine"), (Result("digits", "digits", "digits", "built-in", 0, "failed", "no space"),))
+        >>> [(result.name, result.reason) for result in done.failed]
+        [('digits', 'no space')]
     """
 
     folder: Path

@@ -47,11 +47,6 @@ class Variant(NamedTuple):
         shots = "full" if self.shots == FULL else str(self.shots)
         return f"{shots}-shot.{self.tune}.{self.init}-{self.projection}.{self.knowledge}"
 
-    @property
-    def start(self) -> str:
-        """ELEVATER's name for how the head starts."""
-        return f"{self.init.capitalize()}-{self.projection.upper()}"
-
     @classmethod
     def parse(cls, name: str) -> Variant:
         """The variant of a name."""

@@ -88,7 +88,7 @@ class Benchmark:
             from gate_data.own.originals import originals_of
 
             return originals_of(Path(self.sources["file"]))
-        declared = self._named("local")
+        declared = named(self.sources["local"])
         if not hasattr(declared, "find"):
             raise DataError(f"benchmark {self.id!r}: {self.sources['local']} is no Originals")
         originals: Originals[Any] = declared
@@ -115,9 +115,6 @@ class Benchmark:
     def root_of(self, source: str, data_root: Path | None) -> Path | None:
         """The folder in which a source's files are looked for, or None where it reads none."""
         return Path(self.sources["file"]).parent if source == "file" else data_root if source == "local" else None
-
-    def _named(self, source: str) -> Any:
-        return named(self.sources[source])
 
     def trained_for(self, source: str) -> Benchmark:
         """The same with the training numbers of a source."""
@@ -149,7 +146,7 @@ class Benchmark:
             from gate_data.hub import load
 
             return load(self.sources["hub"], request)
-        where = self._named(source)
+        where = named(self.sources[source])
         if source == "local":
             if request.root is None:
                 raise DataError(f"benchmark {self.id!r} from local files needs --data-root")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,19 +29,12 @@ _BUILT_IN_EXECUTORS = ("local", "slurm")
 
 @dataclass(frozen=True)
 class Configuration:
-    """What a file says of a run.
+    """What a file says of a run."""
 
-    Args:
-        names: packs and benchmarks; empty where it names none.
-        encoder: a spec string that a file may choose, or empty.
-        output: the run folder, or None.
-        options: settings by name.
-    """
-
-    names: tuple[str, ...] = ()
-    encoder: str = ""
-    output: Path | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
+    names: tuple[str, ...]  # packs and benchmarks; empty where it names none
+    encoder: str  # a spec string that a file may choose, or empty
+    output: Path | None  # the run folder
+    options: Mapping[str, Any]  # settings by name
 
 
 def read_configuration(path: Path, *, encoder: str | None = None) -> Configuration:

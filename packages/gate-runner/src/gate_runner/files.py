@@ -7,28 +7,21 @@ import io
 import json
 import os
 import platform
+import secrets
 import shutil
-import tempfile
-import time
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from filelock import FileLock, Timeout
+
 from gate_data.readers.limits import refuse_special, within
 from gate_runner.errors import StorageError, UsageError, printable
 
 if TYPE_CHECKING:
     import numpy as np
-
-try:
-    import fcntl
-except ImportError:  # pragma: no cover - not on POSIX; two processes must then keep to folders of their own
-    fcntl = None  # type: ignore[assignment]  # the module is absent there
-
-_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
-"""A folder of a stranger must not name another file as its lock, which is written."""
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
@@ -40,15 +33,6 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
         within(sum(member.file_size for member in archive.infolist()), "bytes", str(path))
     with np.load(path, allow_pickle=False) as arrays:
         return dict(arrays)
-
-
-def _umask() -> int:
-    """What the user takes away from the rights of new files; it can only be read by setting it."""
-    try:
-        status = Path("/proc/self/status").read_text()
-        return int(next(line for line in status.splitlines() if line.startswith("Umask:")).split()[1], 8)
-    except (OSError, StopIteration, ValueError):
-        return 0o022
 
 
 def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
@@ -78,16 +62,15 @@ def write(path: Path, content: bytes) -> None:
             return
         path = path.resolve() if path.is_symlink() else path
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
         try:
-            with os.fdopen(handle, "wb") as file:
+            with temporary.open("xb") as file:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
-            Path(temporary).chmod(0o666 & ~_umask())
-            Path(temporary).replace(path)
+            temporary.replace(path)
         except BaseException:
-            Path(temporary).unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
             raise
     except OSError as error:
         raise StorageError.about(path, error) from error
@@ -127,50 +110,21 @@ class BusyError(UsageError):
 @contextmanager
 def held(path: Path, *, wait: float = 0.0) -> Iterator[None]:
     """Hold a lock file while a block runs; the file is gone afterwards."""
-    end = time.monotonic() + wait
-    handle = _try(path)
-    while handle is None and time.monotonic() < end:
-        time.sleep(0.05)
-        handle = _try(path)
-    if handle is None:
-        raise BusyError(path, _owner(path))
+    lock = FileLock(path, timeout=wait)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock.acquire(poll_interval=0.02)
+        path.write_text(json.dumps({"pid": os.getpid(), "host": platform.node()}))
+    except Timeout:
+        raise BusyError(path, _owner(path)) from None
+    except OSError as error:
+        lock.release()
+        raise StorageError.about(path, error) from error
     try:
         yield
     finally:
-        path.unlink(missing_ok=True)  # while it is still held: nobody can have taken this file in between
-        os.close(handle)
-
-
-def _try(path: Path) -> int | None:
-    """The descriptor of the held file, or None where another process holds it."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        while True:
-            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | _NO_LINK, 0o644)
-            try:
-                if fcntl is not None:
-                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if _same(handle, path):
-                    os.truncate(handle, 0)
-                    os.write(handle, json.dumps({"pid": os.getpid(), "host": platform.node()}).encode())
-                    return handle
-            except BlockingIOError:
-                os.close(handle)
-                return None
-            except BaseException:
-                os.close(handle)
-                raise
-            os.close(handle)  # its last holder removed the file in between: take the new one
-    except OSError as error:
-        raise StorageError.about(path, error) from error
-
-
-def _same(handle: int, path: Path) -> bool:
-    try:
-        status = path.stat()
-    except FileNotFoundError:
-        return False
-    return os.path.samestat(os.fstat(handle), status)
+        path.unlink(missing_ok=True)  # while it is still held: who waits for it then sees that it has lost its name
+        lock.release()
 
 
 def _owner(path: Path) -> str:

@@ -10,7 +10,6 @@ from gate_runner.errors import UsageError
 
 CHOICES = ("auto", "all", "last")
 """Words for read-outs: the one that validates best; all of them, scored side by side; the encoder's own output."""
-POOLINGS = ("cls", "mean", "cls+mean", "attentive", "places")
 NORMS = ("z", "l2", "ln")
 """Channels on the training split's scale; vectors of length 1; vectors of mean 0 and variance 1."""
 _CODE = r"float16|int8|binary|(?:dims|pca)[1-9]\d*"

@@ -32,30 +32,20 @@ _WORDS = str | Sequence[str]
 
 
 class Declaration(NamedTuple):
-    """What is declared of a setting, besides its default and the type of its value.
+    """What is declared of a setting, besides its default and the type of its value."""
 
-    Args:
-        help: the first line is what the command line shows; the lines behind it are for the reference.
-        group: ``"data"``, ``"features"``, ``"training"``, ``"sweep"`` or ``"machine"``: a table of a file.
-        read: from what was said to the value, where it is not the default.
-        accepts: what may be said, where it is more than the value's type.
-        identity: ``"data"`` where results with other values do not belong into one run folder and are not compared;
-            ``"mode"`` where they are compared all the same.
-        digest: what of the value identifies, where it is not the value itself.
-        flag: the option's name where it is not the setting's own.
-        common: whether `run` and `plan` have an option for it; others are said by ``--setting``, or in a file.
-        metavar: of the option.
-    """
-
-    help: str
-    group: str
-    read: Callable[[Any], Any] | None = None
-    accepts: Any = None
+    help: str  # the first line is what the command line shows; the lines behind it are for the reference
+    group: str  # "data", "features", "training", "sweep" or "machine": a table of a file
+    least: int | None = None  # of a number
+    read: Callable[[Any], Any] | None = None  # from what was said to the value, where it is not the default
+    accepts: Any = None  # what may be said, where it is more than the value's type
+    # "data" where results with other values do not belong into one run folder and are not compared; "mode" where they
+    # are compared all the same
     identity: Literal["", "data", "mode"] = ""
-    digest: Callable[[Any], Any] | None = None
-    flag: str = ""
-    common: bool = False
-    metavar: str | None = None
+    digest: Callable[[Any], Any] | None = None  # what of the value identifies, where it is not the value itself
+    flag: str = ""  # the option's name where it is not the setting's own
+    common: bool = False  # whether `run` and `plan` have an option for it; others are said by --setting, or in a file
+    metavar: str | None = None  # of the option
 
 
 def _group(name: str) -> Callable[..., Any]:
@@ -91,7 +81,7 @@ class DataSettings:
         accepts=_PATH,
         common=True,
     )
-    limit: int | None = _data(None, "At most so many samples in each split.", identity="data", common=True)
+    limit: int | None = _data(None, "At most so many samples in each split.", least=1, identity="data", common=True)
     items: ChosenItems | None = _data(
         None,
         "Of 'eevee items', or adaptive: score chosen samples, estimate the whole.\n"
@@ -227,6 +217,7 @@ class TrainingSettings:
         None,
         "Of classes: test every picture of all splits once, by cross-validation.\n"
         "With a frozen encoder, by a head fitted to the others; the interval also holds what differs between folds.",
+        least=2,
         identity="mode",
     )
     keep_zero_shot: tuple[str, ...] = _training(
@@ -247,7 +238,9 @@ class TrainingSettings:
         "`gate_runner.heads.load_head` loads them, with the encoder's weights where it was trained.",
     )
     micro_batches: int = _training(
-        1, "Parts into which a training batch is cut, for little memory.\nThe gradient stays the whole batch's."
+        1,
+        "Parts into which a training batch is cut, for little memory.\nThe gradient stays the whole batch's.",
+        least=1,
     )
     checkpoint_blocks: bool = _training(
         False,
@@ -259,9 +252,10 @@ class TrainingSettings:
         "Processes that train one encoder together, a GPU for each.\n"
         "Each has a share of every batch (`torch.nn.parallel.DistributedDataParallel`); the gradient is the whole "
         "batch's.",
+        least=1,
     )
     decode_workers: int = _training(
-        0, "Processes that read and augment training images.\n0 does it in the training's own process."
+        0, "Processes that read and augment training images.\n0 does it in the training's own process.", least=0
     )
 
 
@@ -322,7 +316,7 @@ class SweepSettings:
 class MachineSettings:
     """On what, and in how many processes; results do not depend on it but for rounding."""
 
-    batch_size: int = _machine(128, "Images per call of the encoder.", common=True)
+    batch_size: int = _machine(128, "Images per call of the encoder.", least=1, common=True)
     device: str = _machine(
         "auto", "A torch device; 'auto' takes the first GPU where there is one.", read=device_in, common=True
     )
@@ -338,12 +332,13 @@ class MachineSettings:
         accepts=float | str | None,
         metavar="DURATION",
     )
-    retries: int = _machine(0, "How often to try again what failed, from where it stopped.")
+    retries: int = _machine(0, "How often to try again what failed, from where it stopped.", least=0)
     workers: int | None = _machine(
         None,
         "Benchmarks at the same time on CPUs; on GPUs, one for each.\n"
         "By default up to four, as cores and memory are free, of four or more benchmarks with a frozen encoder; one "
         "where energy is measured. More than one needs isolation.",
+        least=1,
         common=True,
     )
     recompute: bool = _machine(
@@ -353,6 +348,7 @@ class MachineSettings:
         20_000_000_000,
         "Features in the user's cache folder, at most, e.g. 20GB; old ones make room.\n"
         "What does not fit, or has no room on the disk, is encoded again whenever it is needed.",
+        least=0,
         read=bytes_in,
         accepts=int | str,
         metavar="BYTES",

@@ -47,17 +47,12 @@ class Settings(MachineSettings, SweepSettings, TrainingSettings, FeatureSettings
             recipe, recipe_fields = recipe_in(self.recipe, self.recipe_fields)
             object.__setattr__(self, "recipe", recipe)
             object.__setattr__(self, "recipe_fields", recipe_fields)
-        for name in ("limit", "batch_size", "micro_batches", "workers", "num_processes"):
+        for name, declared in DECLARED.items():
             value = getattr(self, name)
-            if value is not None and value < 1:
-                raise UsageError(f"--{name.replace('_', '-')} must be at least 1, not {value}")
-        for name in ("retries", "decode_workers", "feature_cache"):
-            if getattr(self, name) < 0:
-                raise UsageError(f"--{name.replace('_', '-')} must be at least 0, not {getattr(self, name)}")
+            if declared.least is not None and value is not None and value < declared.least:
+                raise UsageError(f"{flag_of(name)} must be at least {declared.least}, not {value}")
         if self.time_limit is not None and not self.time_limit > 0:
             raise UsageError(f"--time-limit must be positive, not {self.time_limit} s")
-        if self.folds is not None and self.folds < 2:
-            raise UsageError(f"folds must be at least 2, not {self.folds}")
         self._check_trained()
         if self.isolate == "none":
             self._check_one_process()
@@ -70,8 +65,9 @@ class Settings(MachineSettings, SweepSettings, TrainingSettings, FeatureSettings
             raise UsageError(f"--recipe {self.recipe} trains an encoder: it goes with --tune other than frozen")
         for name in ("save_encoders", "keep_zero_shot", "wise_ft", "checkpoint_blocks", "num_processes"):
             if getattr(self, name) not in (False, (), None, 1) or getattr(self, name) is True:
-                flag = f"--{name.replace('_', '-')}"
-                raise UsageError(f"{flag} is for an encoder that is trained: it goes with --tune other than frozen")
+                raise UsageError(
+                    f"{flag_of(name)} is for an encoder that is trained: it goes with --tune other than frozen"
+                )
 
     def _check_one_process(self) -> None:
         for option, present in (

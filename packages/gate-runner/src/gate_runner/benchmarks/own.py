@@ -20,11 +20,8 @@ def own_benchmark(path: Path) -> Benchmark:
     """The record of a benchmark's file."""
     own = read_benchmark(path)
     if is_taken(own.benchmark.id):
-        raise DataError(
-            f"{path}, line {line_of(path.read_text(encoding='utf-8'), ['benchmark', 'id'])}: field 'benchmark.id' is "
-            f"{own.benchmark.id!r}, the name of a known data set or pack: choose another, e.g. "
-            f"{'my-' + own.benchmark.id!r}"
-        )
+        taken = f"field 'benchmark.id' is {own.benchmark.id!r}, the name of a known data set or pack"
+        raise DataError(_at(path, ["benchmark", "id"], f"{taken}: choose another, e.g. {'my-' + own.benchmark.id!r}"))
     about = own.benchmark
     try:
         task = find_task_type(about.task)

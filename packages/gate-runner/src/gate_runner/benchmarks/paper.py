@@ -8,22 +8,11 @@ from gate_data.cards import SHEETS
 
 
 class PaperRow(NamedTuple):
-    """A data set of the paper's tables, as one of our benchmarks sees it.
+    """A data set of the paper's tables, as one of our benchmarks sees it."""
 
-    Args:
-        benchmark: its id in the tables.
-        comparable: whether its scores can stand beside the benchmark's.
-        reason: why not, or what still differs.
-    """
-
-    benchmark: str
-    comparable: bool
-    reason: str
-
-    @property
-    def words(self) -> str:
-        """``yes`` or ``no``, and the reason."""
-        return f"{'yes' if self.comparable else 'no'}: {self.reason}"
+    benchmark: str  # its id in the tables
+    comparable: bool  # whether its scores can stand beside the benchmark's
+    reason: str  # why not, or what still differs
 
 
 _OTHERS = {

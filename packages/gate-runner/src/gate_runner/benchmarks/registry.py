@@ -88,10 +88,7 @@ def _of_icinw(sheet: IcinwSheet) -> Benchmark:
         title=sheet.title,
         task=task.id,
         metrics=metrics,
-        sources={
-            "local": ORIGINALS[sheet.id],
-            "hub": sheet.id,
-        },
+        sources={"local": ORIGINALS[sheet.id], "hub": sheet.id},
         training=task.training,
         original_training=task.original_training,
         licence=sheet.licence,

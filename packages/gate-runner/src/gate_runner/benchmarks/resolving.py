@@ -58,11 +58,9 @@ def resolve(names: Iterable[str]) -> list[Benchmark]:
 def _stand_in(name: str) -> Benchmark | None:
     """The benchmark that ``micro/ID`` names, with its stand-in as the only source."""
     benchmark = all_benchmarks().get(name.removeprefix("micro/")) if name.startswith("micro/") else None
-    return (
-        None
-        if benchmark is None or "micro" not in benchmark.sources
-        else replace(benchmark, sources={"micro": benchmark.sources["micro"]})
-    )
+    if benchmark is None or "micro" not in benchmark.sources:
+        return None
+    return replace(benchmark, sources={"micro": benchmark.sources["micro"]})
 
 
 def _varied(benchmark: Benchmark, variant: str) -> Benchmark:

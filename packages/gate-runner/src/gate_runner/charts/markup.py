@@ -18,6 +18,7 @@ _TEMPLATES = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
+_TEMPLATES.filters["plain"] = lambda value: f"{value:.2f}".rstrip("0").rstrip(".")
 _PIECES: Any = _TEMPLATES.get_template("pieces.html").module
 
 
@@ -63,13 +64,8 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, words: Sequenc
 
 
 def piece(name: str, *values: Any) -> Markup:
-    """A macro of ``pieces.html``: ``scroll``, ``folded``, ``note``, ``key``, ``panels``, ``matrix``, …."""
+    """A macro of ``pieces.html``: ``scroll`` (a frame, by its name for screen readers), ``key``, ``matrix``, …."""
     return Markup(getattr(_PIECES, name)(*values))  # noqa: S704
-
-
-def scroll(inside: str, name: str) -> Markup:
-    """A frame that scrolls sideways, by keyboard too; ``name`` is what a screen reader calls it."""
-    return piece("scroll", inside, name)
 
 
 def folded(summary: str, inside: str) -> Markup:

@@ -9,30 +9,11 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
-from gate_runner.charts.markup import joined, piece
+from gate_runner.charts.markup import joined, piece, rendered
 
 Ticks = Sequence[tuple[float, str]]
-
-
-def element(name: str, *children: str, **attributes: object) -> Markup:
-    """One element. Underscores in attribute names become dashes; children are escaped unless they are markup."""
-    pairs = Markup("").join(
-        Markup(' {}="{}"').format(key if key in _CASED else key.rstrip("_").replace("_", "-"), _plain(value))
-        for key, value in attributes.items()
-        if value is not None
-    )
-    start = Markup(f"<{name}{pairs}")  # noqa: S704 - names are ours, and the attributes escaped above
-    return start + Markup(">") + Markup("").join(children) + Markup(f"</{name}>") if children else start + Markup("/>")  # noqa: S704
-
-
-_CASED = frozenset({"viewBox", "preserveAspectRatio"})
-
-
-def label(text: str, x: float, y: float, **attributes: object) -> Markup:
-    """Text at a place."""
-    return element("text", escape(text), x=x, y=y, **attributes)
 
 
 def shortened(text: str, most: int) -> str:
@@ -41,12 +22,6 @@ def shortened(text: str, most: int) -> str:
         return text
     head = most // 2
     return f"{text[:head]}…{text[len(text) - (most - head - 1) :]}"
-
-
-def _plain(value: object) -> str:
-    if isinstance(value, float):
-        return f"{value:.2f}".rstrip("0").rstrip(".") if value != int(value) else str(int(value))
-    return str(value)
 
 
 class Line(NamedTuple):
@@ -85,38 +60,32 @@ def plot(
     style: str = "curve",
 ) -> Markup:
     """A chart whose axes end where its ticks do."""
-    margin, top, bottom = 42.0, 12.0, height - 32.0
+    left, top, bottom = 42.0, 12.0, height - 32.0
     (first_x, last_x), (low, high) = ((min(ends), max(ends)) for ends in ([x for x, _ in across], [y for y, _ in up]))
 
     def at(x: float, y: float) -> tuple[float, float]:
         return (
-            margin + (width - right - margin) * (x - first_x) / ((last_x - first_x) or 1.0),
+            left + (width - right - left) * (x - first_x) / ((last_x - first_x) or 1.0),
             bottom - (bottom - top) * (y - low) / ((high - low) or 1.0),
         )
 
-    body = []
-    for value, text in up:
-        y = at(first_x, value)[1]
-        body.append(element("line", x1=margin, y1=y, x2=width - right, y2=y, class_="ring"))
-        body.append(label(text, margin - 5, y + 4, text_anchor="end", class_="axis"))
-    for value, text in across:
-        x = min(at(value, low)[0], width - 4.0 * len(text))  # words of the right end stay inside
-        body.append(label(text, x, bottom + 14, text_anchor="middle", class_="axis"))
-    body.append(label(below, (margin + width - right) / 2, height - 4, text_anchor="middle", class_="axis faint"))
-    for line in lines:
-        drawn = " ".join(",".join(map(_plain, at(x, y))) for x, y in line.points)
-        body.append(element("polyline", element("title", line.name), points=drawn, class_=f"line {line.style}"))
-    for dot in dots:
-        x, y = at(dot.x, dot.y)
-        marked = f"line {dot.style}"
-        body += [element("line", x1=x, x2=x, y1=y, y2=at(dot.x, end)[1], class_=marked) for end in dot.ends]
-        inside = {"style": "fill:currentColor"} if dot.filled else {}
-        hint = element("title", dot.hint)
-        body.append(element("circle", hint, cx=x, cy=y, r=dot.radius, class_=marked, **inside))
-        if dot.text:
-            body.append(label(dot.text, x + 8, y + 4, class_="axis"))
-    names = element("title", title or " "), element("desc", description or " ")  # for those who cannot see it
-    return element("svg", *names, *body, viewBox=f"0 0 {_plain(width)} {_plain(height)}", role="img", class_=style)
+    return rendered(
+        "plot.html",
+        title=title,
+        description=description,
+        below=below,
+        style=style,
+        width=width,
+        height=height,
+        left=left,
+        right=right,
+        bottom=bottom,
+        up=[(text, at(first_x, value)[1]) for value, text in up],
+        # Words of the right end stay inside.
+        across=[(text, min(at(value, low)[0], width - 4.0 * len(text))) for value, text in across],
+        lines=[(line, [at(x, y) for x, y in line.points]) for line in lines],
+        dots=[(dot, *at(dot.x, dot.y), [at(dot.x, end)[1] for end in dot.ends]) for dot in dots],
+    )
 
 
 def lines_chart(
@@ -131,10 +100,6 @@ def lines_chart(
     """Named lines through points, with a key; empty where none has two points.
 
     ``level`` is a dashed line by its name, ``dots`` are points beside the lines.
-
-    Example:
-        >>> lines_chart("a", [("b", [Dot(0.0, 1.0, "first"), Dot(1.0, 2.0, "second")])], "c").count("<circle")
-        2
     """
     shown = [(name, line) for name, line in lines if len(line) > 1]
     if not shown:

@@ -16,27 +16,16 @@ _MARKDOWN: dict[int, str] = str.maketrans({**{sign: f"\\{sign}" for sign in "\\`
 
 @dataclass(frozen=True)
 class Table:
-    """A table of words and figures.
+    """A table of words and figures."""
 
-    Args:
-        id: for links and file names.
-        title: what it shows, with the paper's number; may be empty.
-        heads: of the columns; the first names the rows.
-        rows: as many texts each.
-        note: what a reader must know.
-        words: columns behind the first that hold words.
-        best: row and column of each cell that is set in bold.
-        figure: inline SVG of the same numbers, above it on a page.
-    """
-
-    id: str
-    title: str
-    heads: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    note: str = ""
-    words: tuple[int, ...] = ()
-    best: frozenset[tuple[int, int]] = frozenset()
-    figure: str = ""
+    id: str  # for links and file names
+    title: str  # what it shows, with the paper's number; may be empty
+    heads: tuple[str, ...]  # of the columns; the first names the rows
+    rows: tuple[tuple[str, ...], ...]  # as many texts each
+    note: str = ""  # what a reader must know
+    words: tuple[int, ...] = ()  # columns behind the first that hold words
+    best: frozenset[tuple[int, int]] = frozenset()  # row and column of each cell that is set in bold
+    figure: str = ""  # inline SVG of the same numbers, above it on a page
 
     def as_markdown(self) -> str:
         """Its title, the table, and its note."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from eqben_builder.cli import make_app as make_eqben
 from eqben_builder.commands.models import Models
+from gate_runner.encoders.named import spec_of_file
 from gate_runner.plugins import own_model
 from knowledge_prompts.cli import make_app as make_prompts
 from oven_retrieval.cli import make_app as make_oven
@@ -29,18 +30,6 @@ def load(spec: str, device: str) -> Encoder:
     from gate_runner.encoders import load_encoder
 
     return load_encoder(spec, device=device)
-
-
-def text_encoder(spec: str, device: str) -> Callable[[list[str]], Any]:
-    """An encoder's text side."""
-    return load(spec, device).encode_text
-
-
-def of_file(spec: str, file: Path) -> str:
-    """A spec out of a file, where a file may choose it."""
-    from gate_runner.encoders.named import spec_of_file
-
-    return spec_of_file(spec, file)
 
 
 def read_pictures(paths: Sequence[Path], size: Size) -> UInt8[Tensor, "n 3 h w"]:
@@ -116,7 +105,7 @@ def middle_of(image: NDArray[np.uint8], high: int, wide: int) -> NDArray[np.uint
     return image[top : top + down, left : left + across]
 
 
-ENCODERS = Encoders(load, of_file, towers_of, read_pictures)
+ENCODERS = Encoders(load, spec_of_file, towers_of, read_pictures)
 oven = make_oven(ENCODERS)
 eqben = make_eqben(Models(lambda spec, device: Cropping(load(spec, device)), own_model, usual="micro-clip"))
-prompts = make_prompts(text_encoder, encoder="micro-clip")
+prompts = make_prompts(lambda spec, device: load(spec, device).encode_text, encoder="micro-clip")

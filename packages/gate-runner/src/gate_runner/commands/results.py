@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -136,8 +137,8 @@ def _run_of(name: str, names: Sequence[str], runs: Path, settings: Settings) -> 
     from gate_runner.tasks.variants import zero_shot
 
     benchmarks = [benchmark if settings.shots else zero_shot(benchmark) for benchmark in resolve(names)]
-    named = make_request(benchmarks, name, output=None, settings=settings).output.name
-    request = make_request(benchmarks, name, output=runs / named, settings=settings)
+    request = make_request(benchmarks, name, settings=settings)
+    request = replace(request, output=runs / request.output.name)
     with watching(Terminal(highlight=False, soft_wrap=True, stderr=True), settings.workers or 1) as display:
         execute(request, display, [])
     return request.output

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from json import dumps as json_text
 from json import loads as json_value
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -100,7 +99,7 @@ def run(
     with watching(console, workers) as display:
         results = execute(request, display, trackers)
     if json:
-        echo(as_json(request.output, results))
+        echo_json({"output": str(request.output), "results": [json_value(result.to_json()) for result in results]})
     else:
         if any("variant" in result.training for result in results):
             from gate_runner.tasks.elevater.tables import averages, records_of
@@ -124,11 +123,6 @@ def own_folder(folder: Path) -> str:
         write_own(values, path)
         echo(f"wrote {path}", err=True)
     return str(path)
-
-
-def as_json(output: Path, results: Sequence[Result]) -> str:
-    """The run folder and all results, each as its file has it."""
-    return json_text({"output": str(output), "results": [json_value(result.to_json()) for result in results]}, indent=2)
 
 
 def next_steps(output: Path, results: Sequence[Result]) -> Iterator[str]:

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from gate_runner.comparison.contrasts import Comparison, Contrast, compare
 from gate_runner.comparison.power import power
-from gate_runner.comparison.trade import trade_between
+from gate_runner.comparison.trade import trade_between as trade_between
 
-__all__ = ["Comparison", "Contrast", "compare", "power", "trade_between"]
+__all__ = ["Comparison", "Contrast", "compare", "power"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from gate_runner.benchmarks.paper import paper_row
-from gate_runner.errors import UsageError
+from gate_runner.errors import UsageError, unknown
 from gate_runner.runs.estimated import ESTIMATED, samples_asked
 from gate_runner.runs.results import Result
 from gate_runner.runs.stored import Stored, StoredRun, read_runs
@@ -214,8 +214,6 @@ def _names(runs: Sequence[StoredRun], only: Sequence[str]) -> list[str]:
     ids = {result.name: result.benchmark for run in runs for result in run.results}
     for wish in only:
         if wish not in ids and wish not in ids.values():
-            from gate_runner.errors import unknown
-
             raise unknown("benchmark in these runs", wish, ids)
     return [name for name in sorted(ids) if not only or name in only or ids[name] in only]
 

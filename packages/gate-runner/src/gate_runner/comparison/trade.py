@@ -45,20 +45,7 @@ class Trade:
 def trade_between(
     before: StoredRun, after: StoredRun, mixes: Sequence[StoredRun] = (), *, permutations: int = 999
 ) -> Trade:
-    """Compare two runs item by item, and say what was gained and lost by kind of task, and by mixes between the two.
-
-    Raises:
-        UsageError: as `compare` does, and where a mix lacks a benchmark that both ends have.
-
-    Example:
-        >>> import tempfile
-        >>> import gate_runner
-        >>> from gate_runner.runs.stored import read_runs
-        >>> made = {"encoder": "micro-clip/random", "limit": 40, "show": False}
-        >>> runs = [gate_runner.run("digits", output=tempfile.mkdtemp(), **made) for _ in range(2)]
-        >>> trade_between(*read_runs(runs)).sides[0].kind
-        'recognition'
-    """
+    """Compare two runs item by item, and say what was gained and lost by kind of task, and by mixes between the two."""
     compared = compare(before, after, permutations=permutations)
     tasks = {result.name: result.task for result in (*before.results, *after.results)}
     by_kind: dict[str, list[Contrast]] = {}

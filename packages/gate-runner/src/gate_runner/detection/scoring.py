@@ -37,6 +37,12 @@ def match(truth: Objects, detections: Ragged) -> Ragged:
     return Ragged(matches.columns, matches.lengths)
 
 
+def validated(truth: Objects, detections: Ragged) -> float:
+    """The mean average precision, without an interval; 0 where there is no object."""
+    value = mean_average_precision(match(truth, detections), np.ones((1, len(truth))))[0]
+    return 0.0 if np.isnan(value) else float(value)
+
+
 def judge(
     truth: Objects, detections: Ragged, blind: Ragged | None, classes: Sequence[str], metrics: Sequence[str], seed: int
 ) -> Judged:

@@ -78,12 +78,7 @@ class Spotted(NamedTuple):
 
 
 class Detector:
-    """A model of transformers and its processor.
-
-    Args:
-        model: of one of the families above.
-        processor: its own.
-    """
+    """A model of transformers, of one of the families above, and its processor."""
 
     def __init__(self, model: Any, processor: Any) -> None:
         self.model, self.processor = model, processor

@@ -61,12 +61,9 @@ def load(spec: EncoderSpec) -> Encoder:
     text = _TextSide(transformers, model, source) if dual else None
 
     encode: Any = model.get_image_features if dual else model
-    more: dict[str, Any] = {}  # learnt places are interpolated where pictures have another shape than in training
-    if (
-        size != own_size
-        and "interpolate_pos_encoding" in inspect.signature(getattr(encode, "forward", encode)).parameters
-    ):
-        more = {"interpolate_pos_encoding": True}
+    # Learnt places are interpolated where pictures have another shape than in training.
+    interpolates = "interpolate_pos_encoding" in inspect.signature(getattr(encode, "forward", encode)).parameters
+    more: dict[str, Any] = {"interpolate_pos_encoding": True} if interpolates and size != own_size else {}
 
     def image(images: Tensor) -> Tensor:
         outputs = encode(pixel_values=images, **more)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gate_data.imports import named
-from gate_runner.encoders.named import FOLDER_SOURCES, HUB_SOURCES, is_at_hand, spec_of_file
-from gate_runner.encoders.spec import ENTRY_POINTS, EncoderSpec, parse_spec
+from gate_runner.encoders.named import HUB_SOURCES, is_at_hand, spec_of_file
+from gate_runner.encoders.spec import ENTRY_POINTS, FOLDER_SOURCES, EncoderSpec, parse_spec
 from gate_runner.errors import EncoderError, UsageError
 from gate_runner.setting_values import device_in
 

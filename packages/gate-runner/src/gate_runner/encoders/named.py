@@ -7,15 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from gate_data.readers.limits import refuse_special
-from gate_runner.encoders.spec import EncoderSpec, parse_spec
+from gate_runner.encoders.spec import FOLDER_SOURCES, EncoderSpec, parse_spec
 from gate_runner.errors import DataError, EncoderError, UsageError
 
 CARD_SCHEMA = "gate-runner/encoder/1"
 """Of a trained encoder's card; changes whenever one of its fields does."""
 _BUILT_IN = ("micro-clip", "lite")
 _DEEPEST = 20
-FOLDER_SOURCES = ("hf", "hf-detector", "hf-text", "hf-audio")
-"""Of a folder, or of a name on the hub."""
 HUB_SOURCES = (*FOLDER_SOURCES, "open_clip", "timm")
 
 
@@ -35,22 +33,25 @@ def spec_of_file(named: object, file: Path, *, say: str = "--encoder {}") -> str
             )
         if spec.source != "tuned":
             break
-        named_folder, _, start = spec.name.partition("=")
-        folder, _ = share_of(named_folder)
+        folder, _ = share_of(spec.name.partition("=")[0])
         if folder in folders:
             raise EncoderError(f"{file}: tuned:{folder} was trained from itself, says its card")
         if len(folders) == _DEEPEST:
             raise EncoderError(f"{file}: trained encoders from trained encoders, over {_DEEPEST} deep")
         folders.add(folder)
-        if not start:
-            start = str(read_card(Path(folder).expanduser())["encoder"]["spec"])
-        inner = start
+        inner = start_of(spec)
     if not is_at_hand(spec):
         raise EncoderError(
             f"{file} names the encoder {named!r}, which runs code or is fetched: a file does not choose that; "
             f"say {say.format(named)} if you trust it"
         )
     return str(named)
+
+
+def start_of(spec: EncoderSpec) -> str:
+    """The spec of what ``tuned:FOLDER=SPEC`` was trained from, or without one the spec that its card names."""
+    folder, _, start = spec.name.partition("=")
+    return start or str(read_card(Path(share_of(folder)[0]).expanduser())["encoder"]["spec"])
 
 
 def share_of(folder: str) -> tuple[str, float]:

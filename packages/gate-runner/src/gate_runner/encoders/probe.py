@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from typing import TYPE_CHECKING, Any, Literal
@@ -25,33 +26,26 @@ def probe(encoder: Encoder) -> dict[str, Any]:
     generator = torch.Generator().manual_seed(0)
     images = torch.randint(0, 256, (2, *encoder.shape), generator=generator, dtype=torch.uint8)
     images[1] = torch.linspace(0, 255, images.shape[-1]).to(torch.uint8)  # noise is like nothing: one is smooth
-    pooled = encoder.encode_image(images)
-    patches = encoder.encode_patches(images) if encoder.patches is not None else None
-    text = encoder.encode_text(["one", "two words"]) if encoder.text is not None else None
-    words = encoder.encode_text_tokens(["one", "two words"]) if encoder.text_tokens is not None else None
-    before = encoder.encode_backbone(images) if encoder.backbone is not None else None
-    _check(encoder, "encode_image", pooled, ("2", "d"))
-    if patches is not None:
-        rows, columns = patches.grid
-        _check(encoder, "encode_patches", patches.tokens, ("2", str(rows * columns), "d"))
-    if text is not None:
-        _check(encoder, "encode_text", text, ("2", str(pooled.shape[1])))
-    if words is not None:
-        _check(encoder, "encode_text_tokens", words.tokens, ("2", str(words.mask.shape[-1]), "e"))
-    if before is not None:
-        _check(encoder, "encode_backbone", before, ("2", "b"))
-    outputs = {
-        "image": pooled,
-        "backbone": before,
-        "patches": None if patches is None else patches.tokens,
-        "text": text,
-        "text_tokens": None if words is None else words.tokens * words.mask.unsqueeze(-1),
-    }
-    values = {name: kept(output) for name, output in outputs.items() if output is not None}
-    return {"device": encoder.device.type, **values}
+    texts = ["one", "two words"]
+    outputs = {"image": _checked(encoder, "image", encoder.encode_image(images), "2", "d")}
+    if encoder.backbone is not None:
+        outputs["backbone"] = _checked(encoder, "backbone", encoder.encode_backbone(images), "2", "b")
+    if encoder.patches is not None:
+        patches = encoder.encode_patches(images)
+        places = str(math.prod(patches.grid))
+        outputs["patches"] = _checked(encoder, "patches", patches.tokens, "2", places, "d")
+    if encoder.text is not None:
+        width = str(outputs["image"].shape[1])
+        outputs["text"] = _checked(encoder, "text", encoder.encode_text(texts), "2", width)
+    if encoder.text_tokens is not None:
+        words = encoder.encode_text_tokens(texts)
+        tokens = _checked(encoder, "text_tokens", words.tokens, "2", str(words.mask.shape[-1]), "e")
+        outputs["text_tokens"] = tokens * words.mask.unsqueeze(-1)
+    return {"device": encoder.device.type, **{name: kept(output) for name, output in outputs.items()}}
 
 
-def _check(encoder: Encoder, name: str, output: Tensor, expected: tuple[str, ...]) -> None:
+def _checked(encoder: Encoder, kind: str, output: Tensor, *expected: str) -> Tensor:
+    name = f"encode_{kind}"
     fits = output.ndim == len(expected) and all(
         not want.isdecimal() or have == int(want) for have, want in zip(output.shape, expected, strict=True)
     )
@@ -66,6 +60,7 @@ def _check(encoder: Encoder, name: str, output: Tensor, expected: tuple[str, ...
             f"encoder {encoder.spec!r}: {name} gave NaN or infinity in {bad} of {output.numel()} values, "
             f"shape {tuple(output.shape)}"
         )
+    return output
 
 
 AGREEMENT = 2e-2

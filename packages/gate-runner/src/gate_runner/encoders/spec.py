@@ -50,6 +50,8 @@ _FORMS = {
     "module": ("PACKAGE.MODULE:FUNCTION", "your own: a function without arguments that returns an encoder"),
 }
 
+FOLDER_SOURCES = ("hf", "hf-detector", "hf-text", "hf-audio")
+"""Of a folder, or of a name on the hub."""
 _LEAST, _MOST = 16, 4096
 """Pixels that ``@`` may ask for."""
 
@@ -62,21 +64,15 @@ ENTRY_POINTS = "gate_runner.encoders"
 
 @dataclass(frozen=True)
 class EncoderSpec:
-    """A spec string in its parts.
+    """A spec string in its parts."""
 
-    Args:
-        text: the string as it was given.
-        source: ``micro-clip``, ``open_clip``, ``timm``, ``hf``, ``module`` or the name of an entry point.
-        name: the model's name, directory, or ``package.module:function``; empty for ``micro-clip``.
-        weights: what stands behind the first slash after the name, or None.
-        pixels: the side of the pictures that the model takes, or height and width, where the spec says it, else None.
-    """
-
-    text: str
-    source: str
-    name: str
-    weights: str | None
-    pixels: Size | None = None
+    text: str  # as it was given
+    source: str  # a key of `_FORMS`, or the name of an entry point
+    name: str  # the model's name, directory, or package.module:function; empty for micro-clip
+    weights: str | None  # what stands behind the first slash after the name
+    pixels: Size | None = (
+        None  # side, or height and width, of the pictures that the model takes, where the spec says it
+    )
 
     @property
     def random_seed(self) -> int | None:
@@ -128,7 +124,7 @@ def parse_spec(text: str) -> EncoderSpec:
         if not name:
             raise UsageError(f"encoder {text!r} names no model; expected {_FORMS[head][0]}")
         return EncoderSpec(text, head, name, weights or None, _pixels(text, pixels) if at else None)
-    if head in ("hf", "hf-detector", "hf-text", "hf-audio", "tuned") or head in plugins:
+    if head in (*FOLDER_SOURCES, "tuned") or head in plugins:
         if not argument:
             raise UsageError(f"encoder {text!r} names nothing behind the colon; expected {head}:…")
         drawn = re.fullmatch(r"(.+)/(random(?::.*)?)", argument) if head in ("hf-text", "hf-audio") else None

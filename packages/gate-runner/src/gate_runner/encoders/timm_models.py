@@ -62,9 +62,8 @@ def without_classifier(spec: EncoderSpec, model: Any) -> Encoder:
         return features.flatten(1)
 
     def patches(images: Tensor) -> PatchFeatures:
-        maps = model.forward_intermediates(images, indices=1, output_fmt="NCHW", intermediates_only=True, norm=False)[
-            -1
-        ]
+        how = {"indices": 1, "output_fmt": "NCHW", "intermediates_only": True, "norm": False}
+        maps = model.forward_intermediates(images, **how)[-1]
         return PatchFeatures(maps.flatten(2).transpose(1, 2), (maps.shape[2], maps.shape[3]))
 
     return Encoder(

@@ -13,7 +13,7 @@ from torch import Tensor
 from gate_data.readers.limits import refuse_special
 from gate_runner.__about__ import __version__
 from gate_runner.encoders.encoder import Encoder, fingerprint_of
-from gate_runner.encoders.named import CARD_SCHEMA, read_card, share_of, spec_of_file
+from gate_runner.encoders.named import CARD_SCHEMA, read_card, share_of, spec_of_file, start_of
 from gate_runner.encoders.own import adopt
 from gate_runner.encoders.spec import EncoderSpec, parse_spec
 from gate_runner.errors import EncoderError, UsageError
@@ -44,8 +44,7 @@ def save_tuned(encoder: Encoder, start: Mapping[str, Tensor], folder: Path, abou
         },
         **about,
     }
-    text = json.dumps(card, indent=1, ensure_ascii=False) + "\n"
-    files = {"card.json": text.encode()}
+    files = {"card.json": (json.dumps(card, indent=1, ensure_ascii=False) + "\n").encode()}
     config = open_clip_config(encoder)
     if config is None:
         files[_CHANGED] = save({name: value.clone().contiguous() for name, value in changed.items()})
@@ -61,9 +60,7 @@ def open_clip_config(encoder: Encoder) -> dict[str, Any] | None:
     try:
         spec = parse_spec(encoder.spec)
         while spec.source == "tuned":
-            folder, _, start = spec.name.partition("=")
-            card = Path(share_of(folder)[0]).expanduser()
-            spec = parse_spec(start or str(read_card(card)["encoder"]["spec"]))
+            spec = parse_spec(start_of(spec))
     except UsageError:  # an object of the user's
         return None
     if spec.source != "open_clip":
@@ -150,7 +147,5 @@ def load(spec: EncoderSpec, make: Callable[[str], Encoder]) -> Encoder:
     folder, _, start = spec.name.partition("=")
     folder, share = share_of(folder)
     if not start:
-        named = str(read_card(Path(folder).expanduser())["encoder"]["spec"])
-        card = Path(folder) / "card.json"
-        start = spec_of_file(named, card, say=f"tuned:{folder}={{}}")
+        start = spec_of_file(start_of(spec), Path(folder) / "card.json", say=f"tuned:{folder}={{}}")
     return load_tuned(Path(folder).expanduser(), make(start), spec=spec.text, share=share)

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from gate_runner.executors.executor import Executor, Opening, Postponed
 from gate_runner.executors.run import executor_names as executor_names
-from gate_runner.executors.run import run
+from gate_runner.executors.run import run as run
 
-__all__ = ["Executor", "Opening", "Postponed", "run"]
+__all__ = ["Executor", "Opening", "Postponed"]

@@ -24,30 +24,10 @@ _LOOK_AGAIN = 0.5
 
 
 def run(request: RunRequest, display: Observer | None = None, observers: Sequence[Observer] = ()) -> list[Result]:
-    """Run benchmarks, or what is left of them.
+    """Run benchmarks, or what is left of them; one result per benchmark and seed, those already there included.
 
-    Args:
-        request: what to run.
-        display: where progress goes; plain lines by default.
-        observers: told of everything besides the display; one that raises is warned about and dropped.
-
-    Returns:
-        One result per benchmark and seed, those that were already there included. A benchmark that fails is a result
-        with status ``"failed"``; the others are run all the same.
-
-    Raises:
-        UsageError: a source, data root, encoder or run folder that cannot be used. Raised before any training, and
-            with nothing in the run folder touched.
-        StorageError: the run folder cannot be written any more.
-
-    Example:
-        >>> import tempfile
-        >>> from gate_runner.runs.request import make_request
-        >>> from gate_runner.settings import Settings
-        >>> how = Settings(limit=40)
-        >>> request = make_request("digits", "micro-clip/random", output=tempfile.mkdtemp(), settings=how)
-        >>> [result.status for result in run(request, Observer())]
-        ['ok']
+    What cannot be used is an error before any training, with nothing in the run folder touched. A benchmark that fails
+    is a result with that status, and the others are run all the same; an observer that raises is dropped.
     """
     audience = Audience([display or PlainDisplay(), *observers])
     parts, results_of = parts_of(request), dict[tuple[str, int], Result]()

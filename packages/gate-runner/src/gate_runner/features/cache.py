@@ -57,13 +57,7 @@ def cache_folder() -> Path:
 
 
 class EncodedRows:
-    """Features that are made whenever they are asked for.
-
-    Args:
-        encode: rows of the split, by number, to features.
-        count: samples.
-        size: samples per call.
-    """
+    """Features that are made whenever they are asked for: of ``count`` samples, ``size`` in a call."""
 
     def __init__(self, encode: Encode, count: int, size: int) -> None:
         self.encode, self.count, self.size = encode, count, size
@@ -111,27 +105,17 @@ def cut(rows: Rows, columns: Tensor | slice) -> Rows:
 
 @dataclass
 class FeatureCache:
-    """Features of one encoder, each encoded once.
+    """Features of one encoder, each encoded once."""
 
-    Args:
-        folder: of the encoder, below `cache_folder` or a run folder; None holds everything in memory.
-        cap: bytes that all files below the folder's parent may take together.
-        in_memory: bytes that may be held in memory.
-        placed: by name, where each array went: ``"memory"``, ``"disk"`` or ``"encoded again"``.
-        encoded: rows of each kind that were encoded.
-        reused: rows of each kind that were there.
-        spent: seconds of reading threads (``"read"``, ``"decode"``), of the encoder (``"encoder"``), and in which it
-            waited for them (``"wait"``).
-        rates: pictures a second of each batch, from when it was asked for to when it was encoded.
-    """
-
-    folder: Path | None = None
-    cap: int = 20_000_000_000
-    in_memory: int = field(default_factory=lambda: IN_MEMORY)
-    placed: dict[str, str] = field(default_factory=dict)
-    encoded: Counter[str] = field(default_factory=Counter)
-    reused: Counter[str] = field(default_factory=Counter)
+    folder: Path | None = None  # of the encoder, below `cache_folder` or a run folder; None holds everything in memory
+    cap: int = 20_000_000_000  # bytes that all files below the folder's parent may take together
+    in_memory: int = field(default_factory=lambda: IN_MEMORY)  # bytes that may be held in memory
+    placed: dict[str, str] = field(default_factory=dict)  # each array's place: "memory", "disk" or "encoded again"
+    encoded: Counter[str] = field(default_factory=Counter)  # rows of each kind that were encoded
+    reused: Counter[str] = field(default_factory=Counter)  # rows of each kind that were there
+    # Seconds of reading threads ("read", "decode"), of the encoder ("encoder"), and in which it waited ("wait").
     spent: dict[str, float] = field(default_factory=dict)
+    # Pictures a second of each batch, from when it was asked for to when it was encoded.
     rates: list[float] = field(default_factory=list)
 
     @classmethod

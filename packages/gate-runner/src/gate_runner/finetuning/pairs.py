@@ -201,22 +201,17 @@ def _of_benchmark(
     name: str, table_of: Path | None, root: Path | None, limit: int | None, skip: bool, seed: int
 ) -> Captioned:
     """A known benchmark's splits, or those of one's own data as `gate-runner run` has them."""
-    from gate_data.own import OwnBenchmark as Own
-    from gate_data.own import guess, originals_from, read_benchmark
+    from gate_data.own import originals_from
     from gate_data.request import DataRequest
     from gate_runner.benchmarks import resolve
+    from gate_runner.heads.embedding import own_of
 
     path, task = Path(name), ""
     own: OwnBenchmark | None = None
     notes: tuple[str, ...] = ()
     request = DataRequest(root, limit, skip_unreadable=skip)
     if path.suffix == ".toml" or path.exists():
-        if path.suffix == ".toml":
-            own, folder = read_benchmark(path), path.parent
-        else:
-            guessed = guess(path, table=table_of)
-            own, notes = Own.model_validate(guessed.values), guessed.remarks
-            folder = path.parent if path.is_file() else path
+        own, folder, notes = own_of(path, table_of)
         task = own.samples
         load: Callable[[], Any] = lambda: originals_from(own, folder / path.name).load(folder, request)  # noqa: E731
     else:

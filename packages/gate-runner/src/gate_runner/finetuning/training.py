@@ -1,7 +1,4 @@
-"""An image-text encoder trained on pictures with captions: one request, the one trainer, a folder with a card.
-
-One file of more than 400 lines: what a validation keeps, and how a stopped training goes on from it, have to agree.
-"""
+"""An image-text encoder trained on pictures with captions: one request, the one trainer, a folder with a card."""
 
 from __future__ import annotations
 

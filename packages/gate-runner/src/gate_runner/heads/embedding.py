@@ -81,6 +81,15 @@ def embed(
     return len(files)
 
 
+def own_of(source: Path, table: Path | None = None) -> tuple[OwnBenchmark, Path, tuple[str, ...]]:
+    """One's own data by their file, or as a folder or table is taken for; where its paths begin, and remarks."""
+    file = source if source.suffix == ".toml" else source / "benchmark.toml"
+    if source.suffix == ".toml" or file.is_file():
+        return read_benchmark(file), file.parent, ()
+    guessed = guess(source, table=table)
+    return OwnBenchmark.model_validate(guessed.values), source if source.is_dir() else source.parent, guessed.remarks
+
+
 def pictures_of(source: Path) -> tuple[list[Any], list[str], list[Any]]:
     """Pictures, their splits and their labels; empty words for what they have none of."""
     own_file = source if source.suffix == ".toml" else source / "benchmark.toml"
@@ -88,11 +97,7 @@ def pictures_of(source: Path) -> tuple[list[Any], list[str], list[Any]]:
         alone = sorted(str(entry) for entry in source.iterdir() if entry.suffix.lower() in PICTURES)
         if alone and not any(entry.is_dir() for entry in source.iterdir()):
             return alone, [""] * len(alone), [""] * len(alone)
-    if own_file.is_file():
-        own, folder = read_benchmark(own_file), own_file.parent
-    else:
-        own = OwnBenchmark.model_validate(guess(source).values)
-        folder = source if source.is_dir() else source.parent
+    own, folder, _ = own_of(source)
     parts = originals_from(own, folder / "benchmark.toml").parts
     assert parts is not None
     lists = parts(folder)

@@ -85,11 +85,10 @@ def true_labels(path: Path) -> dict[str, str]:
 
     That holds folders of classes, around which those of splits may stand, or is what `adapt probe` takes.
     """
-    from gate_data.own import OwnBenchmark, guess
     from gate_data.own.columns import TABLES
     from gate_data.readers import classes_in, files_of_classes, table
     from gate_data.readers.folders import SPLIT_WORDS
-    from gate_runner.heads.embedding import pictures_of
+    from gate_runner.heads.embedding import own_of, pictures_of
 
     tables = (*path.glob("*"), *path.glob("*/metadata.*")) if path.is_dir() else ()
     if any(file.name == "benchmark.toml" or file.suffix in TABLES for file in tables):
@@ -98,7 +97,7 @@ def true_labels(path: Path) -> dict[str, str]:
     if path.is_dir():
         folders = [path / name for name in classes_in(path) if name.casefold() in SPLIT_WORDS] or [path]
         return {file: name for folder in folders for name, files in files_of_classes(folder).items() for file in files}
-    own = OwnBenchmark.model_validate(guess(path).values).data
+    own = own_of(path)[0].data
     root = path.parent / own.root
     labels: dict[str, str] = {}
     for row in table(path, [own.image, own.target]):

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from itertools import product
 
 import numpy as np
-import torch
 
 from eqben_builder.micro import COLOURS, SHAPES, Item, Scene, render
 from gate_data.data import Data
 from gate_data.request import DataRequest
-from gate_runner.micro.making import SIDE, Made, data_of, with_noise
+from gate_runner.micro.making import SIDE, Made, as_values, data_of, in_turn, tint, with_noise
 
 FRAMES = 8
 MOST = 5
@@ -22,7 +21,7 @@ ANIMALS, LEAVES = ("heart", "star", "cross"), ("circle", "square", "triangle", "
 def clip(rng: np.random.Generator) -> tuple[list[Scene], int]:
     """Five things that move through the picture, of which some are animals."""
     animals = int(rng.integers(MOST + 1))
-    level = rng.uniform(0.1, 0.3, 3)
+    ground = tint(rng, 0.1, 0.3)
     shapes = [str(rng.choice(ANIMALS if number < animals else LEAVES)) for number in rng.permutation(MOST).tolist()]
     looks = [(shape, str(rng.choice(COLOURS)), float(rng.uniform(0.1, 0.13))) for shape in shapes]
     start = rng.uniform(0.12, 0.88, (MOST, 2))
@@ -30,12 +29,12 @@ def clip(rng: np.random.Generator) -> tuple[list[Scene], int]:
     step = np.stack([np.cos(heading), np.sin(heading)], axis=-1) * rng.uniform(0.03, 0.07, MOST)[:, None]
     scenes = []
     for frame in range(FRAMES):
-        places = _reflected(start + frame * step)
+        places = _reflected(start + frame * step).tolist()
         walking = [
-            Item(shape, colour, "small", "plain", float(x), float(y), radius)
+            Item(shape, colour, "small", "plain", x, y, radius)
             for (shape, colour, radius), (x, y) in zip(looks, places, strict=True)
         ]
-        scenes.append(Scene(tuple(walking), (float(level[0]), float(level[1]), float(level[2]))))
+        scenes.append(Scene(tuple(walking), ground))
     return scenes, animals
 
 
@@ -46,7 +45,7 @@ def iwildcam(request: DataRequest) -> Data:
         scenes, animals = clip(rng)
         return Made(with_noise(render(scenes, SIDE).images, 0.08, rng), float(animals))
 
-    return data_of("iwildcam", request, (480, 80, 200), make, (), noise=0.0, value=torch.float32)
+    return data_of("iwildcam", request, (480, 80, 200), make, (), noise=0.0, targets=as_values)
 
 
 def _reflected(places: np.ndarray) -> np.ndarray:
@@ -85,7 +84,7 @@ _MEETINGS: dict[str, tuple[Track, Track]] = {
         lambda t: np.stack([-0.33 + 0.22 * t, 0 * t], axis=1),
         lambda t: np.stack([0.33 - 0.22 * t, 0 * t], axis=1),
     ),
-    "parting": (
+    "leaving": (
         lambda t: np.stack([-0.11 - 0.22 * t, 0 * t], axis=1),
         lambda t: np.stack([0.11 + 0.22 * t, 0 * t], axis=1),
     ),
@@ -93,69 +92,63 @@ _MEETINGS: dict[str, tuple[Track, Track]] = {
 _TOOLS = ("cross", "star", "heart")
 
 
-def _thing(rng: np.random.Generator, path: np.ndarray, sizes: np.ndarray) -> list[Item]:
-    shape, colour = str(rng.choice(SHAPES)), str(rng.choice(COLOURS))
-    places = np.clip(path, 0.02, 0.98)
+def _thing(
+    rng: np.random.Generator, path: np.ndarray, radius: float, shape: Callable[[int], str] | str | None = None
+) -> list[Item]:
+    """A thing of any colour in each frame, of one outline, of that of the frame's number, or of any."""
+    drawn, colour = str(rng.choice(SHAPES)), str(rng.choice(COLOURS))
+    shape = drawn if shape is None else shape
     return [
-        Item(shape, colour, "small", "plain", float(x), float(y), float(radius))
-        for (x, y), radius in zip(places, sizes, strict=True)
+        Item(shape if isinstance(shape, str) else shape(frame), colour, "small", "plain", x, y, radius)
+        for frame, (x, y) in enumerate(np.clip(path, 0.02, 0.98).tolist())
     ]
 
 
-def _clip(tracks: list[list[Item]], ground: tuple[float, float, float]) -> np.ndarray:
+def _clip(rng: np.random.Generator, *tracks: list[Item]) -> np.ndarray:
+    ground = tint(rng, 0.08, 0.3)
     return render([Scene(tuple(track[frame] for track in tracks), ground) for frame in range(FRAMES)], SIDE).images
 
 
-def _ground(rng: np.random.Generator) -> tuple[float, float, float]:
-    red, green, blue = (float(value) for value in rng.uniform(0.08, 0.3, 3))
-    return red, green, blue
+def _any_move(rng: np.random.Generator) -> np.ndarray:
+    return list(_MOVES.values())[int(rng.integers(len(_MOVES)))](_TIME)
 
 
 def hmdb51(request: DataRequest) -> Data:
     """A thing of any colour, which moves in any way, turns into another: what it is before and after is the action."""
-    names = tuple(_CHANGES)
 
-    def make(rng: np.random.Generator, index: int) -> Made:
-        before, after = _CHANGES[names[index % len(names)]]
-        path = rng.uniform(0.42, 0.58, 2) + 0.5 * list(_MOVES.values())[int(rng.integers(len(_MOVES)))](_TIME)
+    def look(rng: np.random.Generator, change: str) -> np.ndarray:
+        before, after = _CHANGES[change]
+        path = rng.uniform(0.42, 0.58, 2) + 0.5 * _any_move(rng)
         turn = int(rng.integers(3, 6))
-        track = _thing(rng, path, np.full(FRAMES, rng.uniform(0.16, 0.2)))
-        changed = [replace(item, shape=before if frame < turn else after) for frame, item in enumerate(track)]
-        return Made(_clip([changed], _ground(rng)), index % len(names))
+        radius = float(rng.uniform(0.16, 0.2))
+        return _clip(rng, _thing(rng, path, radius, lambda frame: before if frame < turn else after))
 
-    return data_of("hmdb51", request, (300, 60, 150), make, names, noise=0.05)
+    return in_turn("hmdb51", request, (300, 60, 150), tuple(_CHANGES), look, tuple(_CHANGES))
 
 
 def ucf(request: DataRequest) -> Data:
     """What moves tells the action, however it moves: one of eight outlines, among two small things that lie still."""
 
-    def make(rng: np.random.Generator, index: int) -> Made:
-        move = list(_MOVES.values())[int(rng.integers(len(_MOVES)))]
-        path = rng.uniform(0.45, 0.55, 2) + 0.8 * move(_TIME)
-        shape = SHAPES[index % len(SHAPES)]
-        moving = [replace(item, shape=shape) for item in _thing(rng, path, np.full(FRAMES, 0.18))]
-        still = [_thing(rng, np.tile(rng.uniform(0.1, 0.9, 2), (FRAMES, 1)), np.full(FRAMES, 0.06)) for _ in range(2)]
-        return Made(_clip([*still, moving], _ground(rng)), index % len(SHAPES))
+    def look(rng: np.random.Generator, shape: str) -> np.ndarray:
+        move = _any_move(rng)
+        path = rng.uniform(0.45, 0.55, 2) + 0.8 * move
+        moving = _thing(rng, path, 0.18, shape)
+        still = [_thing(rng, np.tile(rng.uniform(0.1, 0.9, 2), (FRAMES, 1)), 0.06) for _ in range(2)]
+        return _clip(rng, *still, moving)
 
-    names = tuple(f"a {shape} on its way" for shape in SHAPES)
-    return data_of("ucf", request, (300, 60, 144), make, names, noise=0.05)
+    return in_turn("ucf", request, (300, 60, 144), SHAPES, look, [f"a {shape} on its way" for shape in SHAPES])
 
 
 def kinetics(request: DataRequest) -> Data:
     """What is done with what: a circle of any colour moves towards one of three tools, or away from it."""
-    kinds = [(tool, meeting) for tool in _TOOLS for meeting in ("approaching", "parting")]
 
-    def make(rng: np.random.Generator, index: int) -> Made:
-        tool, meeting = kinds[index % len(kinds)]
+    def look(rng: np.random.Generator, kind: tuple[str, str]) -> np.ndarray:
+        tool, meeting = kind
         centre, turn = rng.uniform(0.45, 0.55, 2), rng.uniform(-0.5, 0.5)
         turned = np.array([[np.cos(turn), -np.sin(turn)], [np.sin(turn), np.cos(turn)]])
         paths = [centre + path(_TIME) @ turned.T for path in _MEETINGS[meeting]]
-        tracks = [
-            [replace(item, shape=shape) for item in _thing(rng, path, np.full(FRAMES, 0.13))]
-            for shape, path in zip(("circle", tool), paths, strict=True)
-        ]
-        return Made(_clip(tracks, _ground(rng)), index % len(kinds))
+        tracks = [_thing(rng, path, 0.13, shape) for shape, path in zip(("circle", tool), paths, strict=True)]
+        return _clip(rng, *tracks)
 
-    words = {"approaching": "approaching", "parting": "leaving"}
-    names = tuple(f"{words[meeting]} a {tool}" for tool, meeting in kinds)
-    return data_of("kinetics", request, (300, 60, 150), make, names, noise=0.05)
+    kinds = list(product(_TOOLS, _MEETINGS))
+    return in_turn("kinetics", request, (300, 60, 150), kinds, look, [f"{meeting} a {tool}" for tool, meeting in kinds])

@@ -8,9 +8,9 @@ from itertools import product
 import numpy as np
 
 from eqben_builder.micro import COLOURS, MATERIALS, SHAPES, Item, Scene, generator_at
-from gate_data.data import Data, Split, as_targets
+from gate_data.data import Data, Split
 from gate_data.request import DataRequest, SplitName
-from gate_runner.micro.making import NOTE, draw, scenes_of, split_seed
+from gate_runner.micro.making import NOTE, Made, split_of
 
 ENTITIES = tuple(product(COLOURS, MATERIALS, SHAPES))
 _SEEN_COLOURS = frozenset(COLOURS[::2])
@@ -32,33 +32,34 @@ def oven(request: DataRequest) -> Data:
     trained = [entity for entity in order if ENTITIES[entity][0] in _SEEN_COLOURS]
     unseen = [entity for entity in order if ENTITIES[entity][0] not in _SEEN_COLOURS]
     alternating = [entity for pair in zip(trained, unseen, strict=True) for entity in pair]
-    pictured = range(0, len(ENTITIES), _PICTURED)
-    train = _questions("train", trained, request.cap(_PER_SEEN * len(trained)))
-    count = request.cap(len(pictured))
-    scenes = [Scene((_thing(entity, 0.5, 0.5),)) for entity in pictured[:count]]
-    images = draw(scenes, split_seed("oven", "validation"), noise=0.02).images
-    pictures = Split(images, as_targets(list(pictured[:count])), ("",) * count)
-    test = _questions("test", alternating, request.cap(_PER_TESTED * len(alternating)))
-    return Data(train, pictures, test, tuple(" ".join((m, c, s)) for c, m, s in ENTITIES), NOTE)
+
+    def pictured(_: np.random.Generator, index: int) -> Made:
+        return Made(Scene((_thing(_PICTURED * index, 0.5, 0.5),)), _PICTURED * index, ("",))
+
+    count = request.cap(len(range(0, len(ENTITIES), _PICTURED)))
+    return Data(
+        _questions("train", trained, request.cap(_PER_SEEN * len(trained))),
+        split_of("oven", "validation", range(count), pictured, noise=0.02),
+        _questions("test", alternating, request.cap(_PER_TESTED * len(alternating))),
+        tuple(" ".join((material, colour, shape)) for colour, material, shape in ENTITIES),
+        NOTE,
+    )
 
 
-def _questions(split: SplitName, entities: Sequence[int], count: int) -> Split:
-    seed = split_seed("oven", split)
-    targets = [entities[index % len(entities)] for index in range(count)]
-
-    def scene(rng: np.random.Generator, index: int) -> Scene:
-        entity = targets[index]
+def _questions(part: SplitName, entities: Sequence[int], count: int) -> Split:
+    def make(rng: np.random.Generator, index: int) -> Made:
+        entity = entities[index % len(entities)]
         distractor = int(rng.integers(len(ENTITIES)))
         while ENTITIES[distractor][2] == ENTITIES[entity][2]:
             distractor = int(rng.integers(len(ENTITIES)))
         xs = [float(rng.uniform(0.22, 0.3)), float(rng.uniform(0.7, 0.78))]
         if rng.random() < 0.5:
             xs.reverse()
-        ys = rng.uniform(0.35, 0.65, 2)
-        return Scene((_thing(entity, xs[0], float(ys[0])), _thing(distractor, xs[1], float(ys[1]))))
+        ys = rng.uniform(0.35, 0.65, 2).tolist()
+        scene = Scene((_thing(entity, xs[0], ys[0]), _thing(distractor, xs[1], ys[1])))
+        return Made(scene, entity, (f"a {ENTITIES[entity][2]}",))
 
-    images = draw(scenes_of(seed, count, scene), seed, noise=0.02).images
-    return Split(images, as_targets(targets), tuple(f"a {ENTITIES[entity][2]}" for entity in targets))
+    return split_of("oven", part, range(count), make, noise=0.02)
 
 
 def _thing(entity: int, x: float, y: float) -> Item:

@@ -1,7 +1,7 @@
 """Six small data sets of different character, for ELEVATER's grid: each has names, and knowledge, of its own.
 
 What an encoder must tell apart differs: sixteen makers' marks under names that say nothing, forty things, four
-textures, numbers, whether all is of one colour, and which shapes are there. Their texts are in `icinw_texts`.
+textures, numbers, whether all is of one colour, and which shapes are there.
 """
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 
 import numpy as np
-import torch
 
 from eqben_builder.micro import COLOURS, MATERIALS, SHAPES, Item, Scene, sample_scene
 from gate_data.data import Data
 from gate_data.request import DataRequest
-from gate_runner.micro.making import Made, data_of
+from gate_runner.micro.making import Made, as_values, data_of, in_turn
 
 _NAMES = (
     "dax", "blicket", "wug", "toma", "fep", "zav", "modi", "gazzer", "koba", "lorp", "pim", "riff", "sig", "tulver",
@@ -175,66 +174,62 @@ _SHOWN = SHAPES[:6]
 
 def makers(request: DataRequest) -> Data:
     """Marks of sixteen makers: colour, material and shape together say whose it is; the names say nothing."""
-    looks = list(MAKERS.values())
 
-    def make(rng: np.random.Generator, index: int) -> Made:
-        material, colour, shape = looks[index % len(looks)]
+    def look(rng: np.random.Generator, maker: tuple[str, str, str]) -> Scene:
+        material, colour, shape = maker
         radius = float(rng.uniform(0.16, 0.26))
-        x, y = (float(value) for value in rng.uniform(radius, 1 - radius, 2))
+        x, y = rng.uniform(radius, 1 - radius, 2).tolist()
         mark = Item(shape, colour, "large", material, x, y, radius, float(rng.uniform(-0.26, 0.26)))
-        return Made(Scene((mark,), sample_scene(rng, 0).background), index % len(looks))
+        return Scene((mark,), sample_scene(rng, 0).background)
 
-    return data_of("icinw-makers", request, (880, 16, 160), make, tuple(MAKERS), noise=0.08)
+    return in_turn("icinw-makers", request, (880, 16, 160), list(MAKERS.values()), look, tuple(MAKERS), noise=0.08)
 
 
 def things(request: DataRequest) -> Data:
     """Forty things by colour and shape, one large among small ones: many classes."""
-    kinds = list(product(COLOURS[:8], SHAPES[:5]))
 
-    def make(rng: np.random.Generator, index: int) -> Made:
-        colour, shape = kinds[index % len(kinds)]
+    def look(rng: np.random.Generator, kind: tuple[str, str]) -> Scene:
+        colour, shape = kind
         small = sample_scene(rng, (0, 2), sizes=["small"], max_overlap=0.3)
         radius = float(rng.uniform(0.16, 0.22))
-        x, y = (float(value) for value in rng.uniform(radius, 1 - radius, 2))
+        x, y = rng.uniform(radius, 1 - radius, 2).tolist()
         large = Item(shape, colour, "large", str(rng.choice(MATERIALS)), x, y, radius, float(rng.uniform(-0.26, 0.26)))
-        return Made(Scene((large, *small.items), small.background), index % len(kinds))
+        return Scene((large, *small.items), small.background)
 
-    return data_of("icinw-things", request, (2080, 40, 240), make, THINGS, noise=0.1)
+    kinds = list(product(COLOURS[:8], SHAPES[:5]))
+    return in_turn("icinw-things", request, (2080, 40, 240), kinds, look, THINGS, noise=0.1)
 
 
 def textures(request: DataRequest) -> Data:
     """What things are made of, whatever their colour and shape."""
 
-    def make(rng: np.random.Generator, index: int) -> Made:
-        material = MATERIALS[index % len(MATERIALS)]
-        return Made(sample_scene(rng, (2, 3), materials=[material], sizes=["large"]), index % len(MATERIALS))
+    def look(rng: np.random.Generator, material: str) -> Scene:
+        return sample_scene(rng, (2, 3), materials=[material], sizes=["large"])
 
-    return data_of("icinw-textures", request, (240, 8, 120), make, MATERIALS, noise=0.08)
+    return in_turn("icinw-textures", request, (240, 8, 120), MATERIALS, look, MATERIALS, noise=0.08)
 
 
 def counting(request: DataRequest) -> Data:
     """How many objects there are, from one to six."""
 
-    def make(rng: np.random.Generator, index: int) -> Made:
-        number = index % len(COUNTS)
-        return Made(sample_scene(rng, number + 1, sizes=["small"]), number)
+    def look(rng: np.random.Generator, number: int) -> Scene:
+        return sample_scene(rng, number, sizes=["small"])
 
-    return data_of("icinw-counting", request, (330, 12, 120), make, COUNTS, noise=0.06)
+    numbers = range(1, len(COUNTS) + 1)
+    return in_turn("icinw-counting", request, (330, 12, 120), numbers, look, COUNTS, noise=0.06)
 
 
 def colours(request: DataRequest) -> Data:
     """Whether all objects have one colour, or one of them another: two classes, scored by their ranking."""
 
-    def make(rng: np.random.Generator, index: int) -> Made:
+    def look(rng: np.random.Generator, different: bool) -> Scene:
         first, second = (str(name) for name in rng.choice(COLOURS, 2, replace=False))
         base = sample_scene(rng, 4, sizes=["small"], colours=[first])
-        items = list(base.items)
-        if index % 2:
-            odd = items[0]
-            items[0] = Item(odd.shape, second, odd.size, odd.material, odd.x, odd.y, odd.scale, odd.angle)
-        return Made(Scene(tuple(items), base.background), index % 2)
+        odd, *others = base.items
+        return Scene((replace(odd, colour=second) if different else odd, *others), base.background)
 
-    return data_of("icinw-colours", request, (120, 8, 120), make, ("same colors", "different colors"), noise=0.05)
+    classes = ("same colors", "different colors")
+    return in_turn("icinw-colours", request, (120, 8, 120), (False, True), look, classes, noise=0.05)
 
 
 def shapes(request: DataRequest) -> Data:
@@ -247,13 +242,13 @@ def shapes(request: DataRequest) -> Data:
         items = _apart([part.items[0] for part in parts], rng)
         return Made(Scene(items, parts[0].background), [int(kind in kinds) for kind in range(len(_SHOWN))])
 
-    return data_of("icinw-shapes", request, (420, 24, 120), make, _SHOWN, noise=0.06, value=torch.float32)
+    return data_of("icinw-shapes", request, (420, 24, 120), make, _SHOWN, noise=0.06, targets=as_values)
 
 
 def _apart(items: list[Item], rng: np.random.Generator) -> tuple[Item, ...]:
     """The same items in corners of their own, so that none hides another."""
     corners = rng.permutation([(0.28, 0.28), (0.72, 0.28), (0.28, 0.72), (0.72, 0.72)])[: len(items)]
     return tuple(
-        replace(item, x=float(x), y=float(y), scale=min(item.scale or 0.2, 0.2))
-        for item, (x, y) in zip(items, corners + rng.uniform(-0.06, 0.06, corners.shape), strict=True)
+        replace(item, x=x, y=y, scale=min(item.scale or 0.2, 0.2))
+        for item, (x, y) in zip(items, (corners + rng.uniform(-0.06, 0.06, corners.shape)).tolist(), strict=True)
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -80,16 +80,14 @@ class Pictures(NamedTuple):
     visible: Int8[Tensor, "n s s"]
 
 
-def draw(
-    scenes: Sequence[Scene], seed: int, *, size: int = 64, noise: float = 0.0, numbers: Sequence[int] | None = None
-) -> Pictures:
+def draw(scenes: Sequence[Scene], seed: int, *, noise: float = 0.0, numbers: Sequence[int] | None = None) -> Pictures:
     """Render scenes and add sensor noise."""
-    images = torch.empty(len(scenes), 3, size, size, dtype=torch.uint8)
-    visible = torch.empty(len(scenes), size, size, dtype=torch.int8)
+    images = torch.empty(len(scenes), 3, SIDE, SIDE, dtype=torch.uint8)
+    visible = torch.empty(len(scenes), SIDE, SIDE, dtype=torch.int8)
     numbers = range(len(scenes)) if numbers is None else numbers
     for start in range(0, len(scenes), _CHUNK):
         part = scenes[start : start + _CHUNK]
-        drawn = render(part, size)
+        drawn = render(part, SIDE)
         pixels = drawn.images
         if noise > 0:
             pixels = np.stack(
@@ -119,54 +117,97 @@ SPLITS: tuple[SplitName, ...] = ("train", "validation", "test")
 SIDE = 64
 
 
+Look = Scene | UInt8[np.ndarray, "*f s s 3"]
+
+
 class Made(NamedTuple):
     """One sample: a scene to render or finished pixels, its target, and its texts."""
 
-    look: Scene | UInt8[np.ndarray, "*f s s 3"]
+    look: Look
     target: object
     texts: tuple[str, ...] = ()
 
 
+def as_classes(targets: list[Any]) -> Int64[Tensor, "n ..."]:
+    """Targets that are numbers of classes, or maps of them."""
+    return torch.from_numpy(np.array(targets)).long()
+
+
+def as_values(targets: list[Any]) -> Float[Tensor, "n ..."]:
+    """Targets that are quantities, or marks of labels."""
+    return torch.from_numpy(np.array(targets)).float()
+
+
+Targets = Callable[[list[Any]], Any]
 Make = Callable[[np.random.Generator, int], Made]
+K = TypeVar("K")
 
 
 def data_of(
     name: str,
     request: DataRequest,
     counts: tuple[int, int, int],
-    make: Callable[[SplitName], Make] | Make,
+    make: Make,
     classes: Sequence[str],
     *,
     noise: float = 0.05,
-    by_split: bool = False,
-    value: torch.dtype = torch.long,
-) -> Data:
+    targets: Targets = as_classes,
+) -> Data[Any]:
     """Three splits, sample i of each from a generator of its own, whatever the limit."""
-
-    def split(part: SplitName, count: int) -> Split:
-        seed = split_seed(name, part)
-        make_sample: Make = make(part) if by_split else make  # type: ignore[call-arg, arg-type, assignment]  # by_split says which it is
-        samples = [make_sample(generator_at(seed, index), index) for index in range(request.cap(count))]
-        texts = tuple(text for sample in samples for text in sample.texts)
-        return Split(
-            _pixels([sample.look for sample in samples], seed, noise),
-            torch.tensor(np.array([sample.target for sample in samples])).to(value),
-            texts or None,
-        )
-
-    splits = [split(part, count) for part, count in zip(SPLITS, counts, strict=True)]
-    return Data(splits[0], splits[1], splits[2], tuple(classes), NOTE)
+    train, validation, test = (
+        split_of(name, part, range(request.cap(count)), make, noise=noise, targets=targets)
+        for part, count in zip(SPLITS, counts, strict=True)
+    )
+    return Data(train, validation, test, tuple(classes), NOTE)
 
 
-def _pixels(looks: list[Scene | np.ndarray], seed: int, noise: float) -> UInt8[Tensor, "n *f 3 s s"]:
+def in_turn(
+    name: str,
+    request: DataRequest,
+    counts: tuple[int, int, int],
+    kinds: Sequence[K],
+    look: Callable[[np.random.Generator, K], Look],
+    classes: Sequence[str],
+    *,
+    noise: float = 0.05,
+    targets: Targets = as_classes,
+) -> Data[Any]:
+    """Three splits whose samples show the kinds in turn; a target is its kind's number."""
+
+    def make(rng: np.random.Generator, index: int) -> Made:
+        kind = index % len(kinds)
+        return Made(look(rng, kinds[kind]), kind)
+
+    return data_of(name, request, counts, make, classes, noise=noise, targets=targets)
+
+
+def split_of(
+    name: str, part: SplitName, numbers: Sequence[int], make: Make, *, noise: float, targets: Targets = as_classes
+) -> Split[Any]:
+    """The samples of these numbers of a split."""
+    seed = split_seed(name, part)
+    samples = [make(generator_at(seed, number), number) for number in numbers]
+    looks = [sample.look for sample in samples]
     if isinstance(looks[0], Scene):
-        return draw([look for look in looks if isinstance(look, Scene)], seed, noise=noise).images
-    noisy = [
-        with_noise(look, noise, generator_at(seed, 500_000 + index)) if noise else look
-        for index, look in enumerate(looks)
-        if isinstance(look, np.ndarray)
-    ]
-    return torch.from_numpy(np.stack(noisy)).movedim(-1, -3).contiguous()
+        images = draw([look for look in looks if isinstance(look, Scene)], seed, noise=noise, numbers=numbers).images
+    else:
+        noisy = [
+            with_noise(look, noise, generator_at(seed, 500_000 + number)) if noise else look
+            for number, look in zip(numbers, looks, strict=True)
+            if isinstance(look, np.ndarray)
+        ]
+        images = torch.from_numpy(np.stack(noisy)).movedim(-1, -3).contiguous()
+    texts = tuple(text for sample in samples for text in sample.texts)
+    return Split(images, targets([sample.target for sample in samples]), texts or None)
+
+
+Between = float | tuple[float, float, float]
+
+
+def tint(rng: np.random.Generator, low: Between, high: Between) -> tuple[float, float, float]:
+    """A colour whose channels lie between two values, or between those of two colours."""
+    red, green, blue = rng.uniform(low, high, 3).tolist()
+    return red, green, blue
 
 
 def coordinates() -> tuple[np.ndarray, np.ndarray]:
@@ -196,23 +237,17 @@ def painted(
     counts: tuple[int, int, int],
     paint: Callable[[np.random.Generator], Painted],
     truth: Callable[[Int64[np.ndarray, "s s"], Any], Any],
-    targets: Callable[[list[Any]], Any],
+    targets: Targets,
     classes: Sequence[str],
 ) -> Data[Any]:
     """Three splits of such pictures; the truth of each is made of which item is visible where, and what is about it."""
-    splits: list[Split[Any]] = []
-    for part, count in zip(SPLITS, counts, strict=True):
-        seed = split_seed(name, part)
-        images, truths = [], []
-        for index in range(request.cap(count)):
-            rng = generator_at(seed, index)
-            scene, behind, about = paint(rng)
-            drawn = render([scene], SIDE)
-            visible, pixels = drawn.visible[0].astype(np.int64), drawn.images[0]
-            if behind is not None:
-                pixels = np.where(visible[..., None] == 0, np.rint(behind * 255), pixels).astype(np.uint8)
-            images.append(with_noise(pixels, 0.06, rng))
-            truths.append(truth(visible, about))
-        shown = torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2).contiguous()
-        splits.append(Split(shown, targets(truths)))
-    return Data(splits[0], splits[1], splits[2], tuple(classes), NOTE)
+
+    def make(rng: np.random.Generator, _: int) -> Made:
+        scene, behind, about = paint(rng)
+        drawn = render([scene], SIDE)
+        visible, pixels = drawn.visible[0].astype(np.int64), drawn.images[0]
+        if behind is not None:
+            pixels = np.where(visible[..., None] == 0, np.rint(behind * 255), pixels).astype(np.uint8)
+        return Made(with_noise(pixels, 0.06, rng), truth(visible, about))
+
+    return data_of(name, request, counts, make, classes, noise=0.0, targets=targets)

@@ -12,11 +12,21 @@ from jaxtyping import Float, Int64
 from eqben_builder.micro import SHAPES, Item, generator_at, render, sample_scene
 from gate_data.data import Data, Split
 from gate_data.request import DataRequest, SplitName
-from gate_runner.micro.making import NOTE, Made, as_pixels, coordinates, data_of, split_seed
+from gate_runner.micro.making import (
+    NOTE,
+    SIDE,
+    Made,
+    Targets,
+    as_pixels,
+    as_values,
+    coordinates,
+    data_of,
+    in_turn,
+    split_seed,
+)
 
 CLASSES = ("background", "right ventricle", "myocardium", "left ventricle")
 SLICES = 8
-_SIZE = 64
 _CHAMBERS = {"triangle": 1, "ring": 2, "circle": 3}
 """Outline to class; every other shape is a vessel, and background."""
 
@@ -42,7 +52,7 @@ def volume(rng: np.random.Generator) -> Volume:
         replace(item, shape=str(shape), material="plain") for item, shape in zip(scene.items, shapes, strict=False)
     ]
     ends = rng.uniform(0.6, 0.9)
-    rows, columns = (np.mgrid[:_SIZE, :_SIZE] + 0.5) / _SIZE
+    rows, columns = coordinates()
     bias = 1 + rng.uniform(-0.3, 0.3) * (rows - 0.5) + rng.uniform(-0.3, 0.3) * (columns - 0.5)
     depths = np.linspace(0, 1, SLICES)
     slices = [
@@ -53,7 +63,7 @@ def volume(rng: np.random.Generator) -> Volume:
         ]
         for depth in depths
     ]
-    drawn = render([replace(scene, items=tuple(shown)) for shown in slices], _SIZE)
+    drawn = render([replace(scene, items=tuple(shown)) for shown in slices], SIDE)
     grey = drawn.images.mean(axis=-1) / 255 * bias
     noise = 0.05 * rng.standard_normal((2, *grey.shape))
     magnitude = np.hypot(grey + noise[0], noise[1]).clip(0, 1).astype(np.float32)
@@ -87,6 +97,11 @@ _SPOTS = ((0, 1), (2, 4), (5, 8), (9, 14), (15, 22))
 _MOLES = ("even", "dark", "reddish", "ragged", "two colours", "ringed", "spotted")
 
 
+def _one_of_several(classes: int) -> Targets:
+    """Classes as labels, of which each picture has one."""
+    return lambda targets: torch.eye(classes)[targets]
+
+
 def _blob(rows: np.ndarray, columns: np.ndarray, y: float, x: float, high: float, wide: float) -> np.ndarray:
     brightness: np.ndarray = np.exp(-(((rows - y) / high) ** 2 + ((columns - x) / wide) ** 2))
     return brightness
@@ -118,15 +133,14 @@ def chexpert(request: DataRequest) -> Data:
             grey += 0.3 * (edge & (rows > 0.2) & (rows < 0.6))
         return Made(as_pixels(np.clip(grey, 0, 1)), findings.astype(float))
 
-    return data_of("chexpert", request, (700, 120, 400), make, _FINDINGS, noise=0.06, value=torch.float32)
+    return data_of("chexpert", request, (700, 120, 400), make, _FINDINGS, noise=0.06, targets=as_values)
 
 
 def diabetic(request: DataRequest) -> Data:
     """A retina with a bright disc and vessels; the more dark spots, the higher the grade."""
     rows, columns = coordinates()
 
-    def make(rng: np.random.Generator, index: int) -> Made:
-        grade = index % len(_GRADES)
+    def look(rng: np.random.Generator, spots: tuple[int, int]) -> np.ndarray:
         inside = (rows - 0.5) ** 2 + (columns - 0.5) ** 2 < 0.22
         red = np.where(inside, 0.65 + 0.1 * _blob(rows, columns, 0.5, 0.5, 0.4, 0.4), 0.03)
         side = float(rng.choice((0.25, 0.75)))
@@ -135,22 +149,22 @@ def diabetic(request: DataRequest) -> Data:
             bend, start = rng.uniform(-0.5, 0.5), rng.uniform(0.3, 0.7)
             vessel = np.abs(rows - start - bend * (columns - side) ** 2 * 2) < 0.01
             red -= 0.15 * (vessel & inside)
-        low, high = _SPOTS[grade]
+        low, high = spots
         for _ in range(int(rng.integers(low, high + 1))):
             angle, reach = rng.uniform(0, 2 * np.pi), 0.4 * np.sqrt(rng.random())
             red -= 0.5 * _blob(rows, columns, 0.5 + reach * np.sin(angle), 0.5 + reach * np.cos(angle), 0.02, 0.02)
         coloured = np.stack([red, 0.45 * red, 0.2 * red], axis=-1)
-        return Made(as_pixels(np.clip(coloured, 0, 1)), np.eye(len(_GRADES))[grade])
+        return as_pixels(np.clip(coloured, 0, 1))
 
-    return data_of("diabetic", request, (600, 100, 300), make, _GRADES, noise=0.04, value=torch.float32)
+    targets = _one_of_several(len(_GRADES))
+    return in_turn("diabetic", request, (600, 100, 300), _SPOTS, look, _GRADES, noise=0.04, targets=targets)
 
 
 def ham10k(request: DataRequest) -> Data:
     """Moles on skin of any tone, of seven kinds by colour, border and what is in them."""
     rows, columns = coordinates()
 
-    def make(rng: np.random.Generator, index: int) -> Made:
-        kind = _MOLES[index % len(_MOLES)]
+    def look(rng: np.random.Generator, kind: str) -> np.ndarray:
         y, x = rng.uniform(0.42, 0.58, 2)
         angle, distance = np.arctan2(rows - y, columns - x), np.hypot(rows - y, columns - x)
         border = rng.uniform(0.18, 0.27) * (1 + 0.08 * np.sin(2 * angle + rng.uniform(0, 6)))
@@ -172,6 +186,6 @@ def ham10k(request: DataRequest) -> Data:
                 spot = rng.uniform(-0.14, 0.14, 2)
                 tint *= (1 - 0.7 * _blob(rows, columns, y + spot[0], x + spot[1], 0.025, 0.025))[..., None]
         picture = skin * (1 - inside[..., None]) + tint * rng.uniform(0.85, 1.15) * inside[..., None]
-        return Made(as_pixels(np.clip(picture, 0, 1)), np.eye(len(_MOLES))[index % len(_MOLES)])
+        return as_pixels(np.clip(picture, 0, 1))
 
-    return data_of("ham10k", request, (560, 105, 350), make, _MOLES, noise=0.05, value=torch.float32)
+    return in_turn("ham10k", request, (560, 105, 350), _MOLES, look, _MOLES, targets=_one_of_several(len(_MOLES)))

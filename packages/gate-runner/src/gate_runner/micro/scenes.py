@@ -11,7 +11,20 @@ from eqben_builder.micro import COLOURS, SHAPES, SIZES, Item, Scene, sample_scen
 from gate_data.data import Data, Split
 from gate_data.readers import IGNORED
 from gate_data.request import DataRequest, SplitName
-from gate_runner.micro.making import NOTE, SIDE, Painted, coordinates, draw, painted, scenes_of, split_seed
+from gate_runner.micro.making import (
+    NOTE,
+    SIDE,
+    SPLITS,
+    Painted,
+    Targets,
+    as_classes,
+    as_values,
+    coordinates,
+    draw,
+    painted,
+    scenes_of,
+    split_seed,
+)
 
 
 def ade20k(request: DataRequest) -> Data:
@@ -29,17 +42,13 @@ def ade20k(request: DataRequest) -> Data:
         for row, scene_drawn in enumerate(scenes):
             for index, item in enumerate(scene_drawn.items):
                 of_item[row, index + 1] = 1 + SHAPES.index(item.shape)
-        maps = of_item.gather(1, pictures.visible.flatten(1).long()).view(count, 64, 64)
+        maps = of_item.gather(1, pictures.visible.flatten(1).long()).view(count, SIDE, SIDE)
         return Split(pictures.images, maps)
 
-    classes = ("background", *SHAPES)
-    return Data(
-        split("train", request.cap(700)),
-        split("validation", request.cap(120)),
-        split("test", request.cap(300)),
-        classes,
-        NOTE,
-    ).limited(request.limit)
+    train, validation, test = (
+        split(part, request.cap(count)) for part, count in zip(SPLITS, (700, 120, 300), strict=True)
+    )
+    return Data(train, validation, test, ("background", *SHAPES), NOTE)
 
 
 _STREET = ("sky", "building", "vegetation", "sidewalk", "road", "car", "person", "sign")
@@ -59,13 +68,13 @@ def _mapped(
     counts: tuple[int, int, int],
     paint: Paint,
     classes: Sequence[str],
-    kind: torch.dtype = torch.long,
+    targets: Targets = as_classes,
 ) -> Data:
     def truth(visible: np.ndarray, about: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
         behind, of_item = about
         return np.where(visible == 0, behind, np.concatenate([[0], of_item])[visible])
 
-    return painted(name, request, counts, paint, truth, lambda maps: torch.from_numpy(np.stack(maps)).to(kind), classes)
+    return painted(name, request, counts, paint, truth, targets, classes)
 
 
 def cityscapes(request: DataRequest) -> Data:
@@ -177,4 +186,4 @@ def nyu_depth(request: DataRequest) -> Data:
         (scene, behind, _), metres, places = _room(rng)
         return Painted(scene, behind, (metres, places))
 
-    return _mapped("nyu", request, (280, 40, 120), paint, (), torch.float32)
+    return _mapped("nyu", request, (280, 40, 120), paint, (), as_values)

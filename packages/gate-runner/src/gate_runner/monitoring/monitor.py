@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-import random
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
@@ -23,10 +22,10 @@ from gate_runner.features import images_at
 from gate_runner.machine import circumstances, command
 from gate_runner.runs.folder import RunFolder
 from gate_runner.runs.request import Names, make_request, own_files, parts_of
-from gate_runner.runs.results import SCHEMA, Result
+from gate_runner.runs.results import SCHEMA
 from gate_runner.settings import Settings
 from gate_runner.tasks import Job, Score, run_task
-from gate_runner.tasks.augmentation import Augmented
+from gate_runner.tasks.augmentation import Augmented, kept_generators
 from vision_adapters.rows import sample_generator
 
 if TYPE_CHECKING:
@@ -232,16 +231,10 @@ class Monitor:
         outcome = run_task(job)
         headline = outcome.scores[0]
         curve = [*self._earlier(part, step, "validation"), {"step": step, headline.metric: headline.value}]
-        result = Result(
-            benchmark=part.benchmark.id,
-            name=part.name,
-            task=part.benchmark.task,
-            source=part.source,
-            seed=part.seed,
+        result = replace(
+            part.blank(self._description(encoder)),
             status="ok",
             note=job.data.note,
-            settings=part.settings.identity(),
-            encoder=self._description(encoder),
             scores=outcome.scores,
             data={
                 "train": len(job.data.train),
@@ -345,11 +338,11 @@ def untraced(model: nn.Module) -> Iterator[None]:
     gradients = [(weight, weight.requires_grad) for weight in model.parameters()]
     buffers = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
     cuda: Any = torch.cuda
-    states = random.getstate(), np.random.get_state(), torch.get_rng_state()  # noqa: NPY002 - loops draw from it
-    cards = torch.cuda.get_rng_state_all() if torch.cuda.is_available() and cuda.is_initialized() else []
+    cards = cuda.get_rng_state_all() if cuda.is_available() and cuda.is_initialized() else []
     grad = torch.is_grad_enabled()
     try:
-        yield
+        with kept_generators():
+            yield
     finally:
         torch.set_grad_enabled(grad)
         for part, mode in modes:
@@ -360,8 +353,5 @@ def untraced(model: nn.Module) -> Iterator[None]:
             for buffer, before in buffers:
                 if not torch.equal(buffer, before):
                     buffer.copy_(before)
-        random.setstate(states[0])
-        np.random.set_state(states[1])  # noqa: NPY002 - likewise
-        torch.set_rng_state(states[2])
         if cards:
-            torch.cuda.set_rng_state_all(cards)
+            cuda.set_rng_state_all(cards)

@@ -26,51 +26,30 @@ _EXHAUSTIVE = 16
 
 @dataclass(frozen=True)
 class PartPlan:
-    """One benchmark and seed of a plan.
-
-    Args:
-        benchmark: its id.
-        name: its name in reports.
-        seed: of the part.
-        seconds: that it will take; 0 where it would fail.
-        peak_bytes: memory of the process at its highest; 0 where it would fail.
-        phases: seconds of data, encode, train, test and the rest.
-        reason: why it would fail, or empty.
-        note: how many test samples are scored, where ``--items`` chose; empty otherwise.
-        recipe: by which the encoder is trained; empty for a frozen one.
-        done: its result is there already.
-        command: runs this part alone, in the same folder; empty where the encoder is no spec string.
-    """
+    """One benchmark and seed of a plan."""
 
     benchmark: str
-    name: str
+    name: str  # in reports
     seed: int
-    seconds: float
-    peak_bytes: int
-    phases: dict[str, float] = field(default_factory=dict)
-    reason: str = ""
-    note: str = ""
-    recipe: dict[str, Any] = field(default_factory=dict)
-    done: bool = False
-    command: tuple[str, ...] = ()
+    seconds: float  # 0 where it would fail
+    peak_bytes: int  # memory of the process at its highest; 0 where it would fail
+    phases: dict[str, float] = field(default_factory=dict)  # seconds of data, encode, train, test and the rest
+    reason: str = ""  # why it would fail
+    note: str = ""  # how many test samples are scored, where --items chose
+    recipe: dict[str, Any] = field(default_factory=dict)  # by which the encoder is trained; empty for a frozen one
+    done: bool = False  # its result is there already
+    command: tuple[str, ...] = ()  # runs this part alone, in the same folder; empty where the encoder has no spec
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The benchmarks of a request that fit a time.
+    """The benchmarks of a request that fit a time."""
 
-    Args:
-        benchmarks: the chosen ids, in the order in which they were given.
-        left_out: those that the time does not allow.
-        unjudged: those among the left out that GATE's table does not know, so that nothing says what they would tell.
-        error: of the rest of the table, predicted from the chosen (standardised; lower is better); None where
-            everything fits, and nothing had to be chosen.
-        random_error: the mean of random subsets that fit.
-    """
-
-    benchmarks: tuple[str, ...]
-    left_out: tuple[str, ...] = ()
-    unjudged: tuple[str, ...] = ()
+    benchmarks: tuple[str, ...]  # in the order in which they were given
+    left_out: tuple[str, ...] = ()  # those that the time does not allow
+    unjudged: tuple[str, ...] = ()  # of these, what GATE's table does not know: nothing says what they would tell
+    # Of the rest of the table, predicted from the chosen (standardised; lower is better), and the mean of random
+    # subsets that fit; None where everything fits, and nothing had to be chosen.
     error: float | None = None
     random_error: float | None = None
 
@@ -164,10 +143,8 @@ def _probed(parts: Sequence[Part], encoder: Any) -> list[tuple[Part, dict[str, A
                 measured[alike] = {"phases": {}, "peak_bytes": 0, "reason": " ".join(str(error).split())}
         measurement = measured[alike]
         if variant is not None and name in encoded and measurement["phases"]:
-            measurement = {
-                **measurement,
-                "phases": {**measurement["phases"], "data": 0.0, "encode": 0.0},
-            }  # its first's
+            phases = {**measurement["phases"], "data": 0.0, "encode": 0.0}  # they are its first unit's
+            measurement = {**measurement, "phases": phases}
         encoded.add(name)
         planned.append((part, measurement))
     return planned

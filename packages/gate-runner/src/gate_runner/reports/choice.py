@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from gate_runner.charts.markup import Section, joined, note, scroll, table
+from gate_runner.charts.markup import Section, joined, note, piece, table
 from gate_runner.charts.plot import Dot, Line, plot, shortened
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def choice_section(choice: Choice) -> Section:
     ]
     parts = [
         *map(note, choice.sentences),
-        scroll(_picture(choice), "Quality against speed"),
+        piece("scroll", _picture(choice), "Quality against speed"),
         table(heads, rows, words=[number for number, head in enumerate(heads) if number and head in WORDS]),
         note("images/s and ms alone are the encoder's, of decoded pictures; read/s is with reading and decoding."),
         note("The best encoder's features in fewer bytes a picture:") if compressed else "",

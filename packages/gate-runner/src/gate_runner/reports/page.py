@@ -11,7 +11,7 @@ from gate_runner.charts.markup import Section, document, folded, joined, piece, 
 from gate_runner.reports import sections as parts
 from gate_runner.reports.contents import Contents, gather
 from gate_runner.reports.pictures import examples
-from gate_runner.reports.ranks import on_other_benchmarks, ranks
+from gate_runner.reports.ranks import between, on_other_benchmarks, ranks
 from gate_runner.reports.scores import scores_table, task_types
 from gate_runner.runs.results import ENCODER
 from gate_runner.runs.stored import StoredRun
@@ -124,10 +124,7 @@ def _places(board: Board | None) -> list[str]:
     """Who is tied, where there are runs and benchmarks enough to say it."""
     if board is None:
         return []
-    places = [
-        f"{ranked.model} {ranked.first}" + (f" to {ranked.last}" if ranked.last > ranked.first else "")
-        for ranked in board.places
-    ]
+    places = [f"{place.model} {between(place.first, place.last)}" for place in board.places]
     sentence = f"Ranks on other benchmarks like these, all with 95 % at once: {', '.join(places)}."
     return [f"{sentence} {board.decided} of {board.pairs} pairs are decided."]
 
@@ -166,9 +163,8 @@ def _lede(contents: Contents) -> str:
         (str(result.settings.get("tune", "frozen")), str(result.settings.get("recipe", "quick"))) for result in results
     }
     trained = [f"{tune} by the recipe {recipe}" for tune, recipe in sorted(recipes) if tune != "frozen"]
-    encoders = (
-        ["encoders frozen, heads trained on their features"] if len(trained) < len(recipes) or not recipes else []
-    )
+    frozen = len(trained) < len(recipes) or not recipes
+    encoders = ["encoders frozen, heads trained on their features"] if frozen else []
     if trained:
         encoders.append(f"encoders trained with their heads ({', '.join(trained)})")
     sentence = f"{'; '.join(encoders)}; {seeds} seed{'s' * (seeds > 1)}"

@@ -32,7 +32,7 @@ def ranks(contents: Contents, others: Board | None) -> str:
     by_label = [{place.model: place for place in board.places} for board in shown.values()]
     rows = [
         [place.model, f"{place.mean_rank:.1f}", f"{place.borda:.2f}", _strength(place)]
-        + [_between(places[place.model].first, places[place.model].last) for places in by_label]
+        + [between(places[place.model].first, places[place.model].last) for places in by_label]
         for place in first.places
     ]
     notes = [
@@ -53,7 +53,8 @@ def _strength(place: Place) -> str:
     return f"{place.strength:+.2f} ({place.strength_low:+.2f} to {place.strength_high:+.2f})".replace("-", "−")
 
 
-def _between(first: int, last: int) -> str:
+def between(first: int, last: int) -> str:
+    """The ranks that a run may have."""
     return f"{first} to {last}" if last > first else str(first)
 
 

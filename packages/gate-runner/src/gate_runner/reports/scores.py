@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from itertools import groupby
 
-from gate_runner.charts.markup import joined, note, rendered, scroll, table
-from gate_runner.charts.plot import element
+from gate_runner.charts.markup import joined, note, piece, rendered, table
 from gate_runner.reports.contents import Cell, Contents, Row
 
 
@@ -28,7 +27,7 @@ def scores_table(contents: Contents) -> str:
         "(right end)."
     )
     drawn = rendered("scores.html", labels=contents.labels, groups=groups, number=number)
-    return joined([explained, scroll(drawn, "Table of scores")])
+    return joined([explained, piece("scroll", drawn, "Table of scores")])
 
 
 def _tags(row: Row) -> list[str]:
@@ -39,8 +38,8 @@ def _tags(row: Row) -> list[str]:
     return [metric, *filter(None, (row.note, row.mixed))]
 
 
-def _strip(row: Row, cell: Cell | None) -> str | None:
-    """The interval on the row's scale; the figures beside it say the same, so readers aloud skip it."""
+def _strip(row: Row, cell: Cell | None) -> dict[str, float | None] | None:
+    """Where interval, value and chance lie on the row's scale, from 0 to 100."""
     if cell is None or cell.value is None or cell.low is None or cell.high is None:
         return None
     cells = row.cells.values()
@@ -53,14 +52,8 @@ def _strip(row: Row, cell: Cell | None) -> str | None:
         return 100 * (share if row.direction == "higher" else 1 - share)
 
     low, high = sorted((across(cell.low), across(cell.high)))
-    body = [
-        element("line", x1=0, y1=4.5, x2=100, y2=4.5, class_="rail"),
-        element("rect", x=low, y=2.0, width=max(high - low, 0.8), height=5, class_="reach"),
-        element("rect", x=across(cell.value) - 0.9, y=0.5, width=1.8, height=8, class_="mark"),
-    ]
-    if cell.chance is not None:
-        body.append(element("line", x1=across(cell.chance), y1=0, x2=across(cell.chance), y2=9, class_="chance"))
-    return element("svg", *body, class_="strip", viewBox="0 0 100 9", preserveAspectRatio="none", aria_hidden="true")
+    chance = None if cell.chance is None else across(cell.chance)
+    return {"low": low, "width": max(high - low, 0.8), "value": across(cell.value), "chance": chance}
 
 
 def task_types(contents: Contents) -> str:

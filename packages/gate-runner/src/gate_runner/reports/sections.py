@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gate_data.imports import named
-from gate_runner.charts.markup import folded, joined, note, piece, scroll, table
+from gate_runner.charts.markup import folded, joined, note, piece, table
 from gate_runner.charts.plot import Dot, Line, lines_chart, plot
 from gate_runner.comparison.contrasts import signed
 from gate_runner.readouts import Readout
@@ -158,7 +158,7 @@ def _matrix(about: Mapping[str, Any]) -> str:
             for guessed, count in counts
         ]
         rows.append((true, drawn))
-    parts = [scroll(piece("matrix", classes, rows), "Confusion matrix")]
+    parts = [piece("scroll", piece("matrix", classes, rows), "Confusion matrix")]
     if len(order) > len(classes):
         missing = len(order) - len(classes)
         parts.append(note(f"{missing} of {len(order)} classes with fewer wrong samples are not drawn."))

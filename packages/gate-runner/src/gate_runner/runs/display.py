@@ -35,12 +35,7 @@ class Terminal(Console):
 
 
 class PlainDisplay(Observer):
-    """A line when a benchmark starts, one every half minute, and one when it is over: for pipes and log files.
-
-    Args:
-        console: where lines go; standard output by default.
-        workers: parts that run at the same time, for the estimate.
-    """
+    """A line when a benchmark starts, one every half minute, and one when it is over: for pipes and log files."""
 
     def __init__(self, console: Console | None = None, workers: int = 1) -> None:
         self.console = console or Terminal(highlight=False, soft_wrap=True)

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from gate_runner.runs.part import Part
     from gate_runner.runs.results import Result
     from gate_runner.tasks.job import Job, Outcome
-    from gate_runner.tasks.score import Score
 
 ESTIMATED = "estimated from"
 """Begins the note of a score that was estimated from chosen items."""
@@ -126,26 +125,22 @@ def places(chosen: BenchmarkItems) -> list[int]:
     return [position for position in positions if position is not None]
 
 
-def whole_score(outcome: Outcome, chosen: BenchmarkItems) -> Score:
-    """The headline's value for all test samples, with its interval, from the chosen samples' outcomes."""
+def in_full(part: Part, outcome: Outcome, data: Data[Any]) -> tuple[Outcome, str, dict[str, Any]]:
+    """What a part's scores say of all test samples: its headline estimated from the chosen ones, with an interval."""
     from eevee import EeveeError, estimate
 
-    score, samples = outcome.scores[0], _single_samples(outcome)[0]
-    try:
-        estimate_of_all = estimate(chosen, dict(zip(chosen.items, samples.tolist(), strict=True)))
-    except EeveeError as error:
-        raise UsageError(f"--items: {error}") from None
-    return replace(score, value=estimate_of_all.value, low=estimate_of_all.low, high=estimate_of_all.high)
-
-
-def in_full(part: Part, outcome: Outcome, data: Data[Any]) -> tuple[Outcome, str, dict[str, Any]]:
-    """What a part's scores say of all test samples."""
     items, chosen = part.settings.items, chosen_of(part)
     assert items is not None
     if chosen is None:
         return outcome, "all test samples scored: none of this benchmark are chosen", {}
+    samples, _ = _single_samples(outcome)
+    try:
+        whole = estimate(chosen, dict(zip(chosen.items, samples.tolist(), strict=True)))
+    except EeveeError as error:
+        raise UsageError(f"--items: {error}") from None
+    score = replace(outcome.scores[0], value=whole.value, low=whole.low, high=whole.high)
     counts = {"test_whole": len(data.test), "test_items": places(chosen)}
-    return replace(outcome, scores=(whole_score(outcome, chosen),)), estimate_note(chosen, items.level), counts
+    return replace(outcome, scores=(score,)), estimate_note(chosen, items.level), counts
 
 
 def estimate_note(chosen: BenchmarkItems, level: float) -> str:

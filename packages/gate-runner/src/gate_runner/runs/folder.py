@@ -8,6 +8,7 @@ import math
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import partialmethod
 from pathlib import Path
 from typing import Any
 
@@ -32,49 +33,38 @@ MANIFEST_SCHEMA = "gate-runner/manifest/3"
 class RunFolder:
     """``manifest.json``, ``results/``, ``samples/`` and, while something is computed, ``unfinished/`` and ``locks/``.
 
-    What failed leaves its traceback in ``failures/`` until it succeeds.
-
-    Args:
-        path: the folder; it is made when the first file is written.
+    What failed leaves its traceback in ``failures/`` until it succeeds. The folder is made with its first file.
     """
 
     path: Path
 
-    def result_file(self, name: str, seed: int) -> Path:
-        """Where the result of a benchmark lies."""
-        return self.path / "results" / f"{_stem(name, seed)}.json"
+    def _place(self, folder: str, ending: str, name: str, seed: int) -> Path:
+        return self.path / folder / f"{_stem(name, seed)}{ending}"
 
-    def samples_file(self, name: str, seed: int) -> Path:
-        """Where its per-sample outcomes lie."""
-        return self.path / "samples" / f"{_stem(name, seed)}.npz"
-
-    def predictions_file(self, name: str, seed: int) -> Path:
-        """Where its probabilities lie, where they were to be kept."""
-        return self.path / "predictions" / f"{_stem(name, seed)}.npz"
-
-    def unfinished_file(self, name: str, seed: int) -> Path:
-        """Where a training that is under way keeps its state."""
-        return self.path / "unfinished" / f"{_stem(name, seed)}.pt"
-
-    def failure_file(self, name: str, seed: int) -> Path:
-        """Where the traceback of a part that failed lies, until it succeeds."""
-        return self.path / "failures" / f"{_stem(name, seed)}.txt"
-
-    def encoder_folder(self, name: str, seed: int) -> Path:
-        """Where the encoder lies that a part trained, if it was to be kept."""
-        return self.path / "encoders" / _stem(name, seed)
-
-    def head_folder(self, name: str, seed: int) -> Path:
-        """Where the head of a part lies, if heads were to be kept."""
-        return self.path / "heads" / _stem(name, seed)
+    result_file = partialmethod(_place, "results", ".json")
+    """Where the result of a benchmark lies."""
+    samples_file = partialmethod(_place, "samples", ".npz")
+    """Where its per-sample outcomes lie."""
+    predictions_file = partialmethod(_place, "predictions", ".npz")
+    """Where its probabilities lie, where they were to be kept."""
+    failure_file = partialmethod(_place, "failures", ".txt")
+    """Where the traceback of a part that failed lies, until it succeeds."""
+    encoder_folder = partialmethod(_place, "encoders", "")
+    """Where the encoder lies that a part trained, if it was to be kept."""
+    head_folder = partialmethod(_place, "heads", "")
+    """Where the head of a part lies, if heads were to be kept."""
+    lock_file = partialmethod(_place, "locks", ".lock")
+    """The file that a process holds while it computes a part."""
+    unfinished_file = partialmethod(_place, "unfinished", ".pt")
+    """Where a training that is under way keeps its state."""
+    sizes_file = partialmethod(_place, "unfinished", ".json")
+    """Where the smaller batches of a part are kept that ran out of memory."""
+    features_folder = partialmethod(_place, "unfinished", ".features")
+    """Where the encoder's answers are kept while a part is unfinished."""
 
     def working(self, name: str, seed: int, *, wait: float = 0.0) -> AbstractContextManager[None]:
         """Keep other processes from computing the same part while a block runs."""
         return held(self.lock_file(name, seed), wait=wait)
-
-    def lock_file(self, name: str, seed: int) -> Path:
-        """The file that a process holds while it computes a part."""
-        return self.path / "locks" / f"{_stem(name, seed)}.lock"
 
     def finished(self, name: str, seed: int, *, recompute: bool = False) -> Result | None:
         """The result that is there, or None where it must be computed (also again, if it failed)."""
@@ -128,14 +118,6 @@ class RunFolder:
                 discard(path)
             discard(self.features_folder(result.name, result.seed))
         return result
-
-    def features_folder(self, name: str, seed: int) -> Path:
-        """Where the encoder's answers are kept while a part is unfinished."""
-        return self.path / "unfinished" / f"{_stem(name, seed)}.features"
-
-    def sizes_file(self, name: str, seed: int) -> Path:
-        """Where the smaller batches of a part are kept that ran out of memory."""
-        return self.path / "unfinished" / f"{_stem(name, seed)}.json"
 
     def sweep(self, name: str, seed: int) -> None:
         """Remove what a killed process left half-written of a part; to be called while `working` on it."""

@@ -58,11 +58,7 @@ class Observer:
 
 
 class Audience(Observer):
-    """Several observers as one. One that raises is warned about and told nothing more: the run goes on.
-
-    Args:
-        members: told in this order.
-    """
+    """Several observers as one. One that raises is warned about and told nothing more: the run goes on."""
 
     def __init__(self, members: Sequence[Observer]) -> None:
         self.members = list(members)

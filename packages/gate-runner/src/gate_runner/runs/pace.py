@@ -57,11 +57,6 @@ class Pace:
     steps; a part that has not begun by a plan's measurement, by the same benchmark with another seed, or by those of
     its kind (solved heads, or trained ones) that are over or under way, as their costs relate. Where a phase to come
     has no known share, there is none until it is under way.
-
-    Args:
-        parts: of the run.
-        workers: that compute at the same time.
-        clock: seconds.
     """
 
     def __init__(

@@ -32,22 +32,13 @@ _LARGEST_BATCH = 64
 
 @dataclass(frozen=True)
 class Part:
-    """All that is needed to compute one result; `to_mapping` makes it JSON for another process.
-
-    Args:
-        benchmark: what to score.
-        source: where its data come from.
-        seed: of heads and batches.
-        encoder: the spec string.
-        output: the run folder.
-        settings: of the run.
-    """
+    """All that is needed to compute one result; `to_mapping` makes it JSON for another process."""
 
     benchmark: Benchmark
-    source: str
-    seed: int
-    encoder: str
-    output: Path
+    source: str  # where its data come from
+    seed: int  # of heads and batches
+    encoder: str  # the spec string
+    output: Path  # the run folder
     settings: Settings = field(default_factory=Settings)
 
     @property

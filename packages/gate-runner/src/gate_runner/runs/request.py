@@ -179,8 +179,7 @@ def _check_items(parts: Sequence[Part], settings: Settings) -> None:
     if adaptive != (settings.until is not None):
         raise UsageError(
             "--items adaptive, or a file of 'eevee items --method adaptive', and --setting until=POINTS belong "
-            "together; "
-            f"{'until' if adaptive else 'such items'} is missing"
+            f"together; {'until' if adaptive else 'such items'} is missing"
         )
     if adaptive and not any(is_adaptive(part) for part in parts):
         raise UsageError(

@@ -19,18 +19,11 @@ from gate_runner.runs.results import Result, samples_digest
 
 @dataclass(frozen=True)
 class StoredRun:
-    """A finished or unfinished run, read from its folder.
-
-    Args:
-        path: the folder.
-        label: what tables and pages call it: the encoder's spec, made unique among the runs that are read together.
-        results: in the order of names, then seeds.
-        manifest: what ``manifest.json`` holds.
-    """
+    """A finished or unfinished run, read from its folder."""
 
     path: Path
-    label: str
-    results: tuple[Result, ...]
+    label: str  # what tables and pages call it: the encoder's spec, made unique among the runs that are read together
+    results: tuple[Result, ...]  # in the order of names, then seeds
     manifest: dict[str, Any]
 
     @property
@@ -97,7 +90,7 @@ def as_written(runs: Sequence[StoredRun]) -> Iterator[None]:
         ) from error
 
 
-def read_run(path: Path, label: str | None = None) -> StoredRun:
+def read_run(path: Path) -> StoredRun:
     """Read a run folder."""
     if not path.is_dir():
         raise UsageError(f"run {path} is not a folder; expected one that 'gate-runner run' wrote")
@@ -126,8 +119,8 @@ def read_run(path: Path, label: str | None = None) -> StoredRun:
         raise UsageError(f"{path} holds no results yet")
     results.sort(key=lambda result: (result.name, result.seed))
     tune = manifest["identity"].get("tune", "frozen")
-    named = str(spec) if tune == "frozen" else f"{spec} ({tune})"
-    return StoredRun(path, label or named, tuple(results), manifest)
+    label = str(spec) if tune == "frozen" else f"{spec} ({tune})"
+    return StoredRun(path, label, tuple(results), manifest)
 
 
 def folder_of(source: Stored) -> Path:

@@ -24,14 +24,10 @@ Change = Callable[[Any], Any]
 
 
 @contextmanager
-def globals_from(generator: torch.Generator) -> Iterator[None]:
-    """Seed Python's, NumPy's and torch's global generators, from which libraries draw, and put them back afterwards."""
-    before = random.getstate(), np.random.get_state(), torch.get_rng_state()  # noqa: NPY002 - timm draws from it
-    seed = int(torch.randint(2**31, (1,), generator=generator))
+def kept_generators() -> Iterator[None]:
+    """Put Python's, NumPy's and torch's global generators back as they were, all but those of GPUs."""
+    before = random.getstate(), np.random.get_state(), torch.get_rng_state()  # noqa: NPY002 - libraries draw from it
     try:
-        random.seed(seed)
-        np.random.seed(seed)  # noqa: NPY002 - likewise
-        torch.manual_seed(seed)
         yield
     finally:
         random.setstate(before[0])
@@ -76,9 +72,13 @@ def varied(
     """An image, or frames that are all changed alike."""
     from PIL import Image
 
-    seed, changed = int(torch.randint(2**31, (1,), generator=generator)), []
+    drawn, changed = int(torch.randint(2**31, (1,), generator=generator)), []
+    seed = int(torch.randint(2**31, (1,), generator=torch.Generator().manual_seed(drawn)))
     for frame in image.reshape(-1, *image.shape[-3:]):
-        with globals_from(torch.Generator().manual_seed(seed)):
+        with kept_generators():
+            random.seed(seed)
+            np.random.seed(seed)  # noqa: NPY002 - timm draws from it
+            torch.default_generator.manual_seed(seed)  # not those of GPUs, from which the training draws
             shown = change(Image.fromarray(frame.permute(1, 2, 0).numpy()))
         changed.append(torch.from_numpy(np.asarray(shown).copy()).permute(2, 0, 1))
     return torch.stack(changed).reshape(image.shape)

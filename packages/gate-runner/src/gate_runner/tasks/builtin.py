@@ -73,7 +73,7 @@ TASK_TYPES = (
     TaskType(
         "multi-head",
         "a linear head for each question, mean of cross-entropies",
-        "gate_runner.tasks.multi_head:run",
+        "gate_runner.tasks.labels:run_heads",
         say="gate_runner.tasks.predicted:heads",
         draw="gate_runner.tasks.drawing:heads",
         single_samples=True,
@@ -83,7 +83,7 @@ TASK_TYPES = (
     TaskType(
         "multi-label",
         "linear head, a sigmoid for each label, binary cross-entropy",
-        "gate_runner.tasks.multi_label:run",
+        "gate_runner.tasks.labels:run_findings",
         side="recognition",
         say="gate_runner.tasks.predicted:labels",
         draw="gate_runner.tasks.drawing:labels",
@@ -119,16 +119,16 @@ TASK_TYPES = (
     TaskType(
         "few-shot-gate",
         "prototypes, squared Euclidean distance, GATE's many ways and shots",
-        "gate_runner.tasks.few_shot_gate:run",
+        "gate_runner.tasks.few_shot:run_gate",
         side="recognition",
-        draw="gate_runner.tasks.few_shot_gate:draw",
+        draw="gate_runner.tasks.few_shot:draw_gate",
         quick={"steps": 150, "batch_size": 1},
         **_EPISODES,
     ),
     TaskType(
         "segmentation",
         "transformer on patch features, focal loss and cross-entropy",
-        "gate_runner.tasks.segmentation:run",
+        "gate_runner.tasks.maps:run",
         readouts="gate_runner.tasks.places:worth",
         say="gate_runner.tasks.predicted:a_map",
         own_metrics=("miou",),
@@ -140,7 +140,7 @@ TASK_TYPES = (
     TaskType(
         "medical-segmentation",
         "transformer on patch features, soft dice loss",
-        "gate_runner.tasks.segmentation:run_medical",
+        "gate_runner.tasks.maps:run",
         readouts="gate_runner.tasks.places:worth",
         say="gate_runner.tasks.predicted:a_map",
         gate_recipe="medical_segmentation",
@@ -178,7 +178,7 @@ TASK_TYPES = (
     TaskType(
         "depth",
         "transformer on patch features, L1 of log metres",
-        "gate_runner.tasks.depth:run",
+        "gate_runner.tasks.maps:run_depth",
         readouts="gate_runner.tasks.places:worth",
         draw="gate_runner.tasks.drawing:depth",
         gate_recipe="segmentation",

@@ -5,31 +5,32 @@ Where the encoder is frozen, the probe is solved, not stepped: a benchmark must 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import torch
+from scipy import stats
 from torch import Tensor, nn
 
 from gate_runner.features import Kind
 from gate_runner.heads.saved import KeptHead
 from gate_runner.readouts import Readout
-from gate_runner.tasks import predicted
 from gate_runner.tasks.backbone import make_backbone
-from gate_runner.tasks.cross_validation import cross_validated
 from gate_runner.tasks.features import kinds_to_probe, rows_of, solvable
 from gate_runner.tasks.fitting import Loss
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.predicted import best, with_classes
 from gate_runner.tasks.started import solved_probe, starts_at_solved, starts_at_texts, text_head
-from gate_runner.tasks.training import score, train_and_test
+from gate_runner.tasks.training import most_frequent, outcome_of, score, train_and_test
 from vision_adapters.heads import AttentiveHead, InitializedHead, LinearHead, fixed_head, seeded
 from vision_adapters.losses import class_balance, cross_entropy
-from vision_adapters.rows.counting import log_frequencies
+from vision_adapters.metrics import evaluate
 from vision_adapters.training import Backbone, FrozenFeatures
-from vision_adapters.tuning import Fold, Tuned, TuningData, tune
+from vision_adapters.tuning import Fold, Tuned, TuningData, tune, tuning_data
+from vision_adapters.tuning.folds import class_folds
 
 if TYPE_CHECKING:
     from gate_data.data import Split
@@ -46,9 +47,7 @@ def run(job: Job) -> Outcome:
     The head of an encoder that is trained starts at the class prompts, at the probe of the frozen features, or at
     random, as the settings have it.
     """
-    classes = len(job.data.classes)
-    blind = log_frequencies(job.data.train.targets, classes).expand(len(job.data.test), -1)
-    return with_classes(job, _run(job, blind))
+    return with_classes(job, _run(job, most_frequent(job)))
 
 
 def _run(job: Job, blind: Tensor) -> Outcome:
@@ -59,7 +58,7 @@ def _run(job: Job, blind: Tensor) -> Outcome:
     if str(job.training.get("readout", "")).endswith("/attentive"):
         return _attentive(job, blind, loss)
     if job.settings.folds is not None:
-        return cross_validated(job, blind)
+        return _cross_validated(job, blind)
     if job.settings.tune == "frozen" and solvable(job):
         return solve_and_test(job, blind)
     if starts_at_solved(job):
@@ -107,48 +106,47 @@ def _kept(job: Job, head: nn.Module, backbone: Backbone, kind: Kind) -> KeptHead
     return replace(head_record, part=tune, encoder=state)
 
 
-class _Solved(NamedTuple):
-    kind: str
-    tuned: Tuned
-    test: Tensor
-
-
 def solve_and_test(job: Job, blind: Tensor) -> Outcome:
     """Logistic regression on standardised features, its strength chosen on validation, then fitted on both splits.
 
     Where the encoder shows features before its projection, they are tried, too, and taken where they validate better.
     """
     present, metric = torch.unique(job.data.train.targets), job.benchmark.metrics[0]
-    kinds, solutions = kinds_to_probe(job), []
-    for number, (kind, of) in enumerate(kinds.items()):
-        features = {name: rows_of(job, split, of, f"{name}-{kind}")[:].float() for name, split in _splits(job)}
+    kinds = kinds_to_probe(job)
+    solutions: dict[str, tuple[Tuned, Tensor]] = {}
+    for number, (name, kind) in enumerate(kinds.items()):
+        features = {split: rows_of(job, rows, kind, f"{split}-{name}")[:].float() for split, rows in _splits(job)}
         with job.timed("train"):
             data = _tuning_data(job, features["train"], features["validation"], present)
-            solutions.append(_Solved(kind, tune(data), features["test"]))
+            solutions[name] = tune(data), features["test"]
             job.progress("train", number + 1, len(kinds))
-    best = max(solutions, key=lambda solution: solution.tuned.validation or 0.0)
-    with job.timed("test"):
-        logits = best.tuned.scores(best.test)
-        scores = logits.new_full((len(logits), len(job.data.classes)), float(logits.min()) - 1.0)
-        scores[:, present] = logits
-        judged = score(job, scores, job.data.test.targets, blind)
+    chosen = max(solutions, key=lambda name: solutions[name][0].validation or 0.0)
+    tuned, test = solutions[chosen]
     training = {
-        "head_parameters": best.tuned.trained_parameters(),
+        "head_parameters": tuned.trained_parameters(),
         "steps": 0,
-        "features": best.kind,
-        **_way(best.tuned.best_params),
+        "features": chosen,
+        **_way(tuned.best_params),
         "tried": [
-            {"features": solution.kind, **_way(row), metric: row["validation"]}
-            for solution in solutions
-            for row in solution.tuned.candidates
+            {"features": name, **_way(row), metric: row["validation"]}
+            for name, (solution, _) in solutions.items()
+            for row in solution.candidates
         ],
     }
-    head_record = None
+    head = None
     if job.settings.save_heads:
         classes = [job.data.classes[index] for index in present.tolist()]
-        head_record = KeptHead(best.tuned.head, "backbone" if kinds[best.kind] == "backbone" else "projected", classes)
-    outcomes = judged[0][1].outcomes
-    return Outcome(tuple(scored for scored, _ in judged), outcomes, training, predicted.best(scores), head=head_record)
+        head = KeptHead(tuned.head, "backbone" if kinds[chosen] == "backbone" else "projected", classes)
+    with job.timed("test"):
+        return outcome_of(job, _scores(tuned, test, present, len(job.data.classes)), blind, training, best, head)
+
+
+def _scores(tuned: Tuned, features: Tensor, present: Tensor, classes: int) -> Tensor:
+    """Scores of all classes: those that the training lacks are below all that it has."""
+    logits = tuned.scores(features)
+    scores = logits.new_full((len(logits), classes), float(logits.min()) - 1.0)
+    scores[:, present] = logits
+    return scores
 
 
 def _way(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -168,3 +166,47 @@ def _tuning_data(job: Job, train: Tensor, held: Tensor, present: Tensor) -> Tuni
     fold = Fold(torch.arange(len(train)), torch.arange(len(train), len(rows)))
     named = torch.searchsorted(present, labels)
     return TuningData(rows, named, len(present), None, 100.0, job.benchmark.metrics[0], (fold,), job.class_weight)
+
+
+def _cross_validated(job: Job, blind: Tensor) -> Outcome:
+    """Scores of all samples. The interval is the wider of that of the samples and of that over the folds' heads.
+
+    The latter is Student's with the variance of the folds' values times 1 / k + 1 / (k - 1): folds share samples.
+
+    Source:
+        Nadeau and Bengio, Inference for the generalization error, Machine Learning 52, 2003.
+    """
+    data, metric, count = job.data.test, job.benchmark.metrics[0], job.settings.folds or 2
+    features = {name: rows_of(job, data, kind, name)[:].float() for name, kind in kinds_to_probe(job).items()}
+    scores, values = torch.empty(len(data), len(job.data.classes)), []
+    heads: list[dict[str, Any]] = []
+    with job.timed("train"):
+        numbers = class_folds(data.targets, count, job.seed)
+        for fold in range(count):
+            train, test = (numbers != fold).nonzero().flatten(), (numbers == fold).nonzero().flatten()
+            name, scores[test], params = _fold(job, features, train, test)
+            values.append(evaluate(metric, scores[test], data.targets[test], resamples=0).value)
+            heads.append({"features": name, **params})
+    with job.timed("test"):
+        judged = score(job, scores, data.targets, blind)
+    mean = math.fsum(values) / count
+    variance = math.fsum((value - mean) ** 2 for value in values) / (count - 1)
+    half = float(stats.t.ppf(0.975, count - 1)) * math.sqrt(variance * (1 / count + 1 / (count - 1)))
+    (headline, estimate), *further = judged
+    low, high = max(mean - half, min(headline.low, 0.0)), min(mean + half, 1.0)
+    headline = replace(headline, low=min(headline.low, low), high=max(headline.high, high))
+    crossed = {"folds": count, "values": values, "low": mean - half, "high": mean + half, "heads": heads}
+    training = {"steps": 0, "head_parameters": 0, "cross_validation": crossed}
+    return Outcome((headline, *(scored for scored, _ in further)), estimate.outcomes, training, best(scores))
+
+
+def _fold(job: Job, features: dict[str, Tensor], train: Tensor, test: Tensor) -> tuple[str, Tensor, dict[str, Any]]:
+    """The features that validate best within the other folds, and what their head says of this one."""
+    labels = job.data.test.targets[train]
+    present = torch.unique(labels)
+    named = torch.searchsorted(present, labels)
+    options: Any = {"metric": job.benchmark.metrics[0], "class_weight": job.class_weight, "seed": job.seed}
+    tuned = {name: tune(tuning_data(rows[train], named, **options)) for name, rows in features.items()}
+    chosen = max(tuned, key=lambda name: -math.inf if (value := tuned[name].validation) is None else value)
+    scores = _scores(tuned[chosen], features[chosen][test], present, len(job.data.classes))
+    return chosen, scores, dict(tuned[chosen].best_params)

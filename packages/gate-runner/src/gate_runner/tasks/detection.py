@@ -16,7 +16,7 @@ from gate_data.ragged import Ragged
 from gate_data.readers.decode import decode
 from gate_data.request import SplitName
 from gate_runner.detection.coco_map import needed
-from gate_runner.detection.scoring import guessed, in_pixels, judge, match
+from gate_runner.detection.scoring import guessed, in_pixels, judge, validated
 from gate_runner.detection.shots import Shown, shown_of
 from gate_runner.detection.tuning import tune_detector, unchanged
 from gate_runner.encoders.detectors import MOST, Detector, Phrase, phrases
@@ -25,7 +25,7 @@ from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.fitting import fit_head
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.training import predict
-from vision_adapters.detection import DenseHead, Detections, mean_average_precision, topk_detections
+from vision_adapters.detection import DenseHead, Detections, topk_detections
 from vision_adapters.heads import seeded
 from vision_adapters.training.head import Inputs
 
@@ -65,30 +65,16 @@ def _with_head(job: Job, shown: Shown) -> Outcome:
         return in_pixels(output[..., :4], output[..., 4], output[..., 5], getattr(data, name).targets.sizes)
 
     def validate(module: nn.Module, held: Inputs) -> float:
-        truth = data.validation.targets
-        value = mean_average_precision(match(truth, boxes_of(module, held, "validation")), np.ones((1, len(truth))))[0]
-        return 0.0 if np.isnan(value) else float(value)
+        return validated(data.validation.targets, boxes_of(module, held, "validation"))
 
     boxes = data.train.targets.padded()
     fitted = fit_head(job, backbone, head, boxes, head.loss, validate, "higher")
     with job.timed("test"):
-        truth = data.test.targets
-        judged = judge(
-            truth,
-            boxes_of(fitted.module, (backbone.rows("test"),), "test"),
-            guessed(data.train.targets, truth, classes),
-            data.classes,
-            job.benchmark.metrics,
-            job.seed,
-        )
-    training: dict[str, Any] = {
-        "head": "dense",
-        "head_parameters": sum(p.numel() for p in head.parameters() if p.requires_grad),
-        **fitted.about("map"),
-        **shown.about,
-        **judged.more,
-    }
-    return Outcome(judged.scores, judged.outcomes, training, judged.predicted)
+        detections = boxes_of(fitted.module, (backbone.rows("test"),), "test")
+    parameters = sum(p.numel() for p in head.parameters() if p.requires_grad)
+    return _judged(
+        job, detections, {"head": "dense", "head_parameters": parameters, **fitted.about("map"), **shown.about}
+    )
 
 
 def _with_detector(job: Job, shown: Shown, detector: Detector) -> Outcome:
@@ -103,9 +89,9 @@ def _with_detector(job: Job, shown: Shown, detector: Detector) -> Outcome:
 
     def validate() -> float:
         held = data.validation
-        boxes = detect(detector, held.images, held.targets.sizes, read, lambda done, total: None)
-        value = mean_average_precision(match(held.targets, boxes), np.ones((1, len(held))))[0]
-        return 0.0 if np.isnan(value) else float(value)
+        return validated(
+            held.targets, detect(detector, held.images, held.targets.sizes, read, lambda done, total: None)
+        )
 
     about: dict[str, Any] = {"steps": 0}
     with unchanged(detector):
@@ -114,17 +100,17 @@ def _with_detector(job: Job, shown: Shown, detector: Detector) -> Outcome:
                 about = tune_detector(job, detector, read, partial(whole_picture, data.train.images), validate)
         with job.timed("test"):
             boxes = detect(detector, data.test.images, data.test.targets.sizes, read, partial(job.progress, "test"))
+    prompts = {"kind": settings.prompts, "read": [phrase.text for phrase in read] if detector.reads else []}
+    return _judged(job, boxes, {"detector": detector.family, "prompts": prompts, **about, **shown.about})
+
+
+def _judged(job: Job, detections: Ragged, training: dict[str, Any]) -> Outcome:
+    """Detections on the test split, scored beside what can be said without looking."""
+    data, truth = job.data, job.data.test.targets
     with job.timed("test"):
-        blind = guessed(data.train.targets, data.test.targets, len(data.classes))
-        judged = judge(data.test.targets, boxes, blind, data.classes, job.benchmark.metrics, job.seed)
-    training = {
-        "detector": detector.family,
-        "prompts": {"kind": settings.prompts, "read": [phrase.text for phrase in read] if detector.reads else []},
-        **about,
-        **shown.about,
-        **judged.more,
-    }
-    return Outcome(judged.scores, judged.outcomes, training, judged.predicted)
+        blind = guessed(data.train.targets, truth, len(data.classes))
+        judged = judge(truth, detections, blind, data.classes, job.benchmark.metrics, job.seed)
+    return Outcome(judged.scores, judged.outcomes, {**training, **judged.more}, judged.predicted)
 
 
 def whole_picture(images: Tensor | Pictures, row: int) -> UInt8[np.ndarray, "h w 3"]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
@@ -54,6 +55,21 @@ def embedded(job: Job, texts: Sequence[str]) -> Float[Tensor, "n d"]:
     with job.timed("encode"):
         size = job.settings.batch_size
         return torch.cat([job.encoder.encode_text(texts[i : i + size]).cpu() for i in range(0, len(texts), size)])
+
+
+class Embedder:
+    """Encodes texts, each once, whoever asks."""
+
+    def __init__(self, encode: Callable[[Sequence[str]], Tensor]) -> None:
+        self.encode = encode
+        self.rows: dict[str, np.ndarray] = {}
+
+    def __call__(self, texts: Sequence[str]) -> Float[np.ndarray, "n d"]:
+        """Features of texts, in order."""
+        new = [text for text in dict.fromkeys(texts) if text not in self.rows]
+        if new:
+            self.rows.update(zip(new, self.encode(new).cpu().numpy(), strict=True))
+        return np.stack([self.rows[text] for text in texts])
 
 
 def different_texts(split: Split) -> tuple[list[str], Int[Tensor, " n"]]:

@@ -29,15 +29,8 @@ _DEFAULT = {"lr": 1e-3, "steps": 10_000, "batch_size": 1024, "validate_every": 5
 _RECIPE = {"lr", "steps", "batch_size", "validate_every", "weight_decay", "schedule"}
 
 
-def recipe_of(job: Job, **own: Any) -> Recipe:
-    """The recipe of a job: a frozen encoder's heads have the benchmark's, a trained encoder has the settings'."""
-    if job.settings.tune == "frozen":
-        return _head_recipe(job, job.settings.recipe_fields, own)
-    assert job.encoder.module is not None
-    return recipe_for(job.settings, job.encoder.module, job.benchmark.task)
-
-
 def _head_recipe(job: Job, fields: Mapping[str, Any], own: Mapping[str, Any]) -> Recipe:
+    """The benchmark's, with what a task type or the settings say of it."""
     numbers = {key: value for key, value in job.training.items() if key in _RECIPE}
     return Recipe(**{**_DEFAULT, **numbers, **own, **checked(fields)})
 
@@ -59,7 +52,6 @@ def fit_head(
     inputs: Callable[[Backbone, SplitName], Inputs] | None = None,
     scales: Sequence[Scale | None] = (),
     own: Mapping[str, Any] | None = None,
-    recipe: Recipe | None = None,
 ) -> Fitted:
     """Train a head behind a job's backbone, from where an interrupted training of the same job stopped.
 
@@ -77,7 +69,6 @@ def fit_head(
         inputs: see `vision_adapters.training.fit_head`.
         scales: likewise.
         own: a task type's numbers for a recipe, which go before the benchmark's.
-        recipe: instead of the job's.
     """
     settings, own = job.settings, own or {}
     for part in (backbone, backbone.before) if isinstance(backbone, Learning) else (backbone,):
@@ -94,8 +85,12 @@ def fit_head(
             path,
             lambda _, done, of: job.progress("train head", done, of),
         )
-    frozen = settings.tune == "frozen"
-    weights = None
+    frozen, weights = settings.tune == "frozen", None
+    if frozen:
+        recipe = _head_recipe(job, settings.recipe_fields, own)
+    else:
+        assert job.encoder.module is not None
+        recipe = recipe_for(settings, job.encoder.module, job.benchmark.task)
     if settings.class_weight == "sampled":
         labels = torch.as_tensor(targets[:])
         weights = class_balance(labels, int(labels.max()) + 1)[labels]
@@ -105,7 +100,7 @@ def fit_head(
             head,
             targets,
             loss=loss,
-            recipe=recipe or recipe_of(job, **own),
+            recipe=recipe,
             validate=validate,
             direction=direction,
             seed=job.seed,

@@ -31,21 +31,11 @@ def silent(phase: str, done: int, total: int) -> None:
     """A `Progress` that shows nothing."""
 
 
-def unwatched(phase: str) -> AbstractContextManager[None]:
-    """What surrounds a phase where nothing is measured besides its time."""
-    return nullcontext()
-
-
-def alone() -> AbstractContextManager[ProcessGroup | None]:
-    """What surrounds a training in one process."""
-    return nullcontext()
-
-
 @dataclass
 class Phases:
     """Time spent in each phase (data, encode, train, test); ``around`` gives what surrounds one, say a meter."""
 
-    around: Callable[[str], AbstractContextManager[None]] = unwatched
+    around: Callable[[str], AbstractContextManager[object]] = nullcontext
     seconds: dict[str, float] = field(default_factory=dict)
     latest: str = "data"
 
@@ -96,7 +86,7 @@ class Job:
     phases: Phases = field(default_factory=Phases)
     features: FeatureCache = field(default_factory=_in_memory)
     keep_zero_shot: Sequence[Benchmark] = ()
-    together: Callable[[], AbstractContextManager[ProcessGroup | None]] = alone
+    together: Callable[[], AbstractContextManager[ProcessGroup | None]] = nullcontext
     shared: dict[str, Any] = field(default_factory=dict)
 
     def timed(self, phase: str) -> AbstractContextManager[None]:

@@ -12,10 +12,9 @@ from gate_runner.errors import DataError
 from gate_runner.tasks.features import pooled
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.predicted import best
-from gate_runner.tasks.training import mean_of, score, with_chance
+from gate_runner.tasks.training import mean_of, most_frequent, outcome_of, with_chance
 from vision_adapters.clusters import agreement, cluster, matched_clusters
 from vision_adapters.neighbours import choose_neighbours, neighbour_votes, rank_gallery
-from vision_adapters.rows.counting import log_frequencies
 
 if TYPE_CHECKING:
     from gate_data.data import Split
@@ -34,16 +33,13 @@ def knn(job: Job) -> Outcome:
     with job.timed("train"):
         near = _nearest(held, train, data.train.targets)
         choice = choose_neighbours(near[0], near[1], data.validation.targets.numpy(), len(data.classes))
+    metric = job.benchmark.metrics[0]
+    tried = [{"k": k, metric if metric.startswith("acc") else "acc@1": value} for k, value in choice.accuracies.items()]
     with job.timed("test"):
         labels = torch.cat([data.train.targets, data.validation.targets])
         named, similar = _nearest(test, np.concatenate([train, held]), labels, choice.k)
         votes = torch.from_numpy(neighbour_votes(named, similar, len(data.classes)))
-        blind = log_frequencies(data.train.targets, len(data.classes)).expand(len(data.test), -1)
-        judged = score(job, votes, data.test.targets, blind)
-    metric = job.benchmark.metrics[0]
-    tried = [{"k": k, metric if metric.startswith("acc") else "acc@1": value} for k, value in choice.accuracies.items()]
-    training = {"steps": 0, "k": choice.k, "tried": tried}
-    return Outcome(tuple(scored for scored, _ in judged), judged[0][1].outcomes, training, best(votes))
+        return outcome_of(job, votes, most_frequent(job), {"steps": 0, "k": choice.k, "tried": tried}, best)
 
 
 def retrieval(job: Job) -> Outcome:

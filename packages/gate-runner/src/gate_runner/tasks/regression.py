@@ -9,7 +9,7 @@ from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.features import kinds_to_probe, rows_of
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.predicted import values
-from gate_runner.tasks.training import score, train_and_test
+from gate_runner.tasks.training import outcome_of, train_and_test
 from vision_adapters.heads import LinearHead, seeded
 from vision_adapters.losses import l1
 from vision_adapters.metrics import METRICS, evaluate
@@ -66,9 +66,6 @@ def _solved(job: Job, blind: Tensor) -> Outcome:
             fits.append((name, fit, rows["test"]))
             job.progress("train", number + 1, len(kinds))
     name, fit, test = min(fits, key=lambda fitted: min(value for _, value in fitted[1].path))
-    with job.timed("test"):
-        predictions = fit.predict(test).float()
-        judged = score(job, predictions, data.test.targets, blind)
     training = {
         "head_parameters": len(fit.weight) + 1,
         "steps": 0,
@@ -80,4 +77,5 @@ def _solved(job: Job, blind: Tensor) -> Outcome:
             for penalty, value in fitted.path
         ],
     }
-    return Outcome(tuple(fitted for fitted, _ in judged), judged[0][1].outcomes, training, values(predictions))
+    with job.timed("test"):
+        return outcome_of(job, fit.predict(test).float(), blind, training, values)

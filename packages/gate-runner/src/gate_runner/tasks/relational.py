@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,13 +14,14 @@ from gate_data.request import SplitName
 from gate_runner.features import IndexedRows
 from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.features import Words, words
+from gate_runner.tasks.fitting import Loss
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.predicted import best
-from gate_runner.tasks.training import Extra, Measured, hits, train_and_test
+from gate_runner.tasks.training import Measured, hits, most_frequent, train_and_test
 from vision_adapters.heads import RelationalHead, seeded
 from vision_adapters.losses import cross_entropy
-from vision_adapters.rows.counting import log_frequencies
 from vision_adapters.training import Backbone, Scale
+from vision_adapters.training.head import Inputs
 
 _WIDTH, _DEPTH = 128, 2
 _AT_ONCE = 100_000_000
@@ -35,8 +36,8 @@ class PooledAsToken(RelationalHead):
         return super().forward(image_tokens[:, None], text_tokens, text_mask)
 
 
-def question_head(job: Job) -> tuple[Backbone, RelationalHead, tuple[Extra, Extra]]:
-    """A head on images and questions, and what it gets."""
+def _trained(job: Job, loss: Loss, scorer: Tensor | Measured, **how: Any) -> Outcome:
+    """Train and test a head on images and questions."""
     data = job.data
     backbone = make_backbone(job, "pooled" if job.encoder.patches is None else "patches")
     names: tuple[SplitName, ...] = ("train", "validation", "test")
@@ -47,20 +48,20 @@ def question_head(job: Job) -> tuple[Backbone, RelationalHead, tuple[Extra, Extr
     scale = Scale.of(train[:] if at_once else train, mask)
     longest = max(encoded.mask.shape[1] for encoded in texts.values())
     padded = {name: encoded.padded(longest) for name, encoded in texts.items()}
-    tokens = Extra({name: IndexedRows(encoded.tokens, encoded.sample) for name, encoded in padded.items()}, scale)
-    masks = Extra({name: IndexedRows(encoded.mask, encoded.sample) for name, encoded in padded.items()})
+
+    def inputs(of: Backbone, name: SplitName) -> Inputs:
+        tokens, mask, sample = padded[name]
+        return of.rows(name), IndexedRows(tokens, sample), IndexedRows(mask, sample)
+
     form = PooledAsToken if job.encoder.patches is None else RelationalHead
     width, answers = texts["train"].tokens[:1].shape[-1], len(data.classes)
     head = seeded(partial(form, backbone.width, width, answers, width=_WIDTH, depth=_DEPTH), job.seed)
-    return backbone, head, (tokens, masks)
+    return train_and_test(job, backbone, head, loss, scorer, inputs=inputs, scales=(scale, None), **how)
 
 
 def run(job: Job) -> Outcome:
     """Chance: the training split's most frequent answer, whatever image and question."""
-    data = job.data
-    backbone, head, extras = question_head(job)
-    blind = log_frequencies(data.train.targets, len(data.classes)).expand(len(data.test), -1)
-    return train_and_test(job, backbone, head, cross_entropy, blind, extras=extras, answer=best)
+    return _trained(job, cross_entropy, most_frequent(job), answer=best)
 
 
 def run_typed(job: Job) -> Outcome:
@@ -88,9 +89,10 @@ def run_typed(job: Job) -> Outcome:
     def answer(logits: Tensor, truth: Tensor) -> np.ndarray:
         return best(within(logits, truth))
 
-    loss: Callable[[Tensor, Tensor], Tensor] = lambda logits, truth: cross_entropy(within(logits, truth), truth)  # noqa: E731
-    backbone, head, extras = question_head(job)
+    def loss(logits: Tensor, truth: Tensor) -> Tensor:
+        return cross_entropy(within(logits, truth), truth)
+
     often = torch.bincount(job.data.train.targets, minlength=len(classes)).double()
     blind = measure(often.expand(len(job.data.test), -1), job.data.test)
     chance = {name: float(np.nanmean(values)) if not np.isnan(values).all() else 0.0 for name, values in blind.items()}
-    return train_and_test(job, backbone, head, loss, Measured(measure, chance), extras=extras, beside=answer)
+    return _trained(job, loss, Measured(measure, chance), beside=answer)

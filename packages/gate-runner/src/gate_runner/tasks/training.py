@@ -15,6 +15,7 @@ from gate_data.data import Split
 from gate_data.maps import Maps
 from gate_data.request import SplitName
 from gate_runner.features import digests_of
+from gate_runner.heads.saved import KeptHead
 from gate_runner.tasks.after_training import gained
 from gate_runner.tasks.fitting import Loss, fit_head
 from gate_runner.tasks.job import Job, Outcome
@@ -23,6 +24,7 @@ from vision_adapters.metrics import METRICS, RunningScores, evaluate, score_outc
 from vision_adapters.metrics import Score as Estimate
 from vision_adapters.metrics.definitions import hits_at
 from vision_adapters.rows import Rows
+from vision_adapters.rows.counting import log_frequencies
 from vision_adapters.training import Backbone, Direction, Scale
 from vision_adapters.training.head import Inputs
 from vision_adapters.training.predictions import averaged, averaged_sizes, most_averaged
@@ -31,14 +33,6 @@ from vision_adapters.training.predictions import predict as batches
 Answer = Callable[[Tensor], np.ndarray]
 Beside = Callable[[Tensor, Tensor], np.ndarray]
 Gather = Callable[[Tensor, Split], Tensor]
-
-
-@dataclass(frozen=True)
-class Extra:
-    """What a head gets besides the images: rows of each split, and their scale, if any."""
-
-    rows: Mapping[SplitName, Rows]
-    scale: Scale | None = None
 
 
 @dataclass(frozen=True)
@@ -60,8 +54,7 @@ def train_and_test(
     loss: Loss,
     scorer: Shaped[Tensor, "n ..."] | Measured,
     *,
-    extras: Sequence[Extra] = (),
-    inputs: Callable[[Backbone, SplitName], Inputs] | None = None,
+    inputs: Callable[[Backbone, SplitName], Inputs] = lambda of, name: (of.rows(name),),
     scales: Sequence[Scale | None] = (),
     targets: Mapping[SplitName, Rows] | None = None,
     read: Callable[[Tensor], Tensor] = lambda output: output,
@@ -77,12 +70,11 @@ def train_and_test(
     Args:
         job: benchmark, encoder and seed.
         backbone: of the job.
-        head: called as ``head(features, *extras)``.
+        head: called with a batch of its inputs.
         loss: of its output and targets.
         scorer: predictions for the test split made without its images, which give the chance level of the benchmark's
             metrics; or metrics of the task's own.
-        extras: further inputs of the head.
-        inputs: a backbone and a split to what the head gets instead of the backbone's rows and the extras.
+        inputs: a backbone and a split to what the head gets: the backbone's rows, and what else there is.
         scales: of these inputs but the first.
         targets: of each split, as `targets_of` gives them; the data's for a split that is not there.
         read: output to predictions, e.g. scores to class maps, batch by batch.
@@ -96,9 +88,6 @@ def train_and_test(
     names: tuple[SplitName, ...] = ("train", "validation", "test")
     truths = {name: (targets or {}).get(name, getattr(job.data, name).targets) for name in names}
 
-    def rows(of: Backbone, name: SplitName) -> Inputs:
-        return inputs(of, name) if inputs else (of.rows(name), *(extra.rows[name] for extra in extras))
-
     def judge(name: SplitName, metrics: Sequence[str], *, keeps: bool = False) -> _Judge:
         readers = (answer, beside) if keeps else (None, None)
         measured = scorer if isinstance(scorer, Measured) else None
@@ -110,10 +99,9 @@ def train_and_test(
             judged.add(predictions)
         return judged.headline()
 
-    test = rows(backbone, "test")
-    scales = [*(extra.scale for extra in extras), *scales]
+    test = inputs(backbone, "test")
     direction = _direction(headline, scorer)
-    fitted = fit_head(job, backbone, head, truths["train"], loss, validate, direction, inputs=rows, scales=scales)
+    fitted = fit_head(job, backbone, head, truths["train"], loss, validate, direction, inputs=inputs, scales=scales)
     tuned = job.settings.tune != "frozen"
     with job.timed("test"):
         checkpoints = most_averaged(fitted.kept) if tuned else fitted.kept[:1]
@@ -225,6 +213,26 @@ def score(job: Job, predictions: Tensor, truth: Tensor, blind: Tensor) -> list[t
         (with_chance(estimate, evaluate(estimate.metric, blind, truth, resamples=0).value), estimate)
         for estimate in estimates
     ]
+
+
+def outcome_of(
+    job: Job,
+    predictions: Tensor,
+    blind: Tensor,
+    training: Mapping[str, Any],
+    answer: Answer,
+    head: KeptHead | None = None,
+) -> Outcome:
+    """Predictions of the test split that no step was trained for, scored by every metric of the benchmark."""
+    judged = score(job, predictions, job.data.test.targets, blind)
+    scores = tuple(scored for scored, _ in judged)
+    return Outcome(scores, judged[0][1].outcomes, training, answer(predictions), head=head)
+
+
+def most_frequent(job: Job) -> Tensor:
+    """Scores of the test samples made without looking: the training split's most frequent classes."""
+    frequencies = log_frequencies(job.data.train.targets, len(job.data.classes))
+    return frequencies.expand(len(job.data.test), -1)
 
 
 def with_chance(estimate: Estimate, chance: float) -> Score:

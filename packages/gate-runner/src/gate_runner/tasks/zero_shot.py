@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,12 @@ from scipy import stats
 from torch import Tensor
 
 from gate_runner.class_words import ClassWords, told_apart, words_in
-from gate_runner.tasks.features import pooled
+from gate_runner.tasks.features import Embedder, pooled
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.predicted import best, with_classes
 from gate_runner.tasks.predicted import details as class_details
 from gate_runner.tasks.task import Details
-from gate_runner.tasks.training import score
+from gate_runner.tasks.training import outcome_of
 from knowledge_prompts import class_embeddings
 from vision_adapters.metrics import evaluate
 from vision_adapters.rows.counting import log_frequencies
@@ -36,23 +37,23 @@ def run(job: Job) -> Outcome:
     wording = job.training
     words = words_in(wording) or ClassWords()
     prompts = words.built(data.classes)
-    encode = _once(lambda texts: job.encoder.encode_text(texts).cpu().numpy())
+    encode = Embedder(job.encoder.encode_text)
     with job.timed("encode"):
         embeddings = class_embeddings(encode, prompts)
     weights = torch.from_numpy(embeddings.weights).float()
     if unclear := told_apart(weights, data.classes):
         _LOG.warning("%s: %s", job.benchmark.id, unclear)
     features = F.normalize(pooled(job, data.test, "test")[:], dim=-1)
-    with job.timed("test"):
-        blind = log_frequencies(data.test.targets[:0].new_zeros(1), len(data.classes)).expand(len(data.test), -1)
-        similar = features @ weights.T
-        scores = score(job, similar, data.test.targets, blind)
-        spread = _over_templates(job, words, encode, features)
     about = {name: wording[name] for name in ("prompts", "knowledge") if wording.get(name)}
     training = {"steps": 0, "templates": list(words.templates), "prompts_encoded": embeddings.encoded, **about}
     training |= {"told_apart": unclear} if unclear else {}
-    training |= {"over_templates": spread | {"over_images": [scores[0][0].low, scores[0][0].high]}} if spread else {}
-    outcome = Outcome(tuple(scored for scored, _ in scores), scores[0][1].outcomes, training, best(similar))
+    with job.timed("test"):
+        blind = log_frequencies(data.test.targets[:0].new_zeros(1), len(data.classes)).expand(len(data.test), -1)
+        outcome = outcome_of(job, features @ weights.T, blind, training, best)
+        spread = _over_templates(job, words, encode, features)
+    if spread:
+        of_images = [outcome.scores[0].low, outcome.scores[0].high]
+        outcome = replace(outcome, training={**training, "over_templates": {**spread, "over_images": of_images}})
     return with_classes(job, outcome)
 
 
@@ -70,19 +71,6 @@ def details(training: Mapping[str, Any], encoder: str) -> Details:
         f"{spread['high']:.3f} over other templates), from {min(scores):.3f} to {max(scores):.3f} for single ones."
     )
     return shown._replace(notes=[words, *shown.notes])
-
-
-def _once(encode: Callable[[Sequence[str]], np.ndarray]) -> Callable[[Sequence[str]], np.ndarray]:
-    """The same, which encodes each text once."""
-    rows: dict[str, np.ndarray] = {}
-
-    def encoded(texts: Sequence[str]) -> np.ndarray:
-        new = [text for text in dict.fromkeys(texts) if text not in rows]
-        if new:
-            rows.update(zip(new, encode(new), strict=True))
-        return np.stack([rows[text] for text in texts])
-
-    return encoded
 
 
 def _over_templates(

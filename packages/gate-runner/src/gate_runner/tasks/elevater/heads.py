@@ -40,18 +40,14 @@ class Features:
         """Training and test features for a head of one projection or two."""
         if self.projection is None or (projection == "1p" and not anchored):
             return self.train, self.test
-        if projection == "2p":
-            return self.train @ self.projection, self.test @ self.projection
-        complement = _complement(self.projection)
+        ahead = self.train @ self.projection, self.test @ self.projection
+        complement = self.projection[:, :0] if projection == "2p" else _complement(self.projection)
         if complement.shape[1] == 0:
-            return self.train @ self.projection, self.test @ self.projection
-        ahead = self.train @ self.projection
+            return ahead
         behind = self.train @ complement
         # per dimension, both parts are of equal size: a projection's scale is arbitrary
-        size = ahead.square().mean().sqrt() / behind.square().mean().sqrt().clamp_min(1e-12)
-        return torch.cat([ahead, size * behind], 1), torch.cat(
-            [self.test @ self.projection, size * self.test @ complement], 1
-        )
+        size = ahead[0].square().mean().sqrt() / behind.square().mean().sqrt().clamp_min(1e-12)
+        return torch.cat([ahead[0], size * behind], 1), torch.cat([ahead[1], size * self.test @ complement], 1)
 
     def texts(self, weights: Tensor, projection: str) -> Tensor:
         """Class texts beside `seen`'s anchored features."""

@@ -14,8 +14,9 @@ from gate_runner.axes import PROBES_WITHOUT_TEXTS, Variant
 from gate_runner.class_words import told_apart, words_in
 from gate_runner.errors import NotApplicableError
 from gate_runner.tasks.elevater.heads import Features, features_of, fit_frozen, projection_of
-from gate_runner.tasks.elevater.texts import ClassTexts, Embedder, class_texts
+from gate_runner.tasks.elevater.texts import ClassTexts, class_texts
 from gate_runner.tasks.elevater.whole import fit_whole
+from gate_runner.tasks.features import Embedder
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.predicted import best, likely
 from gate_runner.tasks.training import with_chance

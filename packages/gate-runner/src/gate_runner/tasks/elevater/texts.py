@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -16,6 +15,7 @@ from gate_runner.axes import CONTROLS
 from gate_runner.class_words import ClassWords
 from gate_runner.errors import DataError
 from gate_runner.micro.icinw import TEXTS
+from gate_runner.tasks.features import Embedder
 
 if TYPE_CHECKING:
     from knowledge_prompts import ClassPrompts, KnowledgeSource, PromptSet
@@ -37,25 +37,6 @@ class ClassTexts:
     reason: str = ""
     prompts: tuple[str, ...] = ()
     named: tuple[str, ...] = ()
-
-
-@dataclass
-class Embedder:
-    """Encodes texts, each once, whoever asks."""
-
-    encode: Callable[[Sequence[str]], Tensor]
-    batch: int = 256
-    seen: dict[str, np.ndarray] = field(default_factory=dict)
-    encoded: int = 0
-
-    def __call__(self, texts: Sequence[str]) -> np.ndarray:
-        """Features of texts, in order."""
-        new = [text for text in dict.fromkeys(texts) if text not in self.seen]
-        for start in range(0, len(new), self.batch):
-            part = new[start : start + self.batch]
-            self.seen.update(zip(part, self.encode(part).cpu().numpy(), strict=True))
-            self.encoded += len(part)
-        return np.stack([self.seen[text] for text in texts])
 
 
 def class_texts(

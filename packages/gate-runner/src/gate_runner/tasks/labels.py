@@ -1,4 +1,4 @@
-"""Several findings in one image: a linear head, a sigmoid for each."""
+"""Several labels of one image by one linear layer: questions with classes of their own, or findings."""
 
 from __future__ import annotations
 
@@ -7,19 +7,53 @@ from dataclasses import replace
 
 import numpy as np
 import torch
+from torch import Tensor
 
+from gate_data.data import Split
 from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.job import Job, Outcome
-from gate_runner.tasks.predicted import likely
-from gate_runner.tasks.training import train_and_test
+from gate_runner.tasks.predicted import best, heads_of, likely
+from gate_runner.tasks.training import Measured, hits, train_and_test
 from vision_adapters.heads import LinearHead, seeded
-from vision_adapters.losses import binary_cross_entropy
+from vision_adapters.losses import binary_cross_entropy, cross_entropy
 from vision_adapters.metrics import METRICS
 
 _LOG = logging.getLogger(__name__)
 
 
-def run(job: Job) -> Outcome:
+def run_heads(job: Job) -> Outcome:
+    """``acc@1`` is the mean over heads; of each head its own acc@1 and acc@5. Chance: the most frequent classes."""
+    heads = heads_of(job.data.classes)
+    sizes = [len(names) for names in heads.values()]
+    backbone = make_backbone(job, "pooled")
+    learnt = job.data.train.targets
+
+    def loss(logits: Tensor, targets: Tensor) -> Tensor:
+        parts = zip(torch.split(logits, sizes, dim=1), targets.unbind(dim=1), strict=True)
+        return torch.stack([cross_entropy(logits_of, truth) for logits_of, truth in parts]).mean()
+
+    def measure(logits: Tensor, split: Split) -> dict[str, np.ndarray]:
+        outcomes = {
+            f"{name}_acc@{k}": hits(logits_of, truth, k)
+            for name, logits_of, truth in zip(
+                heads, torch.split(logits, sizes, dim=1), split.targets.unbind(dim=1), strict=True
+            )
+            for k in (1, 5)
+        }
+        outcomes["acc@1"] = np.mean([outcomes[f"{name}_acc@1"] for name in heads], axis=0)
+        return outcomes
+
+    def answer(logits: Tensor) -> np.ndarray:
+        return np.stack([best(logits_of) for logits_of in torch.split(logits, sizes, dim=1)], axis=1)
+
+    often = [torch.bincount(column, minlength=size) for column, size in zip(learnt.unbind(dim=1), sizes, strict=True)]
+    blind = torch.cat(often).double().expand(len(job.data.test), -1)
+    chance = {name: float(values.mean()) for name, values in measure(blind, job.data.test).items()}
+    head = seeded(lambda: LinearHead(backbone.width, sum(sizes)), job.seed)
+    return train_and_test(job, backbone, head, loss, Measured(measure, chance), answer=answer)
+
+
+def run_findings(job: Job) -> Outcome:
     """Area under the ROC curve, average precision and Brier score, macro over classes, and of each class.
 
     Chance: each class as often as in training, whatever the image.

@@ -1,4 +1,4 @@
-"""Metres of each pixel: a transformer on patch features."""
+"""Maps from patch features by a transformer: classes of scenes and of volumes slice by slice, and metres of pixels."""
 
 from __future__ import annotations
 
@@ -6,29 +6,70 @@ from functools import partial
 
 import numpy as np
 import torch
+from jaxtyping import Shaped
 from torch import Tensor
 
 from gate_data.data import Split
 from gate_runner.errors import DataError
 from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.job import Job, Outcome
+from gate_runner.tasks.predicted import mistaken
 from gate_runner.tasks.training import Measured, targets_of, train_and_test
 from vision_adapters.heads import SegmentationHead, seeded
-from vision_adapters.rows.counting import positive_median
+from vision_adapters.losses import IGNORED, acdc_loss, segmentation_loss
+from vision_adapters.rows.counting import log_frequencies, positive_median
+from vision_adapters.training import Backbone
 
 _WIDTH, _DEPTH = 128, 2
 _LEAST = 1e-3
 """Metres: predictions are at least this."""
 
 
+def _head(job: Job, backbone: Backbone, channels: int) -> SegmentationHead:
+    high, wide = job.data.test.targets.shape[1:]
+    size, grid = (int(high), int(wide)), backbone.grid
+    form = partial(SegmentationHead, backbone.width, channels, grid=grid, size=size, width=_WIDTH, depth=_DEPTH)
+    return seeded(form, job.seed)
+
+
 def run(job: Job) -> Outcome:
+    """Classes of pixels. Chance: at each pixel, the class that training shows there most often.
+
+    Of scenes one image is one sample; of volumes slices are segmented, and a whole volume is scored and resampled.
+    """
+    medical = job.benchmark.task == "medical-segmentation"
+    classes, targets = len(job.data.classes), targets_of(job)
+    blind = log_frequencies(targets["train"], classes).argmax(dim=0).expand(len(job.data.test), -1, -1)
+    backbone = make_backbone(job, "patches")
+    return train_and_test(
+        job,
+        backbone,
+        _head(job, backbone, classes),
+        acdc_loss if medical else segmentation_loss,
+        blind,
+        targets=targets,
+        read=lambda logits: logits.argmax(dim=1).to(torch.int16),
+        gather=to_volumes if medical else None,
+        beside=partial(mistaken, classes=classes),
+    )
+
+
+def to_volumes(maps: Shaped[Tensor, "n h w"], split: Split) -> Shaped[Tensor, "v sh w"]:
+    """The pixels of all slices of a volume as one tall map; shorter volumes end in pixels that count nowhere."""
+    assert split.groups is not None
+    _, counts = torch.unique_consecutive(split.groups, return_counts=True)
+    gathered = maps.new_full((len(counts), int(counts.max()), *maps.shape[1:]), IGNORED)
+    for volume, slices in zip(gathered, torch.split(maps, counts.tolist()), strict=True):
+        volume[: len(slices)] = slices
+    return gathered.flatten(1, 2)
+
+
+def run_depth(job: Job) -> Outcome:
     """Root mean squared error and absolute relative error, and the share of pixels within 1.25 times the truth.
 
     All are means over images; pixels whose depth was not measured (0) do not count. Chance: everywhere the median of
     the training depths.
     """
-    shape = job.data.test.targets.shape
-    size = (int(shape[1]), int(shape[2]))
     targets = targets_of(job)
     typical = positive_median(targets["train"])
     backbone = make_backbone(job, "patches")
@@ -57,9 +98,7 @@ def run(job: Job) -> Outcome:
             errors["delta_1.25"].append(float((torch.maximum(guess / truth, truth / guess) < 1.25).double().mean()))
         return {name: np.array(values) for name, values in errors.items()}
 
-    blind = measure(torch.tensor(typical).expand(shape), job.data.test)
-    form = partial(SegmentationHead, backbone.width, 1, grid=backbone.grid, size=size, width=_WIDTH, depth=_DEPTH)
-    head = seeded(form, job.seed)
+    blind = measure(torch.tensor(typical).expand(job.data.test.targets.shape), job.data.test)
     chance = {name: float(values.mean()) for name, values in blind.items()}
     measured = Measured(measure, chance, lower=("rmse", "abs_rel"))
-    return train_and_test(job, backbone, head, loss, measured, targets=targets, read=metres)
+    return train_and_test(job, backbone, _head(job, backbone, 1), loss, measured, targets=targets, read=metres)
