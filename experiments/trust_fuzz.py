@@ -231,7 +231,7 @@ def runner_voc() -> tuple[list[bytes], Read]:
         b"<object><name>cat</name><difficult>0</difficult><bndbox><xmin>1</xmin><ymin>1</ymin><xmax>4</xmax>"
         b"<ymax>5</ymax></bndbox></object></annotation>"
     )
-    return [content], in_file("a.xml", lambda path: voc(path, {"cat": 0}))
+    return [content], in_file("a.xml", voc)
 
 
 def runner_matlab() -> tuple[list[bytes], Read]:
@@ -481,6 +481,35 @@ def runner_nifti() -> tuple[list[bytes], Read]:
     return [whole, gzip.compress(whole)], parse
 
 
+def runner_dicom() -> tuple[list[bytes], Read]:
+    """A picture of 12 bits in its window, and one that is packed as JPEG."""
+    import pydicom
+    from pydicom.dataset import FileDataset, FileMetaDataset
+    from pydicom.encaps import encapsulate
+    from pydicom.uid import UID, SecondaryCaptureImageStorage
+
+    from gate_data.readers.decode import decode
+
+    window = {"WindowCenter": "40", "WindowWidth": "400", "RescaleSlope": "1", "RescaleIntercept": "-9"}
+    eight = {"BitsAllocated": 8, "BitsStored": 8, "HighBit": 7, "PixelData": encapsulate([picture("JPEG", "L")])}
+    wholes = []
+    for syntax, fields in (("1.2.840.10008.1.2.1", window), ("1.2.840.10008.1.2.4.50", eight)):
+        meta = FileMetaDataset()
+        meta.TransferSyntaxUID, meta.MediaStorageSOPClassUID = UID(syntax), SecondaryCaptureImageStorage
+        meta.MediaStorageSOPInstanceUID = UID("1.2.3")
+        content = FileDataset("", {}, file_meta=meta, preamble=b"\0" * 128)
+        about = {"Rows": 7, "Columns": 9, "SamplesPerPixel": 1, "BitsAllocated": 16, "BitsStored": 12, "HighBit": 11,
+                 "PixelRepresentation": 0, "PhotometricInterpretation": "MONOCHROME2",
+                 "PixelData": np.arange(63, dtype=np.uint16).tobytes(), **fields}  # fmt: skip
+        for name, value in about.items():
+            setattr(content, name, value)
+        content["PixelData"].is_undefined_length = fields is eight
+        file = io.BytesIO()
+        pydicom.dcmwrite(file, content, enforce_file_format=True)
+        wholes.append(file.getvalue())
+    return wholes, in_file("a.dcm", lambda path: decode(str(path), 8))
+
+
 def runner_captions() -> tuple[list[bytes], Read]:
     from gate_data.readers.captions import coco_captions
 
@@ -596,6 +625,7 @@ def runner_recipes() -> tuple[list[bytes], Read]:
 READERS: dict[str, tuple[Made, float]] = {
     "gate-runner: HDF5": (runner_hdf5, 10),
     "gate-runner: NIfTI": (runner_nifti, 10),
+    "gate-runner: DICOM": (runner_dicom, 10),
     "gate-runner: COCO captions": (runner_captions, 20),
     "gate-runner: run folders": (runner_folders, 10),
     "gate-runner: heads' cards": (runner_heads, 15),

@@ -323,14 +323,16 @@ def oven_cards(place: Path) -> tuple[list[bytes], Read]:
     from oven_retrieval.refusal import Calibration
 
     folder = fresh(place, "cards")
-    (folder / "model.json").write_text(json.dumps({"kind": KIND, "config": {}, "report": {"steps": 2}}))
-    (folder / "calibration.json").write_text(json.dumps({"kind": "names", "wanted": 0.9, "weights": [1, 2], "x": 1}))
+    config = {"kind": "clip2clip", "kb": "k", "encoder": "e@1", "template": "{}", "fine_tune": None, "dim": 4}
+    (folder / "model.json").write_text(json.dumps({"kind": KIND, "config": config, "report": {"steps": 2}}))
+    Calibration((1.0, 2.0), 0.5, (0.0, 0.0), (1.0, 1.0), 0.9, (1.0, 2.0, 3.0)).write(folder / "calibration.json")
+    features = np.zeros((1, 2))
 
     return of_files(
         folder,
         each(
             lambda: read_config(folder),
-            lambda: Calibration.read(folder / "calibration.json"),
+            lambda: Calibration.read(folder / "calibration.json").presence(features),
         ),
     )
 

@@ -96,7 +96,7 @@ def project(folder: Path) -> None:
     (folder / "kb.csv").write_text(f"id,name\n{rows}")
     for tag in ("0", "1"):
         (folder / f"more{tag}.csv").write_text(f"id,name\nnew{tag},fresh {tag}\n")
-    build_workspace(folder / "kb.csv", folder / "p", typos=True, tokenizer="whitespace")
+    build_workspace(folder / "kb.csv", folder / "p", tokenizer="whitespace")
 
 
 def project_whole(folder: Path, done: list[tuple[str, str, bool]]) -> None:

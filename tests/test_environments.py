@@ -10,10 +10,6 @@ ROOT = Path(__file__).parents[1]
 ENVIRONMENTS: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["envs"]
 
 
-WITHOUT = {"packages/gate-data": {"torchcodec"}, "packages/gate-runner": {"torchcodec"}}
-"""Extras that need a library of the system: FFmpeg's."""
-
-
 def folders() -> set[str]:
     return {f"packages/{path.parent.name}" for path in ROOT.glob("packages/*/pyproject.toml")}
 
@@ -29,5 +25,5 @@ def test_the_tests_environment_holds_every_extra() -> None:
     declared = {}
     for folder in folders():
         project = tomllib.loads((ROOT / folder / "pyproject.toml").read_text())["project"]
-        declared[folder] = set(project.get("optional-dependencies", {})) - WITHOUT.get(folder, set())
+        declared[folder] = set(project.get("optional-dependencies", {}))
     assert installed == declared

@@ -130,7 +130,7 @@ def own_page() -> str:
     for name, field in OwnBenchmark.model_fields.items():
         model: Any = field.annotation
         if not hasattr(model, "model_fields"):
-            lines += [f"## `[{name}]`", "", f"{field.description}", ""]
+            lines += [f"## `[{name}]`", "", _cell(field.description or ""), ""]
             continue
         lines += [f"## `[{name}]`", "", (model.__doc__ or "").partition(": ")[2], ""]
         lines += ["| field | type | default | meaning |", "|---|---|---|---|"]
@@ -152,7 +152,7 @@ def _type(shape: dict[str, Any]) -> str:
 
 
 def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
+    return " ".join(text.split()).replace("|", "\\|")
 
 
 PAGES = {"gate.md": gate_page, "own-data.md": own_page}

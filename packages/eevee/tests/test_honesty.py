@@ -133,6 +133,10 @@ def test_selection_of_the_paper_table(tmp_path):
     assert read_selection(path, GATE) == chosen
     with pytest.raises(EeveeError, match="another table"):
         read_result(path, made_up())
+    for change in ({"benchmarks": []}, {"benchmarks": [raw["benchmarks"][0]] * 2}, {"scorer": None}):
+        path.write_text(json.dumps({**raw, **change}))
+        with pytest.raises(EeveeError, match=r"selection\.json: (its benchmarks are none|not a complete selection)"):
+            read_selection(path, GATE)
     path.write_text("{}")
     with pytest.raises(EeveeError, match="not a result"):
         read_result(path, GATE)

@@ -62,6 +62,12 @@ def test_names_that_data_has_no_need_of_are_refused(tmp_path, name):
         load_at(tmp_path / "a.pkl")
 
 
+TWICE: list[object] = [1]
+for _ in range(60):
+    TWICE = [TWICE, TWICE]
+NESTED = b"]K\x01a\x94" + b"".join(b"0](" + 2 * (b"h" + bytes([level])) + b"e\x94" for level in range(60))
+
+
 @pytest.mark.parametrize(
     "content",
     [
@@ -73,6 +79,13 @@ def test_names_that_data_has_no_need_of_are_refused(tmp_path, name):
         b"}(cnumpy\ndtype\nNu.",  # a name as a key
         b"(lp0\n)\x85a.",  # a tuple in a tuple
         b"\x80\x04\x8f.",  # a set
+        b"})" + b"\x85" * 1_000_000 + b"Ns.",  # a key whose hash would end the process; in a set, too
+        b"\x80\x04()" + b"\x85" * 1_000_000 + b"\x91.",
+        b"\x80\x04cnumpy\ndtype\n" + NESTED + b"\x85R.",  # a list that nobody can print
+        b"\x80\x04cnumpy.core.numeric\n_frombuffer\n(C\x01acnumpy\ndtype\nX\x02\x00\x00\x00u1\x85R" + NESTED
+        + b"\x85X\x01\x00\x00\x00CtR.",
+        b"\x80\x04X\x10\x27\x00\x00" + b"a" * 10_000 + b"\x940](" +  # the same text, copied again and again
+        b"c_codecs\nencode\nh\x00X\x06\x00\x00\x00latin1\x86R" * 5000 + b"e.",
         b"\x80\x05\x96\xff\xff\xff\xff\xff\x00\x00\x00.",  # bytes that are not there
         b"\x82\x01.", b"Pa\n.", b"",
     ],
@@ -231,6 +244,7 @@ def test_frames_that_make_no_pair_are_dropped_with_their_reason(tmp_path):
         ({"a.mp4/x.png": []}, "is not named like"),
         ({"a.mp4/000001.png": {}}, r"expected a list of objects, found dict"),
         ({"a.mp4/000001.png": [{"bbox": None}]}, "an object without a field 'class'"),
+        ({"a.mp4/000001.png": [TWICE]}, "an object without a field 'class'"),
         ({"a.mp4/000001.png": [{"class": "x", "attention_relationship": "y"}]}, "'attention_relationship' should list"),
         ([], "should hold dictionaries"),
     ],

@@ -166,14 +166,14 @@ def test_twelve_bits_that_nobody_declares_are_said(tmp_path: Path, caplog: pytes
         decode(str(tmp_path / "wrong.tif"))
 
 
-def dicom(path: Path, values: np.ndarray, **fields: object) -> bytes:
+def dicom(path: Path, values: np.ndarray, syntax: str = "1.2.840.10008.1.2.1", **fields: object) -> bytes:
     """A file of one picture, as `pydicom` writes it."""
     pydicom = pytest.importorskip("pydicom")
     from pydicom.dataset import FileDataset, FileMetaDataset
-    from pydicom.uid import ExplicitVRLittleEndian, SecondaryCaptureImageStorage, generate_uid
+    from pydicom.uid import UID, SecondaryCaptureImageStorage, generate_uid
 
     meta = FileMetaDataset()
-    meta.TransferSyntaxUID, meta.MediaStorageSOPClassUID = ExplicitVRLittleEndian, SecondaryCaptureImageStorage
+    meta.TransferSyntaxUID, meta.MediaStorageSOPClassUID = UID(syntax), SecondaryCaptureImageStorage
     meta.MediaStorageSOPInstanceUID = generate_uid()
     content = FileDataset(str(path), {}, file_meta=meta, preamble=b"\0" * 128)
     about = {"Rows": values.shape[0], "Columns": values.shape[1], "SamplesPerPixel": 1, "BitsAllocated": 16,
@@ -181,6 +181,7 @@ def dicom(path: Path, values: np.ndarray, **fields: object) -> bytes:
              "PixelData": values.tobytes(), **fields}  # fmt: skip
     for name, value in about.items():
         setattr(content, name, value)
+    content["PixelData"].is_undefined_length = UID(syntax).is_compressed
     pydicom.dcmwrite(path, content, enforce_file_format=True)
     return path.read_bytes()
 
@@ -219,6 +220,23 @@ def test_dicom_that_is_none_is_one_line(tmp_path: Path, monkeypatch: pytest.Monk
     dicom(path, VALUES)
     monkeypatch.setenv("GATE_RUNNER_MAX_PIXELS", "3")
     with pytest.raises(DataError, match=r"a\.dcm has 4 pixels, more than 3"):
+        decode(str(path))
+
+
+@pytest.mark.filterwarnings("ignore:Invalid value for VR DS")
+def test_dicom_whose_packed_frame_or_window_is_another_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, packed = tmp_path / "a.dcm", io.BytesIO()
+    dicom(path, VALUES, WindowCenter="nan", WindowWidth="nan")
+    with pytest.raises(DataError, match=r"a\.dcm has a window or a table that makes no numbers"):
+        decode(str(path))
+    encapsulate = pytest.importorskip("pydicom.encaps").encapsulate
+    Image.new("L", (64, 64)).save(packed, "JPEG")
+    eight = {"BitsAllocated": 8, "BitsStored": 8, "HighBit": 7, "PixelData": encapsulate([packed.getvalue()])}
+    dicom(path, VALUES, syntax="1.2.840.10008.1.2.4.50", **eight)
+    monkeypatch.setenv("GATE_RUNNER_MAX_PIXELS", "4000")
+    with pytest.raises(DataError, match=r"a\.dcm has 4,096 pixels, more than 4,000"):  # its header says 4
         decode(str(path))
 
 

@@ -453,6 +453,23 @@ def test_what_datasets_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sp
         assert np.abs(np.asarray(data.test.images[0:1])[0].mean() - first.mean()) < 20
 
 
+def test_a_saved_row_names_no_file_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    datasets = pytest.importorskip("datasets")
+    monkeypatch.setenv("GATE_RUNNER_CACHE", str(tmp_path / "cache"))
+    picture(tmp_path / "secret.png", 1)
+    rows = {"image": [{"bytes": None, "path": str(tmp_path / "secret.png")}] * 4, "label": ["x", "y"] * 2}
+    features = datasets.Features({"image": {"bytes": datasets.Value("binary"), "path": datasets.Value("string")},
+                                  "label": datasets.Value("string")})  # fmt: skip
+    saved = datasets.Dataset.from_dict(rows, features=features)
+    saved.save_to_disk(str(tmp_path / "pets"))  # as it would not write pictures, whose bytes it takes along
+    about = tmp_path / "pets/dataset_info.json"
+    content = json.loads(about.read_text())
+    content["features"]["image"] = {"_type": "Image"}
+    about.write_text(json.dumps(content))
+    with pytest.raises(DataError, match=r"secret\.png of column 'image' lies outside of the copy"):
+        read(tmp_path / "pets")
+
+
 def test_a_file_that_lies_elsewhere_finds_them_all(tmp_path: Path) -> None:
     """Every path of the file is moved with it."""
     for write, name in ((as_distributed, "coco"), (devkit, "voc"), (mmsegs, "maps"), (ultralytics, "yolo")):

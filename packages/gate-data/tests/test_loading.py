@@ -17,6 +17,8 @@ from torch.utils.data import DataLoader
 
 import gate_data
 from gate_data.errors import DataError, UsageError, unknown
+from gate_data.imports import named
+from gate_data.originals_by_name import ORIGINALS
 
 
 def cifar100(root: Path, each: int = 20) -> np.ndarray:
@@ -56,6 +58,25 @@ def test_a_data_set_from_its_own_files_is_three_splits(tmp_path: Path) -> None:
     shown = [image for image, _ in train] + [image for image, _ in validation]
     assert {image.numpy().tobytes() for image in shown} == own
     assert splits.digest == gate_data.load("cifar100", tmp_path).digest
+
+
+def test_mini_imagenets_cached_arrays_are_rows_of_their_classes(tmp_path: Path) -> None:
+    folder = tmp_path / "mini-imagenet"
+    folder.mkdir()
+    rng = np.random.default_rng(0)
+    pixels = {part: rng.integers(0, 256, (36, 84, 84, 3), np.uint8) for part in ("train", "val", "test")}
+    for part, values in pixels.items():
+        rows = {f"{part}{label}": [6 * number + label for number in range(6)] for label in range(6)}
+        content = {"image_data": values, "class_dict": rows}
+        (folder / f"mini-imagenet-cache-{part}.pkl").write_bytes(pickle.dumps(content, protocol=2))
+    splits = gate_data.load("mini", tmp_path)
+    assert splits.classes == tuple(f"{part}{label}" for part in ("train", "val", "test") for label in range(6))
+    for split, values in zip(splits, pixels.values(), strict=True):
+        assert split.split.targets.tolist() == [label for label in range(6) for _ in range(6)]
+        assert np.array_equal(split[7][0], values[7].transpose(2, 0, 1))
+    assert len(torch.unique(gate_data.load("mini", tmp_path, limit=20).train.split.targets)) == 5
+    (check,) = gate_data.check_data({"mini": named(ORIGINALS["mini"])}, tmp_path)
+    assert (check.state, check.problems) == ("whole", ("its files are in one piece",))
 
 
 def test_a_folder_of_ones_own_needs_no_file(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from gate_data.boxes.files import voc_names
+from gate_data.boxes.files import voc
 from gate_data.errors import DataError
 from gate_data.own import guess
 from gate_data.readers.archives import members
@@ -91,7 +91,7 @@ def test_no_pipe_is_waited_for(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "read", [voc_names, members, lambda path: list(entries(path, "images")), lambda path: list(lines(path))]
+    "read", [voc, members, lambda path: list(entries(path, "images")), lambda path: list(lines(path))]
 )
 def test_readers_refuse_pipes(tmp_path: Path, read: Callable[[Path], object]) -> None:
     os.mkfifo(tmp_path / "a")

@@ -16,10 +16,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gate_data.errors import DataError
-from gate_data.readers import lines, pairs, records, table
+from gate_data.readers import fields, lines, records, table
 from gate_data.readers.arrays import read_matlab
 from gate_data.readers.captions import karpathy, numbered
-from gate_data.readers.tables import last_pairs, read_json
+from gate_data.readers.tables import read_json
 
 FEW = settings(max_examples=80, deadline=None)
 PARSERS: dict[str, tuple[str, Callable[[Path], Any]]] = {
@@ -29,8 +29,8 @@ PARSERS: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "json": (".json", read_json),
     "records": (".json", lambda path: list(records(path, "images"))),
     "lines": (".txt", lambda path: list(lines(path))),
-    "pairs": (".txt", lambda path: list(pairs(path))),
-    "last pairs": (".txt", lambda path: list(last_pairs(path))),
+    "fields": (".txt", lambda path: list(fields(path, "first", "rest"))),
+    "last fields": (".txt", lambda path: list(fields(path, "file", "label", last=True))),
     "karpathy": (".json", lambda path: list(karpathy(path))),
     "numbered": (".token", lambda path: list(numbered(path))),
     "matlab": (".mat", lambda path: read_matlab(str(path), "S")),
@@ -51,8 +51,8 @@ WHOLE = {
     "json": b'{"train": ["a", {"b": 1.5}]}',
     "records": b'{"info": {}, "images": [{"id": 1}, {"id": 2, "x": [null, true]}]}',
     "lines": b"a\n b \n",
-    "pairs": b"1 a b.jpg\n2 c.jpg\n",
-    "last pairs": b"a b.jpg 3\nc.jpg 4\n",
+    "fields": b"1 a b.jpg\n2 c.jpg\n",
+    "last fields": b"a b.jpg 3\nc.jpg 4\n",
     "karpathy": b'{"images": [{"filename": "a.jpg", "split": "test", "sentences": [{"raw": "A dog ."}]}]}',
     "numbered": b"a.jpg#0\tA dog .\na.jpg#1\tTwo .\n",
 }
@@ -116,8 +116,8 @@ def test_tables_are_read_as_they_were_written(rows: list[tuple[str, int]], delim
         with path.open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file, delimiter=delimiter[1], quoting=csv.QUOTE_ALL)
             writer.writerows([("image", "level"), *rows])
-        found = [(row.text("image"), row.integer("level", 0, 4)) for row in table(path, ["image", "level"])]
-    assert found == rows
+        parsed = [(row.text("image"), row.integer("level", 0, 4)) for row in table(path, ["image", "level"])]
+    assert parsed == rows
 
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Z")), min_size=1)
@@ -129,8 +129,8 @@ def test_lists_of_pairs_are_read_as_they_were_written(entries: list[tuple[str, s
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "given.txt"
         path.write_text("".join(f"{a} {b} {c}\n" for a, b, c in entries), encoding="utf-8")
-        found = list(pairs(path))
-    assert found == [(line, a, f"{b} {c}") for line, (a, b, c) in enumerate(entries, start=1)]
+        rows = [(row.line, row.text("first"), row.text("rest")) for row in fields(path, "first", "rest")]
+    assert rows == [(line, a, f"{b} {c}") for line, (a, b, c) in enumerate(entries, start=1)]
 
 
 @given(captions=st.lists(NAMES, min_size=1, max_size=5), name=NAMES.filter(lambda name: "|" not in name))

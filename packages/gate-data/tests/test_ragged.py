@@ -15,7 +15,7 @@ LISTS = [[3, 1], [], [2], [5, 5, 4], []]
 
 @pytest.fixture
 def labels() -> Ragged:
-    return Ragged.of([{"label": np.array(one, dtype=np.int64)} for one in LISTS])
+    return Ragged.of([{"label": np.array(row, dtype=np.int64)} for row in LISTS])
 
 
 def test_it_is_a_list_of_lists(labels: Ragged) -> None:

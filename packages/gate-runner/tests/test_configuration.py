@@ -78,6 +78,7 @@ def test_a_group_is_a_table(tmp_path: Path) -> None:
         ('executor = ["ray", "evil"]', UsageError, "names code by executor"),
         ('[executor_options]\nslurm_comment = """x\ntouch x"""', UsageError, "names code by executor_options"),
         ('[executor_options]\naddress = "ray://198.51.100.1"', UsageError, "names code by executor_options"),
+        ('source = "hub"', UsageError, "names the network by source = 'hub': say --source yourself"),
         ('limit = "x"', UsageError, "limit is 'x': Input should be a valid integer"),
         ("limit = true", UsageError, "limit is True"),
         ("limit = inf", UsageError, "limit is inf"),
@@ -96,6 +97,14 @@ def test_what_a_file_may_not_say(text: str, error: type[Exception], message: str
     path.write_text(text)
     with pytest.raises(error, match=message):
         read_configuration(path)
+
+
+def test_what_a_file_may_not_say_the_user_may(tmp_path: Path) -> None:
+    path = tmp_path / "run.toml"
+    path.write_text('names = ["food101"]\nsource = "hub"\nexecutor = "evil"\n')
+    assert read_configuration(path, overridden={"source", "executor"}).names == ("food101",)
+    with pytest.raises(UsageError, match="names code by executor"):
+        read_configuration(path, overridden={"source"})
 
 
 def test_what_is_no_configuration(tmp_path: Path) -> None:

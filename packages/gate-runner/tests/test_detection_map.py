@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gate_data.boxes.objects import Objects, no_detections
+from gate_data.boxes.objects import EMPTY, Objects
 from gate_data.ragged import Ragged
 from gate_runner.detection.coco_map import as_coco, coco_metrics, detections_as_coco
 from gate_runner.detection.scoring import match
@@ -104,9 +104,10 @@ def test_whole_weights_are_copies_of_pictures() -> None:
 
 def test_pictures_without_objects_and_without_detections() -> None:
     truth, found = made(3)
-    nothing = coco_metrics(truth, no_detections(len(truth)), CLASSES)
+    nothing_found = Ragged.of([{"box": EMPTY["box"], "label": EMPTY["label"], "score": np.zeros(0)}] * len(truth))
+    nothing = coco_metrics(truth, nothing_found, CLASSES)
     assert nothing.values["map"] == 0.0
-    assert mean_average_precision(match(truth, no_detections(len(truth))), np.ones((1, len(truth))))[0] == 0.0
+    assert mean_average_precision(match(truth, nothing_found), np.ones((1, len(truth))))[0] == 0.0
     empty = Objects.of([{"box": [], "label": []}] * 2, [(5, 5)] * 2)
     assert np.isnan(mean_average_precision(match(empty, found.take(np.array([0, 1]))), np.ones((1, 2)))).all()
     with pytest.raises(DataError, match="2 pictures hold no object to be found"):

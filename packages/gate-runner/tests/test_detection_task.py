@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import gate_runner
-from gate_data.boxes.objects import Objects, no_detections
+from gate_data.boxes.objects import EMPTY, Objects
 from gate_data.ragged import Ragged
 from gate_runner.benchmarks import PACKS, DataRequest, find_benchmark, resolve
 from gate_runner.detection.coco_map import coco_metrics
@@ -179,7 +179,8 @@ def test_a_detector_that_finds_nothing_scores_zero() -> None:
     data = find_benchmark("odinw-colours").load("micro", DataRequest(limit=8))
     truth = data.test.targets
     assert (truth.rows.lengths == 0).any()  # pictures without objects count, too
-    judged = judge(truth, no_detections(len(truth)), None, data.classes, ("map", "ap50"), 0)
+    nothing = Ragged.of([{"box": EMPTY["box"], "label": EMPTY["label"], "score": np.zeros(0)}] * len(truth))
+    judged = judge(truth, nothing, None, data.classes, ("map", "ap50"), 0)
     assert [(score.value, score.low, score.high) for score in judged.scores] == [(0.0, 0.0, 0.0)] * 2
     assert judged.more["detections"] == 0
     assert all(rows == [] for rows in judged.more["drawn"].values())

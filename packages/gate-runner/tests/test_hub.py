@@ -9,6 +9,7 @@ import multiprocessing
 import shutil
 import zipfile
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,16 @@ import pytest
 import torch
 from PIL import Image
 
+import gate_runner
 from gate_data.cards import SHEETS
 from gate_data.data import Data
 from gate_data.hub import fetching
 from gate_runner.benchmarks import BENCHMARKS, DataRequest
 from gate_runner.cli import main
 from gate_runner.errors import DataError
+from gate_runner.reports.contents import gather
+from gate_runner.reports.pictures import made_again
+from gate_runner.runs.stored import read_runs
 
 pytest.importorskip("datasets")
 
@@ -145,25 +150,25 @@ def test_a_killed_reading_continues_after_the_last_whole_archive(
     images = load("food101", tmp_path).train.images[:]
     shutil.rmtree(cache)
     monkeypatch.setattr(fetching, "_ROWS", 4)
-    _told, given = fetching._told, 0
+    _read_rows, yielded = fetching._read_rows, 0
 
     def dying(*args: Any) -> Iterator[Any]:
-        nonlocal given
-        for row in _told(*args):
-            given += 1
-            if given == 7:
+        nonlocal yielded
+        for row in _read_rows(*args):
+            yielded += 1
+            if yielded == 7:
                 raise KeyboardInterrupt
             yield row
 
-    monkeypatch.setattr(fetching, "_told", dying)
+    monkeypatch.setattr(fetching, "_read_rows", dying)
     with pytest.raises(KeyboardInterrupt):
         load("food101", tmp_path)
     assert [path.name for path in cache.rglob("*.zip")] == ["000000000-000000004.zip"]
     assert not list(cache.rglob("*.part"))
     assert torch.equal(load("food101", tmp_path).train.images[:], images)
-    assert given == 7 + 6 + 4  # up to the kill, the six after the archive's four, and four to test
+    assert yielded == 7 + 6 + 4  # up to the kill, the six after the archive's four, and four to test
     load("food101", tmp_path)
-    assert given == 17  # from the cache alone
+    assert yielded == 17  # from the cache alone
 
 
 WRONG: list[tuple[str, Callable[[Path], None], str]] = [
@@ -274,6 +279,7 @@ def fetch_food101(root: str, cache: str, barrier: Any, place_in_line: int) -> No
 
     def slow(*args: Any) -> Any:
         stream = opened(*args)
+        Path(cache, f"{os.getpid()}.opened").touch()
         time.sleep(0.7 * place_in_line)  # the second keeps its rows after the first has kept its own
         return stream
 
@@ -282,6 +288,21 @@ def fetch_food101(root: str, cache: str, barrier: Any, place_in_line: int) -> No
     assert hub is not None
     barrier.wait()
     fetching.fetched(hub, Path(root), None)
+
+
+def test_a_report_of_a_run_from_the_hub_asks_no_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import huggingface_hub
+
+    asked: list[object] = []
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(huggingface_hub, "get_session", lambda: asked.append("a session"))
+    done = gate_runner.run("digits", encoder="micro-clip/random", limit=20, output=tmp_path / "run", show=False)
+    contents = gather(read_runs([done.folder]))
+    (row,) = contents.rows
+    again, why = made_again(contents, replace(row, source="hub", benchmark="food101"))
+    assert again is None
+    assert "HF_HUB_OFFLINE is set" in why
+    assert not asked
 
 
 def test_processes_that_fetch_at_once_keep_each_row_once(tmp_path: Path, cache: Path) -> None:
@@ -294,6 +315,7 @@ def test_processes_that_fetch_at_once_keep_each_row_once(tmp_path: Path, cache: 
     for fetcher in fetchers:
         fetcher.join()
     assert [fetcher.exitcode for fetcher in fetchers] == [0, 0, 0]
+    assert len([*cache.glob("*.opened")]) == 1  # the others waited for the one that fetched
     assert sizes(load("food101", tmp_path)) == (8, 2, 4)
 
 

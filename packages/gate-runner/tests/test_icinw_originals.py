@@ -70,7 +70,7 @@ def cifar(root: Path, name: str) -> None:
         labels = list(range(len(names)))
         rows = {"data": rng.integers(0, 256, (len(labels), 3072), dtype=np.uint8), key: labels}
         (folder / file).write_bytes(pickle.dumps(rows, protocol=2))
-    meta = {"label_names" if name == "cifar-10" else "fine_label_names": [one.replace(" ", "_") for one in names]}
+    meta = {"label_names" if name == "cifar-10" else "fine_label_names": [entry.replace(" ", "_") for entry in names]}
     (folder / ("batches.meta" if name == "cifar-10" else "meta")).write_bytes(pickle.dumps(meta, protocol=2))
 
 
@@ -224,7 +224,7 @@ def voc(root: Path) -> None:
     for split, first in (("train", 1), ("test", 3)):
         for name in class_names("voc-2007-classification"):
             value = {"dog": ("1", "-1"), "cat": ("0", "1")}.get(name, ("-1", "-1"))
-            rows = [f"{first + at:06} {one:>2}" for at, one in enumerate(value)]
+            rows = [f"{first + at:06} {entry:>2}" for at, entry in enumerate(value)]
             text(folder / "ImageSets" / "Main" / f"{name}_{split}.txt", "\n".join(rows) + "\n")
         for at in range(2):
             picture(folder / "JPEGImages" / f"{first + at:06}.jpg")
@@ -281,17 +281,17 @@ EXPECTED = {
 @pytest.mark.parametrize("name", list(ICINW))
 def test_the_authors_own_files_are_read_in_elevaters_order(name: str, tmp_path: Path) -> None:
     WRITERS[name](tmp_path)
-    found = sides(name, tmp_path)
+    read_sides = sides(name, tmp_path)
     train, test, first, last = EXPECTED[name]
-    if isinstance(found, Arrays):
-        assert (len(found.train.images), len(found.test.images)) == (train, test)
-        assert found.train.images.shape[1] == 3
-        labels = found.test.labels.tolist()
+    if isinstance(read_sides, Arrays):
+        assert (len(read_sides.train.images), len(read_sides.test.images)) == (train, test)
+        assert read_sides.train.images.shape[1] == 3
+        labels = read_sides.test.labels.tolist()
     else:
-        assert (len(found.train), len(found.test)) == (train, test)
-        assert found.classes == class_names(name)
-        assert len(found.classes) == ICINW[name].classes
-        labels = [sample.target for sample in found.test]
+        assert (len(read_sides.train), len(read_sides.test)) == (train, test)
+        assert read_sides.classes == class_names(name)
+        assert len(read_sides.classes) == ICINW[name].classes
+        labels = [sample.target for sample in read_sides.test]
     if first is not None:
         assert (labels[0], labels[-1]) == (first, last)
 
@@ -309,7 +309,7 @@ def test_caltechs_faces_are_named_by_where_they_are(tmp_path: Path) -> None:
     ):
         touch(root / name, 32)
     names = class_names("caltech-101")
-    named = {Path(str(one.source)).parent.name: names[one.target] for one in sides("caltech-101", tmp_path).train}
+    named = {Path(str(entry.source)).parent.name: names[entry.target] for entry in sides("caltech-101", tmp_path).train}
     assert (named["Faces_easy"], named["Faces"]) == ("centered face", "off-center face")
     assert (named["accordion"], named["b35"], named["g0"]) == ("accordion", names[36], names[39])
 
@@ -352,15 +352,15 @@ def _alphabetical(name: str) -> list[str]:
 
 def test_check_data_knows_the_sizes(tmp_path: Path) -> None:
     dtd(tmp_path)
-    [found, missing] = check_data({name: BENCHMARKS[name].originals for name in ("dtd", "mnist")}, tmp_path)
-    assert (found.counts, found.expected) == ((2, 2), (1880, 1880))
-    assert found.state != "whole"
+    [check, missing] = check_data({name: BENCHMARKS[name].originals for name in ("dtd", "mnist")}, tmp_path)
+    assert (check.counts, check.expected) == ((2, 2), (1880, 1880))
+    assert check.state != "whole"
     assert missing.state == "missing"
 
 
 def test_details_of_the_authors_formats(tmp_path: Path) -> None:
     voc(tmp_path)
-    dog, cat = (class_names("voc-2007-classification").index(one) for one in ("dog", "cat"))
+    dog, cat = (class_names("voc-2007-classification").index(entry) for entry in ("dog", "cat"))
     first, second = sides("voc-2007-classification", tmp_path).train
     assert [first.target[dog], first.target[cat]] == [1, 0]  # only difficult counts as absent
     assert second.target[cat] == 1
@@ -377,8 +377,10 @@ def test_details_of_the_authors_formats(tmp_path: Path) -> None:
         text(tmp_path / "labels.txt", "".join(line.format(kind=kind, z=z) for kind, z in message))
         assert nearest_vehicle(tmp_path / "labels.txt") == expected
     kitti(tmp_path)
-    found = sides("kitti-distance", tmp_path)
-    drives = [{int(Path(str(one.source)).stem) % 10 for one in side} for side in (found.train, found.test)]
+    read_sides = sides("kitti-distance", tmp_path)
+    drives = [
+        {int(Path(str(entry.source)).stem) % 10 for entry in side} for side in (read_sides.train, read_sides.test)
+    ]
     assert len(drives[0]) == 8
     assert len(drives[1]) == 1
     assert not drives[0] & drives[1]
@@ -405,9 +407,9 @@ def test_elevaters_index_files_give_their_order_and_win_over_the_authors_files(t
     write_elevater(
         tmp_path, "dtd", [("train/4/001 b.jpg", "7"), ("train/4/000.jpg", "46"), ("c.jpg", "7"), ("d.jpg", "46")]
     )
-    found = sides("dtd", tmp_path)
-    assert [sample.target for sample in found.train] == [7, 46, 7, 46]
-    assert str(found.train[0].source.name) == "train/4/001 b.jpg"
+    read_sides = sides("dtd", tmp_path)
+    assert [sample.target for sample in read_sides.train] == [7, 46, 7, 46]
+    assert str(read_sides.train[0].source.name) == "train/4/001 b.jpg"
     data = BENCHMARKS["dtd"].load("local", DataRequest(tmp_path, size=8))
     assert data.test.images[:].shape == (4, 3, 8, 8)
 
@@ -421,9 +423,9 @@ def test_an_index_of_several_labels_one_without_zips_and_names_in_another_order(
     with zipfile.ZipFile(folder / "train.zip") as file:
         file.extractall(folder / "train")
     (folder / "train.zip").unlink()
-    found = sides("cifar-100", tmp_path)
-    assert [class_names("cifar-100")[sample.target] for sample in found.test] == ["apple", "worm"]
-    assert found.test[0].source == str(folder / "train" / "a b" / "1.jpg")
+    read_sides = sides("cifar-100", tmp_path)
+    assert [class_names("cifar-100")[sample.target] for sample in read_sides.test] == ["apple", "worm"]
+    assert read_sides.test[0].source == str(folder / "train" / "a b" / "1.jpg")
 
 
 def test_an_index_as_json(tmp_path: Path) -> None:
@@ -442,7 +444,7 @@ def test_an_index_as_json(tmp_path: Path) -> None:
     assert [sample.target for sample in sides("resisc45_clip", tmp_path).train] == [1]
     raw["annotations"] = []
     text(folder / "train.json", json.dumps(raw))
-    with pytest.raises(DataError, match="image 1: 0 annotations"):
+    with pytest.raises(DataError, match="images, entry 0: 0 annotations"):
         sides("resisc45_clip", tmp_path)
 
 
@@ -450,21 +452,23 @@ def test_pictures_of_an_index_as_json_stand_by_their_ids(tmp_path: Path) -> None
     """vision-datasets sorts them so, and few-shot subsets are places in that order."""
     folder = tmp_path / ICINW["resisc45_clip"].folder
     ids = [31, 4, 15, 9]
-    for one in ids:
-        picture(folder / f"{one}.jpg")
+    for entry in ids:
+        picture(folder / f"{entry}.jpg")
     raw = {
-        "images": [{"id": one, "file_name": f"{one}.jpg"} for one in ids],
-        "annotations": [{"id": one, "image_id": one, "category_id": 1 + one} for one in ids],
+        "images": [{"id": entry, "file_name": f"{entry}.jpg"} for entry in ids],
+        "annotations": [{"id": entry, "image_id": entry, "category_id": 1 + entry} for entry in ids],
         "categories": [{"id": 1 + at, "name": str(at)} for at in range(45)],
     }
     for index in ("train.json", "test.json"):
         text(folder / index, json.dumps(raw))
-    found = sides("resisc45_clip", tmp_path)
-    assert [sample.target for sample in found.train] == [sample.target for sample in found.test] == sorted(ids)
-    assert [Path(str(sample.source)).stem for sample in found.train] == [str(one) for one in sorted(ids)]
+    read_sides = sides("resisc45_clip", tmp_path)
+    assert (
+        [sample.target for sample in read_sides.train] == [sample.target for sample in read_sides.test] == sorted(ids)
+    )
+    assert [Path(str(sample.source)).stem for sample in read_sides.train] == [str(entry) for entry in sorted(ids)]
     raw["images"].append({"id": 4, "file_name": "9.jpg"})
     text(folder / "train.json", json.dumps(raw))
-    with pytest.raises(DataError, match="image 5: the id 4 comes twice"):
+    with pytest.raises(DataError, match="entry 4: field 'id' is '4', expected another than that of images, entry 1"):
         sides("resisc45_clip", tmp_path)
 
 
@@ -489,8 +493,8 @@ def test_what_is_wrong_with_an_index_is_named(tmp_path: Path) -> None:
         sides("dtd", tmp_path)
     (folder / "labels.txt").unlink()
     for line, message in (
-        ("train.zip@a.jpg 47", "line 1: label '47', expected 0 to 46"),
-        ("train.zip@b.jpg 1", "has no member b.jpg"),
+        ("train.zip@a.jpg 47", "line 1: field 'label' is '47', expected a number from 0 to 46"),
+        ("train.zip@b.jpg 1", "train.zip/b.jpg is not there"),
         ("train.zip@a.jpg 1,2", "expected a path, a space and one label"),
         ("other/a.jpg 1", "is not there"),
     ):
@@ -507,7 +511,8 @@ def test_what_is_wrong_with_the_authors_files_is_named(tmp_path: Path) -> None:
         sides("dtd", tmp_path)
     dtd(tmp_path)
     text(tmp_path / "dtd" / "labels" / "test1.txt", "banded/banded_test.jpg\nshiny/1.jpg\n")
-    with pytest.raises(DataError, match=r"test1\.txt, line 2: class 'shiny'"):
+    picture(tmp_path / "dtd" / "images" / "shiny" / "1.jpg")
+    with pytest.raises(DataError, match=r"test1\.txt, line 2: field 'class' is 'shiny', expected one of banded"):
         sides("dtd", tmp_path)
     mnist(tmp_path)
     path = tmp_path / "mnist" / "t10k-labels-idx1-ubyte"

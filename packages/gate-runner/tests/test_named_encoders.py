@@ -163,6 +163,15 @@ def test_cards_and_weights_of_other_kinds_are_one_line(place: Path) -> None:
         load_encoder("tuned:piped")
 
 
+def test_a_runs_folder_that_is_looked_at(place: Path) -> None:
+    gate_runner.run("digits", encoder="evil:make", limit=40, output="run", show=False)
+    (place / "PWNED").unlink()
+    assert "say --encoder evil:make if you trust it" in call("report", "run", "--look", "--pictures", 1)
+    assert not (place / "PWNED").exists()
+    assert "A look at the features" in gate_runner.report("run", pictures=1, look=True, encoder="evil:make")
+    assert (place / "PWNED").exists()
+
+
 def test_a_model_of_entities(spec: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from gate_runner.commands.libraries import ENCODERS
     from oven_retrieval.commands import train

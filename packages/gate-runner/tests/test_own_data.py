@@ -433,7 +433,6 @@ def test_what_a_table_is_for_is_seen_from_its_columns(tmp_path: Path, header: st
 
 
 def test_pictures_need_nothing_that_reads_videos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gate_data.readers.clips.torchcodec", lambda: None)
     monkeypatch.setitem(sys.modules, "av", None)  # as where the extra is not installed
     folders(tmp_path)
     text = '[benchmark]\nid = "p"\n[data]\nkind = "folders"\n'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from types import SimpleNamespace
 
 import numpy as np
@@ -106,9 +107,11 @@ def test_names_that_are_not_in_here(world, tmp_path):
     assert np.mean([record["entities"][0]["id"] == right for record, right in given]) > 0.8
     assert all(record["probability"] >= model.threshold - 1e-4 for record, _ in given)  # it is rounded
     assert all(0 <= record["not in here"] <= 1 - record["probability"] + 1e-4 for record, _ in given)
-    (tmp_path / "c.json").write_text(json.dumps({"weights": 3}))
-    with pytest.raises(ValueError, match=r"c.json: not a calibration"):
-        Calibration.read(tmp_path / "c.json")
+    whole = json.loads((tmp_path / "c.json").read_text())
+    for change in ({"weights": 3}, {"mean": [0.0]}, {"scale": [0.0] * 3}, {"bias": math.nan}, {"there": [1.0]}):
+        (tmp_path / "c.json").write_text(json.dumps({**whole, **change}))
+        with pytest.raises(ValueError, match=r"c.json: not a calibration"):
+            Calibration.read(tmp_path / "c.json")
     with pytest.raises(ValueError, match=r"precision: no threshold reaches"):
         calibrate_names(linker, asked, [f"nobody{i}" if i % 50 else given for i, given in enumerate(ids)], 0.999)
     assert np.isnan(name_features(linker, ["qqq"])[1]).all()

@@ -89,6 +89,41 @@ def test_a_killed_update_continues(project, monkeypatch):
     check(kb, folder)
 
 
+def test_what_a_killed_encoding_left_does_not_hinder_the_next_edit(tmp_path):
+    kb = build_kb(entities(0, 40), tmp_path / "kb")
+    encode_names(kb, Seeded(), tmp_path / "vectors", encoder_name="seeded")
+
+    class Killed(Seeded):
+        def encode_text(self, texts):
+            if self.asked:
+                raise KeyboardInterrupt
+            return super().encode_text(texts)
+
+    kb = add_entities(kb, entities(40, 80))
+    with pytest.raises(KeyboardInterrupt):
+        update_vectors(tmp_path, kb, lambda name: Killed(), batch=50)
+    assert (tmp_path / "vectors.rows").is_dir()
+    kb = add_entities(kb, entities(80, 90))
+    update_vectors(tmp_path, kb, lambda name: Seeded(), batch=50)
+    check(kb, tmp_path)
+    assert not (tmp_path / "vectors.rows").exists()
+
+
+def test_what_was_damaged_is_not_copied_under_new_digests(tmp_path):
+    kb = build_kb(entities(0, 40), tmp_path / "kb")
+    encode_names(kb, Seeded(), tmp_path / "vectors", encoder_name="seeded")
+    for file in ("vectors/vectors.bin", "kb/name.utf8.bin"):
+        content = bytearray((tmp_path / file).read_bytes())
+        content[5] ^= 1
+        (tmp_path / file).write_bytes(content)
+    encoder = Seeded()
+    encode_names(kb, encoder, tmp_path / "vectors", encoder_name="seeded", overwrite=True)
+    assert len(encoder.asked) == 40
+    for edit in (lambda: add_entities(kb, entities(40, 41)), lambda: remove_entities(kb, ["Q3"])):
+        with pytest.raises(FolderError, match=r"name.utf8.bin: its bytes have changed"):
+            edit()
+
+
 def test_vectors_of_other_texts_by_another_encoder_or_of_an_earlier_version_are_not_taken_over(tmp_path):
     kb = build_kb(entities(0, 5), tmp_path / "kb")
     encode_names(kb, Seeded(), tmp_path / "vectors", encoder_name="seeded")

@@ -161,6 +161,12 @@ def test_a_killed_encoding_continues(tmp_path):
     stored = build_vectors(lambda a, b: encode(a, b, 100), 100, tmp_path / "v", **build)
     assert requests == [(60, 90), (90, 100)]
     np.testing.assert_array_equal(stored.rows(0, 100), made)
+    with pytest.raises(KeyboardInterrupt):
+        build_vectors(lambda a, b: encode(a, b, 60), 100, tmp_path / "w", **build)
+    with (tmp_path / "w.rows" / "vectors.raw").open("r+b") as file:
+        file.truncate(700)  # as after a loss of power
+    stored = build_vectors(lambda a, b: encode(a, b, 100), 100, tmp_path / "w", **build)
+    np.testing.assert_array_equal(stored.rows(0, 100), made)
 
 
 def test_bad_vectors_are_refused(tmp_path):

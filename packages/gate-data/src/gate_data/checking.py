@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from gate_data.cards import ICINW, SHEETS
 from gate_data.errors import DataError
 from gate_data.original_files import MAP_SIDE, Originals, Sample, counted
+from gate_data.pictures import content_of
 from gate_data.readers import Stored
 from gate_data.readers.clips import read_clip
 from gate_data.readers.decode import decode
-from gate_data.readers.source import Clip, Cut, Source, described, read_bytes, stamp
+from gate_data.readers.source import Clip, Source, described, file_of
 from gate_data.readers.splits import spread
 
 Item = TypeVar("Item")
@@ -88,95 +89,71 @@ def _checked(name: str, originals: Originals[Any], root: Path, deep: bool) -> Fo
         return Found(name, "wrong", expected=expected, problems=(str(error),))
     if parts is None:
         return Found(name, "whole", expected=expected, problems=("its files are in one piece",))
-    sides = {"train": list(parts.train), "validation": list(parts.validation or ()), "test": list(parts.test)}
-    problems = [
-        *_overlaps(sides),
-        *_same_contents(sides, deep),
-        *_broken(sides, deep),
-        *_wrong_maps(sides, originals.form.read_map, deep),
-    ]
+    sides = {"train": parts.train, "validation": parts.validation or (), "test": parts.test}
+    problems = [*_overlaps(sides), *_same_contents(sides, deep)]
+    read_map: Any = originals.form.read_map
+    for samples in sides.values():
+        problems += _unreadable(_sources(samples), _look, deep)
+        if read_map is not None:
+            problems += _unreadable([sample.target for sample in samples], partial(read_map, side=MAP_SIDE), deep)
     counts = counted(parts)
     published = SHEETS.get(name)
     differs = "" if published is None else published.differs(*counts, len(parts.classes))
     short = differs or parts.missing or (published is None and expected is not None and counts != expected)
-    right = "incomplete" if short else "whole"
-    state = "wrong" if problems else right
-    remarks = tuple(filter(None, [differs, parts.note]))
-    return Found(name, state, counts, expected, tuple(problems) or remarks)
+    state = "wrong" if problems else "incomplete" if short else "whole"
+    return Found(name, state, counts, expected, tuple(problems or filter(None, [differs, parts.note])))
 
 
-def _overlaps(sides: Mapping[str, Sequence[Sample]]) -> list[str]:
+def _overlaps(sides: Mapping[str, Sequence[Sample]]) -> Iterator[str]:
     """Files, and patients, lesions, films or scenes, that are in two splits."""
-    shared_by = []
     for (first, members), (second, further) in itertools.combinations(sides.items(), 2):
         texts = any(sample.text for sample in members)  # of a picture several questions may be asked, in one split
-        files = {sample.source for sample in members} & {sample.source for sample in further}
-        if files:
-            example = next(iter(files))
-            shown = described(example[0]) if type(example) is tuple else described(example)  # type: ignore[arg-type]
-            shared_by.append(f"{len(files)} files are in {first} and in {second}, such as {shown}")
+        if files := {sample.source for sample in members} & {sample.source for sample in further}:
+            example: Any = next(iter(files))
+            shown = described(example[0] if type(example) is tuple else example)
+            yield f"{len(files)} files are in {first} and in {second}, such as {shown}"
         groups = ({sample.group for sample in members} & {sample.group for sample in further}) - {""}
         if groups and not texts:
-            shared_by.append(f"{len(groups)} groups are in {first} and in {second}, such as {min(groups)}")
-    return shared_by
+            yield f"{len(groups)} groups are in {first} and in {second}, such as {min(groups)}"
 
 
-def _same_contents(sides: Mapping[str, Sequence[Sample]], deep: bool) -> list[str]:
-    owners: dict[str, tuple[str, str]] = {}
-    twins = []
+def _same_contents(sides: Mapping[str, Sequence[Sample]], deep: bool) -> Iterator[str]:
+    owners: dict[bytes, tuple[str, str]] = {}
     for name, samples in sides.items():
-        sources = [source for source in _sources(samples) if not isinstance(source, Stored)]
-        for source in _some(sources, deep, _HASHED):
-            inner: Any = source.source if isinstance(source, Cut | Clip) else source
-            box = str(source.box) if isinstance(source, Cut) else ""
+        files = [source for source in _sources(samples) if not isinstance(source, Stored)]
+        for source in _some(files, deep, _HASHED):
             try:
-                digest = hashlib.sha256(read_bytes(inner)).hexdigest() + box
+                digest = content_of(source)
             except DataError as error:
-                twins.append(str(error))
+                yield str(error)
                 continue
-            owner = owners.setdefault(digest, (name, described(source)))
-            if owner[0] != name and owner[1] != described(source):
-                twins.append(f"{described(source)} of {name} has the content of {owner[1]} of {owner[0]}")
-    return twins
+            owner, earlier = owners.setdefault(digest, (name, described(source)))
+            if owner != name and earlier != described(source):
+                yield f"{described(source)} of {name} has the content of {earlier} of {owner}"
 
 
-def _broken(sides: Mapping[str, Sequence[Sample]], deep: bool) -> list[str]:
-    broken = []
-    for samples in sides.values():
-        for source in _some(_sources(samples), deep, _SAMPLED):
-            try:
-                if isinstance(source, Clip):
-                    read_clip(source._replace(frames=1))
-                elif not str(stamp(source)).split()[0].endswith((".nii", ".nii.gz")):
-                    decode(source)
-            except DataError as error:
-                broken.append(str(error))
-    return broken
+def _look(source: Source) -> None:
+    if isinstance(source, Clip):
+        read_clip(source._replace(frames=1))
+    elif not file_of(source).endswith((".nii", ".nii.gz")):
+        decode(source)
 
 
-def _wrong_maps(sides: Mapping[str, Sequence[Sample]], read: Callable[[Any, int], Any] | None, deep: bool) -> list[str]:
-    """Class maps and depths that cannot be read, or hold a value that is none."""
-    if read is None:
-        return []
-    wrong = []
-    for samples in sides.values():
-        for sample in _some(samples, deep, _SAMPLED):
-            try:
-                read(sample.target, MAP_SIDE)
-            except DataError as error:
-                wrong.append(str(error))
-    return wrong
+def _unreadable(items: Sequence[Item], read: Callable[[Item], object], deep: bool) -> Iterator[str]:
+    """What is wrong with pictures, clips and maps that cannot be read, or with maps that hold a value that is none."""
+    for item in _some(items, deep, _SAMPLED):
+        try:
+            read(item)
+        except DataError as error:
+            yield str(error)
 
 
-def _some(items: Sequence[Item], deep: bool, count: int) -> list[Item]:
+def _some(items: Sequence[Item], deep: bool, count: int) -> Sequence[Item]:
     """All, or a drawn few."""
-    return list(items) if deep else [items[row] for row in spread([0] * len(items), count)]
+    return items if deep else [items[row] for row in spread([0] * len(items), count)]
 
 
 def _sources(samples: Iterable[Sample]) -> list[Source]:
     """Each different source once."""
-    flat: dict[Source, None] = {}
-    for sample in samples:
-        for source in sample.source if type(sample.source) is tuple else (sample.source,):
-            flat.setdefault(source)  # type: ignore[arg-type]  # a plain tuple holds sources
-    return list(flat)
+    flat: Any = (s.source if type(s.source) is tuple else (s.source,) for s in samples)  # a plain tuple holds sources
+    return list(dict.fromkeys(itertools.chain.from_iterable(flat)))

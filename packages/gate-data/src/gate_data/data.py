@@ -5,15 +5,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol
+from typing import TYPE_CHECKING, Any, Generic, Protocol
 
-import torch
 from jaxtyping import Int, Shaped, UInt8
-from torch import Tensor
 from typing_extensions import TypeVar
 
 from gate_data.errors import DataError
 from gate_data.pictures import Pictures
+
+if TYPE_CHECKING:  # whoever only lists files does without torch
+    from torch import Tensor
 
 
 class Targets(Protocol):
@@ -32,7 +33,7 @@ class Targets(Protocol):
         """Those of the samples at these positions, as a loss takes them."""
 
 
-Kind = TypeVar("Kind", bound=Tensor | Targets, default=Tensor)
+Kind = TypeVar("Kind", bound="Tensor | Targets", default="Tensor")
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,7 @@ class Split(Generic[Kind]):
         DataError: images, targets, texts and groups are not of equally many samples; the message says how many.
 
     Example:
+        >>> import torch
         >>> split = Split(torch.zeros(3, 3, 2, 2, dtype=torch.uint8), torch.tensor([5, 6, 7]))
         >>> len(split), split.limited(2).targets.tolist()
         (3, [5, 6])
@@ -80,17 +82,22 @@ class Split(Generic[Kind]):
         """The samples at these positions, in this order; images in files are not read.
 
         Example:
+            >>> import torch
             >>> split = Split(torch.zeros(3, 3, 2, 2, dtype=torch.uint8), torch.tensor([5, 6, 7]), ("a", "b", "c"))
             >>> split.take(torch.tensor([2, 0])).texts
             ('c', 'a')
         """
+        import torch
+
+        targets: Any = self.targets
+        taken: Any = targets[index] if isinstance(targets, torch.Tensor) else targets.take(index.numpy())
         texts = self.texts
         if texts:
             per_sample = len(texts) // len(self)
             texts = tuple(texts[per_sample * at + offset] for at in index.tolist() for offset in range(per_sample))
         return Split(
             self.images.take(index.tolist()) if isinstance(self.images, Pictures) else self.images[index],
-            _taken(self.targets, index),
+            taken,
             texts,
             None if self.groups is None else self.groups[index],
         )
@@ -101,6 +108,8 @@ class Split(Generic[Kind]):
             return self
         if count < 1:
             raise DataError(f"--limit must be at least 1, not {count}")
+        import torch
+
         if self.groups is not None:
             first = torch.unique(self.groups[:count])
             count = int(torch.isin(self.groups, first).sum())
@@ -108,11 +117,13 @@ class Split(Generic[Kind]):
 
     def note_in(self, digest: hashlib._Hash) -> None:
         """Add every image, target and text to a digest."""
+        import torch
+
         if isinstance(self.images, Pictures):
             self.images.note_in(digest)
         else:
             digest.update(self.images.contiguous().numpy().data)
-        if isinstance(self.targets, Tensor):
+        if isinstance(self.targets, torch.Tensor):
             digest.update(self.targets.contiguous().numpy().data)
         else:
             self.targets.note_in(digest)
@@ -131,6 +142,7 @@ class Data(Generic[Kind]):
         note: anything a reader of the score must know, e.g. "synthetic stand-in".
 
     Example:
+        >>> import torch
         >>> split = Split(torch.zeros(3, 3, 2, 2, dtype=torch.uint8), torch.tensor([0, 1, 1]))
         >>> len(Data(split, split, split, ("cat", "dog")).limited(2).train)
         2
@@ -160,8 +172,6 @@ class Data(Generic[Kind]):
 
 def as_targets(values: Sequence[int]) -> Tensor:
     """Class indices as a tensor."""
+    import torch
+
     return torch.tensor(list(values), dtype=torch.long)
-
-
-def _taken(targets: Any, index: Tensor) -> Any:
-    return targets[index] if isinstance(targets, Tensor) else targets.take(index.numpy())

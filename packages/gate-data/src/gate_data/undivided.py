@@ -11,7 +11,7 @@ import torch
 from gate_data.cards import ICINW
 from gate_data.data import Data, Split
 from gate_data.errors import DataError
-from gate_data.original_files import Arrays, Originals, Parts, Sample, Side
+from gate_data.original_files import Arrays, Originals, Parts, Sample
 from gate_data.pictures import Pictures
 from gate_data.request import DataRequest
 
@@ -34,12 +34,15 @@ def load_undivided(name: str, originals: Originals[Any] | None, request: DataReq
         assert originals.content is not None
         content = originals.content(originals.find(request.root))
 
-    def split(part: Side | Sequence[Sample]) -> Split:
-        if isinstance(part, Side):
-            return part.split().limited(request.limit)
-        sources: list[Any] = [sample.source for sample in part]  # stills
-        images = Pictures.of(sources, request.size, ICINW[name].fit, transparency="drop")  # as vision-datasets has it
-        return Split(images, torch.tensor([sample.target for sample in part])).limited(request.limit)
+    lists = content.rows if isinstance(content, Arrays) else content
 
-    train, test = split(content.train), split(content.test)
+    def split(samples: Sequence[Sample]) -> Split:
+        targets = torch.tensor([sample.target for sample in samples])
+        if isinstance(content, Arrays):
+            return Split(content.images(samples), targets).limited(request.limit)
+        sources: list[Any] = [sample.source for sample in samples]  # stills
+        images = Pictures.of(sources, request.size, ICINW[name].fit, transparency="drop")  # as vision-datasets has it
+        return Split(images, targets).limited(request.limit)
+
+    train, test = split(lists.train), split(lists.test)
     return Data(train, train.take(torch.arange(0)), test, content.classes, content.note)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -22,9 +22,10 @@ _CODE = {
     "language_model": "--setting language_model=…",
     "executor": "--executor",
     "executor_options": "--setting executor_options=…",
+    "source": "--source",
 }
-"""Settings that can name code, or a cluster and what it runs before a job: a file does not choose these."""
-_BUILT_IN_EXECUTORS = ("local", "slurm")
+"""Settings that can name code, a cluster and what it runs before a job, or the network: not a file's to choose."""
+_BUILT_IN = {"executor": ("local", "slurm"), "source": ("local", "built-in", "micro")}
 
 
 @dataclass(frozen=True)
@@ -37,8 +38,8 @@ class Configuration:
     options: Mapping[str, Any]  # settings by name
 
 
-def read_configuration(path: Path, *, encoder: str | None = None) -> Configuration:
-    """Read a configuration."""
+def read_configuration(path: Path, *, encoder: str | None = None, overridden: Collection[str] = ()) -> Configuration:
+    """Read a configuration; the user has said the encoder, and some settings, in its place."""
     file = path / "manifest.json" if path.is_dir() else path
     try:
         text = file.read_text(encoding="utf-8")
@@ -59,8 +60,9 @@ def read_configuration(path: Path, *, encoder: str | None = None) -> Configurati
         raise UsageError(f"--config {file}: names must be a list of packs and benchmarks, not {names!r:.60}")
     spec, output = values.pop("encoder", ""), values.pop("output", None)
     for key, flag in _CODE.items():
-        if values.get(key) not in (None, {}, *_BUILT_IN_EXECUTORS):
-            raise UsageError(f"--config {file} names code by {key} = {values[key]!r:.60}: say {flag} yourself")
+        if key not in overridden and values.get(key) not in (None, {}, *_BUILT_IN.get(key, ())):
+            what = "the network" if key == "source" else "code"
+            raise UsageError(f"--config {file} names {what} by {key} = {values[key]!r:.60}: say {flag} yourself")
     for key, value in values.items():
         _check_type(key, value, f"--config {file}")
     if spec and encoder is None:

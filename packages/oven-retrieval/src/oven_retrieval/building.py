@@ -140,9 +140,9 @@ def remove_entities(kb: KnowledgeBase, ids: Sequence[str]) -> KnowledgeBase:
 
 
 def _now(kb: KnowledgeBase) -> KnowledgeBase:
-    """The knowledge base as it lies there now."""
+    """The knowledge base as it lies there now, and as it was written: its copy gets digests of its own."""
     restore(kb.path)
-    return KnowledgeBase(kb.path)
+    return KnowledgeBase(kb.path, verify=True)
 
 
 def _tests_of(filters: Sequence[str]) -> dict[str, Callable[[Entity, str], bool]]:

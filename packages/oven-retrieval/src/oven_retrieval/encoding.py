@@ -76,7 +76,7 @@ def encode_names(
     former, before = np.full(len(kb), -1, np.int64), None
     if overwrite and Path(path).is_dir():
         with contextlib.suppress(FolderError):  # damaged, of an earlier version or by another encoder: all is encoded
-            before = VectorStore(path, encoder=name)
+            before = VectorStore(path, encoder=name, verify=True)
             former = before.rows_of(hashes)
     new = former < 0
     model: Any = encoder

@@ -94,7 +94,13 @@ class Calibration:
             record = read_json(path)
             lists = {name: tuple(map(float, record[name])) for name in ("weights", "mean", "scale")}
             lists["there"] = tuple(map(float, record.get("there", ())))
-            return cls(**lists, bias=float(record["bias"]), threshold=float(record["threshold"]))
+            calibration = cls(**lists, bias=float(record["bias"]), threshold=float(record["threshold"]))
+            lengths = {*map(len, (calibration.weights, calibration.mean, calibration.scale))}
+            lengths |= {len(calibration.there) - 1} if calibration.there else set()
+            numbers = np.array([*sum(lists.values(), ()), calibration.bias, calibration.threshold])
+            if len(lengths) > 1 or not np.isfinite(numbers).all() or 0 in calibration.scale:
+                raise ValueError("its numbers do not belong together, or are none")
+            return calibration
         except (KeyError, TypeError, ValueError, RecursionError) as error:
             raise ValueError(f"{path}: not a calibration: {error!r:.200}") from None
 

@@ -213,10 +213,13 @@ def read_selection(path: str | Path, table: ResultTable, scorer: Scorer | None =
             raise EeveeError(f"made with the scorer {raw['scorer']!r}, and {scorer.name!r} is given")
         settings = scorer or recorded_scorer(raw["scorer"], raw["settings"])
         chosen: Selection = restored(Selection, {**raw, "settings": None})
+        known = {benchmark.id for benchmark in table.benchmarks}
+        if not 0 < len(chosen.benchmarks) == len(known & {*chosen.benchmarks}):
+            raise EeveeError("its benchmarks are none, come twice, or are not the table's")
         return replace(chosen, settings=settings)
     except EeveeError as error:
         raise EeveeError(f"{path}: {error}") from None
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise EeveeError(f"{path}: not a complete selection ({type(error).__name__}: {error})") from None
 
 

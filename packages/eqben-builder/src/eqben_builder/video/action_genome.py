@@ -124,7 +124,7 @@ def frame_number(frame: str) -> int:
 
 def _somebody(person: Any) -> bool:
     boxes = person.get("bbox") if isinstance(person, dict) else None
-    return boxes is not None and np.size(boxes) > 0
+    return boxes.size > 0 if isinstance(boxes, np.ndarray) else isinstance(boxes, list | tuple) and len(boxes) > 0
 
 
 def _objects(path: Path, frame: str, index: int, listed: Any) -> list[tuple[str, Seen]]:
@@ -134,14 +134,14 @@ def _objects(path: Path, frame: str, index: int, listed: Any) -> list[tuple[str,
     for entry in listed:
         where = f"{path}, frame {frame!r}"
         if not isinstance(entry, dict) or not isinstance(entry.get("class"), str):
-            raise ValueError(f"{where}: an object without a field 'class': {entry!r}")
+            raise ValueError(f"{where}: an object without a field 'class'")
         labels = []
         for name in RELATIONS:
             labelled = entry.get(f"{name}_relationship")
             if labelled is not None and not (
                 isinstance(labelled, list | tuple) and all(isinstance(x, str) for x in labelled)
             ):
-                raise ValueError(f"{where}: field '{name}_relationship' should list labels, found {labelled!r}")
+                raise ValueError(f"{where}: field '{name}_relationship' should list labels")
             labels.append(tuple(labelled or ()))
         if (
             entry.get("visible", True)

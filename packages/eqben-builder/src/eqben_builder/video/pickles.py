@@ -10,7 +10,7 @@ import io
 import math
 import pickle
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -27,20 +27,21 @@ class _RefusedError(Exception):
 def load(content: bytes, name: str) -> Any:
     r"""The one value of a pickle."""
     try:
-        return _with_arrays(_Unpickler(io.BytesIO(content), encoding="latin1").load())
+        unpickler = _Unpickler(io.BytesIO(content), encoding="latin1")
+        unpickler.room = 2 * len(content)
+        return _with_arrays(unpickler.load())
     except _RefusedError as error:
         raise ValueError(f"{name} is no pickle of arrays: {error}") from error
     except Exception as error:  # a broken file makes Python's unpickler raise errors of every kind
         raise ValueError(f"{name} is no whole pickle: {error}") from error
 
 
-def _load_bytearray(unpickler: Any) -> None:
-    """As many bytes as there are: Python's own way first makes room for as many as the file claims."""
-    unpickler.append(bytearray(unpickler.read(int.from_bytes(unpickler.read(8), "little"))))
-
-
 class _Unpickler(pickle._Unpickler):
-    """Names lead to the makers below, and nowhere else."""
+    """Names lead to the makers below, and nowhere else; what takes values by their hash is checked, or gone."""
+
+    stack: list[Any]
+    room: int
+    """For bytes that are copied: a file holds them as text and as an array, yet could ask for the same for ever."""
 
     def find_class(self, module: str, name: str) -> Any:
         maker = _MAKERS.get(f"{module}.{name}")
@@ -48,7 +49,53 @@ class _Unpickler(pickle._Unpickler):
             raise _RefusedError(f"it asks for {module}.{name}, which is not allowed")
         return maker
 
-    dispatch = pickle._Unpickler.dispatch | {pickle.BYTEARRAY8[0]: _load_bytearray}
+    def load_bytearray(self) -> None:
+        """As many bytes as there are: Python's own way first makes room for as many as the file claims."""
+        self.stack.append(bytearray(self.read(int.from_bytes(self.read(8), "little"))))  # type: ignore[attr-defined]
+
+    def load_items(self) -> None:
+        self._set(self.pop_mark())  # type: ignore[attr-defined]
+
+    def load_item(self) -> None:
+        value, key = self.stack.pop(), self.stack.pop()
+        self._set([key, value])
+
+    def load_dict(self) -> None:
+        items = self.pop_mark()  # type: ignore[attr-defined]
+        self.stack.append({})
+        self._set(items)
+
+    def _set(self, items: list[Any]) -> None:
+        """Pairs for the dictionary on the stack; a tuple in a tuple in … as a key would end the process."""
+        for key, value in zip(items[::2], items[1::2], strict=True):
+            if not isinstance(key, _KEYS) or not isinstance(self.stack[-1], dict):
+                raise _RefusedError(f"a key is a {type(key).__name__}, expected text or a number of a dictionary")
+            self.stack[-1][key] = value
+
+    def load_call(self) -> None:
+        pickle._Unpickler.load_reduce(self)  # type: ignore[attr-defined]
+        self._count()
+
+    def load_state(self) -> None:
+        pickle._Unpickler.load_build(self)  # type: ignore[attr-defined]
+        self._count()
+
+    def _count(self) -> None:
+        made = self.stack[-1].values if isinstance(self.stack[-1], _Array) else self.stack[-1]
+        self.room -= made.nbytes if isinstance(made, np.ndarray) else len(made) if isinstance(made, bytes) else 0
+        if self.room < 0:
+            raise _RefusedError("it copies the same bytes again and again")
+
+    dispatch: ClassVar[dict[int, Any]] = pickle._Unpickler.dispatch | {
+        pickle.BYTEARRAY8[0]: load_bytearray,
+        pickle.SETITEM[0]: load_item,
+        pickle.SETITEMS[0]: load_items,
+        pickle.DICT[0]: load_dict,
+        pickle.REDUCE[0]: load_call,
+        pickle.BUILD[0]: load_state,
+    }
+    for _set_of_values in (pickle.EMPTY_SET, pickle.ADDITEMS, pickle.FROZENSET):
+        del dispatch[_set_of_values[0]]
 
 
 class _Maker:
@@ -73,7 +120,8 @@ class _Kind:
 
     def __init__(self, code: Any, *_: Any) -> None:
         if not isinstance(code, str) or code.lstrip("<>=|") not in DTYPES:
-            raise _RefusedError(f"it holds an array of {code!r}, expected numbers")
+            what = f"{code!r:.80}" if isinstance(code, _KEYS) else f"a {type(code).__name__}"
+            raise _RefusedError(f"it holds an array of {what}, expected numbers")
         self.code = code.lstrip("<>=|")
         self.order = code[0] if code[0] in "<>" else "<"
 
@@ -108,7 +156,7 @@ def _values(raw: Any, kind: Any, shape: Any, order: Any) -> np.ndarray:
         or len(shape) > 8
         or not all(type(side) is int and 0 <= side < 2**40 for side in shape)
     ):
-        raise _RefusedError(f"an array of the shape {str(shape)[:80]}")
+        raise _RefusedError("an array of a shape that is none")
     dtype = np.dtype(kind.order + kind.code)
     if math.prod(shape) * dtype.itemsize != len(raw):
         raise _RefusedError(f"an array of the shape {shape} and {dtype} over {len(raw)} bytes")
@@ -121,11 +169,16 @@ def _encoded(text: Any, encoding: Any) -> bytes:
     return text.encode("latin-1")
 
 
+def _empty() -> dict[str, Any]:
+    """A dictionary without items; `dict` itself would take any, with keys of any depth."""
+    return {}
+
+
 _MAKERS = {
     "numpy.ndarray": _Maker(lambda *_: _Array()),
     "numpy.dtype": _Maker(_Kind),
     "_codecs.encode": _Maker(_encoded),
-    "collections.OrderedDict": _Maker(dict),
+    "collections.OrderedDict": _Maker(_empty),
 }
 for _core in ("core", "_core"):
     _MAKERS[f"numpy.{_core}.multiarray._reconstruct"] = _Maker(lambda *_: _Array())

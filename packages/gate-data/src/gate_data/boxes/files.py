@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
 import numpy as np
 
 from gate_data.boxes.objects import Objects
+from gate_data.data import Data, Split
 from gate_data.errors import DataError
 from gate_data.original_files import Originals, Parts, Place, Sample, readable
+from gate_data.pictures import Pictures
+from gate_data.ragged import Ragged
 from gate_data.readers import Files, Row
 from gate_data.readers.decode import open_picture
 from gate_data.readers.folders import PICTURES
-from gate_data.readers.limits import refuse_special
-from gate_data.readers.source import read_text
-from gate_data.readers.tables import by_id, read_json
+from gate_data.readers.maps import ranked
+from gate_data.readers.source import read_bytes, read_text
+from gate_data.readers.tables import by_id, objects, read_json
 from gate_data.request import DataRequest
-
-if TYPE_CHECKING:  # it imports torch, which whoever only lists files does without
-    from gate_data.data import Data
 
 _Corners = tuple[float, float, float, float]
 """Left, top, width and height of a box, in pixels."""
@@ -58,9 +58,18 @@ class Listed:
     def take(self, rows: Sequence[int]) -> Listed:
         """Some of the pictures, in this order."""
         index = np.asarray(rows, dtype=np.int64)
-        return Listed(
-            tuple(self.files[row] for row in rows), self.objects.take(index), self.classes, self.clipped, self.dropped
-        )
+        return replace(self, files=tuple(self.files[row] for row in rows), objects=self.objects.take(index))
+
+    def in_order(self, classes: Sequence[str], where: str) -> Listed:
+        """The same, with its classes at their places among those of another list."""
+        index_of = {name: index for index, name in enumerate(classes)}
+        columns = self.objects.rows.columns
+        shown = [self.classes[label] for label in np.unique(columns["label"])]
+        if odd := [name for name in shown if name not in index_of]:
+            raise DataError(f"{where}: class {min(odd)!r} is none of {', '.join(classes[:8])}")
+        places = np.array([index_of.get(name, -1) for name in self.classes], dtype=np.int64)
+        rows = Ragged({**columns, "label": places[columns["label"]]}, self.objects.rows.lengths)
+        return replace(self, objects=Objects(rows, self.objects.sizes), classes=tuple(classes))
 
     @property
     def note(self) -> str:
@@ -73,39 +82,31 @@ class Listed:
         return ", ".join(remarks)
 
 
-def read_coco(
-    path: Path, folder: Path | None = None, order: Sequence[str] | None = None, *, sort_ids: bool = False
-) -> Listed:
+def read_coco(path: Path, folder: Path | None = None, *, sort_ids: bool = False) -> Listed:
     """Pictures and objects of a COCO file.
 
     A class's index is the rank of its id among those in the file, whatever gaps there are. Roboflow's superclass, a
     category without objects that all others name as their ``supercategory``, is no class. Crowds are kept as such.
-    ``order`` names the classes where another file says their indices. Sorted by ids, pictures stand as pycocotools and
-    GLIP, which draws few shots so, have them.
+    Sorted by ids, pictures stand as pycocotools and GLIP, which draws few shots so, have them.
     """
     content = read_json(path)
     names = _categories(path, content)
-    classes = tuple(order) if order is not None else tuple(names[number] for number in sorted(names))
-    rank = {name: index for index, name in enumerate(classes)}
-    images = by_id(_entries(path, content, "images", least=1))
+    rank = ranked(names)
+    images = by_id(objects(path, content, "images", least=1))
     if sort_ids:
         images = dict(sorted(images.items()))
     boxes: dict[int, list[_Box]] = {identity: [] for identity in images}
-    for row in _entries(path, content, "annotations"):
-        image, label = row.integer("image_id"), row.integer("category_id")
-        if image not in images:
-            raise row.error("image_id", "the id of an image of this file")
-        if label not in names or names[label] not in rank:
-            raise row.error("category_id", "the id of a category of this file")
+    for row in objects(path, content, "annotations"):
+        image, label = row.known("image_id", images, "an image"), row.known("category_id", names, "a category")
         area = row.number("area", 0) if row.values.get("area") else 0.0
         crowd = row.values.get("iscrowd") is not None and row.integer("iscrowd", 0, 1) == 1
-        boxes[image].append(_Box(_bbox(row), rank[names[label]], area, crowd))
+        boxes[image].append(_Box(_bbox(row), rank[label], area, crowd))
     sizes = [_size(row, folder or path.parent) for row in images.values()]
     files = _found(path, folder or path.parent, [row.path("file_name") for row in images.values()])
-    return _listed(files, list(boxes.values()), sizes, classes)
+    return _listed(files, list(boxes.values()), sizes, tuple(names[number] for number in sorted(names)))
 
 
-def read_voc(folder: Path, order: Sequence[str] | None = None) -> Listed:
+def read_voc(folder: Path) -> Listed:
     """Pictures and objects of a folder in which each picture has a Pascal VOC file of its name."""
     annotations = {path.stem: path for path in sorted(folder.glob("*.xml"))}
     if not annotations:
@@ -116,25 +117,20 @@ def read_voc(folder: Path, order: Sequence[str] | None = None) -> Listed:
         raise DataError(
             f"{folder}: {len(missing)} pictures of .xml files are not there, such as that of {missing[0]}.xml"
         )
-    return listed_voc([(path, annotations.get(stem)) for stem, path in pictures.items()], order)
+    return listed_voc([(path, annotations.get(stem)) for stem, path in pictures.items()])
 
 
-def listed_voc(pictures: Sequence[tuple[Path, Path | None]], order: Sequence[str] | None = None) -> Listed:
+def listed_voc(pictures: Sequence[tuple[Path, Path | None]]) -> Listed:
     """Pictures and objects of Pascal VOC files, wherever they lie."""
-    if order is None:
-        order = sorted({name for _, file in pictures if file is not None for name in voc_names(file)})
-    classes = tuple(order)
-    rank = {name: index for index, name in enumerate(classes)}
-    boxes, sizes = [], []
-    for picture, file in pictures:
-        size, objects = voc(file, rank) if file is not None else (None, [])
-        sizes.append(size or _of_header(picture))
-        boxes.append(objects)
-    return _listed([str(picture) for picture, _ in pictures], boxes, sizes, classes)
+    read = [voc(file) if file is not None else (None, []) for _, file in pictures]
+    rank = ranked({name for _, named in read for name, _ in named})
+    boxes = [[_Box(corners, rank[name]) for name, corners in named] for _, named in read]
+    sizes = [size or _of_header(picture) for (picture, _), (size, _) in zip(pictures, read, strict=True)]
+    return _listed([str(picture) for picture, _ in pictures], boxes, sizes, tuple(rank))
 
 
-def voc(path: Path, index_of: Mapping[str, int]) -> tuple[tuple[int, int] | None, list[_Box]]:
-    """The picture's size, where the file says it, and boxes; corners count from 1 and include the last pixel."""
+def voc(path: Path) -> tuple[tuple[int, int] | None, list[tuple[str, _Corners]]]:
+    """The picture's size, where the file says it, and named boxes; corners count from 1, the last pixel included."""
     tree = _parsed(path)
     size, boxes = tree.find("size"), []
     for entry, node in enumerate(tree.findall("object")):
@@ -142,17 +138,10 @@ def voc(path: Path, index_of: Mapping[str, int]) -> tuple[tuple[int, int] | None
         left, top, right, bottom = (row.number(name) for name in ("xmin", "ymin", "xmax", "ymax"))
         if right < left or bottom < top:
             raise row.error("xmax", "a box with an area")
-        corners = (left - 1, top - 1, right - (left - 1), bottom - (top - 1))
-        boxes.append(_Box(corners, row.one_of("name", index_of)))
+        boxes.append((row.text("name"), (left - 1, top - 1, right - (left - 1), bottom - (top - 1))))
     sides = None if size is None else _sides(Row(path, 0, _texts(size)))
     Row(path, 0, _texts(tree)).text("filename")
     return sides, boxes
-
-
-def voc_names(path: Path) -> tuple[str, ...]:
-    """Names of classes in one Pascal VOC file, in its order."""
-    rows = (Row(path, entry, _texts(node)) for entry, node in enumerate(_parsed(path).findall("object")))
-    return tuple(dict.fromkeys(row.text("name") for row in rows))
 
 
 def _texts(node: Element | None) -> dict[str, str]:
@@ -173,11 +162,8 @@ def _parsed(path: Path) -> Element:
     tree, parser = TreeBuilder(), expat.ParserCreate()
     parser.StartElementHandler, parser.EndElementHandler = tree.start, tree.end
     parser.CharacterDataHandler, parser.EntityDeclHandler = tree.data, refuse
-    refuse_special(path)
     try:
-        parser.Parse(path.read_bytes(), True)
-    except FileNotFoundError as error:
-        raise DataError(f"{path} is not there") from error
+        parser.Parse(read_bytes(str(path)), True)
     except expat.ExpatError as error:
         raise DataError(f"{path} is no XML: {error}") from error
     root: Element = tree.close()
@@ -200,18 +186,18 @@ def listed_yolo(pictures: Sequence[tuple[Path, Path | None]], classes: Sequence[
 
 def _yolo_rows(path: Path) -> list[Row]:
     lines = [line.split() for line in read_text(path).splitlines()]
-    return [Row(path, number, dict(enumerate(parts))) for number, parts in enumerate(lines, start=1) if parts]  # type: ignore[arg-type]
+    names = ["class", *map(str, range(1, max(map(len, lines), default=0)))]
+    return [
+        Row(path, number, dict(zip(names, cells, strict=False))) for number, cells in enumerate(lines, start=1) if cells
+    ]
 
 
 def _yolo_box(row: Row, size: tuple[int, int], count: int) -> _Box:
-    cells: Mapping[Any, Any] = row.values
-    if len(cells) != 5 and (len(cells) < 7 or len(cells) % 2 == 0):
-        raise DataError(
-            f"{row.where} has {len(cells)} fields, expected a class and a box (5), or a class and an outline"
-        )
-    named = row._replace(values={"class" if number == 0 else f"{number}": cells[number] for number in cells})
-    label = named.integer("class", 0, count - 1)
-    shares = [named.number(f"{number}", -1, 2) for number in range(1, len(cells))]
+    cells = len(row.values)
+    if cells != 5 and (cells < 7 or cells % 2 == 0):
+        raise DataError(f"{row.where} has {cells} fields, expected a class and a box (5), or a class and an outline")
+    label = row.integer("class", 0, count - 1)
+    shares = [row.number(f"{number}", -1, 2) for number in range(1, cells)]
     if len(shares) == 4:
         wide, high = shares[2] * size[0], shares[3] * size[1]
         return _Box((shares[0] * size[0] - wide / 2, shares[1] * size[1] - high / 2, wide, high), label)
@@ -240,17 +226,10 @@ def _listed(
     return Listed(tuple(files), Objects.of(pictures, sizes), classes, clipped, dropped)
 
 
-def _entries(path: Path, content: Any, field: str, least: int = 0) -> list[Row]:
-    listed = content.get(field) if isinstance(content, dict) else None
-    if not isinstance(listed, list) or len(listed) < least or any(not isinstance(entry, dict) for entry in listed):
-        raise DataError(f"{path}: {field!r} is no list of {'at least one ' if least else ''}objects")
-    return [Row(path, number, entry, f"{field}, entry") for number, entry in enumerate(listed)]
-
-
 def _categories(path: Path, content: Any) -> dict[int, str]:
     """Names by id, without Roboflow's superclass; blank ones are called `UNNAMED`, and doubles get their id."""
-    rows = _entries(path, content, "categories", least=1)
-    used = {row.integer("category_id") for row in _entries(path, content, "annotations")}
+    rows = objects(path, content, "categories", least=1)
+    used = {row.integer("category_id") for row in objects(path, content, "annotations")}
     names: dict[int, str] = {}
     for identity, row in by_id(rows).items():
         name = row.values.get("name")
@@ -346,9 +325,6 @@ def boxed_originals(
 
     def load(where: Place, request: DataRequest) -> Data[Objects]:
         """Pictures stay in their files; the whole picture is scaled to a square, and boxes keep their own pixels."""
-        from gate_data.data import Data, Split
-        from gate_data.pictures import Pictures
-
         content = read(where)
         splits, notes = [], [content.note]
         for name, listed in content.named.items():

@@ -122,12 +122,6 @@ class Objects:
         return torch.from_numpy(padded)
 
 
-def no_detections(pictures: int) -> Ragged:
-    """Detections of a detector that found nothing."""
-    nothing = {"box": EMPTY["box"], "label": EMPTY["label"], "score": np.zeros(0)}
-    return Ragged(nothing, np.zeros(pictures, dtype=np.int64))
-
-
 def checked_detections(detections: Ragged, truth: Objects, classes: int) -> Ragged:
     """Detections as evaluation takes them: ``box`` as in `Objects`, ``label`` and ``score`` of each."""
     if len(detections) != len(truth):

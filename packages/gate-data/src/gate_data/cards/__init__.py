@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any, Literal
 
@@ -82,6 +82,10 @@ class Sheet:
         licence: of the data.
         citation: of the data.
         site: where to get it.
+        files: what has to lie under the data root, in words.
+        folders: what the folder of its own files may be called under the data root.
+        holds: what must lie in it, one of these; of several names in one, all.
+        form: fields of ``gate_data.original_files.Form``, as its own files are read.
         gigabytes: on disk, about; 0 where that is not known.
         gate: what GATE's released code did.
         ours: what we do, and why.
@@ -108,6 +112,10 @@ class Sheet:
     gate: str
     ours: str
     reason: str
+    files: str
+    folders: tuple[str, ...] = ()
+    holds: tuple[str | list[str], ...] = ()
+    form: Mapping[str, Any] = field(default_factory=dict)
     comparable: bool = False
     gigabytes: float = 0.0
     hub: Hub | None = None
@@ -167,6 +175,9 @@ class IcinwSheet:
     citation: str
     site: str
     hub: Hub
+    files: str
+    folders: tuple[str, ...] = ()
+    holds: tuple[str | list[str], ...] = ()
     index: tuple[str, str] = ("train.txt", "test.txt")
     note: str = ""
     fit: Literal["crop", "whole"] = "crop"
@@ -195,17 +206,17 @@ def _read(name: str) -> dict[str, dict[str, Any]]:
 
 def _frozen(card: Mapping[str, Any]) -> dict[str, Any]:
     """Lists as tuples, and the table ``hub`` as its record."""
-    values = {field: tuple(value) if isinstance(value, list) else value for field, value in card.items()}
+    values = {name: tuple(value) if isinstance(value, list) else value for name, value in card.items()}
     return values | ({"hub": Hub(**_frozen(card["hub"]))} if "hub" in card else {})
 
 
 def _of_group(group: str, content: Mapping[str, Any]) -> list[Sheet]:
     """The cards of a table of tables, whose own fields are their defaults."""
     cards = {name: card for name, card in content.items() if isinstance(card, dict)}
-    defaults = {field: value for field, value in content.items() if field not in cards}
-    place = f"gate_data.originals.{group}"
+    defaults = {name: value for name, value in content.items() if name not in cards}
+    start = f"gate_data.originals.{group}:"
     return [
-        Sheet(id=name, local=f"{place}:{name.replace('-', '_')}", **_frozen({**defaults, **card}))
+        Sheet(id=name, local=start + name.replace("-", "_"), **_frozen({**defaults, **card}))
         for name, card in cards.items()
     ]
 

@@ -5,17 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gate_data.cards import ICINW, SHEETS, Hub, Sheet
+from gate_data.data import Data
 from gate_data.errors import DataError
 from gate_data.hub.fetching import Copy, fetched
 from gate_data.imports import named
 from gate_data.original_files import Form, Parts, counted, to_data, with_note
 from gate_data.request import DataRequest
-
-if TYPE_CHECKING:  # it imports torch, which whoever only lists files does without
-    from gate_data.data import Data
 
 
 def check(name: str, root: Path | None) -> None:
@@ -49,7 +47,7 @@ def load(name: str, request: DataRequest) -> Data[Any]:
     parts: Parts = rows(copy.tables, hub, sheet.classes)
     if take is not None and parts.validation is None:
         parts = replace(parts, train=parts.train[:take], validation=parts.train[take:])
-    parts = with_note(parts, _said(sheet, hub, copy, parts, take))
+    parts = with_note(parts, _note_of(sheet, hub, copy, parts, take))
     # as for the original files; maps are pictures here, and what no row tells apart cannot be grouped
     form: Form = named(sheet.local).form
     grouped = form.grouped and all(sample.group for sample in parts.train)
@@ -63,7 +61,7 @@ def _hub(name: str) -> Hub:
     return hub
 
 
-def _said(sheet: Sheet, hub: Hub, copy: Copy, parts: Parts, take: int | None) -> str:
+def _note_of(sheet: Sheet, hub: Hub, copy: Copy, parts: Parts, take: int | None) -> str:
     note = f"from {hub.id} on the Hugging Face hub" + (f", revision {copy.revision[:12]}" if copy.revision else "")
     if take is not None:
         return f"{note}; the first rows in a drawn order"

@@ -13,6 +13,7 @@ import os
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
@@ -46,10 +47,8 @@ class _Stream(NamedTuple):
     pictures: tuple[str, ...]
     names: dict[str, tuple[str, ...]]
     base: str
-    first: int
-    """Rows that are kept already, before the stream's."""
-    total: int | None
-    """Rows of the whole split, where the repository says it and all are read."""
+    total: int | None  # rows of the whole split, where the repository says it and all are read
+    folder: Path | None  # of a copy on this machine: pictures that rows name lie there
 
 
 def fetched(hub: Hub, root: Path | None, take: int | None) -> Copy:
@@ -59,7 +58,8 @@ def fetched(hub: Hub, root: Path | None, take: int | None) -> Copy:
     repository has none to validate.
     """
     folder = cache_home() / "hub" / hub.id.replace("/", "--") / _key(hub, root, take)
-    splits = {role: split for role, split in _roles(hub).items() if split}
+    roles = {"train": hub.train, "validation": hub.validation, "test": hub.test}
+    splits = {role: split for role, split in roles.items() if split}
     begun = folder / "begun.json"
     try:
         if not all(_is_whole(folder / role) for role in splits):
@@ -72,10 +72,6 @@ def fetched(hub: Hub, root: Path | None, take: int | None) -> Copy:
         return Copy({role: _table(hub, split, folder / role) for role, split in splits.items()}, _revision_of(begun))
     except OSError as error:
         raise StorageError.about(folder, error) from error
-
-
-def _roles(hub: Hub) -> dict[str, str]:
-    return {"train": hub.train, "validation": hub.validation, "test": hub.test}
 
 
 def _revision_of(begun: Path) -> str:
@@ -132,11 +128,14 @@ def _complete(hub: Hub, root: Path | None, revision: str, split: str, take: int 
 
 def _table(hub: Hub, split: str, folder: Path) -> Table:
     about = _about(folder)
-    names = {column: tuple(own) for column, own in about["names"].items()}
-    rows = [
-        Row(Path(hub.id) / split, number, values, "row")
-        for number, values in enumerate(_stored(folder, about["pictures"]), start=1)
-    ]
+    rows: list[Row] = []
+    for archive in _archives(folder):
+        for line in read(archive, _LIST).decode().splitlines():
+            values = json.loads(line)
+            for column in about["pictures"]:
+                if values[column] is not None:
+                    values[column] = Member(str(archive), values[column])
+            rows.append(Row(Path(hub.id) / split, len(rows) + 1, values, "row"))
     if len(rows) != about["rows"]:
         raise DataError(
             f"{folder} holds {len(rows):,} rows of {hub.id}, expected {about['rows']:,}: remove that folder to fetch "
@@ -144,7 +143,19 @@ def _table(hub: Hub, split: str, folder: Path) -> Table:
         )
     if not rows:
         raise DataError(f"{hub.id}: the split {split!r} has no rows")
-    return Table(rows, names)
+    return Table(rows, {column: tuple(names) for column, names in about["names"].items()})
+
+
+@contextmanager
+def _reading(what: str) -> Iterator[None]:
+    """Whatever the library, the network or a file raises, as one line."""
+    try:
+        yield
+    except DataError:
+        raise
+    except Exception as error:
+        reason = " ".join(str(error).split())[:300] or type(error).__name__
+        raise DataError(f"{what} cannot be read through datasets: {reason}") from error
 
 
 def _opened(hub: Hub, root: Path | None, revision: str, split: str, take: int | None, skip: int) -> _Stream:
@@ -153,23 +164,24 @@ def _opened(hub: Hub, root: Path | None, revision: str, split: str, take: int | 
 
     name = str(root / hub.id) if root is not None else hub.id
     files = {split: hub.files.format(split=split)} if hub.files else None
-    saved = root is not None and is_saved(root / hub.id)
-    try:
-        if saved:
+    with _reading(f"{hub.id}: the split {split!r}"):
+        total = None
+        if root is not None and is_saved(root / hub.id):
             stored = datasets.load_from_disk(name)
             chosen = stored if isinstance(stored, datasets.Dataset) else stored[split]
-            stream, length = chosen.to_iterable_dataset(), len(chosen)
+            stream, total = chosen.to_iterable_dataset(), len(chosen)
         else:
             stream = datasets.load_dataset(
                 name, hub.config or None, data_files=files, revision=revision or None, split=split, streaming=True
             )
+            if not hub.files and split in (counts := stream.info.splits or {}):
+                total = counts[split].num_examples
         features = dict(stream.features if stream.features is not None else stream._resolve_features().features)
         image = next((name for name in hub.image.split("|") if name in features), hub.image)
         if image != hub.image:
             stream = stream.rename_column(image, hub.image)
             features[hub.image] = features.pop(image)
-        missing = [column for column in hub.columns if column not in features]
-        if missing:
+        if missing := [column for column in hub.columns if column not in features]:
             raise DataError(
                 f"{hub.id}: the split {split!r} has no column {missing[0]!r}; it has {', '.join(features)[:200]}"
             )
@@ -178,37 +190,24 @@ def _opened(hub: Hub, root: Path | None, revision: str, split: str, take: int | 
         for column in pictures:
             stream = stream.cast_column(column, datasets.Image(decode=False))
         if take is not None:
-            stream = stream.shuffle(seed=0, buffer_size=_DRAWN_FROM).take(take)
+            stream, total = stream.shuffle(seed=0, buffer_size=_DRAWN_FROM).take(take), None
         base = ""
         if hub.beside:
             base = name if root is not None else f"hf://datasets/{hub.id}@{revision}"
             pictures = (hub.image,)
         kinds = {column: getattr(features[column], "feature", features[column]) for column in hub.columns}
         names = {column: tuple(kind.names) for column, kind in kinds.items() if isinstance(kind, datasets.ClassLabel)}
-        counts = stream.info.splits or {}
-        count = counts[split].num_examples if take is None and not hub.files and split in counts else None
-        count = length if saved and take is None else count
-        return _Stream(_told(hub, split, iter(stream.skip(skip))), pictures, names, base, skip, count)
-    except DataError:
-        raise
-    except Exception as error:  # whatever the library, the network or a file raises
-        raise _unreadable(hub, split, error) from error
+        folder = None if root is None else root / hub.id
+        return _Stream(_read_rows(hub, split, iter(stream.skip(skip))), pictures, names, base, total, folder)
 
 
-def _told(hub: Hub, split: str, rows: Iterator[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+def _read_rows(hub: Hub, split: str, rows: Iterator[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
     while True:
-        try:
-            row = next(rows)
-        except StopIteration:
+        with _reading(f"{hub.id}: the split {split!r}"):
+            row = next(rows, None)
+        if row is None:
             return
-        except Exception as error:
-            raise _unreadable(hub, split, error) from error
         yield row
-
-
-def _unreadable(hub: Hub, split: str, error: Exception) -> DataError:
-    reason = " ".join(str(error).split())[:300] or type(error).__name__
-    return DataError(f"{hub.id}: the split {split!r} cannot be read through datasets: {reason}")
 
 
 def _revision(hub: Hub) -> str:
@@ -229,61 +228,51 @@ def _revision(hub: Hub) -> str:
 
 def _keep(hub: Hub, split: str, stream: _Stream, folder: Path) -> None:
     """Archives of rows, each written whole before it gets its name: ``FIRST-LAST.zip``."""
-    first, done = stream.first, False
-    while not done:
-        beside = folder / f"{os.getpid()}.part"
+    rows = list(islice(stream.rows, 1))
+    while rows:
+        first, beside, size = _rows_in(folder), folder / f"{os.getpid()}.part", 0
         listed: list[str] = []
-        size = 0
         try:
             with zipfile.ZipFile(beside, "w") as archive:
-                while len(listed) < _ROWS and size < _BYTES and not done:
-                    row = next(stream.rows, None)
-                    if row is None:
-                        done = True
-                        break
-                    values = dict(row)
+                while rows and len(listed) < _ROWS and size < _BYTES:
+                    values = dict(rows.pop())
                     for column in stream.pictures:
                         where = f"{hub.id}/{split}, row {first + len(listed) + 1}"
-                        held = _bytes(where, stream.base, column, values[column])
+                        held = _bytes(where, stream, column, values[column])
                         values[column] = None if held is None else f"{len(listed)}.{column}"
                         if held is not None:
                             archive.writestr(values[column], held)
                             size += len(held)
                     listed.append(json.dumps(values, default=str))
+                    rows = list(islice(stream.rows, 1))
                 archive.writestr(_LIST, "\n".join(listed))
-            if listed:
-                beside.replace(folder / f"{first:09d}-{first + len(listed):09d}.zip")
+            beside.replace(folder / f"{first:09d}-{first + len(listed):09d}.zip")
         finally:
             beside.unlink(missing_ok=True)
-        first += len(listed)
 
 
-def _bytes(where: str, base: str, column: str, value: Any) -> bytes | None:
+def _bytes(where: str, stream: _Stream, column: str, value: Any) -> bytes | None:
     """A picture's file as it was uploaded: in the row, or beside the list where the copy is a folder of pictures."""
-    if value is None:
-        return None
-    if base:
-        return _beside(where, base, column, PurePosixPath(str(value)))
-    if value.get("bytes") is not None:
-        return bytes(value["bytes"])
-    path = Path(str(value.get("path") or ""))
-    if not path.is_file():
-        raise DataError(f"{where}: the picture {path} of column {column!r} is not there")
-    return path.read_bytes()
-
-
-def _beside(where: str, base: str, column: str, inner: PurePosixPath) -> bytes:
-    """A file of the repository, of which the row holds the path."""
     import fsspec  # type: ignore[import-untyped]  # it has no stubs
 
-    if inner.is_absolute() or ".." in inner.parts:
-        raise DataError(f"{where}: {str(inner)[:80]!r} of column {column!r} is no path inside the repository")
-    try:
-        with fsspec.open(f"{base}/{inner}", "rb") as file:
+    if value is None:
+        return None
+    if not stream.base and value.get("bytes") is not None:
+        return bytes(value["bytes"])
+    if stream.base:
+        inner = PurePosixPath(str(value))
+        if inner.is_absolute() or ".." in inner.parts:
+            raise DataError(f"{where}: {str(inner)[:80]!r} of column {column!r} is no path inside the repository")
+        with (
+            _reading(f"{where}: the picture {inner} of column {column!r}"),
+            fsspec.open(f"{stream.base}/{inner}", "rb") as file,
+        ):
             return bytes(file.read())
-    except Exception as error:  # whatever the network or a file system raises
-        reason = " ".join(str(error).split())[:200] or type(error).__name__
-        raise DataError(f"{where}: the picture {inner} of column {column!r} cannot be read: {reason}") from error
+    path = Path(str(value.get("path") or ""))
+    if stream.folder is None or not path.resolve().is_relative_to(stream.folder.resolve()):
+        raise DataError(f"{where}: the picture {path} of column {column!r} lies outside of the copy")
+    with _reading(f"{where}: the picture {path} of column {column!r}"):
+        return path.read_bytes()
 
 
 def _archives(folder: Path) -> list[Path]:
@@ -293,16 +282,6 @@ def _archives(folder: Path) -> list[Path]:
 def _rows_in(folder: Path) -> int:
     archives = _archives(folder)
     return int(archives[-1].stem.partition("-")[2]) if archives else 0
-
-
-def _stored(folder: Path, pictures: list[str]) -> Iterator[dict[str, Any]]:
-    for archive in _archives(folder):
-        for line in read(archive, _LIST).decode().splitlines():
-            values = json.loads(line)
-            for column in pictures:
-                if values[column] is not None:
-                    values[column] = Member(str(archive), values[column])
-            yield values
 
 
 def _write(path: Path, values: Mapping[str, Any]) -> None:

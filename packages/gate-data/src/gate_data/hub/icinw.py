@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gate_data.cards import ICINW, IcinwSheet
+from gate_data.data import Data
 from gate_data.errors import DataError
 from gate_data.hub.fetching import fetched
 from gate_data.hub.tables import Table, picture
@@ -17,9 +18,6 @@ from gate_data.originals.icinw.lists import drawn_by_class, without_banner
 from gate_data.readers import Cut, Member, Row
 from gate_data.request import DataRequest
 from gate_data.tables import read_table
-
-if TYPE_CHECKING:  # it imports torch, which whoever only lists files does without
-    from gate_data.data import Data
 
 
 def load_icinw(name: str, request: DataRequest) -> Data[Any]:
@@ -67,14 +65,13 @@ def _samples(sheet: IcinwSheet, table: Table, count: int) -> list[Sample]:
     hub = sheet.hub
     names = table.names.get(hub.target) or hub.names
     order: Sequence[int] = places(sheet.id, names, f"{hub.id}: column {hub.target!r}") if names else range(count)
-    samples = []
-    for row in table.rows:
-        source = _picture(sheet, row)
-        target: Any = (
-            _several(row, hub.target, order) if sheet.several else order[row.integer(hub.target, 0, len(order) - 1)]
-        )
-        samples.append(Sample(source, target))
-    return samples
+
+    def target(row: Row) -> Any:
+        if sheet.several:
+            return _several(row, hub.target, order)
+        return order[row.integer(hub.target, 0, len(order) - 1)]
+
+    return [Sample(_picture(sheet, row), target(row)) for row in table.rows]
 
 
 def _several(row: Row, column: str, order: Sequence[int]) -> tuple[int, ...]:

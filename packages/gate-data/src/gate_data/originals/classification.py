@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,25 +12,41 @@ import numpy as np
 from gate_data.cards import Hub
 from gate_data.errors import DataError
 from gate_data.hub.tables import Tables, picture
-from gate_data.original_files import Arrays, Parts, Sample, Side, as_samples, original
+from gate_data.original_files import Arrays, Parts, Sample, Side, as_samples, of_card
 from gate_data.readers import pickles
 from gate_data.readers.archives import read_packed
 from gate_data.readers.arrays import read_matlab
 from gate_data.readers.folders import Files, classes_in, files_in, files_of_classes, first_of
 from gate_data.readers.source import Member, Source, read_bytes
 from gate_data.readers.splits import shuffled
-from gate_data.readers.tables import last_pairs, lines, pairs, read_json, table
+from gate_data.readers.tables import fields, lines, read_json, table
 
 
-def read_members(path: Path, folder: str, files: Sequence[str]) -> dict[str, bytes]:
-    """Files of an unpacked folder, or of the packed archive that holds a folder of that name, read in one go."""
-    if path.is_dir():
-        return {file: read_bytes(str(path / file)) for file in files}
-    packed = read_packed(path, [f"{folder}/{file}" for file in files])
-    return {file: packed[f"{folder}/{file}"] for file in files}
+def cifar(folder: str, archive: str, files: Mapping[str, Sequence[str]], key: str) -> Callable[[Path], Arrays]:
+    """A reader of CIFAR's pickles, from their folder or from the packed archive that holds it.
+
+    ``files`` names those of ``train``, ``test`` and ``meta``, and ``key`` the list of labels in them.
+    """
+
+    def read(root: Path) -> Arrays:
+        if (root / folder).is_dir():
+            raw = {name: read_bytes(str(root / folder / name)) for part in files.values() for name in part}
+            path = root / folder
+        else:
+            packed = read_packed(root / archive, [f"{folder}/{name}" for part in files.values() for name in part])
+            raw, path = {name.rpartition("/")[2]: content for name, content in packed.items()}, root / archive
+        (meta,) = files["meta"]
+        (listed,) = _pickled(raw[meta], (f"{key.removesuffix('s')}_names",), f"{path}: {meta}")
+        names = tuple(pickles.texts(listed, f"{path}: {meta}"))
+        train, test = (
+            _side({name: raw[name] for name in files[side]}, key, len(names), path) for side in ("train", "test")
+        )
+        return Arrays(train, test, names)
+
+    return read
 
 
-def pickled_lists(raw: bytes, keys: Sequence[str], where: str) -> list[Any]:
+def _pickled(raw: bytes, keys: Sequence[str], where: str) -> list[Any]:
     """Lists or arrays out of one of CIFAR's pickled dictionaries."""
     content = pickles.load(raw, where)
     for key in keys:
@@ -39,12 +55,12 @@ def pickled_lists(raw: bytes, keys: Sequence[str], where: str) -> list[Any]:
     return [content[key] for key in keys]
 
 
-def cifar_side(files: Mapping[str, bytes], key: str, classes: int, path: Path) -> Side:
+def _side(files: Mapping[str, bytes], key: str, classes: int, path: Path) -> Side:
     """Pictures and labels of CIFAR's pickles, one file after another."""
     images, labels = [], []
     for name, raw in files.items():
         where = f"{path}: {name}"
-        pixels, listed = pickled_lists(raw, ("data", key), where)
+        pixels, listed = _pickled(raw, ("data", key), where)
         numbers = pickles.whole_numbers(listed, f"{where}: {key}")
         if not isinstance(pixels, np.ndarray):
             raise DataError(f"{where}: data is a list, expected an array")
@@ -58,72 +74,39 @@ def cifar_side(files: Mapping[str, bytes], key: str, classes: int, path: Path) -
     return Side(np.concatenate(images), np.concatenate(labels))
 
 
-_CIFAR100 = "cifar-100-python"
+read_cifar100 = cifar(
+    "cifar-100-python",
+    "cifar-100-python.tar.gz",
+    {"train": ["train"], "test": ["test"], "meta": ["meta"]},
+    "fine_labels",
+)
+cifar100 = of_card("cifar100")(read_cifar100)
 
 
-def _find_cifar100(root: Path) -> Path | None:
-    for folder in (root / "cifar100", root):
-        if all((folder / _CIFAR100 / name).is_file() for name in ("train", "test", "meta")):
-            return folder / _CIFAR100
-        if (folder / f"{_CIFAR100}.tar.gz").is_file():
-            return folder / f"{_CIFAR100}.tar.gz"
-    return None
-
-
-@original("cifar-100-python.tar.gz, or what it unpacks to", _find_cifar100)
-def cifar100(path: Path) -> Arrays:
-    """50,000 images to train on and the 10,000 of the test set, of 32 px."""
-    raw = read_members(path, _CIFAR100, ("train", "test", "meta"))
-    names = tuple(map(str, *pickled_lists(raw["meta"], ("fine_label_names",), f"{path}: meta")))
-    if len(names) != 100:
-        raise DataError(f"{path} names {len(names)} classes, expected 100")
-    train, test = (cifar_side({side: raw[side]}, "fine_labels", 100, path) for side in ("train", "test"))
-    return Arrays(train, test, names)
-
-
-def food_lists(folder: Path) -> dict[str, dict[str, list[str]]]:
-    """Food-101's two lists of pictures by dish."""
-    lists = {}
+def read_food(folder: Path) -> Parts:
+    """750 and 250 pictures of each class, sorted by name; training labels are noisy on purpose, the test is cleaned."""
+    files, sides = Files(folder / "images"), []
+    classes: list[str] = []
     for name in ("train", "test"):
         path = folder / "meta" / f"{name}.json"
-        lists[name] = read_json(path)
-        if not isinstance(lists[name], dict) or not all(isinstance(own, list) for own in lists[name].values()):
+        listed = read_json(path)
+        if not isinstance(listed, dict) or not all(isinstance(pictures, list) for pictures in listed.values()):
             raise DataError(f"{path} is no object of lists, class to pictures")
-    return lists
+        classes = classes or sorted(listed)
+        if sorted(listed) != classes:
+            raise DataError(f"{folder / 'meta'}: train.json and test.json name different classes")
+        pictures = {food: [files.get(f"{picture}.jpg", str(path)) for picture in listed[food]] for food in classes}
+        sides.append(as_samples(pictures))
+    return Parts(sides[0], sides[1], classes=tuple(name.replace("_", " ") for name in classes))
 
 
-FOOD = "food-101/images/ and food-101/meta/train.json, test.json"
-FOOD_PLACE = (("food-101/food-101", "food-101", "food101"), ("images", "meta/train.json"))
-
-
-@original(FOOD, *FOOD_PLACE)
-def food101(folder: Path) -> Parts:
-    """750 and 250 pictures of each class, sorted by name; training labels are noisy on purpose, the test is cleaned."""
-    files, lists = Files(folder / "images"), food_lists(folder)
-    classes = sorted(lists["train"])
-    if sorted(lists["test"]) != classes:
-        raise DataError(f"{folder / 'meta'}: train.json and test.json name different classes")
-    train, test = (
-        [
-            Sample(files.get(f"{name}.jpg", f"{folder / 'meta'}/{side}.json"), label)
-            for label, food in enumerate(classes)
-            for name in listed[food]
-        ]
-        for side, listed in lists.items()
-    )
-    return Parts(train, test, classes=tuple(name.replace("_", " ") for name in classes))
-
+food101 = of_card("food101")(read_food)
 
 _TYPOS = {"kiler_whale": "killer_whale", "bottlenose_dolpin": "bottlenose_dolphin"}
 _TEST, _VALIDATION = 0.15, 0.05
 
 
-@original(
-    "happy-whale-and-dolphin/train.csv and train_images/",
-    ("happy-whale-and-dolphin", "happywhale", "happy"),
-    ("train.csv", "train_images"),
-    target="heads",
-)
+@of_card("happy")
 def happy(folder: Path) -> Parts:
     """80, 5 and 15 % of the pictures; of every individual at least one trains, so that nobody is asked for unseen."""
     files = Files(folder / "train_images")
@@ -189,12 +172,7 @@ def _find_imagenet(root: Path) -> _Layout | None:
     return None
 
 
-@original(
-    "imagenet1k/train/n01440764/ … and val/ with class folders, with LOC_val_solution.csv, or flat with "
-    "ILSVRC2012_devkit_t12; or ILSVRC2012_img_train.tar and _val.tar with it; or Kaggle's ILSVRC/Data/CLS-LOC/",
-    _find_imagenet,
-    share=0.01,
-)
+@of_card("imagenet1k", _find_imagenet)
 def imagenet1k(layout: _Layout) -> Parts:
     """The official validation set is the test split."""
     train = _of_tars(layout.train) if layout.train.is_file() else files_of_classes(layout.train)
@@ -203,7 +181,7 @@ def imagenet1k(layout: _Layout) -> Parts:
     words = {name: name for name in train}
     for folder in dict.fromkeys((layout.lists, layout.train.parent, layout.lists.parent)):
         if (named := folder / "LOC_synset_mapping.txt").is_file():
-            listed = {wnid: line.partition(",")[0].strip() for _, wnid, line in pairs(named)}
+            listed = {row.text("wnid"): row.text("words").partition(",")[0] for row in fields(named, "wnid", "words")}
             if missing := sorted(set(train) - set(listed)):
                 raise DataError(f"{named} has no line of class {missing[0]}, which {layout.train} holds")
             words |= listed
@@ -263,37 +241,25 @@ def _of_kit(folder: Path, stems: list[str]) -> dict[str, str]:
     return {stem: wnid[int(number)] for stem, number in zip(stems, numbers, strict=True)}
 
 
-_CATEGORIES = "categories_places365.txt"
-
-
-@original(
-    "places365/data_256/, val_256/ and places365_train_standard.txt, places365_val.txt, categories_places365.txt; "
-    "or places365_standard/train/CLASS/ and val/CLASS/",
-    ("places365", "places365_standard", "places365/places365_standard"),
-    _CATEGORIES,
-    ("train/airfield", "val"),
-    share=0.01,
-)
+@of_card("places365")
 def places365(folder: Path) -> Parts:
     """1,803,460 and 36,500 pictures; the test's labels are not public, so that the validation set is the test split."""
-    categories = folder / _CATEGORIES
+    categories = folder / "categories_places365.txt"
     if not categories.is_file():
         train = files_of_classes(folder / "train")
         return Parts(as_samples(train), as_samples(files_of_classes(folder / "val"), list(train)), classes=tuple(train))
     names: list[str] = []
-    for line, name, label in last_pairs(categories):
-        expected = f"/LETTER/NAME and {len(names)}"
-        if not re.fullmatch(r"/[a-z]/.+", name) or label != len(names):
-            raise DataError(f"{categories}, line {line}: expected {expected}, found '{name} {label}'")
-        names.append(name)
+    for row in fields(categories, "name", "label", last=True):
+        if not re.fullmatch(r"/[a-z]/.+", row.text("name")) or row.integer("label") != len(names):
+            raise row.error("name", f"/LETTER/NAME and {len(names)}")
+        names.append(row.text("name"))
 
     def side(path: Path, *folders: str) -> list[Sample]:
-        files, samples = Files(first_of(folder, folders)), []
-        for line, name, label in last_pairs(path):
-            if label >= len(names):
-                raise DataError(f"{path}, line {line}: class {label}, expected 0 to {len(names) - 1}")
-            samples.append(Sample(files.get(name.lstrip("/"), f"{path}, line {line}"), label))
-        return samples
+        files = Files(first_of(folder, folders))
+        return [
+            Sample(files.get(row.text("file").lstrip("/"), row.where), row.integer("label", 0, len(names) - 1))
+            for row in fields(path, "file", "label", last=True)
+        ]
 
     trained = ("data_256", "data_256_standard", "data_large", "data_large_standard")
     return Parts(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import NamedTuple
 from gate_data.cards import Hub
 from gate_data.errors import DataError
 from gate_data.hub.tables import Tables, picture, texts
-from gate_data.original_files import Parts, Sample, original
+from gate_data.original_files import Parts, Sample, of_card
 from gate_data.readers import Files, Row, by_stem, first_of, lines, records, table
 from gate_data.readers.captions import Captioned, karpathy, numbered
 from gate_data.readers.source import Source
@@ -28,13 +27,7 @@ _TYPED = tuple(f"{kind}: {answer}" for kind, answers in _ANSWERS.items() for ans
 """28 answers, each with its type."""
 
 
-@original(
-    "CLEVR_v1.0/images/{train,val}/ and questions/CLEVR_train_questions.json, CLEVR_val_questions.json",
-    ("CLEVR_v1.0", "clevr/CLEVR_v1.0"),
-    ("images/val", "questions/CLEVR_val_questions.json"),
-    grouped=True,
-    fit="whole",
-)
+@of_card("clevr")
 def clevr(folder: Path) -> Parts:
     """The answers of the official test are not public, so that ``val`` is the test split."""
     index_of = {name.partition(": ")[2]: index for index, name in enumerate(_TYPED)}
@@ -75,12 +68,7 @@ def _find_math(root: Path) -> _MathPlace | None:
     return None
 
 
-@original(
-    "clevr-math/clevr-math-train.json, -val.json, -test.json; CLEVR_v1.0/images/{train,val}/ in it or beside it; and "
-    "the test's own pictures, clevr-math-test-images/CLEVR_v1.0/images/test/",
-    _find_math,
-    fit="whole",
-)
+@of_card("clevr-math", _find_math)
 def clevr_math(layout: _MathPlace) -> Parts:
     """The three published splits: sums and differences from 0 to 10, in the test about newly rendered pictures."""
     if len(os.listdir(layout.test_images / "test")) >= _CLEVR_TEST:  # noqa: PTH208 - names alone are wanted
@@ -107,12 +95,7 @@ _SPLITS = ("train", "val", "test")
 CAPTIONS = 5
 
 
-@original(
-    "flickr30k-images/ with dataset_flickr30k.json, or with results_20130124.token (or Kaggle's results.csv) and "
-    "Flickr30k Entities' train.txt, val.txt, test.txt",
-    ("flickr30k", "flickr30k_entities"),
-    *itertools.product(_IMAGES, _CAPTIONS),
-)
+@of_card("flickr30k")
 def flickr30k(folder: Path) -> Parts:
     """29,000, 1,014 and 1,000 pictures in Karpathy's split (Flickr30k Entities': 29,783, 1,000 and 1,000)."""
     files, path = Files(first_of(folder, _IMAGES)), first_of(folder, _CAPTIONS)
@@ -157,12 +140,7 @@ _CHOICES = tuple(f"caption {letter}" for letter in "ABCDE")
 _NOTE = "not what the paper calls NYCC: its rows are Flickr30k's"
 
 
-@original(
-    "nycc/tasks/contest_matching_split=0_cleaned.json and all_contest_images/ (or .zip)",
-    ("nycc", "newyorker"),
-    *_TASKS,
-    fit="whole",
-)
+@of_card("nycc")
 def nycc(folder: Path) -> Parts:
     """Which of five captions is the cartoon's; the official split by contest."""
     path = first_of(folder, _TASKS)
@@ -205,13 +183,7 @@ def nycc_rows(tables: Tables, hub: Hub, count: int) -> Parts:
 _PAIR = ("image_0", "image_1")
 
 
-@original(
-    "winoground/examples.jsonl and images/ (or images.zip)",
-    ("winoground",),
-    "examples.jsonl",
-    fit="whole",
-    trained=False,
-)
+@of_card("winoground")
 def winoground(folder: Path) -> Parts:
     """Two pictures, and two captions of the same words in another order: all 400 are scored, nothing is trained."""
     pictures = by_stem([folder / "images", folder / "images.zip"])

@@ -2,48 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gate_data.data import Data, Split
 from gate_data.errors import DataError
-from gate_data.original_files import MAP_SIDE, Originals, Parts, Sample, counted, original
-from gate_data.readers import ClassMap, Files, Row, by_stem, dealt, first_of, lines, nifti, place, table
+from gate_data.original_files import MAP_SIDE, Parts, Sample, counted, of_card, original
+from gate_data.readers import ClassMap, Files, Row, by_stem, dealt, first_of, lines, nifti, table
 from gate_data.readers.source import File
 from gate_data.readers.splits import shuffled
 from gate_data.request import DataRequest, height_width
 
-if TYPE_CHECKING:  # they import torch, which whoever only lists files does without
+if TYPE_CHECKING:  # whoever only lists files does without torch
     from torch import Tensor
 
-    from gate_data.data import Data, Split
-
-_HEARTS = "ACDC/database/training/patient001/patient001_frame01.nii.gz with _gt.nii.gz … and database/testing/"
 _HEART = ("background", "right ventricle", "myocardium", "left ventricle")
 _HEART_MAPS = ClassMap({value: value for value in range(4)})
 
 
-def acdc_parts(folder: Path) -> Parts:
+@of_card("acdc")
+def _acdc(folder: Path) -> Parts:
     """Volumes and their annotations, two frames of each patient."""
     nifti.library()
     lists = []
     for split in ("training", "testing"):
-        samples = []
-        for volume in sorted((folder / split).glob("patient*/patient*_frame[0-9]*.nii*")):
-            name, _, ending = volume.name.partition(".")
-            if not name.endswith("_gt") and not volume.with_name(f"{name}_gt.{ending}").is_file():
-                raise DataError(f"{volume} has no annotation {name}_gt.{ending} beside it")
-        for truth in sorted((folder / split).glob("patient*/patient*_frame*_gt.nii*")):
-            name, _, ending = truth.name.partition("_gt")
-            volume = truth.with_name(name + ending)
-            if not volume.is_file():
-                raise DataError(f"{truth} has no volume {volume.name} beside it")
-            samples.append(Sample(str(volume), str(truth), group=truth.parent.name))
-        if not samples:
+        files = sorted((folder / split).glob("patient*/patient*_frame[0-9]*.nii*"))
+        for file in files:
+            name, _, ending = file.name.partition(".")
+            other = name.removesuffix("_gt") if name.endswith("_gt") else f"{name}_gt"
+            if not file.with_name(f"{other}.{ending}").is_file():
+                raise DataError(f"{file} has no {other}.{ending} beside it")
+        truths = [file for file in files if "_gt." in file.name]
+        if not truths:
             raise DataError(f"{folder / split} holds no patient*/patient*_frame*_gt.nii.gz")
-        lists.append(samples)
+        volumes = [str(truth.with_name(truth.name.replace("_gt.", "."))) for truth in truths]
+        pairs = zip(volumes, truths, strict=True)
+        lists.append([Sample(volume, str(truth), group=truth.parent.name) for volume, truth in pairs])
     return Parts(lists[0], lists[1], classes=_HEART)
 
 
@@ -53,17 +51,14 @@ def _load_acdc(folder: Path, request: DataRequest) -> Data:
     Grey values go from a volume's 1st percentile to its 99th; slices are scaled to a square, their maps to 256 px by
     the nearest pixel. A limit is in slices: whole volumes are kept.
     """
-    from gate_data.data import Data
-
-    volumes = acdc_parts(folder)
+    assert _acdc.parts is not None
+    volumes = _acdc.parts(folder)
     train, validation, test = (_slices(samples, request) for samples in volumes.splits(0.1, grouped=True).values())
     return Data(train, validation, test, _HEART, request.compared("", *counted(volumes)))
 
 
 def _slices(volumes: Sequence[Sample], request: DataRequest) -> Split:
     import torch
-
-    from gate_data.data import Split
 
     images, maps, groups = [], [], []
     count = 0
@@ -96,13 +91,7 @@ def _volume(sample: Sample, side: tuple[int, int]) -> tuple[Tensor, Tensor]:
     return picture.mul(255).round().byte().expand(-1, 3, -1, -1), maps
 
 
-acdc = Originals(
-    _HEARTS,
-    place(_HEARTS, ("ACDC/database", "acdc/database", "ACDC", "acdc", "database"), "training/patient001"),
-    acdc_parts,
-    _load_acdc,
-    acdc_parts,
-)
+acdc = replace(_acdc, load=_load_acdc)
 
 _FINDINGS = ("Atelectasis", "Cardiomegaly", "Consolidation", "Edema", "Pleural Effusion")
 _UNCERTAIN = {"Atelectasis": 1, "Edema": 1}
@@ -111,15 +100,7 @@ _BATCHES = ("batch 1 (validate & csv)", "batch 2 (train 1)", "batch 3 (train 2)"
 _CHEXPERT = ("", *(f"CheXpert-v1.0 {batch}/" for batch in _BATCHES))
 
 
-@original(
-    "CheXpert-v1.0-small/{train,valid}/ with train.csv and valid.csv, "
-    "or CheXpert-v1.0 in one folder or its four batches",
-    ("CheXpert-v1.0-small", "CheXpert-v1.0", "chexpert"),
-    *((f"{inner}train.csv", f"{inner}valid.csv") for inner in _CHEXPERT),
-    target="labels",
-    share=0.05,
-    grouped=True,
-)
+@of_card("chexpert")
 def chexpert(folder: Path) -> Parts:
     """Patients of ``train.csv``; the test is ``valid.csv``, or the official test where its labels are there."""
     lists = first_of(folder, [f"{inner}train.csv" for inner in _CHEXPERT]).parent
@@ -177,19 +158,23 @@ def chestxray14(folder: Path) -> Parts:
     for row in table(entries, ["Image Index", "Finding Labels", "Patient ID"]):
         findings = row.text("Finding Labels").split("|")
         about[row.text("Image Index")] = (tuple(int(name in findings) for name in _FIVE), row.text("Patient ID"))
-    lists = []
+    lists: list[list[Sample]] = []
     for name in _NIH_SPLITS:
-        samples = []
+        lists.append([])
         for line, image in lines(folder / name):
+            where = f"{folder / name}, line {line}"
             if image not in about:
-                raise DataError(f"{folder / name}, line {line}: {image} is not in {entries.name}")
+                raise DataError(f"{where}: {image} is not in {entries.name}")
             labels, patient = about[image]
             if any(labels):
-                if Path(image).stem not in pictures:
-                    raise DataError(f"{folder / name}, line {line}: {image} is not there")
-                samples.append(Sample(pictures[Path(image).stem], labels, group=patient))
-        lists.append(samples)
+                lists[-1].append(Sample(_picture(pictures, Path(image).stem, where), labels, group=patient))
     return Parts(lists[0], lists[1], classes=_FIVE, note="pictures without any of the five findings are left out")
+
+
+def _picture(pictures: Mapping[str, File], stem: str, where: str) -> File:
+    if stem not in pictures:
+        raise DataError(f"{where}: the picture {stem} is not there")
+    return pictures[stem]
 
 
 def _one_hot(label: int, count: int) -> tuple[int, ...]:
@@ -200,16 +185,7 @@ _GRADES = ("none", "mild", "moderate", "severe", "proliferative")
 _EYES = ("train", "resized_train/resized_train", "resized_train", "resized_train_cropped/resized_train_cropped")
 
 
-@original(
-    "diabetic/trainLabels.csv and train/ (or resized_train/resized_train/); "
-    "for the official test retinopathy_solution.csv and test/",
-    ("diabetic", "diabetic-retinopathy-detection", "diabetic-retinopathy-resized"),
-    "trainLabels.csv",
-    "trainLabels_cropped.csv",
-    target="labels",
-    share=0.05,
-    grouped=True,
-)
+@of_card("diabetic")
 def diabetic(folder: Path) -> Parts:
     """EyePACS' grades: the official solution tests where it is there, else 80, 5 and 15 % of the training patients."""
     samples = _graded(first_of(folder, ("trainLabels.csv", "trainLabels_cropped.csv")), folder, _EYES)
@@ -223,14 +199,15 @@ def diabetic(folder: Path) -> Parts:
 def _graded(path: Path, folder: Path, folders: tuple[str, ...]) -> list[Sample]:
     """A list's pictures; a patient's two eyes are one group."""
     pictures = by_stem(folder / name for name in folders)
-    samples = []
-    for row in table(path, ["image", "level"]):
-        name = row.text("image")
-        if name not in pictures:
-            raise DataError(f"{row.where}: {name}.jpeg is in none of {', '.join(folders)}")
-        grade = _one_hot(row.integer("level", 0, 4), len(_GRADES))
-        samples.append(Sample(pictures[name], grade, group=name.partition("_")[0]))
-    return samples
+    named = ((row.text("image"), row) for row in table(path, ["image", "level"]))
+    return [
+        Sample(
+            _picture(pictures, name, row.where),
+            _one_hot(row.integer("level", 0, 4), len(_GRADES)),
+            group=name.partition("_")[0],
+        )
+        for name, row in named
+    ]
 
 
 _LESIONS = ("bkl", "nv", "df", "mel", "vasc", "bcc", "akiec")
@@ -238,12 +215,7 @@ _LESIONS = ("bkl", "nv", "df", "mel", "vasc", "bcc", "akiec")
 _METADATA = ("HAM10000_metadata.csv", "HAM10000_metadata.tab", "HAM10000_metadata")
 
 
-@original(
-    "ham10k/HAM10000_images_part_1/, HAM10000_images_part_2/ (folders or .zip) and HAM10000_metadata.csv or .tab",
-    ("ham10k", "HAM10000", "skin-cancer-mnist-ham10000"),
-    *_METADATA,
-    target="labels",
-)
+@of_card("ham10k")
 def ham10k(folder: Path) -> Parts:
     """80, 5 and 15 % of the lesions, with the same shares of every class; a lesion's pictures stay on one side."""
     pictures = by_stem(
@@ -255,11 +227,9 @@ def ham10k(folder: Path) -> Parts:
     index_of = {name: index for index, name in enumerate(_LESIONS)}
     samples, labels = [], []
     for row in table(first_of(folder, _METADATA), ["lesion_id", "image_id", "dx"]):
-        label, name = row.one_of("dx", index_of), row.text("image_id")
-        if name not in pictures:
-            raise DataError(f"{row.where}: {name}.jpg is not there")
-        samples.append(Sample(pictures[name], _one_hot(label, len(_LESIONS)), group=row.text("lesion_id")))
-        labels.append(label)
+        labels.append(row.one_of("dx", index_of))
+        picture = _picture(pictures, row.text("image_id"), row.where)
+        samples.append(Sample(picture, _one_hot(labels[-1], len(_LESIONS)), group=row.text("lesion_id")))
     rows = dealt([sample.group for sample in samples], (0.8, 0.05), labels)
     train, validation, test = ([samples[row] for row in part] for part in rows)
     return Parts(train, test, validation, _LESIONS)

@@ -58,7 +58,7 @@ def find(identity: str, expected: str, root: Path) -> Place:
 def splits(where: Place, scored: str = "test") -> BoxSplits:
     """All three lists of a set, validation drawn from training where there is none besides the one that is scored."""
     about = SETS[where.id]
-    train = _read(where, "train", None)
+    train = _read(where, "train", ())
     assert train is not None
     valid = _read(where, "valid", train.classes)
     tested = valid if scored == "valid" or about["test_is_valid"] else _read(where, "test", train.classes)
@@ -101,19 +101,12 @@ def captions(identity: str) -> Mapping[str, Mapping[str, str]]:
     return dict(SETS[identity].get("captions", {}))
 
 
-def _read(where: Place, split: str, order: Sequence[str] | None) -> Listed | None:
+def _read(where: Place, split: str, order: Sequence[str]) -> Listed | None:
     path = _list_of(where.folder, where.id, split)
     if path is None:
         return None
-    if path.is_dir():
-        return read_voc(path, order)
-    read = read_coco(path, order=None, sort_ids=True)
-    if order is not None and read.classes != tuple(order):
-        if set(read.classes) - set(order):
-            odd = sorted(set(read.classes) - set(order))[0]
-            raise DataError(f"{path}: class {odd!r} is none of the training split's {len(order)}")
-        read = read_coco(path, order=order, sort_ids=True)
-    return read
+    read = read_voc(path) if path.is_dir() else read_coco(path, sort_ids=True)
+    return read.in_order(order, str(path)) if order else read
 
 
 def _list_of(folder: Path, identity: str, split: str) -> Path | None:

@@ -8,27 +8,27 @@ from pathlib import Path
 from gate_data.cards import Hub
 from gate_data.errors import DataError
 from gate_data.hub.tables import Tables, maps
-from gate_data.original_files import Parts, Sample, original, with_note
+from gate_data.original_files import Parts, Sample, of_card, with_note
 from gate_data.readers import IGNORED, ClassMap, Files, Stored, by_stem, classes_in, files_in, first_of, lines
 from gate_data.readers.arrays import stored_shape
+from gate_data.readers.maps import ranked
+from gate_data.readers.source import described
 from gate_data.tables import read_table
 
 
 def paired(images: Path, annotations: Path, strip: str = "", ending: str = "") -> list[Sample]:
     """Pictures and the class maps of the same name."""
     files_in(images)
-    pictures, truths = by_stem([images]), by_stem([annotations], (".png", ".mat"))
-    for stem, truth in truths.items():
-        stem_of_map = stem.removesuffix(ending) + strip
-        if stem.endswith(ending) and stem_of_map not in pictures:
-            raise DataError(f"{truth} has no picture {images / stem_of_map}")
-    pairs = []
-    for stem, image in pictures.items():
-        stem_of_map = stem.removesuffix(strip) + ending
-        if stem_of_map not in truths:
-            raise DataError(f"{image} has no annotation {annotations / stem_of_map}")
-        pairs.append(Sample(image, truths[stem_of_map]))
-    return pairs
+    pictures = {stem.removesuffix(strip): image for stem, image in by_stem([images]).items()}
+    maps_by_stem = by_stem([annotations], (".png", ".mat"))
+    truths = {stem.removesuffix(ending): file for stem, file in maps_by_stem.items() if stem.endswith(ending)}
+    for files, others, lacking in (
+        (truths, pictures, f"picture {images}/*{strip}"),
+        (pictures, truths, f"annotation {annotations}/*{ending}"),
+    ):
+        if alone := next((files[stem] for stem in files if stem not in others), None):
+            raise DataError(f"{described(alone)} has no {lacking} of its name")
+    return [Sample(image, truths[stem]) for stem, image in pictures.items()]
 
 
 def _listed(images: Files, truths: Files, path: Path) -> list[Sample]:
@@ -42,14 +42,7 @@ def _listed(images: Files, truths: Files, path: Path) -> list[Sample]:
 _THINGS = 150
 
 
-@original(
-    "ADEChallengeData2016/images/ and annotations/, each with training/ and validation/",
-    ("ADEChallengeData2016", "ade20k/ADEChallengeData2016"),
-    "annotations/training",
-    target="map",
-    fit="whole",
-    maps=ClassMap({value: value - 1 for value in range(1, _THINGS + 1)}, ignored=(0,)),
-)
+@of_card("ade20k", maps=ClassMap({value: value - 1 for value in range(1, _THINGS + 1)}, ignored=(0,)))
 def ade20k(folder: Path) -> Parts:
     """As the SceneParse150 challenge has it; its validation set, whose annotations are public, is the test split."""
     train, test = (
@@ -71,17 +64,10 @@ _STREET = {
 }  # fmt: skip
 
 
-@original(
-    "cityscapes/leftImg8bit/{train,val}/CITY/ and gtFine/{train,val}/CITY/*_gtFine_labelIds.png",
-    ("cityscapes", "Cityscapes"),
-    ("leftImg8bit", "gtFine"),
-    target="map",
-    grouped=True,
-    fit="whole",
-    maps=ClassMap(
-        {value: label for label, value in enumerate(_STREET.values())}, ignored=set(range(34)) - set(_STREET.values())
-    ),
-)
+_STREET_MAP = ClassMap(ranked(_STREET.values()), ignored=set(range(34)) - set(_STREET.values()))
+
+
+@of_card("cityscapes", maps=_STREET_MAP)
 def cityscapes(folder: Path) -> Parts:
     """2,975 and 500 pictures; the official test's maps are not public, so that ``val`` is the test split.
 
@@ -110,14 +96,7 @@ _STUFF_CLASSES = tuple(_STUFF["classes"])
 _STUFF_RANKS = {number: rank for rank, number in enumerate(_STUFF["ids"])}
 
 
-@original(
-    "cocostuff-10k-v1.1/images/, annotations/*.mat and imageLists/train.txt, test.txt",
-    ("cocostuff-10k-v1.1", "cocostuff10k", "coco-10k"),
-    ("imageLists/train.txt", "annotations"),
-    target="map",
-    fit="whole",
-    maps=ClassMap(_STUFF_RANKS, ignored=(0,), key="S"),
-)
+@of_card("coco-10k", maps=ClassMap(_STUFF_RANKS, ignored=(0,), key="S"))
 def coco_10k(folder: Path) -> Parts:
     """9,000 and 1,000 pictures with MATLAB's maps of 171 things and stuffs."""
     images, truths = Files(folder / "images"), Files(folder / "annotations")
@@ -125,14 +104,7 @@ def coco_10k(folder: Path) -> Parts:
     return Parts(train, test, classes=_STUFF_CLASSES)
 
 
-@original(
-    "coco/images/{train2017,val2017}/ and annotations/{train2017,val2017}/*.png (stuffthingmaps)",
-    ("coco", "cocostuff", "coco-164k"),
-    ("images/val2017", "annotations/val2017"),
-    target="map",
-    fit="whole",
-    maps=ClassMap({number - 1: rank for number, rank in _STUFF_RANKS.items()}, ignored=(255,)),
-)
+@of_card("coco-164k", maps=ClassMap({number - 1: rank for number, rank in _STUFF_RANKS.items()}, ignored=(255,)))
 def coco_164k(folder: Path) -> Parts:
     """118,287 and 5,000 pictures with pictures of ids."""
     train, test = (paired(folder / "images" / side, folder / "annotations" / side) for side in ("train2017", "val2017"))
@@ -168,39 +140,20 @@ def _nyu(folder: Path, key: str) -> Parts:
     return Parts(train, test, classes=tuple(_ROOMS["classes"]) if key == "labels" else ())
 
 
-_read_nyu = partial(
-    original, f"nyu/{_NYU_FILE}", ("nyu", "nyuv2", "nyu_depth_v2"), _NYU_FILE, grouped=True, fit="whole"
-)
-nyu = _read_nyu(
-    target="map",
-    maps=ClassMap({number: label - 1 for number, label in enumerate(_ROOMS["class_of_id"]) if label}, ignored=(0,)),
-)(partial(_nyu, key="labels"))
-nyu_depth = _read_nyu(target="depth")(partial(_nyu, key="depths"))
+_ROOM_MAP = ClassMap({number: label - 1 for number, label in enumerate(_ROOMS["class_of_id"]) if label}, ignored=(0,))
+nyu = of_card("nyu", maps=_ROOM_MAP)(partial(_nyu, key="labels"))
+nyu_depth = of_card("nyu", target="depth")(partial(_nyu, key="depths"))
 
 _CONTEXT = read_table("pascal_context")
-_VOC = ("VOCdevkit/VOC2010", "VOC2010")
 
 
-@original(
-    "VOCdevkit/VOC2010/{JPEGImages,ImageSets/Main}/ and trainval/*.mat",
-    ("pascal-context", "pascal"),
-    *(
-        (f"{voc}/JPEGImages", f"{voc}/ImageSets/Main", inner)
-        for voc in _VOC
-        for inner in ("trainval", f"{voc}/trainval")
-    ),
-    target="map",
-    fit="whole",
-    maps=ClassMap(
-        {number: rank for rank, number in enumerate(_CONTEXT["ids"])}, ignored=(0,), others=IGNORED, key="LabelMap"
-    ),
-)
+_CONTEXT_RANKS = {number: rank for rank, number in enumerate(_CONTEXT["ids"])}
+
+
+@of_card("pascal", maps=ClassMap(_CONTEXT_RANKS, ignored=(0,), others=IGNORED, key="LabelMap"))
 def pascal(folder: Path) -> Parts:
     """4,998 and 5,105 pictures, VOC 2010's ``train`` and ``val``: 59 of the 459 things that were drawn in them."""
-    voc = first_of(folder, [f"{name}/JPEGImages" for name in _VOC]).parent
-    images, truths = (
-        Files(voc / "JPEGImages"),
-        Files(folder / "trainval" if (folder / "trainval").is_dir() else voc / "trainval"),
-    )
+    voc = first_of(folder, ("VOCdevkit/VOC2010/JPEGImages", "VOC2010/JPEGImages")).parent
+    images, truths = Files(voc / "JPEGImages"), Files(first_of(folder, ("trainval", f"{voc}/trainval")))
     train, test = (_listed(images, truths, voc / "ImageSets" / "Main" / f"{side}.txt") for side in ("train", "val"))
     return Parts(train, test, classes=tuple(_CONTEXT["classes"]))

@@ -6,22 +6,23 @@ import os
 import re
 from collections import defaultdict
 from pathlib import Path
-from typing import NamedTuple
 
 from gate_data.errors import DataError
-from gate_data.original_files import Parts, Sample, original
-from gate_data.readers import Clip, Files, Row, dealt, files_in, first_of, lines, pairs, records, table
+from gate_data.original_files import Parts, Sample, of_card
+from gate_data.readers import Clip, Files, Row, dealt, fields, files_in, first_of, lines, records, table
 from gate_data.readers.clips import VIDEOS, middles
 from gate_data.readers.source import Source
 
 _NUMBERED = re.compile(r"img_\d{5}")
+_FRAMES = 8
+"""Of a clip."""
 
 
 class Videos:
     """Clips under a folder, video files or folders of frames, by their paths without an ending."""
 
-    def __init__(self, root: Path, frames: int = 8) -> None:
-        self.root, self.frames = root, frames
+    def __init__(self, root: Path) -> None:
+        self.root = root
         self._seen: dict[str, dict[str, str]] = {}
 
     def get(self, name: str) -> tuple[Source, ...] | None:
@@ -33,26 +34,31 @@ class Videos:
             return None
         path = self.root / folder / entry
         if entry.lower().endswith(VIDEOS):
-            return (Clip(str(path), self.frames),)
+            return (Clip(str(path)),)
         frames = files_in(path)
         for number, frame in enumerate(frames, start=1):
             name = Path(str(frame)).stem
             if _NUMBERED.fullmatch(name) and int(name[4:]) != number:
                 raise DataError(f"{path} has no img_{number:05}, expected a frame of every number up to {name}")
-        return tuple(middles(frames, self.frames))
+        return tuple(middles(frames, _FRAMES))
+
+    def of(self, name: str, where: str) -> tuple[Source, ...]:
+        """The sources of a clip that a list names."""
+        sources = self.get(name)
+        if sources is None:
+            raise DataError(f"{where}: {self.root / name} is not there")
+        return sources
 
     def _listed(self, folder: str) -> dict[str, str]:
         if folder not in self._seen:
-            files: dict[str, str] = {}
-            try:
-                for entry in os.scandir(self.root / folder):
-                    stem, ending = os.path.splitext(entry.name)  # noqa: PTH122 - text paths
-                    video = ending.lower() in VIDEOS
-                    if video or entry.is_dir():
-                        files[stem if video else entry.name] = entry.name
-            except OSError:
-                pass  # what is not there is None for whoever asks
-            self._seen[folder] = files
+            path = self.root / folder
+            entries = os.scandir(path) if path.is_dir() else ()
+            stems = ((*os.path.splitext(entry.name), entry) for entry in entries)  # noqa: PTH122 - text paths
+            self._seen[folder] = {
+                stem if ending.lower() in VIDEOS else entry.name: entry.name
+                for stem, ending, entry in stems
+                if ending.lower() in VIDEOS or entry.is_dir()
+            }
         return self._seen[folder]
 
 
@@ -65,49 +71,31 @@ _LISTS = ("testTrainMulti_7030_splits", "test_train_splits/testTrainMulti_7030_s
 _END = "_test_split1.txt"
 
 
-@original(
-    "hmdb51/CLASS/NAME.avi (or frames, CLASS/NAME/img_00001.jpg) and testTrainMulti_7030_splits/",
-    ("hmdb51", "HMDB51"),
-    *_LISTS,
-    grouped=True,
-    fit="whole",
-)
+@of_card("hmdb51")
 def hmdb51(folder: Path) -> Parts:
     """3,570 and 1,530 clips of the first split (1 trains, 2 tests, 0 is in neither); whole films are held out."""
     lists = first_of(folder, _LISTS)
     files = sorted(lists.glob(f"*{_END}"))
     if not files:
         raise DataError(f"{lists} holds no *{_END}")
-    clips = _clips(folder, "videos", "hmdb51_org", "rawframes")
-    videos = Videos(clips)
-    sides: dict[str, list[Sample]] = {"1": [], "2": []}
+    videos = Videos(_clips(folder, "videos", "hmdb51_org", "rawframes"))
+    sides: dict[int, list[Sample]] = {1: [], 2: []}
     for label, path in enumerate(files):
         name = path.name.removesuffix(_END)
-        for number, line in lines(path):
-            clip, _, side = line.rpartition(" ")
-            if side not in ("0", "1", "2"):
-                raise DataError(f"{path}, line {number}: expected a clip and 0, 1 or 2, found {line[:80]!r}")
-            if side == "0":
-                continue
-            source = videos.get(f"{name}/{clip.strip()}")
-            if source is None:
-                raise DataError(f"{path}, line {number}: {clips / name / clip.strip()} is not there")
-            sides[side].append(Sample(source, label, group=clip.rpartition(f"_{name}_")[0] or clip))
+        for row in fields(path, "clip", "side", last=True):
+            clip = row.text("clip")
+            if side := row.integer("side", 0, 2):
+                source = videos.of(f"{name}/{clip}", row.where)
+                sides[side].append(Sample(source, label, group=clip.rpartition(f"_{name}_")[0] or clip))
     classes = tuple(path.name.removesuffix(_END).replace("_", " ") for path in files)
-    return Parts(sides["1"], sides["2"], classes=classes)
+    return Parts(sides[1], sides[2], classes=classes)
 
 
 _PER_CLASS = 5
 _LOST = str.maketrans(dict.fromkeys("'()"))
 
 
-@original(
-    "kinetics400/train/, val/ and annotations/train.csv, val.csv",
-    ("kinetics400", "k400", "kinetics"),
-    ("annotations/train.csv", "annotations/val.csv"),
-    fit="whole",
-    probed=True,
-)
+@of_card("kinetics")
 def kinetics(folder: Path) -> Parts:
     """As CVDF hands them out: ``val`` tests; five clips of each class are held out of ``train``.
 
@@ -146,80 +134,46 @@ def _kinetics_clip(videos: Videos, row: Row) -> tuple[Source, ...] | None:
     return next((source for source in sources if source is not None), None)
 
 
-@original(
-    "UCF-101/CLASS/NAME.avi (or frames) and ucfTrainTestlist/classInd.txt, trainlist01.txt, testlist01.txt",
-    ("ucf101", "UCF101", "ucf"),
-    "ucfTrainTestlist/classInd.txt",
-    grouped=True,
-    fit="whole",
-)
+@of_card("ucf")
 def ucf(folder: Path) -> Parts:
     """9,537 and 3,783 clips of the first split; whole groups are held out, for the clips of a group are one scene.
 
     The class is the folder's: file names spell one of them otherwise.
     """
     lists = folder / "ucfTrainTestlist"
-    names = [name for _, _, name in pairs(lists / "classInd.txt")]
+    names = [row.text("name") for row in fields(lists / "classInd.txt", "number", "name")]
     index_of = {name: label for label, name in enumerate(names)}
-    clips = _clips(folder, "UCF-101", "videos", "rawframes")
-    videos = Videos(clips)
+    videos = Videos(_clips(folder, "UCF-101", "videos", "rawframes"))
 
     def side(path: Path) -> list[Sample]:
         samples = []
-        for number, line in lines(path):
-            clip = line.split()[0]
-            name, _, last = clip.partition("/")
-            source = videos.get(clip)
-            if name not in index_of:
-                raise DataError(f"{path}, line {number}: class {name!r} is not in classInd.txt")
-            if source is None:
-                raise DataError(f"{path}, line {number}: {clips / clip} is not there")
-            samples.append(Sample(source, index_of[name], group=f"{name} {last.split('_')[-2]}"))
+        for row in fields(path, "class", "clip", separator="/"):
+            label, clip = row.one_of("class", index_of), row.text("clip").split()[0]
+            source = videos.of(f"{row.text('class')}/{clip}", row.where)
+            samples.append(Sample(source, label, group=f"{row.text('class')} {clip.split('_')[-2]}"))
         return samples
 
     return Parts(side(lists / "trainlist01.txt"), side(lists / "testlist01.txt"), classes=tuple(names))
 
 
-class _Trap(NamedTuple):
-    """Folders of the lists and of the pictures."""
-
-    lists: Path
-    pictures: Path
-
-
-_FRAMES = 8
 _COUNTS, _SHOTS = "train_sequence_counts.csv", "iwildcam2022_train_annotations.json"
 _SPLITS = ("train", "val", "test")
 
 
-def _find_iwildcam(root: Path) -> _Trap | None:
-    """Both folders; Kaggle's zip nests each twice."""
-    for folder in (*(root / name for name in ("iwildcam2022", "iwildcam2022-fgvc9", "iwildcam")), root):
-        for lists, pictures in (("metadata/metadata", "train/train"), ("metadata", "train")):
-            trap = _Trap(folder / lists, folder / pictures)
-            if all((trap.lists / name).is_file() for name in (_COUNTS, _SHOTS)) and trap.pictures.is_dir():
-                return trap
-    return None
-
-
-@original(
-    "iwildcam2022/metadata/ with train_sequence_counts.csv and iwildcam2022_train_annotations.json, and train/",
-    _find_iwildcam,
-    target="value",
-    fit="whole",
-)
-def iwildcam(trap: _Trap) -> Parts:
+@of_card("iwildcam")
+def iwildcam(folder: Path) -> Parts:
     """The sequences of the training set that were counted (the test set's counts are not public).
 
     Cameras are dealt to the splits, 70, 10 and 20 % of them, so that no camera is in two; where ``splits/train.txt``,
     ``val.txt`` and ``test.txt`` name sequences, theirs are used.
     """
-    counted = {row.text("seq_id"): row for row in table(trap.lists / _COUNTS, ["seq_id", "count"])}
+    lists = first_of(folder, (f"metadata/metadata/{_COUNTS}", f"metadata/{_COUNTS}")).parent  # Kaggle's zip nests twice
+    counted = {row.text("seq_id"): row for row in table(lists / _COUNTS, ["seq_id", "count"])}
     counts = {name: row.number("count", 0) for name, row in counted.items()}
-    files = Files(trap.pictures)
+    files = Files(first_of(folder, ("train/train", "train")))
     frames: dict[str, list[tuple[int, str]]] = defaultdict(list)
     camera: dict[str, str] = {}
-    for row in records(trap.lists / _SHOTS, "images"):
+    for row in records(lists / _SHOTS, "images"):
         sequence = row.text("seq_id")
         if sequence in counts:  # the file says seq_frame_num, its description frame_num
             number = row.integer("seq_frame_num" if "seq_frame_num" in row.values else "frame_num", 0)
@@ -232,7 +186,7 @@ def iwildcam(trap: _Trap) -> Parts:
         name: Sample(tuple(middles([file for _, file in sorted(own)], _FRAMES)), counts[name], group=camera[name])
         for name, own in sorted(frames.items())
     }
-    published = [trap.lists.parent / "splits" / f"{split}.txt" for split in _SPLITS]
+    published = [lists.parent / "splits" / f"{split}.txt" for split in _SPLITS]
     if all(path.is_file() for path in published):
         train, validation, test = (_listed(path, samples) for path in published)
         return Parts(train, test, validation, note="sequences as splits/*.txt deal them: cameras are on both sides")

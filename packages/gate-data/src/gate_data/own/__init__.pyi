@@ -2,6 +2,7 @@
 
 # ruff: noqa: TID252  # lazy_loader reads relative imports alone
 
+from .columns import Guess as Guess
 from .guessing import benchmark_text as benchmark_text
 from .guessing import guess as guess
 from .guessing import values_at as values_at
@@ -9,6 +10,5 @@ from .guessing import write_benchmark as write_benchmark
 from .originals import originals_from as originals_from
 from .originals import originals_of as originals_of
 from .reading import read_benchmark as read_benchmark
-from .spec import Guess as Guess
 from .spec import OwnBenchmark as OwnBenchmark
 from .summarising import summary as summary

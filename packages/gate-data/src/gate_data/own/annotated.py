@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,6 @@ from gate_data.boxes.files import (
     listed_yolo,
     read_coco,
     remarks_of,
-    voc_names,
 )
 from gate_data.errors import DataError
 from gate_data.original_files import Originals
@@ -144,43 +143,25 @@ def _lists(own: OwnBenchmark, folder: Path) -> BoxSplits:
 
 def read_boxes(own: OwnBenchmark, folder: Path) -> dict[str, Listed]:
     """The boxes of each split that a benchmark's file names; all under ``""`` where it names none."""
-    classes = named_classes(own, folder) or None
-    if own.data.kind == "coco":
-        return _of_coco(own, folder, classes)
-    pairs = annotated(own, folder, needed=False)
-    if own.data.kind == "voc":
-        classes = classes or _voc_names(pairs)
-        return {split: listed_voc(annotations, classes) for split, annotations in pairs.items()}
-    if classes is None:
-        raise DataError("field 'classes.names' is missing: a name for each number of YOLO's files")
-    return {split: listed_yolo(annotations, classes) for split, annotations in pairs.items()}
+    kind, named, files = own.data.kind, named_classes(own, folder), own.splits.named
+    if kind == "coco":
+        paths = {split: folder / path for split, path in coco_files(own).items()}
+        read = {split: read_coco(path, root_of(own, folder, split)) for split, path in paths.items()}
+    else:
+        if kind == "yolo" and not named:
+            raise DataError("field 'classes.names' is missing: a name for each number of YOLO's files")
+        pairs = annotated(own, folder, needed=False)
+        read = {
+            split: listed_voc(annotations) if kind == "voc" else listed_yolo(annotations, named)
+            for split, annotations in pairs.items()
+        }
+    classes = named or next(iter(read.values())).classes
+    return {split: listed.in_order(classes, files.get(split) or str(folder)) for split, listed in read.items()}
 
 
-def _of_coco(own: OwnBenchmark, folder: Path, classes: tuple[str, ...] | None) -> dict[str, Listed]:
-    files = own.splits.named
-    if not files and not own.data.table:
+def coco_files(own: OwnBenchmark) -> dict[str, str]:
+    """The COCO file of each split, or that of all pictures under ``""``."""
+    files = own.splits.named or {"": own.data.table}
+    if not all(files.values()):
         raise DataError("field 'data.table' is missing: the COCO file of all pictures, or one per split under [splits]")
-    if not files:
-        return {"": read_coco(folder / own.data.table, root_of(own, folder), classes)}
-    if "train" not in files:
-        raise DataError(f"[splits] names {', '.join(files)} but no train")
-    read = {"train": read_coco(folder / files["train"], root_of(own, folder, "train"), classes)}
-    for name in list(files)[1:]:
-        first = read_coco(folder / files[name], root_of(own, folder, name))
-        odd = sorted(set(first.classes) - set(read["train"].classes))
-        if odd:
-            raise DataError(f"{folder / files[name]}: class {odd[0]!r} is none of the training split's")
-        read[name] = read_coco(folder / files[name], root_of(own, folder, name), read["train"].classes)
-    return read
-
-
-def _voc_names(pairs: Mapping[str, Sequence[tuple[Path, Path | None]]]) -> tuple[str, ...]:
-    """Of all splits, sorted; with none in test or validation that training lacks."""
-    names = {
-        split: {name for _, file in annotations if file is not None for name in voc_names(file)}
-        for split, annotations in pairs.items()
-    }
-    for split, held in names.items():
-        if split and "train" in names and (odd := sorted(held - names["train"])):
-            raise DataError(f"class {odd[0]!r} of {split} is none of the training split's")
-    return tuple(sorted(set().union(*names.values())))
+    return files

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gate_data.errors import DataError
-from gate_data.own.spec import Guess
 from gate_data.readers import table
 from gate_data.readers.clips import VIDEOS
 from gate_data.readers.folders import PICTURES, SPLIT_WORDS
@@ -52,15 +52,47 @@ def splits_in(names: Iterable[str], *, exact: bool = False) -> dict[str, str]:
     return {split: splits[split] for split in ("train", "validation", "test") if split in splits}
 
 
-def scored(splits: dict[str, str]) -> tuple[dict[str, str], list[str]]:
-    """Splits of which one is scored: where nobody made a test split, that for validation is; and what to say of it."""
-    if "train" in splits and "validation" in splits and "test" not in splits:
-        splits = {"train": splits["train"], "test": splits["validation"]}
-        return splits, [f"{splits['test']} is scored, for there is no test split; validation is drawn from train"]
-    return splits, [f"{split} is drawn from train" for split in ("validation", "test") if split not in splits]
+@dataclass(frozen=True)
+class Guess:
+    """What a folder was taken for: the tables and fields of the file, and what was found, a sentence each.
+
+    Example:
+        >>> Guess({"data": {"kind": "folders"}}, ("3 folders of classes",)).values["data"]["kind"]
+        'folders'
+    """
+
+    values: dict[str, dict[str, Any]]
+    remarks: tuple[str, ...]
+
+    @classmethod
+    def of(
+        cls,
+        task: str,
+        data: dict[str, Any],
+        splits: Mapping[str, str] | None,
+        remarks: Sequence[str],
+        classes: Mapping[str, Any] | None = None,
+        columns: Mapping[str, str] | None = None,
+    ) -> Guess:
+        """From the tables' fields, those without any left out.
+
+        Splits are what the data call each. Where nobody made a test split, that for validation is scored; ``roots`` of
+        the data follow. None says nothing of splits, ``columns`` are further fields of their table.
+        """
+        chosen, drawn = dict(splits or {}), []
+        if "train" in chosen and "validation" in chosen and "test" not in chosen:
+            name = chosen["test"] = chosen.pop("validation")
+            drawn = [f"{name} is scored, for there is no test split; validation is drawn from train"]
+            if roots := data.get("roots"):
+                data = {**data, "roots": {"train": roots["train"], "test": roots["validation"]}}
+        elif splits is not None:
+            drawn = [f"{split} is drawn from train" for split in ("validation", "test") if split not in chosen]
+        fields = {**(columns or {}), **chosen}
+        tables = {"benchmark": {"task": task}, "data": data, "splits": fields, "classes": classes or {}}
+        return cls({name: dict(table) for name, table in tables.items() if table}, (*remarks, *drawn))
 
 
-def of_tables(folder: Path, paths: Sequence[Path], about: dict[str, Any]) -> Guess:
+def of_tables(folder: Path, paths: Sequence[Path]) -> Guess:
     """One table, or one for each split."""
     splits = splits_in(str(path.relative_to(folder)) for path in paths) if len(paths) > 1 else {}
     if len(paths) > 1 and (len(splits) != len(paths) or "train" not in splits):
@@ -81,28 +113,24 @@ def of_tables(folder: Path, paths: Sequence[Path], about: dict[str, Any]) -> Gue
     data: dict[str, Any] = {"kind": "table", **({} if splits else {"table": str(path.relative_to(folder))})}
     data |= {"image": roles["image"], **fields}
     listed = ", ".join(str(table_path.relative_to(folder)) for table_path in paths)
-    remarks = [f"{listed}: a row per sample, files in column {roles['image']!r}", *remarks]
-    chosen: dict[str, str] = {}
+    remarks = [f"{listed}: a row per sample, files in column {roles['image']!r}", *remarks, f"taken for {task}"]
     if splits:
         firsts = {
             name: str(next(iter(table(folder / file, ()))).values[roles["image"]]) for name, file in splits.items()
         }
-        roots = {name: _root(folder, folder / file, firsts[name]) for name, file in splits.items()}
-        data |= {"root": roots["train"]} if len(set(roots.values())) == 1 else {"roots": roots}
-        chosen, drawn = scored(splits)
-        if "roots" in data and "test" in chosen and "test" not in roots:
-            data["roots"] = {"train": roots["train"], "test": roots["validation"]}
-        remarks += drawn
-    else:
-        data["root"] = _root(folder, path, first)
-        chosen = {key: roles[part] for key, part in (("column", "split"), ("group", "group")) if roles[part]}
-        if "column" in chosen:
-            marks = sorted({str(row.values.get(chosen["column"])) for row in table(path, ())})
-            values, drawn = scored(splits_in(marks, exact=True))
-            chosen |= values
-            remarks += drawn
-    remarks.append(f"taken for {task}")
-    return Guess.of(about, task, data, chosen, remarks)
+        data |= roots_of({name: _root(folder, folder / file, firsts[name]) for name, file in splits.items()})
+        return Guess.of(task, data, splits, remarks)
+    data["root"] = _root(folder, path, first)
+    named = {key: roles[part] for key, part in (("column", "split"), ("group", "group")) if roles[part]}
+    if "column" not in named:
+        return Guess.of(task, data, None, remarks, columns=named)
+    marks = sorted({str(row.values.get(named["column"])) for row in table(path, ())})
+    return Guess.of(task, data, splits_in(marks, exact=True), remarks, columns=named)
+
+
+def roots_of(roots: Mapping[str, str]) -> dict[str, Any]:
+    """The field of the folders of splits: one, if it is the same for all."""
+    return {"root": roots["train"]} if len(set(roots.values())) == 1 else {"roots": dict(roots)}
 
 
 def _root(folder: Path, path: Path, first: str) -> str:

@@ -11,9 +11,8 @@ from typing import Any
 
 from gate_data.cards import is_known
 from gate_data.errors import DataError
-from gate_data.own.columns import TABLES, of_tables, scored, splits_in, tables_in
+from gate_data.own.columns import TABLES, Guess, of_tables, splits_in, tables_in
 from gate_data.own.layouts import coco_kind, of_coco, recognised
-from gate_data.own.spec import Guess
 from gate_data.readers import files_of_classes
 from gate_data.readers.clips import VIDEOS
 from gate_data.readers.folders import PICTURES, SPLIT_WORDS, classes_in, is_saved
@@ -61,29 +60,28 @@ def guess(folder: Path, is_known_set: Callable[[str], bool] = is_known, table: P
             raise DataError(f"{table} is not there; expected a table or COCO's JSON file in {folder}")
     identifier = _identifier(called)
     is_taken = is_known_set(identifier)
-    about = {"id": f"my-{identifier}" if is_taken else identifier, "title": called.name}
     try:
-        guessed = _named(folder, table, about) if table is not None else _looked_at(folder, about)
+        guessed = _named(folder, table) if table is not None else _looked_at(folder)
     except OSError as error:  # no rights, or a name in a table that no file can have
         raise DataError(f"{folder} cannot be looked at: {error.filename!s:.200}: {error.strerror}") from error
-    if not is_taken:
-        return guessed
+    about = {"id": f"my-{identifier}" if is_taken else identifier, "title": called.name}
+    values = {**guessed.values, "benchmark": {**about, **guessed.values["benchmark"]}}
     passing = f"{identifier} is the name of a known data set or pack, for which its results could pass"
-    return Guess(guessed.values, (*guessed.remarks, f"called my-{identifier}: {passing}"))
+    return Guess(values, (*guessed.remarks, *([f"called my-{identifier}: {passing}"] if is_taken else [])))
 
 
-def _named(folder: Path, path: Path, about: dict[str, Any]) -> Guess:
+def _named(folder: Path, path: Path) -> Guess:
     if path.suffix.lower() == ".json":
-        return of_coco(folder, path, about)
+        return of_coco(folder, path)
     if path.suffix.lower() not in TABLES and path.name.lower() != "captions.txt":
         raise DataError(f"{path} is neither a folder nor a table ({', '.join(TABLES)}) nor COCO's JSON")
-    return of_tables(folder, [path], about)
+    return of_tables(folder, [path])
 
 
-def _looked_at(folder: Path, about: dict[str, Any]) -> Guess:
+def _looked_at(folder: Path) -> Guess:
     """The first of the layouts that it is: what says most about itself comes first."""
     if is_saved(folder):
-        return _of_saved(folder, about)
+        return _of_saved(folder)
     metadata = [
         root / name
         for root in (folder, *sorted(entry for entry in folder.iterdir() if entry.name.casefold() in SPLIT_WORDS))
@@ -91,19 +89,19 @@ def _looked_at(folder: Path, about: dict[str, Any]) -> Guess:
         if (root / name).is_file()
     ]
     if metadata:
-        return of_tables(folder, metadata, about)
+        return of_tables(folder, metadata)
     tables = tables_in(folder)
     lists = [path for path in sorted(folder.glob("*.json")) if coco_kind(path)]
     if tables and lists:
         listed = ", ".join(path.name for path in (*tables, *lists))
         raise DataError(f"{folder} holds {listed}: name one with --table, e.g. --table {tables[0].name}")
-    guessed = recognised(folder, about)
+    guessed = recognised(folder)
     if guessed is not None:
         return guessed
-    return of_tables(folder, tables, about) if tables else _of_folders(folder, about)
+    return of_tables(folder, tables) if tables else _of_folders(folder)
 
 
-def _of_saved(folder: Path, about: dict[str, Any]) -> Guess:
+def _of_saved(folder: Path) -> Guess:
     """What `datasets` saved: its columns are judged as a table's are."""
     parts = [part for part in sorted(folder.iterdir()) if (part / "dataset_info.json").is_file()]
     path = (parts or [folder])[0] / "dataset_info.json"
@@ -111,39 +109,37 @@ def _of_saved(folder: Path, about: dict[str, Any]) -> Guess:
     features = content.get("features") if isinstance(content, dict) else None
     if not isinstance(features, dict) or not all(isinstance(kind, dict) for kind in features.values()):
         raise DataError(f"{path} has no 'features', an object of objects")
-    pictures = [name for name, kind in features.items() if kind.get("_type") == "Image"]
+    pictures = [name for name, kind in features.items() if _type_of(kind) == "Image"]
     if not pictures:
         raise DataError(f"{folder}: datasets saved no column of pictures among {', '.join(features)}")
-    splits, remarks = scored(splits_in([part.name for part in parts]))
-    fields: dict[str, Any] = {"image": pictures[0]}
     labels = {name: kind for name, kind in features.items() if name not in pictures}
-    classed = next((name for name, kind in labels.items() if kind.get("_type") == "ClassLabel"), "")
-    tagged = next((name for name, kind in labels.items() if _inner(kind).get("_type") == "ClassLabel"), "")
-    numbers = next((name for name, kind in labels.items() if str(kind.get("dtype", "")).startswith("float")), "")
-    texts = [name for name, kind in labels.items() if kind.get("dtype") == "string"]
-    caption = next((name for name in texts if name in ("text", "caption", "captions", "sentence")), "")
-    label = next((name for name in texts if name in ("label", "class", "category")), "")
-    if classed or label:
-        task, fields["target"] = "image-classification", classed or label
-    elif tagged:
-        task, fields["target"] = "multi-label", tagged
-    elif len(pictures) > 1:
-        raise DataError(f"{folder}: write [classes] names for the maps in {pictures[1]!r} into a file by hand")
-    elif caption:
-        task, fields["text"] = "image-text", caption
-    elif numbers:
-        task, fields["target"] = "regression", numbers
-    else:
+
+    def first(is_it: Callable[[str, Any], object]) -> str:
+        return next((name for name, kind in labels.items() if is_it(name, kind)), "")
+
+    named = ("label", "class", "category")
+    captions = ("text", "caption", "captions", "sentence")
+    candidates = (
+        ("image-classification", "target", first(lambda _, kind: _type_of(kind) == "ClassLabel")),
+        ("image-classification", "target", first(lambda name, kind: kind.get("dtype") == "string" and name in named)),
+        ("multi-label", "target", first(lambda _, kind: _type_of(kind.get("feature")) == "ClassLabel")),
+        ("segmentation", "target", pictures[1] if len(pictures) > 1 else ""),
+        ("image-text", "text", first(lambda name, kind: kind.get("dtype") == "string" and name in captions)),
+        ("regression", "target", first(lambda _, kind: str(kind.get("dtype", "")).startswith("float"))),
+    )
+    task, field, column = next((candidate for candidate in candidates if candidate[2]), ("", "", ""))
+    if not column:
         raise DataError(f"{folder}: none of the columns {', '.join(features)} is a class, a caption or a number")
-    named = ", ".join(part.name for part in parts) or "one split"
-    how = f"saved by datasets ({named}), pictures in {pictures[0]!r}"
-    return Guess.of(about, task, {"kind": "datasets", **fields}, splits, [how, *remarks, f"taken for {task}"])
+    if task == "segmentation":
+        raise DataError(f"{folder}: write [classes] names for the maps in {column!r} into a file by hand")
+    listed = ", ".join(part.name for part in parts) or "one split"
+    how = f"saved by datasets ({listed}), pictures in {pictures[0]!r}"
+    data = {"kind": "datasets", "image": pictures[0], field: column}
+    return Guess.of(task, data, splits_in([part.name for part in parts]), [how, f"taken for {task}"])
 
 
-def _inner(kind: dict[str, Any]) -> dict[str, Any]:
-    """The feature in a list of features."""
-    inner = kind.get("feature")
-    return inner if isinstance(inner, dict) else {}
+def _type_of(feature: object) -> object:
+    return feature.get("_type") if isinstance(feature, dict) else None
 
 
 def values_at(values: dict[str, dict[str, Any]], folder: Path, target: Path) -> dict[str, dict[str, Any]]:
@@ -202,11 +198,11 @@ def benchmark_text(values: dict[str, dict[str, Any]]) -> str:
     )
 
 
-def _of_folders(folder: Path, about: dict[str, Any]) -> Guess:
+def _of_folders(folder: Path) -> Guess:
     names = classes_in(folder)
     splits = splits_in(names, exact=True)
     inner = folder / names[0]
-    if len(names) == 1 and not splits and (recognised(inner, about) or _holds_splits(inner)):
+    if len(names) == 1 and not splits and (recognised(inner) or _holds_splits(inner)):
         raise DataError(f"{folder} holds no data but those in {inner}: name that folder")
     data = {"kind": "folders"}
     clips = any(path.suffix.lower() in VIDEOS for path in (folder / names[0]).glob("*/*" if splits else "*"))
@@ -217,7 +213,7 @@ def _of_folders(folder: Path, about: dict[str, Any]) -> Guess:
         files = files_of_classes(folder, endings)
         count = sum(map(len, files.values()))
         remarks = [f"{len(files)} folders of classes, {count} {kind}", "test and validation are drawn, by class"]
-        return Guess.of(about, task, data, {}, remarks)
+        return Guess.of(task, data, None, remarks)
     if "train" not in splits:
         raise DataError(f"{folder} has {', '.join(splits.values())} but no train folder: are these splits or classes?")
     classes = [name for name in names if name not in splits.values()]
@@ -231,8 +227,7 @@ def _of_folders(folder: Path, about: dict[str, Any]) -> Guess:
         f"{name}/: {len(files)} classes, {sum(map(len, files.values()))} {kind}"
         for name, files in zip(splits.values(), files_by_split.values(), strict=True)
     ]
-    chosen, drawn = scored(splits)
-    return Guess.of(about, task, data, chosen, [*listed, *drawn])
+    return Guess.of(task, data, splits, listed)
 
 
 def _holds_splits(folder: Path) -> bool:

@@ -10,9 +10,8 @@ from typing import Any
 from gate_data.errors import DataError
 from gate_data.own.annotated import first_pictures, yolo_file
 from gate_data.own.class_names import listed_names
-from gate_data.own.columns import scored, splits_in
+from gate_data.own.columns import Guess, roots_of, splits_in
 from gate_data.own.map_layouts import maps_layout
-from gate_data.own.spec import Guess
 from gate_data.readers.folders import PICTURES, SPLIT_WORDS
 from gate_data.readers.json_lists import entries
 from gate_data.readers.source import read_text
@@ -22,26 +21,32 @@ _START = 65_536
 _MOST_CLASSES = 99_999
 """The greatest number of a class in YOLO's files: as many classes get a name each."""
 _BOXES, _CAPTIONS = "boxes", "captions"
+_OR_CUT_OUT = (
+    'to be found (needs gate-runner[detection]); task = "image-classification" cuts each out and classifies it instead'
+)
+_LISTS = (("train", "train"), ("validation", "val"), ("test", "test"))
+"""What VOC and YOLO call the splits."""
 
 
-def recognised(folder: Path, about: dict[str, Any]) -> Guess | None:
+def recognised(folder: Path) -> Guess | None:
     """What a folder of pictures with annotations holds, or None where it is none of the known layouts."""
     inner = sorted(entry for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith("."))
-    for look in (_yolo, _coco, _voc, maps_layout):
-        guessed = look(folder, inner, about)
-        if guessed is not None:
-            return guessed
-    return None
+    looks = (look(folder, inner) for look in (_yolo, _coco, _voc, maps_layout))
+    return next((guessed for guessed in looks if guessed is not None), None)
 
 
-def of_coco(folder: Path, path: Path, about: dict[str, Any]) -> Guess:
+def of_coco(folder: Path, path: Path) -> Guess:
     """One COCO file that a user named, with those of the other splits beside it."""
     kind = coco_kind(path)
     if not kind:
         raise DataError(f"{path} is no COCO file of boxes or captions: it lacks images and annotations with them")
     shape = _without_split(path.name)
     files = [file for file in sorted(path.parent.glob("*.json")) if _without_split(file.name) == shape]
-    return _of_coco(folder, dict.fromkeys(files, kind), about, [])
+    return _of_coco(folder, dict.fromkeys(files, kind), [])
+
+
+def _without_split(name: str) -> str:
+    return "".join("" if word in SPLIT_WORDS else word for word in re.split(r"([a-z]+)", name.casefold()))
 
 
 def coco_kind(path: Path) -> str:
@@ -70,8 +75,9 @@ def _first(path: Path, field: str) -> dict[str, Any] | None:
     return entry if isinstance(entry, dict) else None
 
 
-def _coco(folder: Path, inner: Sequence[Path], about: dict[str, Any]) -> Guess | None:
-    places = [folder, *(entry for entry in inner if _is_place_of_lists(entry.name))]
+def _coco(folder: Path, inner: Sequence[Path]) -> Guess | None:
+    words = ("annotations", "annotation", "labels", *SPLIT_WORDS)
+    places = [folder, *(entry for entry in inner if entry.name.casefold() in words)]
     files = {path: kind for root in places for path in sorted(root.glob("*.json")) if (kind := coco_kind(path))}
     if not files:
         return None
@@ -81,18 +87,10 @@ def _coco(folder: Path, inner: Sequence[Path], about: dict[str, Any]) -> Guess |
         listed = ", ".join(str(path.relative_to(folder)) for path in files)
         raise DataError(f"{folder} holds several COCO files: {listed}; name one with --table")
     remarks = [f"captions, too: --table {further[0]} takes them"] if boxes and further else []
-    return _of_coco(folder, boxes or files, about, remarks)
+    return _of_coco(folder, boxes or files, remarks)
 
 
-def _is_place_of_lists(name: str) -> bool:
-    return name.casefold() in ("annotations", "annotation", "labels") or name.casefold() in SPLIT_WORDS
-
-
-def _without_split(name: str) -> str:
-    return "".join("" if word in SPLIT_WORDS else word for word in re.split(r"([a-z]+)", name.casefold()))
-
-
-def _of_coco(folder: Path, files: Mapping[Path, str], about: dict[str, Any], remarks: list[str]) -> Guess:
+def _of_coco(folder: Path, files: Mapping[Path, str], remarks: Sequence[str]) -> Guess:
     """One file of all pictures, or one for each split, all of one kind."""
     names = [str(path.relative_to(folder)) for path in files]
     splits = splits_in(names)
@@ -102,27 +100,15 @@ def _of_coco(folder: Path, files: Mapping[Path, str], about: dict[str, Any], rem
             "(train, val, test) with its name in the file's, or name one with --table"
         )
     first, kind = next(iter(files.items()))
-    roots = {path: _root_of_coco(folder, path) for path in files}
-    data: dict[str, Any] = {"kind": "coco"}
-    chosen: dict[str, str] = {}
+    task, how = "detection", f"boxes, {_OR_CUT_OUT}"
+    if kind == _CAPTIONS:
+        task, how = "image-text", "captions, to be matched with their pictures"
+    remarks = [f"{', '.join(names)}: COCO {how}", *remarks]
     if len(files) == 1:
-        data |= {"root": roots[first], "table": names[0]}
-    else:
-        chosen, drawn = scored(splits)
-        remarks = [*remarks, *drawn]
-        by_split = {split: roots[folder / name] for split, name in chosen.items()}
-        data |= {"root": by_split["train"]} if len(set(by_split.values())) == 1 else {"roots": by_split}
-    task, how = (
-        ("image-text", "captions, to be matched with their pictures")
-        if kind == _CAPTIONS
-        else ("detection", f"boxes, {_OR_CUT_OUT}")
-    )
-    return Guess.of(about, task, data, chosen, [f"{', '.join(names)}: COCO {how}", *remarks])
-
-
-_OR_CUT_OUT = (
-    'to be found (needs gate-runner[detection]); task = "image-classification" cuts each out and classifies it instead'
-)
+        data = {"kind": "coco", "root": _root_of_coco(folder, first), "table": names[0]}
+        return Guess.of(task, data, None, remarks)
+    roots = {split: _root_of_coco(folder, folder / name) for split, name in splits.items()}
+    return Guess.of(task, {"kind": "coco", **roots_of(roots)}, splits, remarks)
 
 
 def _root_of_coco(folder: Path, path: Path) -> str:
@@ -148,33 +134,28 @@ def _holds(folder: Path, endings: Sequence[str]) -> bool:
     return folder.is_dir() and any(entry.suffix.lower() in endings for entry in folder.iterdir() if entry.is_file())
 
 
-def _voc(folder: Path, inner: Sequence[Path], about: dict[str, Any]) -> Guess | None:
+def _voc(folder: Path, inner: Sequence[Path]) -> Guess | None:
     lists = folder / "ImageSets" / "Main"
     if (folder / "JPEGImages").is_dir() and _holds(folder / "Annotations", (".xml",)):
-        data = {"root": "JPEGImages", "annotations": "Annotations/*.xml"}
-        splits = {
-            split: f"ImageSets/Main/{word}.txt"
-            for split, word in (("train", "train"), ("validation", "val"), ("test", "test"))
-            if (lists / f"{word}.txt").is_file()
-        }
-        if "test" in splits and not _is_annotated(folder, lists / "test.txt"):
-            del splits["test"]  # as VOC2012 is handed out
-        return _of_voc(data, splits if "train" in splits else {}, about)
+        names = {split: f"ImageSets/Main/{word}.txt" for split, word in _LISTS if (lists / f"{word}.txt").is_file()}
+        if "test" in names and not _is_annotated(folder, lists / "test.txt"):
+            del names["test"]  # as VOC2012 is handed out
+        return _of_voc("JPEGImages", "Annotations/*.xml", names if "train" in names else {})
     by_split = splits_in([entry.name for entry in inner if _holds(entry, (".xml",)) and _holds(entry, PICTURES)])
     if "train" in by_split:
-        return _of_voc({"root": ".", "annotations": "{}/*.xml"}, by_split, about)
+        return _of_voc(".", "{}/*.xml", by_split)
     if _holds(folder, (".xml",)) and _holds(folder, PICTURES):
-        return _of_voc({"root": ".", "annotations": "*.xml"}, {}, about)
+        return _of_voc(".", "*.xml", {})
     for labelled in inner:
-        pictures = [entry for entry in (*inner, folder) if entry != labelled and _in_either(entry)]
-        if not pictures:
+        pictures = next((entry for entry in (*inner, folder) if entry != labelled and _in_either(entry)), None)
+        if pictures is None:
             continue
-        root = str(pictures[0].relative_to(folder))
+        root = str(pictures.relative_to(folder))
         if _holds(labelled, (".xml",)):
-            return _of_voc({"root": root, "annotations": f"{labelled.name}/*.xml"}, {}, about)
+            return _of_voc(root, f"{labelled.name}/*.xml", {})
         splits = splits_in([entry.name for entry in sorted(labelled.iterdir()) if _holds(entry, (".xml",))])
-        if splits and all(_holds(pictures[0] / name, PICTURES) for name in splits.values()):
-            return _of_voc({"root": root, "annotations": f"{labelled.name}/{{}}/*.xml"}, splits, about)
+        if splits and all(_holds(pictures / name, PICTURES) for name in splits.values()):
+            return _of_voc(root, f"{labelled.name}/{{}}/*.xml", splits)
     return None
 
 
@@ -187,17 +168,17 @@ def _is_annotated(folder: Path, path: Path) -> bool:
     return bool(first) and (folder / "Annotations" / f"{first[0]}.xml").is_file()
 
 
-def _of_voc(data: dict[str, Any], splits: dict[str, str], about: dict[str, Any]) -> Guess:
-    chosen, remarks = scored(splits)
-    where = f"{data['annotations']}: Pascal VOC boxes, {_OR_CUT_OUT}"
-    return Guess.of(about, "detection", {"kind": "voc", **data}, chosen, [where, *remarks])
+def _of_voc(root: str, annotations: str, splits: Mapping[str, str]) -> Guess:
+    data = {"kind": "voc", "root": root, "annotations": annotations}
+    return Guess.of("detection", data, splits, [f"{annotations}: Pascal VOC boxes, {_OR_CUT_OUT}"])
 
 
-def _yolo(folder: Path, inner: Sequence[Path], about: dict[str, Any]) -> Guess | None:
+def _yolo(folder: Path, inner: Sequence[Path]) -> Guess | None:
+    del inner
     for path in sorted((*folder.glob("*.yaml"), *folder.glob("*.yml"))):
         content = _yaml(path)
         if isinstance(content, dict) and "names" in content and "train" in content:
-            return _of_yaml(folder, path, content, about)
+            return _of_yaml(folder, path, content)
     places = [root for root in (folder, *_folders(folder)) if _holds(root, PICTURES)]
     places = [root for root in places if any(yolo_file(picture).is_file() for picture in first_pictures(root))]
     if not places:
@@ -211,34 +192,29 @@ def _yolo(folder: Path, inner: Sequence[Path], about: dict[str, Any]) -> Guess |
     if not classes:
         classes = tuple(f"class {number}" for number in range(_most_of_yolo(files) + 1))
         remarks.append("names of classes are not there (classes.txt, data.yaml): fill in [classes] names")
-    return _of_yolo(classes, splits if len(places) > 1 else {}, places[0].relative_to(folder), about, remarks)
+    return _of_yolo(classes, splits if len(places) > 1 else {}, str(places[0].relative_to(folder)), remarks)
 
 
-def _of_yaml(folder: Path, path: Path, content: dict[str, Any], about: dict[str, Any]) -> Guess:
+def _of_yaml(folder: Path, path: Path, content: dict[str, Any]) -> Guess:
     names = content["names"]
     if isinstance(names, dict) and {*map(type, names)} == {int}:
         names = [names[key] for key in sorted(names)]
     if not isinstance(names, list) or not names or any(isinstance(name, list | dict) for name in names):
         raise DataError(f"{path}: 'names' is no list of names, and no names by their numbers")
+    base = content.get("path")
     splits: dict[str, str] = {}
-    for split, word in (("train", "train"), ("validation", "val"), ("test", "test")):
+    for split, word in _LISTS:
         value = content.get(word) or (content.get("valid") if word == "val" else None)
         if not value:
             continue
         if not isinstance(value, str):
             raise DataError(f"{path}: {word!r} is no path; gate-runner takes one folder or list for each split")
-        part = _of_yolo_path(folder, _text(content.get("path")), value)
-        if part is None and split == "test":
-            continue  # often named, and not handed out
-        if part is None:
+        part = _of_yolo_path(folder, base if isinstance(base, str) else "", value)
+        if part is None and split != "test":  # which is often named, and not handed out
             raise DataError(f"{path}: {word} is {value!r}, which is neither a folder nor a list in {folder}")
-        if part not in splits.values():
+        if part is not None and part not in splits.values():
             splits[split] = part
-    return _of_yolo(names, splits, Path(), about, [f"{path.name}: YOLO's boxes, {_OR_CUT_OUT}"])
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
+    return _of_yolo(names, splits, ".", [f"{path.name}: YOLO's boxes, {_OR_CUT_OUT}"])
 
 
 def _of_yolo_path(folder: Path, base: str, value: str) -> str | None:
@@ -252,12 +228,9 @@ def _of_yolo_path(folder: Path, base: str, value: str) -> str | None:
     return None
 
 
-def _of_yolo(
-    names: Sequence[Any], splits: dict[str, str], root: Path, about: dict[str, Any], remarks: list[str]
-) -> Guess:
-    chosen, drawn = scored(splits)
-    data = {"kind": "yolo", "root": "." if splits else str(root)}
-    return Guess.of(about, "detection", data, chosen, [*remarks, *drawn], {"names": [str(name) for name in names]})
+def _of_yolo(names: Sequence[Any], splits: Mapping[str, str], root: str, remarks: Sequence[str]) -> Guess:
+    data = {"kind": "yolo", "root": "." if splits else root}
+    return Guess.of("detection", data, splits, remarks, {"names": [str(name) for name in names]})
 
 
 def _yaml(path: Path) -> Any:

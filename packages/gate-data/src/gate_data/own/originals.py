@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+from gate_data.data import Data
 from gate_data.errors import DataError
 from gate_data.original_files import MAP_SIDE, Originals, Parts, Sample, from_lists, to_data
 from gate_data.own.annotated import boxed, root_of
 from gate_data.own.class_names import named_classes, shown_names
+from gate_data.own.columns import TABLES
 from gate_data.own.entries import Entry, entries_of
 from gate_data.own.reading import read_benchmark
 from gate_data.own.spec import OwnBenchmark
@@ -23,9 +25,6 @@ from gate_data.readers.decode import open_picture
 from gate_data.readers.folders import PICTURES
 from gate_data.readers.splits import held_out_by_label, spread
 from gate_data.request import DataRequest
-
-if TYPE_CHECKING:  # it imports torch, which whoever only lists files does without
-    from gate_data.data import Data
 
 _SIZED, _SMALLEST, _STEP = 32, 32, 16
 """Class maps whose sizes are looked at; the least side that is made of them, and what it is a multiple of."""
@@ -43,22 +42,9 @@ _NAMED = (
 """Tasks whose targets are names of classes."""
 _UNTRAINED = ("zero-shot", "multi-label", "image-retrieval", "clustering")
 """Tasks for which a class in test need not be in training."""
-_SHOWN_PATHS = 5
-_BESIDE = (
-    ".txt",
-    ".csv",
-    ".tsv",
-    ".json",
-    ".jsonl",
-    ".xml",
-    ".md",
-    ".toml",
-    ".yaml",
-    ".yml",
-    ".parquet",
-    ".db",
-    ".ini",
-)
+_UNFITTED = ("zero-shot", "pair-scoring")
+"""Tasks for which nothing is trained."""
+_BESIDE = (*TABLES, ".txt", ".json", ".xml", ".md", ".toml", ".yaml", ".yml", ".db", ".ini")
 """Endings of what lies beside pictures and is not missed."""
 _EXTRAS = {".heic": "heic", ".heif": "heic", ".dcm": "medical", ".dicom": "medical"}
 """Endings that are read with an extra."""
@@ -102,7 +88,7 @@ def originals_from(own: OwnBenchmark, path: Path, *, skip_missing: bool = False)
         grouped=bool(own.splits.group),
         # boxes are cut out, and class maps show whole pictures
         fit="whole" if task == "segmentation" or (own.data.kind in _BOXES and task != "image-text") else "crop",
-        trained=task not in ("zero-shot", "pair-scoring"),
+        trained=task not in _UNFITTED,
         maps=_class_map(own, path) if task == "segmentation" else None,
     )
 
@@ -134,11 +120,8 @@ def _class_map(own: OwnBenchmark, path: Path) -> ClassMap:
         if listed and len(listed) != len(names):
             raise DataError(f"{path}: field 'classes.{field}' has {len(listed)} entries for {len(names)} names")
     if colours:
-        return ClassMap(
-            {index: index for index in range(len(names))},
-            others=IGNORED,
-            colours={colour: index for index, colour in enumerate(colours)},
-        )
+        indices = {index: index for index in range(len(names))}
+        return ClassMap(indices, others=IGNORED, colours={colour: index for index, colour in enumerate(colours)})
     numbers = values or tuple(range(len(names)))
     ignored = [value for value in own.data.ignored if value not in numbers]
     return ClassMap({value: index for index, value in enumerate(numbers)}, ignored, None)
@@ -147,42 +130,30 @@ def _class_map(own: OwnBenchmark, path: Path) -> ClassMap:
 def parts_of(own: OwnBenchmark, folder: Path, *, skip_missing: bool = False) -> Parts:
     """All samples that a benchmark's file names, in their splits."""
     entries, note = entries_of(own, folder)
-    missing, count = _missing(entries)
-    if missing and not skip_missing:
-        raise DataError(_told_missing(missing, count))
-    if missing:
-        entries = [entry for entry in entries if not missing.keys() & set(entry.paths)]
-        first = ", ".join(Path(path).name for path in list(missing)[:3])
-        note = "; ".join(filter(None, [note, f"{len(missing)} files are not there, and left out: {first}"]))
-    note = "; ".join(filter(None, [note, left_out(own, folder)]))
+    entries, missing = _with_files(entries, skip_missing=skip_missing)
     names = _class_names(own, folder, entries)
-    samples = _numbered(own, entries, names)
-    train, validation, test = _split(own, entries, samples)
-    if own.samples in _NAMED:
-        _refuse_unseen(own, train, test, names)
-    return Parts(train, test, validation, shown_names(own, folder, names), note)
+    lists = _split(own, entries, _numbered(own, entries, names))
+    if own.samples in _NAMED and own.samples not in _UNTRAINED:
+        trained = {sample.target for sample in lists["train"]}
+        if unseen := sorted({sample.target for sample in lists["test"]} - trained):
+            raise DataError(f"classes in test that training lacks: {', '.join(names[index] for index in unseen[:8])}")
+    note = "; ".join(filter(None, [note, missing, left_out(own, folder)]))
+    return Parts(lists["train"], lists["test"], lists["validation"], shown_names(own, folder, names), note)
 
 
-def _missing(entries: Sequence[Entry]) -> tuple[dict[str, str], int]:
-    """Files that are not there and who names them, and how many there should be: looked at before an hour of work."""
-    missing: dict[str, str] = {}
-    exists: dict[str, bool] = {}
-    for entry in entries:
-        for path in entry.paths:
-            if path not in exists:
-                try:
-                    exists[path] = Path(path).is_file()
-                except OSError:  # a name that no file can have
-                    exists[path] = False
-            if not exists[path]:
-                missing.setdefault(path, entry.where)
-    return missing, len(exists)
-
-
-def _told_missing(missing: Mapping[str, str], count: int) -> str:
-    first = "; ".join(f"{path} ({where})" for path, where in list(missing.items())[:_SHOWN_PATHS])
+def _with_files(entries: list[Entry], *, skip_missing: bool) -> tuple[list[Entry], str]:
+    """Those whose files are there, looked at before an hour of work; and what to say of others, if these may lack."""
+    wanted = {path: entry.where for entry in reversed(entries) for path in entry.paths}
+    missing = {path: where for path, where in reversed(wanted.items()) if not os.path.isfile(path)}  # noqa: PTH113 - of a million
+    if not missing:
+        return entries, ""
+    if skip_missing:
+        first = ", ".join(Path(path).name for path in list(missing)[:3])
+        left = [entry for entry in entries if not missing.keys() & set(entry.paths)]
+        return left, f"{len(missing)} files are not there, and left out: {first}"
+    first = "; ".join(f"{path} ({where})" for path, where in list(missing.items())[:5]) + " …" * (len(missing) > 5)
     hint = "; paths with \\ are Windows's: write / instead" if os.sep == "/" and "\\" in first else ""
-    return f"{len(missing)} of {count} files are not there: {first}{' …' if len(missing) > 5 else ''}{hint}"
+    raise DataError(f"{len(missing)} of {len(wanted)} files are not there: {first}{hint}")
 
 
 def _class_names(own: OwnBenchmark, folder: Path, entries: Sequence[Entry]) -> tuple[str, ...]:
@@ -232,58 +203,38 @@ def _numbered(own: OwnBenchmark, entries: Sequence[Entry], names: Sequence[str])
     return [Sample(entry.source, target(entry), entry.text, entry.group) for entry in entries]
 
 
-def _split(
-    own: OwnBenchmark, entries: Sequence[Entry], samples: Sequence[Sample]
-) -> tuple[list[Sample], list[Sample], list[Sample]]:
+def _split(own: OwnBenchmark, entries: Sequence[Entry], samples: Sequence[Sample]) -> dict[str, list[Sample]]:
     """Three lists; what nobody gave is drawn, by group or by class."""
-    rows: dict[str, list[int]] = {"train": [], "validation": [], "test": [], "": []}
-    for row, entry in enumerate(entries):
-        rows[entry.split].append(row)
-    trained = own.samples not in ("zero-shot", "pair-scoring")
-    if not trained:
-        chosen = rows["test"] or rows[""] or rows["train"]
-        return [], [], [samples[row] for row in chosen]
-    rows["train"] += rows[""]
+    lists: dict[str, list[Sample]] = {"train": [], "validation": [], "test": [], "": []}
+    for entry, sample in zip(entries, samples, strict=True):
+        lists[entry.split].append(sample)
+    if own.samples in _UNFITTED:
+        return {"train": [], "validation": [], "test": lists["test"] or lists[""] or lists["train"]}
+    lists["train"] += lists[""]
     if any(entry.group for entry in entries):  # what is given: what is drawn keeps groups whole
-        _refuse_torn({name: [samples[row].group for row in rows[name]] for name in ("train", "validation", "test")})
-    if not rows["test"]:
-        rows["train"], rows["test"] = _drawn(own, samples, rows["train"], own.splits.test_share)
-    if not rows["validation"]:
-        rows["train"], rows["validation"] = _drawn(own, samples, rows["train"], own.splits.validation_share)
-    train, validation, test = ([samples[row] for row in rows[name]] for name in ("train", "validation", "test"))
-    return train, validation, test
+        for first, second in (("train", "test"), ("train", "validation"), ("validation", "test")):
+            groups, others = ({sample.group for sample in lists[name]} for name in (first, second))
+            if shared := sorted(groups & others):
+                raise DataError(f"{len(shared)} groups are in {first} and in {second}: {', '.join(shared[:5])}")
+    for name, share in (("test", own.splits.test_share), ("validation", own.splits.validation_share)):
+        if not lists[name]:
+            lists["train"], lists[name] = _drawn(own, lists["train"], share)
+    return lists
 
 
-def _drawn(
-    own: OwnBenchmark, samples: Sequence[Sample], rows: Sequence[int], share: float
-) -> tuple[list[int], list[int]]:
-    """Rows that stay, and rows that are taken from them."""
+def _drawn(own: OwnBenchmark, samples: Sequence[Sample], share: float) -> tuple[list[Sample], list[Sample]]:
+    """Samples that stay, and samples that are taken from them."""
     seed = own.splits.seed
     pairs = own.samples == "image-retrieval"  # a thing is its own class, and cannot be on both sides
-    targets: list[Any] = [0 if pairs and samples[row].group else samples[row].target for row in rows]
+    targets: list[Any] = [0 if pairs and sample.group else sample.target for sample in samples]
     classes = [target if isinstance(target, int) else 0 for target in targets]
-    if any(samples[row].group for row in rows):
-        stay, held = dealt([samples[row].group for row in rows], [1 - share], classes, seed=seed)
-    elif targets and type(targets[0]) is tuple and own.samples == "multi-label":
+    if any(sample.group for sample in samples):
+        stay, held = dealt([sample.group for sample in samples], [1 - share], classes, seed=seed)
+    elif own.samples == "multi-label" and samples:
         stay, held = held_out_by_label(targets, share, seed=seed)
     else:
         stay, held = held_out(classes, share, seed=seed)
-    return [rows[position] for position in stay], [rows[position] for position in held]
-
-
-def _refuse_torn(groups: dict[str, list[str]]) -> None:
-    for first, second in (("train", "test"), ("train", "validation"), ("validation", "test")):
-        shared = sorted(set(groups[first]) & set(groups[second]))
-        if shared:
-            raise DataError(f"{len(shared)} groups are in {first} and in {second}: {', '.join(shared[:5])}")
-
-
-def _refuse_unseen(own: OwnBenchmark, train: Iterable[Sample], test: Iterable[Sample], names: Sequence[str]) -> None:
-    if own.samples in _UNTRAINED:
-        return
-    unseen = sorted({sample.target for sample in test} - {sample.target for sample in train})
-    if unseen:
-        raise DataError(f"classes in test that training lacks: {', '.join(names[index] for index in unseen[:8])}")
+    return [samples[row] for row in stay], [samples[row] for row in held]
 
 
 def left_out(own: OwnBenchmark, folder: Path) -> str:
@@ -301,12 +252,10 @@ def left_out(own: OwnBenchmark, folder: Path) -> str:
             ending = os.path.splitext(name)[1].lower()  # noqa: PTH122 - text paths
             if not name.startswith((".", "Thumbs.db")) and ending not in (*read, *_BESIDE):
                 endings[ending or "no ending"] += 1
-    if not endings:
-        return ""
     listed = ", ".join(f"{ending} {count:,}" for ending, count in endings.most_common(8))
     extras = {_EXTRAS[ending]: ending for ending in sorted(endings) if ending in _EXTRAS}
     hints = "".join(f"; pip install 'gate-data[{extra}]' reads {ending}" for extra, ending in extras.items())
-    return f"{sum(endings.values()):,} files left out by their ending: {listed}{hints}"
+    return f"{sum(endings.values()):,} files left out by their ending: {listed}{hints}" if endings else ""
 
 
 def _names(folder: Path, depth: int) -> Iterator[str]:

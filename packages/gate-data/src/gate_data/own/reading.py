@@ -47,10 +47,10 @@ def read_benchmark(path: Path) -> OwnBenchmark:
     try:
         return OwnBenchmark.model_validate(values)
     except ValidationError as error:
-        raise DataError(_said(path, text, error)) from None
+        raise DataError(_problem(path, text, error)) from None
 
 
-def _said(path: Path, text: str, error: ValidationError) -> str:
+def _problem(path: Path, text: str, error: ValidationError) -> str:
     """The first thing that is wrong, where it stands, and how many more there are."""
     problems = error.errors(include_url=False)
     first = problems[0]

@@ -42,22 +42,21 @@ def summary(own: OwnBenchmark, folder: Path) -> list[str]:
     if own.samples == "detection":
         sentences.append(_counted(objects_of(own, folder), parts.classes, "objects of"))
     else:
-        sentences += _of_targets(lists, parts.classes)
-    return [*sentences, *filter(None, [parts.note]), *_doubts(own, parts)]
+        sentences.append(_of_targets(lists, parts.classes))
+    return [*filter(None, [*sentences, parts.note]), *_doubts(own, parts)]
 
 
-def _of_targets(lists: dict[str, Sequence[Sample]], classes: tuple[str, ...]) -> list[str]:
+def _of_targets(lists: dict[str, Sequence[Sample]], classes: tuple[str, ...]) -> str:
     samples = [sample for split in lists.values() for sample in split]
     kind = type(samples[0].target)
     if classes and kind in (int, tuple):
-        counts = {name: _positives(split, len(classes)) for name, split in lists.items()}
-        totals = [sum(counts[name][index] for name in counts) for index in range(len(classes))]
-        return [_counted([totals, counts["test"]], classes, "")]
+        counts = _positives(samples, len(classes)), _positives(lists["test"], len(classes))
+        return _counted(counts, classes, "")
     if kind is float and any(sample.target for sample in samples):
         values = [float(sample.target) for sample in samples]
         mean = sum(values) / len(values)
-        return [f"values from {min(values):g} to {max(values):g}, {mean:.4g} on average"]
-    return [f"{len(classes)} classes: {', '.join(classes[:_CLASSES_SHOWN])}"] if classes else []
+        return f"values from {min(values):g} to {max(values):g}, {mean:.4g} on average"
+    return f"{len(classes)} classes: {', '.join(classes[:_CLASSES_SHOWN])}" if classes else ""
 
 
 def _counted(counts: Sequence[Sequence[int]], classes: Sequence[str], unit: str) -> str:
@@ -72,18 +71,22 @@ def _counted(counts: Sequence[Sequence[int]], classes: Sequence[str], unit: str)
 
 def _doubts(own: OwnBenchmark, parts: Parts) -> list[str]:
     """What a user should look at before anything is computed, a sentence each."""
-    samples = [*parts.train, *(parts.validation or ()), *parts.test]
+    if own.samples == "multi-label":
+        lists = {"train": parts.train, "test": parts.test}
+        lacking = {name: _positives(samples, len(parts.classes)) for name, samples in lists.items()}
+        bare = {name: [parts.classes[at] for at, count in enumerate(lacking[name]) if not count] for name in lists}
+        return [
+            f"{len(labels)} {_word(labels, 'label has', 'labels have')} no positive in {name}: {_some(labels)}"
+            for name, labels in bare.items()
+            if labels
+        ]
     if own.samples not in ("image-classification", "zero-shot", "video-classification"):
-        return _rare_tags(parts) if own.samples == "multi-label" else []
+        return []
+    samples = [*parts.train, *(parts.validation or ()), *parts.test]
     counts = Counter(sample.target for sample in samples)
     single = [parts.classes[label] for label, count in counts.items() if count == 1]
-    sentences = []
-    if single:
-        sentences.append(f"{len(single)} {_word(single, 'class has', 'classes have')} one picture: {_some(single)}")
-    sentences += [f"labels {rare!r} ({few}) and {name!r} ({many}) are nearly equal: is one a slip?"
-              for rare, few, name, many in _slips(parts.classes, counts)]  # fmt: skip
-    sentences += _two_labels(samples, parts.classes)
-    return sentences
+    singles = f"{len(single)} {_word(single, 'class has', 'classes have')} one picture: {_some(single)}"
+    return [*([singles] if single else []), *_slips(parts.classes, counts), *_two_labels(samples, parts.classes)]
 
 
 def _positives(samples: Sequence[Sample], count: int) -> list[int]:
@@ -96,19 +99,7 @@ def _positives(samples: Sequence[Sample], count: int) -> list[int]:
     return counts
 
 
-def _rare_tags(parts: Parts) -> list[str]:
-    lists = {"train": parts.train, "test": parts.test}
-    sentences = []
-    for name, samples in lists.items():
-        bare = [parts.classes[at] for at, count in enumerate(_positives(samples, len(parts.classes))) if not count]
-        if bare:
-            sentences.append(
-                f"{len(bare)} {_word(bare, 'label has', 'labels have')} no positive in {name}: {_some(bare)}"
-            )
-    return sentences
-
-
-def _slips(classes: Sequence[str], counts: Counter[Any]) -> Iterator[tuple[str, int, str, int]]:
+def _slips(classes: Sequence[str], counts: Counter[Any]) -> Iterator[str]:
     """A rare label and a frequent one that it resembles."""
     if len(classes) > _MANY_NAMES:
         return
@@ -116,7 +107,7 @@ def _slips(classes: Sequence[str], counts: Counter[Any]) -> Iterator[tuple[str, 
     for rare, few in named.items():
         frequent = [name for name, many in named.items() if name != rare and few <= max(1, _RARE * many) and many > few]
         for name in difflib.get_close_matches(rare, frequent, n=1, cutoff=_ALIKE):
-            yield rare, few, name, named[name]
+            yield f"labels {rare!r} ({few}) and {name!r} ({named[name]}) are nearly equal: is one a slip?"
 
 
 def _two_labels(samples: Sequence[Sample], classes: Sequence[str]) -> Iterator[str]:

@@ -19,7 +19,7 @@ from .source import described as described
 from .splits import dealt as dealt
 from .splits import held_out as held_out
 from .tables import Row as Row
+from .tables import fields as fields
 from .tables import lines as lines
-from .tables import pairs as pairs
 from .tables import records as records
 from .tables import table as table

@@ -12,7 +12,7 @@ import threading
 import zlib
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -26,15 +26,12 @@ _LOCK = threading.Lock()
 """HDF5's library takes one call at a time."""
 _PLAIN = {1: 1, 2: 1, 3: 2, 4: 2, 5: 4, 6: 4, 7: 4, 9: 8, 12: 8, 13: 8, 16: 1, 17: 2, 18: 4}
 """Types of plain values, and the bytes of one."""
+_FORMS = {1: "b", 5: "i", 6: "I"}
+"""Of these, what Python's struct calls those that an array's parts have."""
 _MATRIX, _COMPRESSED = 14, 15
-_CELL, _STRUCT, _OBJECT, _CHAR, _SPARSE, _LAST_NUMBERS = 1, 2, 3, 4, 5, 15
+_CELL, _STRUCT, _CHAR, _FIRST_NUMBERS, _LAST_NUMBERS = 1, 2, 4, 6, 15
 _DEEPEST = 32
 """Cells and structs within one another."""
-
-
-class _Element(NamedTuple):
-    kind: int
-    data: memoryview
 
 
 def read_matlab(file: File, key: str, content: bytes | None = None) -> Any:
@@ -117,43 +114,44 @@ def _check_matlab(raw: bytes, name: str) -> None:
     view = memoryview(raw)[128:]
     try:
         while len(view):
-            element, view = _next(view, order, padded=False)
-            if element.kind == _COMPRESSED:
+            kind, data, view = _next(view, order, padded=False)
+            if kind == _COMPRESSED:
                 unpacker = zlib.decompressobj()
                 limit = most("bytes")
-                held = unpacker.decompress(element.data, limit)
+                held = unpacker.decompress(data, limit)
                 if unpacker.unconsumed_tail:
                     raise ValueError(f"a variable of more than {limit:,} bytes; {variable('bytes')} sets another limit")
                 if not unpacker.eof:
                     raise ValueError("a packed variable that is cut short")
-                element, _ = _next(memoryview(held), order)
-            if element.kind != _MATRIX:
-                raise ValueError(f"a variable of type {element.kind}, expected {_MATRIX}")
-            _check_matrix(element.data, order, 0)
+                kind, data, _ = _next(memoryview(held), order)
+            if kind != _MATRIX:
+                raise ValueError(f"a variable of type {kind}, expected {_MATRIX}")
+            _check_matrix(data, order, 0)
     except (ValueError, struct.error, zlib.error) as error:
         raise DataError(f"{name} cannot be read as MATLAB 5: {error}") from error
 
 
-def _next(view: memoryview, order: str, padded: bool = True) -> tuple[_Element, memoryview]:
-    """The element at the beginning, and what follows it."""
+def _next(view: memoryview, order: str, padded: bool = True) -> tuple[int, memoryview, memoryview]:
+    """The type and data of the element at the beginning, and what follows it."""
     first, size = struct.unpack(f"{order}II", view[:8])
     if first >> 16:  # up to four bytes stand in the tag itself
         kind, size = first & 0xFFFF, first >> 16
         if size > 4:
             raise ValueError(f"a short element of {size} bytes")
-        return _Element(kind, view[4 : 4 + size]), view[8:]
+        return kind, view[4 : 4 + size], view[8:]
     if size > len(view) - 8:
         raise ValueError(f"an element of {size} bytes where {len(view) - 8} are left")
     end = 8 + size + (-size % 8 if padded else 0)
-    return _Element(first, view[8 : 8 + size]), view[end:]
+    return first, view[8 : 8 + size], view[end:]
 
 
-def _values(view: memoryview, order: str, kinds: tuple[int, ...]) -> tuple[_Element, memoryview]:
-    """The next element, of plain values of one of these types."""
-    element, remainder = _next(view, order)
-    if element.kind not in kinds or len(element.data) % _PLAIN[element.kind]:
-        raise ValueError(f"an element of type {element.kind} and {len(element.data)} bytes")
-    return element, remainder
+def _values(view: memoryview, order: str, form: str = "") -> tuple[tuple[int, ...], int, memoryview]:
+    """The next element, of plain values: these, if a form of them is given, how many there are, and what follows."""
+    kind, data, remainder = _next(view, order)
+    size = _PLAIN.get(kind, 0)
+    if not size or len(data) % size or (form and form != _FORMS.get(kind)):
+        raise ValueError(f"an element of type {kind} and {len(data)} bytes")
+    return struct.unpack(f"{order}{len(data) // size}{form}", data) if form else (), len(data) // size, remainder
 
 
 def _check_matrix(view: memoryview, order: str, depth: int) -> None:
@@ -161,40 +159,34 @@ def _check_matrix(view: memoryview, order: str, depth: int) -> None:
         return  # an empty array has no parts
     if depth > _DEEPEST:
         raise ValueError(f"cells within cells, more than {_DEEPEST} deep")
-    flags, view = _values(view, order, (6,))
-    if len(flags.data) != 8:
-        raise ValueError(f"flags of {len(flags.data)} bytes")
-    flag = struct.unpack(f"{order}I", flags.data[:4])[0]
-    kind, is_complex = flag & 0xFF, bool(flag & 0x800)
-    sides, view = _values(view, order, (5,))
-    shape: Any = struct.unpack(f"{order}{len(sides.data) // 4}i", sides.data)
+    flags, length, view = _values(view, order, "I")
+    if length != 2:
+        raise ValueError(f"flags of {4 * length} bytes")
+    kind, is_complex = flags[0] & 0xFF, bool(flags[0] & 0x800)
+    shape, _, view = _values(view, order, "i")
     if not 2 <= len(shape) <= 32 or min(shape) < 0:
         raise ValueError(f"sides {shape[:8]}")
-    _, view = _values(view, order, (1,))  # the name
-    plain, count = tuple(_PLAIN), math.prod(shape)
-    if kind in (_CELL, _STRUCT, _OBJECT):
+    _, _, view = _values(view, order, "b")  # the name
+    count = math.prod(shape)
+    if kind in (_CELL, _STRUCT):
         fields = 1
-        if kind == _OBJECT:
-            _, view = _values(view, order, (1,))
-        if kind != _CELL:
-            length, view = _values(view, order, (5,))
-            names, view = _values(view, order, (1,))
-            size = struct.unpack(f"{order}i", length.data)[0]
-            if size < 1 or len(names.data) % size:
-                raise ValueError(f"{len(names.data)} bytes of field names of {size} each")
-            fields = len(names.data) // size
+        if kind == _STRUCT:
+            (size, *_), _, view = _values(view, order, "i")
+            _, length, view = _values(view, order, "b")
+            if size < 1 or length % size:
+                raise ValueError(f"{length} bytes of field names of {size} each")
+            fields = length // size
         if count * max(1, fields) * 8 > len(view):
             raise ValueError(f"{count} cells where {len(view)} bytes are left")
         for _ in range(count * fields):
-            element, view = _next(view, order)
-            if element.kind != _MATRIX:
-                raise ValueError(f"a cell of type {element.kind}")
-            _check_matrix(element.data, order, depth + 1)
+            inner, data, view = _next(view, order)
+            if inner != _MATRIX:
+                raise ValueError(f"a cell of type {inner}")
+            _check_matrix(data, order, depth + 1)
         return
-    if kind == _SPARSE or not _CHAR <= kind <= _LAST_NUMBERS:
-        raise ValueError(f"an array of class {kind}, which is not read (sparse, a function, or unknown)")
+    if not (kind == _CHAR or _FIRST_NUMBERS <= kind <= _LAST_NUMBERS):
+        raise ValueError(f"an array of class {kind}, which is not read (sparse, an object, a function, or unknown)")
     for _ in range(1 + is_complex):
-        values, view = _values(view, order, plain)
-        held = len(values.data) // _PLAIN[values.kind]
+        _, held, view = _values(view, order)
         if held != count and kind != _CHAR:  # letters may take several bytes
             raise ValueError(f"{held} values of an array of {count}")

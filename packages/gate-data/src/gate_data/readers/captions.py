@@ -39,10 +39,8 @@ def coco_captions(path: Path) -> Iterator[tuple[str, Row]]:
     files = {identity: row.path("file_name") for identity, row in by_id(records(path, "images")).items()}
     captioned: set[int] = set()
     for row in records(path, "annotations"):
-        if row.integer("image_id") not in files:
-            raise row.error("image_id", "the id of an image of this file")
         row.text("caption")
-        captioned.add(row.integer("image_id"))
+        captioned.add(row.known("image_id", files, "an image"))
         yield files[row.integer("image_id")], row
     if bare := [file for identity, file in files.items() if identity not in captioned]:
         _LOG.warning("%s: %d of %d pictures have no caption and are left out: %s", path, len(bare), len(files), bare[0])

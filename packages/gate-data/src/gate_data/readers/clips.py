@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import io
-import logging
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 from typing import Any, TypeVar
 
 from PIL import Image
@@ -18,7 +16,6 @@ from gate_data.readers.source import Clip, Member, described, read_bytes
 VIDEOS = (".avi", ".mp4", ".mkv", ".webm", ".mov", ".mpg")
 """Endings of video files, in lower case."""
 T = TypeVar("T")
-_LOG = logging.getLogger(__name__)
 
 
 def middles(frames: Sequence[T], count: int) -> list[T]:
@@ -29,13 +26,9 @@ def middles(frames: Sequence[T], count: int) -> list[T]:
 def read_clip(clip: Clip) -> list[Image.Image]:
     """A video's frames, as they are shown at the middles of its parts.
 
-    The decoder seeks to the key frame before each place and decodes from there; a place that lies ahead of the last one
-    and before the next key frame costs no second seek. It is torchcodec's where that is installed and finds FFmpeg's
-    libraries, else PyAV's.
+    PyAV seeks to the key frame before each place and decodes from there; a place that lies ahead of the last one and
+    before the next key frame costs no second seek.
     """
-    decoder = torchcodec()
-    if decoder is not None:
-        return _by_torchcodec(decoder, clip)
     av = library()
     opened: Any = io.BytesIO(read_bytes(clip.source)) if isinstance(clip.source, Member) else str(clip.source)
     try:
@@ -49,8 +42,7 @@ def undecodable(clips: Sequence[Clip]) -> list[int]:
     """Which clips have no frame that can be decoded: each is opened and its first frame read."""
     if not clips:
         return []
-    if torchcodec() is None:
-        library()
+    library()
 
     def broken(clip: Clip) -> bool:
         try:
@@ -61,30 +53,6 @@ def undecodable(clips: Sequence[Clip]) -> list[int]:
 
     with ThreadPoolExecutor() as pool:
         return [index for index, bad in enumerate(pool.map(broken, clips)) if bad]
-
-
-@cache
-def torchcodec() -> Any:
-    """The decoder of torchcodec, or None where it is not installed or finds no FFmpeg."""
-    try:
-        from torchcodec.decoders import VideoDecoder
-    except (ImportError, OSError, RuntimeError) as error:  # what it raises without FFmpeg's libraries differs
-        if not isinstance(error, ModuleNotFoundError):
-            _LOG.warning("torchcodec cannot be loaded, PyAV reads videos: %s", str(error).strip().partition("\n")[0])
-        return None
-    return VideoDecoder
-
-
-def _by_torchcodec(decoder: Any, clip: Clip) -> list[Image.Image]:
-    source = read_bytes(clip.source) if isinstance(clip.source, Member) else str(clip.source)
-    try:
-        video = decoder(source, dimension_order="NHWC", num_ffmpeg_threads=1)
-        start, end = video.metadata.begin_stream_seconds, video.metadata.end_stream_seconds
-        seconds = [start + (part + 0.5) * (end - start) / clip.frames for part in range(clip.frames)]
-        return [Image.fromarray(frame.numpy()) for frame in video.get_frames_played_at(seconds).data]
-    except (RuntimeError, ValueError, IndexError, OSError, TypeError) as error:
-        reason = str(error).strip().partition("\n")[0]
-        raise DataError(f"{described(clip)} cannot be decoded: {reason or type(error).__name__}") from error
 
 
 def library() -> Any:

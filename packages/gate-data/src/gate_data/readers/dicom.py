@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import io
 import math
 from typing import Any
 
 import numpy as np
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
 from gate_data.errors import DataError
 from gate_data.imports import extra
 from gate_data.readers.limits import reading, within
 from gate_data.readers.source import File, described, read_bytes
 
+_PACKED = ("JPEG", "JPEG2000")
 _DEFLATED = b"1.2.840.10008.1.2.1.99"
 """The transfer syntax of files that pydicom unpacks when it opens them."""
 
@@ -40,6 +42,8 @@ def dicom_picture(file: File, held: bytes | None = None) -> Image.Image:
         content = pydicom.dcmread(io.BytesIO(held))
         frames = int(content.get("NumberOfFrames") or 1)
         within(int(content.Rows) * int(content.Columns) * frames, "pixels", name)
+        if content.file_meta.TransferSyntaxUID.is_compressed:
+            _check_packed(content.PixelData, frames, name)
         kind, pixels = str(content.PhotometricInterpretation), content.pixel_array
     if frames > 1:
         pixels = pixels[0]
@@ -57,9 +61,19 @@ def dicom_picture(file: File, held: bytes | None = None) -> Image.Image:
     values = processing.apply_modality_lut(pixels, content)
     if "WindowCenter" in content or "VOILUTSequence" in content:
         values = processing.apply_voi_lut(values, content, index=0)
+    if not np.isfinite(values).all():
+        raise DataError(f"{name} has a window or a table that makes no numbers of its values")
     shares = (values.astype(np.float64) - low) / (high - low)
     shown = np.rint(255 * shares.clip(0, 1)).astype(np.uint8)
     return Image.fromarray(255 - shown if kind == "MONOCHROME1" else shown)
+
+
+def _check_packed(held: bytes, frames: int, name: str) -> None:
+    """Frames are pictures of their own, which may be larger than the file says; RLE and JPEG-LS, by what they hold."""
+    encapsulated = importlib.import_module("pydicom.encaps")
+    for frame in encapsulated.generate_frames(held, number_of_frames=frames):
+        with contextlib.suppress(UnidentifiedImageError), Image.open(io.BytesIO(frame), formats=_PACKED) as picture:
+            within(picture.width * picture.height, "pixels", name)
 
 
 def _range(content: Any) -> tuple[float, float]:

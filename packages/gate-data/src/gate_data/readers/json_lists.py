@@ -22,36 +22,20 @@ def entries(path: Path, field: str) -> Iterator[tuple[int, Any]]:
     refuse_special(path)
     with path.open(encoding="utf-8-sig") as file:
         text = _Text(file, f"one value in {path}")
-        text.expect("{")
-        if text.skipped("}"):
-            return
-        while True:
+        for _ in text.separated("{", "}"):
             name = text.value()
             if not isinstance(name, str):
                 raise ValueError(f"a field's name is {name!r}, expected text")
             text.expect(":")
             if text.peek() == "[":
-                for index, entry in enumerate(_listed(text)):
+                for index, _ in enumerate(text.separated("[", "]")):
+                    entry = text.value()
                     if name == field:
                         yield index, entry
             elif (value := text.value()) is not None and name == field:
                 raise ValueError(f"{field!r} is {type(value).__name__}, expected a list")
-            if text.skipped("}"):
-                break
-            text.expect(",")
         if text.peek():
             raise ValueError("something follows the object")
-
-
-def _listed(text: _Text) -> Iterator[Any]:
-    text.expect("[")
-    if text.skipped("]"):
-        return
-    while True:
-        yield text.value()
-        if text.skipped("]"):
-            return
-        text.expect(",")
 
 
 class _Text:
@@ -81,6 +65,17 @@ class _Text:
         if not self.skipped(sign):
             shown = f"found {self.peek()!r}" if self.peek() else "the file ends"
             raise ValueError(f"expected {sign!r} at character {self.before + self.at}, {shown}")
+
+    def separated(self, start: str, end: str) -> Iterator[None]:
+        """Stops before each of the values between two signs, which whoever asks has to take."""
+        self.expect(start)
+        if self.skipped(end):
+            return
+        while True:
+            yield
+            if self.skipped(end):
+                return
+            self.expect(",")
 
     def value(self) -> Any:
         """Take a value; one that goes on behind what is held is tried again with more."""

@@ -49,6 +49,8 @@ def reading(name: str, form: str = "") -> Iterator[None]:
         yield
     except UsageError:
         raise
+    except FileNotFoundError as error:
+        raise DataError(f"{name} is not there") from error
     except Exception as error:
         reason = (error.strerror if isinstance(error, OSError) else "") or error
         raise DataError(f"{name} cannot be read{form and f' as {form}'}: {reason}") from error

@@ -24,7 +24,7 @@ _OPERATIONS = (
     "BININT", "BININT1", "BININT2", "FLOAT", "BINFLOAT", "STRING", "BINSTRING", "SHORT_BINSTRING", "UNICODE",
     "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8", "BINBYTES", "SHORT_BINBYTES", "BINBYTES8", "EMPTY_LIST", "LIST",
     "APPEND", "APPENDS", "EMPTY_TUPLE", "TUPLE", "TUPLE1", "TUPLE2", "TUPLE3", "EMPTY_DICT", "PUT", "BINPUT",
-    "LONG_BINPUT", "MEMOIZE", "GET", "BINGET", "LONG_BINGET", "GLOBAL", "STACK_GLOBAL", "REDUCE",
+    "LONG_BINPUT", "MEMOIZE", "GET", "BINGET", "LONG_BINGET", "GLOBAL", "STACK_GLOBAL",
 )  # fmt: skip
 
 
@@ -36,7 +36,10 @@ def load(file: BinaryIO | bytes, name: str) -> Any:
     """The one value of a pickle, which errors call ``name``; texts of Python 2 are read as Latin-1."""
     stream = io.BytesIO(file) if isinstance(file, bytes) else file
     try:
-        return _Unpickler(stream, encoding="latin1").load()
+        unpickler = _Unpickler(stream, encoding="latin1")
+        unpickler.room = 2 * stream.seek(0, io.SEEK_END)
+        stream.seek(0)
+        return unpickler.load()
     except _RefusedError as error:
         raise DataError(f"{name} is no pickle of arrays: {error}") from error
     except Exception as error:  # Python's unpickler raises errors of every kind over broken files
@@ -47,6 +50,8 @@ class _Unpickler(pickle._Unpickler):
     """Carries out `_OPERATIONS`, and those below in a checked form."""
 
     stack: list[Any]
+    room: int
+    """For bytes that are copied: a file holds them as text and as an array, yet could ask for the same for ever."""
 
     def find_class(self, module: str, name: str) -> Any:
         maker = _MAKERS.get(f"{module}.{name}")
@@ -77,6 +82,15 @@ class _Unpickler(pickle._Unpickler):
                 raise _RefusedError(f"a key is a {type(key).__name__}, expected text or a number of a dictionary")
             self.stack[-1][key] = value
 
+    def load_call(self) -> None:
+        pickle._Unpickler.load_reduce(self)  # type: ignore[attr-defined]
+        self._count(self.stack[-1])
+
+    def _count(self, made: Any) -> None:
+        self.room -= made.nbytes if isinstance(made, np.ndarray) else len(made) if isinstance(made, bytes) else 0
+        if self.room < 0:
+            raise _RefusedError("it copies the same bytes again and again")
+
     def load_state(self) -> None:
         """The state of a kind of numbers, of which the order of bytes counts, or of an array."""
         state, built = self.stack.pop(), self.stack[-1]
@@ -86,6 +100,7 @@ class _Unpickler(pickle._Unpickler):
             raw = _raw(state[4])
             checked = _array(raw, state[2], state[1], "F" if state[3] else "C")
             numpy_state: Any = (1, checked.shape, checked.dtype, bool(state[3]), raw)
+            self._count(checked)
             built.__setstate__(numpy_state)
         else:
             raise _RefusedError(f"it sets the state of a {type(built).__name__.strip('_').lower()}")
@@ -98,6 +113,7 @@ class _Unpickler(pickle._Unpickler):
         pickle.SETITEM[0]: load_item,
         pickle.SETITEMS[0]: load_items,
         pickle.DICT[0]: load_dict,
+        pickle.REDUCE[0]: load_call,
         pickle.BUILD[0]: load_state,
     }
 
@@ -107,9 +123,14 @@ class _Kind:
 
     def __init__(self, code: Any, *_: Any) -> None:
         if not isinstance(code, str) or code.lstrip("<>=|") not in _DTYPES:
-            raise _RefusedError(f"it holds an array of {code!r}, expected numbers")
+            raise _RefusedError(f"it holds an array of {_shown(code)}, expected numbers")
         self.code = code.lstrip("<>=|")
         self.order = code[0] if code[0] in "<>" else "<"
+
+
+def _shown(value: Any) -> str:
+    """Text or a number; a list in itself, or twice in a list that is twice in a list in …, has no end."""
+    return f"{value!r:.40}" if value is None or isinstance(value, _KEYS) else f"a {type(value).__name__}"
 
 
 def _array(raw: Any, kind: Any, shape: Any, order: Any) -> np.ndarray:
@@ -119,7 +140,7 @@ def _array(raw: Any, kind: Any, shape: Any, order: Any) -> np.ndarray:
         raise _RefusedError("an array that is not of numbers")
     sides = shape if isinstance(shape, tuple) else (-1,)
     if len(sides) > 8 or not all(type(side) is int and 0 <= side < 2**40 for side in sides):
-        raise _RefusedError(f"an array of the shape {str(shape)[:80]}")
+        raise _RefusedError("an array of a shape that is none")
     dtype = np.dtype(kind.order + kind.code)
     if math.prod(sides) * dtype.itemsize != len(raw):
         raise _RefusedError(f"an array of the shape {shape} and {dtype} over {len(raw)} bytes")
@@ -158,13 +179,18 @@ for _core in ("core", "_core"):
 
 def whole_numbers(numbers: Any, where: str) -> np.ndarray:
     """A list or an array of a pickle as one axis of whole numbers."""
-    try:
-        values = np.asarray(numbers if len(numbers) else np.zeros(0, np.int64))
-    except (TypeError, ValueError) as error:
-        raise DataError(f"{where}: {error}") from error
+    listed = numbers if isinstance(numbers, list) else []
+    odd = [number for number in listed if type(number) is not int or not -(2**63) <= number < 2**63]
+    if odd:
+        raise DataError(f"{where} holds {_shown(odd[0])}, expected whole numbers of 64 bits")
+    values = np.asarray(numbers) if np.size(numbers) else np.zeros(0, np.int64)
     if values.ndim != 1 or values.dtype.kind not in "iu":
-        first = next(
-            (number for number in numbers if isinstance(number, bool) or not isinstance(number, int)), numbers[0]
-        )
-        raise DataError(f"{where} holds {first!r:.40}, expected whole numbers of 64 bits")
+        raise DataError(f"{where} holds {values.dtype} {values.shape}, expected whole numbers of 64 bits")
     return values.astype(np.int64)
+
+
+def texts(names: Any, where: str) -> list[str]:
+    """A list of a pickle as texts."""
+    if not isinstance(names, list) or not all(isinstance(name, _KEYS) for name in names):
+        raise DataError(f"{where} is not a list of texts")
+    return [str(name) for name in names]

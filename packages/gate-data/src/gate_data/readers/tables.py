@@ -6,14 +6,14 @@ import csv
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
 from gate_data.errors import DataError
 from gate_data.imports import extra
 from gate_data.readers.json_lists import entries
-from gate_data.readers.limits import refuse_special, within
+from gate_data.readers.limits import reading, refuse_special, within
 
 csv.field_size_limit(2**24)
 _AT_ONCE = 256
@@ -87,6 +87,13 @@ class Row(NamedTuple):
         if not low <= exact <= high:
             raise self.error(field, _span("number", low, high))
         return exact
+
+    def known(self, field: str, ids: Container[int], kind: str) -> int:
+        """The id of something of a kind, among those that the file has."""
+        identity = self.integer(field)
+        if identity not in ids:
+            raise self.error(field, f"the id of {kind} of this file")
+        return identity
 
     def one_of(self, field: str, index_of: Mapping[str, int]) -> int:
         """The index of a name among those known."""
@@ -163,41 +170,33 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
     """
     empty = True
     refuse_special(path)
-    try:
-        with path.open(encoding="utf-8-sig") as file:
-            for number, line in enumerate(file, start=1):
-                if line.strip():
-                    empty = False
-                    yield number, line.strip()
-    except FileNotFoundError as error:
-        raise DataError(f"{path} is not there") from error
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path} is no UTF-8 text: {error}") from error
+    with reading(str(path), "UTF-8 text"), path.open(encoding="utf-8-sig") as file:
+        for number, line in enumerate(file, start=1):
+            if line.strip():
+                empty = False
+                yield number, line.strip()
     if empty:
         raise DataError(f"{path} holds no lines")
 
 
-def pairs(path: Path) -> Iterator[tuple[int, str, str]]:
-    """Number, first word and rest of each line: ``3 my photos/1.jpg``.
+def fields(path: Path, *names: str, separator: str | None = None, last: bool = False) -> Iterator[Row]:
+    """The lines of a list as rows: so many fields between blanks or separators, of which one is all that is left.
+
+    Args:
+        path: of the list.
+        names: of the fields.
+        separator: between fields; any blanks where None.
+        last: whether the first field holds what is left, blanks included, and not the last one.
 
     Example:
-        >>> next(pairs(Path("images.txt")))  # doctest: +SKIP
-        (1, '3', 'my photos/1.jpg')
+        >>> next(fields(Path("images.txt"), "number", "file")).text("file")  # doctest: +SKIP
+        'my photos/1.jpg'
     """
     for number, line in lines(path):
-        parts = line.split(None, 1)
-        if len(parts) != 2:
-            raise DataError(f"{path}, line {number}: expected two fields, found {line[:80]!r}")
-        yield number, parts[0].strip(), parts[1].strip()
-
-
-def last_pairs(path: Path) -> Iterator[tuple[int, str, int]]:
-    """Number, path, and whole number after the last blank of each line: ``my photos/1.jpg 3``."""
-    for number, line in lines(path):
-        name, _, value = line.rpartition(" ")
-        if not name or not value.isdecimal():
-            raise DataError(f"{path}, line {number}: expected a path and a whole number, found {line[:80]!r}")
-        yield number, name.strip(), int(value)
+        parts = (line.rsplit if last else line.split)(separator, len(names) - 1)
+        if len(parts) != len(names):
+            raise DataError(f"{path}, line {number}: expected the fields {', '.join(names)}, found {line[:80]!r}")
+        yield Row(path, number, dict(zip(names, map(str.strip, parts), strict=True)))
 
 
 def read_json(path: Path) -> Any:
@@ -234,6 +233,14 @@ def records(path: Path, field: str) -> Iterator[Row]:
         raise DataError(f"{path} is no JSON of objects: {error}") from error
     if empty:
         raise DataError(f"{path}: {field!r} is missing or empty, expected a list that is not empty")
+
+
+def objects(path: Path, content: Any, field: str, least: int = 0) -> list[Row]:
+    """The same of a file that was read whole; there may be none, if no least number is given."""
+    listed = content.get(field) if isinstance(content, dict) else None
+    if not isinstance(listed, list) or len(listed) < least or any(not isinstance(entry, dict) for entry in listed):
+        raise DataError(f"{path}: {field!r} is no list of {'at least one ' if least else ''}objects")
+    return [Row(path, number, entry, f"{field}, entry") for number, entry in enumerate(listed)]
 
 
 def _rows(path: Path, delimiter: str | None) -> Iterator[Row]:

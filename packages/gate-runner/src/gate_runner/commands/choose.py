@@ -67,7 +67,7 @@ def choose(
         choice = chosen_of(benchmark, specs, folder, settings, first=first, alpha=alpha, price=price, observer=display)
     page = folder / "choice.html"
     runs = read_runs(choice.runs)
-    sections = looks(runs[0], data_root=settings.data_root)
+    sections = looks(runs[0], chosen=runs[0].encoder, data_root=settings.data_root)  # the user has just said it
     text = build_page(runs, data_root=settings.data_root, first=[choice_section(choice)], after=sections)
     write(page, text.encode())
     if json:

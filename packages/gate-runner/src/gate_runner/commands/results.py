@@ -157,13 +157,17 @@ def report(
     look: Annotated[
         bool, typer.Option("--look", help="On the page: neighbours, a map and places by the first run's encoder.")
     ] = False,
+    encoder: Annotated[
+        str | None, typer.Option(help="For --look: that encoder, where it runs code or is fetched.")
+    ] = None,
 ) -> None:
     """Make one page of one or more runs, or a table for a paper."""
     from gate_runner.reports import report as make
 
     form: Any = format_
     output = output or (Path("report.html") if format_ == "html" else None)
-    text = make(*runs, output=output, form=form, pictures=pictures, data_root=data_root, tests=tests, look=look)
+    how: dict[str, Any] = {"pictures": pictures, "data_root": data_root, "tests": tests}
+    text = make(*runs, output=output, form=form, look=look, encoder=encoder, **how)
     if output is None:
         echo(text, nl=False)
     else:

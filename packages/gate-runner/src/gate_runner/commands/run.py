@@ -244,7 +244,8 @@ def requested(
         changed = Settings().changed(**{**options, **values})
         request = make_request(list(names), encoder, output=output, settings=changed)
     else:
-        held = read_configuration(config, encoder=encoder if "encoder" in given_options else None)
+        chosen = encoder if "encoder" in given_options else None
+        held = read_configuration(config, encoder=chosen, overridden=given_options | values.keys())
         own = {name: value for name, value in options.items() if name in given_options}
         changed = Settings().changed(**{**COMMAND_LINE, **held.options, **own, **values})
         listed = list(names) or list(held.names)

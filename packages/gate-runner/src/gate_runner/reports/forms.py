@@ -26,6 +26,7 @@ def report(
     data_root: str | PathLike[str] | None = None,
     tests: bool = True,
     look: bool = False,
+    encoder: str | None = None,
 ) -> str:
     """One page of one or more runs, or a table for a paper.
 
@@ -39,12 +40,13 @@ def report(
         tests: mark what a paired test does not tell from the best.
         look: load the first run's encoder, and show on the page the hardest pictures' neighbours in training, a map of
             the test split by its features, and what places show.
+        encoder: that encoder's spec, where it runs code or is fetched: a run's folder does not decide on that.
 
     Returns:
         The text.
 
     Raises:
-        UsageError: no runs, a folder that holds none, or a form that there is not.
+        UsageError: no runs, a folder that holds none, a form that there is not, or an encoder that has to be said.
         StorageError: the file cannot be written; an old one is still there.
 
     Example:
@@ -66,7 +68,8 @@ def report(
     if not sources:
         raise UsageError("no run to report; expected at least one")
     runs, root = read_runs(sources), None if data_root is None else Path(data_root)
-    after = looks(runs[0], pictures=pictures, data_root=root) if look and form == "html" else []
+    look = look and form == "html"
+    after = looks(runs[0], chosen=encoder, pictures=pictures, data_root=root) if look else []
     with as_written(runs):
         if form == "html":
             text = build_page(runs, pictures=pictures, data_root=root, tests=tests, after=after)

@@ -26,19 +26,22 @@ _MAPPED = 500
 _COLOURED = 6
 
 
-def looks(run: StoredRun, *, pictures: int = 4, data_root: Path | None = None) -> list[Section]:
+def looks(
+    run: StoredRun, *, chosen: str | None = None, pictures: int = 4, data_root: Path | None = None
+) -> list[Section]:
     """A section on the features of a run's encoder, for each benchmark of classes; none where there is no such.
 
-    Pictures are encoded again, or taken from the feature cache.
+    Pictures are encoded again, or taken from the feature cache. Of an encoder that runs code or is fetched the folder
+    does not decide: the user has ``chosen`` it.
     """
-    from gate_runner.encoders import load_encoder
+    from gate_runner.encoders.loading import load_named_encoder
 
     contents, encoder, parts = gather([run], tests=False), None, []
     for row in contents.rows:
         again, _ = made_again(contents, row, data_root)
         if again is None or not again.task.by_class or len(again.data.test.images.shape) != 4:
             continue
-        encoder = encoder or load_encoder(run.encoder)
+        encoder = encoder or load_named_encoder(run.encoder, run.path / "manifest.json", chosen=chosen)
         parts += [piece("headed", row.name), *_look(again, encoder, pictures)]
     return [Section("features", "A look at the features", joined(parts))] if parts else []
 

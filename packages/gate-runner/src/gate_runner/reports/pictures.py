@@ -6,6 +6,7 @@ import base64
 import io
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -137,7 +138,9 @@ def made_again(contents: Contents, row: Row, data_root: Path | None = None) -> t
         if row.source == "local" and data_root is None:
             return None, "its pictures are read from original files: give --data-root"
         skip = bool(result.settings.get("skip_unreadable"))
-        data = benchmark.load(row.source, DataRequest(data_root, result.settings.get("limit"), skip_unreadable=skip))
+        request = DataRequest(data_root, result.settings.get("limit"), skip_unreadable=skip)
+        with _cached() if row.source == "hub" else nullcontext():
+            data = benchmark.load(row.source, request)
     except Exception as error:  # noqa: BLE001 - whatever a benchmark's source raises, the report goes on without pictures
         message = str(error) if isinstance(error, UsageError) else f"{type(error).__name__}: {error}"
         return None, f"its data cannot be made again: {message}"
@@ -149,6 +152,13 @@ def made_again(contents: Contents, row: Row, data_root: Path | None = None) -> t
     if chosen is not None:
         data = replace(data, test=data.test.take(torch.tensor(chosen)))
     return MadeAgain(row, known_task_type(row.task), data, results), ""
+
+
+def _cached() -> AbstractContextManager[None]:
+    """What has been fetched: a run's folder does not decide that the network is asked."""
+    from gate_data.hub.reaching import cache_alone
+
+    return cache_alone()
 
 
 def _goodness(task: TaskType, row: Row, outcomes: Outcomes) -> tuple[np.ndarray, str]:

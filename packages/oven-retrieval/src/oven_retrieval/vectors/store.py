@@ -115,7 +115,7 @@ def build_vectors(
         dtype: float16 (half the storage, relative error 5e-4) or float32.
         chunk: rows per call.
         texts: [count] hash of the text that each row encodes, kept so that later versions take unchanged rows over.
-        overwrite: replace a folder that is there.
+        overwrite: replace a folder that is there, and what an unfinished build of other vectors has left.
         progress: called with the phase, how many rows are done, and how many there are.
 
     Raises:
@@ -141,7 +141,7 @@ def build_vectors(
     writer = FolderWriter(path, KIND, overwrite=overwrite)
     rows = own_file(Path(path).with_name(Path(path).name + ".rows"))
     identity = {"kb": kb, "encoder": encoder, "dtype": kind.str, "count": count}
-    done, dim = _resume(rows, identity)
+    done, dim = _resume(rows, identity, overwrite)
     rows.mkdir(parents=True, exist_ok=True)
     with own_file(rows / "vectors.raw").open("r+b" if done else "wb") as file:
         file.truncate(done * (dim or 0) * kind.itemsize)
@@ -183,15 +183,20 @@ def build_vectors(
     return VectorStore(path)
 
 
-def _resume(rows: Path, identity: dict[str, Any]) -> tuple[int, int | None]:
-    """Rows that an earlier, killed build has finished, and their width."""
+def _resume(rows: Path, identity: dict[str, Any], overwrite: bool) -> tuple[int, int | None]:
+    """Rows that an earlier, killed build has finished, and their width; what is written over begins anew."""
     if not (rows / "state.json").is_file():
         return 0, None
     state = read_json(rows / "state.json")
     differing = [name for name in identity if state.get(name) != identity[name]]
+    if differing and overwrite:
+        return 0, None
     if differing:
         raise FolderError(
             f"{rows}: an unfinished build with other {', '.join(differing)} is there "
             f"({state.get(differing[0])!r}, expected {identity[differing[0]]!r}); remove it to start anew"
         )
-    return int(state["done"]), int(state["dim"])
+    done, dim = int(state["done"]), int(state["dim"])
+    raw, size = rows / "vectors.raw", done * dim * np.dtype(identity["dtype"]).itemsize
+    whole = raw.is_file() and raw.stat().st_size >= size  # not after a loss of power: zeros would take their place
+    return (done, dim) if whole else (0, None)

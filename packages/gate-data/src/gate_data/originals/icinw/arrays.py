@@ -2,49 +2,27 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from gate_data.errors import DataError
-from gate_data.original_files import Arrays, Originals, Parts, Sample, Side
-from gate_data.originals.classification import cifar_side, pickled_lists, read_members
-from gate_data.originals.icinw.elevater import Located, elevater_set, places_by_name
-from gate_data.readers import Files, Stored, first_of
+from gate_data.original_files import Arrays, Parts, Sample, Side
+from gate_data.originals.classification import cifar, read_cifar100
+from gate_data.originals.few_shot import flowers
+from gate_data.originals.icinw.elevater import elevater_set
+from gate_data.readers import Files, Row, Stored, first_of, table
 from gate_data.readers.arrays import read_matlab, stored_array, stored_shape
 from gate_data.readers.source import read_bytes
 
-_EMOTIONS = (0, 1, 2, 3, 5, 6, 4)
-"""FER-2013's numbers (angry, disgust, fear, happy, sad, surprise, neutral) to ELEVATER's alphabetical places."""
-
-
-def _cifar(name: str, folder: str, train: Sequence[str], test: str, meta: str, key: str) -> Originals[Located]:
-    def find(root: Path) -> Path | None:
-        for parent in (root / name, root / name.replace("-", ""), root):
-            if (parent / folder / meta).is_file():
-                return parent / folder
-            if (parent / f"{name}-python.tar.gz").is_file():
-                return parent / f"{name}-python.tar.gz"
-        return None
-
-    @elevater_set(name, f"{folder}/ or {name}-python.tar.gz", find)
-    def read(path: Path) -> Arrays:
-        raw = read_members(path, folder, [*train, test, meta])
-        names = map(str, *pickled_lists(raw[meta], (f"{key.removesuffix('s')}_names",), f"{path}: {meta}"))
-        places = np.array(places_by_name(name, list(names), f"{path}: {meta}"))
-        sides = [cifar_side({file: raw[file] for file in files}, key, len(places), path) for files in (train, (test,))]
-        first, second = (Side(side.images, places[side.labels]) for side in sides)
-        return Arrays(first, second)
-
-    return read
-
-
-_BATCHES = [f"data_batch_{number}" for number in range(1, 6)]
-cifar_10 = _cifar("cifar-10", "cifar-10-batches-py", _BATCHES, "test_batch", "batches.meta", "labels")
-cifar_100 = _cifar("cifar-100", "cifar-100-python", ("train",), "test", "meta", "fine_labels")
+_BATCHES = {
+    "train": [f"data_batch_{number}" for number in range(1, 6)],
+    "test": ["test_batch"],
+    "meta": ["batches.meta"],
+}
+cifar_10 = elevater_set("cifar-10")(cifar("cifar-10-batches-py", "cifar-10-python.tar.gz", _BATCHES, "labels"))
+cifar_100 = elevater_set("cifar-100")(read_cifar100)
 
 
 def _idx(folder: Path, stem: str, kind: str) -> np.ndarray:
@@ -65,12 +43,7 @@ def _idx(folder: Path, stem: str, kind: str) -> np.ndarray:
     return np.frombuffer(raw, np.uint8, offset=4 + 4 * axes).reshape(shape)
 
 
-def _find_mnist(root: Path) -> Path | None:
-    folders = (root / "MNIST" / "raw", root / "mnist", root / "MNIST", root)
-    return next((folder for folder in folders if any(folder.glob("t10k-images*idx3*ubyte*"))), None)
-
-
-@elevater_set("mnist", "mnist/train-images-idx3-ubyte.gz and the three beside it", _find_mnist)
+@elevater_set("mnist")
 def mnist(folder: Path) -> Arrays:
     """Four files of MNIST's own format, packed or not."""
 
@@ -86,112 +59,77 @@ def mnist(folder: Path) -> Arrays:
 
 
 def _grey(images: np.ndarray) -> np.ndarray:
-    return np.ascontiguousarray(np.broadcast_to(images[:, None], (len(images), 3, *images.shape[1:])))
+    return np.broadcast_to(images[:, None], (len(images), 3, *images.shape[1:]))
 
 
-_FER = ("icml_face_data.csv", "fer2013.csv", "fer2013/fer2013.csv")
+_EMOTIONS = (0, 1, 2, 3, 5, 6, 4)
+"""FER-2013's numbers (angry, disgust, fear, happy, sad, surprise, neutral) to ELEVATER's alphabetical places."""
 
 
-@elevater_set("fer-2013", "fer2013/fer2013.csv or icml_face_data.csv", ("fer2013", "fer-2013"), *_FER)
+@elevater_set("fer-2013")
 def fer_2013(folder: Path) -> Arrays:
     """Rows of pixels in a table, in either order of its columns; the private test is scored."""
-    path = first_of(folder, _FER)
-    sides: dict[str, tuple[list[np.ndarray], list[int]]] = {"Training": ([], []), "PrivateTest": ([], [])}
-    try:
-        with path.open(newline="", encoding="ascii") as file:
-            reader = csv.reader(file)
-            heads = [head.strip() for head in next(reader, [])]
-            if not {"emotion", "pixels", "Usage"} <= set(heads):
-                raise DataError(f"{path} has the columns {', '.join(heads)}; expected emotion, pixels and Usage")
-            emotion, pixels, usage = (heads.index(head) for head in ("emotion", "pixels", "Usage"))
-            for number, row in enumerate(reader, start=2):
-                if len(row) != len(heads) or not row[emotion].strip().isdecimal() or int(row[emotion]) > 6:
-                    raise DataError(
-                        f"{path}, line {number}: field 'emotion', or how many fields there are: {','.join(row)[:60]!r}"
-                    )
-                side = sides.get(row[usage].strip())
-                if side is None:
-                    continue
-                image = np.array(row[pixels].split(), dtype=np.int64)
-                if image.shape != (2304,) or image.min() < 0 or image.max() > 255:
-                    raise DataError(
-                        f"{path}, line {number}: field 'pixels' has {len(image)} numbers, expected 2304 from 0 to 255"
-                    )
-                side[0].append(image.astype(np.uint8).reshape(48, 48))
-                side[1].append(_EMOTIONS[int(row[emotion])])
-    except (OSError, ValueError, csv.Error) as error:
-        if isinstance(error, DataError):
-            raise
-        raise DataError(f"{path} cannot be read: {error}") from error
-    if not all(side[1] for side in sides.values()):
+    path = first_of(folder, ("icml_face_data.csv", "fer2013.csv", "fer2013/fer2013.csv"))
+    images: dict[str, list[np.ndarray]] = {"Training": [], "PrivateTest": []}
+    labels: dict[str, list[int]] = {"Training": [], "PrivateTest": []}
+    for row in table(path, ["emotion", "pixels", "Usage"]):
+        if (usage := row.text("Usage")) in images:
+            labels[usage].append(_EMOTIONS[row.integer("emotion", 0, 6)])
+            images[usage].append(_pixels(row))
+    if not all(labels.values()):
         raise DataError(f"{path} has no rows of Training or of PrivateTest")
-    splits = [Side(_grey(np.stack(images)), np.array(labels)) for images, labels in sides.values()]
-    return Arrays(splits[0], splits[1])
+    train, test = (Side(_grey(np.stack(images[usage])), np.array(labels[usage])) for usage in images)
+    return Arrays(train, test)
 
 
-@elevater_set(
-    "oxford-flower-102",
-    "flowers-102/jpg/, imagelabels.mat and setid.mat",
-    ("flowers-102", "oxford-flower-102", "flowers102"),
-    ("jpg", "setid.mat"),
-)
+def _pixels(row: Row) -> np.ndarray:
+    try:
+        values = np.array(row.text("pixels").split(), dtype=np.int64)
+    except ValueError:
+        values = np.zeros(0, np.int64)
+    if values.shape != (2304,) or values.min() < 0 or values.max() > 255:
+        raise row.error("pixels", "2,304 whole numbers from 0 to 255")
+    return values.astype(np.uint8).reshape(48, 48)
+
+
+@elevater_set("oxford-flower-102")
 def oxford_flower_102(folder: Path) -> Parts:
     """Numbers of pictures in ``setid.mat``, where the test is the largest of three lists."""
-    labels = read_matlab(str(folder / "imagelabels.mat"), "labels").ravel()
-    files = Files(folder / "jpg")
+    files, labels = flowers(folder)
+    path = folder / "setid.mat"
 
     def side(key: str) -> list[Sample]:
-        path, samples = folder / "setid.mat", []
-        for number in read_matlab(str(path), key).ravel().tolist():
-            if not 1 <= number <= len(labels):
-                raise DataError(f"{path}: {key} has picture {number}, imagelabels.mat has {len(labels)}")
-            label = int(labels[number - 1]) - 1
-            if not 0 <= label < 102:
-                raise DataError(
-                    f"{folder / 'imagelabels.mat'}: picture {number} has class {label + 1}, expected 1 to 102"
-                )
-            samples.append(Sample(files.get(f"image_{number:05}.jpg", f"{path}: {key}"), label))
-        return samples
+        rows = [Row(path, 0, {key: number}, "variable") for number in read_matlab(str(path), key).ravel().tolist()]
+        numbers = [row.integer(key, 1, len(labels)) for row in rows]
+        return [Sample(files.get(f"image_{number:05}.jpg", f"{path}: {key}"), labels[number - 1]) for number in numbers]
 
     return Parts(side("trnid"), side("tstid"))
 
 
-@elevater_set(
-    "stanford-cars",
-    "stanford_cars/cars_train/, cars_test/, devkit/ and cars_test_annos_withlabels.mat",
-    ("stanford_cars", "stanford-cars", "cars"),
-    "devkit/cars_meta.mat",
-)
+@elevater_set("stanford-cars")
 def stanford_cars(folder: Path) -> Parts:
-    """Classes are numbers into ``cars_meta.mat``, whose order is not ELEVATER's: they are matched by name."""
+    """Classes are numbers into ``cars_meta.mat``."""
     kit = folder / "devkit"
     names = [str(name.item()) for name in read_matlab(str(kit / "cars_meta.mat"), "class_names").ravel()]
-    places = places_by_name("stanford-cars", names, str(kit / "cars_meta.mat"))
 
     def side(path: Path, pictures: str) -> list[Sample]:
-        files, samples = Files(folder / pictures), []
+        files = Files(folder / pictures)
         notes = read_matlab(str(path), "annotations").ravel()
         if "class" not in (notes.dtype.names or ()):
             raise DataError(f"{path} has no classes: the test's are in cars_test_annos_withlabels.mat")
-        for number, note in enumerate(notes, start=1):
-            label = int(note["class"].item())
-            if not 1 <= label <= len(names):
-                raise DataError(f"{path}, annotation {number}: class {label}, expected 1 to {len(names)}")
-            samples.append(
-                Sample(files.get(str(note["fname"].item()), f"{path}, annotation {number}"), places[label - 1])
-            )
-        return samples
+        rows = (
+            Row(path, number, {key: note[key].item() for key in ("class", "fname")}, "annotation")
+            for number, note in enumerate(notes, start=1)
+        )
+        return [
+            Sample(files.get(row.text("fname"), row.where), row.integer("class", 1, len(names)) - 1) for row in rows
+        ]
 
     test = first_of(folder, ("cars_test_annos_withlabels.mat", "devkit/cars_test_annos_withlabels.mat"))
-    return Parts(side(kit / "cars_train_annos.mat", "cars_train"), side(test, "cars_test"))
+    return Parts(side(kit / "cars_train_annos.mat", "cars_train"), side(test, "cars_test"), classes=tuple(names))
 
 
-@elevater_set(
-    "patch-camelyon",
-    "pcam/camelyonpatch_level_2_split_train_x.h5 (unpacked) and the three beside it",
-    ("pcam", "patch-camelyon"),
-    "camelyonpatch_level_2_split_train_x.h5",
-)
+@elevater_set("patch-camelyon")
 def patch_camelyon(folder: Path) -> Parts:
     """Rows of HDF5 arrays, which are read when they are needed."""
 

@@ -9,16 +9,18 @@ whose pictures the toolkit sorts by their ids.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from gate_data.cards import ICINW, IcinwSheet
 from gate_data.errors import DataError
-from gate_data.original_files import Arrays, Form, Originals, Parts, Sample, from_lists
-from gate_data.readers import Files, Member, lines, place
-from gate_data.readers.tables import read_json
+from gate_data.original_files import Arrays, Form, Originals, Parts, Sample, Side, from_lists
+from gate_data.readers import Files, Member, Row, lines, place
+from gate_data.readers.tables import by_id, objects, read_json
 from gate_data.tables import read_table
 
 
@@ -54,18 +56,28 @@ def places_by_name(name: str, theirs: Sequence[str], where: str) -> list[int]:
     return [ours[key] for key in keys]
 
 
+def _in_order(content: Parts | Arrays, name: str, where: str) -> Parts | Arrays:
+    """The same with its own classes, where it names them, at their places in ELEVATER's order."""
+    if not content.classes:
+        return content
+    places = places_by_name(name, content.classes, where)
+    if isinstance(content, Arrays):
+        train, test = (Side(side.images, np.array(places)[side.labels]) for side in (content.train, content.test))
+        return replace(content, train=train, test=test)
+    lists = [[s._replace(target=places[s.target]) for s in samples] for samples in (content.train, content.test)]
+    return Parts(lists[0], lists[1], note=content.note)
+
+
 def form_of(sheet: IcinwSheet) -> Form:
     """What the samples of a data set become."""
     return Form(target="labels" if sheet.several else "class", share=0.2, fit=sheet.fit)
 
 
-def elevater_set(
-    name: str, expected: str, find: Sequence[str] | Callable[[Path], Any], *inside: str | Sequence[str]
-) -> Callable[[Callable[[Path], Parts | Arrays]], Originals[Located]]:
-    """Makes originals of the function below it, which reads a data set in its authors' form; see `original`."""
+def elevater_set(name: str) -> Callable[[Callable[[Path], Parts | Arrays]], Originals[Located]]:
+    """Makes originals of the function below it, which reads a data set in its authors' form; its card says where."""
     sheet = ICINW[name]
-    in_authors_form = place(expected, find, *inside)
-    expected = f"classification/{sheet.folder}/{sheet.index[0]}, or {expected}"
+    in_authors_form = place(sheet.files, sheet.folders, *sheet.holds)
+    expected = f"classification/{sheet.folder}/{sheet.index[0]}, or {sheet.files}"
 
     def located(root: Path) -> Located:
         for folder in (root / "classification" / sheet.folder, root / sheet.folder):
@@ -81,11 +93,14 @@ def elevater_set(
 
     def decorate(read: Callable[[Path], Parts | Arrays]) -> Originals[Located]:
         def content(where: Located) -> Parts | Arrays:
-            content = _copy(where.path, sheet) if where.elevater else read(where.path)
-            note = "" if where.elevater else sheet.note
+            if where.elevater:
+                content: Parts | Arrays = _copy(where.path, sheet)
+            else:
+                content = _in_order(read(where.path), name, str(where.path))
+                content = replace(content, note="; ".join(filter(None, [content.note, sheet.note])))
             if not (len(content.train) and len(content.test)):
                 raise DataError(f"{where.path}: {len(content.train)} pictures to train on, {len(content.test)} to test")
-            return replace(content, classes=class_names(name), note="; ".join(filter(None, [content.note, note])))
+            return replace(content, classes=class_names(name))
 
         originals = from_lists(expected, located, content, **vars(form_of(sheet)))
         return replace(originals, check=content)  # its own protocol holds nothing out, however few there are
@@ -126,51 +141,37 @@ def _order(folder: Path, names: Sequence[str]) -> tuple[list[int], str]:
     return list(range(len(names))), f"{len(strange)} class names differ from the templates' (theirs / ours): {shown}"
 
 
-class _Places:
-    """From what an index says to where the picture lies; each zip is listed once."""
+class _Pictures:
+    """From what an index says to where the picture lies; each zip, or its unpacked folder, is listed once."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.zips: dict[str, Files] = {}
+        self.places: dict[str, Files] = {}
 
     def __call__(self, zipped: str, name: str, where: str) -> str | Member:
-        if not zipped:
-            return self._file(self.folder / name, where)
-        files = self.zips.setdefault(zipped, Files(self.folder / zipped))
-        if not files.packed:  # unpacked beside where the zip was
-            return self._file(self.folder / zipped.removesuffix(".zip") / name, where)
-        if name not in files:
-            raise DataError(f"{where}: {self.folder / zipped} has no member {name}")
-        return Member(str(self.folder / zipped), name)
-
-    def _file(self, path: Path, where: str) -> str:
-        if not path.is_file():
-            raise DataError(f"{where}: {path} is not there")
-        return str(path)
+        if zipped not in self.places:
+            packed = self.folder / zipped
+            self.places[zipped] = Files(packed if packed.exists() else packed.with_suffix(""))
+        return self.places[zipped].get(name, where)
 
 
 def _of_text(path: Path, order: Sequence[int], several: bool) -> list[Sample]:
-    places, samples = _Places(path.parent), []
+    pictures, samples = _Pictures(path.parent), []
     for number, line in lines(path):
         where = f"{path}, line {number}"
         name, _, labels_text = line.rpartition(" ")  # paths hold spaces
         if several and not name:  # no label behind the path: all classes are absent
             name, labels_text = line, ""
-        labels = [_label(label, order, where) for label in labels_text.split(",") if labels_text] if name else []
+        rows = [Row(path, number, {"label": label}) for label in labels_text.split(",") if labels_text] if name else []
+        labels = [order[row.integer("label", 0, len(order) - 1)] for row in rows]
         if not name or (len(labels) != 1 and not several):
             raise DataError(
                 f"{where}: {line[:80]!r}; expected a path, a space and {'labels' if several else 'one label'}"
             )
         zipped, at, inner = name.partition("@")
-        source = places(zipped, inner, where) if at else places("", name, where)
+        source = pictures(zipped, inner, where) if at else pictures("", name, where)
         samples.append(Sample(source, _target(labels, len(order), several)))
     return samples
-
-
-def _label(text: str, order: Sequence[int], where: str) -> int:
-    if not text.isdecimal() or not int(text) < len(order):
-        raise DataError(f"{where}: label {text[:20]!r}, expected 0 to {len(order) - 1}")
-    return order[int(text)]
 
 
 def _target(labels: Sequence[int], classes: int, several: bool) -> Any:
@@ -178,29 +179,19 @@ def _target(labels: Sequence[int], classes: int, several: bool) -> Any:
 
 
 def _of_coco(path: Path, order: Sequence[int], several: bool) -> list[Sample]:
-    raw: Mapping[str, Any] = read_json(path)
-    try:
-        ids = sorted(int(row["id"]) for row in raw["categories"])
-        if len(ids) != len(order):
-            raise DataError(f"{path} has {len(ids)} categories, expected {len(order)}")
-        rank = {row: order[index] for index, row in enumerate(ids)}
-        labels: dict[int, list[int]] = {}
-        for row in raw["annotations"]:
-            labels.setdefault(int(row["image_id"]), []).append(rank[int(row["category_id"])])
-        places, samples = _Places(path.parent), []
-        last: int | None = None
-        for number, row in sorted(enumerate(raw["images"], start=1), key=lambda entry: int(entry[1]["id"])):
-            identity = int(row["id"])
-            if identity == last:
-                raise DataError(f"{path}, image {number}: the id {identity} comes twice")
-            last = identity
-            own = labels.get(identity, [])
-            if not several and len(own) != 1:
-                raise DataError(f"{path}, image {number}: {len(own)} annotations, expected one")
-            source = places(row.get("zip_file", ""), row["file_name"], f"{path}, image {number}")
-            samples.append(Sample(source, _target(own, len(order), several)))
-    except (KeyError, TypeError, ValueError) as error:
-        if isinstance(error, DataError):
-            raise
-        raise DataError(f"{path} is not COCO's JSON: {type(error).__name__} {error}") from error
+    content = read_json(path)
+    ids = sorted(by_id(objects(path, content, "categories")))
+    if len(ids) != len(order):
+        raise DataError(f"{path} has {len(ids)} categories, expected {len(order)}")
+    rank = {number: order[index] for index, number in enumerate(ids)}
+    images = dict(sorted(by_id(objects(path, content, "images")).items()))
+    labels: dict[int, list[int]] = {identity: [] for identity in images}
+    for row in objects(path, content, "annotations"):
+        labels[row.known("image_id", images, "an image")].append(rank[row.known("category_id", rank, "a category")])
+    pictures, samples = _Pictures(path.parent), []
+    for identity, row in images.items():
+        if not several and len(labels[identity]) != 1:
+            raise DataError(f"{row.where}: {len(labels[identity])} annotations, expected one")
+        source = pictures(str(row.values.get("zip_file") or ""), row.text("file_name"), row.where)
+        samples.append(Sample(source, _target(labels[identity], len(order), several)))
     return samples

@@ -14,9 +14,9 @@ import numpy as np
 
 from gate_data.errors import DataError
 from gate_data.original_files import Parts, Sample, as_samples
-from gate_data.originals.classification import FOOD, FOOD_PLACE, food_lists
-from gate_data.originals.icinw.elevater import class_names, elevater_set, places_by_name
-from gate_data.readers import Cut, Files, files_of_classes, first_of, lines, pairs, table
+from gate_data.originals.classification import read_food
+from gate_data.originals.icinw.elevater import class_names, elevater_set
+from gate_data.readers import Cut, Files, fields, files_of_classes, first_of, lines, table
 from gate_data.readers.decode import open_picture
 from gate_data.readers.source import File, Source
 from gate_data.readers.splits import shuffled
@@ -74,135 +74,70 @@ def _caltech_rank(name: str) -> str:
     return {"faces": "faces_easy", "faces_easy": "faces"}.get(folded, folded)
 
 
-caltech_101 = elevater_set(
-    "caltech-101",
-    "caltech-101/101_ObjectCategories/ with a folder for each of 102 classes",
-    ("caltech-101/101_ObjectCategories", "caltech101/101_ObjectCategories", "101_ObjectCategories"),
-    "accordion",
-)(_drawn(102, 30, None, _caltech_rank))
-country211 = elevater_set(
-    "country211",
-    "country211/train/ and test/, with a folder for each of 211 countries",
-    ("country211",),
-    "train/AD",
-)(_split(211))
-eurosat_clip = elevater_set(
-    "eurosat_clip",
-    "2750/ (or EuroSAT_RGB/) with a folder for each of 10 classes",
-    ("2750", "EuroSAT_RGB", "eurosat/2750", "EuroSAT/2750"),
-    "AnnualCrop",
-)(_drawn(10, 500, 500, str.casefold))
-rendered_sst2 = elevater_set(
-    "rendered-sst2",
-    "rendered-sst2/train/ and test/, with folders negative and positive",
-    ("rendered-sst2",),
-    "train/negative",
-)(_split(2))
-resisc45_clip = elevater_set(
-    "resisc45_clip",
-    "NWPU-RESISC45/ with a folder for each of 45 classes",
-    ("NWPU-RESISC45", "resisc45/NWPU-RESISC45"),
-    "airplane",
-)(_drawn(45, 70, 560, str.casefold))
+caltech_101 = elevater_set("caltech-101")(_drawn(102, 30, None, _caltech_rank))
+country211 = elevater_set("country211")(_split(211))
+eurosat_clip = elevater_set("eurosat_clip")(_drawn(10, 500, 500, str.casefold))
+rendered_sst2 = elevater_set("rendered-sst2")(_split(2))
+resisc45_clip = elevater_set("resisc45_clip")(_drawn(45, 70, 560, str.casefold))
+food_101 = elevater_set("food-101")(read_food)
 
 
-@elevater_set("dtd", "dtd/images/ and dtd/labels/train1.txt, test1.txt", ("dtd/dtd", "dtd"), "labels/train1.txt")
+@elevater_set("dtd")
 def dtd(folder: Path) -> Parts:
     """The first of ten partitions; classes are the sorted names of folders."""
-    files, names = Files(folder / "images"), {name: at for at, name in enumerate(class_names("dtd"))}
-
-    def side(name: str) -> list[Sample]:
-        path, samples = folder / "labels" / f"{name}1.txt", []
-        for number, line in lines(path):
-            kind = line.partition("/")[0].replace("_", " ")
-            if kind not in names:
-                raise DataError(f"{path}, line {number}: class {kind!r} is none of the {len(names)}")
-            samples.append(Sample(files.get(line, f"{path}, line {number}"), names[kind]))
-        return samples
-
-    return Parts(side("train"), side("test"))
-
-
-@elevater_set("food-101", FOOD, *FOOD_PLACE)
-def food_101(folder: Path) -> Parts:
-    """Names of classes are matched, since ELEVATER has cheesecake before cheese plate."""
     files = Files(folder / "images")
-    sides = []
-    for side, listed in food_lists(folder).items():
-        path = str(folder / "meta" / f"{side}.json")
-        places = dict(zip(listed, places_by_name("food-101", list(listed), path), strict=True))
-        names = [(food, name) for food in sorted(listed) for name in listed[food]]
-        sides.append([Sample(files.get(f"{name}.jpg", path), places[food]) for food, name in names])
-    return Parts(sides[0], sides[1])
+    index_of = {name.replace(" ", "_"): index for index, name in enumerate(class_names("dtd"))}
+    train, test = (
+        [
+            Sample(files.get(f"{row.text('class')}/{row.text('file')}", row.where), row.one_of("class", index_of))
+            for row in fields(folder / "labels" / f"{side}1.txt", "class", "file", separator="/")
+        ]
+        for side in ("train", "test")
+    )
+    return Parts(train, test)
 
 
-_AIRCRAFT = "fgvc-aircraft-2013b-variants102"
-
-
-@elevater_set(
-    _AIRCRAFT,
-    "fgvc-aircraft-2013b/data/images/, variants.txt and images_variant_train.txt, _test.txt",
-    ("fgvc-aircraft-2013b/data", "aircraft/data", "aircraft"),
-    "variants.txt",
-)
+@elevater_set("fgvc-aircraft-2013b-variants102")
 def fgvc_aircraft_2013b_variants102(folder: Path) -> Parts:
     """The variants' train and test lists; pictures without their banner."""
     files = Files(folder / "images")
     variants = [line for _, line in lines(folder / "variants.txt")]
-    index_of = dict(zip(variants, places_by_name(_AIRCRAFT, variants, str(folder / "variants.txt")), strict=True))
-
-    def side(name: str) -> list[Sample]:
-        path, samples = folder / f"images_variant_{name}.txt", []
-        for number, image, variant in pairs(path):
-            where = f"{path}, line {number}"
-            if variant not in index_of:
-                raise DataError(f"{where}: variant {variant!r} is not in variants.txt")
-            samples.append(Sample(without_banner(files.get(f"{image}.jpg", where)), index_of[variant]))
-        return samples
-
-    return Parts(side("train"), side("test"))
+    index_of = {name: index for index, name in enumerate(variants)}
+    train, test = (
+        [
+            Sample(without_banner(files.get(f"{row.text('image')}.jpg", row.where)), row.one_of("variant", index_of))
+            for row in fields(folder / f"images_variant_{side}.txt", "image", "variant")
+        ]
+        for side in ("train", "test")
+    )
+    return Parts(train, test, classes=tuple(variants))
 
 
-@elevater_set(
-    "oxford-iiit-pets",
-    "oxford-iiit-pet/images/ and annotations/trainval.txt, test.txt",
-    ("oxford-iiit-pet", "oxford-iiit-pets", "pets"),
-    "annotations/trainval.txt",
-)
+@elevater_set("oxford-iiit-pets")
 def oxford_iiit_pets(folder: Path) -> Parts:
     """Lines are a name and three numbers, of which the first is the class, from 1."""
     files = Files(folder / "images")
-
-    def side(name: str) -> list[Sample]:
-        path, samples = folder / "annotations" / f"{name}.txt", []
-        for number, image, remainder in pairs(path):
-            where = f"{path}, line {number}"
-            label = remainder.split()[0]
-            if not label.isdecimal() or not 1 <= int(label) <= 37:
-                raise DataError(f"{where}: class {label[:20]!r}, expected 1 to 37")
-            samples.append(Sample(files.get(f"{image}.jpg", where), int(label) - 1))
-        return samples
-
-    return Parts(side("trainval"), side("test"))
+    train, test = (
+        [
+            Sample(files.get(f"{row.text('image')}.jpg", row.where), row.integer("class", 1, 37) - 1)
+            for row in fields(folder / "annotations" / f"{side}.txt", "image", "class", "species")
+        ]
+        for side in ("trainval", "test")
+    )
+    return Parts(train, test)
 
 
-@elevater_set(
-    "gtsrb",
-    "GTSRB/Training/00000/GT-00000.csv …, GTSRB/Final_Test/Images/ and GT-final_test.csv",
-    ("GTSRB", "gtsrb/GTSRB"),
-    "Training",
-)
+@elevater_set("gtsrb")
 def gtsrb(folder: Path) -> Parts:
     """The contest's training pictures by track, and the final test, whose labels come in a table of their own."""
 
     def rows(path: Path, pictures: Path) -> list[Sample]:
-        files, samples = Files(pictures), []
-        for row in table(path, ["Filename", "ClassId"], ";"):
-            name = row.text("Filename")
-            samples.append(
-                Sample(files.get(name, row.where), row.integer("ClassId", 0, 42), group=f"{pictures.name}/{name[:5]}")
-            )
-        return samples
+        files = Files(pictures)
+        named = ((row.text("Filename"), row) for row in table(path, ["Filename", "ClassId"], ";"))
+        return [
+            Sample(files.get(name, row.where), row.integer("ClassId", 0, 42), group=f"{pictures.name}/{name[:5]}")
+            for name, row in named
+        ]
 
     tracks = sorted((folder / "Training").glob("*/GT-*.csv"))
     if len(tracks) != 43:
@@ -214,31 +149,21 @@ def gtsrb(folder: Path) -> Parts:
     raise DataError(f"{folder}: GT-final_test.csv, with the test's labels, is not there")
 
 
-@elevater_set(
-    "hateful-memes",
-    "hateful_memes/img/, train.jsonl and dev_seen.jsonl (or dev.jsonl)",
-    ("hateful_memes", "hateful-memes"),
-    ("img", "train.jsonl"),
-)
+@elevater_set("hateful-memes")
 def hateful_memes(folder: Path) -> Parts:
     """Pictures alone; the test is the development set."""
-
-    def side(path: Path) -> list[Sample]:
-        files = Files(folder)
-        return [
+    files = Files(folder)
+    train, test = (
+        [
             Sample(files.get(row.text("img"), row.where), row.integer("label", 0, 1))
             for row in table(path, ["img", "label"])
         ]
+        for path in (folder / "train.jsonl", first_of(folder, ("dev_seen.jsonl", "dev.jsonl")))
+    )
+    return Parts(train, test)
 
-    return Parts(side(folder / "train.jsonl"), side(first_of(folder, ("dev_seen.jsonl", "dev.jsonl"))))
 
-
-@elevater_set(
-    "kitti-distance",
-    "kitti/training/image_2/ and label_2/, and mapping/ of the development kit",
-    ("kitti/training", "Kitti/raw/training", "training"),
-    "label_2",
-)
+@elevater_set("kitti-distance")
 def kitti_distance(folder: Path) -> Parts:
     """VTAB's classes, by the nearest car, van or truck, and its split by drives."""
     places = [parent / "mapping" for parent in (folder, folder.parent, folder / "devkit_object")]
@@ -255,17 +180,16 @@ def kitti_distance(folder: Path) -> Parts:
             )
         of_drive[drives[number - 1][1]].append(image)
     tested, held = _drives(list(of_drive))
-    train = [image for drive, images in of_drive.items() if drive not in tested | held for image in images]
-    test = [image for drive, images in of_drive.items() if drive in tested for image in images]
     pictures, labels = Files(folder / "image_2"), folder / "label_2"
 
-    def side(images: Iterable[int]) -> list[Sample]:
+    def side(chosen: Iterable[str]) -> list[Sample]:
+        images = sorted(image for drive in chosen for image in of_drive[drive])
+        names = [f"{image:06}" for image in images]
         return [
-            Sample(pictures.get(f"{image:06}.png", str(maps)), nearest_vehicle(labels / f"{image:06}.txt"))
-            for image in sorted(images)
+            Sample(pictures.get(f"{name}.png", str(maps)), nearest_vehicle(labels / f"{name}.txt")) for name in names
         ]
 
-    return Parts(side(train), side(test))
+    return Parts(side(of_drive.keys() - tested - held), side(tested))
 
 
 def _drives(names: list[str]) -> tuple[set[str], set[str]]:
@@ -280,20 +204,15 @@ def nearest_vehicle(path: Path) -> int:
     """The class of a picture of a street: 0 to 8 m, 1 to 20 m, 2 farther, 3 no car, van or truck."""
     nearest = 1000.0
     for number, line in lines(path) if path.stat().st_size else ():
-        fields = line.split()
-        if len(fields) != 15:
-            raise DataError(f"{path}, line {number}: {len(fields)} fields, expected 15")
-        if fields[0] in ("Car", "Van", "Truck"):
-            nearest = min(nearest, float(fields[13]))
+        cells = line.split()
+        if len(cells) != 15:
+            raise DataError(f"{path}, line {number}: {len(cells)} fields, expected 15")
+        if cells[0] in ("Car", "Van", "Truck"):
+            nearest = min(nearest, float(cells[13]))
     return next(label for label, most in enumerate((8.0, 20.0, 999.0, np.inf)) if nearest <= most)
 
 
-@elevater_set(
-    "voc-2007-classification",
-    "VOCdevkit/VOC2007/JPEGImages/ and ImageSets/Main/",
-    ("VOCdevkit/VOC2007", "VOC2007"),
-    "ImageSets/Main",
-)
+@elevater_set("voc-2007-classification")
 def voc_2007_classification(folder: Path) -> Parts:
     """Lists of each class say 1, -1, or 0 where it is only there as difficult, which counts as absent."""
     files, names = Files(folder / "JPEGImages"), class_names("voc-2007-classification")
@@ -301,11 +220,11 @@ def voc_2007_classification(folder: Path) -> Parts:
     def side(split: str) -> list[Sample]:
         labels: dict[str, list[int]] = {}
         for label, name in enumerate(names):
-            path = folder / "ImageSets" / "Main" / f"{name}_{split}.txt"
-            for number, image, mark in pairs(path):
-                if mark.strip() not in ("1", "-1", "0"):
-                    raise DataError(f"{path}, line {number}: {mark[:20]!r}, expected 1, -1 or 0")
-                labels.setdefault(image, [0] * len(names))[label] = int(mark.strip() == "1")
-        return [Sample(files.get(f"{image}.jpg", f"{folder}: {split}"), tuple(own)) for image, own in labels.items()]
+            for row in fields(folder / "ImageSets" / "Main" / f"{name}_{split}.txt", "image", "mark"):
+                marks = labels.setdefault(row.text("image"), [0] * len(names))
+                marks[label] = int(row.integer("mark", -1, 1) == 1)
+        return [
+            Sample(files.get(f"{image}.jpg", f"{folder}: {split}"), tuple(marks)) for image, marks in labels.items()
+        ]
 
     return Parts(side("train"), side("test"))
