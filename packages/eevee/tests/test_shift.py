@@ -17,7 +17,7 @@ from eevee import (
     select,
     standardise,
 )
-from eevee.answers.choosing import choose_scorer
+from eevee.answers.choosing import choose_scaling, choose_scorer
 from eevee.answers.intervals import _independent, calibrate, inside_fold, intervals
 from eevee.answers.nested import nested_error
 from eevee.cli import main
@@ -287,7 +287,7 @@ def test_bounds_that_values_break():
         table.with_bounds((1, 0))
 
 
-@pytest.mark.parametrize("scaling", ["plain", "winsor"])
+@pytest.mark.parametrize("scaling", ["plain", "winsor", "rank"])
 def test_scalings_go_there_and_back(scaling):
     table = bounded(made_up(models=15, missing=0.1)).with_scaling(scaling)
     data = standardise(table)
@@ -310,7 +310,9 @@ def test_an_outlier_is_named_and_scaling_tames_it():
     chosen = select(outlier(), 3, method="greedy", randoms=20)
     assert (chosen.nested.loud.model, chosen.nested.loud.metric) == ("m3", "b5/m0")
     assert any("of the held-out error: b5/m0 of m3 (60)" in line for line in chosen.warnings)
-    tamed = select(outlier().with_scaling("winsor"), 3, method="greedy", randoms=20)
+    table, choice = choose_scaling(outlier(), Space(outlier(), Constraints(k=3)))
+    assert table.scaling == choice.chosen != "plain"
+    tamed = select(table, 3, method="greedy", randoms=20)
     assert tamed.nested.loud.share < 0.5 * chosen.nested.loud.share
 
 

@@ -37,9 +37,9 @@ def parser(prog: str = "eevee") -> argparse.ArgumentParser:
     source.add_argument("--bounds", metavar="LOW,HIGH", help="of metrics that do not say theirs, such as 0,100")
     source.add_argument(
         "--scaling",
-        choices=("plain", "winsor"),
+        choices=("plain", "winsor", "rank", "auto"),
         default="plain",
-        help="of the columns; winsor limits what outliers do (default: plain)",
+        help="of the columns; auto compares all by leave-one-out (default: plain)",
     )
     source.add_argument("--direction", choices=("higher", "lower"), help="for metrics that do not say theirs")
     source.add_argument(

@@ -40,7 +40,17 @@ def run(options: argparse.Namespace) -> int:
         raise EeveeError(f"--twins is {options.twins}; expected 0 or more")
     if options.twins > 0:
         table = group_twins(table, options.twins)
-    return _finish(options, *_COMMANDS[options.command](options, table.with_scaling(options.scaling)))
+    if options.scaling == AUTO:
+        from eevee.answers.choosing import choose_scaling
+        from eevee.searching.space import Constraints, Space
+
+        space = Space(table, Constraints(k=min(getattr(options, "k", None) or 8, len(table.benchmarks) - 1)))
+        table, scaled = choose_scaling(table, space)
+        compared = ", ".join(f"{name} {error:.3f}" for name, error in scaled.errors.items())
+        print(f"scaling {scaled.chosen}, by leave-one-out: {compared}", file=sys.stderr)  # noqa: T201
+    else:
+        table = table.with_scaling(options.scaling)
+    return _finish(options, *_COMMANDS[options.command](options, table))
 
 
 def _finish(options: argparse.Namespace, result: Recorded, words: str) -> int:

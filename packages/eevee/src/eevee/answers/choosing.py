@@ -1,10 +1,12 @@
-"""`auto`: which scorer leave-one-out prefers, and by how much."""
+"""`auto`: which scorer, and which scaling of the columns, leave-one-out prefers, and by how much."""
 
 from __future__ import annotations
 
 import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from eevee.errors import EeveeError
 from eevee.scorers.gp import MOST_MODELS, GpScorer
@@ -13,6 +15,7 @@ from eevee.scorers.ridge import RidgeScorer
 from eevee.scorers.scorer import held_out
 from eevee.searching.search import Evaluator, search
 from eevee.tables.standard import standardise
+from eevee.tables.table import SCALINGS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,3 +84,31 @@ def sample_subsets(table: ResultTable, space: Space, seed: int) -> list[Candidat
     generator = random.Random(seed)
     greedy = search("greedy", Evaluator(RidgeScorer(objective="unselected"), standardise(table)), space, seed=seed)
     return [greedy.best, *(space.draw(generator) for _ in range(SUBSETS))]
+
+
+def choose_scaling(table: ResultTable, space: Space, seed: int = 0) -> tuple[ResultTable, Choice]:
+    """Choose how columns are scaled, by the held-out absolute error of ridge in the metrics' own units.
+
+    Errors are divided by each metric's mean absolute deviation from its median, so that metrics count alike and one
+    outlier counts by its distance, not by its square.
+    """
+    generator = random.Random(seed)
+    candidates = [space.draw(generator) for _ in range(SUBSETS)]
+    middle = np.nanmedian(table.values, axis=0)
+    unit = np.nanmean(np.abs(table.values - middle), axis=0)
+    errors = {}
+    for scaling in SCALINGS:
+        data = standardise(table.with_scaling(scaling))
+        usable = data.mask & data.varies & (unit > 0)
+        if not usable.any():
+            raise EeveeError("no metric varies; there is nothing to predict")
+        residual = held_out(RidgeScorer(), data, candidates)
+        parts = []
+        for off_candidate, candidate in zip(residual, candidates, strict=True):
+            off = np.abs(data.decode(data.values + off_candidate) - table.values) / np.where(unit > 0, unit, 1.0)
+            parts.append(float(off[data.outside(candidate, usable)].mean()))
+        errors[scaling] = float(np.mean(parts))
+    best = min(errors, key=lambda key: errors[key])
+    if errors[best] > (1 - WORTH) * errors["plain"]:
+        best = "plain"
+    return table.with_scaling(best), Choice(best, errors)

@@ -1,10 +1,11 @@
-r"""From values to the scale that scorers work on, and back: a link for bounds, then plain or winsorised.
+r"""From values to the scale that scorers work on, and back: a link for bounds, then plain, winsorised or ranked.
 
 - **bounds**: a value between l and h becomes $\arcsin\sqrt{(v - l) / (h - l)}$, which stabilises the variance of a
   share and has an inverse for every number, so that predictions and both ends of their intervals keep to the bounds;
 - `plain`: mean and standard deviation of the column, over the models that are learnt from;
 - `winsor`: values further than three robust deviations (1.4826 times the median absolute one) from the median count as
-  that far; then as `plain`. A column that is mostly one value keeps its values.
+  that far; then as `plain`. A column that is mostly one value keeps its values;
+- `rank`: normal scores: the r-th of n values becomes the $(r - \frac12) / n$ quantile of the normal distribution.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass, replace
 from functools import cached_property
+from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from eevee.tables.table import ResultTable
 
 FENCE = 3 * 1.4826
+_NORMAL = NormalDist()
 
 
 class Link:
@@ -58,6 +61,38 @@ def fences(line: Float[np.ndarray, "n metrics"]) -> tuple[Float[np.ndarray, " me
     return middle - reach, middle + reach
 
 
+class Ranks:
+    """Normal scores of columns, by linear interpolation between the values that were seen; straight on beyond them."""
+
+    def __init__(self, line: Float[np.ndarray, "n metrics"]) -> None:
+        self.knots = [_knots(column[~np.isnan(column)]) for column in line.T]
+
+    def forward(self, line: Float[np.ndarray, "n metrics"]) -> Float[np.ndarray, "n metrics"]:
+        """Normal scores; NaN stays."""
+        return np.stack([_bent(line[:, j], *knots) for j, knots in enumerate(self.knots)], axis=1)
+
+    def backward(self, scores: Float[np.ndarray, "n metrics"]) -> Float[np.ndarray, "n metrics"]:
+        """Points on the line of normal scores."""
+        return np.stack([_bent(scores[:, j], y, x) for j, (x, y) in enumerate(self.knots)], axis=1)
+
+
+def _knots(values: Float[np.ndarray, " n"]) -> tuple[np.ndarray, np.ndarray]:
+    ordered = np.sort(values)
+    unique, first, count = np.unique(ordered, return_index=True, return_counts=True)
+    middle = (first + count / 2) / max(len(ordered), 1)
+    return unique, np.array([_NORMAL.inv_cdf(float(p)) for p in middle])
+
+
+def _bent(at: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    if len(x) < 2:
+        return np.where(np.isnan(at), np.nan, at - x[0] + y[0]) if len(x) else at
+    out = np.interp(at, x, y)
+    slope = (y[-1] - y[0]) / (x[-1] - x[0])
+    out = np.where(at < x[0], y[0] + (at - x[0]) * slope, out)
+    out = np.where(at > x[-1], y[-1] + (at - x[-1]) * slope, out)
+    return np.where(np.isnan(at), np.nan, out)
+
+
 CONSTANT = 1e-9
 FAR = 6.0
 """Deviations from the other models' mean beyond which a result is an outlier."""
@@ -77,7 +112,8 @@ class Standardised:
         groups: for each model the number of its group.
         columns: for each benchmark position, its metric columns.
         link: takes bounded metrics to the line.
-        fence: ends of what `winsor` leaves as it is; None for `plain`.
+        fence: ends of what `winsor` leaves as it is; None for other scalings.
+        ranks: of the scaling `rank`; None for others.
     """
 
     values: Float[np.ndarray, "models metrics"]
@@ -90,6 +126,7 @@ class Standardised:
     columns: tuple[tuple[int, ...], ...]
     link: Link
     fence: tuple[Float[np.ndarray, " metrics"], Float[np.ndarray, " metrics"]] | None = None
+    ranks: Ranks | None = None
 
     def encode(self, rows: Float[np.ndarray, "m metrics"]) -> Float[np.ndarray, "m metrics"]:
         """Rows of values on the scale of this table; NaN where missing.
@@ -104,11 +141,16 @@ class Standardised:
         line = self.link.forward(rows)
         if self.fence is not None:
             line = np.clip(line, *self.fence)
+        if self.ranks is not None:
+            line = self.ranks.forward(line)
         return np.asarray((line - self.centre) / self.scale)
 
     def decode(self, rows: Float[np.ndarray, "m metrics"]) -> Float[np.ndarray, "m metrics"]:
         """Values of rows on the scale of this table; those of a bounded metric keep to its bounds."""
-        return self.link.backward(rows * self.scale + self.centre)
+        line = rows * self.scale + self.centre
+        if self.ranks is not None:
+            line = self.ranks.backward(line)
+        return self.link.backward(line)
 
     @property
     def complete(self) -> bool:
@@ -178,12 +220,15 @@ def standardise(table: ResultTable, keep: Sequence[int] | None = None) -> Standa
     rows = list(range(len(table.models))) if keep is None else list(keep)
     link = Link(table)
     values = link.forward(table.values[rows])
-    fence = None
+    fence, ranks = None, None
     if table.scaling == "winsor":
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # a column without any value among these rows
             fence = fences(values)
         values = np.clip(values, *fence)
+    elif table.scaling == "rank":
+        ranks = Ranks(values)
+        values = ranks.forward(values)
     mask = ~np.isnan(values)
     count = np.maximum(mask.sum(axis=0), 1)
     filled = np.where(mask, values, 0.0)
@@ -205,6 +250,7 @@ def standardise(table: ResultTable, keep: Sequence[int] | None = None) -> Standa
         columns=tuple(by_benchmark[key] for key in table.benchmark_ids),
         link=link,
         fence=fence,
+        ranks=ranks,
     )
 
 

@@ -21,7 +21,7 @@ Direction = Literal["higher", "lower"]
 SMALLEST_POOL = 5
 LARGEST = 1e150
 """Of values: the squares of larger ones are not finite."""
-SCALINGS = ("plain", "winsor")
+SCALINGS = ("plain", "winsor", "rank")
 
 
 @dataclass(frozen=True)
