@@ -9,7 +9,7 @@ from _setting import record
 
 from eevee import RidgeScorer, load_table
 from eevee.answers.intervals import intervals
-from eevee.answers.nested import nested_error
+from eevee.answers.nested import learning_curve, nested_error
 from eevee.searching.search import Evaluator, search
 from eevee.searching.space import Constraints, Space
 from eevee.tables.holdout import folds_of
@@ -56,6 +56,10 @@ def main() -> None:
         f"{name} k={k} at {level:.0%}": round(coverage(load_table(name), k, level), 4)
         for name, k, level in (("gate", 8, 0.9), ("gate", 8, 0.8), ("gate", 4, 0.9), ("gate", 12, 0.9))
     }
+    result["learning_curve"] = [
+        {"models": p.models, "inner": p.inner, "outer": p.outer}
+        for p in learning_curve(table, space, RidgeScorer(), seed=0)
+    ]
     record("honesty", result)
 
 

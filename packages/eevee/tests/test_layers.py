@@ -115,6 +115,6 @@ def test_own_scorer_from_the_command_line(tmp_path, monkeypatch, capsys):
 def test_progress_is_the_protocol():
     reports = []
     select(load_table("gate"), 3, generations=1, randoms=10, progress=lambda *report: reports.append(report))
-    assert {phase for phase, _, _ in reports} >= {"search", "held out"}
+    assert {phase for phase, _, _ in reports} >= {"search", "held out", "learning curve"}
     assert ("search", 1550, 1550) in reports
     assert ("held out", 21, 21) in reports

@@ -89,7 +89,7 @@ def parser(prog: str = "eevee") -> argparse.ArgumentParser:
         default="model",
         help="whom the held-out error is for: frontier, a better model than all (default: model)",
     )
-    select.add_argument("--no-nested", action="store_true", help="skip the held-out estimate")
+    select.add_argument("--no-nested", action="store_true", help="skip the held-out estimate and the learning curve")
 
     score = add("score", parents=[source, model], help="judge a given subset")
     score.add_argument(

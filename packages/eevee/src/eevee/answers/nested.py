@@ -110,6 +110,16 @@ class Nested:
         return self.margin > 1.645
 
 
+@dataclass(frozen=True)
+class CurvePoint:
+    """Errors when only so many models are there to learn from."""
+
+    models: int
+    inner: float
+    outer: float
+    repeats: int
+
+
 def nested_error(
     table: ResultTable,
     space: Space,
@@ -209,3 +219,51 @@ def _loudest(table: ResultTable, models: Sequence[int], ours: Sequence[HeldOut])
         float(table.values[models[row], column]),
         float(share / max(squares.sum(), 1e-300)),
     )
+
+
+def learning_curve(
+    table: ResultTable,
+    space: Space,
+    scorer: Scorer,
+    *,
+    seed: int,
+    repeats: int = 8,
+    sizes: Sequence[int] | None = None,
+    progress: Progress | None = None,
+) -> tuple[CurvePoint, ...]:
+    """Inner and held-out error of a greedy search when only some of the models are known.
+
+    Numerics: whole groups are drawn, so a size is met up to the last group.
+    """
+    count = len(table.models)
+    if sizes is None:
+        sizes = sorted({int(x) for x in np.geomspace(max(6, count // 8), max(7, int(0.85 * count)), 4)})
+    generator = random.Random(seed)
+    members: dict[str, list[int]] = {}
+    for i, group in enumerate(table.groups):
+        members.setdefault(group, []).append(i)
+    points = []
+    for number, size in enumerate(sizes):
+        if progress is not None:
+            progress("learning curve", number, len(sizes))
+        inner, outer = [], []
+        for _ in range(repeats):
+            labels = sorted(members)
+            generator.shuffle(labels)
+            train: list[int] = []
+            for label in labels:
+                if len(train) >= size:
+                    break
+                train.extend(members[label])
+            held = sorted(set(range(count)) - set(train))
+            if not held:
+                continue
+            data = standardise(table, train)
+            result = search("greedy", Evaluator(scorer, data), space, seed=seed)
+            judged = judge_held_out(scorer, data, table.values[held], result.best)
+            counted = judged.unmeasured() if scorer.objective == "unselected" else judged.all_cells()
+            inner.append(result.error)
+            outer.append(float(counted.mean()))
+        if inner:
+            points.append(CurvePoint(size, float(np.mean(inner)), float(np.mean(outer)), len(inner)))
+    return tuple(points)

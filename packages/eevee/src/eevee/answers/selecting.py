@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from eevee.answers.choosing import AUTO, resolve_scorer, sample_subsets
-from eevee.answers.nested import Nested, nested_error
+from eevee.answers.nested import CurvePoint, Nested, learning_curve, nested_error
 from eevee.answers.scoring import Judged, judge_subset, require_randoms
 from eevee.errors import EeveeError
 from eevee.scorers.named import recorded_scorer
@@ -44,6 +44,7 @@ class Selection(Judged):
         scored: different candidates among them.
         seconds: of the search itself.
         nested: error on models that the search never saw; None where it was switched off.
+        curve: errors against the number of models.
         winners: the best candidates and their errors.
         warnings: what a reader must know, in plain words.
 
@@ -62,6 +63,7 @@ class Selection(Judged):
     scored: int
     seconds: float
     nested: Nested | None
+    curve: tuple[CurvePoint, ...]
     winners: tuple[tuple[tuple[str, ...], float], ...]
     warnings: tuple[str, ...] = field(default=())
 
@@ -110,7 +112,8 @@ def select(
         generations: of the evolution, at most.
         randoms: random subsets for the percentile.
         nested: also search without each fold of models and measure there (by the same method where the scorer is quick
-            on this table, greedy + swap in place of an exhaustive search, and by plain greedy otherwise).
+            on this table, greedy + swap in place of an exhaustive search, and by plain greedy otherwise); also the
+            learning curve.
         folds: of the nested estimate, see `eevee.answers.nested.split_groups`.
         map_function: spreads chunks of candidates, see `eevee.searching.search`.
         progress: called as the search and what follows it advance.
@@ -151,6 +154,7 @@ def select(
     )
     inside = ("greedy-swap" if method == "exhaustive" else method) if quick else "greedy"
     honest: Nested | None = None
+    curve: tuple[CurvePoint, ...] = ()
     if nested:
         honest = nested_error(
             table,
@@ -165,6 +169,7 @@ def select(
             map_function=map_function,
             progress=progress,
         )
+        curve = learning_curve(table, space, meta, seed=seed, repeats=8 if quick else 1, progress=progress)
     names = table.benchmark_ids
     costs = [0.0 if benchmark.id in given else benchmark.cost for benchmark in table.benchmarks]
     return Selection(
@@ -177,8 +182,9 @@ def select(
         scored=scored,
         seconds=seconds,
         nested=honest,
+        curve=curve,
         winners=tuple((tuple(names[i] for i in candidate), error) for candidate, error in result.winners),
-        warnings=tuple(selection_warnings(table, result.error, judged["rival"].error, honest)),
+        warnings=tuple(selection_warnings(table, result.error, judged["rival"].error, honest, curve)),
     )
 
 
@@ -207,7 +213,6 @@ def read_selection(path: str | Path, table: ResultTable, scorer: Scorer | None =
     raw = read_result(path, table)
     if raw.pop("result", None) != "Selection":
         raise EeveeError(f"{path}: not a result of `eevee select`")
-    raw.pop("curve", None)  # files of earlier versions hold a learning curve, too
     try:
         if scorer is not None and scorer.name != raw["scorer"]:
             raise EeveeError(f"made with the scorer {raw['scorer']!r}, and {scorer.name!r} is given")
@@ -227,7 +232,9 @@ FEW_MODELS = 50
 LOUD = 0.2
 
 
-def selection_warnings(table: ResultTable, error: float, rival_error: float, honest: Nested | None) -> list[str]:
+def selection_warnings(
+    table: ResultTable, error: float, rival_error: float, honest: Nested | None, curve: Sequence[CurvePoint]
+) -> list[str]:
     """Warnings about a selection: too few models, a better rival, an optimistic, unstable or chance-like result."""
     lines = []
     groups = len(set(table.groups))
@@ -258,4 +265,9 @@ def selection_warnings(table: ResultTable, error: float, rival_error: float, hon
             )
         if honest.overlap < 0.7:
             lines.append(f"the chosen set is unstable: two folds share {honest.overlap:.0%} of their members")
+    if len(curve) >= 2 and curve[-1].outer < 0.95 * curve[-2].outer:
+        lines.append(
+            f"more models would help: the held-out error still fell from {curve[-2].outer:.3f} with {curve[-2].models} "
+            f"models to {curve[-1].outer:.3f} with {curve[-1].models}"
+        )
     return lines

@@ -71,6 +71,9 @@ def selection_words(chosen: Selection) -> str:
             + ", ".join(f"{key} {share:.0%}" for key, share in list(nested.chosen.items())[:12])
             + " of the folds",
         ]
+    if chosen.curve:
+        points = ", ".join(f"{p.models} models {p.inner:.3f} -> {p.outer:.3f}" for p in chosen.curve)
+        lines.append(f"learning  (reported -> held out) {points}")
     lines += [f"warning   {line}" for line in chosen.warnings]
     lines.append("rank models by predictions, not by the subset's mean (eevee predict)")
     return "\n".join(lines)
