@@ -45,7 +45,7 @@ from gate_runner.tasks.features import Embedder
 from gate_runner.tasks.variants import of_classification
 from vision_adapters.fewshot import elevater_indices
 from vision_adapters.metrics import evaluate
-from vision_adapters.tuning import HeldOut, tune, tuning_data
+from vision_adapters.tuning import HeldOut, Tuned, TuningData, tune, tuning_data
 
 RESULTS = Path(__file__).parent / "results"
 OURS = "anchored"
@@ -55,6 +55,55 @@ METHODS = (
 SHOTS = (1, 2, 5, 20)
 FOLDED = (OURS, "random", "lda", "zero_shot")
 """Methods that validate by the default's five folds."""
+
+
+class MappedHead(torch.nn.Module):
+    r"""Scores $s \cos(x A, v_c)$ with A the mapping [d, d] and the class texts v at length 1."""
+
+    def __init__(self, mapping: torch.Tensor, texts: torch.Tensor, scale: float) -> None:
+        super().__init__()
+        self.mapping = torch.nn.Parameter(mapping.clone())
+        self.register_buffer("texts", texts)
+        self.scale = scale
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Scores of each class."""
+        return self.scale * F.normalize(x @ self.mapping, dim=1) @ self.get_buffer("texts").T
+
+
+def tune_prolip(data: TuningData) -> Tuned:
+    r"""Train a square matrix on the features, held near the identity; the class texts stay.
+
+    The mean cross-entropy of $s\cos(xA, v_c)$ plus $\lambda \lVert A - I\rVert_F^2$ with $\lambda$ the inverse of the
+    images per class; 300 steps of Adam on all samples, at a rate that falls from .001 along a cosine. Nothing is
+    validated.
+
+    Source:
+        Fahes et al., Fine-tuning CLIP's last visual projector (2024): the objective and its parameter-free penalty.
+        Its matrix is the encoder's own projection; after it stands one here, which is the same family of functions on
+        projected features. Its learning rates are for that matrix's scale; ours is for the identity's.
+    """
+    if data.several:
+        raise ValueError("prolip takes one label per sample")
+    texts = F.normalize(data.class_embeddings, dim=1)
+    unit, labels = F.normalize(data.features, dim=1), data.labels
+    penalty = data.classes / len(labels)
+    start = torch.eye(unit.shape[1], dtype=unit.dtype)
+    head = MappedHead(start, texts, data.logit_scale)
+    optimiser = torch.optim.Adam(head.parameters(), lr=1e-3)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, 300)
+    for _ in range(300):
+        optimiser.zero_grad()
+        loss = F.cross_entropy(head(unit), labels) + penalty * (head.mapping - start).square().sum()
+        torch.autograd.backward(loss)
+        optimiser.step()
+        schedule.step()
+    return Tuned("prolip", {"penalty": penalty}, None, head.eval(), (), data.metric)
+
+
+def tuned_by(method: str, data: TuningData) -> Tuned:
+    """A head by a method of the package, or by ProLIP, which is a peer of it alone."""
+    return tune_prolip(data) if method == "prolip" else tune(data, method)
 
 
 def cells(folder: Path, methods: list[str], seeds: int, shots: list[int]) -> dict[str, float | None]:
@@ -87,7 +136,7 @@ def cells(folder: Path, methods: list[str], seeds: int, shots: list[int]) -> dic
                         validation="auto" if method in FOLDED or number < 5 else "shuffled",
                     )  # fmt: skip
                     try:
-                        tuned = tune(drawn, "anchored" if method == "random" else method)
+                        tuned = tuned_by("anchored" if method == "random" else method, drawn)
                         value = HeldOut(test, features.test_labels).score(tuned, resamples=0).value
                     except ValueError:  # it takes one label per image, or needs more images
                         value = None
@@ -132,7 +181,7 @@ def _base_to_new(
             key = f"{name} base-to-new {seed} {method}"
             if key in scores:
                 continue
-            tuned = tune(data, method)
+            tuned = tuned_by(method, data)
             moved = features[1][new]
             if method == "prolip":
                 moved = F.normalize(moved, dim=1) @ tuned.head.mapping.detach()

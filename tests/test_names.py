@@ -10,8 +10,8 @@ ROOT = Path(__file__).parents[1]
 EMPTY = {"one", "ones", "found", "said", "told", "asked", "kept", "there"}
 """Words that say of a value only that there is one."""
 SAID_BY_USERS = {
+    "eevee/answers/scoring.py: asked",
     "eevee/answers/selecting.py: asked",
-    "eevee/searching/evolution.py: asked",
     "eevee/searching/search.py: asked",
     "eqben_builder/building/folder.py: kept",
     "eqben_builder/building/verification.py: found",

@@ -55,12 +55,11 @@ def made() -> DenseHead:
 
 @pytest.mark.long
 def test_a_head_learns_where_things_are_and_resumes_to_the_bit(tmp_path: Path) -> None:
-    steps, gain = 160, 0.2
     (tokens, truth), (held, wanted) = world(48, 0), world(24, 1)
 
-    def train(head: DenseHead, steps_now: int, checkpoint: Path | None) -> None:
+    def train(head: DenseHead, steps: int, *, stop: int = -1, checkpoint: Path | None = None) -> DenseHead:
         def stops(phase: str, done: int, total: int) -> None:
-            if done == steps_now:
+            if done == stop:
                 raise KeyboardInterrupt
 
         fit(
@@ -75,19 +74,19 @@ def test_a_head_learns_where_things_are_and_resumes_to_the_bit(tmp_path: Path) -
             checkpoint=checkpoint,
             progress=stops,
         )
+        return head
 
-    whole, broken = made(), made()
-    start = float(whole.loss(whole(held), wanted).detach())
-    before = hit_rate(whole, held, wanted)
-    train(whole, -1, None)
-    assert float(whole.loss(whole(held), wanted).detach()) < 0.75 * start
-    assert hit_rate(whole, held, wanted) > before + gain
+    untrained = made()
+    learnt = train(made(), 160)
+    start = float(untrained.loss(untrained(held), wanted).detach())
+    assert float(learnt.loss(learnt(held), wanted).detach()) < 0.75 * start
+    assert hit_rate(learnt, held, wanted) > hit_rate(untrained, held, wanted) + 0.2
+    whole = train(made(), 24)
     with pytest.raises(KeyboardInterrupt):
-        train(broken, steps // 2 + 3, tmp_path / "state")
-    broken = made()
-    train(broken, -1, tmp_path / "state")
-    for one, other in zip(whole.state_dict().values(), broken.state_dict().values(), strict=True):
-        assert torch.equal(one, other)
+        train(made(), 24, stop=15, checkpoint=tmp_path / "state")
+    resumed = train(made(), 24, checkpoint=tmp_path / "state")
+    for value, again in zip(whole.state_dict().values(), resumed.state_dict().values(), strict=True):
+        assert torch.equal(value, again)
 
 
 def _corners(boxes: Tensor) -> Tensor:

@@ -457,7 +457,7 @@ def test_held_out_features_of_any_type(dtype: torch.dtype) -> None:
     x, y, test, truth, texts = world(40)
     data = tuning_data(x, y, class_embeddings=texts)
     test = test.to(dtype)
-    for method in ("anchored", "tip_adapter", "prolip"):
+    for method in ("anchored", "tip_adapter"):
         tuned = tune(data, method)
         expected = HeldOut(test.float(), truth).score(tuned).value
         assert HeldOut(test, truth).score(tuned).value == expected

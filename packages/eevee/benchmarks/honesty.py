@@ -10,8 +10,7 @@ from _setting import record
 from eevee import RidgeScorer, load_table
 from eevee.answers.intervals import intervals
 from eevee.answers.nested import learning_curve, nested_error
-from eevee.searching.evaluation import Evaluator
-from eevee.searching.search import search
+from eevee.searching.search import Evaluator, search
 from eevee.searching.space import Constraints, Space
 from eevee.tables.holdout import folds_of
 from eevee.tables.standard import standardise

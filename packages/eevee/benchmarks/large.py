@@ -34,7 +34,7 @@ def table(models: int = 500, benchmarks: int = 200, missing: float = 0.2) -> Res
 def check(results: ResultTable) -> None:
     data = standardise(results)
     chosen = (3, 50, 120)
-    ours = held_out_residuals(data, [chosen])[0].numpy()
+    ours = held_out_residuals(data, [chosen])[0]
     for i, t in ((0, 7), (3, 100), (400, 199)):
         rows = [j for j in range(len(results.models)) if j != i and data.mask[j, t]]
         x = np.column_stack([data.values[np.ix_(rows, chosen)], np.ones(len(rows))])

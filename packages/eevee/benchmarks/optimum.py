@@ -7,8 +7,7 @@ import time
 from _setting import record, stop
 
 from eevee import RidgeScorer, load_table
-from eevee.searching.evaluation import Evaluator
-from eevee.searching.search import search
+from eevee.searching.search import Evaluator, search
 from eevee.searching.space import Constraints, Space
 from eevee.tables.standard import standardise
 

@@ -27,9 +27,8 @@ from eevee.answers.choosing import choose_scorer
 from eevee.answers.intervals import UNLIKE, intervals
 from eevee.answers.judging import auc
 from eevee.scorers.named import named_scorer
-from eevee.searching.evaluation import Evaluator
+from eevee.searching.search import Evaluator, search
 from eevee.searching.search import medoids as medoids_of
-from eevee.searching.search import search
 from eevee.searching.space import Constraints, Space
 from eevee.tables.holdout import folds_of, held_together, with_families
 from eevee.tables.standard import overall_scores

@@ -24,12 +24,13 @@ from eevee import (
 from eevee.answers.judging import (
     error_against_k,
     importance,
+    judge_held_out,
     kendall,
     prediction_agreement,
     predictiveness,
     subset_mean_agreement,
 )
-from eevee.answers.nested import held_out_errors, learning_curve, nested_error
+from eevee.answers.nested import learning_curve, nested_error
 from eevee.searching.space import Constraints, Space
 from eevee.tables.holdout import split_groups
 from eevee.tables.record import read_result
@@ -52,11 +53,13 @@ def by_hand(table, train, held, candidate, alpha=1.0, cells=slice(None)):
     return ((np.append(new[list(candidate)], 1.0) @ coefficients - new) ** 2)[cells].mean()
 
 
-def test_held_out_errors_see_nothing_of_the_held_out():
+def test_what_is_held_out_is_not_seen():
     train = [i for i in range(9) if i != 4]
     table = made_up()
-    got = held_out_errors(RidgeScorer(), table, train, [4], [(0, 2), (1,)])
-    assert got[:, 0] == pytest.approx([by_hand(table, train, 4, (0, 2)), by_hand(table, train, 4, (1,))], abs=1e-9)
+    data = standardise(table, train)
+    for candidate in ((0, 2), (1,)):
+        error = judge_held_out(RidgeScorer(), data, table.values[[4]], candidate).all_cells()
+        assert error == pytest.approx([by_hand(table, train, 4, candidate)], abs=1e-9)
 
 
 def test_nested_by_hand():

@@ -122,7 +122,7 @@ def test_a_budget_keeps_what_tells_the_most() -> None:
     import itertools
 
     import eevee
-    from eevee.searching.evaluation import Evaluator
+    from eevee.searching.search import Evaluator
     from eevee.tables.standard import standardise
 
     seconds = {"acdc": 36.0, "ade20k": 40.0, "cifar100": 12.0, "clevr-math": 45.0, "mini": 9.0, "digits": 1.0}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import Any, Literal, Self
 
@@ -118,7 +119,7 @@ class HeadClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         return scores.numpy()
 
     def predict_proba(self, X: Any) -> np.ndarray[Any, Any]:
-        """Probabilities [n, k] in float32: the scores' softmax, or sigmoid where a sample may have several labels."""
+        """Probabilities [n, k]: the softmax of the scores, or the sigmoid where a sample may have several labels."""
         return as_predictions(self._scores(X), "brier", several=self._several).numpy()
 
     def predict(self, X: Any) -> np.ndarray[Any, Any]:
@@ -133,7 +134,10 @@ class HeadClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     def _scores(self, X: Any) -> torch.Tensor:
         check_is_fitted(self)
         X = validate_data(self, _host(X), dtype=[np.float64, np.float32], reset=False)
-        return self.tuned_.scores(torch.tensor(X, dtype=torch.float32))
+        # in float64, for a row's last digits in float32 depend on how many rows are scored with it
+        wide_head = copy.deepcopy(self.head_).double()
+        with torch.no_grad():
+            return torch.as_tensor(wide_head(torch.tensor(X, dtype=torch.float32).double()))
 
     def _codes(self, y: Any, several: bool) -> torch.Tensor:
         """Labels as numbers of `classes_`."""

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from vision_adapters.heads import global_seed
 from vision_adapters.low_rank import add_lora, remove_lora
-from vision_adapters.recompute import keep_blocks
+from vision_adapters.recompute import block_lists, keep_blocks
 from vision_adapters.recompute import recompute_blocks as recompute_blocks
 from vision_adapters.training.schedule import NORMS
 from vision_adapters.training.wise_ft import interpolate as interpolate
@@ -67,15 +67,12 @@ def train_only(module: nn.Module, part: Part, *, reached: Collection[str] | None
 
 def _last_block(module: nn.Module, reached: Collection[str] | None) -> tuple[str, nn.Module]:
     """The name of the longest list whose members are of one class, and its last block."""
-    lists = {
-        path: list(part.children())
-        for path, part in module.named_modules()
-        if isinstance(part, nn.ModuleList | nn.Sequential)
-        and len({type(child) for child in part.children()}) == 1
-        and path
-        and (reached is None or any(used.startswith(f"{path}.") for used in reached))
+    able = {
+        path: children
+        for path, children in block_lists(module).items()
+        if (reached is None or any(used.startswith(f"{path}.") for used in reached))
+        and any(True for _ in children[-1].parameters())
     }
-    able = {path: children for path, children in lists.items() if any(True for _ in children[-1].parameters())}
     if not able:
         raise ValueError(f"{type(module).__name__} has no list of equal blocks")
     best = max(able, key=lambda path: len(able[path]))

@@ -15,10 +15,7 @@ def cross_entropy(
 ) -> Float[Tensor, ""]:
     r"""Mean of $-\log \mathrm{softmax}(z)_y$ over the samples (and pixels) whose target is not -100.
 
-    Args:
-        logits: scores, classes in dimension 1.
-        targets: classes 0 … k - 1, or -100.
-        weight: what a sample of each class counts in the mean; all the same by default. See `class_balance`.
+    `weight` is what a sample of each class counts in the mean; see `class_balance`.
     """
     if weight is not None:
         _check_labels(logits, targets)
@@ -105,13 +102,8 @@ def acdc_loss(logits: Float[Tensor, "n k ..."], targets: Int[Tensor, "n ..."]) -
 def symmetric_cross_entropy(logits: Float[Tensor, "n n"], groups: Int[Tensor, " n"]) -> Float[Tensor, ""]:
     """Contrastive loss of image-text pairs: the mean of the cross-entropies along rows and along columns.
 
-    Args:
-        logits: similarity of each image with each text of the batch; pair i is (i, i).
-        groups: a number per pair; pairs with the same number (one image with several captions) are positives of one
-            another, each with an equal share. Distinct numbers give the usual loss.
-
-    Source:
-        Radford et al. (2021), figure 3; equal shares among several positives are ours.
+    Pair i of the similarities is (i, i); pairs of one number in `groups` (one image with several captions) are
+    positives of one another, each with an equal share, which is ours (Radford et al., 2021, figure 3).
     """
     n = len(logits)
     if logits.shape != (n, n) or groups.shape != (n,):

@@ -32,12 +32,7 @@ _TWO_SEEDS = 0.25
 
 @dataclass(frozen=True)
 class PairedTest:
-    """The second model's metric less the first's, on the same samples.
-
-    Example:
-        >>> PairedTest(0.7, 0.8, 0.1, 0.05, 0.15, 0.3, 0.001, 0.002, None, 500, (0.1,)).p
-        0.001
-    """
+    """The second model's metric less the first's, on the same samples."""
 
     first: float  # the first model's metric, its mean over seeds
     second: float

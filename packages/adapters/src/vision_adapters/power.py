@@ -20,12 +20,7 @@ _RESAMPLES = 1000
 
 @dataclass(frozen=True)
 class Power:
-    """What some test samples can tell.
-
-    Example:
-        >>> Power("digits", "acc@1", 360, 1, 0.4, None, 0.76, 0.06, 12_559, None, True).samples_needed
-        12559
-    """
+    """What some test samples can tell."""
 
     name: str  # of what was scored
     metric: str

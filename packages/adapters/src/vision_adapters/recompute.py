@@ -40,28 +40,26 @@ def recomputed(module: nn.Module, forward: Callable[..., Any]) -> Callable[..., 
     return passed
 
 
-def recompute_blocks(module: nn.Module) -> list[str]:
-    """Let the outermost repeated blocks of an encoder be computed again in the backward pass instead of being kept.
-
-    The gradient is the same; memory for activations is that of one block and one input per block. `keep_blocks` undoes
-    it.
-
-    Example:
-        >>> recompute_blocks(nn.ModuleDict({"blocks": nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))}))
-        ['blocks.0', 'blocks.1']
-    """
-    lists = [
-        path
+def block_lists(module: nn.Module) -> dict[str, list[nn.Module]]:
+    """Lists of modules of one class that hold parameters, by their names; a ValueError where there is none."""
+    lists = {
+        path: list(part.children())
         for path, part in module.named_modules()
         if isinstance(part, nn.ModuleList | nn.Sequential)
         and path
         and len({type(child) for child in part.children()}) == 1
         and any(True for _ in part.parameters())
-    ]
+    }
+    if not lists:
+        raise ValueError(f"{type(module).__name__} has no list of equal blocks")
+    return lists
+
+
+def recompute_blocks(module: nn.Module) -> list[str]:
+    """Compute the outermost repeated blocks of an encoder again in the backward pass; `keep_blocks` undoes it."""
+    lists = block_lists(module)
     outer = [path for path in lists if not any(path.startswith(f"{prefix}.") for prefix in lists)]
     blocks = [f"{path}.{name}" for path in outer for name, _ in module.get_submodule(path).named_children()]
-    if not blocks:
-        raise ValueError(f"{type(module).__name__} has no list of equal blocks")
     for path in blocks:
         block = module.get_submodule(path)
         setattr(block, "forward", recomputed(block, block.forward))  # noqa: B010 - of this one instance

@@ -10,11 +10,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from vision_adapters.tuning.logistic import without_own
+
 PENALTIES = tuple(10.0 ** (exponent / 2) for exponent in range(-6, 9))
 """Of which validation chooses one, as shares of the number of samples."""
 _SCREENED = (1e-3, 1e-2, 1e-1, 1.0, 10.0)
 """Penalties of `leave_one_out`, as shares of the features' mean variance."""
-_LARGEST_LEVERAGE = 1 - 1e-4
 _FLAT = 1e-6
 """Of a column's largest magnitude: one that varies by less holds nothing."""
 
@@ -81,12 +82,6 @@ class _Solved:
         shrunk = self.singular / (self.singular.square() + penalty * self.count)
         weight = (self.right.T @ (shrunk * self.turned)) * self.unit / self.spread
         return Ridge(weight, float(self.centre - self.mean @ weight), penalty)
-
-
-def without_own(fitted: Float[Tensor, "*n k"], leverage: Float[Tensor, "*n 1"], y: Float[Tensor, "*n k"]) -> Tensor:
-    r"""$\hat y_{-i} = (\hat y_i - h_i y_i) / (1 - h_i)$: what a regression of all other samples predicts of each."""
-    leverage = leverage.clamp(max=_LARGEST_LEVERAGE)
-    return (fitted - leverage * y) / (1 - leverage)
 
 
 class LeftOut(NamedTuple):

@@ -17,7 +17,7 @@ PROJECTIONS = ("1p", "2p")
 SOURCES = ("wiktionary", "wordnet", "gpt3")
 CONTROLS = ("random-words", "other-classes")
 KNOWLEDGE = ("none", *SOURCES, *CONTROLS, "auto")
-PROBES = ("anchored", "logistic", "elevater", "gda", "lp++", "clap", "tip_adapter", "prolip", "lda")
+PROBES = ("anchored", "logistic", "elevater", "gda", "lp++", "clap", "tip_adapter", "lda")
 """How heads on fixed features are fitted: names of ``vision_adapters.tuning.METHODS``."""
 PROBES_WITHOUT_TEXTS = ("anchored", "logistic", "elevater", "lda")
 """Those that need no class texts; a random start is fitted by the first where another was asked for."""

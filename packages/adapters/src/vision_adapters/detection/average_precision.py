@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from vision_adapters.detection.matching import THRESHOLDS, PictureRows
+from vision_adapters.metrics.arrays import mean_over
 
 RECALLS = np.linspace(0.0, 1.0, 101)
 _CELLS = 4_000_000
@@ -54,25 +55,17 @@ def mean_average_precision(outcomes: PictureRows, weights: Float[np.ndarray, "r 
         >>> mean_average_precision(outcomes, np.ones((1, 1))).round(3).tolist()
         [0.6]
     """
-    return _mean(average_precisions(outcomes, weights))
+    return mean_over(average_precisions(outcomes, weights).reshape(len(weights), -1))
 
 
 def at_half(outcomes: PictureRows, weights: Float[np.ndarray, "r n"]) -> Float[np.ndarray, " r"]:
     """The same at an overlap of .50."""
-    return _mean(average_precisions(outcomes, weights, [0]))
+    return mean_over(average_precisions(outcomes, weights, [0])[..., 0])
 
 
 def at_three_quarters(outcomes: PictureRows, weights: Float[np.ndarray, "r n"]) -> Float[np.ndarray, " r"]:
     """The same at an overlap of .75."""
-    return _mean(average_precisions(outcomes, weights, [5]))
-
-
-def _mean(values: Float[np.ndarray, "r k t"]) -> Float[np.ndarray, " r"]:
-    defined = ~np.isnan(values)
-    count = defined.sum(axis=(1, 2))
-    total = np.where(defined, values, 0.0).sum(axis=(1, 2))
-    means: Float[np.ndarray, " r"] = np.where(count > 0, total / np.maximum(count, 1), np.nan)
-    return means
+    return mean_over(average_precisions(outcomes, weights, [5])[..., 0])
 
 
 def _of_class(

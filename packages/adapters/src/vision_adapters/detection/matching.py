@@ -41,13 +41,13 @@ class Matches:
         return len(self.lengths)
 
 
-def match_detections(truth: PictureRows, found: PictureRows) -> Matches:
+def match_detections(truth: PictureRows, detections: PictureRows) -> Matches:
     """What became of each detection and object, from which average precision can be computed on any resample.
 
-    For each picture `truth` has a row per object: ``box`` (left, top, width, height), ``label``, ``crowd``; `found` a
-    row per detection: ``box``, ``label``, ``score``. The outcome has a row per detection and per object that counts:
-    ``label``; ``score``, 0 for objects; ``hits`` and ``ignored``, one bit for each of the ten thresholds; ``truth``,
-    True for objects. Of a class, the 100 best detections of a picture are kept, best first.
+    For each picture `truth` has a row per object: ``box`` (left, top, width, height), ``label``, ``crowd``;
+    `detections` a row per detection: ``box``, ``label``, ``score``. The outcome has a row per detection and per object
+    that counts: ``label``; ``score``, 0 for objects; ``hits`` and ``ignored``, one bit for each of the ten thresholds;
+    ``truth``, True for objects. Of a class, the 100 best detections of a picture are kept, best first.
 
     float64 throughout, in the order of pycocotools' operations, so that no overlap falls on another side of a
     threshold.
@@ -55,17 +55,17 @@ def match_detections(truth: PictureRows, found: PictureRows) -> Matches:
     Example:
         >>> truth = Matches({"box": np.array([[0.0, 0, 4, 4]]), "label": np.array([0]), "crowd": np.array([False])},
         ...                 np.array([1]))
-        >>> found = Matches({"box": np.array([[0.0, 0, 4, 3]]), "label": np.array([0]), "score": np.array([0.9])},
+        >>> detections = Matches({"box": np.array([[0.0, 0, 4, 3]]), "label": np.array([0]), "score": np.array([0.9])},
         ...                 np.array([1]))
-        >>> [bin(int(hits)) for hits in match_detections(truth, found).columns["hits"]]
+        >>> [bin(int(hits)) for hits in match_detections(truth, detections).columns["hits"]]
         ['0b111111', '0b0']
 
     Source:
         pycocotools' ``evaluateImg``: detections by falling score, each takes the free object that it overlaps most; of
         equal overlaps the last; crowds only where nothing else fits, and as often as they are needed.
     """
-    image = np.repeat(np.arange(len(truth.lengths)), found.lengths)
-    label, score, box = (np.asarray(found.columns[name]) for name in ("label", "score", "box"))
+    image = np.repeat(np.arange(len(truth.lengths)), detections.lengths)
+    label, score, box = (np.asarray(detections.columns[name]) for name in ("label", "score", "box"))
     box = box.reshape(-1, 4).astype(np.float64)
     order = np.lexsort((-score, label, image))
     image, label, score, box = image[order], label[order].astype(np.int64), score[order].astype(np.float64), box[order]

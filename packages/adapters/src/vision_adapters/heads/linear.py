@@ -119,7 +119,12 @@ class LinearHead(nn.Module):
 
 
 def fixed_head(
-    weight: Float[Tensor, "k d"], bias: Float[Tensor, " k"], features: FeatureNorm, logit_scale: float = 1.0
+    weight: Float[Tensor, "k d"],
+    bias: Float[Tensor, " k"],
+    features: FeatureNorm,
+    logit_scale: float = 1.0,
+    *,
+    train_scale: bool = False,
 ) -> LinearHead:
     """A `LinearHead` with given weights, in evaluation mode; the global generator stays as it was.
 
@@ -128,8 +133,9 @@ def fixed_head(
         [[0.0, 2.0, 0.0]]
     """
     outputs, dim = weight.shape
-    with torch.random.fork_rng(devices=[]):
-        head = LinearHead(dim, outputs, features=features, logit_scale=logit_scale).to(weight.device)
+    with torch.random.fork_rng(devices=[]):  # the random start is overwritten
+        head = LinearHead(dim, outputs, features=features, logit_scale=logit_scale, train_scale=train_scale)
+    head = head.to(weight.device)
     with torch.no_grad():
         head.weight.copy_(weight)
         head.bias.copy_(bias)
@@ -171,12 +177,5 @@ def language_head(
         raise ValueError(
             f"class_embeddings row {row} has length {float(lengths[row])}, expected a finite length above 0"
         )
-    classes, dim = class_embeddings.shape
-    with torch.random.fork_rng(
-        devices=[]
-    ):  # the random start is overwritten: do not spend the caller's generator on it
-        head = LinearHead(dim, classes, features=features, logit_scale=logit_scale, train_scale=train_scale)
-    head = head.to(device=class_embeddings.device)
-    with torch.no_grad():
-        head.weight.copy_(F.normalize(class_embeddings, dim=-1))
-    return head
+    weight = F.normalize(class_embeddings, dim=-1)
+    return fixed_head(weight, weight.new_zeros(len(weight)), features, logit_scale, train_scale=train_scale).train()

@@ -37,6 +37,13 @@ def ratio(upper: Floats, lower: Floats, otherwise: float = np.nan) -> Floats:
     return quotient
 
 
+def mean_over(columns: Floats) -> Floats:
+    """Mean of each row [r, l] over the columns that are not NaN; NaN where none is."""
+    defined = ~np.isnan(columns)
+    total: Floats = np.where(defined, columns, 0.0).sum(1)
+    return ratio(total, defined.sum(1).astype(np.float64))
+
+
 def class_labels(targets: Array, classes: int | None) -> Array:
     """Check a vector of classes."""
     if targets.ndim != 1:

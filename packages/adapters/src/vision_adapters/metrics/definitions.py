@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from vision_adapters.metrics.arrays import IGNORED, Array, Floats, class_labels, ratio, score_columns
+from vision_adapters.metrics.arrays import IGNORED, Array, Floats, class_labels, mean_over, ratio, score_columns
 from vision_adapters.metrics.ranking import (
     weighted_11point,
     weighted_auc,
@@ -47,13 +47,6 @@ def weighted_mean(outcomes: Floats, weights: Floats) -> Floats:
     return ratio(weights @ outcomes, weights.sum(1))
 
 
-def _mean_over(columns: Floats) -> Floats:
-    """Mean of each row [r, l] over the columns that are not NaN; NaN where none is."""
-    defined = ~np.isnan(columns)
-    total: Floats = np.where(defined, columns, 0.0).sum(1)
-    return ratio(total, defined.sum(1).astype(np.float64))
-
-
 def hits_at(k: int) -> Callable[[Array, Array], Floats]:
     """The chance that the true class is among the k best: 0 or 1, or between where other classes score the same."""
 
@@ -86,7 +79,7 @@ def _per_class_accuracy(outcomes: Floats, weights: Floats) -> Floats:
     sorted_weights = weights[:, order]
     count = np.add.reduceat(sorted_weights, starts, axis=1)
     right = np.add.reduceat(sorted_weights * outcomes[order, 0], starts, axis=1)
-    return _mean_over(ratio(right, count))
+    return mean_over(ratio(right, count))
 
 
 def _balanced_trials(outcomes: Floats) -> float:
@@ -126,7 +119,7 @@ def _macro(rank: Callable[[Floats, Floats, Floats], Floats]) -> Callable[[Floats
         truths = outcomes[:, 1]
         mixed = [label for label in range(outcomes.shape[2]) if truths[:, label].any() and not truths[:, label].all()]
         columns = [rank(outcomes[:, 0, label], truths[:, label], weights) for label in mixed]
-        return _mean_over(np.stack(columns, axis=1)) if columns else np.full(len(weights), np.nan)
+        return mean_over(np.stack(columns, axis=1)) if columns else np.full(len(weights), np.nan)
 
     return aggregate
 
@@ -248,7 +241,7 @@ def _counted(outcomes: Floats, weights: Floats) -> tuple[Floats, Floats, Floats]
 def _macro_f1(outcomes: Floats, weights: Floats) -> Floats:
     """The mean over classes that are predicted or true."""
     right, predicted, true = _counted(outcomes, weights)
-    return _mean_over(ratio(2 * right, predicted + true))
+    return mean_over(ratio(2 * right, predicted + true))
 
 
 def _micro_f1(outcomes: Floats, weights: Floats) -> Floats:
@@ -317,19 +310,19 @@ def _pixels(outcomes: Floats, weights: Floats) -> Floats:
 def _iou(outcomes: Floats, weights: Floats) -> Floats:
     """Mean over classes of intersection over union; absent classes are left out."""
     shared, predicted, true = _pixels(outcomes, weights)
-    return _mean_over(ratio(shared, predicted + true - shared))
+    return mean_over(ratio(shared, predicted + true - shared))
 
 
 def _dice(outcomes: Floats, weights: Floats) -> Floats:
     """Mean over classes but 0; absent classes are left out."""
     shared, predicted, true = _pixels(outcomes, weights)
-    return _mean_over(ratio(2 * shared[:, 1:], (predicted + true)[:, 1:]))
+    return mean_over(ratio(2 * shared[:, 1:], (predicted + true)[:, 1:]))
 
 
 def _mean_class_accuracy(outcomes: Floats, weights: Floats) -> Floats:
     """Mean of the shares of right pixels within the classes that are there."""
     shared, _, true = _pixels(outcomes, weights)
-    return _mean_over(ratio(shared, true))
+    return mean_over(ratio(shared, true))
 
 
 def _overall_accuracy(outcomes: Floats, weights: Floats) -> Floats:

@@ -42,6 +42,14 @@ def weighted_average_precision(scores: Floats, truths: Floats, weights: Floats) 
     return ratio(area, total)
 
 
+def _best_precisions(scores: Floats, truths: Floats, weights: Floats) -> tuple[Floats, Floats, Floats]:
+    """Weight of positives at or above each distinct score, that of all, and the best precision there or below."""
+    positive, everything = _cumulated(scores, truths, weights)
+    precision = ratio(positive, everything, 0.0)
+    best: Floats = np.maximum.accumulate(precision[:, ::-1], axis=1)[:, ::-1]
+    return positive, positive[:, -1:], best
+
+
 def weighted_elevater_11point(scores: Floats, truths: Floats, weights: Floats) -> Floats:
     """ELEVATER's 11-point average precision: VOC 2007's with a point of precision 1 at recall 0 added to the curve.
 
@@ -50,11 +58,8 @@ def weighted_elevater_11point(scores: Floats, truths: Floats, weights: Floats) -
     Source: vision-evaluation 0.2.14, which its toolkit scores VOC 2007 with, on scikit-learn's curve. Its recalls are
     those of `linspace(1, 0, 11)`, compared without slack, as here: one of .3 is above 3 / 10.
     """
-    positive, everything = _cumulated(scores, truths, weights)
-    total = positive[:, -1:]
-    precision = ratio(positive, everything, 0.0)
+    positive, total, best = _best_precisions(scores, truths, weights)
     recall = ratio(positive, np.broadcast_to(total, positive.shape), 0.0)
-    best = np.maximum.accumulate(precision[:, ::-1], axis=1)[:, ::-1]
     value = np.ones(len(weights))  # at recall 0
     for level in np.linspace(1, 0, 11)[:-1]:
         reached = (recall < level).sum(1)
@@ -64,10 +69,7 @@ def weighted_elevater_11point(scores: Floats, truths: Floats, weights: Floats) -
 
 def weighted_11point(scores: Floats, truths: Floats, weights: Floats) -> Floats:
     """VOC 2007's (Everingham, 2010, 4.2): the mean over recalls 0, .1, …, 1 of the best precision there or above."""
-    positive, everything = _cumulated(scores, truths, weights)
-    total = positive[:, -1:]
-    precision = ratio(positive, everything, 0.0)
-    best = np.maximum.accumulate(precision[:, ::-1], axis=1)[:, ::-1]  # the best at this recall or above
+    positive, total, best = _best_precisions(scores, truths, weights)
     value = np.zeros(len(weights))
     for recall in RECALLS:
         # the first place where the recall is reached; one ulp of slack, for .1 x 30 positives is 3 positives

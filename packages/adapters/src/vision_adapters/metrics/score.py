@@ -254,8 +254,8 @@ def resamples_of(count: int, resamples: int, rng: np.random.Generator, *, cells:
 
 def _interval(values: Floats, level: float, value: float) -> tuple[float, float]:
     """Percentiles of the resampled values; the value itself where there are none."""
-    values_there = values[~np.isnan(values)]
-    if len(values_there) == 0:
+    defined = values[~np.isnan(values)]
+    if len(defined) == 0:
         return value, value
-    low, high = np.quantile(values_there, [(1 - level) / 2, (1 + level) / 2])
+    low, high = np.quantile(defined, [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)

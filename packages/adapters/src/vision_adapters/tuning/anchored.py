@@ -22,8 +22,7 @@ from vision_adapters.tuning.data import Tuned, TuningData
 from vision_adapters.tuning.discriminant import BLENDS as DISCRIMINANT_BLENDS
 from vision_adapters.tuning.discriminant import TEMPERATURES, discriminant_head, discriminant_scores
 from vision_adapters.tuning.logistic import RidgeLogistic
-from vision_adapters.tuning.safeguard import may_move
-from vision_adapters.tuning.unit_features import class_means, cosines, standardisation
+from vision_adapters.tuning.unit_features import class_means, cosines, may_move, standardisation
 
 # Penalties times the number of classes: from weights that follow the class means to weights that separate the samples.
 STRENGTHS = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 3e-4, 1e-4, 3e-5, 1e-5)
@@ -94,7 +93,7 @@ def tune_anchored(data: TuningData, *, linear: bool = False) -> Tuned:
     without texts, cosines with class means. The length of a feature may tell classes apart: see `_spaces`.
 
     A validation image whose class has no image left to train on is left out; where that is more than half of them (one
-    image per class), nothing is validated, and `safeguard` decides between zero-shot and a fit around the texts at one
+    image per class), nothing is validated, and `may_move` decides between zero-shot and a fit around the texts at one
     fixed penalty. With several labels per sample there are regressions with texts alone, and every image counts.
     `linear` takes features at length 1 alone, and no cache: the head is a `LinearHead`, which a training can go on
     from.

@@ -10,11 +10,16 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from vision_adapters.ridge import without_own
-
 MEMORY = 8
 STEPS = 40
 TOLERANCE = 1e-3
+_LARGEST_LEVERAGE = 1 - 1e-4
+
+
+def without_own(fitted: Float[Tensor, "*n k"], leverage: Float[Tensor, "*n 1"], y: Float[Tensor, "*n k"]) -> Tensor:
+    r"""$\hat y_{-i} = (\hat y_i - h_i y_i) / (1 - h_i)$: what a regression of all other samples predicts of each."""
+    leverage = leverage.clamp(max=_LARGEST_LEVERAGE)
+    return (fitted - leverage * y) / (1 - leverage)
 
 
 class RidgeLogistic:
@@ -113,7 +118,7 @@ class RidgeLogistic:
         """Scores of some samples, each by the ridge regression of all others, at each penalty.
 
         The labels less $1/k$ (of several labels less $1/2$) over the curvature at scores of 0, regressed on the
-        features: the regression's first Newton step; see `vision_adapters.ridge.without_own` (Allen, 1974).
+        features: the regression's first Newton step; see `without_own` (Allen, 1974).
         """
         n, k = self.targets.shape
         prior = 0.5 if self.several else 1 / k

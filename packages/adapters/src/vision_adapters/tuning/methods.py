@@ -15,7 +15,7 @@ from vision_adapters.tuning.baselines import tune_gda, tune_logistic, tune_tip, 
 from vision_adapters.tuning.data import HeldOut, Tuned, TuningData, tuning_data
 from vision_adapters.tuning.discriminant import tune_lda
 from vision_adapters.tuning.elevater import tune_elevater
-from vision_adapters.tuning.probes import tune_clap, tune_lpp, tune_prolip
+from vision_adapters.tuning.probes import tune_clap, tune_lpp
 
 METHODS: dict[str, Callable[[TuningData], Tuned]] = {
     "anchored": tune_anchored,
@@ -27,7 +27,6 @@ METHODS: dict[str, Callable[[TuningData], Tuned]] = {
     "lp++": tune_lpp,
     "clap": tune_clap,
     "tip_adapter": tune_tip,
-    "prolip": tune_prolip,
 }
 BALANCEABLE = ("anchored", "logistic", "tip_adapter")
 """Methods that take `class_weight`. Discriminants ("gda", "lda") give all classes the same prior as they are."""
@@ -39,7 +38,7 @@ def tune(data: TuningData, method: str = "anchored") -> Tuned:
     Args:
         data: from `tuning_data`; test data cannot be in it.
         method: "anchored" (the default), "zero_shot", "elevater", "logistic", "gda", "lda",
-            "lp++", "clap", "tip_adapter" or "prolip".
+            "lp++", "clap" or "tip_adapter".
 
     Raises:
         ValueError: an unknown method, or one that the data does not suit (texts or single labels missing, class weights

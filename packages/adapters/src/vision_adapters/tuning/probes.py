@@ -1,4 +1,4 @@
-"""Published probes that start at the class texts: CLAP, LP++ and ProLIP."""
+"""Published probes that start at the class texts: CLAP and LP++."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from vision_adapters.heads import LinearHead, fixed_head
 from vision_adapters.tuning.baselines import unit_texts
@@ -17,7 +17,6 @@ from vision_adapters.tuning.data import Tuned, TuningData, search
 STEPS, EVERY, MOMENTUM = 300, 10, 0.9
 CLAP_RATE = 0.1
 TEXT_SHARE = 250.0
-PROJECTION_RATE = 1e-3
 
 
 def tune_clap(data: TuningData) -> Tuned:
@@ -113,45 +112,3 @@ def lpp_states(
             alpha = alpha - rate_alpha * (residual * similarity).sum(0)
             states.append(w + alpha[:, None] * texts)
     return states
-
-
-class MappedHead(nn.Module):
-    r"""Scores $s \cos(x A, v_c)$ with A the mapping [d, d] and the class texts v at length 1."""
-
-    def __init__(self, mapping: Tensor, texts: Tensor, scale: float) -> None:
-        super().__init__()
-        self.mapping = nn.Parameter(mapping.clone())
-        self.register_buffer("texts", texts)
-        self.scale = scale
-
-    def forward(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n k"]:
-        """Scores of each class."""
-        return self.scale * F.normalize(x @ self.mapping, dim=1) @ self.get_buffer("texts").T
-
-
-def tune_prolip(data: TuningData) -> Tuned:
-    r"""Train a square matrix on the features, held near the identity; the class texts stay.
-
-    The mean cross-entropy of $s\cos(xA, v_c)$ plus $\lambda \lVert A - I\rVert_F^2$ with $\lambda$ the inverse of the
-    images per class; 300 steps of Adam on all samples, at a rate that falls from .001 along a cosine. Nothing is
-    validated.
-
-    Source:
-        Fahes et al., Fine-tuning CLIP's last visual projector (2024): the objective and its parameter-free penalty.
-        Its matrix is the encoder's own projection; after it stands one here, which is the same family of functions on
-        projected features. Its learning rates are for that matrix's scale; ours is for the identity's.
-    """
-    texts = unit_texts(data, "prolip")
-    unit, labels = F.normalize(data.features, dim=1), data.labels
-    penalty = data.classes / len(labels)
-    start = torch.eye(unit.shape[1], dtype=unit.dtype)
-    head = MappedHead(start, texts, data.logit_scale)
-    optimiser = torch.optim.Adam(head.parameters(), lr=PROJECTION_RATE)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, STEPS)
-    for _ in range(STEPS):
-        optimiser.zero_grad()
-        loss = F.cross_entropy(head(unit), labels) + penalty * (head.mapping - start).square().sum()
-        torch.autograd.backward(loss)
-        optimiser.step()
-        schedule.step()
-    return Tuned("prolip", {"penalty": penalty}, None, head.eval(), (), data.metric)

@@ -13,8 +13,7 @@ from eevee.scorers.gp import MOST_MODELS, GpScorer
 from eevee.scorers.named import AverageScorer, named_scorer
 from eevee.scorers.ridge import RidgeScorer
 from eevee.scorers.scorer import held_out
-from eevee.searching.evaluation import Evaluator
-from eevee.searching.search import search
+from eevee.searching.search import Evaluator, search
 from eevee.tables.standard import standardise
 from eevee.tables.table import SCALINGS
 
@@ -33,14 +32,10 @@ GP_CELLS = 40_000
 
 @dataclass(frozen=True)
 class Choice:
-    """What leave-one-out chose.
+    """What leave-one-out chose."""
 
-    Args:
-        chosen: its name.
-        errors: error of each that was compared: of predicting the cells outside the subsets, mean over subsets.
-    """
-
-    chosen: str
+    chosen: str  # its name
+    # error of each that was compared: of predicting the cells outside the subsets, mean over subsets
     errors: dict[str, float]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from deap import base, tools
@@ -12,8 +12,7 @@ from deap import base, tools
 from eevee.answers.choosing import AUTO, resolve_scorer, sample_subsets
 from eevee.answers.selecting import Selection, select
 from eevee.errors import EeveeError
-from eevee.searching.evaluation import Evaluator
-from eevee.searching.search import greedy
+from eevee.searching.search import Evaluator, Individual, Lowest, greedy
 from eevee.searching.space import Constraints, Space
 from eevee.tables.record import Recorded
 from eevee.tables.standard import standardise
@@ -70,19 +69,10 @@ class Front(Recorded):
     scored: int
 
 
-class _TwoErrors(base.Fitness):  # type: ignore[misc]  # DEAP ships no types
+class _Both(Lowest):
     """Error and cost, both to be low."""
 
     weights = (-1.0, -1.0)
-
-
-class _Subset(tuple):  # type: ignore[type-arg]  # DEAP needs the attribute `fitness`
-    """A candidate with both numbers."""
-
-    fitness: _TwoErrors
-
-    def __init__(self, _: Sequence[int]) -> None:
-        self.fitness = _TwoErrors()
 
 
 def pareto(
@@ -138,14 +128,14 @@ def pareto(
     )
     meta, _ = resolve_scorer(scorer, table, samples, objective)
     evaluate = Evaluator(meta, standardise(table))
-    shared = {"include": tuple(include), "exclude": tuple(exclude), "one_per_family": one_per_family}
+    rules = Constraints(include=tuple(include), exclude=tuple(exclude), one_per_family=one_per_family)
     generator = random.Random(seed)
-    free = Space(table.with_costs(costs), Constraints(budget=math.inf, **shared))  # type: ignore[arg-type]  # the three keys above
+    free = Space(table.with_costs(costs), replace(rules, budget=math.inf))
     largest = min(largest, len(free.pool))
     start: list[Candidate] = []
     for k in range(max(1, len(tuple(include))), largest + 1):
         try:
-            space = Space(table, Constraints(k=k, **shared))  # type: ignore[arg-type]  # the three keys above
+            space = Space(table, replace(rules, k=k))
         except EeveeError:
             if k == max(1, len(tuple(include))):
                 raise
@@ -159,9 +149,9 @@ def pareto(
     box.register("evaluate", evaluate)
     box.register("select", tools.selNSGA2)
 
-    def judged(candidates: Sequence[Candidate]) -> list[_Subset]:
+    def judged(candidates: Sequence[Candidate]) -> list[Individual]:
         plain = [c for c in dict.fromkeys(candidates) if len(c) <= largest]
-        subsets = [_Subset(c) for c in plain]
+        subsets = [Individual(c, _Both()) for c in plain]
         for subset, error in zip(subsets, box.evaluate(plain), strict=True):
             subset.fitness.values = (error, sum(price[i] for i in subset))
         return subsets
@@ -204,7 +194,7 @@ def tiers(
         >>> table = load_table("gate")
         >>> costs = table.with_costs(dict.fromkeys(table.benchmark_ids, 1.0))
         >>> chosen = tiers(costs, {"small": 2, "base": 4}, method="greedy", nested=False, randoms=20)
-        >>> {name: len(one.benchmarks) for name, one in chosen.items()}
+        >>> {name: len(tier.benchmarks) for name, tier in chosen.items()}
         {'small': 2, 'base': 4}
 
     Source: section 9 of the EEVEE paper: 12, 24 and 36 A100 hours. It prints no hours for a single benchmark.

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from eevee.answers.judging import auc
+from eevee.answers.judging import auc, judge_held_out
 from eevee.errors import EeveeError
 from eevee.scorers.ridge import RidgeScorer
 from eevee.scorers.scorer import held_out, held_out_spread, spread
-from eevee.searching.evaluation import Evaluator
-from eevee.searching.search import search
+from eevee.searching.search import Evaluator, search
 from eevee.searching.space import Constraints, Space
 from eevee.tables.holdout import ORDERED, folds_of, held_together
 from eevee.tables.standard import standardise
@@ -100,10 +99,9 @@ def calibrate(
         for train, held in folds_of(together, holdout, None, 0, falling=falling):
             older = standardise(together, train)
             subset = _search(together, train, len(candidate)) if searched else tuple(candidate)
-            rows = np.where(older.varies, older.encode(together.values[held]), np.nan)
-            measured = ~np.isnan(rows)
-            residual = np.where(measured, scorer.predict(older, subset, rows) - rows, 0.0)
-            fold = Fold(residual, unlike_rows(scorer, older, subset, rows), older.outside(subset, measured))
+            judged = judge_held_out(scorer, older, together.values[held], subset)
+            unlike = unlike_rows(scorer, older, subset, judged.rows)
+            fold = Fold(judged.residual, unlike, older.outside(subset, judged.measured))
             folds.append(fold)
             models.append(np.array(held))
             ratios.append(_ratios(fold, _scale(inside_fold(scorer, older, subset))))

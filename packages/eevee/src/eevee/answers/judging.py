@@ -11,8 +11,7 @@ from scipy import stats
 from eevee.errors import EeveeError
 from eevee.scorers.ridge import RidgeScorer
 from eevee.scorers.scorer import held_out
-from eevee.searching.evaluation import Evaluator
-from eevee.searching.search import search
+from eevee.searching.search import Evaluator, search
 from eevee.searching.space import Constraints, Space
 from eevee.tables.standard import overall_scores, standardise
 
@@ -69,47 +68,32 @@ def prediction_agreement(table: ResultTable, benchmarks: Sequence[str], scorer: 
 class HeldOut:
     """What held-out models say of one subset."""
 
-    squares: Float[np.ndarray, "held metrics"]
-    seen: Bool[np.ndarray, "held metrics"]
-    outside: Bool[np.ndarray, "held metrics"]
-    rows: Float[np.ndarray, "held metrics"]
+    residual: Float[np.ndarray, "held metrics"]  # prediction minus truth, 0 where a cell is missing
+    measured: Bool[np.ndarray, "held metrics"]
+    outside: Bool[np.ndarray, "held metrics"]  # measured cells outside the subset
+    rows: Float[np.ndarray, "held metrics"]  # the models' own, on the scale of those that were learnt from
 
     def all_cells(self) -> Float[np.ndarray, " held"]:
         """Mean squared error of each model."""
-        return np.asarray(self.squares.sum(axis=1) / np.maximum(self.seen.sum(axis=1), 1))
+        return np.asarray((self.residual**2).sum(axis=1) / np.maximum(self.measured.sum(axis=1), 1))
 
     def unmeasured(self) -> Float[np.ndarray, " held"]:
         """Mean squared error of each model over the cells outside the subset; NaN where it has none."""
         count = self.outside.sum(axis=1)
-        total = np.where(self.outside, self.squares, 0.0).sum(axis=1)
+        total = np.where(self.outside, self.residual**2, 0.0).sum(axis=1)
         return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
 
 def judge_held_out(
-    scorer: Scorer, table: ResultTable, train: Sequence[int], held: Sequence[int], candidate: Candidate
+    scorer: Scorer, data: Standardised, values: Float[np.ndarray, "held metrics"], candidate: Candidate
 ) -> HeldOut:
-    """Predict held-out models from a subset; nothing of them is seen before, not even by means and deviations."""
-    data = standardise(table, train)
-    rows = np.where(data.varies, data.encode(table.values[list(held)]), np.nan)
+    """Predict models that took no part in `data`, not even in its means and deviations, from a subset."""
+    rows = np.where(data.varies, data.encode(values), np.nan)
     measured = ~np.isnan(rows)
     residual = np.where(measured, scorer.predict(data, candidate, rows) - rows, 0.0)
     outside = measured.copy()
     outside[:, data.metric_columns(candidate)] = False
-    return HeldOut(residual**2, measured, outside, rows)
-
-
-def held_out_errors(
-    scorer: Scorer, table: ResultTable, train: Sequence[int], held: Sequence[int], candidates: Sequence[Candidate]
-) -> Float[np.ndarray, "candidates held"]:
-    """Mean squared error of each held-out model, in standard deviations of the training models.
-
-    With the objective `unselected`, the candidate's own metrics are not counted.
-    """
-    out = np.empty((len(candidates), len(held)))
-    for number, candidate in enumerate(candidates):
-        judged = judge_held_out(scorer, table, train, held, candidate)
-        out[number] = judged.unmeasured() if scorer.objective == "unselected" else judged.all_cells()
-    return out
+    return HeldOut(residual, measured, outside, rows)
 
 
 def unmeasured_error(scorer: Scorer, data: Standardised, candidate: Candidate) -> tuple[float, float]:

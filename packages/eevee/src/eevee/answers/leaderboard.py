@@ -31,31 +31,18 @@ _INDEPENDENT = 0.5
 
 @dataclass(frozen=True)
 class Place(Recorded):
-    """One model on a board.
+    """One model on a board."""
 
-    Args:
-        model: its id.
-        first: best rank that the data allow.
-        last: worst one.
-        score: mean over its tasks, in standard deviations of each task over the models; of outcomes, their mean.
-        borda: share of the others that it beats, over tasks, ties counting half.
-        mean_rank: over its tasks, 1 for the best; equal values share their ranks.
-        strength: Bradley and Terry's, on a logarithmic scale with mean 0.
-        strength_low: lower end of its interval over tasks.
-        strength_high: upper end.
-        tasks: that it was measured on.
-    """
-
-    model: str
-    first: int
-    last: int
-    score: float
-    borda: float
-    mean_rank: float
-    strength: float
-    strength_low: float
-    strength_high: float
-    tasks: int
+    model: str  # its id
+    first: int  # best rank that the data allow
+    last: int  # worst one
+    score: float  # mean over its tasks, in standard deviations of each task over the models; of outcomes, their mean
+    borda: float  # share of the others that it beats, over tasks, ties counting half
+    mean_rank: float  # over its tasks, 1 for the best; equal values share their ranks
+    strength: float  # Bradley and Terry's, on a logarithmic scale with mean 0
+    strength_low: float  # lower end of its interval over tasks
+    strength_high: float  # upper end
+    tasks: int  # that it was measured on
 
 
 @dataclass(frozen=True)

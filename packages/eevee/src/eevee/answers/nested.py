@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from eevee.answers.intervals import inside_fold, unlike_rows
-from eevee.answers.judging import HeldOut, auc, held_out_errors, judge_held_out, unmeasured_error
-from eevee.searching.evaluation import Evaluator
-from eevee.searching.search import search
+from eevee.answers.judging import HeldOut, auc, judge_held_out, unmeasured_error
+from eevee.searching.search import Evaluator, search
 from eevee.tables.holdout import folds_of, held_together
 from eevee.tables.standard import FAR, standardise
 
@@ -23,26 +22,20 @@ if TYPE_CHECKING:
 
     from eevee.progress import Progress
     from eevee.scorers.scorer import Scorer
-    from eevee.searching.evaluation import MapFunction
+    from eevee.searching.search import MapFunction
     from eevee.searching.space import Candidate, Space
     from eevee.tables.table import ResultTable
 
 
 @dataclass(frozen=True)
 class LoudCell:
-    """One result whose error makes much of the whole held-out error.
+    """One result whose error makes much of the whole held-out error."""
 
-    Args:
-        model: of the cell.
-        metric: of the cell.
-        value: what the table has there.
-        share: of the sum of squared errors over all held-out cells; that of the model's whole row where the cell is an
-            outlier, which may have misled the predictions of the others.
-    """
-
-    model: str
-    metric: str
-    value: float
+    model: str  # of the cell
+    metric: str  # of the cell
+    value: float  # what the table has there
+    # of the sum of squared errors over all held-out cells; that of the model's whole row where the cell is an
+    # outlier, which may have misled the predictions of the others
     share: float
 
 
@@ -164,10 +157,10 @@ def nested_error(
         inside.append(unmeasured_error(scorer, data, result.best)[0])
         chosen.append(result.best)
         models += held
-        ours.append(judge_held_out(scorer, table, train, held, result.best))
+        ours.append(judge_held_out(scorer, data, table.values[held], result.best))
         typical = float(np.median(inside_fold(scorer, data, result.best).unlike))
         spreads.append(unlike_rows(scorer, data, result.best, ours[-1].rows) / typical)
-        judged = [judge_held_out(scorer, table, train, held, candidate) for candidate in baseline]
+        judged = [judge_held_out(scorer, data, table.values[held], candidate) for candidate in baseline]
         chance.append(
             np.stack([np.mean([o.all_cells() for o in judged], 0), np.mean([o.unmeasured() for o in judged], 0)])
         )
@@ -214,7 +207,7 @@ def _mean(values: Float[np.ndarray, " n"]) -> float:
 
 def _loudest(table: ResultTable, models: Sequence[int], ours: Sequence[HeldOut]) -> LoudCell:
     """The cell with the largest error; an outlier of that model's, where it has one, since it may be what misled."""
-    squares = np.concatenate([fold.squares for fold in ours])
+    squares = np.concatenate([fold.residual**2 for fold in ours])
     rows = np.abs(np.nan_to_num(np.concatenate([fold.rows for fold in ours])))
     row, column = (int(i) for i in np.unravel_index(int(squares.argmax()), squares.shape))
     share = squares[row, column]
@@ -265,9 +258,12 @@ def learning_curve(
             held = sorted(set(range(count)) - set(train))
             if not held:
                 continue
-            result = search("greedy", Evaluator(scorer, standardise(table, train)), space, seed=seed)
+            data = standardise(table, train)
+            result = search("greedy", Evaluator(scorer, data), space, seed=seed)
+            judged = judge_held_out(scorer, data, table.values[held], result.best)
+            counted = judged.unmeasured() if scorer.objective == "unselected" else judged.all_cells()
             inner.append(result.error)
-            outer.append(float(held_out_errors(scorer, table, train, held, [result.best]).mean()))
+            outer.append(float(counted.mean()))
         if inner:
             points.append(CurvePoint(size, float(np.mean(inner)), float(np.mean(outer)), len(inner)))
     return tuple(points)

@@ -35,31 +35,21 @@ class Cell:
 
 @dataclass(frozen=True)
 class ModelPrediction:
-    """Predictions for one model.
+    """Predictions for one model."""
 
-    Args:
-        cells: for each metric id its prediction.
-        overall: mean of all metrics, given or predicted, in standard deviations, higher is better.
-        rank: place among the table's models and the new ones, 1 the best, by `overall`.
-        outside: given metrics whose value lies outside what the table's models reached.
-        unlike: share of the table's models whose scores are more like the other models' (by the spread of their
-            predictions when held out, and by how well the measured part tells itself).
-        extrapolates: True where that share is .9 or more, or the row lies beyond the table's models.
-        beyond: `above` where the measured part is better on average than any model's of the table, `below` where it is
-            worse than any, else empty; the intervals are then those of such models, where these are wider.
-        missing: subset metrics that were not given.
-        mean: of all metrics, given or predicted, in the table's unit, where it was asked for.
-    """
-
-    cells: dict[str, Cell]
-    overall: float
-    rank: int
-    outside: tuple[str, ...]
+    cells: dict[str, Cell]  # for each metric id its prediction
+    overall: float  # mean of all metrics, given or predicted, in standard deviations, higher is better
+    rank: int  # place among the table's models and the new ones, 1 the best, by `overall`
+    outside: tuple[str, ...]  # given metrics whose value lies outside what the table's models reached
+    # share of the table's models whose scores are more like the other models' (by the spread of their predictions
+    # when held out, and by how well the measured part tells itself)
     unlike: float
-    extrapolates: bool
+    extrapolates: bool  # True where that share is .9 or more, or the row lies beyond the table's models
+    # `above` where the measured part is better on average than any model's of the table, `below` where it is
+    # worse than any, else empty; the intervals are then those of such models, where these are wider
     beyond: str
-    missing: tuple[str, ...]
-    mean: Cell | None = None
+    missing: tuple[str, ...]  # subset metrics that were not given
+    mean: Cell | None = None  # of all metrics, given or predicted, in the table's unit, where it was asked for
 
 
 @dataclass(frozen=True)
@@ -217,10 +207,12 @@ def _mean(
     errors = []
     for held, (model, values) in enumerate(zip(table.models, table.values, strict=True)):
         known = ~np.isnan(values)
-        given = {table.metric_ids[column]: float(values[column]) for column in np.flatnonzero(measured & known)}
-        if not given:
+        measured_scores = {
+            table.metric_ids[column]: float(values[column]) for column in np.flatnonzero(measured & known)
+        }
+        if not measured_scores:
             continue
-        cells = predict(_without(table, held), benchmarks, {model: given}, scorer=scorer).models[model].cells
+        cells = predict(_without(table, held), benchmarks, {model: measured_scores}, scorer=scorer).models[model].cells
         predicted = np.array([cells[name].value for name in table.metric_ids])
         errors.append(abs(float(np.mean((predicted - values)[known]))))
     if level > len(errors) / (len(errors) + 1):

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from eevee.answers.choosing import resolve_scorer
+from eevee.answers.choosing import Choice, resolve_scorer
 from eevee.answers.judging import importance, prediction_agreement, subset_mean_agreement, unmeasured_error
-from eevee.answers.selecting import Rival
 from eevee.errors import EeveeError
-from eevee.searching.evaluation import Evaluator
-from eevee.searching.search import search
+from eevee.searching.search import Evaluator, search
 from eevee.searching.space import Constraints, Space
 from eevee.tables.record import Recorded
 from eevee.tables.standard import standardise
@@ -19,32 +17,96 @@ from eevee.tables.standard import standardise
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from eevee.answers.choosing import Choice
     from eevee.scorers.scorer import Scorer
+    from eevee.searching.space import Candidate
     from eevee.tables.table import ResultTable
 
 
 @dataclass(frozen=True)
-class Score(Recorded):
+class Rival:
+    """Another searcher's subset, for comparison."""
+
+    method: str
+    benchmarks: tuple[str, ...]
+    error: float
+    asked: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judged(Recorded):
+    """The error of a subset, given or chosen, and what it compares with."""
+
+    table: str  # its name
+    data_hash: str  # of the table
+    scorer: str  # the meta-model
+    objective: str  # what the error measures
+    seed: int  # of everything random
+    benchmarks: tuple[str, ...]  # the subset's ids, in the table's order
+    error: float  # of the cells that the objective counts
+    stderr: float  # its standard error over models
+    unmeasured: float  # leave-one-out error of the cells outside the subset, which its user does not measure
+    unmeasured_stderr: float  # its standard error over models
+    choice: Choice | None  # what leave-one-out compared, where it chose the scorer
+    better_randoms: float  # share of random feasible subsets with a lower error
+    randoms: int  # how many random subsets that counts
+    random_error: float  # their mean error
+    rival: Rival  # greedy + swap's subset (plain greedy's where greedy + swap itself chose)
+    importance: dict[str, float]  # rise of the error without each member (the paper's figure 4)
+
+
+def judge_subset(
+    table: ResultTable,
+    space: Space,
+    evaluate: Evaluator,
+    chosen: Candidate,
+    choice: Choice | None,
+    *,
+    seed: int,
+    randoms: int,
+    rival_method: str = "greedy-swap",
+) -> dict[str, Any]:
+    """The fields of `Judged` for a subset that was scored already."""
+    error = evaluate([chosen])[0]
+    generator = random.Random(seed + 1)
+    sample = evaluate([space.draw(generator) for _ in range(randoms)])
+    rival = search(rival_method, evaluate, space, seed=seed)
+    outside = unmeasured_error(evaluate.scorer, evaluate.data, chosen)
+    ids = table.benchmark_ids
+    return {
+        "table": table.name,
+        "data_hash": table.hash,
+        "scorer": evaluate.scorer.name,
+        "objective": evaluate.scorer.objective,
+        "seed": seed,
+        "benchmarks": tuple(ids[i] for i in chosen),
+        "error": error,
+        "stderr": evaluate.stderr(chosen),
+        "unmeasured": outside[0],
+        "unmeasured_stderr": outside[1],
+        "choice": choice,
+        "better_randoms": sum(random_error < error for random_error in sample) / len(sample),
+        "randoms": len(sample),
+        "random_error": sum(sample) / len(sample),
+        "rival": Rival(rival_method, tuple(ids[i] for i in rival.best), rival.error, rival.asked),
+        "importance": importance(table, [ids[i] for i in chosen], scorer=evaluate.scorer),
+    }
+
+
+def require_randoms(randoms: int) -> None:
+    """Refuse to compare with no random subset at all."""
+    if randoms < 1:
+        raise EeveeError(f"randoms {randoms}; expected at least 1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score(Judged):
     """The error of a given subset and what it compares with.
 
+    `error` ± `stderr` is of the cells that the objective counts, `unmeasured` ± `unmeasured_stderr` leave-one-out's of
+    those outside the subset; `better_randoms` of `randoms` random subsets, whose mean is `random_error`, are better;
+    `rival` is another searcher's subset, `importance` the rise of the error without each member.
+
     Args:
-        table: name of the table.
-        data_hash: its hash.
-        scorer: meta-model.
-        objective: what the error measures.
-        seed: of the random subsets.
-        benchmarks: the subset's ids.
-        error: its error.
-        stderr: standard error over models.
-        unmeasured: leave-one-out error of the cells outside the subset.
-        unmeasured_stderr: its standard error over models.
-        choice: what leave-one-out compared, where it chose the scorer.
-        better_randoms: share of random subsets of the same size with a lower error.
-        randoms: how many that counts.
-        random_error: their mean error.
-        rival: greedy + swap's subset of the same size.
-        importance: rise of the error without each member.
         mean_agreement: Kendall's tau of the ranking by the subset's mean with that by all metrics.
         prediction_agreement: the same for the ranking by predictions, each model held out.
 
@@ -55,22 +117,6 @@ class Score(Recorded):
         (('ucf', 'mini'), True)
     """
 
-    table: str
-    data_hash: str
-    scorer: str
-    objective: str
-    seed: int
-    benchmarks: tuple[str, ...]
-    error: float
-    stderr: float
-    unmeasured: float
-    unmeasured_stderr: float
-    choice: Choice | None
-    better_randoms: float
-    randoms: int
-    random_error: float
-    rival: Rival
-    importance: dict[str, float]
     mean_agreement: float
     prediction_agreement: float
 
@@ -100,35 +146,13 @@ def score(
         >>> small.better_randoms > 0.5
         True
     """
-    if randoms < 1:
-        raise EeveeError(f"randoms {randoms}; expected at least 1")
+    require_randoms(randoms)
     chosen = table.positions(benchmarks)
     meta, choice = resolve_scorer(scorer, table, [chosen], objective)
     space = Space(table, Constraints(k=len(chosen)))
     evaluate = Evaluator(meta, standardise(table))
-    error = evaluate([chosen])[0]
-    outside = unmeasured_error(meta, evaluate.data, chosen)
-    generator = random.Random(seed + 1)
-    sample = evaluate([space.draw(generator) for _ in range(randoms)])
-    rival = search("greedy-swap", evaluate, space, seed=seed)
-    ids = table.benchmark_ids
     return Score(
-        table=table.name,
-        data_hash=table.hash,
-        scorer=meta.name,
-        objective=meta.objective,
-        seed=seed,
-        benchmarks=tuple(ids[i] for i in chosen),
-        error=error,
-        stderr=evaluate.stderr(chosen),
-        unmeasured=outside[0],
-        unmeasured_stderr=outside[1],
-        choice=choice,
-        better_randoms=sum(e < error for e in sample) / len(sample),
-        randoms=len(sample),
-        random_error=sum(sample) / len(sample),
-        rival=Rival("greedy-swap", tuple(ids[i] for i in rival.best), rival.error, rival.asked),
-        importance=importance(table, [ids[i] for i in chosen], scorer=meta),
+        **judge_subset(table, space, evaluate, chosen, choice, seed=seed, randoms=randoms),
         mean_agreement=subset_mean_agreement(table, benchmarks),
         prediction_agreement=prediction_agreement(table, benchmarks, meta),
     )

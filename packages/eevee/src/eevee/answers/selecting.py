@@ -2,73 +2,47 @@
 
 from __future__ import annotations
 
-import random
 import time
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from eevee.answers.choosing import AUTO, Choice, resolve_scorer, sample_subsets
-from eevee.answers.judging import importance, unmeasured_error
+from eevee.answers.choosing import AUTO, resolve_scorer, sample_subsets
 from eevee.answers.nested import CurvePoint, Nested, learning_curve, nested_error
+from eevee.answers.scoring import Judged, judge_subset, require_randoms
 from eevee.errors import EeveeError
 from eevee.scorers.named import recorded_scorer
 from eevee.scorers.scorer import Scorer, is_quick
-from eevee.searching.evaluation import Evaluator
-from eevee.searching.search import search
+from eevee.searching.search import Evaluator, search
 from eevee.searching.space import Constraints, Space
 from eevee.tables.holdout import families_note, require_holdout
-from eevee.tables.record import Recorded, read_result, restored
+from eevee.tables.record import read_result, restored
 from eevee.tables.standard import standardise
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from eevee.answers.nested import CurvePoint, Nested
     from eevee.progress import Progress
-    from eevee.searching.evaluation import MapFunction
-    from eevee.searching.search import Found
+    from eevee.searching.search import MapFunction
     from eevee.tables.table import ResultTable
 
 
-@dataclass(frozen=True)
-class Rival:
-    """Another searcher's subset, for comparison."""
-
-    method: str
-    benchmarks: tuple[str, ...]
-    error: float
-    asked: int
-
-
-@dataclass(frozen=True)
-class Selection(Recorded):
+@dataclass(frozen=True, kw_only=True)
+class Selection(Judged):
     """A chosen subset, its error, and how far to trust it.
 
+    `error` ± `stderr` is of the cells that the objective counts, `unmeasured` ± `unmeasured_stderr` leave-one-out's of
+    those outside the subset; `better_randoms` of `randoms` random subsets, whose mean is `random_error`, are better;
+    `rival` is another searcher's subset, `importance` the rise of the error without each member.
+
     Args:
-        table: name of the table.
-        data_hash: hash of the table.
         constraints: what the subset satisfies.
         method: searcher.
-        scorer: meta-model.
-        objective: what the error measures.
-        settings: settings of the meta-model.
-        seed: of everything random.
-        benchmarks: the chosen ids, in the table's order.
-        error: error that the search reports, of the cells that the objective counts (optimistic: see `nested`).
-        stderr: its standard error over models.
-        unmeasured: leave-one-out error of the cells outside the subset, which its user does not measure.
-        unmeasured_stderr: its standard error over models.
-        choice: what leave-one-out compared, where it chose the scorer.
+        settings: the meta-model with its settings.
         cost: total cost, where the table has costs.
-        better_randoms: share of random feasible subsets with a lower error.
-        randoms: how many random subsets that counts.
-        random_error: their mean error.
-        rival: greedy + swap's subset (plain greedy's where the method is greedy + swap itself).
         asked: candidates whose error the search asked for.
         scored: different candidates among them.
         seconds: of the search itself.
-        importance: rise of the error without each member (the paper's figure 4).
         nested: error on models that the search never saw; None where it was switched off.
         curve: errors against the number of models.
         winners: the best candidates and their errors.
@@ -81,29 +55,13 @@ class Selection(Recorded):
         (2, True)
     """
 
-    table: str
-    data_hash: str
     constraints: Constraints
     method: str
-    scorer: str
-    objective: str
     settings: Scorer
-    seed: int
-    benchmarks: tuple[str, ...]
-    error: float
-    stderr: float
-    unmeasured: float
-    unmeasured_stderr: float
-    choice: Choice | None
     cost: float | None
-    better_randoms: float
-    randoms: int
-    random_error: float
-    rival: Rival
     asked: int
     scored: int
     seconds: float
-    importance: dict[str, float]
     nested: Nested | None
     curve: tuple[CurvePoint, ...]
     winners: tuple[tuple[tuple[str, ...], float], ...]
@@ -157,7 +115,7 @@ def select(
             on this table, greedy + swap in place of an exhaustive search, and by plain greedy otherwise); also the
             learning curve.
         folds: of the nested estimate, see `eevee.answers.nested.split_groups`.
-        map_function: spreads chunks of candidates, see `eevee.searching.evaluation`.
+        map_function: spreads chunks of candidates, see `eevee.searching.search`.
         progress: called as the search and what follows it advance.
 
     Returns:
@@ -175,8 +133,7 @@ def select(
     Source: section 3 and algorithms 1-3 of the EEVEE paper. What is ours: the ridge meta-model as the default, the
     percentile, the rival, the nested estimate, constraints.
     """
-    if randoms < 1:
-        raise EeveeError(f"randoms {randoms}; expected at least 1")
+    require_randoms(randoms)
     require_holdout(table, holdout)
     constraints = Constraints(k, budget, tuple(include), tuple(exclude), one_per_family, tuple(cover), tuple(given))
     space = Space(table, constraints)
@@ -191,10 +148,10 @@ def select(
     result = search(method, evaluate, space, seed=seed, generations=generations)
     seconds = time.perf_counter() - started
     scored = len(evaluate.cache)
-    generator = random.Random(seed + 1)
-    sample = evaluate([space.draw(generator) for _ in range(randoms)])
     rival_method = "greedy-swap" if method != "greedy-swap" else "greedy"
-    rival = search(rival_method, evaluate, space, seed=seed, generations=generations)
+    judged = judge_subset(
+        table, space, evaluate, result.best, choice, seed=seed, randoms=randoms, rival_method=rival_method
+    )
     inside = ("greedy-swap" if method == "exhaustive" else method) if quick else "greedy"
     honest: Nested | None = None
     curve: tuple[CurvePoint, ...] = ()
@@ -213,37 +170,21 @@ def select(
             progress=progress,
         )
         curve = learning_curve(table, space, meta, seed=seed, repeats=8 if quick else 1, progress=progress)
-    error, stderr = unmeasured_error(meta, data, result.best)
     names = table.benchmark_ids
     costs = [0.0 if benchmark.id in given else benchmark.cost for benchmark in table.benchmarks]
     return Selection(
-        table=table.name,
-        data_hash=table.hash,
+        **judged,
         constraints=constraints,
         method=method,
-        scorer=meta.name,
-        objective=meta.objective,
         settings=meta,
-        seed=seed,
-        benchmarks=tuple(names[i] for i in result.best),
-        error=result.error,
-        stderr=evaluate.stderr(result.best),
-        unmeasured=error,
-        unmeasured_stderr=stderr,
-        choice=choice,
         cost=None if None in costs else sum(costs[i] or 0.0 for i in result.best),
-        better_randoms=sum(error < result.error for error in sample) / len(sample),
-        randoms=len(sample),
-        random_error=sum(sample) / len(sample),
-        rival=Rival(rival_method, tuple(names[i] for i in rival.best), rival.error, rival.asked),
         asked=result.asked,
         scored=scored,
         seconds=seconds,
-        importance=importance(table, [names[i] for i in result.best], scorer=meta),
         nested=honest,
         curve=curve,
         winners=tuple((tuple(names[i] for i in candidate), error) for candidate, error in result.winners),
-        warnings=tuple(selection_warnings(table, result, rival, honest, curve)),
+        warnings=tuple(selection_warnings(table, result.error, judged["rival"].error, honest, curve)),
     )
 
 
@@ -273,7 +214,9 @@ def read_selection(path: str | Path, table: ResultTable, scorer: Scorer | None =
     if raw.pop("result", None) != "Selection":
         raise EeveeError(f"{path}: not a result of `eevee select`")
     try:
-        settings = _recorded_scorer(raw["scorer"], raw["settings"], scorer)
+        if scorer is not None and scorer.name != raw["scorer"]:
+            raise EeveeError(f"made with the scorer {raw['scorer']!r}, and {scorer.name!r} is given")
+        settings = scorer or recorded_scorer(raw["scorer"], raw["settings"])
         chosen: Selection = restored(Selection, {**raw, "settings": None})
         known = {benchmark.id for benchmark in table.benchmarks}
         if not 0 < len(chosen.benchmarks) == len(known & {*chosen.benchmarks}):
@@ -285,20 +228,12 @@ def read_selection(path: str | Path, table: ResultTable, scorer: Scorer | None =
         raise EeveeError(f"{path}: not a complete selection ({type(error).__name__}: {error})") from None
 
 
-def _recorded_scorer(name: str, settings: dict[str, Any], own: Scorer | None) -> Scorer:
-    if own is not None:
-        if own.name != name:
-            raise EeveeError(f"made with the scorer {name!r}, and {own.name!r} is given")
-        return own
-    return recorded_scorer(name, settings)
-
-
 FEW_MODELS = 50
 LOUD = 0.2
 
 
 def selection_warnings(
-    table: ResultTable, result: Found, rival: Found, honest: Nested | None, curve: Sequence[CurvePoint]
+    table: ResultTable, error: float, rival_error: float, honest: Nested | None, curve: Sequence[CurvePoint]
 ) -> list[str]:
     """Warnings about a selection: too few models, a better rival, an optimistic, unstable or chance-like result."""
     lines = []
@@ -321,8 +256,8 @@ def selection_warnings(
             f"{groups} models (or groups of near-twins) are few: the error of a subset on a new model is "
             f"uncertain, and another pool of models would choose other benchmarks"
         )
-    if rival.error < result.error * (1 - 1e-9):
-        lines.append(f"{rival.error:.4f}, the other searcher's error, is lower than {result.error:.4f}")
+    if rival_error < error * (1 - 1e-9):
+        lines.append(f"{rival_error:.4f}, the other searcher's error, is lower than {error:.4f}")
     if honest is not None:
         if honest.optimism > 0.1:
             lines.append(

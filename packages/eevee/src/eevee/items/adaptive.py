@@ -35,19 +35,12 @@ LOOKS = 1.1
 
 
 class Known(NamedTuple):
-    """What is known of a score after some blocks.
+    """What is known of a score after some blocks."""
 
-    Args:
-        value: its estimate, 0 to 1.
-        low: end of the interval that holds at every look at once.
-        high: the other end.
-        items: that were asked.
-    """
-
-    value: float
-    low: float
-    high: float
-    items: int
+    value: float  # its estimate, 0 to 1
+    low: float  # end of the interval that holds at every look at once
+    high: float  # the other end
+    items: int  # that were asked
 
 
 class AdaptiveTest:

@@ -24,44 +24,26 @@ _LARGEST = 1e6
 
 @dataclass(frozen=True)
 class BenchmarkItems:
-    """The chosen items of one benchmark, and all that a prediction from them needs.
+    """The chosen items of one benchmark, and all that a prediction from them needs."""
 
-    Args:
-        benchmark: its id.
-        digest: of the data that the items belong to.
-        total: number of items of the benchmark.
-        unit: what a score of 1 is called.
-        items: ids of the chosen ones.
-        weights: by which their outcomes stand for all; they sum to one.
-        slope: of the items' two-parameter model.
-        offset: of it.
-        rest: mean chance of the items that were not chosen, at abilities from -6 to 6.
-        mix: share of the weighted mean in the estimate by clusters; the rest is the two-parameter model's.
-        method: how the items were chosen.
-        error: root mean squared error on held-out models, in the score's unit.
-        half: half-width of the interval, in the score's unit.
-        errors: the same error beside those of the plain mean of as many random items, of tinyBenchmarks' anchors (their
-            weighted mean) and of gp-IRT (its even mix with the two-parameter model), and of items that are drawn.
-        models: number of models that this was learnt from.
-        level: of the interval.
-    """
-
-    benchmark: str
-    digest: str
-    total: int
-    unit: float
-    items: tuple[str, ...]
-    weights: tuple[float, ...]
-    slope: tuple[float, ...]
-    offset: tuple[float, ...]
-    rest: tuple[float, ...]
-    mix: float
-    method: str
-    error: float
-    half: float
+    benchmark: str  # its id
+    digest: str  # of the data that the items belong to
+    total: int  # number of items of the benchmark
+    unit: float  # what a score of 1 is called
+    items: tuple[str, ...]  # ids of the chosen ones
+    weights: tuple[float, ...]  # by which their outcomes stand for all; they sum to one
+    slope: tuple[float, ...]  # of the items' two-parameter model
+    offset: tuple[float, ...]  # of it
+    rest: tuple[float, ...]  # mean chance of the items that were not chosen, at abilities from -6 to 6
+    mix: float  # share of the weighted mean in the estimate by clusters; the rest is the two-parameter model's
+    method: str  # how the items were chosen
+    error: float  # root mean squared error on held-out models, in the score's unit
+    half: float  # half-width of the interval, in the score's unit
+    # the same error beside those of the plain mean of as many random items, of tinyBenchmarks' anchors (their
+    # weighted mean) and of gp-IRT (its even mix with the two-parameter model), and of items that are drawn
     errors: dict[str, float]
-    models: int
-    level: float = LEVEL
+    models: int  # number of models that this was learnt from
+    level: float = LEVEL  # of the interval
 
 
 def _check(items: BenchmarkItems) -> None:
@@ -123,15 +105,7 @@ class ItemChoice(Recorded):
 
     @classmethod
     def from_mapping(cls, raw: Any, where: str = "items") -> ItemChoice:
-        """A choice from what its JSON holds.
-
-        Args:
-            raw: the JSON's content.
-            where: what errors call it.
-
-        Raises:
-            EeveeError: it is not what `eevee items` writes.
-        """
+        """A choice from what its JSON holds; `where` is what an `EeveeError` about another content calls it."""
         try:
             if raw.get("result") != "ItemChoice":
                 raise EeveeError(f"{where}: not a result of `eevee items`")

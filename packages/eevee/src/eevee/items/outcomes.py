@@ -86,18 +86,6 @@ class Outcomes:
         """Mean over items of each model, 0 to 1."""
         return np.asarray(np.nanmean(self.values, axis=1))
 
-    def without(self, held: Sequence[int]) -> Outcomes:
-        """The others."""
-        keep = [i for i in range(len(self.models)) if i not in set(held)]
-        return Outcomes(
-            self.benchmark,
-            tuple(self.models[i] for i in keep),
-            self.items,
-            self.values[keep],
-            self.unit,
-            self.digest,
-        )
-
 
 def read_outcomes(sources: Sequence[str | Path]) -> dict[str, Outcomes]:
     """Outcomes by benchmark from run folders of gate-runner, or from one `.npz` archive.

@@ -14,10 +14,10 @@ from eevee.scorers.scorer import errors_of_sums
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    import numpy as np
     from jaxtyping import Float, Int
     from torch import Tensor
 
-    from eevee.scorers.scorer import Errors
     from eevee.tables.standard import Standardised
 
 PART = 64  # additions to one base that a task takes: enough to forget what the base costs, few enough to share out
@@ -80,7 +80,7 @@ def extended_errors(
     *,
     alpha: float,
     unselected: bool,
-) -> Errors:
+) -> Float[np.ndarray, "c 2"]:
     r"""Leave-one-model-out squared errors of a base with each of some sets of columns added.
 
     With $U = A^{-1} X^\top M Z$, $S = Z^\top M Z + \alpha I - U^\top X^\top M Z = L L^\top$ and

@@ -10,7 +10,14 @@ import numpy as np
 import torch
 
 from eevee.errors import EeveeError
-from eevee.scorers.scorer import Objective, padded_columns, require_objective, residual_errors
+from eevee.scorers.scorer import (
+    Objective,
+    leave_out,
+    measured_patterns,
+    padded_columns,
+    require_objective,
+    residual_errors,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -148,8 +155,8 @@ class GpScorer:
         for start in range(0, len(candidates), step):
             chosen = order[start : start + step]
             batch = [candidates[int(i)] for i in chosen]
-            errors = residual_errors(data, batch, self._fits(data, batch, gaps).residual, self.objective)
-            out[chosen] = torch.stack(errors, dim=1).numpy()
+            residual = self._fits(data, batch, gaps).residual.numpy()
+            out[chosen] = residual_errors(data, batch, residual, self.objective)
         return out
 
     def residuals(
@@ -186,8 +193,7 @@ class GpScorer:
         measured = ~np.isnan(inputs[:, columns])
         predicted, spread = np.empty((len(inputs), data.values.shape[1])), np.empty(len(inputs))
         gaps = _gaps(data)
-        for pattern in np.unique(measured, axis=0):
-            rows = np.flatnonzero((measured == pattern).all(axis=1))
+        for pattern, rows in measured_patterns(measured):
             present = columns[pattern]
             fits = self._fits(data, [candidate], gaps, present[None])
             kernel = self.kernels[fits.kernel[0]]
@@ -250,12 +256,8 @@ def _leave_out(
     blocks = [inverse[:, members[:, None], members][:, None] for members in map(torch.from_numpy, data.twins)]
     if gaps is not None:
         weights, diagonal, blocks = gap_corrections(inverse, weights, gaps, data.twins)
-    residual = -(weights / diagonal)
-    for members, block in zip(data.twins, blocks, strict=True):
-        right = weights[:, members].transpose(1, 2)[..., None]
-        residual[:, members] = -torch.linalg.solve(block.expand(*right.shape[:2], -1, -1), right)[..., 0].transpose(
-            1, 2
-        )
+    parts = [block.expand(-1, values.shape[1], -1, -1).numpy() for block in blocks]
+    residual = torch.from_numpy(leave_out(-weights.numpy(), diagonal.numpy(), data.twins, parts))
     if gaps is not None:
         residual.mul_(gaps.seen)
     return _Fits(residual, weights, inverse, [number] * len(inverse))

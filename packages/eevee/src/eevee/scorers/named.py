@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from eevee.errors import EeveeError
 from eevee.scorers.gp import GpScorer
@@ -22,7 +21,7 @@ from eevee.scorers.scorer import (
     held_out_spread,
     is_quick,
     require_objective,
-    residual_errors,
+    score_by_residuals,
     spread,
 )
 
@@ -115,14 +114,7 @@ class AverageScorer:
 
     def score(self, data: Standardised, candidates: Sequence[Sequence[int]]) -> Float[np.ndarray, "b 2"]:
         """Errors and standard errors of candidates."""
-        out = np.empty((len(candidates), 2))
-        for start in range(0, len(candidates), AT_ONCE):
-            batch = candidates[start : start + AT_ONCE]
-            residual = torch.from_numpy(self.residuals(data, batch))
-            out[start : start + AT_ONCE] = torch.stack(
-                residual_errors(data, batch, residual, self.objective), dim=1
-            ).numpy()
-        return out
+        return score_by_residuals(self, data, candidates, AT_ONCE)
 
     def residuals(
         self, data: Standardised, candidates: Sequence[Sequence[int]]
@@ -176,11 +168,7 @@ class NeighbourScorer:
 
     def score(self, data: Standardised, candidates: Sequence[Sequence[int]]) -> Float[np.ndarray, "b 2"]:
         """Errors and standard errors of candidates."""
-        out = np.empty((len(candidates), 2))
-        for number, candidate in enumerate(candidates):
-            residual = torch.from_numpy(self.residuals(data, [candidate]))
-            out[number] = torch.stack(residual_errors(data, [candidate], residual, self.objective), dim=1).numpy()
-        return out
+        return score_by_residuals(self, data, candidates, 1)
 
     def residuals(
         self, data: Standardised, candidates: Sequence[Sequence[int]]

@@ -15,6 +15,8 @@ from eevee.errors import EeveeError
 from eevee.scorers.bordered import PART, Fits, extended_errors, in_threads, shared_bases, twins_of
 from eevee.scorers.scorer import (
     Objective,
+    leave_out,
+    measured_patterns,
     padded_columns,
     require_objective,
     residual_errors,
@@ -82,7 +84,7 @@ class RidgeScorer:
         self, data: Standardised, candidates: Sequence[Sequence[int]]
     ) -> Float[np.ndarray, "b models metrics"]:
         """Prediction minus truth of each model from the fit without its group; zero where a target is missing."""
-        return held_out_residuals(data, candidates, self.alpha).numpy()
+        return held_out_residuals(data, candidates, self.alpha)
 
     def spread(
         self, data: Standardised, candidate: Sequence[int], inputs: Float[np.ndarray, "m metrics"]
@@ -91,8 +93,7 @@ class RidgeScorer:
         columns = np.array(data.metric_columns(candidate))
         measured = ~np.isnan(inputs[:, columns])
         out = np.empty(len(inputs))
-        for pattern in np.unique(measured, axis=0):
-            rows = np.flatnonzero((measured == pattern).all(axis=1))
+        for pattern, rows in measured_patterns(measured):
             present = columns[pattern]
             x, new = data.values[:, present], inputs[np.ix_(rows, present)]
             inverse = np.linalg.inv(x.T @ x + self.alpha * np.eye(len(present)))
@@ -169,7 +170,7 @@ class RidgeScorer:
         for number, added in members:
             by_size[len(data.columns[added])].append((number, data.columns[added]))
         for alike in by_size.values():
-            errors = extended_errors(
+            out[[number for number, _ in alike]] = extended_errors(
                 data,
                 fits,
                 columns,
@@ -177,7 +178,6 @@ class RidgeScorer:
                 alpha=self.alpha,
                 unselected=self.objective == "unselected",
             )
-            out[[number for number, _ in alike]] = torch.stack(errors, dim=1).numpy()
 
     def _fill(
         self,
@@ -187,8 +187,7 @@ class RidgeScorer:
         out: Float[np.ndarray, "b 2"],
     ) -> None:
         batch = [candidates[int(i)] for i in chosen]
-        errors = residual_errors(data, batch, held_out_residuals(data, batch, self.alpha), self.objective)
-        out[chosen] = torch.stack(errors, dim=1).numpy()
+        out[chosen] = residual_errors(data, batch, held_out_residuals(data, batch, self.alpha), self.objective)
 
     def _plain_errors(self, data: Standardised, batch: list[Sequence[int]]) -> Float[np.ndarray, "b 2"]:
         """Squared errors without gaps and groups: the division by 1 - H is left until the metrics are summed."""
@@ -210,8 +209,7 @@ class RidgeScorer:
         measured = ~np.isnan(inputs[:, columns])
         normal, moments = normal_equations(data, columns, self.alpha)
         out = np.empty((len(inputs), data.values.shape[1]))
-        for pattern in np.unique(measured, axis=0):
-            rows = np.flatnonzero((measured == pattern).all(axis=1))
+        for pattern, rows in measured_patterns(measured):
             coefficients = solve_for(normal, moments, np.flatnonzero(pattern))
             out[rows] = inputs[np.ix_(rows, columns[pattern])] @ coefficients[:-1] + coefficients[-1]
         return out
@@ -247,12 +245,15 @@ def solve_for(
 
 def held_out_residuals(
     data: Standardised, batch: Sequence[Sequence[int]], alpha: float = 1.0
-) -> Float[Tensor, "b models metrics"]:
+) -> Float[np.ndarray, "b models metrics"]:
     """Prediction minus truth for every model, from the ridge fit without its group."""
     index = padded_columns(data, batch)
-    if data.complete:
-        return torch.from_numpy(_complete(data, index, alpha))
-    return _masked(data, torch.from_numpy(index), alpha)
+    residual, room, blocks = _dense(data, index, alpha) if data.complete else _with_gaps(data, index, alpha)
+    return leave_out(residual, room, data.twins, blocks)
+
+
+Full = tuple[np.ndarray, np.ndarray, list[np.ndarray]]
+"""Residuals of the full fits, and the diagonal and the groups' blocks of I - H, as `leave_out` takes them."""
 
 
 class _Fit(NamedTuple):
@@ -279,13 +280,10 @@ def _full_fits(data: Standardised, index: Int[np.ndarray, "b d"], alpha: float) 
     return _Fit(residual, (weights * inputs).sum(axis=1) + 1 / n, weights, inputs)
 
 
-def _complete(data: Standardised, index: Int[np.ndarray, "b d"], alpha: float) -> Float[np.ndarray, "b n p"]:
-    full = _full_fits(data, index, alpha)
-    out = full.residual / (1 - full.leverage)[:, :, None]
-    for members in data.twins:
-        hat = full.weights[:, :, members].transpose(0, 2, 1) @ full.inputs[:, :, members] + 1 / len(data.values)
-        out[:, members] = np.linalg.solve(np.eye(len(members)) - hat, full.residual[:, members])
-    return np.asarray(out)
+def _dense(data: Standardised, index: Int[np.ndarray, "b d"], alpha: float) -> Full:
+    full, n = _full_fits(data, index, alpha), len(data.values)
+    hats = [full.weights[:, :, own].transpose(0, 2, 1) @ full.inputs[:, :, own] + 1 / n for own in data.twins]
+    return full.residual, (1 - full.leverage)[:, :, None], [(np.eye(hat.shape[1]) - hat)[:, None] for hat in hats]
 
 
 def _masked_fits(
@@ -320,15 +318,12 @@ def _product(a: Float[Tensor, "b n q"], b: Float[Tensor, "b q p"]) -> Float[Tens
     return (a[0] @ b[0])[None] if len(a) == 1 else a @ b
 
 
-def _masked(data: Standardised, index: Int[Tensor, "b d"], alpha: float) -> Float[Tensor, "b n p"]:
-    inputs, inverse, residual, leverage = _masked_fits(data, index, alpha)
-    mask = torch.from_numpy(data.measured)
-    out = residual / (1 - leverage)
+def _with_gaps(data: Standardised, index: Int[np.ndarray, "b d"], alpha: float) -> Full:
+    inputs, inverse, residual, leverage = _masked_fits(data, torch.from_numpy(index), alpha)
+    mask, blocks = torch.from_numpy(data.measured), []
     for members in data.twins:
         rows = inputs[:, members]
         present = mask[members].T  # (p, g)
-        hat = torch.einsum("bgi,bpij,bhj->bpgh", rows, inverse, rows)
-        system = torch.eye(len(members), dtype=out.dtype) - hat * present[:, :, None] * present[:, None, :]
-        solved = torch.linalg.solve(system, residual[:, members].transpose(1, 2)[..., None])
-        out[:, members] = solved[..., 0].transpose(1, 2)
-    return out
+        hat = torch.einsum("bgi,bpij,bhj->bpgh", rows, inverse, rows) * present[:, :, None] * present[:, None, :]
+        blocks.append((torch.eye(len(members), dtype=hat.dtype) - hat).numpy())
+    return residual.numpy(), (1 - leverage).numpy(), blocks

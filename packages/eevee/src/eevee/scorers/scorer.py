@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 import numpy as np
 import torch
@@ -10,9 +10,9 @@ import torch
 from eevee.errors import EeveeError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from jaxtyping import Float, Int
+    from jaxtyping import Bool, Float, Int
     from torch import Tensor
 
     from eevee.tables.standard import Standardised
@@ -121,34 +121,64 @@ def padded_columns(data: Standardised, batch: Sequence[Sequence[int]]) -> Int[np
     return np.array([c + [data.values.shape[1]] * (width - len(c)) for c in columns], dtype=np.int64)
 
 
-class Errors(NamedTuple):
-    """Error of each candidate and its standard error, over models."""
-
-    error: Float[Tensor, " b"]
-    stderr: Float[Tensor, " b"]
-
-
 def require_objective(objective: str) -> None:
     """Refuse an objective that is not one of `OBJECTIVES`."""
     if objective not in OBJECTIVES:
         raise EeveeError(f"objective {objective!r}; expected one of {', '.join(OBJECTIVES)}")
 
 
+def leave_out(
+    residual: Float[np.ndarray, "b n p"],
+    room: Float[np.ndarray, "b n 1|p"],
+    groups: Sequence[Int[np.ndarray, " g"]],
+    blocks: Sequence[Float[np.ndarray, "b 1|p g g"]],
+) -> Float[np.ndarray, "b n p"]:
+    r"""Held-out residuals from those e of full fits: $e_i / R_{ii}$, and $R_{gg}^{-1} e_g$ for a group g.
+
+    R is $I - H$ with the hat matrix H of a regression, and $C^{-1}$ of a Gaussian process, whose e is $-C^{-1} y$: its
+    diagonal is `room`, its parts of the groups are `blocks`, each for all targets alike or for every one.
+    """
+    out = residual / room
+    for members, block in zip(groups, blocks, strict=True):
+        own = residual[:, members]
+        if block.shape[1] == 1:
+            out[:, members] = np.linalg.solve(block[:, 0], own)
+        else:
+            right = torch.from_numpy(own).mT[..., None]
+            out[:, members] = torch.linalg.solve(torch.from_numpy(block), right)[..., 0].mT.numpy()
+    return np.asarray(out)
+
+
+def measured_patterns(measured: Bool[np.ndarray, "m d"]) -> Iterator[tuple[np.ndarray, Int[np.ndarray, " s"]]]:
+    """Each pattern of cells that some rows have, and the positions of these rows."""
+    for pattern in np.unique(measured, axis=0):
+        yield pattern, np.flatnonzero((measured == pattern).all(axis=1))
+
+
 def residual_errors(
-    data: Standardised, batch: Sequence[Sequence[int]], residual: Float[Tensor, "b n t"], objective: Objective
-) -> Errors:
-    r"""Errors of candidates from the residuals of their held-out predictions: $\sum w r^2 / \sum w$."""
-    weight = torch.from_numpy(data.mask & data.varies).to(residual.dtype)[None]
+    data: Standardised, batch: Sequence[Sequence[int]], residual: Float[np.ndarray, "b n t"], objective: Objective
+) -> Float[np.ndarray, "b 2"]:
+    r"""Errors of candidates from the residuals of their held-out predictions, $\sum w r^2 / \sum w$, with errors."""
+    weight = torch.from_numpy(data.mask & data.varies).double()[None]
     if objective == "unselected":
         weight = weight * unselected(data, batch)[:, None, :]
-    squares = residual.square().mul_(weight).sum(-1)
+    squares = torch.from_numpy(residual).square().mul_(weight).sum(-1)
     return errors_of_sums(squares, weight.sum(-1).expand_as(squares))
 
 
-def errors_of_sums(squares: Float[Tensor, "b n"], share: Float[Tensor, "b n"]) -> Errors:
-    """Errors from each model's sum of squares and its number of counted cells."""
+def errors_of_sums(squares: Float[Tensor, "b n"], share: Float[Tensor, "b n"]) -> Float[np.ndarray, "b 2"]:
+    """Errors and standard errors from each model's sum of squares and its number of counted cells."""
     total = share.sum(-1).clamp_min(1e-300)
     error = squares.sum(-1) / total
     n = (share > 0).sum(-1).clamp_min(2)
     spread = squares - error[:, None] * share
-    return Errors(error, (spread.square().sum(-1) * n / (n - 1)).sqrt() / total)
+    return torch.stack([error, (spread.square().sum(-1) * n / (n - 1)).sqrt() / total], dim=1).numpy()
+
+
+def score_by_residuals(
+    scorer: Any, data: Standardised, candidates: Sequence[Sequence[int]], at_once: int
+) -> Float[np.ndarray, "b 2"]:
+    """Errors and standard errors of candidates from the residuals that a scorer has, of so many at a time."""
+    parts = [candidates[start : start + at_once] for start in range(0, len(candidates), at_once)]
+    errors = [residual_errors(data, part, scorer.residuals(data, part), scorer.objective) for part in parts]
+    return np.concatenate([np.empty((0, 2)), *errors])

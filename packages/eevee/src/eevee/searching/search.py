@@ -1,4 +1,4 @@
-"""The plain searchers: greedy, greedy + swap, random, exhaustive, and anchors by k-medoids."""
+"""Scoring many candidates, each once, and the searchers: evolution, greedy, random, exhaustive, and k-medoids."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import itertools
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol, get_args
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 import numpy as np
 from deap import base, tools
@@ -14,27 +15,93 @@ from deap import base, tools
 from eevee.errors import EeveeError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from eevee.searching.evaluation import Evaluator
+    from eevee.progress import Progress
+    from eevee.scorers.scorer import Scorer
     from eevee.searching.space import Candidate, Space
     from eevee.tables.standard import Standardised
+
+    MapFunction = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
 Method = Literal["evolution", "greedy", "greedy-swap", "random", "exhaustive", "medoids"]
 METHODS: tuple[str, ...] = get_args(Method)
 KEPT = 50
+DRAWN = 6_500
+"""Subsets of a random search: as many as an evolution scores in ten generations."""
+INITIAL, WINNERS, CHILDREN, PATIENCE = 1_000, 50, 10, 5
+CHUNK = 500
+"""Candidates that a scorer gets at a time where it does not say."""
+BEST_CHUNK = 20_000
+"""Candidates that one call scores where only the best are kept."""
+
+
+class Evaluator:
+    """Errors of candidates on one table by one scorer, each computed once."""
+
+    def __init__(
+        self,
+        scorer: Scorer,
+        data: Standardised,
+        *,
+        map_function: MapFunction = map,
+        chunk: int | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        self.scorer, self.data, self.map_function, self.progress = scorer, data, map_function, progress
+        self.chunk = chunk if chunk is not None else int(getattr(scorer, "batch", CHUNK))
+        self.cache: dict[Candidate, tuple[float, float]] = {}
+        self.asked = 0
+        self.expected = 0  # how many the searcher will ask for, where it knows
+
+    def __call__(self, candidates: Sequence[Candidate]) -> list[float]:
+        """Errors of candidates, in their order."""
+        self.asked += len(candidates)
+        new = list(dict.fromkeys(c for c in candidates if c not in self.cache))
+        chunks = [new[i : i + self.chunk] for i in range(0, len(new), self.chunk)]
+        for chunk, scores in zip(chunks, self.map_function(partial(self.scorer.score, self.data), chunks), strict=True):
+            pairs = [(float(error), float(stderr)) for error, stderr in scores]
+            self.cache.update(zip(chunk, pairs, strict=True))
+        if self.progress is not None:
+            self.progress("search", self.asked, self.expected)
+        return [self.cache[c][0] for c in candidates]
+
+    def best_of(self, candidates: Sequence[Candidate], count: int) -> list[tuple[float, Candidate]]:
+        """The lowest errors of many candidates, of which the others are forgotten."""
+        self.asked += len(candidates)
+        chunks = [candidates[i : i + BEST_CHUNK] for i in range(0, len(candidates), BEST_CHUNK)]
+        best: dict[Candidate, tuple[float, float]] = {}
+        for lowest in self.map_function(partial(_lowest, self.scorer, self.data, count), chunks):
+            best.update(lowest)
+        ranked = sorted(best, key=lambda c: (best[c], c))[:count]
+        self.cache.update((c, best[c]) for c in ranked)
+        if self.progress is not None:
+            self.progress("search", self.asked, self.expected)
+        return [(best[c][0], c) for c in ranked]
+
+    def stderr(self, candidate: Candidate) -> float:
+        """Standard error of a candidate that has been scored."""
+        return self.cache[candidate][1]
+
+
+def _lowest(
+    scorer: Scorer, data: Standardised, count: int, candidates: Sequence[Candidate]
+) -> dict[Candidate, tuple[float, float]]:
+    scores = scorer.score(data, candidates)
+    ranked = scores[:, 0].argsort(kind="stable")[:count].tolist()
+    return {candidates[rank]: (float(scores[rank, 0]), float(scores[rank, 1])) for rank in ranked}
 
 
 def search(
     method: str, evaluate: Evaluator, space: Space, *, seed: int, generations: int = 20, limit: int = 6_000_000
-) -> Found:
+) -> SearchResult:
     """Search with the named method."""
     if method == "evolution":
         return evolve(evaluate, space, seed=seed, generations=generations)
     if method in ("greedy", "greedy-swap"):
         return greedy(evaluate, space, swap=method == "greedy-swap")
     if method == "random":
-        return draw(evaluate, space, seed=seed, count=6500)
+        return draw(evaluate, space, seed=seed)
     if method == "exhaustive":
         return exhaust(evaluate, space, limit=limit)
     if method == "medoids":
@@ -68,7 +135,7 @@ class _Distances:
         return [float(self.distance[list(candidate)].min(0).sum()) for candidate in candidates]
 
 
-def medoids(evaluate: Evaluator, space: Space) -> Found:
+def medoids(evaluate: Evaluator, space: Space) -> SearchResult:
     """The benchmarks nearest to all others, by greedy + swap on distances: the scorer judges the last subset alone.
 
     What fits no error cannot fit its noise: on tables of few models it may hold out better than a search.
@@ -76,10 +143,10 @@ def medoids(evaluate: Evaluator, space: Space) -> Found:
     start = evaluate.asked
     result = greedy(_Distances(evaluate.data), space, swap=True)
     error = evaluate([result.best])[0]
-    return Found(result.best, error, ((result.best, error),), (error,), evaluate.asked - start)
+    return SearchResult(result.best, error, ((result.best, error),), (error,), evaluate.asked - start)
 
 
-def greedy(evaluate: Judge, space: Space, *, swap: bool) -> Found:
+def greedy(evaluate: Judge, space: Space, *, swap: bool) -> SearchResult:
     """Add the benchmark that lowers the error most, until full; with `swap`, then exchange members while that helps.
 
     With a budget and no k, adding stops where nothing fits; the best feasible subset on the way is returned.
@@ -116,22 +183,20 @@ def greedy(evaluate: Judge, space: Space, *, swap: bool) -> Found:
             if error < met[current] - 1e-12:
                 current, improved = best, True
                 history.append(error)
-    return _found(met, history, evaluate.asked - start, best=current)
+    return _result(met, history, evaluate.asked - start, best=current)
 
 
-def draw(evaluate: Evaluator, space: Space, *, seed: int, count: int) -> Found:
+def draw(evaluate: Evaluator, space: Space, *, seed: int) -> SearchResult:
     """Score random feasible subsets."""
-    if count < 1:
-        raise EeveeError(f"count is {count}; expected at least 1")
     generator = random.Random(seed)
     start = evaluate.asked
-    evaluate.expected = start + count
-    candidates = [space.draw(generator) for _ in range(count)]
+    evaluate.expected = start + DRAWN
+    candidates = [space.draw(generator) for _ in range(DRAWN)]
     errors = evaluate(candidates)
-    return _found(dict(zip(candidates, errors, strict=True)), [min(errors)], evaluate.asked - start)
+    return _result(dict(zip(candidates, errors, strict=True)), [min(errors)], evaluate.asked - start)
 
 
-def exhaust(evaluate: Evaluator, space: Space, *, limit: int = 6_000_000, step: int = 160_000) -> Found:
+def exhaust(evaluate: Evaluator, space: Space, *, limit: int = 6_000_000, step: int = 160_000) -> SearchResult:
     """Score every feasible subset, so many at a time as `step` says; an interrupted search goes on behind the last."""
     if space.upper_count() > limit:
         raise EeveeError(f"{space.upper_count()} subsets; an exhaustive search looks at no more than {limit}")
@@ -140,19 +205,21 @@ def exhaust(evaluate: Evaluator, space: Space, *, limit: int = 6_000_000, step: 
     best: list[tuple[float, Candidate]] = []
     while batch := list(itertools.islice(everything, step)):
         best = sorted([*best, *evaluate.best_of(batch, KEPT)])[:KEPT]
-    return _found({candidate: error for error, candidate in best}, [best[0][0]], evaluate.asked - start)
+    return _result({candidate: error for error, candidate in best}, [best[0][0]], evaluate.asked - start)
 
 
-def _found(errors: dict[Candidate, float], history: list[float], asked: int, best: Candidate | None = None) -> Found:
+def _result(
+    errors: dict[Candidate, float], history: list[float], asked: int, best: Candidate | None = None
+) -> SearchResult:
     ranked = sorted(errors.items(), key=lambda item: (item[1], item[0]))[:KEPT]
     top = ranked[0] if best is None else (best, errors[best])
-    return Found(top[0], top[1], tuple(ranked), tuple(history), asked)
+    return SearchResult(top[0], top[1], tuple(ranked), tuple(history), asked)
 
 
-class LowestError(base.Fitness):  # type: ignore[misc]  # DEAP ships no types
-    """A fitness of one number, of which the lowest is the fittest."""
+class Lowest(base.Fitness):  # type: ignore[misc]  # DEAP ships no types
+    """A fitness of numbers, one by itself, of which the lowest is the fittest."""
 
-    weights = (-1.0,)
+    weights: tuple[float, ...] = (-1.0,)
 
     def __init__(self) -> None:
         """Start without values; DEAP's own start checks the weights each time, a third of a search's time."""
@@ -161,14 +228,17 @@ class LowestError(base.Fitness):  # type: ignore[misc]  # DEAP ships no types
 class Individual(tuple):  # type: ignore[type-arg]  # DEAP needs the attribute `fitness`
     """A candidate with DEAP's fitness."""
 
-    fitness: LowestError
+    fitness: Lowest
 
-    def __init__(self, _: Sequence[int]) -> None:
-        self.fitness = LowestError()
+    def __new__(cls, members: Sequence[int], fitness: Lowest) -> Individual:
+        """A candidate that was not judged yet."""
+        individual = super().__new__(cls, members)
+        individual.fitness = fitness
+        return individual
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchResult:
     """What a searcher ends with."""
 
     best: Candidate
@@ -179,39 +249,23 @@ class Found:
     first: tuple[tuple[Candidate, float], ...] = ()
 
 
-def evolve(
-    evaluate: Evaluator,
-    space: Space,
-    *,
-    seed: int,
-    initial: int = 1000,
-    winners: int = 50,
-    children: int = 10,
-    generations: int = 20,
-    patience: int = 5,
-) -> Found:
-    """Evolve subsets: random start, the best `winners` kept, each with `children` mutants, over and over.
+def evolve(evaluate: Evaluator, space: Space, *, seed: int, generations: int = 20) -> SearchResult:
+    """Evolve subsets: random start, the best kept, each with its mutants, over and over.
 
     Source: algorithms 2 and 3 and section 3 of the EEVEE paper (1,000, 50, 10, so 550 candidates a generation). A
     candidate that comes back is not scored again; the paper does not say whether it scores them again.
     """
-    for name, value in (
-        ("initial", initial),
-        ("winners", winners),
-        ("children", children),
-        ("generations", generations),
-    ):
-        if value < 1:
-            raise EeveeError(f"{name} is {value}; expected at least 1")
+    if generations < 1:
+        raise EeveeError(f"generations is {generations}; expected at least 1")
     generator = random.Random(seed)
     box = base.Toolbox()
-    box.register("individual", lambda: Individual(space.draw(generator)))
-    box.register("mutate", lambda parent: Individual(space.mutated(tuple(parent), generator)))
+    box.register("individual", lambda: Individual(space.draw(generator), Lowest()))
+    box.register("mutate", lambda parent: Individual(space.mutated(tuple(parent), generator), Lowest()))
     box.register("map", evaluate.map_function)
     box.register("evaluate", evaluate)
     box.register("select", tools.selBest)
     start = evaluate.asked
-    evaluate.expected = start + initial + generations * winners * (children + 1)
+    evaluate.expected = start + INITIAL + generations * WINNERS * (CHILDREN + 1)
 
     def judged(population: list[Individual]) -> list[Individual]:
         plain = [tuple(individual) for individual in population]
@@ -219,17 +273,17 @@ def evolve(
             individual.fitness.values = (error,)
         return list({tuple(individual): individual for individual in population}.values())
 
-    population = judged([box.individual() for _ in range(initial)])
+    population = judged([box.individual() for _ in range(INITIAL)])
     first = tuple((tuple(i), i.fitness.values[0]) for i in population)
-    best = box.select(population, winners)
+    best = box.select(population, WINNERS)
     history = [best[0].fitness.values[0]]
     waited = 0
     for _ in range(generations):
-        population = judged([*best, *(box.mutate(parent) for parent in best for _ in range(children))])
-        best = box.select(population, winners)
+        population = judged([*best, *(box.mutate(parent) for parent in best for _ in range(CHILDREN))])
+        best = box.select(population, WINNERS)
         history.append(best[0].fitness.values[0])
         waited = 0 if history[-1] < history[-2] else waited + 1
-        if waited >= patience:
+        if waited >= PATIENCE:
             break
     ranked = tuple((tuple(i), i.fitness.values[0]) for i in best)
-    return Found(ranked[0][0], ranked[0][1], ranked, tuple(history), evaluate.asked - start, first)
+    return SearchResult(ranked[0][0], ranked[0][1], ranked, tuple(history), evaluate.asked - start, first)

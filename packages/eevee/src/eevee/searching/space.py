@@ -21,25 +21,17 @@ DRAWS = 200
 
 @dataclass(frozen=True)
 class Constraints:
-    """What a subset must satisfy.
+    """What a subset must satisfy."""
 
-    Args:
-        k: number of benchmarks; with a budget and no k, any number that the budget pays for.
-        budget: largest total cost, in the unit of the table's costs.
-        include: benchmark ids that every subset contains.
-        exclude: benchmark ids that none contains.
-        one_per_family: at most one benchmark of each family.
-        cover: task types of which at least one benchmark must be present; ("all",) for every task of the table.
-        given: ids that are measured anyhow: they tell what they tell, count neither in k nor in the cost, and the
-            question is what to measure besides.
-    """
-
-    k: int | None = None
-    budget: float | None = None
-    include: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    one_per_family: bool = False
+    k: int | None = None  # number of benchmarks; with a budget and no k, any number that the budget pays for
+    budget: float | None = None  # largest total cost, in the unit of the table's costs
+    include: tuple[str, ...] = ()  # benchmark ids that every subset contains
+    exclude: tuple[str, ...] = ()  # benchmark ids that none contains
+    one_per_family: bool = False  # at most one benchmark of each family
+    # task types of which at least one benchmark must be present; ("all",) for every task of the table
     cover: tuple[str, ...] = ()
+    # ids that are measured anyhow: they tell what they tell, count neither in k nor in the cost, and the question
+    # is what to measure besides
     given: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
@@ -48,16 +40,7 @@ class Constraints:
 
 
 class Space:
-    """All feasible subsets of one table, as sorted tuples of benchmark positions.
-
-    Args:
-        table: the results; costs are needed only with a budget.
-        constraints: what a subset must satisfy.
-
-    Raises:
-        EeveeError: k below 1 or above the number of benchmarks, include and exclude that clash or do not fit into k,
-            an unknown id or task, a budget that no subset fits (the message gives the cheapest feasible one).
-    """
+    """All feasible subsets of one table, as sorted tuples of benchmark positions; what cannot be met is refused."""
 
     def __init__(self, table: ResultTable, constraints: Constraints) -> None:
         self.constraints = constraints
@@ -186,12 +169,6 @@ class Space:
             if self.free or self.feasible(mutant):
                 return mutant
         return candidate
-
-    def count(self) -> int | None:
-        """Number of feasible subsets; None where only enumeration would tell."""
-        if self.k is None or not self.free:
-            return None
-        return math.comb(len(self.swappable), self.k - len(self.include))
 
     def upper_count(self) -> int:
         """Number of subsets that an exhaustive search looks at."""

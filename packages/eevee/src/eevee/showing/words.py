@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from eevee.answers.front import Front
     from eevee.answers.leaderboard import Board
     from eevee.answers.predicting import Prediction
-    from eevee.answers.scoring import Score
-    from eevee.answers.selecting import Rival, Selection
+    from eevee.answers.scoring import Judged, Rival, Score
+    from eevee.answers.selecting import Selection
     from eevee.items.choice import ItemChoice
     from eevee.tables.checking import Check
 
@@ -230,7 +230,7 @@ def front_words(front: Front, chosen: Mapping[str, Selection]) -> str:
     return "\n".join(lines)
 
 
-def _error(result: Selection | Score) -> str:
+def _error(result: Judged) -> str:
     return (
         f"error     {result.error:.4f} ± {result.stderr:.4f} ({result.objective}); "
         f"{_rank(result.better_randoms, result.randoms)} (their mean: {result.random_error:.4f})"

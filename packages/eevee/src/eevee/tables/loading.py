@@ -67,8 +67,26 @@ def load_table(
         (embeddings-benchmark/results at f4cc6c8, CC0), task types from embeddings-benchmark/mteb; the cost of a task is
         the median of the models' seconds on it, and families of models are ours, by who trained what on which data.
     """
-    table = _loaded(source, direction, about, models, layout)
+    if isinstance(source, ResultTable):
+        table = source
+    elif not hasattr(source, "columns") and str(source) in SHIPPED and not Path(source).exists():
+        table = _shipped(str(source))
+    else:
+        text, name, where = _text_of(source, layout)
+        extra, model_lines = (None if path is None else read_text(Path(path)) for path in (about, models))
+        table = read_csv_text(
+            text, name=name, where=where, direction=direction, about=extra, models=model_lines, layout=layout
+        )
     return table.with_bounds(bounds) if bounds else table
+
+
+def _text_of(source: Any, layout: Layout | None) -> tuple[str, str, str]:
+    """A file's or a data frame's table as CSV, its name, and what errors call it."""
+    if not hasattr(source, "to_csv"):
+        return read_text(Path(source)), Path(source).name, str(source)
+    indexed = "model" not in source.columns and "benchmark" not in source.columns and layout is None
+    text = source.rename_axis("model").to_csv() if indexed else source.to_csv(index=False)
+    return text, "data frame", "data frame"
 
 
 def join_tables(tables: Sequence[ResultTable]) -> ResultTable:
@@ -100,41 +118,15 @@ def join_tables(tables: Sequence[ResultTable]) -> ResultTable:
     )
 
 
-def _loaded(
-    source: Any, direction: str | None, about: str | Path | None, models: str | Path | None, layout: Layout | None
-) -> ResultTable:
-    if isinstance(source, ResultTable):
-        return source
-    extra, model_lines = (None if path is None else read_text(Path(path)) for path in (about, models))
-    if hasattr(source, "to_csv") and hasattr(source, "columns"):
-        indexed = "model" not in source.columns and "benchmark" not in source.columns and layout is None
-        text = source.rename_axis("model").to_csv() if indexed else source.to_csv(index=False)
-        name = where = "data frame"
-    elif str(source) in SHIPPED and not Path(source).exists():
-        return _shipped(str(source))
-    else:
-        path = Path(source)
-        text, name, where = read_text(path), path.name, str(path)
-    return read_csv_text(
-        text, name=name, where=where, direction=direction, about=extra, models=model_lines, layout=layout
-    )
-
-
 @dataclass(frozen=True)
 class Published:
-    """What the paper published about its own search.
+    """What the paper published about its own search."""
 
-    Args:
-        single_order: benchmarks by their error alone, best first (figure 3).
-        combinations: for each k, the best combination (figures 4, 6, 7, 8); partial from k = 23 on.
-        tiers: for each tier its benchmarks (figure 4).
-        gpu_hours: for each tier its A100 hours (section 9).
-    """
-
-    single_order: tuple[str, ...]
+    single_order: tuple[str, ...]  # benchmarks by their error alone, best first (figure 3)
+    # for each k, the best combination (figures 4, 6, 7, 8); partial from k = 23 on
     combinations: dict[int, tuple[str, ...]]
-    tiers: dict[str, tuple[str, ...]]
-    gpu_hours: dict[str, float]
+    tiers: dict[str, tuple[str, ...]]  # for each tier its benchmarks (figure 4)
+    gpu_hours: dict[str, float]  # for each tier its A100 hours (section 9)
 
 
 @cache

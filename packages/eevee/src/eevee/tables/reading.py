@@ -34,17 +34,11 @@ MODEL_FACTS = ("group", "model_family", "model_date")
 
 
 class Layout(NamedTuple):
-    """What the user says of a CSV's columns; what is left empty is told by names and content.
+    """What the user says of a CSV's columns; what is left empty is told by names and content."""
 
-    Args:
-        model: columns that together name a model, such as ("name", "pretrained"); joined by a space.
-        value: the column of scores, which makes the file a long one.
-        drop: columns to leave out.
-    """
-
-    model: tuple[str, ...] = ()
-    value: str = ""
-    drop: tuple[str, ...] = ()
+    model: tuple[str, ...] = ()  # columns that together name a model, such as ("name", "pretrained"); joined by a space
+    value: str = ""  # the column of scores, which makes the file a long one
+    drop: tuple[str, ...] = ()  # columns to leave out
 
 
 def _read_records(text: str, where: str) -> tuple[list[str], list[Row]]:

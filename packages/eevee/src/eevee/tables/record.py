@@ -49,16 +49,11 @@ def plain_data(value: Any) -> Any:
 
 def write_text(path: Path, text: str) -> None:
     """Write a file so that a reader sees the old or the new one, never half of it."""
-    write_bytes(path, text.encode("utf-8"))
-
-
-def write_bytes(path: Path, content: bytes) -> None:
-    """`write_text` for bytes; what could not be written whole is taken away again."""
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         partial.unlink(missing_ok=True)  # a link in a stranger's folder is not written through
-        partial.write_bytes(content)
+        partial.write_bytes(text.encode("utf-8"))
         partial.replace(path)
     except OSError as error:
         with contextlib.suppress(OSError):

@@ -92,8 +92,8 @@ class ResultTable:
         >>> table = ResultTable(
         ...     "toy", tuple("abcde"), (Metric("x/acc", "x", "higher"), Metric("y/loss", "y", "lower")),
         ...     (Benchmark("x"), Benchmark("y", cost=2.0)), np.arange(10.0).reshape(5, 2))
-        >>> table.shape, table.benchmark_ids, table.oriented()[1].tolist()
-        ((5, 2), ('x', 'y'), [2.0, -3.0])
+        >>> table.shape, table.benchmark_ids, table.signs.tolist()
+        ((5, 2), ('x', 'y'), [1.0, -1.0])
     """
 
     name: str
@@ -199,10 +199,6 @@ class ResultTable:
     def signs(self) -> Float[np.ndarray, " metrics"]:
         """+1 where higher is better, -1 where lower is."""
         return np.array([1.0 if metric.direction == "higher" else -1.0 for metric in self.metrics])
-
-    def oriented(self) -> Float[np.ndarray, "models metrics"]:
-        """Values times their sign, so that higher is better everywhere."""
-        return np.asarray(self.values * self.signs)
 
     @property
     def hash(self) -> str:
