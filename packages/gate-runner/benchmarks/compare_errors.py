@@ -60,12 +60,12 @@ def masks(samples: int, classes: int) -> Callable[[np.random.Generator, float], 
         true = rng.integers(20, 400, (samples, classes)) * (rng.random((samples, classes)) < 0.4)
         true[:, 0] = rng.integers(400, 800, samples)
         ease = rng.normal(0.6, 0.8, (samples, 1))
-        found = []
+        sides = []
         for extra in (0.0, shift):
             both = rng.binomial(true, _sigmoid(ease + extra + rng.normal(0, 0.3, (samples, classes))))
             wrong = rng.poisson(60, (samples, classes))
-            found.append(np.stack([both, both + wrong, true], axis=1).astype(float))
-        return found[0], found[1]
+            sides.append(np.stack([both, both + wrong, true], axis=1).astype(float))
+        return sides[0], sides[1]
 
     return draw
 
@@ -73,9 +73,9 @@ def masks(samples: int, classes: int) -> Callable[[np.random.Generator, float], 
 def rankings(rng: np.random.Generator, shift: float) -> Pair:
     """Scores of 150 samples for one label; the second encoder's lie on another scale."""
     truth = (rng.random((150, 1)) < 0.4).astype(float)
-    seen = rng.normal(0, 0.7, (150, 1))
-    a = truth + seen + rng.normal(0, 1, (150, 1))
-    b = 30 * ((1 + 2 * shift) * truth + seen + rng.normal(0, 1, (150, 1))) - 7
+    shared_noise = rng.normal(0, 0.7, (150, 1))
+    a = truth + shared_noise + rng.normal(0, 1, (150, 1))
+    b = 30 * ((1 + 2 * shift) * truth + shared_noise + rng.normal(0, 1, (150, 1))) - 7
     return np.stack([a, truth], axis=1), np.stack([b, truth], axis=1)
 
 
@@ -103,8 +103,8 @@ def rejections(families: int, shift: float, seed: int) -> tuple[dict[str, float]
             booted[kind] += test.p_bootstrap <= ALPHA
             values.append(test.p_permutation)
             if shift:
-                one, two = (score_outcomes(metric, side, resamples=RESAMPLES) for side in (a, b))
-                apart += one.high < two.low or two.high < one.low
+                first, second = (score_outcomes(metric, side, resamples=RESAMPLES) for side in (a, b))
+                apart += first.high < second.low or second.high < first.low
         any_of_family += min(holm(values)) <= ALPHA
     share = [{kind: count / families for kind, count in test.items()} for test in (permuted, booted)]
     return share[0], share[1], any_of_family / families, apart / families / len(KINDS)

@@ -29,7 +29,7 @@ from gate_runner.detection.scoring import match
 from vision_adapters.detection import mean_average_precision
 
 
-def made(images: int, boxes: int, classes: int) -> tuple[Objects, Ragged]:
+def sample_detections(images: int, boxes: int, classes: int) -> tuple[Objects, Ragged]:
     """A tenth as many objects as detections."""
     rng = np.random.default_rng(0)
     truths, founds = [], []
@@ -75,13 +75,13 @@ def main() -> None:
     for name, count in (("images", 5000), ("boxes", 100), ("classes", 20)):
         parser.add_argument(f"--{name}", type=int, default=count)
     options = parser.parse_args()
-    truth, found = made(options.images, options.boxes, options.classes)
+    truth, detections = sample_detections(options.images, options.boxes, options.classes)
     names = [str(index) for index in range(options.classes)]
     once = np.ones((1, options.images))
     ways = {
-        "pycocotools": lambda: reference(truth, found, names),
-        "faster-coco-eval": lambda: coco_metrics(truth, found, names).values["map"],
-        "matched outcomes": lambda: float(mean_average_precision(match(truth, found), once)[0]),
+        "pycocotools": lambda: reference(truth, detections, names),
+        "faster-coco-eval": lambda: coco_metrics(truth, detections, names).values["map"],
+        "matched outcomes": lambda: float(mean_average_precision(match(truth, detections), once)[0]),
     }
     measured = {name: timed(call) for name, call in ways.items()}
     first, right = measured["pycocotools"]

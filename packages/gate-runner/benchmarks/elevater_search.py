@@ -55,30 +55,30 @@ def main() -> None:
             features, labels, classes=len(data.classes), class_embeddings=torch.from_numpy(texts).float()
         )
 
-    def kept() -> Tuned:
+    def tune_kept() -> Tuned:
         return tune(encoded(), "elevater")
 
     def anew() -> Tuned:
-        found = tune_run_after_run(encoded())
-        for _ in found.candidates:  # the first pass was for the first run; the last of these is for the final one
+        tuned = tune_run_after_run(encoded())
+        for _ in tuned.candidates:  # the first pass was for the first run; the last of these is for the final one
             encoded()
-        return found
+        return tuned
 
     seconds: dict[str, list[float]] = {"kept": [], "anew": []}
     picks: dict[str, Any] = {}
     for _ in range(args.repeats):
-        for name, make in (("kept", kept), ("anew", anew)):
+        for name, make in (("kept", tune_kept), ("anew", anew)):
             start = time.process_time()
-            found = make()
+            tuned = make()
             seconds[name].append(time.process_time() - start)
-            picks[name] = found.best_params
+            picks[name] = tuned.best_params
         if picks["kept"] != picks["anew"]:
             raise SystemExit(f"not the same pick: {picks}")
     ratio = statistics.median(seconds["anew"]) / statistics.median(seconds["kept"])
     report = {
         "set": args.set,
         "images": len(images),
-        "runs": len(found.candidates) + 1,
+        "runs": len(tuned.candidates) + 1,
         "pick": picks["kept"],
         "processor_seconds": seconds,
         "ratio_of_medians": ratio,

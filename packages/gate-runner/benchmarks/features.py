@@ -77,9 +77,11 @@ def main() -> None:
     if args.one:
         print(json.dumps(run(int(args.one[0]), args.one[1], int(args.one[2]))))
         return
-    held, read = in_a_process(200, "memory", 10), in_a_process(200, "disk", 10)
-    close = [abs(a["miou"] - b["miou"]) < 0.02 for a, b in zip(held["validation"], read["validation"], strict=True)]
-    assert all(close), (held, read)
+    in_memory, read = in_a_process(200, "memory", 10), in_a_process(200, "disk", 10)
+    close = [
+        abs(a["miou"] - b["miou"]) < 0.02 for a, b in zip(in_memory["validation"], read["validation"], strict=True)
+    ]
+    assert all(close), (in_memory, read)
     pairs = [(in_a_process(args.fit, "memory", 40), in_a_process(args.fit, "disk", 40)) for _ in range(2)]
     ratios = sorted(b["cpu_seconds"] / a["cpu_seconds"] for a, b in pairs)
     whole = in_a_process(args.images, "disk", 40)

@@ -43,8 +43,8 @@ def main() -> None:
     parser.add_argument("more", nargs="*", help="further options of gate-runner run")
     args = parser.parse_args()
     few = [] if args.limit is None else ["--limit", str(args.limit)]
-    with tempfile.TemporaryDirectory() as made:
-        folder = Path(made) / "grid"
+    with tempfile.TemporaryDirectory() as directory:
+        folder = Path(directory) / "grid"
         command = ["gate-runner", "run", "micro/icinw", *GRID, *few, *args.more]
         loads, began, before = [os.getloadavg()[0]], time.monotonic(), _processor()
         script = Path(sys.executable).with_name("gate-runner")
@@ -100,7 +100,7 @@ def _row(record: Record) -> str:
 
 def _kept(results: Sequence[Result]) -> dict[str, int]:
     """Of the computed trainings of the encoder, how many validation left at their start."""
-    own = [one.training for one in results if one.status == "ok" and not one.training["shared"]]
+    own = [result.training for result in results if result.status == "ok" and not result.training["shared"]]
     steps = [training["chosen"]["step"] for training in own if training["variant"]["tune"] == "full"]
     return {"trainings": len(steps), "left at the start": steps.count(0)}
 

@@ -75,11 +75,11 @@ def whole(
 
 
 def results(folder: Path) -> dict[str, Any]:
-    found = {}
+    contents = {}
     for path in sorted((folder / "results").glob("*.json")):
         content = json.loads(path.read_text())
-        found[path.name] = {key: value for key, value in content.items() if key not in VARYING}
-    return found
+        contents[path.name] = {key: value for key, value in content.items() if key not in VARYING}
+    return contents
 
 
 def repeated(runs: list[list[tuple[str, str, int]]]) -> int:
@@ -124,7 +124,7 @@ def main() -> None:
             lines = [process.stdout.readline()]  # it has started computing
             listener = threading.Thread(target=lines.extend, args=(process.stdout,))
             listener.start()
-            while options.tune != "frozen" and process.poll() is None and not any('"train"' in one for one in lines):
+            while options.tune != "frozen" and process.poll() is None and not any('"train"' in line for line in lines):
                 time.sleep(0.01)
             timer = time.monotonic() + rng.uniform(0, 2 * seconds / options.kills)
             while time.monotonic() < timer and process.poll() is None:

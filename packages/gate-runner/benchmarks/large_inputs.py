@@ -78,27 +78,27 @@ def write_clips(root: Path) -> None:
 def measured(case: str, root: Path, steps: int) -> dict[str, Any]:
     """Peak memory in GB, seconds and the trained weights of one run, which must have ended with a score."""
     benchmark, encoder, options = CASES[case]
-    asked = [benchmark, "--encoder", encoder, "--data-root", str(root), "--isolate", "none", *options]
+    words = [benchmark, "--encoder", encoder, "--data-root", str(root), "--isolate", "none", *options]
     fields = {"steps": steps, "batch_size": 1, "validate_every": steps, "lr": 1e-4}
     with tempfile.TemporaryDirectory() as folder:
-        asked += ["--output", folder, "--batch-size", "1", *(f"--set={name}={value}" for name, value in fields.items())]
+        words += ["--output", folder, "--batch-size", "1", *(f"--set={name}={value}" for name, value in fields.items())]
         load, start = os.getloadavg()[0], time.perf_counter()
-        process = subprocess.Popen([*COMMAND, *asked], stdout=subprocess.DEVNULL)
+        process = subprocess.Popen([*COMMAND, *words], stdout=subprocess.DEVNULL)
         _, status, usage = os.wait4(process.pid, 0)
         wall = time.perf_counter() - start
         process.returncode = status
         stored = [json.loads(path.read_text()) for path in Path(folder, "results").glob("*.json")]
     if status or len(stored) != 1 or stored[0]["status"] != "ok":
         raise SystemExit(f"{case}: status {status}, {len(stored)} results")
-    (found,) = stored
-    if found["training"]["steps"] != steps:
-        raise SystemExit(f"{case}: {found['training']['steps']} steps, expected {steps}")
+    (result,) = stored
+    if result["training"]["steps"] != steps:
+        raise SystemExit(f"{case}: {result['training']['steps']} steps, expected {steps}")
     return {
-        "command": " ".join(["run", *(one for one in asked if "/" not in one or one == encoder)]),
+        "command": " ".join(["run", *(word for word in words if "/" not in word or word == encoder)]),
         "peak_gb": round(usage.ru_maxrss / 1e6, 2),
         "wall_s": round(wall, 1),
         "cpu_s": round(usage.ru_utime + usage.ru_stime, 1),
-        "train_s": round(found["seconds"]["train"], 1),
+        "train_s": round(result["seconds"]["train"], 1),
         "load": round(load, 1),
     }
 
@@ -128,8 +128,8 @@ def main() -> None:
         for case in CASES:
             if not case.startswith(tuple(args.cases)):
                 continue
-            one = collected["cases"][case] = measured(case, root, args.steps)
-            print(f"{case}: {one['peak_gb']} GB, {one['wall_s']} s ({one['cpu_s']} s of processor)", flush=True)
+            costs = collected["cases"][case] = measured(case, root, args.steps)
+            print(f"{case}: {costs['peak_gb']} GB, {costs['wall_s']} s ({costs['cpu_s']} s of processor)", flush=True)
             if args.output:
                 args.output.write_text(json.dumps(collected, indent=2) + "\n")
 

@@ -44,7 +44,7 @@ print(time.perf_counter() - start, time.process_time() - cpu, *found.counts)
 """
 
 
-def made(root: Path, scale: float) -> tuple[int, int]:
+def write_tree(root: Path, scale: float) -> tuple[int, int]:
     """Write the tree; the counts."""
     counts = []
     for split, whole in (("train", _TRAIN), ("val", _VAL)):
@@ -90,7 +90,7 @@ def main() -> None:
         if free < 1.1 * args.scale * (_TRAIN + _VAL):
             raise SystemExit(f"{root} has {free:,} inodes left, too few")
         start = time.perf_counter()
-        counts = made(root, args.scale)
+        counts = write_tree(root, args.scale)
         print(f"{sum(counts):,} files made in {time.perf_counter() - start:.0f} s", flush=True)
         collected: dict[str, Any] = {
             "machine": {"cpu": platform.machine(), "cores": os.cpu_count()},

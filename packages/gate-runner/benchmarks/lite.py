@@ -32,16 +32,16 @@ def scored(names: list[str], encoder: str, folder: Path) -> dict[str, Any]:
     """The headline of each benchmark."""
     output = folder / encoder.replace(":", "-").replace("/", "-")
     done = gate_runner.run(names, encoder=encoder, output=output, batch_size=16)
-    return {one.name: one.scores[0] for one in done if one.scores}
+    return {result.name: result.scores[0] for result in done if result.scores}
 
 
-def photographs(folder: Path, place: Path) -> str:
+def photographs(folder: Path, output: Path) -> str:
     """A benchmark's file of a folder of labelled photographs, whose folder stays as it is."""
     values = guess(folder).values
     values["data"]["root"] = str(folder.resolve())
     with contextlib.suppress(DataError):  # it is there already
-        write_benchmark(values, place / "photographs.toml")
-    return str(place / "photographs.toml")
+        write_benchmark(values, output / "photographs.toml")
+    return str(output / "photographs.toml")
 
 
 def main() -> None:
@@ -53,14 +53,14 @@ def main() -> None:
     options = parser.parse_args()
     report: dict[str, Any] = {"real": [], "photographs": []}
     with tempfile.TemporaryDirectory() as name:
-        place = options.runs or Path(name)
-        place.mkdir(parents=True, exist_ok=True)
-        own = [] if options.photographs is None else [photographs(options.photographs, place)]
+        output = options.runs or Path(name)
+        output.mkdir(parents=True, exist_ok=True)
+        own = [] if options.photographs is None else [photographs(options.photographs, output)]
         for spec in ("lite:0", "lite:1", "lite:2") if own else ():
-            scored(own, spec, place)
+            scored(own, spec, output)
         for benchmark in [*own, *options.sets]:
             trained, untrained = (
-                next(iter(scored([benchmark], spec, place).values())) for spec in ("lite:0", "lite:0/random")
+                next(iter(scored([benchmark], spec, output).values())) for spec in ("lite:0", "lite:0/random")
             )
             disjoint = trained.low > untrained.high or trained.high < untrained.low
             shown = Path(benchmark).stem
@@ -74,7 +74,7 @@ def main() -> None:
                 flush=True,
             )
         if own:
-            compared = gate_runner.compare(*(place / f"lite-{number}" for number in (0, 1, 2)))
+            compared = gate_runner.compare(*(output / f"lite-{number}" for number in (0, 1, 2)))
             for contrast in compared.contrasts:
                 report["photographs"].append(asdict(contrast))
             print(*compared.sentences, sep="\n")

@@ -32,16 +32,16 @@ def run(encoder: str, folder: Path) -> dict[str, Any]:
     _, status, usage = os.wait4(process.pid, 0)
     if status:
         raise SystemExit(f"the run of {encoder} failed")
-    found = {}
+    scores = {}
     for path in sorted((folder / "results").glob("*.json")):
         result = json.loads(path.read_text())
         score = result["scores"][0]
-        found[result["benchmark"]] = {
+        scores[result["benchmark"]] = {
             **{name: score[name] for name in ("metric", "value", "low", "high", "chance")},
             "lr": result["training"]["lr"], "seconds": result["seconds"],
         }  # fmt: skip
     seconds = {"wall_seconds": time.perf_counter() - start, "cpu_seconds": usage.ru_utime + usage.ru_stime}
-    return {"encoder": encoder, **seconds, "sets": found}
+    return {"encoder": encoder, **seconds, "sets": scores}
 
 
 def chance(name: str) -> dict[str, float]:
@@ -60,12 +60,14 @@ def chance(name: str) -> dict[str, float]:
 def table(trained: dict[str, Any], untrained: dict[str, Any], blind: dict[str, dict[str, float]]) -> str:
     """As Markdown."""
     lines = ["| set | trained | untrained | chance |", "|---|---:|---:|---:|"]
-    for name, one in trained["sets"].items():
-        lines.append(f"| `{name}` | {said(one)} | {said(untrained['sets'][name])} | {said(blind[name])} |")
+    for name, score in trained["sets"].items():
+        lines.append(
+            f"| `{name}` | {in_words(score)} | {in_words(untrained['sets'][name])} | {in_words(blind[name])} |"
+        )
     return "\n".join(lines)
 
 
-def said(score: dict[str, Any]) -> str:
+def in_words(score: dict[str, Any]) -> str:
     """A value with its interval."""
     return f"{points(score['value'])} ({points(score['low'])}–{points(score['high'])})"
 
@@ -82,14 +84,14 @@ def main() -> None:
     parser.add_argument("--untrained", default="micro-clip/random")
     parser.add_argument("--keep", type=Path, help="folder for the runs, for a report of them")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as place:
-        folder = options.keep or Path(place)
+    with tempfile.TemporaryDirectory() as directory:
+        folder = options.keep or Path(directory)
         trained, untrained = (
             run(name, folder / str(at)) for at, name in enumerate((options.encoder, options.untrained))
         )
     blind = {name: chance(name) for name in trained["sets"]}
-    above_chance = [name for name, one in trained["sets"].items() if one["low"] > blind[name]["high"]]
-    above = [name for name, one in trained["sets"].items() if one["value"] > untrained["sets"][name]["value"]]
+    above_chance = [name for name, score in trained["sets"].items() if score["low"] > blind[name]["high"]]
+    above = [name for name, score in trained["sets"].items() if score["value"] > untrained["sets"][name]["value"]]
     apart = [name for name in above if trained["sets"][name]["low"] > untrained["sets"][name]["high"]]
     result = {
         "runs": [trained, untrained],
@@ -100,8 +102,8 @@ def main() -> None:
     path = Path(__file__).parent / "results" / "micro_odinw.json"
     path.write_text(json.dumps(result, indent=1) + "\n")
     print(table(trained, untrained, blind))
-    for one in (trained, untrained):
-        print(f"{one['encoder']}: {one['wall_seconds']:.0f} s, {one['cpu_seconds']:.0f} s of processor time")
+    for report in (trained, untrained):
+        print(f"{report['encoder']}: {report['wall_seconds']:.0f} s, {report['cpu_seconds']:.0f} s of processor time")
     print(f"above chance on {len(above_chance)}, above untrained on {len(above)}, intervals apart on {len(apart)}")
     raise SystemExit(0 if len(above_chance) == 4 and len(above) >= 3 else 1)
 

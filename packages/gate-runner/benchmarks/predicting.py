@@ -34,13 +34,13 @@ BATCH = 64
 
 def pictures(folder: Path, count: int, side: int) -> list[str]:
     """JPEG files of smooth noise, which compresses like photographs."""
-    draw, made = np.random.default_rng(0), []
+    draw, files = np.random.default_rng(0), []
     folder.mkdir()
     for number in range(count):
         small = draw.integers(0, 255, (side // 8, side // 8, 3), np.uint8)
-        made.append(str(folder / f"{number}.jpg"))
-        Image.fromarray(small).resize((side, side)).save(made[-1], quality=90)
-    return made
+        files.append(str(folder / f"{number}.jpg"))
+        Image.fromarray(small).resize((side, side)).save(files[-1], quality=90)
+    return files
 
 
 def adapted(folder: Path, side: int) -> Head:
@@ -62,11 +62,13 @@ def main() -> None:
         (Path(name) / "train").mkdir()
         head = adapted(Path(name) / "train", options.side)
         files = pictures(Path(name) / "new", options.pictures, options.side)
-        known = Pictures.of(files[:BATCH], head.encoder.image_size)[:]
-        expected = head.scores(known).softmax(dim=1).max(dim=1)
+        pixels = Pictures.of(files[:BATCH], head.encoder.image_size)[:]
+        expected = head.scores(pixels).softmax(dim=1).max(dim=1)
         prediction = list(head.predict(files[:BATCH], batch_size=BATCH))
-        assert [one.classes[0] for one in prediction] == [head.classes[index] for index in expected.indices.tolist()]
-        probabilities = torch.tensor([one.probabilities[0] for one in prediction])
+        assert [predicted.classes[0] for predicted in prediction] == [
+            head.classes[index] for index in expected.indices.tolist()
+        ]
+        probabilities = torch.tensor([predicted.probabilities[0] for predicted in prediction])
         torch.testing.assert_close(probabilities, expected.values.cpu(), atol=1e-5, rtol=0)
         seconds: dict[str, list[float]] = {"encoder": [], "predict": []}
         processor: dict[str, list[float]] = {"encoder": [], "predict": []}
@@ -81,16 +83,16 @@ def main() -> None:
         for first in range(0, len(files), size):
             part = files[first : first + size]
             batches = [min(BATCH, len(part) - at) for at in range(0, len(part), BATCH)]
-            timed("encoder", lambda batches=batches: [head.scores(known[:count]) for count in batches])
+            timed("encoder", lambda batches=batches: [head.scores(pixels[:count]) for count in batches])
             failed: list[str] = []
             timed(
                 "predict",
                 lambda part=part, failed=failed: failed.extend(
-                    filter(None, (one.error for one in head.predict(part, batch_size=BATCH)))
+                    filter(None, (predicted.error for predicted in head.predict(part, batch_size=BATCH)))
                 ),
             )
             assert not failed
-    medians = {one: statistics.median(second) for one, second in seconds.items()}
+    medians = {step: statistics.median(second) for step, second in seconds.items()}
     ratio = medians["predict"] / medians["encoder"]
     of_processor = sum(processor["predict"]) / sum(processor["encoder"])
     print(
@@ -111,7 +113,7 @@ def main() -> None:
             "threads": torch.get_num_threads(),
             "load": os.getloadavg()[0],
         },
-        "versions": {one: version(one) for one in ("gate-runner", "torch", "pillow", "numpy")},
+        "versions": {package: version(package) for package in ("gate-runner", "torch", "pillow", "numpy")},
     }
     options.output.write_text(json.dumps(report, indent=2) + "\n")
 

@@ -50,16 +50,16 @@ def main() -> None:
                 "guess": float(rest.values.mean()), "warned": bool(prediction.outside or prediction.extrapolates),
             }
         )  # fmt: skip
-    held = sum(row["low"] <= row["mean"] <= row["high"] for row in rows)
-    if held < 17:
-        raise SystemExit(f"the 90 % interval holds for {held} of {len(rows)} models only")
+    covered = sum(row["low"] <= row["mean"] <= row["high"] for row in rows)
+    if covered < 17:
+        raise SystemExit(f"the 90 % interval holds for {covered} of {len(rows)} models only")
     error, guess = (float(np.mean([abs(row[key] - row["mean"]) for row in rows])) for key in ("predicted", "guess"))
     width = float(np.mean([row["high"] - row["low"] for row in rows]))
     print(f"mean of {len(columns)} headline metrics from GATE's small tier, {len(rows)} models left out in turn:")
     print(f"  mean absolute error {error:.2f} points; guessing the others' mean {guess:.2f}")
-    print(f"  {LEVEL:.0%} intervals, {width:.1f} points wide on average, hold for {held} of {len(rows)} models")
+    print(f"  {LEVEL:.0%} intervals, {width:.1f} points wide on average, hold for {covered} of {len(rows)} models")
     report = {
-        "rows": rows, "held": held, "error": error, "guess": guess, "width": width, "level": LEVEL,
+        "rows": rows, "held": covered, "error": error, "guess": guess, "width": width, "level": LEVEL,
         "hardware": {"machine": platform.machine(), "cores": os.cpu_count()},
         "versions": {name: version(name) for name in ("gate-runner", "eevee-search", "numpy")},
     }  # fmt: skip

@@ -56,7 +56,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        by_encoder = {one: scored(one, args.folder, args.limit, Path(folder)) for one in ENCODERS}
+        by_encoder = {encoder: scored(encoder, args.folder, args.limit, Path(folder)) for encoder in ENCODERS}
     report: dict[str, Any] = {
         "machine": {"cpu": platform.processor() or platform.machine(), "cores": os.cpu_count()},
         "versions": {name: version(name) for name in ("gate-runner", "torch", "timm")},
@@ -64,13 +64,17 @@ def main() -> None:
         "seeds": list(SEEDS),
         "benchmarks": {},
     }
-    means = {one: [float(np.mean([found[name][at][0] for name in BENCHMARKS])) for at, _ in enumerate(SEEDS)]
-             for one, found in by_encoder.items()}  # fmt: skip
+    means = {encoder: [float(np.mean([scores[name][at][0] for name in BENCHMARKS])) for at, _ in enumerate(SEEDS)]
+             for encoder, scores in by_encoder.items()}  # fmt: skip
     for name in (*BENCHMARKS, "mean"):
-        values = means if name == "mean" else {one: [v for v, _ in found[name]] for one, found in by_encoder.items()}
-        orders = [sorted(ENCODERS, key=lambda one, at=at: -values[one][at]) for at, _ in enumerate(SEEDS)]  # type: ignore[misc]
+        values = (
+            means
+            if name == "mean"
+            else {encoder: [v for v, _ in scores[name]] for encoder, scores in by_encoder.items()}
+        )
+        orders = [sorted(ENCODERS, key=lambda encoder, at=at: -values[encoder][at]) for at, _ in enumerate(SEEDS)]  # type: ignore[misc]
         row: dict[str, Any] = {
-            "values": {one: [round(value, 4) for value in own] for one, own in values.items()},
+            "values": {encoder: [round(value, 4) for value in own] for encoder, own in values.items()},
             "orders": orders,
             "same": all(order == orders[0] for order in orders),
         }
@@ -78,14 +82,14 @@ def main() -> None:
             row["p"] = {
                 f"{first} above {second}": paired_test(
                     "accuracy" if name == "omniglot" else "acc@1",
-                    *([outcomes for _, outcomes in by_encoder[one][name]] for one in (second, first)),
+                    *([outcomes for _, outcomes in by_encoder[encoder][name]] for encoder in (second, first)),
                 ).p
                 for first, second in pairwise(orders[0])
             }
         report["benchmarks"][name] = row
         print(f"{name}: {'the same order' if row['same'] else 'ORDERS DIFFER'} on {len(SEEDS)} seeds")
-        for one in orders[0]:
-            print(f"  {one:36}", " ".join(f"{value:.3f}" for value in values[one]))
+        for encoder in orders[0]:
+            print(f"  {encoder:36}", " ".join(f"{value:.3f}" for value in values[encoder]))
         for pair, p in row.get("p", {}).items():
             print(f"  {pair}: p {p:.3g}")
     if args.output:

@@ -110,7 +110,7 @@ finally:
 """
 
 
-def made(folder: Path, images: int) -> None:
+def write_pictures(folder: Path, images: int) -> None:
     """Class folders of JPEG files with smooth noise whose colours tell the classes apart, faintly."""
     rng = np.random.default_rng(0)
     tints = rng.uniform(-25, 25, (CLASSES, 3))
@@ -187,7 +187,7 @@ def main() -> None:
     options = parser.parse_args()
     folder = options.folder or Path(tempfile.mkdtemp()) / "pictures"
     if not (folder / "waiting.py").is_file():
-        made(folder, options.images)
+        write_pictures(folder, options.images)
     bench, rows = Bench(folder.absolute()), []
     bench.run()  # writes the benchmark's file, and warms the disk's cache for both
     for _ in range(options.repeats):

@@ -38,18 +38,18 @@ from vision_adapters.metrics import score_outcomes
 ENCODERS, BENCHMARKS, SAMPLES = 20, 31, 400
 
 
-def write_runs(place: Path) -> list[StoredRun]:
+def write_runs(root: Path) -> list[StoredRun]:
     """Runs whose encoders differ a little, with learning curves."""
     tasks = [name for name, task in task_types().items() if not task.details and not task.overview]
     base = np.random.default_rng(0).uniform(0.2, 0.7, BENCHMARKS)
     for encoder in range(ENCODERS):
         spec = f"open_clip:ViT-B-{encoder}/laion2b_s34b_b79k"
-        folder = RunFolder(place / str(encoder))
+        folder = RunFolder(root / str(encoder))
         folder.claim({"encoder": {"spec": spec, "parameters": 86_000_000}, "limit": None, "schema": SCHEMA}, {})
         for benchmark in range(BENCHMARKS):
             rng = np.random.default_rng([encoder, benchmark])
-            kept = (rng.random(SAMPLES) < base[benchmark] + 0.01 * encoder).astype(float)
-            found = score_outcomes("acc@1", kept, resamples=100)
+            outcomes = (rng.random(SAMPLES) < base[benchmark] + 0.01 * encoder).astype(float)
+            estimate = score_outcomes("acc@1", outcomes, resamples=100)
             steps = range(0, 10_001, 500)
             result = Result(
                 benchmark=f"benchmark-{benchmark}",
@@ -60,13 +60,13 @@ def write_runs(place: Path) -> list[StoredRun]:
                 status="ok",
                 note="synthetic stand-in",
                 encoder={"spec": spec},
-                scores=(Score("acc@1", "higher", found.value, found.low, found.high, 0.1),),
+                scores=(Score("acc@1", "higher", estimate.value, estimate.low, estimate.high, 0.1),),
                 data={"test": SAMPLES, "sha256": str(benchmark)},
-                training={"validation": [{"step": s, "acc@1": found.value * s / (s + 900)} for s in steps]},
+                training={"validation": [{"step": s, "acc@1": estimate.value * s / (s + 900)} for s in steps]},
                 seconds={"data": 9.0, "encode": 90.0, "train": 400.0, "test": 5.0, "total": 505.0},
             )
-            folder.save(result, kept)
-    return read_runs([place / str(encoder) for encoder in range(ENCODERS)])
+            folder.save(result, outcomes)
+    return read_runs([root / str(encoder) for encoder in range(ENCODERS)])
 
 
 class Noise:

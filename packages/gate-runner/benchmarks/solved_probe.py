@@ -56,10 +56,10 @@ def of_folder(folder: Path, size: int, limit: int | None) -> Data[Any]:
     parts: dict[str, list[tuple[Path, int]]] = {"train": [], "validation": [], "test": []}
     for label, name in enumerate(names):
         files = sorted((folder / "train" / name).iterdir())
-        order = [files[place] for place in rng.permutation(len(files))]
-        held = max(1, len(order) // 5)
-        parts["train"] += [(file, label) for file in order[held:]]
-        parts["validation"] += [(file, label) for file in order[:held]]
+        order = [files[index] for index in rng.permutation(len(files))]
+        held_out = max(1, len(order) // 5)
+        parts["train"] += [(file, label) for file in order[held_out:]]
+        parts["validation"] += [(file, label) for file in order[:held_out]]
         parts["test"] += [(file, label) for file in sorted((folder / "test" / name).iterdir())]
     splits = [
         Split(Pictures.of([file for file, _ in rows], side=size)[:], torch.tensor([label for _, label in rows]))
@@ -118,13 +118,13 @@ def compared(job: Job) -> dict[str, Any]:
     ours = time.process_time() - begin
     begin = time.process_time()
     scale = StandardScaler().fit(parts["train"].numpy())
-    x, held, test = (scale.transform(parts[name].numpy()) for name in ("train", "validation", "test"))
+    x, validation, test = (scale.transform(parts[name].numpy()) for name in ("train", "validation", "test"))
     best = (-1.0, 0.0, 0.0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for strength in STRENGTHS:
             model = LogisticRegression(C=strength, max_iter=1000).fit(x, data.train.targets.numpy())
-            validated = model.score(held, data.validation.targets.numpy())
+            validated = model.score(validation, data.validation.targets.numpy())
             if validated > best[0]:
                 best = (validated, model.score(test, data.test.targets.numpy()), float(strength))
     theirs = time.process_time() - begin
@@ -154,8 +154,8 @@ def main() -> None:
     if options.draws is not None:
         report["draws"] = []
         for spec in specs:
-            report["draws"].append(found := over_draws(spec, options.pictures, options.draws))
-            print({key: value for key, value in found.items() if key not in ("ours", "sklearn")}, flush=True)
+            report["draws"].append(summary := over_draws(spec, options.pictures, options.draws))
+            print({key: value for key, value in summary.items() if key not in ("ours", "sklearn")}, flush=True)
         options.output.write_text(json.dumps(report, indent=2) + "\n")
         return
     rows = []

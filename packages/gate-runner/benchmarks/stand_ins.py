@@ -72,12 +72,12 @@ def main() -> None:
         about = {"encoder": "micro-clip", "untrained": ENCODER, "version": version("gate-runner")}
         options.output.write_text(json.dumps({**about, "rows": [rows[key] for key in sorted(rows)]}, indent=1) + "\n")
     if options.table:
-        made = as_table(bare)
+        table = as_table(bare)
         before = json.loads(TABLE.read_text())
-        renewed = {row["name"] for row in made["rows"]}
-        made["rows"] += [row for row in before["rows"] if row["name"] not in renewed]
-        made["rows"].sort(key=lambda row: str(row["name"]))
-        TABLE.write_text(json.dumps(made, indent=1) + "\n")
+        renewed = {row["name"] for row in table["rows"]}
+        table["rows"] += [row for row in before["rows"] if row["name"] not in renewed]
+        table["rows"].sort(key=lambda row: str(row["name"]))
+        TABLE.write_text(json.dumps(table, indent=1) + "\n")
     print(f"{sum(row['apart'] and row['above_chance'] for row in rows.values())} of {len(rows)} apart and above chance")
 
 

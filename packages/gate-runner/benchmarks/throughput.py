@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from real_size import made
+from real_size import write_pictures
 from torch.utils.data import DataLoader
 from torchvision.datasets import ImageFolder
 
@@ -76,9 +76,9 @@ def measured(model: str, options: argparse.Namespace) -> dict[str, Any]:
     """One model: ours beside the loop, and the encoder alone beside timm's count, alternating; medians."""
     encoder = load_encoder(f"timm:{model}/random", device=device_for(options.device))
     cores, rows = len(os.sched_getaffinity(0)), []
-    with tempfile.TemporaryDirectory() as place:
-        made(Path(place), 4 * options.images // 3)  # a quarter each to validate and to test
-        folder = Path(place) / "train"
+    with tempfile.TemporaryDirectory() as directory:
+        write_pictures(Path(directory), 4 * options.images // 3)  # a quarter each to validate and to test
+        folder = Path(directory) / "train"
         files = [Path(name) for name, _ in ImageFolder(folder).samples][: options.images]
         few = Pictures.of(files[:32], side=encoder.image_size)[:]
         encoder.precision = "bfloat16" if encoder.device.type == "cuda" and agrees(encoder, few) else "float32"

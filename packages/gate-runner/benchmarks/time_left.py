@@ -143,9 +143,9 @@ def main() -> None:
         print(f"{name}: {rows[name]['seconds']:.0f} s, median error {median}, said at {len(errors)} of 9", flush=True)
         for at, left, truth in tenths:
             print(f"  {at:.0%}: {'nothing' if left is None else f'{left:.1f} s'}, truth {truth:.1f} s")
-        known = [row["median_error"] for row in rows.values() if row["median_error"] is not None]
+        medians = [row["median_error"] for row in rows.values() if row["median_error"] is not None]
         report = {
-            "median_error": statistics.median(known) if known else None,
+            "median_error": statistics.median(medians) if medians else None,
             "said": sum(row["said"] for row in rows.values()) / (9 * len(rows)),
             "load": os.getloadavg()[0],
             "commands": rows,

@@ -47,12 +47,12 @@ class Plain(nn.Module):
 
     def __init__(self, encoder: Encoder, module: nn.Module, width: int, classes: int) -> None:
         super().__init__()
-        self.encoder, self.made = module, encoder
+        self.encoder, self.runner_encoder = module, encoder
         self.head = seeded(lambda: LinearHead(width, classes), 0)
 
     def forward(self, images: Tensor) -> Tensor:
         """Scores of each class."""
-        features = self.made.image(self.made.prepare(images))
+        features = self.runner_encoder.image(self.runner_encoder.prepare(images))
         scores: Tensor = self.head((features - self.mean) / self.std)
         return scores
 
@@ -60,7 +60,7 @@ class Plain(nn.Module):
 def plain(encoder: Encoder, name: str, limit: int, steps: int, every: int) -> dict[str, list[float]]:
     """Validation accuracies, and test accuracies of the ensembles."""
     data = BENCHMARKS[name].load("micro", DataRequest(limit=limit, size=encoder.image_size))
-    train, held, test = data.train, data.validation, data.test
+    train, validation, test = data.train, data.validation, data.test
     assert encoder.module is not None
     start = copy.deepcopy(encoder.module.state_dict())
     with torch.no_grad():
@@ -68,7 +68,7 @@ def plain(encoder: Encoder, name: str, limit: int, steps: int, every: int) -> di
     model = Plain(encoder, encoder.module, few.shape[1], len(data.classes))
     model.mean, model.std = few.mean(0), few.std(0, correction=0).clamp_min(1e-6)  # type: ignore[assignment]
     encoder.module.requires_grad_(True)
-    for part in (one for one, weight in encoder.module.named_parameters() if not one.startswith("visual.")):
+    for part in (key for key, weight in encoder.module.named_parameters() if not key.startswith("visual.")):
         encoder.module.get_parameter(part).requires_grad_(False)
     optimiser = torch.optim.AdamW(parameter_groups(model, 0.01, HEAD_SCALE), lr=RATE, betas=(0.9, 0.98), eps=1e-6)
     trained = [weight for weight in model.parameters() if weight.requires_grad]
@@ -93,11 +93,11 @@ def plain(encoder: Encoder, name: str, limit: int, steps: int, every: int) -> di
             nn.utils.clip_grad_norm_(trained, 1.0)
             optimiser.step()
         if step % every == 0 or step == steps:
-            history.append(float((scores(held.images).argmax(1) == held.targets).double().mean()))
+            history.append(float((scores(validation.images).argmax(1) == validation.targets).double().mean()))
             state = {
                 key: value.clone() for key, value in model.state_dict().items() if "visual." in key or "head" in key
             }
-            best = sorted([*best, (-history[-1], step, state)], key=lambda one: one[:2])[:SPARE]
+            best = sorted([*best, (-history[-1], step, state)], key=lambda checkpoint: checkpoint[:2])[:SPARE]
     total, ensembles = torch.zeros(()), []
     for number, (_, _, state) in enumerate(best, start=1):
         model.load_state_dict(state, strict=False)
@@ -118,10 +118,10 @@ class Watch:
     def around(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """The same function, timed."""
 
-        def timed(*given: Any, **named: Any) -> Any:
+        def timed(*arguments: Any, **named: Any) -> Any:
             begin = time.perf_counter()
             try:
-                return function(*given, **named)
+                return function(*arguments, **named)
             finally:
                 self.seconds += time.perf_counter() - begin
 
@@ -167,11 +167,11 @@ def main() -> None:
         expected = plain(encoder, *how)
         times["plain"].append((time.process_time() - cpu, time.perf_counter() - clock))
         cpu, clock = time.process_time(), time.perf_counter()
-        found, inside = ours(encoder, *how)
+        history, inside = ours(encoder, *how)
         times["runner"].append((time.process_time() - cpu, time.perf_counter() - clock))
         shares.append(inside / times["runner"][-1][1])
-        if found != expected:
-            raise SystemExit(f"they differ, no figure is worth printing: {found} and, plain, {expected}")
+        if history != expected:
+            raise SystemExit(f"they differ, no figure is worth printing: {history} and, plain, {expected}")
         print(
             {name: [f"{a:.1f} s ({b:.1f} s by the clock)" for a, b in rows] for name, rows in times.items()}, flush=True
         )

@@ -28,22 +28,22 @@ def main() -> None:
         done = gate_runner.run(options.names, encoder=ENCODER, output=folder)
     if done.failed:
         raise SystemExit(f"{len(done.failed)} failed: no table is worth writing")
-    made = as_table(done)
+    content = as_table(done)
     before = json.loads(TABLE.read_text()) if TABLE.exists() else {"rows": []}
     old = {row["name"]: row for row in before["rows"]}
-    for row in made["rows"]:
+    for row in content["rows"]:
         value = old.get(row["name"], {}).get("value")
         print(
             f"{row['name']:<18}{row['metric']:<10}{row['value']:.4f}  {'new' if value is None else f'was {value:.4f}'}"
         )
     if options.check:
-        if any(old.get(row["name"]) != row for row in made["rows"]):
+        if any(old.get(row["name"]) != row for row in content["rows"]):
             raise SystemExit("the table does not hold any more: make it again")
         return
-    rows = {row["name"] for row in made["rows"]}
-    kept = [row for row in before["rows"] if row["name"] not in rows and before.get("schema") == made["schema"]]
-    made["rows"] = sorted([*kept, *made["rows"]], key=lambda row: str(row["name"]))
-    TABLE.write_text(json.dumps(made, indent=1) + "\n")
+    rows = {row["name"] for row in content["rows"]}
+    others = [row for row in before["rows"] if row["name"] not in rows and before.get("schema") == content["schema"]]
+    content["rows"] = sorted([*others, *content["rows"]], key=lambda row: str(row["name"]))
+    TABLE.write_text(json.dumps(content, indent=1) + "\n")
 
 
 if __name__ == "__main__":
