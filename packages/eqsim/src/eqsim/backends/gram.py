@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 import torch.distributed as dist
 
-from eqsim.backends.tiled import run_tiled
+from eqsim.backends.tiled import run as run_tiled
 from eqsim.batch import Parts
 from eqsim.features import inverse_norms, unit_rows_backward
 from eqsim.residuals import PairSums, assemble_terms
