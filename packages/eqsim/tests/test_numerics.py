@@ -71,7 +71,7 @@ def test_tiles_share_an_exponential_only_where_no_digits_are_lost(
     inputs = [image.requires_grad_(), text.requires_grad_()]
     taken = {"long": 0, "both": 0}
     monkeypatch.setattr(tiled, "TILE", 64)
-    for name, function in (("_absorb", "long"), ("_absorb_both", "both")):
+    for name, function in (("absorb", "long"), ("_absorb_both", "both")):
         whole = getattr(tiles, name)
 
         def counted(*args: object, whole: Callable[..., object] = whole, function: str = function) -> object:

@@ -4,28 +4,19 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from torch import nn
 
 from eqsim.backends import choose_backend, compute_parts
 from eqsim.batch import Batch, Size
-from eqsim.checks import (
-    check_features,
-    check_owners,
-    check_pairs,
-    check_scale,
-    check_sides,
-    check_teacher,
-)
+from eqsim.checks import check_features, check_owners, check_pairs, check_scale, check_teacher
 from eqsim.close_pairs import Multinomial
 from eqsim.distributed import check_process_group, rows_of_ranks
-from eqsim.settings import EPSILON, Settings
+from eqsim.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from jaxtyping import Float, Int
     from torch import Tensor
 
@@ -33,7 +24,7 @@ if TYPE_CHECKING:
     from eqsim.batch import Parts
     from eqsim.close_pairs import Miner
     from eqsim.residuals import Terms
-    from eqsim.settings import Contrast, DistantReduction, Keep, Mode, Score, Side
+    from eqsim.settings import Contrast, Mode, Score
 
 
 class BatchLoss(nn.Module):
@@ -110,7 +101,6 @@ class BatchLoss(nn.Module):
         needed = needed or settings.keeps_kl
         n, m = len(image_features), len(text_features) - len(image_features)
         device = image_features.device
-        values = not torch.compiler.is_compiling() and device.type == "cpu"
         if m and not settings.uses_negatives:
             msg = f"{len(text_features)} texts for {n} images: a caption without an image changes nothing in this loss"
             raise ValueError(f"{msg}; leave them out, or take ClipEqSimLoss, SigLipEqSimLoss or hard_weight=")
@@ -118,7 +108,7 @@ class BatchLoss(nn.Module):
             state = "is None" if negatives_of is None else "was given"
             raise ValueError(f"negatives_of {state} with {m} negatives and hard_weight={settings.hard_weight}")
         if negatives_of is not None:
-            check_owners(negatives_of, m, n, values=values)
+            check_owners(negatives_of, m, n)
         if (teacher is None) != (settings.keep_weight == 0):
             state = "is None" if teacher is None else "was given"
             raise ValueError(f"teacher {state} with keep_weight={settings.keep_weight}")
@@ -134,7 +124,7 @@ class BatchLoss(nn.Module):
         check_process_group(settings.rank, settings.world_size)
         rows = rows_of_ranks(image_features, text_features, settings.world_size)
         if close_pairs is not None:
-            check_pairs(close_pairs, sum(images for images, _ in rows), device, values=values)
+            check_pairs(close_pairs, sum(images for images, _ in rows), device)
         return rows
 
     def _named(self, parts: Parts) -> dict[str, Tensor]:
@@ -266,59 +256,11 @@ class EqSimLoss(BatchLoss):
 
     _contrast: Contrast | None = None
 
-    def __init__(
-        self,
-        mode: Mode = "hybrid",
-        score: Score = "cosine",
-        *,
-        sides: Sequence[Side] = ("text", "image"),
-        margin: float = 0.0,
-        margin_v1: float = 0.0,
-        close: Miner | None = None,
-        distant_reduction: DistantReduction = "mean",
-        weight: float = 1.0,
-        backend: str = "auto",
-        rank: int = 0,
-        world_size: int = 1,
-        pair_weight: float = 0.0,
-        epsilon: float = EPSILON,
-        hard_weight: float = 0.0,
-        focus: float = 2.0,
-        smoothing: float = 0.02,
-        score_memory: int = 0,
-        keep_weight: float = 0.0,
-        keep: Keep = "kl",
-        generator: torch.Generator | None = None,
-    ) -> None:
-        check_sides(sides)
-        super().__init__(
-            Settings(
-                mode=mode,
-                score=score,
-                sides=tuple(sides),
-                margin=margin,
-                margin_v1=margin_v1,
-                close=close,
-                distant_reduction=distant_reduction,
-                epsilon=epsilon,
-                weight=weight,
-                pair_weight=pair_weight,
-                hard_weight=hard_weight,
-                focus=focus,
-                smoothing=smoothing,
-                score_memory=score_memory,
-                keep_weight=keep_weight,
-                keep=keep,
-                contrast=self._contrast,
-                backend=backend,
-                rank=rank,
-                world_size=world_size,
-                generator=generator,
-            )
-        )
+    def __init__(self, mode: Mode = "hybrid", score: Score = "cosine", **settings: Any) -> None:
+        super().__init__(Settings(mode, score, contrast=self._contrast, **settings))
 
     @classmethod
-    def reference(cls, **changes: object) -> Self:
+    def reference(cls, **changes: Any) -> Self:
         """Return the published run: hybrid, softmax scores, margin 0.1, weight 0.5, Multinomial(4), v1 over n^2.
 
         With this margin v2 is exactly 0 at usual batch sizes; the loss then warns.
@@ -328,16 +270,9 @@ class EqSimLoss(BatchLoss):
             >>> EqSimLoss.reference().settings.margin
             0.1
         """
-        settings: dict[str, object] = {
-            "mode": "hybrid",
-            "score": "softmax",
-            "margin": 0.1,
-            "margin_v1": 0.0,
-            "close": Multinomial(4),
-            "distant_reduction": "reference",
-            "weight": 0.5,
-        }
-        return cls(**(settings | changes))  # type: ignore[arg-type] # a dict of keyword arguments has one value type
+        published = {"score": "softmax", "margin": 0.1, "close": Multinomial(4), "distant_reduction": "reference"}
+        settings: dict[str, Any] = published | {"weight": 0.5} | changes
+        return cls(**settings)
 
 
 class ClipEqSimLoss(EqSimLoss):
