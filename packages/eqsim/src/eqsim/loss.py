@@ -143,18 +143,16 @@ class BatchLoss(nn.Module):
         return losses or {"eqsim_loss": parts.terms.total()}
 
     def _warn_dead(self, terms: Terms) -> None:
-        settings = self.settings
-        margins = {"v1": settings.margin_v1, "v2_text": settings.margin, "v2_image": settings.margin}
-        if self._warned or not any(margins.values()):
+        if self._warned:
             return
-        dead = [
-            name
-            for name in settings.term_names
+        margins = {"v1": self.settings.margin_v1, "v2_text": self.settings.margin, "v2_image": self.settings.margin}
+        named = " and ".join(
+            f"{name} (margin {margins[name]})"
+            for name in self.settings.term_names
             if margins.get(name, 0.0) > 0 and float(getattr(terms, name).detach()) == 0.0
-        ]
-        if dead:
+        )
+        if named:
             self._warned = True
-            named = " and ".join(f"{name} (margin {margins[name]})" for name in dead)
             warnings.warn(
                 f"{type(self).__name__}: {named} is exactly 0, because its margin exceeds its value, so it gives no "
                 "gradient; lower the margin, or see eqsim.diagnose",
@@ -164,13 +162,7 @@ class BatchLoss(nn.Module):
 
     def extra_repr(self) -> str:
         """Show the settings in repr(module)."""
-        settings = self.settings
-        shown = f"mode={settings.mode!r}, score={settings.score!r}, sides={settings.sides}"
-        pair = f", pair_weight={settings.pair_weight}" if settings.pair_weight > 0 else ""
-        return (
-            f"{shown}, margin={settings.margin}, close={self.close}, weight={settings.weight}{pair}, "
-            f"backend={settings.backend!r}"
-        )
+        return repr(self.settings)
 
 
 class EqSimLoss(BatchLoss):

@@ -53,17 +53,13 @@ def choose_backend(settings: Settings, size: Size) -> BackendChoice:
         refusal = BACKENDS[settings.backend].refuses(settings, size)
         if refusal:
             able = [repr(name) for name, backend in BACKENDS.items() if backend.refuses(settings, size) is None]
-            raise ValueError(f"backend={settings.backend!r}: {refusal}; {_listed(able)} can")
+            raise ValueError(f"backend={settings.backend!r}: {refusal}; {' and '.join(able)} can")
         return BackendChoice(settings.backend, "asked for")
     for name, backend in BACKENDS.items():
         reason = None if backend.refuses(settings, size) else backend.suits(settings, size)
         if reason is not None:
             return BackendChoice(name, reason)
     raise RuntimeError(f"no backend suits {settings}, {size}")
-
-
-def _listed(names: list[str]) -> str:
-    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 def compute_parts(batch: Batch) -> Parts:

@@ -382,7 +382,6 @@ def tile_gradients(
     for tile in _tiles(image, text, None, plan, stored):
         shape, size = tile.x.shape, tile.x.numel()
         grad_x, grad_y, spare, difference = (work[k, :size].view(shape) for k in range(4))
-        halves = ((tile.x, grad_x, False), (tile.y, grad_y, True))[: len(tile.halves)]
         b, c = tile.b, tile.c
         slope = None
         terms = plan.terms and not tile.negatives
@@ -392,7 +391,7 @@ def tile_gradients(
             _pull_matching(grad_matching, pull, tile)
         shares = _shares(tile, scale, lse, lse_weights) if quick and not tile.negatives else None
         if scaled and shares is None:
-            for values, _, _ in halves:
+            for values in tile.halves:
                 values.mul_(scale)
         soft: tuple[Tensor, Tensor] | None = None
         if terms and plan.score == LOGITS:
@@ -401,42 +400,42 @@ def tile_gradients(
         elif terms and plan.score == SOFTMAX:
             soft = _softmax_tile(tile, rows)
             slope, _ = _slopes(soft[0] - soft[1], _differences(matching, tile, plan), sum_weights, plan)
-        for values, grad, mirrored in halves:
+        for mirrored, (values, grad) in enumerate(zip(tile.halves, (grad_x, grad_y), strict=False)):
+            sign = -1 if mirrored else 1
             if shares is not None:
                 top, along, down = shares[mirrored]
                 torch.add(-top, values, alpha=float(scale), out=grad).exp_()
                 grad.mul_(torch.add(along[:, None], down, out=spare))
                 grad_numbers[0] += torch.dot(grad.view(-1), values.reshape(-1))
                 if slope is not None:
-                    grad.add_(slope, alpha=-1 if mirrored else 1)
+                    grad.add_(slope, alpha=sign)
                 continue
-            own, across = (slice(None), None), (None, slice(None))
             # In x rows are the tile's rows; in y they are its columns, so the weights swap axes.
-            row_at, column_at = ((c, across), (b, own)) if mirrored else ((b, own), (c, across))
+            row_at, column_at = ((None, c), (b, None)) if mirrored else ((b, None), (None, c))
             if not plan.lse:
                 grad.zero_()
             if soft is not None and slope is not None:
-                torch.add(row_weights[row_at[0]][row_at[1]], slope, alpha=-1 if mirrored else 1, out=grad)
+                torch.add(row_weights[row_at], slope, alpha=sign, out=grad)
                 grad.mul_(soft[1] if mirrored else soft[0])
             elif plan.lse:
-                torch.sub(values, rows[row_at[0]][row_at[1]], out=grad).exp_().mul_(row_weights[row_at[0]][row_at[1]])
+                torch.sub(values, rows[row_at], out=grad).exp_().mul_(row_weights[row_at])
             if plan.lse and not tile.negatives:
-                torch.sub(values, columns[column_at[0]][column_at[1]], out=spare).exp_()
-                grad.addcmul_(spare, column_weights[column_at[0]][column_at[1]])
+                torch.sub(values, columns[column_at], out=spare).exp_()
+                grad.addcmul_(spare, column_weights[column_at])
             if plan.sigmoid:
                 torch.add(values, bias, out=spare).sigmoid_().mul_(sum_weights[3])
                 grad_numbers[1] += spare.sum()
                 grad.add_(spare)
             if slope is not None and plan.score == LOGITS:
-                grad.add_(slope, alpha=-1 if mirrored else 1)
+                grad.add_(slope, alpha=sign)
             if scaled:
                 grad_numbers[0] += torch.dot(grad.view(-1), values.reshape(-1))
                 grad.mul_(scale)
             if slope is not None and plan.score == DOTS:
-                grad.add_(slope, alpha=-1 if mirrored else 1)
+                grad.add_(slope, alpha=sign)
         grad_image[b].addmm_(grad_x, text[c])
         grad_text[c].addmm_(grad_x.T, image[b])
-        if len(halves) == 2:
+        if len(tile.halves) == 2:
             grad_image[c].addmm_(grad_y.T, text[b])
             grad_text[b].addmm_(grad_y, image[c])
     # The tiles held scale * dot where the scale's gradient needs the dot product alone.
