@@ -9,11 +9,11 @@ from oven_retrieval import Entity, FolderError, build_kb, build_name_index
 from oven_retrieval.encoding import (
     add_vectors,
     as_array,
-    describe_neighbours,
     entity_text,
     open_vectors,
     search_features,
 )
+from oven_retrieval.ranking import describe
 
 
 class Letters:
@@ -42,7 +42,7 @@ def test_search_finds_the_nearest_name(project, tmp_path):
     index = open_vectors(tmp_path, project.kb, encoder_name="letters")
     for searched in (built, index):
         found = search_features(searched, encoder.encode_text(["ZEBRA", "owc"]), k=5)
-        records = describe_neighbours(project.kb.label, ["ZEBRA", "owc"], found)
+        records = describe(project.kb.label, ["ZEBRA", "owc"], found)
         assert [record["entities"][0]["name"] for record in records] == ["zebra", "cow"]
         assert [len(record["entities"]) for record in records] == [3, 3]
         assert records[0]["entities"][0]["score"] == pytest.approx(1, abs=1e-3)

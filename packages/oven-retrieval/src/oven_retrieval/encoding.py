@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oven_retrieval.folder import FolderError
-from oven_retrieval.kb import KnowledgeBase, Label
+from oven_retrieval.kb import KnowledgeBase
 from oven_retrieval.models.clip2clip import normalise
 from oven_retrieval.names import NameLinker
 from oven_retrieval.progress import Progress, Say
@@ -201,18 +201,3 @@ def search_features(index: VectorIndex, features: Any, k: int = 1) -> Ranking:
     Source: OVEN section 4.1, which calls it the naive application of CLIP.
     """
     return index.search(normalise(as_array(features), index.vectors.dim), k)
-
-
-def describe_neighbours(label: Label, queries: Sequence[str], neighbours: Ranking) -> list[dict[str, Any]]:
-    """One record per query: its own text and its entities with id, name and score."""
-    return [
-        {
-            "query": query,
-            "entities": [
-                {**dict(zip(("id", "name"), label(row), strict=True)), "score": round(float(score), 4)}
-                for row, score in zip(rows.tolist(), scores.tolist(), strict=True)
-                if row >= 0
-            ],
-        }
-        for query, rows, scores in zip(queries, neighbours.rows, neighbours.scores, strict=True)
-    ]

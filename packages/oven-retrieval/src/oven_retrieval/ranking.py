@@ -78,6 +78,23 @@ def joined(parts: Sequence[Ranking], axis: int = 0) -> Ranking:
     return Ranking(rows, scores, kinds)
 
 
+def describe(label: Callable[[int], tuple[str, str]], queries: Sequence[str], answers: Ranking) -> list[dict[str, Any]]:
+    """One record per query: the query and its entities with id, name, step where `link` took one, and score, if any."""
+    from oven_retrieval.names import STEPS
+
+    kinds = answers.kinds if answers.kinds.size else np.full(answers.rows.shape, -1)
+    records = []
+    for query, *columns in zip(queries, answers.rows, kinds, answers.scores, strict=True):
+        entities = []
+        for row, kind, score in zip(*(column.tolist() for column in columns), strict=True):
+            if row >= 0:
+                entity = dict(zip(("id", "name"), label(row), strict=True))
+                step = {"step": STEPS[kind]} if kind >= 0 else {}
+                entities.append(entity | step | {"score": None if np.isnan(score) else round(score, 4)})
+        records.append({"query": query, "entities": entities})
+    return records
+
+
 def rerank(found: Ranking, score: Score, k: int | None = None) -> Ranking:
     """Order each query's answers by any function of yours: a cross-encoder, popularity, a language model.
 

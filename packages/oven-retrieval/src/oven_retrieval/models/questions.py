@@ -13,7 +13,7 @@ import numpy as np
 
 from oven_retrieval.entity import EntityFileError
 from oven_retrieval.kb import KnowledgeBase
-from oven_retrieval.text_files import json_objects
+from oven_retrieval.text_files import json_objects, text_field
 
 if TYPE_CHECKING:
     from jaxtyping import Int64
@@ -146,10 +146,9 @@ def image_files(questions: Sequence[Question]) -> list[Path]:
 
 
 def _text(record: dict[str, Any], field: str) -> str:
-    value = record.get(field)
-    if not isinstance(value, str) or not value.strip():
-        problem = f"missing; the fields are {list(record)[:12]}" if field not in record else f"got {value!r:.80}"
-        raise ValueError(f"{field}: expected a text, {problem}")
+    value = text_field(record, field)
+    if not value.strip():
+        raise ValueError(f"{field}: expected a text, got {value!r:.80}")
     return value
 
 
