@@ -56,9 +56,9 @@ def assert_same(fast: torch.Tensor, slow: torch.Tensor, inputs: torch.Tensor) ->
 @pytest.mark.parametrize("margin", [0.0, 0.7, 1e3])
 def test_v1_is_the_loop(n: int, margin: float) -> None:
     scores, pairs = scores_of(n), pairs_of(n)
-    for given in (None, pairs):
-        listed = _reference.all_pairs(n) if given is None else as_list(given)
-        fast = eqsim_v1(scores, given, margin=margin)
+    for listed_pairs in (None, pairs):
+        listed = _reference.all_pairs(n) if listed_pairs is None else as_list(listed_pairs)
+        fast = eqsim_v1(scores, listed_pairs, margin=margin)
         assert_same(fast, _reference.v1(scores, listed, margin), scores)
 
 
@@ -67,9 +67,9 @@ def test_v1_is_the_loop(n: int, margin: float) -> None:
 @pytest.mark.parametrize("sides", SIDES)
 def test_v2_is_the_loop(n: int, margin: float, sides: tuple[str, ...]) -> None:
     scores, pairs = scores_of(n), pairs_of(n)
-    for given in (None, pairs):
-        listed = _reference.all_pairs(n) if given is None else as_list(given)
-        fast = eqsim_v2(scores, given, sides=sides, margin=margin)
+    for listed_pairs in (None, pairs):
+        listed = _reference.all_pairs(n) if listed_pairs is None else as_list(listed_pairs)
+        fast = eqsim_v2(scores, listed_pairs, sides=sides, margin=margin)
         assert_same(fast, _reference.v2(scores, listed, sides, margin), scores)
 
 

@@ -38,8 +38,13 @@ def linker(tmp_path_factory):
 
 
 def link(linker, label, category=""):
-    found = link_labels(linker, [(label, category)])[0]
-    return (linker.kb.ids[found.row] if found.row >= 0 else None, found.step, found.rivals, found.problem)
+    label_link = link_labels(linker, [(label, category)])[0]
+    return (
+        linker.kb.ids[label_link.row] if label_link.row >= 0 else None,
+        label_link.step,
+        label_link.rivals,
+        label_link.problem,
+    )
 
 
 def test_two_stages(linker):

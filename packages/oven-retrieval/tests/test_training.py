@@ -47,14 +47,14 @@ def test_module_equals_the_four_terms_and_the_search():
     weights = Weights(0.7, -0.2, 0.5, 0.1)
     module = Clip2ClipModule(weights)
     logits = module(*(torch.from_numpy(x) for x in (image, text, entity_image, entity_text)))
-    made = TEMPERATURE * logits.detach().numpy()
+    scores = TEMPERATURE * logits.detach().numpy()
     slow = [
         [clip2clip_score(image[q], text[q], entity_image[e], entity_text[e], weights) for e in range(9)]
         for q in range(9)
     ]
-    np.testing.assert_allclose(made, slow, atol=1e-6)
+    np.testing.assert_allclose(scores, slow, atol=1e-6)
     hits = Clip2Clip(entity_text, entity_image, [True] * 9).search(image, text, module.weights)
-    np.testing.assert_array_equal(hits.rows[:, 0], made.argmax(axis=1))
+    np.testing.assert_array_equal(hits.rows[:, 0], scores.argmax(axis=1))
 
 
 def world(seed=0, entities=60, per_entity=30, dim=16):

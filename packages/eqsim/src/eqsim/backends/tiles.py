@@ -142,8 +142,8 @@ def _tiles(
             if stored is None or fill or not plan.store:
                 torch.mm(rows[b], columns[c].T, out=values)
             if stored is not None and plan.store:
-                held = stored[at : at + size].view(shape)
-                held.copy_(values) if fill else values.copy_(held)
+                stored_tile = stored[at : at + size].view(shape)
+                stored_tile.copy_(values) if fill else values.copy_(stored_tile)
                 at += size
             if factor is not None:
                 values.mul_(factor)

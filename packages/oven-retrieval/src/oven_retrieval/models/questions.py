@@ -220,13 +220,15 @@ def hold_out(questions: Sequence[Question], share: float = 0.1, seed: int = 0) -
             remaining[questions[i].entity_id] -= 1
     validation = [
         replace(q, seen=q.entity_id not in unseen)
-        for q, held in zip(questions, held_out.tolist(), strict=True)
-        if held or q.entity_id in unseen
+        for q, is_held_out in zip(questions, held_out.tolist(), strict=True)
+        if is_held_out or q.entity_id in unseen
     ]
     if not held_out.any():
         raise ValueError("questions: expected an entity with two questions at least, to hold one out; each has one")
     return [
-        q for q, held in zip(questions, held_out.tolist(), strict=True) if not held and q.entity_id not in unseen
+        q
+        for q, is_held_out in zip(questions, held_out.tolist(), strict=True)
+        if not is_held_out and q.entity_id not in unseen
     ], validation
 
 
