@@ -79,7 +79,7 @@ def test_of_several_seen_splits_the_last_counts():
 
 
 @pytest.mark.parametrize(
-    ("given_", "expected"),
+    ("prediction_list", "expected"),
     [
         ([Prediction("other", "Q1")], "data_id: 'other' is predicted and not among the references"),
         ([Prediction("val0", "Q1")], "expected some for unseen questions, got none"),
