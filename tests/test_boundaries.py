@@ -158,7 +158,7 @@ def test_importing_all_of_a_library_loads_no_other_and_no_extra(folder: str) -> 
 
 def test_eqsim_needs_torch_alone() -> None:
     assert [name.split(">")[0] for name in declared("eqsim")[""]] == ["torch"]
-    modules = modules_of("eqsim")
+    modules = [name for name in modules_of("eqsim") if "triton" not in name]
     third_party = loaded_by(modules) - loaded_by(["torch"]) - set(sys.stdlib_module_names) - {"eqsim"}
     assert third_party == set()
 

@@ -3,7 +3,7 @@
 With --smoke it runs the same steps on the CPU (n = 64, float32; dense, tiled and gram), prints no speed and writes
 nothing: that shows that the script works, and says nothing about a GPU.
 
-Correctness first (tiled and gram against float64 at a small size), then time of loss and gradients by CUDA events and
+Correctness first (Triton and tiled against float64 at a small size), then time of loss and gradients by CUDA events and
 the peak of allocated memory beyond the features, over open_clip's ClipLoss where that fits, over our own tiled
 contrastive loss alone, and over the floor: 8 N^2 D flop at 788 TFLOP/s, 33.5 ms at N = 65,536.
 """
@@ -50,7 +50,8 @@ SMOKE = Run("cpu", torch.float32, 32, (64,), 2, 50, ("dense", "tiled"), ("dense"
 
 
 def on_cuda(sizes: list[int], repeats: int) -> Run:
-    return Run("cuda", torch.bfloat16, 768, tuple(sizes), repeats, 1500, ("tiled",), ("tiled", "gram"), (5e-3, 2e-2))
+    backends = ("triton", "tiled")
+    return Run("cuda", torch.bfloat16, 768, tuple(sizes), repeats, 1500, backends, (*backends, "gram"), (5e-3, 2e-2))
 
 
 def unit(rows: torch.Tensor) -> torch.Tensor:

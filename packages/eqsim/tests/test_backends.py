@@ -173,6 +173,12 @@ def test_a_backend_that_cannot_says_which_can(settings: dict[str, object], shown
         EqSimLoss(**settings)
 
 
+def test_triton_without_a_gpu_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    with pytest.raises(ValueError, match=r"backend='triton': .*'dense', 'gram' and 'tiled' can"):
+        EqSimLoss("v1", backend="triton")(torch.ones(2, 2), torch.ones(2, 2))
+
+
 @pytest.mark.parametrize("score", ["cosine", "logits", "softmax"])
 @pytest.mark.parametrize("kind", [ClipEqSimLoss, SigLipEqSimLoss])
 def test_a_scale_of_zero_has_the_dense_gradient(kind: type, score: str) -> None:

@@ -9,7 +9,7 @@ import sys
 
 import eqsim
 
-OPTIONAL = ("numpy", "open_clip", "transformers", "lightning", "jaxtyping", "sentence_transformers")
+OPTIONAL = ("numpy", "triton", "open_clip", "transformers", "lightning", "jaxtyping", "sentence_transformers")
 
 
 def in_a_fresh_process(code: str) -> str:

@@ -10,7 +10,7 @@ import torch
 from eqsim.checks import check_pairs
 from eqsim.close_pairs import Multinomial, TopK, select_from_features
 from eqsim.distributed import gather_rows, gather_with_gradient
-from eqsim.features import as_scalar, at_least_float32, unit_rows
+from eqsim.features import HALF_CODES, as_scalar, at_least_float32, unit_rows
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -58,7 +58,7 @@ class Batch:
     """A batch to be computed, in float32 or float64 and without autocast: rows of this rank until `gathered`.
 
     The texts after the first n are negatives, the i-th of them the picture `owners[i]`'s. `pairs` are indices into the
-    whole batch; `rows` are those of each rank.
+    whole batch; `half` is 1 where the caller's features were bfloat16, 2 for float16; `rows` are those of each rank.
     """
 
     settings: Settings
@@ -67,6 +67,7 @@ class Batch:
     scale: Tensor
     bias: Tensor | None = None
     pairs: Tensor | None = None
+    half: int = 0
     owners: Tensor | None = None
     teacher: Teacher | None = None
     rows: tuple[tuple[int, int], ...] = ()
@@ -85,6 +86,7 @@ class Batch:
         rows: tuple[tuple[int, int], ...] = (),
     ) -> Self:
         """Take a loss's arguments as they are, in any precision."""
+        half = HALF_CODES.get(image.dtype, 0)
         image, text = at_least_float32(image), at_least_float32(text)
         offset = None if bias is None or settings.contrast != "sigmoid" else as_scalar(bias, image)
         frozen = None
@@ -92,7 +94,7 @@ class Batch:
             theirs = [features.detach().to(image) for features in teacher[:2]]
             frozen = Teacher(theirs[0], theirs[1], as_scalar(teacher[2], image).detach())
         rows = rows or ((image.shape[0], text.shape[0] - image.shape[0]),)
-        return cls(settings, image, text, as_scalar(scale, image), offset, pairs, owners, frozen, rows)
+        return cls(settings, image, text, as_scalar(scale, image), offset, pairs, half, owners, frozen, rows)
 
     @property
     def listed(self) -> bool:
@@ -136,7 +138,7 @@ class Batch:
                 pairs = miner(image, own, self.scale)
             check_pairs(pairs, image.shape[0], image.device)
         # In full: torch.compile cannot trace `dataclasses.replace` in torch 2.6.
-        return Batch(settings, image, text, self.scale, self.bias, pairs, owners, teacher, self.rows)
+        return Batch(settings, image, text, self.scale, self.bias, pairs, self.half, owners, teacher, self.rows)
 
     def _texts(self, text: Tensor, n: int, counts: tuple[int, ...], negatives: tuple[int, ...]) -> Tensor:
         """All ranks' matching texts, then all their negatives."""

@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+HALF_CODES = {torch.bfloat16: 1, torch.float16: 2}
+"""What passes over a batch call the half precision of the caller's features; 0 is none."""
+
+
 def at_least_float32(values: Tensor) -> Tensor:
     """Return half-precision values as float32, others as they are."""
     return values.float() if values.dtype in (torch.float16, torch.bfloat16) else values

@@ -34,6 +34,7 @@ class Backend(NamedTuple):
 BACKENDS = {
     "dense": Backend(lambda settings, size: None, dense.suits, dense.run),
     "gram": Backend(gram.refuses, gram.suits, gram.run),
+    "triton": Backend(tiled.triton_refuses, tiled.triton_suits, tiled.run_triton),
     "tiled": Backend(lambda settings, size: None, tiled.suits, tiled.run),
 }
 """By the name that `backend=` gives; "auto" takes the first that can and suits. The last can everything."""
@@ -53,13 +54,17 @@ def choose_backend(settings: Settings, size: Size) -> BackendChoice:
         refusal = BACKENDS[settings.backend].refuses(settings, size)
         if refusal:
             able = [repr(name) for name, backend in BACKENDS.items() if backend.refuses(settings, size) is None]
-            raise ValueError(f"backend={settings.backend!r}: {refusal}; {' and '.join(able)} can")
+            raise ValueError(f"backend={settings.backend!r}: {refusal}; {_listed(able)} can")
         return BackendChoice(settings.backend, "asked for")
     for name, backend in BACKENDS.items():
         reason = None if backend.refuses(settings, size) else backend.suits(settings, size)
         if reason is not None:
             return BackendChoice(name, reason)
     raise RuntimeError(f"no backend suits {settings}, {size}")
+
+
+def _listed(names: list[str]) -> str:
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 def compute_parts(batch: Batch) -> Parts:

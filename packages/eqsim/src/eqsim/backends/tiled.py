@@ -1,7 +1,9 @@
-"""The tiled backend: autograd around passes over tiles, and the loss from what they return."""
+"""The tiled backends: autograd around passes in torch or as Triton kernels, and the loss from what they return."""
 
 from __future__ import annotations
 
+import importlib.util
+import os
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -46,14 +48,44 @@ if TYPE_CHECKING:
 SCORE_CODES = {"cosine": DOTS, "logits": LOGITS, "softmax": SOFTMAX}
 
 
+INSTALLED = importlib.util.find_spec("triton") is not None
+"""Asked once: torch.compile cannot trace the question in torch 2.6."""
+
+LARGE_BATCH = 1024
+"""From here a kernel's launches are paid for by its tiles."""
+
+
 def suits(settings: Settings, size: Size) -> str | None:
     """Take whatever no other backend took."""
     return f"n = {size.n}: tiles need O(n d) memory, for sums over all pairs and for a contrastive loss alike"
 
 
-def run(batch: Batch, *, all_sums: PairSums | None = None) -> Parts:
+def run(batch: Batch, *, all_sums: PairSums | None = None, triton: bool = False) -> Parts:
     """Compute a batch by tiles that its processes share; see `tiled_parts`."""
-    return tiled_parts(batch.gathered(), all_sums=all_sums)
+    return tiled_parts(batch.gathered(), all_sums=all_sums, triton=triton)
+
+
+def triton_refuses(settings: Settings, size: Size) -> str | None:
+    """Refuse without the triton package, and off a GPU unless Triton interprets."""
+    if not INSTALLED:
+        return "the triton package is not installed (pip install 'eqsim[triton]')"
+    if size.device != "cuda" and os.environ.get("TRITON_INTERPRET") != "1":
+        return (
+            f"the features are on {size.device!r}, not on 'cuda' (TRITON_INTERPRET=1 runs the kernels slowly on a CPU)"
+        )
+    return None
+
+
+def triton_suits(settings: Settings, size: Size) -> str | None:
+    """Take batches on a GPU that are large enough."""
+    if size.device == "cuda" and size.n >= LARGE_BATCH:
+        return f"n = {size.n} on a GPU: tiles stay on the chip"
+    return None
+
+
+def run_triton(batch: Batch) -> Parts:
+    """Compute a batch by Triton kernels, which are imported now; one with negatives goes by tiles."""
+    return run(batch, triton=True)
 
 
 class _TiledPass(torch.autograd.Function):
@@ -68,14 +100,16 @@ class _TiledPass(torch.autograd.Function):
         bias: Tensor,
         matching: Tensor,
         numbers: list[int],
+        triton: bool,
     ) -> tuple[Tensor, Tensor]:
         plan = Plan.of(numbers)
-        running, sums, stored = tile_statistics(image, text, scale, bias, matching, numbers)
+        statistics, softmax_sums, _ = _passes(triton)
+        running, sums, stored = statistics(image, text, scale, bias, matching, numbers)
         lse = log_sum_exps(running, plan.world_size) if plan.lse else running[:2]
         rho = diagonal = image.new_empty(0)
         if plan.terms and plan.score == SOFTMAX:
             own = torch.exp(matching - lse[0])
-            soft, rho, diagonal = tile_softmax_sums(image, text, scale, lse[0].contiguous(), own, numbers)
+            soft, rho, diagonal = softmax_sums(image, text, scale, lse[0].contiguous(), own, numbers)
             sums = torch.cat([soft[:3], sums[3:]])
             if plan.world_size > 1:
                 dist.all_reduce(rho)
@@ -85,7 +119,7 @@ class _TiledPass(torch.autograd.Function):
         if plan.world_size > 1:
             dist.all_reduce(sums)
         ctx.save_for_backward(image, text, scale, bias, matching, lse, rho, diagonal, stored)
-        ctx.numbers = numbers
+        ctx.numbers, ctx.triton = numbers, triton
         return lse, sums
 
     @staticmethod
@@ -98,7 +132,7 @@ class _TiledPass(torch.autograd.Function):
         if soft:
             own = torch.exp(matching - lse[0])
             lse_weights = torch.stack([lse_weights[0] - sum_weights[:3] @ rho, lse_weights[1]])
-        grad_image, grad_text, grad_numbers, grad_matching = tile_gradients(
+        grad_image, grad_text, grad_numbers, grad_matching = _passes(ctx.triton)[2](
             image, text, scale, bias, own, lse, lse_weights, sum_weights, stored, ctx.numbers
         )
         # This rank formed its share of the tiles: the gather's backward adds the ranks' parts, and the factor makes the
@@ -110,7 +144,15 @@ class _TiledPass(torch.autograd.Function):
             )
         if soft:
             grad_matching = sum_weights[:3] @ diagonal
-        return grad_image, grad_text, grad_numbers[0], grad_numbers[1], grad_matching, None
+        return grad_image, grad_text, grad_numbers[0], grad_numbers[1], grad_matching, None, None
+
+
+def _passes(triton: bool) -> tuple[Any, Any, Any]:
+    if triton:
+        from eqsim.backends.triton_passes import triton_gradients, triton_softmax_sums, triton_statistics
+
+        return triton_statistics, triton_softmax_sums, triton_gradients
+    return tile_statistics, tile_softmax_sums, tile_gradients
 
 
 class _Matching(torch.autograd.Function):
@@ -164,11 +206,14 @@ def _plan(batch: Batch, *, everything: bool, split: bool, tile: int) -> Plan:
         tile=tile,
         rank=settings.rank,
         world_size=settings.world_size,
+        half=batch.half,
         store=int(fits and cpu),
     )
 
 
-def tiled_parts(batch: Batch, *, all_sums: PairSums | None = None, tile: int | None = None) -> Parts:
+def tiled_parts(
+    batch: Batch, *, all_sums: PairSums | None = None, triton: bool = False, tile: int | None = None
+) -> Parts:
     """Compute everything in O(n d) memory; `all_sums` are those over all pairs where Gram matrices gave them."""
     settings, pairs = batch.settings, batch.pairs
     image, scale, bias = batch.image, batch.scale, batch.bias
@@ -191,7 +236,8 @@ def tiled_parts(batch: Batch, *, all_sums: PairSums | None = None, tile: int | N
         own = matching if unit else logits_ii
         offset = scale.new_zeros(()) if bias is None else bias
         numbers = [int(number) for number in plan]
-        lse, sums = _TiledPass.apply(image, batch.text, scale, offset, own, numbers)
+        kernels = triton and batch.text.shape[0] == n
+        lse, sums = _TiledPass.apply(image, batch.text, scale, offset, own, numbers, kernels)
     clip = None if lse is None or not plan.lse else (lse.sum() / 2 - logits_ii.sum()) / n
     contrastive = clip if settings.contrast == "clip" else None
     if settings.contrast == "sigmoid" and sums is not None:

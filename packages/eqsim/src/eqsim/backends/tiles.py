@@ -12,7 +12,7 @@ These are plain functions on tensors without autograd (`eqsim.backends.tiled` ad
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import torch
 
@@ -46,8 +46,8 @@ ACCELERATOR_TILE = 4096
 class Plan(NamedTuple):
     """What a pass computes; a flat tuple of whole numbers, so that it passes through a custom operator.
 
-    This process computes every `world_size`-th tile, from the `rank`-th on; with `store` the dot products stay for the
-    backward pass.
+    This process computes every `world_size`-th tile, from the `rank`-th on; `half` has the kernels multiply in bfloat16
+    (1) or float16 (2); with `store` the dot products stay for the backward pass.
     """
 
     lse: bool
@@ -59,6 +59,7 @@ class Plan(NamedTuple):
     tile: int
     rank: int = 0
     world_size: int = 1
+    half: int = 0
     store: int = 0
 
     @classmethod
@@ -211,15 +212,36 @@ def _differences(matching: Tensor, tile: _Tile, plan: Plan) -> Tensor | None:
     return matching[tile.b, None] - matching[None, tile.c] if plan.v2_text or plan.v2_image else None
 
 
-@operator(
-    "tile_statistics(Tensor image, Tensor text, Tensor scale, Tensor bias, Tensor matching, int[] numbers)"
-    " -> (Tensor, Tensor, Tensor)",
-    lambda image, *arguments: (
-        image.new_empty((4, image.shape[0])),
-        image.new_empty(4),
-        image.new_empty(Plan.of(arguments[-1]).stored(image.shape[0], arguments[0].shape[0])),
-    ),
+STATISTICS_SCHEMA = (
+    "(Tensor image, Tensor text, Tensor scale, Tensor bias, Tensor matching, int[] numbers) -> (Tensor, Tensor, Tensor)"
 )
+SOFTMAX_SCHEMA = (
+    "(Tensor image, Tensor text, Tensor scale, Tensor row_lse, Tensor matching, int[] numbers)"
+    " -> (Tensor, Tensor, Tensor)"
+)
+GRADIENTS_SCHEMA = (
+    "(Tensor image, Tensor text, Tensor scale, Tensor bias, Tensor matching, Tensor lse, Tensor lse_weights,"
+    " Tensor sum_weights, Tensor stored, int[] numbers) -> (Tensor, Tensor, Tensor, Tensor)"
+)
+
+
+def statistics_shapes(image: Tensor, *arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
+    """Return empty outputs of `tile_statistics`."""
+    n, texts = image.shape[0], arguments[0].shape[0]
+    return image.new_empty((4, n)), image.new_empty(4), image.new_empty(Plan.of(arguments[-1]).stored(n, texts))
+
+
+def softmax_shapes(image: Tensor, *_: object) -> tuple[Tensor, Tensor, Tensor]:
+    """Return empty outputs of `tile_softmax_sums`."""
+    return image.new_empty(4), image.new_empty((3, image.shape[0])), image.new_empty((3, image.shape[0]))
+
+
+def gradients_shapes(image: Tensor, text: Tensor, *_: object) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return empty outputs of `tile_gradients`."""
+    return torch.empty_like(image), torch.empty_like(text), image.new_empty(2), image.new_empty(image.shape[0])
+
+
+@operator(f"tile_statistics{STATISTICS_SCHEMA}", statistics_shapes)
 def tile_statistics(
     image: Tensor, text: Tensor, scale: Tensor, bias: Tensor, matching: Tensor, numbers: list[int]
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -266,11 +288,7 @@ def _softmax_tile(tile: _Tile, row_lse: Tensor) -> tuple[Tensor, Tensor]:
     return s_x, s_y
 
 
-@operator(
-    "tile_softmax_sums(Tensor image, Tensor text, Tensor scale, Tensor row_lse, Tensor matching, int[] numbers)"
-    " -> (Tensor, Tensor, Tensor)",
-    lambda image, *_: (image.new_empty(4), image.new_empty((3, image.shape[0])), image.new_empty((3, image.shape[0]))),
-)
+@operator(f"tile_softmax_sums{SOFTMAX_SCHEMA}", softmax_shapes)
 def tile_softmax_sums(
     image: Tensor, text: Tensor, scale: Tensor, row_lse: Tensor, matching: Tensor, numbers: list[int]
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -340,16 +358,7 @@ def _shares(
     return tuple(shares)
 
 
-@operator(
-    "tile_gradients(Tensor image, Tensor text, Tensor scale, Tensor bias, Tensor matching, Tensor lse,"
-    " Tensor lse_weights, Tensor sum_weights, Tensor stored, int[] numbers) -> (Tensor, Tensor, Tensor, Tensor)",
-    lambda image, text, *_: (
-        torch.empty_like(image),
-        torch.empty_like(text),
-        image.new_empty(2),
-        image.new_empty(image.shape[0]),
-    ),
-)
+@operator(f"tile_gradients{GRADIENTS_SCHEMA}", gradients_shapes)
 def tile_gradients(
     image: Tensor,
     text: Tensor,
