@@ -66,8 +66,13 @@ class EqSimITMLoss(nn.Module):
         super().__init__()
         check_choice("mode", mode, ("v1", "v2"))
         check_choice("activation", activation, ("sigmoid", "softmax", "identity"))
-        self.activation = activation
-        self.settings = Settings(mode, sides=sides, margin=margin, margin_v1=margin, weight=weight)
+        self.mode, self.activation, self.sides = mode, activation, sides
+        self.margin, self.weight = margin, weight
+        self.sides = self._settings().sides
+
+    def _settings(self) -> Settings:
+        """Return the settings of now, for a weight or a margin may be set between steps; raise for wrong ones."""
+        return Settings(self.mode, sides=self.sides, margin=self.margin, margin_v1=self.margin, weight=self.weight)
 
     def forward(
         self,
@@ -78,7 +83,7 @@ class EqSimITMLoss(nn.Module):
     ) -> Float[Tensor, ""]:
         """Compute the loss of given pairs; see the class."""
         scores = [self._score(head) for head in (s_ii, s_ij, s_ji, s_jj)]
-        return self.settings.weight * quad_terms(self.settings, *scores).total()
+        return self.weight * quad_terms(self._settings(), *scores).total()
 
     def _score(self, head: Tensor) -> Tensor:
         if self.activation == "identity":

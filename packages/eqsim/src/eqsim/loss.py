@@ -14,9 +14,11 @@ from eqsim.batch import Batch, Size
 from eqsim.checks import check_features, check_owners, check_pairs, check_scale, check_teacher
 from eqsim.close_pairs import Multinomial
 from eqsim.distributed import check_process_group, rows_of_ranks
-from eqsim.settings import Settings
+from eqsim.settings import EPSILON, Settings
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from jaxtyping import Float, Int
     from torch import Tensor
 
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from eqsim.batch import Parts
     from eqsim.close_pairs import Miner
     from eqsim.residuals import Terms
-    from eqsim.settings import Contrast, Mode, Score
+    from eqsim.settings import Contrast, DistantReduction, Keep, Mode, Score, Side
 
 
 class BatchLoss(nn.Module):
@@ -248,8 +250,55 @@ class EqSimLoss(BatchLoss):
 
     _contrast: Contrast | None = None
 
-    def __init__(self, mode: Mode = "hybrid", score: Score = "cosine", **settings: Any) -> None:
-        super().__init__(Settings(mode, score, contrast=self._contrast, **settings))
+    def __init__(
+        self,
+        mode: Mode = "hybrid",
+        score: Score = "cosine",
+        *,
+        sides: Sequence[Side] = ("text", "image"),
+        margin: float = 0.0,
+        margin_v1: float = 0.0,
+        close: Miner | None = None,
+        distant_reduction: DistantReduction = "mean",
+        weight: float = 1.0,
+        backend: str = "auto",
+        rank: int = 0,
+        world_size: int = 1,
+        pair_weight: float = 0.0,
+        epsilon: float = EPSILON,
+        hard_weight: float = 0.0,
+        focus: float = 2.0,
+        smoothing: float = 0.02,
+        score_memory: int = 0,
+        keep_weight: float = 0.0,
+        keep: Keep = "kl",
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__(
+            Settings(
+                mode=mode,
+                score=score,
+                sides=sides,
+                margin=margin,
+                margin_v1=margin_v1,
+                close=close,
+                distant_reduction=distant_reduction,
+                epsilon=epsilon,
+                weight=weight,
+                pair_weight=pair_weight,
+                hard_weight=hard_weight,
+                focus=focus,
+                smoothing=smoothing,
+                score_memory=score_memory,
+                keep_weight=keep_weight,
+                keep=keep,
+                contrast=self._contrast,
+                backend=backend,
+                rank=rank,
+                world_size=world_size,
+                generator=generator,
+            )
+        )
 
     @classmethod
     def reference(cls, **changes: Any) -> Self:
