@@ -69,7 +69,7 @@ def test_edits_equal_a_build_from_scratch(tmp_path, seed):
     rng = np.random.default_rng(seed)
     kept = {entity.id: entity for entity in make_entities(rng, 30)}
     kb = build_kb(kept.values(), tmp_path / "kb")
-    build_name_index(kb, tmp_path / "names", ngrams=False)
+    build_name_index(kb, tmp_path / "names", k1=0.9)
     for step in range(6):
         if step % 2 == 0:
             ids = rng.choice(list(kept), size=rng.integers(1, 9), replace=False).tolist()
@@ -83,9 +83,9 @@ def test_edits_equal_a_build_from_scratch(tmp_path, seed):
             continue  # the index follows over several edits at once
         updated = update_name_index(tmp_path / "names", kb)
         scratch = build_kb(kept.values(), tmp_path / f"scratch{step}")
-        built = build_name_index(scratch, tmp_path / f"names{step}", ngrams=False)
+        built = build_name_index(scratch, tmp_path / f"names{step}", k1=0.9)
         assert_same(linked(updated, QUERIES), linked(built, QUERIES))
-        assert_same(linked(build_linker(kb, ngrams=False), QUERIES), linked(built, QUERIES))
+        assert_same(linked(build_linker(kb, k1=0.9), QUERIES), linked(built, QUERIES))
         assert list(kb) == list(scratch) == list(kept.values())
         ids = [*kept, "gone"]
         rows = kb.rows(ids)
@@ -128,7 +128,10 @@ def test_a_stale_index_is_refused_and_says_what_helps(tmp_path):
     assert changed.hash != kb.hash
     with pytest.raises(FolderError, match="bring it up to date"):
         open_name_index(tmp_path / "names", changed)
-    assert update_name_index(tmp_path / "names", changed).link(["b"]).rows.tolist() == [[0]]
+    phases = []
+    updated = update_name_index(tmp_path / "names", changed, progress=lambda phase, *_: phases.append(phase))
+    assert updated.link(["b"]).rows.tolist() == [[0]]
+    assert "postings" in phases
 
 
 def test_one_writer_at_a_time(tmp_path):

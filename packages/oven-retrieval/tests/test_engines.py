@@ -120,6 +120,8 @@ def test_many_names_of_one_entity_do_not_push_others_out():
 
 
 def test_parameters_are_refused():
+    with pytest.raises(ValueError, match=r"k1 >= 0 and 0 <= b <= 1, got -1, 0.75"):
+        build_impacts([["a"]], k1=-1)
     with pytest.raises(ValueError, match="owners: expected 1 values, one per name, got 2"):
         build_impacts([["a"]], owners=np.arange(2))
     with pytest.raises(ValueError, match="k: expected an integer of at least 1, got 0"):

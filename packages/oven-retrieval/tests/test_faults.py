@@ -160,10 +160,10 @@ def test_a_second_writer_is_told_who_is_there_for_the_whole_operation(tmp_path, 
     project(tmp_path)
     entered, leave = threading.Event(), threading.Event()
 
-    def slow(folder):
+    def slow(folder, **options):
         entered.set()
         leave.wait(60)
-        return update_workspace(folder)
+        return update_workspace(folder, **options)
 
     monkeypatch.setattr("oven_retrieval.workspace.update_workspace", slow)
     writer = threading.Thread(target=add_to_workspace, args=(tmp_path / "more.csv", tmp_path / "p"))

@@ -91,6 +91,9 @@ def _entity(record: Mapping[str, Any], names: Mapping[str, str]) -> Entity:
 
 
 def _rows(path: str | Path, records: Iterator[tuple[int, dict[str, Any]]], fields: Mapping[str, str]) -> Iterator[Row]:
+    unknown = set(fields) - set(_OWN_FIELDS)
+    if unknown:
+        raise ValueError(f"fields: unknown {sorted(unknown)}, expected a subset of {list(_OWN_FIELDS)}")
     names = {field: fields.get(field, field) for field in _OWN_FIELDS}
     for number, record in records:
         try:
@@ -100,9 +103,9 @@ def _rows(path: str | Path, records: Iterator[tuple[int, dict[str, Any]]], field
             raise EntityFileError(path, number, str(error)) from None
 
 
-def read_jsonl(path: str | Path) -> Iterator[Row]:
+def read_jsonl(path: str | Path, *, fields: Mapping[str, str] | None = None) -> Iterator[Row]:
     """Stream a JSON-lines file of entities."""
-    return _rows(path, json_objects(path), {})
+    return _rows(path, json_objects(path), fields or {})
 
 
 def read_wiki6m(path: str | Path) -> Iterator[Row]:
@@ -110,9 +113,9 @@ def read_wiki6m(path: str | Path) -> Iterator[Row]:
     return _rows(path, json_objects(path), WIKI6M_FIELDS)
 
 
-def read_csv(path: str | Path) -> Iterator[Row]:
+def read_csv(path: str | Path, *, fields: Mapping[str, str] | None = None) -> Iterator[Row]:
     """Stream a CSV file with a header; aliases are one cell with `|` between them. Errors as in `read_jsonl`."""
-    return _rows(path, csv_objects(path), {})
+    return _rows(path, csv_objects(path), fields or {})
 
 
 READERS: dict[str, Callable[[str | Path], Iterable[Row]]] = {

@@ -88,7 +88,7 @@ def open_workspace(folder: str | Path, *, typos: bool = False) -> NameLinker:
         time.sleep(0.05)
 
 
-def update_workspace(folder: str | Path, *, rebuild: bool = False) -> NameLinker:
+def update_workspace(folder: str | Path, *, rebuild: bool = False, progress: Progress | None = None) -> NameLinker:
     """Bring the name index up to date with the entities.
 
     What is up to date stays as it is; with `rebuild` the index is built anew whatever state it is in, with the
@@ -101,8 +101,8 @@ def update_workspace(folder: str | Path, *, rebuild: bool = False) -> NameLinker
         if rebuild:
             tokenizer = _tokenizer(folder / "names")
             _put_aside(folder / "names")
-            return build_name_index(kb, folder / "names", tokenizer=tokenizer, overwrite=True)
-        return update_name_index(folder / "names", kb)
+            return build_name_index(kb, folder / "names", tokenizer=tokenizer, overwrite=True, progress=progress)
+        return update_name_index(folder / "names", kb, progress=progress)
 
 
 def _tokenizer(names: Path) -> str:
@@ -136,7 +136,7 @@ def add_to_workspace(
     with one_writer(Path(folder) / PROJECT):
         kb = KnowledgeBase(Path(folder) / "kb")
         add_entities(kb, rows, source=str(source), filters=filters, progress=progress)
-        return update_workspace(folder)
+        return update_workspace(folder, progress=progress)
 
 
 def remove_from_workspace(ids: Sequence[str], folder: str | Path) -> NameLinker:

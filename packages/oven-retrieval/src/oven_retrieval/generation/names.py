@@ -143,6 +143,7 @@ class NameGenerator:
         k: int = 1,
         beams: int = 1,
         max_new_tokens: int = 32,
+        progress: Progress | None = None,
     ) -> Ranking:
         """Entities nearest to what the model writes when it may write anything: the linker maps its best text.
 
@@ -152,16 +153,19 @@ class NameGenerator:
             k: entities per question.
             beams: of the search for the text.
             max_new_tokens: where a text is cut off.
+            progress: called with the phase, how many questions are done, and how many there are.
 
         Returns:
             Entities in the linker's order; all of one question have the text's score.
         """
         self._check(prompts, images)
         texts, sequence_scores = [], []
-        for _, inputs in self._batches(prompts, images):
+        for first, inputs in self._batches(prompts, images):
             for tokens, score in self._generate(inputs, num_beams=beams, max_new_tokens=max_new_tokens):
                 texts.append(self.tokenizer.decode(list(tokens), skip_special_tokens=True).strip())
                 sequence_scores.append(score)
+            if progress is not None:
+                progress("questions", min(first + self.batch, len(prompts)), len(prompts))
         links = self.linker.link(texts, k)
         scores = np.where(links.rows >= 0, np.array(sequence_scores, dtype=np.float64).reshape(-1, 1), np.nan)
         return Ranking(links.rows, scores, links.kinds, [[text] * k for text in texts])

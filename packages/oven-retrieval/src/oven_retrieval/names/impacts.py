@@ -191,7 +191,7 @@ def unpack(cells: Int64[np.ndarray, " n"]) -> tuple[Int32[np.ndarray, " n"], Int
     return halves[0::2], halves[1::2]
 
 
-def okapi_idf(document_frequency: Int64[np.ndarray, " V"], documents: int) -> Float64[np.ndarray, " V"]:
+def okapi_idf(document_frequency: Int64[np.ndarray, " V"], documents: int, epsilon: float) -> Float64[np.ndarray, " V"]:
     """Inverse document frequency of each token, as rank_bm25 defines it.
 
     idf = ln(N - n + 1/2) - ln(n + 1/2); where that is negative, epsilon times the mean over all tokens.
@@ -201,13 +201,17 @@ def okapi_idf(document_frequency: Int64[np.ndarray, " V"], documents: int) -> Fl
     n = document_frequency.astype(np.float64)
     idf = np.log(documents - n + 0.5) - np.log(n + 0.5)
     mean = float(np.sum(idf)) / len(idf) if len(idf) else 0.0
-    return np.where(idf < 0, EPSILON * mean, idf)
+    return np.where(idf < 0, epsilon * mean, idf)
 
 
 def build_impacts(
     tokens: Iterable[Sequence[str]],
     owners: Int64[np.ndarray, " N"] | None = None,
     preference: Int64[np.ndarray, " N"] | None = None,
+    *,
+    k1: float = K1,
+    b: float = B,
+    epsilon: float = EPSILON,
 ) -> Impacts:
     """Index names given as token lists, which are read once: `score_occurrences` of `count_tokens`.
 
@@ -219,7 +223,7 @@ def build_impacts(
         >>> impacts.start.tolist()
         [0, 1, 2, 4]
     """
-    return score_occurrences(count_tokens(tokens), owners, preference)
+    return score_occurrences(count_tokens(tokens), owners, preference, k1=k1, b=b, epsilon=epsilon)
 
 
 def score_occurrences(
@@ -227,6 +231,9 @@ def score_occurrences(
     owners: Int64[np.ndarray, " N"] | None = None,
     preference: Int64[np.ndarray, " N"] | None = None,
     *,
+    k1: float = K1,
+    b: float = B,
+    epsilon: float = EPSILON,
     scratch: Scratch | None = None,
 ) -> Impacts:
     """Score every (token, name) pair and order the postings.
@@ -237,11 +244,13 @@ def score_occurrences(
         Impacts are computed in float64 and kept as float32 (relative error 6e-8). The same names give the same
         impacts to the bit, in whatever order and steps they were put together.
     """
+    if not k1 >= 0 or not 0 <= b <= 1:
+        raise ValueError(f"k1, b: expected k1 >= 0 and 0 <= b <= 1, got {k1!r}, {b!r}")
     count = len(names.length)
     for label, values in (("owners", owners), ("preference", preference)):
         if values is not None and len(values) != count:
             raise ValueError(f"{label}: expected {count} values, one per name, got {len(values)}")
-    idf = okapi_idf(names.document_frequency(), count)
+    idf = okapi_idf(names.document_frequency(), count, epsilon)
     full_length = names.full_length()
     tokens = int(full_length.sum())
     mean_length = tokens / count if tokens else 1.0
@@ -260,9 +269,9 @@ def score_occurrences(
         low, high = np.searchsorted(repeated, [pairs.start, pairs.stop]).tolist()
         tf = np.ones(pairs.stop - pairs.start)
         tf[repeated[low:high] - pairs.start] = times[low:high]
-        norm = np.repeat(K1 * (1 - B + B * full_length[part] / mean_length), length)
+        norm = np.repeat(k1 * (1 - b + b * full_length[part] / mean_length), length)
         token = names.token[pairs]
-        impact[pairs] = idf[token] * tf * (K1 + 1) / (tf + norm)
+        impact[pairs] = idf[token] * tf * (k1 + 1) / (tf + norm)
         records[heads[part]] = pack(np.arange(first, part.stop, dtype=np.int32), length)
         record_index = np.arange(pairs.start, pairs.stop) + np.repeat(np.arange(first, part.stop), length) + 1
         records[record_index] = pack(token, impact[pairs])

@@ -30,6 +30,8 @@ def build_linker(
     *,
     engine: str = "pruned",
     tokenizer: str = "words",
+    k1: float = K1,
+    b: float = B,
     inflections: bool = True,
     ngrams: bool = True,
     exceptions: Exceptions | None = None,
@@ -40,6 +42,8 @@ def build_linker(
         kb: the knowledge base.
         engine: `pruned` (ours) or `rank_bm25`: the definition, to check ours by.
         tokenizer: one of `TOKENIZERS`: `words`, `bigrams` or `whitespace`.
+        k1: at least 0.
+        b: 0 to 1.
         inflections: with the step of English inflections.
         ngrams: with the steps of n-grams and typos.
         exceptions: irregular plurals beside its rules (see `read_exceptions`).
@@ -65,11 +69,11 @@ def build_linker(
     tokens = (tokenize(name) for name in name_texts(kb))
     preference = places.preference(kb.popularity)
     if engine == "pruned":
-        pruned = PrunedIndex(build_impacts(tokens, places.row, preference))
+        pruned = PrunedIndex(build_impacts(tokens, places.row, preference, k1=k1, b=b))
         return NameLinker(kb, exact, pruned, tokenizer, alike, loose, places.language)
     from oven_retrieval.names.okapi import RankBm25
 
-    defined = RankBm25(list(tokens), places.row, preference)
+    defined = RankBm25(list(tokens), places.row, preference, k1=k1, b=b)
     return NameLinker(kb, exact, defined, tokenizer, alike, loose, places.language)
 
 
@@ -78,6 +82,8 @@ def build_name_index(
     path: str | Path,
     *,
     tokenizer: str = "words",
+    k1: float = K1,
+    b: float = B,
     inflections: bool = True,
     ngrams: bool = True,
     exceptions: Exceptions | None = None,
@@ -121,12 +127,12 @@ def build_name_index(
         if progress is not None:
             progress("postings", 0, len(places.row))
         preference = places.preference(kb.popularity)
-        folder.table("bm25", score_occurrences(counted, places.row, preference, scratch=folder.scratch))
+        folder.table("bm25", score_occurrences(counted, places.row, preference, k1=k1, b=b, scratch=folder.scratch))
         if places.language is not None:
             folder.array("name_language", places.language)
         if progress is not None:
             progress("postings", len(places.row), len(places.row))
-        folder.meta |= {"kb": kb.hash, "tokenizer": tokenizer, "k1": K1, "b": B, "epsilon": EPSILON}
+        folder.meta |= {"kb": kb.hash, "tokenizer": tokenizer, "k1": k1, "b": b, "epsilon": EPSILON}
     return open_name_index(path, kb)
 
 
@@ -169,12 +175,13 @@ def _exceptions(folder: Folder) -> dict[str, tuple[str, ...]]:
     return exceptions
 
 
-def update_name_index(path: str | Path, kb: KnowledgeBase) -> NameLinker:
+def update_name_index(path: str | Path, kb: KnowledgeBase, *, progress: Progress | None = None) -> NameLinker:
     """Build an index anew, as it was built before, where its entities have changed since; and open it.
 
     Args:
         path: an index of `build_name_index`.
         kb: the knowledge base as it is now.
+        progress: as in `build_name_index`.
 
     Raises:
         FolderError: the index is damaged.
@@ -197,8 +204,11 @@ def update_name_index(path: str | Path, kb: KnowledgeBase) -> NameLinker:
         kb,
         path,
         tokenizer=folder.meta["tokenizer"],
+        k1=folder.meta["k1"],
+        b=folder.meta["b"],
         inflections=has_inflections,
         ngrams="ngram_post" in folder,
         exceptions=_exceptions(folder) if has_inflections else None,
         overwrite=True,
+        progress=progress,
     )
