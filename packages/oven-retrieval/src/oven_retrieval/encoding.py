@@ -92,7 +92,8 @@ def encode_names(
             encoded = normalise(as_array(model.encode_text(part)), label=label)
             if before is None or len(fresh) == last - first:
                 return encoded
-        assert before is not None
+        if before is None:
+            raise ValueError(f"{kb.path}: expected at least one entity to encode, got none")
         vectors = before.array[np.maximum(former[first:last], 0)].astype(np.float32)
         if encoded is not None:
             vectors[fresh] = encoded
@@ -182,7 +183,8 @@ def update_vectors(
             dtype=store.array.dtype,
             overwrite=True,
         )
-    if index.is_dir():
+    # Where nothing is left to search, an index of before stays: it is built anew in its way once there are entities.
+    if index.is_dir() and len(store):
         return update_index(index, store, say=say)
     return VectorIndex(store, IndexPlan("exact", 0, 0.0, "no index was built"))
 
@@ -190,7 +192,7 @@ def update_vectors(
 def open_vectors(folder: str | Path, kb: KnowledgeBase, *, encoder_name: str, template: str = "name") -> VectorIndex:
     """Open what `add_vectors` has written."""
     store = VectorStore(Path(folder) / "vectors", kb=kb.hash, encoder=f"{encoder_name}; {template}")
-    if (Path(folder) / "index").is_dir():
+    if (Path(folder) / "index").is_dir() and len(store):
         return open_index(Path(folder) / "index", store)
     return VectorIndex(store, IndexPlan("exact", 0, 0.0, "no index was built"))
 
