@@ -143,7 +143,8 @@ def test_timm_from_a_file_equals_the_model_that_was_saved(tmp_path: Path) -> Non
     encoder = load_encoder(f"timm:test_vit/{tmp_path}/w.safetensors")
     with torch.inference_mode():
         expected = model.forward_head(model.forward_features(encoder.prepare(IMAGES)), pre_logits=True)
-    assert torch.equal(features(encoder), expected)
+    # Its weights lie elsewhere in memory, and kernels of some processors then add in another order.
+    torch.testing.assert_close(features(encoder), expected)
     assert encoder.encode_patches(IMAGES).grid == (10, 10)
     with pytest.raises(MissingCapabilityError, match="no text side"):
         encoder.encode_text(["a star"])
