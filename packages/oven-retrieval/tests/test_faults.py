@@ -20,6 +20,7 @@ import pytest
 
 from oven_retrieval import Entity, FolderError, KnowledgeBase, add_entities, build_kb, remove_entities
 from oven_retrieval.durable import is_held, one_writer
+from oven_retrieval.folder import Folder
 from oven_retrieval.refusal import Calibration
 from oven_retrieval.vectors import build_vectors
 from oven_retrieval.workspace import (
@@ -127,6 +128,21 @@ def test_readers_never_meet_a_gap(tmp_path):
     assert failures == []
     assert opened[49].name == "name 49"  # what was opened stays as it was
     assert opened.popularity.sum() == 0
+
+
+def test_a_reader_that_began_between_two_renames_reads_the_new_folder(tmp_path, monkeypatch):
+    build_kb([Entity("1", "new")], tmp_path / "new")
+    build_kb([Entity("0", "old")], tmp_path / "kb.old")
+    read = Folder._read
+
+    def read_while_the_old_one_goes(folder, *options):
+        if (tmp_path / "new").exists():
+            (tmp_path / "new").rename(tmp_path / "kb")
+            (tmp_path / "kb.old" / "name.utf8.bin").unlink()
+        read(folder, *options)
+
+    monkeypatch.setattr(Folder, "_read", read_while_the_old_one_goes)
+    assert [entity.name for entity in KnowledgeBase(tmp_path / "kb")] == ["new"]
 
 
 def project(folder):

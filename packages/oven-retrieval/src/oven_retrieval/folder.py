@@ -88,8 +88,9 @@ class Folder:
                     return
 
     def is_current(self) -> bool:
-        """Whether the folder that was opened still lies in its place."""
-        return self._identity == _identity(self.location)
+        """Whether the folder that was opened still lies in its place, or beside it while nothing lies there."""
+        in_place = self.location == self.path or not self.path.exists()
+        return in_place and self._identity is not None and self._identity == _identity(self.location)
 
     def _read(self, kind: str, verify: bool) -> None:
         try:
