@@ -98,9 +98,9 @@ def step(loss: Loss, inputs: list[torch.Tensor], scale: float = SCALE) -> tuple[
     return (value.detach(), *torch.autograd.grad(value, inputs))
 
 
-def errors(found: tuple[torch.Tensor, ...], exact: tuple[torch.Tensor, ...]) -> tuple[float, float]:
-    value = float((found[0] - exact[0]).abs() / exact[0].abs())
-    return value, max(float((a.double() - b).norm() / b.norm()) for a, b in zip(found[1:], exact[1:], strict=True))
+def errors(computed: tuple[torch.Tensor, ...], exact: tuple[torch.Tensor, ...]) -> tuple[float, float]:
+    value = float((computed[0] - exact[0]).abs() / exact[0].abs())
+    return value, max(float((a.double() - b).norm() / b.norm()) for a, b in zip(computed[1:], exact[1:], strict=True))
 
 
 def check(run: Run) -> bool:

@@ -44,8 +44,8 @@ def neighbours(n: int) -> torch.Tensor:
 
 
 def gradients(loss: torch.Tensor, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
-    found = torch.autograd.grad(loss, inputs, allow_unused=True, retain_graph=True)
-    return [torch.zeros_like(x) if grad is None else grad for grad, x in zip(found, inputs, strict=True)]
+    computed = torch.autograd.grad(loss, inputs, allow_unused=True, retain_graph=True)
+    return [torch.zeros_like(x) if grad is None else grad for grad, x in zip(computed, inputs, strict=True)]
 
 
 @pytest.mark.parametrize(("n", "d", "tile"), [(1, 3, 4), (2, 3, 1), (7, 5, 3), (13, 4, 4)])
@@ -136,9 +136,9 @@ def test_large_batches_take_the_tiled_path_with_several_tiles() -> None:
     exact = gradients(truth, wide)
     errors = []
     for value in (loss(*inputs, 5.0), dense(*inputs, 5.0)):
-        found = gradients(value, inputs)
+        computed = gradients(value, inputs)
         assert float((value - truth).detach().abs()) < 1e-6 * float(truth.detach())
-        errors.append(max(float((ours - theirs).abs().max()) for ours, theirs in zip(found, exact, strict=True)))
+        errors.append(max(float((ours - theirs).abs().max()) for ours, theirs in zip(computed, exact, strict=True)))
     assert errors[0] <= 4 * errors[1]
 
 
@@ -182,11 +182,11 @@ def test_triton_without_a_gpu_is_refused(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize("score", ["cosine", "logits", "softmax"])
 @pytest.mark.parametrize("kind", [ClipEqSimLoss, SigLipEqSimLoss])
 def test_a_scale_of_zero_has_the_dense_gradient(kind: type, score: str) -> None:
-    found = []
+    computed = []
     for backend in ("dense", "tiled"):
         inputs = leaves(7, 5)
         with torch.no_grad():
             inputs[2].zero_()
         loss = kind("v1", score, backend=backend)(*inputs)
-        found.append(gradients(loss, inputs))
-    torch.testing.assert_close(found[1], found[0], rtol=1e-10, atol=1e-12)
+        computed.append(gradients(loss, inputs))
+    torch.testing.assert_close(computed[1], computed[0], rtol=1e-10, atol=1e-12)

@@ -8,16 +8,17 @@ import pytest
 import torch
 
 from eqsim import Multinomial, TopK
+from eqsim.backends.pair_scores import close_squares
 from eqsim.functional import (
     eqsim_hybrid,
     eqsim_quad,
     eqsim_v1,
     eqsim_v2,
     equivariance_score,
-    quad_sums,
+    quad_terms,
     select_close_pairs,
 )
-from eqsim.residuals import first_occurrence
+from eqsim.settings import Settings
 
 from . import _reference
 
@@ -55,9 +56,9 @@ def assert_same(fast: torch.Tensor, slow: torch.Tensor, inputs: torch.Tensor) ->
 @pytest.mark.parametrize("margin", [0.0, 0.7, 1e3])
 def test_v1_is_the_loop(n: int, margin: float) -> None:
     scores, pairs = scores_of(n), pairs_of(n)
-    for given in (None, pairs):
-        listed = _reference.all_pairs(n) if given is None else as_list(given)
-        fast = eqsim_v1(scores, given, margin=margin)
+    for listed_pairs in (None, pairs):
+        listed = _reference.all_pairs(n) if listed_pairs is None else as_list(listed_pairs)
+        fast = eqsim_v1(scores, listed_pairs, margin=margin)
         assert_same(fast, _reference.v1(scores, listed, margin), scores)
 
 
@@ -66,9 +67,9 @@ def test_v1_is_the_loop(n: int, margin: float) -> None:
 @pytest.mark.parametrize("sides", SIDES)
 def test_v2_is_the_loop(n: int, margin: float, sides: tuple[str, ...]) -> None:
     scores, pairs = scores_of(n), pairs_of(n)
-    for given in (None, pairs):
-        listed = _reference.all_pairs(n) if given is None else as_list(given)
-        fast = eqsim_v2(scores, given, sides=sides, margin=margin)
+    for listed_pairs in (None, pairs):
+        listed = _reference.all_pairs(n) if listed_pairs is None else as_list(listed_pairs)
+        fast = eqsim_v2(scores, listed_pairs, sides=sides, margin=margin)
         assert_same(fast, _reference.v2(scores, listed, sides, margin), scores)
 
 
@@ -100,7 +101,7 @@ def test_quadruples_are_v2_of_the_pairs_they_come_from() -> None:
     i, j = pairs[:, 0], pairs[:, 1]
     quad = scores[i, i], scores[i, j], scores[j, i], scores[j, j]
     assert_same(eqsim_quad(*quad, margin=0.3), eqsim_v2(scores, pairs, margin=0.3), scores)
-    assert_same(quad_sums(*quad).v1 / len(pairs), eqsim_v1(scores, pairs), scores)
+    assert_same(quad_terms(Settings("v1"), *quad).total(), eqsim_v1(scores, pairs), scores)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -221,9 +222,8 @@ def test_pairs_of_a_large_batch_stay_apart_in_int32() -> None:
     n = 70_000
     assert (61_356 * n + 67_301) % 2**32 == 20_005
     for dtype in (torch.int64, torch.int32):
-        order, first = first_occurrence(pairs.to(dtype), n)
-        assert int(first.sum()) == 2
-        assert sorted(order[:2].tolist()) == [0, 2]
+        total, number = close_squares(torch.tensor([1.0, 2.0, 1.0]), pairs.to(dtype), n)
+        assert (float(total), int(number)) == (2 * (1 + 4), 4)
 
 
 def test_a_temperature_draws_as_the_logits_of_that_scale_do() -> None:

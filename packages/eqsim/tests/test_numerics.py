@@ -29,9 +29,9 @@ def run(loss: torch.nn.Module, inputs: list[torch.Tensor], *scale: float) -> tup
     return value.detach(), *torch.autograd.grad(value, inputs)
 
 
-def errors(found: tuple[torch.Tensor, ...], truth: tuple[torch.Tensor, ...]) -> tuple[float, float]:
-    value = float((found[0] - truth[0]).abs() / truth[0].abs())
-    grads = max(float((a - b).norm() / b.norm()) for a, b in zip(found[1:], truth[1:], strict=True))
+def errors(computed: tuple[torch.Tensor, ...], truth: tuple[torch.Tensor, ...]) -> tuple[float, float]:
+    value = float((computed[0] - truth[0]).abs() / truth[0].abs())
+    grads = max(float((a - b).norm() / b.norm()) for a, b in zip(computed[1:], truth[1:], strict=True))
     return value, grads
 
 
@@ -55,9 +55,9 @@ def test_near_convergence_no_worse_than_four_times_the_dense_error(spread: float
 def test_float32_loss_at_scale_100(kind: type, score: str, backend: str) -> None:
     inputs = batch(0.7)
     wide = [rows.detach().double().requires_grad_() for rows in inputs]
-    found = errors(run(kind("v2", score, backend=backend), inputs, 100.0), run(kind("v2", score), wide, 100.0))
-    assert found[0] < 1e-6
-    assert found[1] < 2e-5
+    computed = errors(run(kind("v2", score, backend=backend), inputs, 100.0), run(kind("v2", score), wide, 100.0))
+    assert computed[0] < 1e-6
+    assert computed[1] < 2e-5
 
 
 @pytest.mark.parametrize("scale", [100.0, -100.0, 1.0])
@@ -71,7 +71,7 @@ def test_tiles_share_an_exponential_only_where_no_digits_are_lost(
     inputs = [image.requires_grad_(), text.requires_grad_()]
     taken = {"long": 0, "both": 0}
     monkeypatch.setattr(tiled, "TILE", 64)
-    for name, function in (("_absorb", "long"), ("_absorb_both", "both")):
+    for name, function in (("absorb", "long"), ("_absorb_both", "both")):
         whole = getattr(tiles, name)
 
         def counted(*args: object, whole: Callable[..., object] = whole, function: str = function) -> object:
@@ -79,11 +79,11 @@ def test_tiles_share_an_exponential_only_where_no_digits_are_lost(
             return whole(*args)
 
         monkeypatch.setattr(tiles, name, counted)
-    found = run(ClipEqSimLoss("v2", backend="tiled"), inputs, scale)
+    computed = run(ClipEqSimLoss("v2", backend="tiled"), inputs, scale)
     wide = [rows.detach().double().requires_grad_() for rows in inputs]
     dense = ClipEqSimLoss("v2", backend="dense")
     truth = run(dense, wide, scale)
-    for ours, theirs in zip(errors(found, truth), errors(run(dense, inputs, scale), truth), strict=True):
+    for ours, theirs in zip(errors(computed, truth), errors(run(dense, inputs, scale), truth), strict=True):
         assert ours <= 4 * theirs + 8 * torch.finfo(torch.float32).eps
     assert taken["both"] == 4 + 2 * 6
     # Each tile that is taken the long way is so for its rows and for its columns.
@@ -165,11 +165,11 @@ def test_inductor_compiles_contrast_eqsim_and_pairs_in_one_pass(
     inputs, pairs = batch(0.5, 40), torch.arange(20).view(-1, 2)
     loss = ClipEqSimLoss("hybrid", pair_weight=1.0, backend="tiled")  # dense and gram were seen to do so, too
     compiled = torch.compile(loss, fullgraph=True)
-    found = []
+    computed = []
     for function in (compiled, loss):
         value = function(*inputs, torch.tensor(10.0), close_pairs=pairs)
-        found.append([value.detach(), *torch.autograd.grad(value, inputs)])
-    for ours, theirs in zip(*found, strict=True):
+        computed.append([value.detach(), *torch.autograd.grad(value, inputs)])
+    for ours, theirs in zip(*computed, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-7)
 
 

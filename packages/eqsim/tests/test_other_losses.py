@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
+
 import pytest
 import torch
 
-from eqsim import ClipEqSimLoss, EqSimITMLoss, EqSimLoss
+from eqsim import ClipEqSimLoss, EqSimITMLoss, EqSimLoss, SigLipEqSimLoss
+from eqsim.settings import Settings
 
 
 def features(n: int, d: int = 5, spread: float = 1.0) -> list[torch.Tensor]:
@@ -38,6 +42,21 @@ def test_matching_heads_score_quadruples(mode: str) -> None:
 def test_matching_heads_in_half_precision() -> None:
     heads = 30 * torch.eye(4, dtype=torch.float16)
     assert EqSimITMLoss()(*heads).dtype == torch.float32
+
+
+def test_weight_and_margin_of_a_matching_loss_may_be_set_between_steps() -> None:
+    heads = torch.randn(4, 7, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    loss = EqSimITMLoss("v1")
+    assert (loss.mode, loss.sides, loss.margin, loss.weight) == ("v1", ("text", "image"), 0.0, 1.0)
+    loss.margin, loss.weight = 0.01, 0.5
+    torch.testing.assert_close(loss(*heads), EqSimITMLoss("v1", margin=0.01, weight=0.5)(*heads))
+
+
+@pytest.mark.parametrize("kind", [EqSimLoss, ClipEqSimLoss, SigLipEqSimLoss])
+def test_a_signature_lists_every_setting_with_its_default(kind: type) -> None:
+    listed = {name: parameter.default for name, parameter in inspect.signature(kind).parameters.items()}
+    fields = {field.name: field.default for field in dataclasses.fields(Settings) if field.name != "contrast"}
+    assert listed == fields
 
 
 @pytest.mark.parametrize(

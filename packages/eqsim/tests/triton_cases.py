@@ -46,8 +46,8 @@ def leaves(n: int, d: int, dtype: torch.dtype = torch.float32) -> list[torch.Ten
 
 
 def gradients(loss: torch.Tensor, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
-    found = torch.autograd.grad(loss, inputs, allow_unused=True, retain_graph=True)
-    return [torch.zeros_like(x) if grad is None else grad for grad, x in zip(found, inputs, strict=True)]
+    computed = torch.autograd.grad(loss, inputs, allow_unused=True, retain_graph=True)
+    return [torch.zeros_like(x) if grad is None else grad for grad, x in zip(computed, inputs, strict=True)]
 
 
 @pytest.mark.parametrize(("n", "d"), [(1, 3), (7, 5), (37, 20)])
@@ -65,13 +65,13 @@ def test_kernels_are_the_dense_matrix(n: int, d: int, contrast: str | None) -> N
         batch = Batch(
             settings, *rows, scale, bias if contrast == "sigmoid" else None, pairs if mode == "hybrid" else None
         )
-        found = []
+        computed = []
         for parts in (dense_parts(batch), tiled_parts(batch, triton=True)):
             contrastive = 0.0 if parts.contrastive is None else parts.contrastive
             loss = 0.7 * parts.terms.total() + 1.3 * contrastive
-            found.append((loss, gradients(loss, inputs)))
-        torch.testing.assert_close(found[1][0], found[0][0], rtol=1e-5, atol=1e-6)
-        for ours, theirs in zip(found[1][1], found[0][1], strict=True):
+            computed.append((loss, gradients(loss, inputs)))
+        torch.testing.assert_close(computed[1][0], computed[0][0], rtol=1e-5, atol=1e-6)
+        for ours, theirs in zip(computed[1][1], computed[0][1], strict=True):
             size = float(theirs.abs().max())
             torch.testing.assert_close(
                 ours, theirs, rtol=0, atol=2e-5 * size + 1e-6, msg=lambda m, o=settings: f"{o} {m}"
@@ -82,12 +82,12 @@ def test_kernels_are_the_dense_matrix(n: int, d: int, contrast: str | None) -> N
 @pytest.mark.parametrize("mode", ["none", "relative", "hybrid"])
 def test_known_pairs_are_those_of_the_dense_matrix(mode: str, score: str) -> None:
     pairs = torch.tensor([(i, i + 1) for i in range(0, 36, 2)] + [(1, 0)], device=DEVICE)
-    found = []
+    computed = []
     for backend in ("dense", "triton"):
         inputs = leaves(37, 20, torch.float64)[:3]
         loss = ClipEqSimLoss(mode, score, pair_weight=0.5, backend=backend)(*inputs, close_pairs=pairs)
-        found.append([loss.detach(), *gradients(loss, inputs)])
-    for theirs, ours in zip(*found, strict=True):
+        computed.append([loss.detach(), *gradients(loss, inputs)])
+    for theirs, ours in zip(*computed, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-11)
 
 
@@ -134,17 +134,18 @@ def test_strips_of_float16_keep_gradients_of_any_size(factor: float, score: str)
         assert float((ours - theirs).abs().max()) < 4e-3 * float(theirs.abs().max())
 
 
+@pytest.mark.parametrize("negatives_of", [[], [0, 3, 3]], ids=["teacher", "negatives and teacher"])
 @pytest.mark.parametrize("kind", [ClipEqSimLoss, SigLipEqSimLoss])
-def test_negatives_and_a_teacher_are_those_of_the_dense_matrix(kind: type) -> None:
-    found = []
-    owners = torch.tensor([0, 3, 3], device=DEVICE)
+def test_negatives_and_a_teacher_are_those_of_the_dense_matrix(kind: type, negatives_of: list[int]) -> None:
+    computed = []
+    owners = torch.tensor(negatives_of, dtype=torch.int64, device=DEVICE)
     for backend in ("dense", "triton"):
         image, text, scale, bias = leaves(7, 5, torch.float64)
         further = (text.detach()[owners] * 0.7 - 0.1).requires_grad_()
         texts = torch.cat([text, further])
         frozen = (image.detach().sin(), texts.detach().cos(), 1.5)
         loss = kind("v2", keep_weight=0.4, hard_weight=0.3, backend=backend)
-        value = loss(image, texts, scale, bias, negatives_of=owners, teacher=frozen)
-        found.append([value.detach(), *gradients(value, [image, text, further, scale])])
-    for theirs, ours in zip(*found, strict=True):
+        value = loss(image, texts, scale, bias, negatives_of=owners if negatives_of else None, teacher=frozen)
+        computed.append([value.detach(), *gradients(value, [image, text, further, scale])])
+    for theirs, ours in zip(*computed, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-11)

@@ -37,5 +37,5 @@ def call_here(*arguments: str, cwd: Path, text: bytes = b"") -> subprocess.Compl
             status = 0
         except SystemExit as ended:
             status = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
-    written = [one.detach().getvalue() for one in (out, err)]  # type: ignore[attr-defined]  # the bytes put in above
+    written = [stream.detach().getvalue() for stream in (out, err)]  # type: ignore[attr-defined]  # the bytes put in above
     return subprocess.CompletedProcess(arguments, status, *written)

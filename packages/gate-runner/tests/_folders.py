@@ -43,8 +43,8 @@ def result(
     """A finished result and its outcomes."""
     benchmark = name.removeprefix("micro/")
     task, metric = TASKS.get(benchmark, ("image-classification", "acc@1"))
-    kept = outcomes(metric, skill, samples=samples, seed=seed)
-    found = score_outcomes(metric, kept, resamples=100)
+    sample_scores = outcomes(metric, skill, samples=samples, seed=seed)
+    estimate = score_outcomes(metric, sample_scores, resamples=100)
     steps = 300
     values: dict[str, Any] = {
         "benchmark": benchmark,
@@ -55,7 +55,7 @@ def result(
         "status": "ok",
         "note": "synthetic stand-in" if name.startswith("micro/") else "",
         "encoder": {"spec": encoder},
-        "scores": (Score(metric, METRICS[metric].direction, found.value, found.low, found.high, 0.1),),
+        "scores": (Score(metric, METRICS[metric].direction, estimate.value, estimate.low, estimate.high, 0.1),),
         "data": {"train": 10, "validation": 10, "test": samples, "classes": 4, "sha256": f"{benchmark}-digest"},
         "training": {
             "steps": steps,
@@ -66,7 +66,7 @@ def result(
         "memory": {"peak_bytes": 1_500_000_000},
         "energy": {"joules": {}, "unmeasured": {"cpu": "no counters", "gpu": "no GPU"}},
     }
-    return Result(**{**values, **changes}), kept
+    return Result(**{**values, **changes}), sample_scores
 
 
 def write_run(
@@ -83,6 +83,6 @@ def write_run(
     folder.claim({"encoder": {"spec": encoder, "parameters": 1000}, "limit": None, "schema": SCHEMA}, {"command": []})
     for name, skill in skills.items():
         for seed in seeds:
-            made, kept = result(name, skill, encoder=encoder, seed=seed, samples=samples, **changes)
-            folder.save(made, kept if made.status == "ok" else None)
+            run_result, sample_scores = result(name, skill, encoder=encoder, seed=seed, samples=samples, **changes)
+            folder.save(run_result, sample_scores if run_result.status == "ok" else None)
     return path

@@ -50,8 +50,8 @@ def food101(root: Path) -> None:
     for name, count in (("train", 5), ("test", 2)):
         listed = {food: [f"{food}/{name}{i}" for i in range(count)] for food in ("waffles", "apple_pie")}
         dump(folder / "meta" / f"{name}.json", listed)
-        for one in (one for own in listed.values() for one in own):
-            picture(folder / "images" / f"{one}.jpg")
+        for stem in (stem for own in listed.values() for stem in own):
+            picture(folder / "images" / f"{stem}.jpg")
 
 
 def places365(root: Path) -> None:
@@ -87,8 +87,8 @@ def happy(root: Path) -> None:
 
 def aircraft(root: Path) -> None:
     folder = root / "fgvc-aircraft-2013b" / "data"
-    held = read_table("class_splits")["splits"]["aircraft"]
-    names = [*held["validation"], *held["test"], *(f"707-{i} with blanks" for i in range(6))]
+    held_out = read_table("class_splits")["splits"]["aircraft"]
+    names = [*held_out["validation"], *held_out["test"], *(f"707-{i} with blanks" for i in range(6))]
     lists: dict[str, list[str]] = {"train": [], "val": [], "test": []}
     boxes = []
     for label, name in enumerate(names):
@@ -103,8 +103,8 @@ def aircraft(root: Path) -> None:
 
 
 def dtextures(root: Path) -> None:
-    held = read_table("class_splits")["splits"]["dtextures"]
-    for name in (*held["validation"], *held["test"], "braided", "bubbly", "chequered", "cobwebbed", "cracked"):
+    held_out = read_table("class_splits")["splits"]["dtextures"]
+    for name in (*held_out["validation"], *held_out["test"], "braided", "bubbly", "chequered", "cobwebbed", "cracked"):
         for index in range(6):
             picture(root / "dtd" / "images" / name / f"{name}_{index:04}.jpg")
     (root / "dtd" / "images" / "woven" / ".directory").touch()
@@ -118,9 +118,9 @@ def vgg(root: Path) -> None:
 
 
 def fungi(root: Path) -> None:
-    held = read_table("class_splits")["splits"]["fungi"]
-    ids = sorted([*held["validation"], *held["test"], 1, 2, 3, 5, 7])
-    categories = [{"id": one, "name": "same name", "supercategory": "x"} for one in ids]
+    held_out = read_table("class_splits")["splits"]["fungi"]
+    ids = sorted([*held_out["validation"], *held_out["test"], 1, 2, 3, 5, 7])
+    categories = [{"id": number, "name": "same name", "supercategory": "x"} for number in ids]
     for part, picked in (("train", range(2)), ("val", range(2, 3))):
         images, annotations = [], []
         for label in ids:
@@ -294,9 +294,9 @@ def flickr30k(root: Path, karpathy: bool = True) -> None:
     captions = [[f"A dog number {number} runs {index} times ." for number in range(5)] for index in range(len(stems))]
     if karpathy:
         images = [
-            {"filename": f"{stem}.jpg", "split": split, "imgid": place, "sentids": [],
-             "sentences": [{"raw": caption, "tokens": caption.split()} for caption in captions[place]]}
-            for place, (stem, split) in enumerate(zip(stems, splits, strict=True))
+            {"filename": f"{stem}.jpg", "split": split, "imgid": index, "sentids": [],
+             "sentences": [{"raw": caption, "tokens": caption.split()} for caption in captions[index]]}
+            for index, (stem, split) in enumerate(zip(stems, splits, strict=True))
         ]  # fmt: skip
         dump(folder / "dataset_flickr30k.json", {"images": images, "dataset": "flickr30k"})
     else:
@@ -399,13 +399,13 @@ def kinetics(root: Path) -> None:
                 identity = f"-_{label[:2]}{split[:2]}{index:05}"
                 table.append((label, identity, 95 + index, 105 + index, split, 0))
                 if index != 6:
-                    place = (
+                    path = (
                         folder
                         / split
                         / (label if index % 2 else "")
                         / f"{identity}_{95 + index:06}_{105 + index:06}.mp4"
                     )
-                    video(place, 8)
+                    video(path, 8)
         rows(folder / "annotations" / f"{split}.csv", *table)
     broken = next(path for path in (folder / "val").rglob("*.mp4"))
     broken.write_bytes(b"\x00" * 500)

@@ -97,8 +97,8 @@ def happy(root: Path) -> None:
 def of_maps(name: str, splits: Mapping[str, int], column: str, *values: int) -> Callable[[Path], None]:
     def layout(root: Path) -> None:
         for split, count in splits.items():
-            held = {"image": [picture() for _ in range(count)], column: [label_map(*values) for _ in range(count)]}
-            write(root / name, split, held, {"image": PICTURE, column: PICTURE})
+            columns = {"image": [picture() for _ in range(count)], column: [label_map(*values) for _ in range(count)]}
+            write(root / name, split, columns, {"image": PICTURE, column: PICTURE})
 
     return layout
 

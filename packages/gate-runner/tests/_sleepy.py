@@ -49,7 +49,7 @@ def sleepy_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunReques
     return RunRequest(benchmarks, f"{name}:make", tmp_path / "run", Settings(limit=64, seeds=(0, 1)))
 
 
-def told(results: list[Result]) -> list[Result]:
+def comparable(results: list[Result]) -> list[Result]:
     """Without what differs from one run to the next."""
     return [replace(result, seconds={}, energy={}, memory={}) for result in results]
 
@@ -58,10 +58,10 @@ class Names(Observer):
     """Notes what it is told."""
 
     def __init__(self) -> None:
-        self.said: list[str] = []
+        self.messages: list[str] = []
 
     def started(self, name: str, seed: int) -> None:
-        self.said.append(f"started {seed}")
+        self.messages.append(f"started {seed}")
 
     def finished(self, result: Result) -> None:
-        self.said.append(f"finished {result.seed}")
+        self.messages.append(f"finished {result.seed}")

@@ -17,8 +17,8 @@ def tokenizer(folder: Path) -> Any:
 
     names = [f"[unused{number}]" for number in range(1100)]
     special = {0: "[PAD]", 100: "[UNK]", 101: "[CLS]", 102: "[SEP]", 103: "[MASK]", 1012: ".", 1029: "?"}
-    for place, name in special.items():
-        names[place] = name
+    for index, name in special.items():
+        names[index] = name
     names[1040 : 1040 + len(WORDS)] = WORDS
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "vocab.txt").write_text("\n".join(names))

@@ -29,10 +29,10 @@ def digits(tmp_path: Path) -> Path:
     """Ten training and ten test images of each of three digits."""
     images, labels = load_digits(return_X_y=True)
     for number, name in enumerate(NAMES):
-        for place, pixels in enumerate(images[labels == number][:20]):
-            folder = tmp_path / "three" / ("train" if place < 10 else "test") / name
+        for index, pixels in enumerate(images[labels == number][:20]):
+            folder = tmp_path / "three" / ("train" if index < 10 else "test") / name
             folder.mkdir(parents=True, exist_ok=True)
-            Image.fromarray(np.rint(pixels.reshape(8, 8) * 255 / 16).astype(np.uint8)).save(folder / f"{place}.png")
+            Image.fromarray(np.rint(pixels.reshape(8, 8) * 255 / 16).astype(np.uint8)).save(folder / f"{index}.png")
     return tmp_path / "three"
 
 
@@ -273,8 +273,8 @@ def test_the_backbones_features_lead_to_the_projected_ones() -> None:
 
 
 def test_an_own_encoder_that_fails_late_is_one_line(own: str, digits: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    said = refused(capsys, "probe", digits, "--encoder", f"{own}:raises_late", "--batch-size", 16)
-    assert "raised RuntimeError: the sensor has gone" in said
+    message = refused(capsys, "probe", digits, "--encoder", f"{own}:raises_late", "--batch-size", 16)
+    assert "raised RuntimeError: the sensor has gone" in message
 
 
 def test_features_are_encoded_once_for_all_methods_shots_and_seeds(digits: Path) -> None:

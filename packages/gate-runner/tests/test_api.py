@@ -98,14 +98,14 @@ def test_an_object_with_a_text_side_and_a_failing_benchmark() -> None:
 
 
 def test_observers_are_told(capsys: pytest.CaptureFixture[str]) -> None:
-    seen: list[str] = []
+    names: list[str] = []
 
     class Watcher(Observer):
         def finished(self, result: Result) -> None:
-            seen.append(result.name)
+            names.append(result.name)
 
     gate_runner.run(DIGITS, encoder=Tiny(), limit=40, show=False, observers=[Watcher()])
-    assert seen == ["digits"]
+    assert names == ["digits"]
     assert capsys.readouterr().out == ""
     gate_runner.run(DIGITS, encoder=Tiny(), limit=40, output="shown")
     assert "digits" in capsys.readouterr().out

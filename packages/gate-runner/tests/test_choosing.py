@@ -53,7 +53,7 @@ def test_costs_and_fewer_bytes_are_of_the_encoder(choice: Choice) -> None:
     first = choice.candidates[0]
     assert first.costs is not None
     assert first.costs.dollars == pytest.approx(3.6 / 3600 / first.costs.images_per_second * 1e6)
-    sizes = {kept.code: kept.row_bytes for kept in choice.compressed}
+    sizes = {compressed.code: compressed.row_bytes for compressed in choice.compressed}
     assert sizes["float16"] == first.row_bytes / 2
     assert sizes["int8"] == first.row_bytes / 4
     assert sizes["binary"] == first.row_bytes / 32
@@ -69,11 +69,11 @@ def test_costs_and_fewer_bytes_are_of_the_encoder(choice: Choice) -> None:
 
 
 def test_the_same_call_computes_nothing_again(choice: Choice, tmp_path: Path) -> None:
-    place = choice.runs[0].parent
-    written = {path: path.stat().st_mtime_ns for path in place.glob("*/results/*.json")}
-    again = choose("digits@knn", SPECS, place, Settings(limit=60, readout=("auto",)), first=40)
+    folder = choice.runs[0].parent
+    written = {path: path.stat().st_mtime_ns for path in folder.glob("*/results/*.json")}
+    again = choose("digits@knn", SPECS, folder, Settings(limit=60, readout=("auto",)), first=40)
     assert [candidate.value for candidate in again.candidates] == [candidate.value for candidate in choice.candidates]
-    assert {path: path.stat().st_mtime_ns for path in place.glob("*/results/*.json")} == written
+    assert {path: path.stat().st_mtime_ns for path in folder.glob("*/results/*.json")} == written
 
 
 def test_pictures_that_end_in_the_first_round_are_judged_at_the_whole_level(tmp_path: Path) -> None:

@@ -60,16 +60,16 @@ def few(learnt: tuple[Path, list[Path]], tmp_path_factory: pytest.TempPathFactor
 def test_chosen_samples_are_scored_and_stand_for_all(learnt: tuple[Path, list[Path]], few: gate_runner.Run) -> None:
     chosen, runs = learnt
     items = eevee.read_items(chosen).benchmarks["faces"]
-    one, other = few
-    assert (one.status, one.data["test"], one.data["test_whole"]) == ("ok", 15, LIMIT)
-    assert [f"test/{row}" for row in one.data["test_items"]] == list(items.items)
-    kept, every = (np.load(path / "samples" / "faces.seed0.npz")["outcomes"] for path in (few.folder, runs[5]))
-    np.testing.assert_array_equal(kept, every[one.data["test_items"]])  # the very same answers
-    estimate = eevee.estimate(items, dict(zip(items.items, kept, strict=True)))
-    (score,) = one.scores
+    estimated, other = few
+    assert (estimated.status, estimated.data["test"], estimated.data["test_whole"]) == ("ok", 15, LIMIT)
+    assert [f"test/{row}" for row in estimated.data["test_items"]] == list(items.items)
+    outcomes, every = (np.load(path / "samples" / "faces.seed0.npz")["outcomes"] for path in (few.folder, runs[5]))
+    np.testing.assert_array_equal(outcomes, every[estimated.data["test_items"]])  # the very same answers
+    estimate = eevee.estimate(items, dict(zip(items.items, outcomes, strict=True)))
+    (score,) = estimated.scores
     assert (score.value, score.low, score.high) == (estimate.value, estimate.low, estimate.high)
     assert score.low < score.value < score.high
-    assert one.note.endswith("estimated from 15 chosen of 60 test samples, with a 90 % interval")
+    assert estimated.note.endswith("estimated from 15 chosen of 60 test samples, with a 90 % interval")
     assert other.note == "all test samples scored: none of this benchmark are chosen"
     assert (other.data["test"], "test_whole" in other.data) == (LIMIT, False)
 
@@ -152,8 +152,8 @@ def test_samples_are_asked_until_the_score_is_known(
     assert (result.status, result.data["test_whole"]) == ("ok", LIMIT)
     places = result.data["test_items"]
     assert len(places) == len(set(places)) == result.data["test"] <= LIMIT
-    kept, every = (np.load(path / "samples" / "faces.seed0.npz")["outcomes"] for path in (run.folder, learnt[1][5]))
-    np.testing.assert_array_equal(kept, every[places])  # the very same answers
+    outcomes, every = (np.load(path / "samples" / "faces.seed0.npz")["outcomes"] for path in (run.folder, learnt[1][5]))
+    np.testing.assert_array_equal(outcomes, every[places])  # the very same answers
     items = eevee.read_items(bank).benchmarks["faces"]
     test = eevee.adaptive_test(items, until=0.06 * items.unit)
     while block := test.next_block():

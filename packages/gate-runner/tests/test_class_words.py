@@ -27,9 +27,9 @@ def picture(path: Path, seed: int) -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    for place, name in enumerate(("c1", "c2", "c3")):
+    for label, name in enumerate(("c1", "c2", "c3")):
         for index in range(4):
-            picture(tmp_path / "mine" / name / f"{index}.png", 10 * place + index)
+            picture(tmp_path / "mine" / name / f"{index}.png", 10 * label + index)
     return tmp_path / "mine"
 
 
@@ -50,25 +50,25 @@ def test_files_of_names(tmp_path: Path, name: str, text: str) -> None:
 
 def test_names_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "names.txt"
-    for text, said in (
+    for text, message in (
         ("n01440764 tench\n", "1 of 2 are missing, such as 'n01514859'"),
         ("tench\nhen\nowl\n", "3 lines for 2 classes, and none names a class"),
     ):
         file.write_text(text)
-        with pytest.raises(UsageError, match=said):
+        with pytest.raises(UsageError, match=message):
             ClassWords(names=str(file)).named(IDS)
     (tmp_path / "names.json").write_text("[]")
-    for path, said in (("names.json", "expected an object"), ("nowhere.txt", "No such file")):
-        with pytest.raises(UsageError, match=said):
+    for path, message in (("names.json", "expected an object"), ("nowhere.txt", "No such file")):
+        with pytest.raises(UsageError, match=message):
             ClassWords(names=str(tmp_path / path)).named(IDS)
-    for words, said in (
+    for words, message in (
         (ClassWords(("a photo",)), "exactly one"),
         (ClassWords(prompts="imagenot"), "no template set called 'imagenot'"),
         (ClassWords(prompts="oxford-iiit-pets"), "lacks 2 of 2 classes, such as 'beagel'; nearest: 'beagle'"),
         (ClassWords(knowledge=("wiktionary",)), "needs Wiktextract's dump"),
         (ClassWords(knowledge=("nothing",)), "neither wordnet, NAME=PATH nor a file"),
     ):
-        with pytest.raises(UsageError, match=said):
+        with pytest.raises(UsageError, match=message):
             words.built(["beagel", "owl"])
 
 
@@ -115,8 +115,10 @@ def test_a_templates_mean_is_the_mean_on_the_sphere(folder: Path, tmp_path: Path
         [encoder.encode_text([template.format(name) for name in ("c1", "c2", "c3")]) for template in templates]
     )
     mean = torch.nn.functional.normalize(torch.nn.functional.normalize(rows, dim=-1).mean(dim=0), dim=-1)
-    for given, texts in ((templates, mean), (templates[1], torch.nn.functional.normalize(rows[1], dim=-1))):
-        done = gate_runner.adapt(folder, "zeroshot", encoder=encoder, template=given, output=tmp_path / str(len(given)))
+    for template, texts in ((templates, mean), (templates[1], torch.nn.functional.normalize(rows[1], dim=-1))):
+        done = gate_runner.adapt(
+            folder, "zeroshot", encoder=encoder, template=template, output=tmp_path / str(len(template))
+        )
         head = gate_runner.load_head(done.heads[0], encoder=encoder)
         torch.testing.assert_close(head.module.weight.detach(), texts)
 
@@ -126,7 +128,7 @@ def test_the_command_takes_sets_names_and_knowledge(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     names, knowledge = tmp_path / "names.txt", tmp_path / "more.json"
-    names.write_text("".join(f"c{place} {name}\n" for place, name in enumerate(SHAPES, start=1)))
+    names.write_text("".join(f"c{number} {name}\n" for number, name in enumerate(SHAPES, start=1)))
     knowledge.write_text(json.dumps({"circle": ["round"], "heart": ["like two arcs"]}))
     words = ["adapt", "zeroshot", str(folder), "--class-names", str(names), "--knowledge", str(knowledge)]
     words += ["--template", "a {}", "--template", "one {}", "--save", str(tmp_path / "head")]

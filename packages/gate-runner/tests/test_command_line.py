@@ -117,9 +117,9 @@ def test_lists(tmp_path: Path) -> None:
         ("metrics", "accuracy"),
         ("encoders", "micro-clip"),
     ):
-        plain, made = here("ls", what, cwd=tmp_path), here("ls", what, "--json", cwd=tmp_path)
+        plain, as_json = here("ls", what, cwd=tmp_path), here("ls", what, "--json", cwd=tmp_path)
         assert plain.stdout.splitlines()[1].startswith(first)
-        assert len(json.loads(made.stdout)) == len(plain.stdout.splitlines()) - 1
+        assert len(json.loads(as_json.stdout)) == len(plain.stdout.splitlines()) - 1
 
 
 def test_version() -> None:

@@ -145,7 +145,7 @@ def test_the_command(two: list[Path], capsys: pytest.CaptureFixture[str]) -> Non
     with pytest.raises(SystemExit):
         main(["compare", *names, "--json"])
     record = json.loads(capsys.readouterr().out)
-    assert {one["verdict"] for one in record["contrasts"]} == {"better", "worse", "undecided"}
+    assert {contrast["verdict"] for contrast in record["contrasts"]} == {"better", "worse", "undecided"}
     with pytest.raises(SystemExit) as ended:
         main(["compare", names[0]])
     assert ended.value.code == 2

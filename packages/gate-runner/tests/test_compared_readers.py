@@ -95,7 +95,7 @@ def numbered(attribute: str, name: str) -> Callable[[Any], Named]:
 SPLITS = ({"split": "train"}, {"split": "test"})
 LISTED: dict[str, tuple[Callable[[Path], None], str, tuple[dict[str, Any], ...], Callable[[Any], Named]]] = {
     AIRCRAFT: (
-        stay, "FGVCAircraft", tuple({**one, "annotation_level": "variant"} for one in SPLITS),
+        stay, "FGVCAircraft", tuple({**split, "annotation_level": "variant"} for split in SPLITS),
         by_lists("_image_files", "_labels"),
     ),
     "dtd": (moved("dtd", "dtd/dtd"), "DTD", SPLITS, by_lists("_image_files", "_labels")),
@@ -254,10 +254,10 @@ def test_grids_of_elevaters_sets_drop_alpha(tmp_path: Path) -> None:
 
 def test_food_of_gate_is_torchvisions(tmp_path: Path) -> None:
     write.food101(tmp_path)
-    found = originals("food101")
-    parts = found.parts
+    declared = originals("food101")
+    parts = declared.parts
     assert parts is not None
-    read = parts(found.find(tmp_path))
+    read = parts(declared.find(tmp_path))
     assert read is not None
     for samples, split in ((read.train, "train"), (read.test, "test")):
         theirs = official.Food101(str(tmp_path), split=split)
@@ -268,10 +268,10 @@ def test_food_of_gate_is_torchvisions(tmp_path: Path) -> None:
 
 def test_places_are_torchvisions(tmp_path: Path) -> None:
     write.places365(tmp_path)
-    found = originals("places365")
-    parts = found.parts
+    declared = originals("places365")
+    parts = declared.parts
     assert parts is not None
-    read = parts(found.find(tmp_path))
+    read = parts(declared.find(tmp_path))
     assert read is not None
     folder = tmp_path / "places365"
     (folder / "data_256_standard").symlink_to(folder / "data_256")
@@ -294,8 +294,8 @@ def test_cityscapes_are_torchvisions(tmp_path: Path) -> None:
     data = load("cityscapes", tmp_path, size=8)
     train = official.Cityscapes(str(tmp_path / "cityscapes"), split="train", target_type="semantic")
     test = official.Cityscapes(str(tmp_path / "cityscapes"), split="val", target_type="semantic")
-    kept = [*data.train.images.files, *data.validation.images.files]  # type: ignore[union-attr]
-    assert sorted(str(files[0]) for files in kept) == sorted(train.images)
+    training_files = [*data.train.images.files, *data.validation.images.files]  # type: ignore[union-attr]
+    assert sorted(str(files[0]) for files in training_files) == sorted(train.images)
     assert sorted(str(files[0]) for files in data.test.images.files) == sorted(test.images)  # type: ignore[union-attr]
     ids = {
         class_name.id: class_name.train_id
@@ -329,11 +329,11 @@ def test_cocos_boxes_are_torchvisions(tmp_path: Path) -> None:
     }
     write.dump(tmp_path / "a.json", content)
     theirs = official.CocoDetection(str(tmp_path), str(tmp_path / "a.json"))
-    names = {one["id"]: one["name"] for one in content["categories"]}  # type: ignore[index]
+    names = {category["id"]: category["name"] for category in content["categories"]}  # type: ignore[index]
     expected = {
         theirs.coco.loadImgs(number)[0]["file_name"]: sorted(
-            (names[one["category_id"]], *one["bbox"], one["area"], bool(one["iscrowd"]))
-            for one in theirs.coco.loadAnns(theirs.coco.getAnnIds(number))
+            (names[annotation["category_id"]], *annotation["bbox"], annotation["area"], bool(annotation["iscrowd"]))
+            for annotation in theirs.coco.loadAnns(theirs.coco.getAnnIds(number))
         )
         for number in theirs.ids
     }
@@ -459,20 +459,20 @@ def made_hmdb(root: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("name", "made", "reader", "lists"),
+    ("name", "write_clips", "reader", "lists"),
     [
         ("ucf", made_ucf, "UCF101", "ucf101/ucfTrainTestlist"),
         ("hmdb51", made_hmdb, "HMDB51", "hmdb51/testTrainMulti_7030_splits"),
     ],
 )
 def test_folds_of_videos_are_torchvisions(
-    name: str, made: Callable[[Path], list[str]], reader: str, lists: str, tmp_path: Path
+    name: str, write_clips: Callable[[Path], list[str]], reader: str, lists: str, tmp_path: Path
 ) -> None:
     """By torchvision's own rule of folds; its constructor decodes every video."""
-    clips = made(tmp_path)
-    found = originals(name)
-    assert found.parts is not None
-    read = found.parts(found.find(tmp_path))
+    clips = write_clips(tmp_path)
+    declared = originals(name)
+    assert declared.parts is not None
+    read = declared.parts(declared.find(tmp_path))
     assert read is not None
     theirs = object.__new__(getattr(official, reader))
     theirs.root = str(tmp_path / "ucf101" / "UCF-101")
@@ -499,8 +499,8 @@ def test_captions_of_flickr_are_torchvisions(tmp_path: Path) -> None:
 def test_lists_of_pascal_are_torchvisions(tmp_path: Path) -> None:
     write.pascal(tmp_path)
     data = load("pascal", tmp_path)
-    seen = [*data.train.images.files, *data.validation.images.files]  # type: ignore[union-attr]
-    for files, image_set in ((seen, "train"), (data.test.images.files, "val")):  # type: ignore[union-attr]
+    training_files = [*data.train.images.files, *data.validation.images.files]  # type: ignore[union-attr]
+    for files, image_set in ((training_files, "train"), (data.test.images.files, "val")):  # type: ignore[union-attr]
         theirs = official.VOCDetection(str(tmp_path), year="2010", image_set=image_set)
         assert sorted(str(pictures[0]) for pictures in files) == sorted(theirs.images)
 

@@ -52,9 +52,9 @@ def test_every_setting_comes_back(tmp_path: Path) -> None:
     settings = Settings(limit=7, data_root=tmp_path, tune="full", recipe_fields={"lr": "0.1"}, shots="0,5")  # type: ignore[arg-type]
     values = json.loads(json.dumps(as_values(make_request("digits", settings=settings))))
     (tmp_path / "manifest.json").write_text(json.dumps({"runs": [{"request": values}]}))
-    held = read_configuration(tmp_path)
-    assert (held.names, held.encoder) == (("digits",), "micro-clip")
-    assert Settings().changed(**held.options) == settings
+    configuration = read_configuration(tmp_path)
+    assert (configuration.names, configuration.encoder) == (("digits",), "micro-clip")
+    assert Settings().changed(**configuration.options) == settings
 
 
 def test_a_group_is_a_table(tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ from knowledge_prompts import load_class_prompts
 
 
 def test_every_data_set_is_a_benchmark_and_read_by_the_same_reader() -> None:
-    known = {**ORIGINALS, **PACKAGED}
-    assert set(known) <= set(BENCHMARKS)
-    for name, reader in known.items():
+    readers = {**ORIGINALS, **PACKAGED}
+    assert set(readers) <= set(BENCHMARKS)
+    for name, reader in readers.items():
         assert reader in BENCHMARKS[name].sources.values()
 
 

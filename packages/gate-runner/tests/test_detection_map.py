@@ -24,7 +24,7 @@ pytest.importorskip("faster_coco_eval")
 CLASSES = ("a", "b", "never seen", "c", "only crowds")
 
 
-def made(seed: int, pictures: int = 40, ties: bool = True) -> tuple[Objects, Ragged]:
+def sample_detections(seed: int, pictures: int = 40, ties: bool = True) -> tuple[Objects, Ragged]:
     """Empty pictures, crowds, ties of scores and of overlaps, classes without objects, more than 100 detections."""
     rng = np.random.default_rng(seed)
     truths, founds = [], []
@@ -69,12 +69,12 @@ def reference(truth: Objects, ragged: Ragged) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_all_twelve_numbers_are_pycocotools(seed: int) -> None:
-    truth, found = made(seed)
-    stats, precision = reference(truth, found)
-    ours = coco_metrics(truth, found, CLASSES)
+    truth, detections = sample_detections(seed)
+    stats, precision = reference(truth, detections)
+    ours = coco_metrics(truth, detections, CLASSES)
     np.testing.assert_allclose([-1 if v is None else v for v in ours.values.values()], stats, rtol=0, atol=1e-12)
-    for place, name in enumerate(CLASSES):
-        wanted = precision[:, :, place]
+    for index, name in enumerate(CLASSES):
+        wanted = precision[:, :, index]
         expected = wanted[wanted > -1].mean() if (wanted > -1).any() else None
         assert ours.classes[name] == (None if expected is None else pytest.approx(expected, abs=1e-12))
     assert ours.without_truth == ("never seen", "only crowds")
@@ -82,9 +82,9 @@ def test_all_twelve_numbers_are_pycocotools(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_matched_outcomes_give_the_same_values(seed: int) -> None:
-    truth, found = made(seed)
-    stats, precision = reference(truth, found)
-    outcomes, once = match(truth, found), np.ones((1, len(truth)))
+    truth, detections = sample_detections(seed)
+    stats, precision = reference(truth, detections)
+    outcomes, once = match(truth, detections), np.ones((1, len(truth)))
     values = [measure(outcomes, once)[0] for measure in (mean_average_precision, at_half, at_three_quarters)]
     np.testing.assert_allclose(values, stats[:3], rtol=0, atol=1e-12)
     each = average_precisions(outcomes, once)[0]
@@ -92,26 +92,26 @@ def test_matched_outcomes_give_the_same_values(seed: int) -> None:
 
 
 def test_whole_weights_are_copies_of_pictures() -> None:
-    truth, found = made(11, 20, ties=False)
+    truth, detections = sample_detections(11, 20, ties=False)
     rng = np.random.default_rng(0)
-    outcomes = match(truth, found)
+    outcomes = match(truth, detections)
     weights = rng.multinomial(20, np.full(20, 1 / 20), size=8).astype(float)
     for row, value in zip(weights, mean_average_precision(outcomes, weights), strict=True):
         index = np.repeat(np.arange(20), row.astype(int))
-        stats, _ = reference(truth.take(index), found.take(index))
+        stats, _ = reference(truth.take(index), detections.take(index))
         assert value == pytest.approx(stats[0], abs=1e-12)
 
 
 def test_pictures_without_objects_and_without_detections() -> None:
-    truth, found = made(3)
+    truth, detections = sample_detections(3)
     nothing_found = Ragged.of([{"box": EMPTY["box"], "label": EMPTY["label"], "score": np.zeros(0)}] * len(truth))
     nothing = coco_metrics(truth, nothing_found, CLASSES)
     assert nothing.values["map"] == 0.0
     assert mean_average_precision(match(truth, nothing_found), np.ones((1, len(truth))))[0] == 0.0
     empty = Objects.of([{"box": [], "label": []}] * 2, [(5, 5)] * 2)
-    assert np.isnan(mean_average_precision(match(empty, found.take(np.array([0, 1]))), np.ones((1, 2)))).all()
+    assert np.isnan(mean_average_precision(match(empty, detections.take(np.array([0, 1]))), np.ones((1, 2)))).all()
     with pytest.raises(DataError, match="2 pictures hold no object to be found"):
-        coco_metrics(empty, found.take(np.array([0, 1])), CLASSES)
+        coco_metrics(empty, detections.take(np.array([0, 1])), CLASSES)
 
 
 @pytest.mark.parametrize(
@@ -123,11 +123,11 @@ def test_pictures_without_objects_and_without_detections() -> None:
 )
 def test_detections_that_cannot_be_scored_are_refused(change: dict[str, Any], message: str) -> None:
     truth = Objects.of([{"box": [(0, 0, 4, 4)], "label": [0]}], [(8, 8)])
-    one = {"box": np.array([[0.0, 0, 4, 4]]), "label": np.array([0]), "score": np.array([0.5])}
+    detection = {"box": np.array([[0.0, 0, 4, 4]]), "label": np.array([0]), "score": np.array([0.5])}
     with pytest.raises(DataError, match=message):
-        coco_metrics(truth, Ragged.of([{**one, **change}]), CLASSES)
+        coco_metrics(truth, Ragged.of([{**detection, **change}]), CLASSES)
     with pytest.raises(DataError, match="of 2 pictures, expected 1"):
-        coco_metrics(truth, Ragged.of([one, one]), CLASSES)
+        coco_metrics(truth, Ragged.of([detection, detection]), CLASSES)
 
 
 def test_objects_are_checked() -> None:

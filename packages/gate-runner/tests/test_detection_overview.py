@@ -24,12 +24,18 @@ MANIFEST = {"identity": {"encoder": {"spec": "hf-detector:tiny", "provides": []}
 
 
 def result(name: str, value: float, seed: int = 0, tune: str = "frozen", **training: Any) -> Result:
-    said = {"detector": "x", "split": "test", "shots": "0", "prompts": {"kind": "overrides", "read": ["a"]}, **training}
-    shots = said["shots"]
+    fields = {
+        "detector": "x",
+        "split": "test",
+        "shots": "0",
+        "prompts": {"kind": "overrides", "read": ["a"]},
+        **training,
+    }
+    shots = fields["shots"]
     return Result(
         name=name if shots == "full" else f"{name}@{shots}", benchmark=name, task="detection", source="local",
         seed=seed, status="ok", scores=(Score("map", "higher", value, value - 0.1, value + 0.1, 0.01),),
-        training=said, settings={"tune": tune}, data={"test": 3, "sha256": "0"},
+        training=fields, settings={"tune": tune}, data={"test": 3, "sha256": "0"},
     )  # fmt: skip
 
 
@@ -83,7 +89,7 @@ def test_prompts_and_splits_are_not_mixed() -> None:
 
 def test_published_scores_stand_beside_whole_suites_alone() -> None:
     thirteen = read_table("odinw")["thirteen"]
-    results = [result(f"odinw-{one}", 0.5, odinw=one) for one in thirteen]
+    results = [result(f"odinw-{name}", 0.5, odinw=name) for name in thirteen]
     first, second = overview([run(*results)])
     assert first.rows[1][:3] == ("GLIP-T, published on the 13", "full", "–")
     assert len(overview([run(*results[:12])])[0].rows) == 1
@@ -104,6 +110,6 @@ def test_every_form_of_a_report_has_them(tmp_path: Path) -> None:
     assert {path.name for path in written.files} == {"results.csv", "detection-by-shots.csv", "detection-sets.csv"}
     rows = list(csv.reader(io.StringIO((tmp_path / "detection-by-shots.csv").read_text())))
     assert rows[1][1:3] == ["hf-detector:tiny", "full"]
-    moved = tuple(replace(one, task="few-shot") for one in run(result("a", 0.2)).results)
+    moved = tuple(replace(stored, task="few-shot") for stored in run(result("a", 0.2)).results)
     plain = [StoredRun(Path("x"), "x", moved, MANIFEST)]
     assert "detection" not in as_markdown(gather(plain, tests=False))

@@ -49,20 +49,20 @@ class Grid(torch.nn.Module):
 def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """The same set at two learning rates, with few shots, too."""
     folder = tmp_path_factory.mktemp("detection")
-    found = []
+    folders = []
     for rate in ("1e-3", "3e-3"):
         done = gate_runner.run(
             "micro/odinw-lot", encoder=Grid(), output=folder / rate, limit=32, show=False,
             recipe_fields={**SHORT, "lr": rate}, shots=("full", "3"), device="cpu",
         )  # fmt: skip
-        assert [one.status for one in done] == ["ok", "ok"], [one.reason for one in done]
-        found.append(done.folder)
-    return found
+        assert [result.status for result in done] == ["ok", "ok"], [result.reason for result in done]
+        folders.append(done.folder)
+    return folders
 
 
 def test_the_result_says_all_that_a_reader_needs(runs: list[Path]) -> None:
     stored = read_run(runs[0])
-    few, full = sorted(stored.results, key=lambda one: one.name, reverse=True)
+    few, full = sorted(stored.results, key=lambda result: result.name, reverse=True)
     assert (full.name, few.name) == ("micro/odinw-lot", "micro/odinw-lot@3")
     assert [score.metric for score in full.scores] == ["map", "ap50", "ap75"]
     for score in full.scores:
@@ -145,10 +145,10 @@ def test_guesses_know_shapes_and_places_but_no_picture() -> None:
         [{"box": [(0, 0, 20, 10)], "label": [1]}, {"box": [(2, 2, 20, 10)], "label": [1]}], [(100, 50)] * 2
     )
     test = Objects.of([{"box": [(0, 0, 5, 5)], "label": [0]}, {"box": [], "label": []}], [(10, 10), (20, 20)])
-    found = guessed(train, test, 3)
-    assert found.columns["label"].tolist() == [1, 1]
-    assert found[0]["box"][0].tolist() == pytest.approx([0.1, 0.2, 2.0, 2.0])
-    assert found[1]["box"][0].tolist() == pytest.approx([0.2, 0.4, 4.0, 4.0])
+    guesses = guessed(train, test, 3)
+    assert guesses.columns["label"].tolist() == [1, 1]
+    assert guesses[0]["box"][0].tolist() == pytest.approx([0.1, 0.2, 2.0, 2.0])
+    assert guesses[1]["box"][0].tolist() == pytest.approx([0.2, 0.4, 4.0, 4.0])
     with pytest.raises(DataError, match="1 training pictures hold no object"):
         guessed(test.take(np.array([1])), test, 3)
 
@@ -156,23 +156,23 @@ def test_guesses_know_shapes_and_places_but_no_picture() -> None:
 def test_intervals_are_those_of_pictures_drawn_again() -> None:
     data = find_benchmark("odinw-lot").load("micro", DataRequest(limit=20))
     truth = data.test.targets
-    found = guessed(data.train.targets, truth, 2)
-    judged = judge(truth, found, found, data.classes, ("map", "ap50"), 0)
+    boxes = guessed(data.train.targets, truth, 2)
+    judged = judge(truth, boxes, boxes, data.classes, ("map", "ap50"), 0)
     for score in judged.scores:
-        assert score.value == score.chance == coco_metrics(truth, found, data.classes).values[score.metric]
+        assert score.value == score.chance == coco_metrics(truth, boxes, data.classes).values[score.metric]
     rng = np.random.default_rng(0)
     drawn = rng.multinomial(20, np.full(20, 1 / 20), size=1000)
-    jittered = {**found.columns, "score": rng.random(len(found.columns["score"]))}  # copies of ties have no order
-    found = Ragged(jittered, found.lengths)
-    judged = judge(truth, found, None, data.classes, ("map", "ap50"), 0)
+    jittered = {**boxes.columns, "score": rng.random(len(boxes.columns["score"]))}  # copies of ties have no order
+    boxes = Ragged(jittered, boxes.lengths)
+    judged = judge(truth, boxes, None, data.classes, ("map", "ap50"), 0)
     some = []
     for row in drawn[:40]:
         index = np.repeat(np.arange(20), row)
-        some.append(coco_metrics(truth.take(index), found.take(index), data.classes).values["map"])
+        some.append(coco_metrics(truth.take(index), boxes.take(index), data.classes).values["map"])
     ours = mean_average_precision(judged.outcomes, drawn[:40].astype(float))
     np.testing.assert_allclose(ours, some, rtol=0, atol=1e-12)
     with pytest.raises(UsageError, match="detection has no metric 'acc@1'"):
-        judge(truth, found, None, data.classes, ("acc@1",), 0)
+        judge(truth, boxes, None, data.classes, ("acc@1",), 0)
 
 
 def test_a_detector_that_finds_nothing_scores_zero() -> None:
@@ -194,29 +194,29 @@ def test_shots_follow_the_rule_and_take_what_there_is() -> None:
     for shots in (1, 5):
         rows = draw_shots(truth, shots, 3, ("a", "b", "c"))
         shown = np.zeros(3, dtype=int)
-        for one in truth.take(rows).rows:
-            shown[np.unique(one["label"])] += 1
+        for objects in truth.take(rows).rows:
+            shown[np.unique(objects["label"])] += 1
         assert (shown >= shots).all()
         assert len(rows) <= 3 * shots
     assert draw_shots(truth, 5, 3, ("a", "b", "c")).tolist() != draw_shots(truth, 5, 30, ("a", "b", "c")).tolist()
     few = Objects.of([*pictures[:6], {"box": [(0, 0, 1, 1)], "label": [3]}], [(4, 4)] * 7)
     for shots in (2, 5, 40):  # as GLIP does: of a class that fewer pictures show, all are taken
-        order, left, taken = list(range(7)), dict.fromkeys(range(4), shots), []
+        order, left, drawn = list(range(7)), dict.fromkeys(range(4), shots), []
         random.Random(3).shuffle(order)
         for row in order:
             own = {int(label) for label in few.take([row]).rows.columns["label"]}
             if any(left[label] > 0 for label in own):
-                taken.append(row)
+                drawn.append(row)
                 left = {label: count - (label in own) for label, count in left.items()}
-        assert 6 in taken
-        assert draw_shots(few, shots, 3, ("a", "b", "c", "d")).tolist() == sorted(taken)
+        assert 6 in drawn
+        assert draw_shots(few, shots, 3, ("a", "b", "c", "d")).tolist() == sorted(drawn)
 
 
 def test_variants_have_names_of_their_own() -> None:
     assert list(shots_and_split(Settings(shots=["0,5", "full"]))) == ["0", "5", ""]
     assert [benchmark.id for benchmark in resolve(["micro/odinw@5"])] == [f"{name}@5" for name in PACKS["micro/odinw"]]
-    found = find_benchmark("odinw-lot@valid-1")
-    assert (found.training["shots"], found.training["split"]) == ("1", "valid")
+    benchmark = find_benchmark("odinw-lot@valid-1")
+    assert (benchmark.training["shots"], benchmark.training["split"]) == ("1", "valid")
     with pytest.raises(UsageError, match="has no variant 'train'"):
         find_benchmark("odinw-lot@train")
     with pytest.raises(UsageError, match="benchmark 'ade20k' has no variants"):
@@ -228,15 +228,15 @@ def test_variants_have_names_of_their_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "reason"),
     [
         ({"shots": "0"}, "--shots 0 is for detectors"),
     ],
 )
-def test_what_a_head_cannot_do_is_a_reason(options: dict[str, str], said: str, tmp_path: Path) -> None:
+def test_what_a_head_cannot_do_is_a_reason(options: dict[str, str], reason: str, tmp_path: Path) -> None:
     done = gate_runner.run("micro/odinw-lot", encoder=Grid(), output=tmp_path, limit=20, show=False, **options)
     assert done.results[0].status == "failed"
-    assert done.results[0].reason.startswith(said)
+    assert done.results[0].reason.startswith(reason)
 
 
 def test_more_shots_than_pictures_take_all_and_say_so(tmp_path: Path) -> None:

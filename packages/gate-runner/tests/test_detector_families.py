@@ -35,37 +35,37 @@ def _visual(name: str) -> bool:
 
 @pytest.mark.parametrize("family", sorted(CLOSED))
 def test_a_closed_set_is_read_as_its_own_processor_does(family: str, tmp_path: Path) -> None:
-    made = loaded(closed_set(tmp_path, family))
-    asked = phrases(["square", "circle"])
-    spotted = made.spot(PICTURE, asked)
+    detector = loaded(closed_set(tmp_path, family))
+    prompts = phrases(["square", "circle"])
+    spotted = detector.spot(PICTURE, prompts)
     with torch.inference_mode():
-        model = made.model(**made.processor(images=PICTURE, return_tensors="pt"))
-    (theirs,) = made.processor.post_process_object_detection(model, threshold=0.0, target_sizes=[(48, 64)])
+        model = detector.model(**detector.processor(images=PICTURE, return_tensors="pt"))
+    (theirs,) = detector.processor.post_process_object_detection(model, threshold=0.0, target_sizes=[(48, 64)])
     best = int(theirs["scores"].argmax())
     query, label = divmod(int(spotted.scores.argmax()), 2)
     assert label == int(theirs["labels"][best])
     torch.testing.assert_close(spotted.scores[query, label], theirs["scores"][best])
     torch.testing.assert_close(spotted.boxes[query] * torch.tensor([64.0, 48, 64, 48]), theirs["boxes"][best])
 
-    before = {name: value.clone() for name, value in made.model.state_dict().items()}
+    before = {name: value.clone() for name, value in detector.model.state_dict().items()}
     for tune in ("full", "linear"):
-        with unchanged(made):
-            learns = choose(made, tune)
-            frozen = [name for name, weight in made.model.named_parameters() if not weight.requires_grad]
+        with unchanged(detector):
+            learns = choose(detector, tune)
+            frozen = [name for name, weight in detector.model.named_parameters() if not weight.requires_grad]
             if tune == "full":
                 assert all(map(low, frozen))
                 assert family == "yolos" or (frozen and any(map(_visual, learns)))
             else:
                 assert not any(map(_visual, learns))
             torch.manual_seed(0)
-            loss = batch_loss(made, [PICTURE] * 3, TRUTHS, asked)
+            loss = batch_loss(detector, [PICTURE] * 3, TRUTHS, prompts)
             torch.autograd.backward(loss)
-            assert any(weight.grad is not None and weight.grad.any() for weight in made.model.parameters())
-    assert all(torch.equal(value, before[name]) for name, value in made.model.state_dict().items())
-    with unchanged(made):
-        with_classes(made, 4)
-        assert made.spot(PICTURE, phrases(list("abcd"))).scores.shape == (12, 4)
-    assert made.spot(PICTURE, asked).scores.shape == (12, 2)
+            assert any(weight.grad is not None and weight.grad.any() for weight in detector.model.parameters())
+    assert all(torch.equal(value, before[name]) for name, value in detector.model.state_dict().items())
+    with unchanged(detector):
+        with_classes(detector, 4)
+        assert detector.spot(PICTURE, phrases(list("abcd"))).scores.shape == (12, 4)
+    assert detector.spot(PICTURE, prompts).scores.shape == (12, 2)
 
 
 def test_only_the_stem_and_the_first_stage_stay_as_they_are() -> None:

@@ -42,49 +42,49 @@ def detector(path: Path) -> Detector:
 def test_names_become_phrases_as_glip_writes_them() -> None:
     captions = {"puffin": {"suffix": " with orange beaks"}, "pothole": {"prefix": "some ", "name": "holes"}}
     names = ["small_fish", "cup (large)", "puffin", "pothole", "(unlabelled)", "a  b"]
-    assert [one.text for one in phrases(names, captions)] == [
+    assert [phrase.text for phrase in phrases(names, captions)] == [
         "small fish", "cup", "puffin with orange beaks", "some holes", "", "a b",
     ]  # fmt: skip
 
 
 def test_class_scores_are_means_over_a_classs_own_tokens(grounding_dino: Path) -> None:
-    made = detector(grounding_dino)
-    asked = phrases(["square", "small fish", "puffin"], {"puffin": {"suffix": " with orange beaks"}})
-    text, spans = made.caption(asked)
+    dino = detector(grounding_dino)
+    prompts = phrases(["square", "small fish", "puffin"], {"puffin": {"suffix": " with orange beaks"}})
+    text, spans = dino.caption(prompts)
     assert text == "square. small fish. puffin with orange beaks."
     assert [text[start:stop] for start, stop in spans] == ["square", "small fish", "puffin"]
-    assert made.token_map(asked).gt(0).sum(dim=1).tolist() == [1, 2, 1]
-    spotted = made.spot(PICTURE, asked)
-    inputs = made.processor(images=PICTURE, text=text, return_tensors="pt")
+    assert dino.token_map(prompts).gt(0).sum(dim=1).tolist() == [1, 2, 1]
+    spotted = dino.spot(PICTURE, prompts)
+    inputs = dino.processor(images=PICTURE, text=text, return_tensors="pt")
     with torch.inference_mode():
-        chance = made.model(**inputs).logits[0].sigmoid()
-    words = made.processor.tokenizer.convert_ids_to_tokens(inputs["input_ids"][0].tolist())
+        chance = dino.model(**inputs).logits[0].sigmoid()
+    words = dino.processor.tokenizer.convert_ids_to_tokens(inputs["input_ids"][0].tolist())
     own = [words.index("small"), words.index("fish")]
     torch.testing.assert_close(spotted.scores[:, 1], chance[:, own].mean(dim=1))
 
 
 def test_long_lists_are_asked_in_chunks_and_nameless_classes_never(grounding_dino: Path) -> None:
-    made = detector(grounding_dino)
-    asked = phrases(["square", "circle", "(unlabelled)", "fish", "dog", "person", "puffin", "a", "b"])
-    chunks = made.chunks(asked)
+    dino = detector(grounding_dino)
+    prompts = phrases(["square", "circle", "(unlabelled)", "fish", "dog", "person", "puffin", "a", "b"])
+    chunks = dino.chunks(prompts)
     assert len(chunks) > 1
-    assert [place for chunk in chunks for place in chunk] == [0, 1, 3, 4, 5, 6, 7, 8]
-    spotted = made.spot(PICTURE, asked)
+    assert [index for chunk in chunks for index in chunk] == [0, 1, 3, 4, 5, 6, 7, 8]
+    spotted = dino.spot(PICTURE, prompts)
     assert spotted.scores.shape == (12 * len(chunks), 9)
     assert float(spotted.scores[:, 2].sum()) == 0
-    alone = made.spot(PICTURE, [asked[place] for place in chunks[-1]])
+    alone = dino.spot(PICTURE, [prompts[index] for index in chunks[-1]])
     torch.testing.assert_close(spotted.scores[-12:, chunks[-1]], alone.scores)
     with pytest.raises(DataError, match="at most 16 fit"):
-        made.spot(PICTURE, phrases(["fish " * 20]))
+        dino.spot(PICTURE, phrases(["fish " * 20]))
 
 
 def test_owl_boxes_lie_in_the_picture_not_in_its_square(tmp_path: Path) -> None:
-    made = Detector(*owl(tmp_path))
-    spotted = made.spot(PICTURE, phrases(["square", "small fish"]))
+    owl_detector = Detector(*owl(tmp_path))
+    spotted = owl_detector.spot(PICTURE, phrases(["square", "small fish"]))
     assert spotted.scores.shape == (16, 2)
-    inputs = made.processor(images=PICTURE, text=[["square", "small fish"]])
+    inputs = owl_detector.processor(images=PICTURE, text=[["square", "small fish"]])
     with torch.inference_mode():
-        model = made.model(**inputs)
+        model = owl_detector.model(**inputs)
     low = (model.pred_boxes[0, :, 1] + model.pred_boxes[0, :, 3] / 2) * 64  # pixels of the square, 64 on each side
     torch.testing.assert_close(spotted.boxes[:, 3] * 48, low)
 
@@ -101,10 +101,10 @@ def test_zero_shot_in_the_runner_names_its_prompts(grounding_dino: Path, tmp_pat
         ["micro/odinw-lot", "digits"], encoder=f"hf-detector:{grounding_dino}", output=tmp_path / "run", limit=4,
         show=False, device="cpu", prompts="names",
     )  # fmt: skip
-    found, refused = done.results
-    assert found.status == "ok", found.reason
-    assert found.training["prompts"] == {"kind": "names", "read": ["square", "circle"]}
-    assert (found.training["shots"], found.training["steps"]) == ("0", 0)
+    zero_shot, refused = done.results
+    assert zero_shot.status == "ok", zero_shot.reason
+    assert zero_shot.training["prompts"] == {"kind": "names", "read": ["square", "circle"]}
+    assert (zero_shot.training["shots"], zero_shot.training["steps"]) == ("0", 0)
     assert "is a detector: it gives boxes, no features" in refused.reason
 
 
@@ -124,35 +124,35 @@ def test_mixed_prompts_would_teach_wrong_classes_and_ours_do_not(grounding_dino:
     wrong = loss._get_target_classes_one_hot(outputs, targets, indices)
     right = [maps[row][1].argmax().item() for row in range(3)]
     assert [wrong[row, 0].argmax().item() for row in range(3)] != right
-    made = detector(grounding_dino)
-    made.model.eval()
-    asked = phrases(["square", "circle"])
+    dino = detector(grounding_dino)
+    dino.model.eval()
+    prompts = phrases(["square", "circle"])
     with torch.no_grad():
-        whole = batch_loss(made, [PICTURE] * 3, truths(), asked)
-        each = [batch_loss(made, [PICTURE], [truth], asked) for truth in truths()]
+        whole = batch_loss(dino, [PICTURE] * 3, truths(), prompts)
+        each = [batch_loss(dino, [PICTURE], [truth], prompts) for truth in truths()]
     objects = sum(len(truth) for truth in truths())
     assert float(whole) == pytest.approx(sum(map(float, each)) / objects, rel=0.02)  # each is over one object, or none
 
 
 @pytest.mark.parametrize("tune", ["full", "linear"])
 def test_training_lowers_the_loss_and_leaves_no_trace(grounding_dino: Path, tune: str) -> None:
-    made = detector(grounding_dino)
-    before = {name: value.clone() for name, value in made.model.state_dict().items()}
-    asked = phrases(["square", "circle"])
-    with unchanged(made):
-        choose(made, tune)
-        learned = [weight for weight in made.model.parameters() if weight.requires_grad]
+    dino = detector(grounding_dino)
+    before = {name: value.clone() for name, value in dino.model.state_dict().items()}
+    prompts = phrases(["square", "circle"])
+    with unchanged(dino):
+        choose(dino, tune)
+        learned = [weight for weight in dino.model.parameters() if weight.requires_grad]
         optimiser = torch.optim.AdamW(learned, lr=3e-3)
         losses = []
         for _ in range(8):
             torch.manual_seed(0)
-            loss = batch_loss(made, [PICTURE] * 3, truths(), asked)
+            loss = batch_loss(dino, [PICTURE] * 3, truths(), prompts)
             optimiser.zero_grad()
             torch.autograd.backward(loss)
             optimiser.step()
             losses.append(float(loss.detach()))
         assert min(losses[4:]) < losses[0]
-    after = made.model.state_dict()
+    after = dino.model.state_dict()
     assert set(before) == set(after)
     assert all(torch.equal(before[name], after[name]) for name in before)
 
@@ -183,17 +183,17 @@ def test_a_closed_set_learns_its_own_classes_and_resumes_to_the_bit(closed: Path
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "reason"),
     [
         ({"tune": "lora"}, "--tune lora is for encoders; a detector has frozen, linear or full"),
         ({"shots": "3"}, "--shots 3 trains a detector: say how with --tune linear or full"),
         ({"tune": "full", "recipe_fields": {"momentum": "1"}}, "unknown field of a recipe 'momentum'"),
     ],
 )
-def test_what_a_detector_cannot_do_is_a_reason(closed: Path, tmp_path: Path, options: Any, said: str) -> None:
+def test_what_a_detector_cannot_do_is_a_reason(closed: Path, tmp_path: Path, options: Any, reason: str) -> None:
     run = gate_runner.run("micro/odinw-lot", encoder=f"hf-detector:{closed}", output=tmp_path, limit=4, show=False,
                           device="cpu", **options)  # fmt: skip
-    assert run.results[0].reason.startswith(said)
+    assert run.results[0].reason.startswith(reason)
 
 
 def test_features_of_a_detector_are_refused(grounding_dino: Path) -> None:

@@ -224,7 +224,7 @@ def test_hugging_face_vision_model_from_a_directory(tmp_path: Path) -> None:
 def _save_word_tokenizer(transformers: object, folder: Path) -> None:
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
-    words = {word: place for place, word in enumerate(["<pad>", "<s>", "</s>", "<unk>", "star", "red"])}
+    words = {word: index for index, word in enumerate(["<pad>", "<s>", "</s>", "<unk>", "star", "red"])}
     tokenizer = Tokenizer(models.WordLevel(words, unk_token="<unk>"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     tokenizer.post_processor = processors.TemplateProcessing(
@@ -354,10 +354,10 @@ def test_a_device_that_is_not_there_is_one_line() -> None:
 
 
 def test_images_are_resized_and_normalised() -> None:
-    seen = []
+    batches = []
 
     def encode(images: torch.Tensor) -> torch.Tensor:
-        seen.append(images)
+        batches.append(images)
         return images.flatten(2).mean(dim=2)
 
     class Holder:
@@ -365,5 +365,5 @@ def test_images_are_resized_and_normalised() -> None:
         encode_image = staticmethod(encode)
 
     adopt(Holder(), "x").encode_image(torch.full((2, 3, 40, 40), 255, dtype=torch.uint8))
-    assert seen[0].shape == (2, 3, 16, 16)
-    torch.testing.assert_close(seen[0], torch.full((2, 3, 16, 16), 2.0))
+    assert batches[0].shape == (2, 3, 16, 16)
+    torch.testing.assert_close(batches[0], torch.full((2, 3, 16, 16), 2.0))

@@ -61,9 +61,9 @@ def test_a_question_names_the_shape_of_one_of_two_things() -> None:
     colours = {name: {ENTITIES[i][0] for i in split.targets.tolist()} for name, split in
                (("train", data.train), ("seen", data.test.limited(60)), ("pictures", data.validation))}  # fmt: skip
     assert len(colours["train"]) == 5
-    seen = torch.isin(data.test.targets, data.train.targets)
-    assert seen.tolist() == [True, False] * 30
-    assert {ENTITIES[i][0] for i in data.test.targets[~seen].tolist()}.isdisjoint(colours["train"])
+    is_seen = torch.isin(data.test.targets, data.train.targets)
+    assert is_seen.tolist() == [True, False] * 30
+    assert {ENTITIES[i][0] for i in data.test.targets[~is_seen].tolist()}.isdisjoint(colours["train"])
     assert (data.validation.targets % 3 == 0).all()
 
 
@@ -100,7 +100,7 @@ def test_scores_equal_a_plain_loop(weights: Weights | None, monkeypatch: pytest.
         right.append(int(np.argmax(scores)) == int(target))
         named = [e for e, name in enumerate(data.classes) if question.split()[-1] in name.split()]
         both.append(max(named, key=scores.__getitem__) == int(target))
-    assert outcome.samples.tolist() == [float(one) for one in right]
+    assert outcome.samples.tolist() == [float(is_right) for is_right in right]
     assert outcome.training["both"] == np.mean(both) >= np.mean(right)
     assert outcome.training["vectors"] == np.mean(right)
     assert [row[0].partition(":")[0] for row in ways(outcome.training, "toy").rows] == [
@@ -117,7 +117,7 @@ def test_scores_equal_a_plain_loop(weights: Weights | None, monkeypatch: pytest.
     assert scores["seen"].value == pytest.approx(np.mean(right[::2]))
     assert scores["unseen"].value == pytest.approx(np.mean(right[1::2]))
     asked_for = list(zip(data.test.texts or (), data.test.targets.tolist(), strict=True))
-    chance = [1 / len({entity for other, entity in asked_for if other == one}) for one, _ in asked_for]
+    chance = [1 / len({entity for other, entity in asked_for if other == text}) for text, _ in asked_for]
     assert scores["accuracy"].chance == pytest.approx(np.mean(chance))
     assert all(score.low <= score.value <= score.high for score in outcome.scores)
 

@@ -34,16 +34,16 @@ def test_the_same_as_json() -> None:
 def test_an_extra_lacks_what_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     installed = environment.installed
     monkeypatch.setattr(environment, "installed", lambda name: None if name == "submitit" else installed(name))
-    found = environment.environment()
-    assert found["extras"]["gate-runner"]["slurm"] == ["submitit"]
-    assert "slurm lacks submitit" in "\n".join(environment.described(found))
+    record = environment.environment()
+    assert record["extras"]["gate-runner"]["slurm"] == ["submitit"]
+    assert "slurm lacks submitit" in "\n".join(environment.described(record))
 
 
 def test_a_requirement_for_another_system_is_not_lacking() -> None:
-    needed = [one.name for one in environment._needed("eqben-builder", "mitsuba")]
+    needed = [requirement.name for requirement in environment._needed("eqben-builder", "mitsuba")]
     assert "mitsuba" in needed
     assert all(
-        one.marker is None or one.marker.evaluate({"extra": "mitsuba"})
-        for one in environment._needed("eqben-builder", "mitsuba")
+        requirement.marker is None or requirement.marker.evaluate({"extra": "mitsuba"})
+        for requirement in environment._needed("eqben-builder", "mitsuba")
     )
-    assert "mitsuba" not in [one.name for one in environment._needed("eqben-builder", "")]
+    assert "mitsuba" not in [requirement.name for requirement in environment._needed("eqben-builder", "")]

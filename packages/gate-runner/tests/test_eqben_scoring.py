@@ -148,8 +148,8 @@ def test_a_review_is_written_and_its_votes_applied(
     votes = tmp_path / "votes.json"
     cast = {records[2].id: {"vote": "reject", "note": "too small"}}
     votes.write_text(json.dumps({"schema": "eqben-votes/1", "source": shown, "reviewer": "R", "votes": cast}))
-    said = run(capsys, "apply-votes", folder, tmp_path / "kept", "--votes", votes)
-    assert said.startswith("11 pairs in")
+    output = run(capsys, "apply-votes", folder, tmp_path / "kept", "--votes", votes)
+    assert output.startswith("11 pairs in")
     assert records[2].id not in {record.id for record in read_records(tmp_path / "kept")}
     assert "exists already" in refused(capsys, "apply-votes", folder, tmp_path / "kept", "--votes", votes)
 

@@ -29,7 +29,7 @@ def write_colorswap(root: Path) -> None:
             image = Image.new("RGB", (64, 64), colours[0])
             image.paste(colours[1], (0, 32, 64, 64))
             image.save(path)
-        texts = [f"a {one} circle and a {other} square" for one, other in (("red", "blue"), ("blue", "red"))]
+        texts = [f"a {colour} circle and a {other} square" for colour, other in (("red", "blue"), ("blue", "red"))]
         rows.append({"id": number, "caption_1": texts[0], "caption_2": texts[1], "image_1": names[0],
                      "image_2": names[1]})  # fmt: skip
     (root / "colorswap" / "data" / "test.json").write_text(json.dumps(rows))

@@ -111,7 +111,7 @@ def test_every_eval_evers_own_validator_takes_an_export_and_refuses_what_is_brok
     for number, message in enumerate(DAMAGES):
         places = [error["loc"] for file in files[f"broken{number}"] for error in file["errors"]]
         assert message in places[0]
-        assert {place.split(".")[-1].split(" ")[-1] for place in places} == {message.split(" ")[-1]}  # and nothing else
+        assert {loc.split(".")[-1].split(" ")[-1] for loc in places} == {message.split(" ")[-1]}  # and nothing else
 
 
 def test_every_eval_ever_says_what_the_run_says(run: StoredRun, tmp_path: Path) -> None:

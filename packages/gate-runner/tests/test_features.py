@@ -44,15 +44,15 @@ def request_with(own: str, output: Path, **options: Any) -> RunRequest:
 
 
 def scored(own: str, output: Path, **options: Any) -> Result:
-    (found,) = run(request_with(own, output, **options))
-    return found
+    (result,) = run(request_with(own, output, **options))
+    return result
 
 
 def test_a_run_gives_the_same_whether_features_are_held_stored_or_made_again(
     own: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, cold_cache: Cold
 ) -> None:
-    held = scored(own, tmp_path / "held")
-    assert held.status == "ok", held.reason
+    in_memory = scored(own, tmp_path / "held")
+    assert in_memory.status == "ok", in_memory.reason
     monkeypatch.setattr(cache, "IN_MEMORY", 0)
     read = scored(own, tmp_path / "read")
     cold_cache()
@@ -61,7 +61,7 @@ def test_a_run_gives_the_same_whether_features_are_held_stored_or_made_again(
     # the scale is then measured in parts, in float64, which moves its last bits
     assert again.scores == read.scores
     assert [row["acc@1"] for row in read.training["validation"]] == pytest.approx(
-        [row["acc@1"] for row in held.training["validation"]], abs=0.06
+        [row["acc@1"] for row in in_memory.training["validation"]], abs=0.06
     )
 
 
@@ -73,8 +73,8 @@ def test_a_full_disk_is_said_and_done_without_where_memory_has_room(
 
     monkeypatch.setattr(os, "posix_fallocate", full)
     monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 0})())
-    held = FeatureCache(tmp_path / "encoder").rows("test", "text", TEXTS, 4, encode)
-    assert torch.equal(held[:], encode(torch.arange(10)))
+    features = FeatureCache(tmp_path / "encoder").rows("test", "text", TEXTS, 4, encode)
+    assert torch.equal(features[:], encode(torch.arange(10)))
     assert "features of test are kept in memory alone: no room for" in caplog.text
     rows = FeatureCache(tmp_path / "encoder", in_memory=0).rows("test", "text", TEXTS, 4, encode)
     assert "features of test are encoded again whenever they are needed: no room for" in caplog.text
@@ -139,9 +139,9 @@ def test_what_was_not_used_longest_makes_room(tmp_path: Path) -> None:
     features = FeatureCache(tmp_path / "encoder", cap=870)  # 536 and 284 bytes with headers and digests, and 60 more
     features.rows("a", "a", TEXTS, 5, encode)
     features.rows("b", "b", TEXTS[:1], 5, encode)
-    for place, kind in enumerate("ab"):
+    for second, kind in enumerate("ab"):
         (file,) = (tmp_path / "encoder" / kind).glob("*.digests.npy")
-        os.utime(file, (place, place))
+        os.utime(file, (second, second))
     features.rows("c", "c", TEXTS[:5], 5, encode)
     assert not list((tmp_path / "encoder" / "a").glob("*.npy"))
     assert list((tmp_path / "encoder" / "b").glob("*.npy"))
@@ -253,13 +253,13 @@ class Greys:
     """An encoder of a picture's mean value, which notes how many it saw."""
 
     def __init__(self, stop: int | None = None) -> None:
-        self.seen, self.stop = 0, stop
+        self.images_seen, self.stop = 0, stop
         self.encoder = Encoder("greys", 8, self.image, mean=(0, 0, 0), std=(1, 1, 1))
 
     def image(self, images: torch.Tensor) -> torch.Tensor:
-        if self.stop is not None and self.seen >= self.stop:
+        if self.stop is not None and self.images_seen >= self.stop:
             raise KeyboardInterrupt
-        self.seen += len(images)
+        self.images_seen += len(images)
         return images.mean(dim=(2, 3)) * 255
 
 
@@ -285,12 +285,12 @@ def test_a_file_is_read_once_and_not_at_all_the_next_time(tmp_path: Path, opened
     rows = encode_pictures(features, greys.encoder, shown, "pooled", "test", 4)
     wanted = torch.tensor([*range(9), 0])[:, None].expand(10, 3).float()
     torch.testing.assert_close(rows[:], wanted, rtol=0, atol=1e-4)
-    assert (sorted(opened), greys.seen) == (sorted(str(file) for (file,) in shown.files), 9)
+    assert (sorted(opened), greys.images_seen) == (sorted(str(file) for (file,) in shown.files), 9)
     assert shown.contents == replace(shown).contents
     assert len(opened) == 10
     again = encode_pictures(FeatureCache(tmp_path / "encoder"), greys.encoder, replace(shown), "pooled", "test", 4)
     assert torch.equal(again[:], rows[:])
-    assert (len(opened), greys.seen) == (10, 9)
+    assert (len(opened), greys.images_seen) == (10, 9)
 
 
 @pytest.mark.parametrize("spoil", ["cut", "other bytes", "gone"])
@@ -299,11 +299,11 @@ def test_what_was_remembered_and_is_spoilt_is_read_anew(tmp_path: Path, opened: 
     shown = pictures(tmp_path / "pictures", 5)
     before = shown.contents
     (path,) = (tmp_path / "contents").iterdir()
-    held = path.read_bytes()
+    content = path.read_bytes()
     if spoil == "gone":
         path.unlink()
     else:
-        path.write_bytes(held[:-7] if spoil == "cut" else held[:3] + b"x" + held[4:])
+        path.write_bytes(content[:-7] if spoil == "cut" else content[:3] + b"x" + content[4:])
     assert replace(shown).contents == before
     assert len(opened) == 10
     Image.new("RGB", (24, 16), (99,) * 3).save(shown.files[2][0])
@@ -318,7 +318,7 @@ def test_an_interrupted_first_reading_keeps_what_was_encoded(tmp_path: Path, ope
         encode_pictures(FeatureCache(folder), stopped.encoder, shown, "pooled", "test", 4)
     rest = Greys()
     rows = encode_pictures(FeatureCache(folder), rest.encoder, replace(shown), "pooled", "test", 4)
-    assert (stopped.seen, rest.seen) == (24, 16)
+    assert (stopped.images_seen, rest.images_seen) == (24, 16)
     expected = torch.tensor([*range(40), 0])[:, None].expand(41, 3).float()
     torch.testing.assert_close(rows[:], expected, rtol=0, atol=1e-4)
     assert not list(folder.rglob("*.part"))
@@ -331,7 +331,7 @@ def test_a_segment_whose_file_was_cut_is_made_anew(tmp_path: Path, opened: list[
     rows.write_bytes(rows.read_bytes()[:-5])
     again = encode_pictures(FeatureCache(tmp_path / "encoder"), greys.encoder, shown, "pooled", "test", 4)[:]
     assert torch.equal(again, whole)
-    assert greys.seen == 10
+    assert greys.images_seen == 10
 
 
 def test_files_that_are_too_new_to_be_remembered_are_hashed_again_and_encoded_once(
@@ -345,10 +345,10 @@ def test_files_that_are_too_new_to_be_remembered_are_hashed_again_and_encoded_on
 
     first = encoded()
     assert torch.equal(encoded(), first)
-    assert greys.seen == 9
+    assert greys.images_seen == 9
     Image.new("RGB", (24, 16), (99,) * 3).save(shown.files[2][0])  # within the grain of the clock
     assert encoded()[:, 0].round().tolist() == [0, 1, 99, *range(3, 9), 0]
-    assert greys.seen == 10
+    assert greys.images_seen == 10
 
 
 def test_a_picture_that_cannot_be_read_ahead_is_one_line_with_its_name(tmp_path: Path) -> None:

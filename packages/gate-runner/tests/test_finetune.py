@@ -42,7 +42,7 @@ WORDS = (
 )
 
 
-def made(folder: Path, count: int = 24, **columns: Any) -> Path:
+def write_pairs(folder: Path, count: int = 24, **columns: Any) -> Path:
     """Pictures whose colour goes with the words of their captions, a row each."""
     folder.mkdir(parents=True)
     rng = np.random.default_rng(0)
@@ -64,9 +64,9 @@ def pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def asked(pairs: Path | str, output: Path, **fields: Any) -> FinetuneRequest:
-    given = {"encoder": "micro-clip/random", "steps": 4, "batch_size": 8, "validate_every": 1, "lr": 1e-3, **fields}
-    return FinetuneRequest(pairs=str(pairs), output=output, **given)
+def finetune_request(pairs: Path | str, output: Path, **fields: Any) -> FinetuneRequest:
+    settings = {"encoder": "micro-clip/random", "steps": 4, "batch_size": 8, "validate_every": 1, "lr": 1e-3, **fields}
+    return FinetuneRequest(pairs=str(pairs), output=output, **settings)
 
 
 def history(folder: Path) -> list[dict[str, float]]:
@@ -75,7 +75,11 @@ def history(folder: Path) -> list[dict[str, float]]:
 
 
 def test_what_comes_out_is_an_encoder_by_its_folder(tmp_path: Path) -> None:
-    folder = finetune(asked(made(tmp_path / "mine", 80), tmp_path / "out", steps=12, batch_size=16, validate_every=4))
+    folder = finetune(
+        finetune_request(
+            write_pairs(tmp_path / "mine", 80), tmp_path / "out", steps=12, batch_size=16, validate_every=4
+        )
+    )
     assert history(folder)[-1]["recall@1"] > history(folder)[0]["recall@1"] + 0.2
     picture = torch.randint(0, 256, (2, 3, 64, 64), dtype=torch.uint8)
     before, tuned, named = (load_encoder(spec) for spec in ("micro-clip/random", f"tuned:{folder}", str(folder)))
@@ -91,7 +95,7 @@ def test_what_comes_out_is_an_encoder_by_its_folder(tmp_path: Path) -> None:
 
 def test_the_command_says_how_it_ended_and_trains_once(tmp_path: Path) -> None:
     text = "--encoder micro-clip/random --steps 2 --batch-size 8 --loss siglip --wise-ft 0.5 --output"
-    words = ["finetune", str(made(tmp_path / "mine")), *text.split(), str(tmp_path / "out")]
+    words = ["finetune", str(write_pairs(tmp_path / "mine")), *text.split(), str(tmp_path / "out")]
     first = CliRunner().invoke(app, words)
     assert first.exit_code == 0, first.output
     assert "gate-runner trade micro-clip/random tuned:" in first.output
@@ -112,8 +116,8 @@ def reference(image: Tensor, text: Tensor, scale: float, teacher: tuple[Tensor, 
     ]  # fmt: skip
     theirs = teacher[2] * (teacher[0] @ teacher[1].T)
     total = sum(
-        (one.softmax(1) * (one.log_softmax(1) - own.log_softmax(1))).sum(1).mean() / 2
-        for one, own in ((theirs, logits), (theirs.T, logits.T))
+        (target.softmax(1) * (target.log_softmax(1) - own.log_softmax(1))).sum(1).mean() / 2
+        for target, own in ((theirs, logits), (theirs.T, logits.T))
     )
     return {
         "contrastive_loss": float((F.cross_entropy(logits, labels) + F.cross_entropy(logits.T, labels)) / 2),
@@ -125,7 +129,7 @@ def reference(image: Tensor, text: Tensor, scale: float, teacher: tuple[Tensor, 
 
 def test_the_loss_is_the_sum_of_its_terms_in_float64(pairs: Path, tmp_path: Path) -> None:
     add = ("eqsim:v2=0.5", "pair=1", "keep=2")
-    folder = finetune(asked(pairs, tmp_path / "out", add=add, teacher="micro-clip", steps=1, batch_size=100))
+    folder = finetune(finetune_request(pairs, tmp_path / "out", add=add, teacher="micro-clip", steps=1, batch_size=100))
     row = history(folder)[1]
     train = read_captioned(str(pairs)).train
     shown = torch.as_tensor(train.pictures[:]).flatten(0, 1)  # type: ignore[index]
@@ -148,15 +152,15 @@ def test_the_loss_is_the_sum_of_its_terms_in_float64(pairs: Path, tmp_path: Path
 
 
 def test_an_interrupted_training_goes_on_to_the_same_bits(tmp_path: Path) -> None:
-    data = made(tmp_path / "mine", negative=lambda number: f"no {WORDS[number % 8]}|an empty frame")
+    data = write_pairs(tmp_path / "mine", negative=lambda number: f"no {WORDS[number % 8]}|an empty frame")
     how = {"add": ("keep=1", "hard=0.5", "eqsim:hybrid=1"), "steps": 6, "tune": "lora", "augment": "crop"}
-    whole = finetune(asked(data, tmp_path / "whole", **how))
+    whole = finetune(finetune_request(data, tmp_path / "whole", **how))
 
     def stop(line: str) -> None:
         if line.startswith("step 4"):
             raise KeyboardInterrupt
 
-    request = asked(data, tmp_path / "parts", **how)
+    request = finetune_request(data, tmp_path / "parts", **how)
     with pytest.raises(KeyboardInterrupt):
         finetune(request, stop)
     assert not request.output.exists()
@@ -170,10 +174,10 @@ def test_an_interrupted_training_goes_on_to_the_same_bits(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("loss", ["clip", "siglip"])
 def test_two_processes_are_one_with_uneven_shares(loss: str, tmp_path: Path) -> None:
-    data = made(tmp_path / "mine", 12, negative=lambda number: "" if number % 3 else f"no {WORDS[number % 8]}")
+    data = write_pairs(tmp_path / "mine", 12, negative=lambda number: "" if number % 3 else f"no {WORDS[number % 8]}")
     how = {"add": ("keep=1", "eqsim:v1=1"), "batch_size": 5, "steps": 2, "loss": loss, "lr": 1e-5, "augment": "flip"}
-    alone = finetune(asked(data, tmp_path / "one", **how))
-    both = finetune(asked(data, tmp_path / "two", num_processes=2, **how))
+    alone = finetune(finetune_request(data, tmp_path / "one", **how))
+    both = finetune(finetune_request(data, tmp_path / "two", num_processes=2, **how))
     for left, right in zip(history(alone)[1:], history(both)[1:], strict=True):
         assert right == pytest.approx(left, rel=1e-6, abs=1e-6)
 
@@ -190,7 +194,9 @@ def test_open_clip_loads_what_was_trained_from_its_models(tmp_path: Path, monkey
     (tmp_path / "configs").mkdir()
     (tmp_path / "configs" / "tiny-for-tests.json").write_text(json.dumps(config))
     open_clip.add_model_config(tmp_path / "configs")
-    folder = finetune(asked(made(tmp_path / "mine"), tmp_path / "out", encoder="open_clip:tiny-for-tests/random"))
+    folder = finetune(
+        finetune_request(write_pairs(tmp_path / "mine"), tmp_path / "out", encoder="open_clip:tiny-for-tests/random")
+    )
     assert not (folder / "encoder.safetensors").exists()
     theirs, _, transform = open_clip.create_model_and_transforms(f"local-dir:{folder}")
     ours = load_encoder(f"tuned:{folder}")
@@ -232,7 +238,7 @@ def test_shards_and_every_form_of_pairs_are_read(pairs: Path, tmp_path: Path) ->
 
 
 def test_a_folder_with_a_benchmarks_file_is_read_by_it(tmp_path: Path) -> None:
-    data = made(tmp_path / "mine", says=lambda number: f"picture {number}")
+    data = write_pairs(tmp_path / "mine", says=lambda number: f"picture {number}")
     values = guess(data).values
     values["data"]["text"] = "says"
     write_benchmark(values, data / "benchmark.toml")
@@ -242,7 +248,9 @@ def test_a_folder_with_a_benchmarks_file_is_read_by_it(tmp_path: Path) -> None:
 
 
 def test_false_captions_that_are_true_are_named_and_left_out(tmp_path: Path) -> None:
-    data = made(tmp_path / "mine", negative=lambda number: f"A {WORDS[number % 8]} of {number}." if number < 9 else "x")
+    data = write_pairs(
+        tmp_path / "mine", negative=lambda number: f"A {WORDS[number % 8]} of {number}." if number < 9 else "x"
+    )
     captioned = read_captioned(str(data))
     (note,) = [line for line in captioned.notes if "false captions equal" in line]
     assert "left out: 'A " in note
@@ -257,12 +265,12 @@ def _rewritten(folder: Path, change: Any) -> Path:
 
 
 def _without_a_caption(folder: Path) -> Path:
-    return _rewritten(made(folder), lambda text: text.replace("a blue square of 1\n", "\n"))
+    return _rewritten(write_pairs(folder), lambda text: text.replace("a blue square of 1\n", "\n"))
 
 
 def _of_one_caption(folder: Path) -> Path:
     rows = "".join(f"{number}.png,a photo\n" for number in range(24))
-    return _rewritten(made(folder), lambda text: "image,caption\n" + rows)
+    return _rewritten(write_pairs(folder), lambda text: "image,caption\n" + rows)
 
 
 def _shard(*captions: str | dict[str, Any] | None) -> Any:
@@ -280,20 +288,20 @@ BAD: dict[str, tuple[Any, dict[str, Any], str]] = {
         {},
         "expected false captions, none of them empty, found {",
     ),
-    "no such term": (made, {"add": ("eqsim:v5=1",)}, "'eqsim:v5' is not known; the nearest is eqsim:v"),
-    "weight": (made, {"add": ("keep=-1",)}, "a number above 0"),
-    "pairs needed": (made, {"add": ("pair=1",)}, "runs over known pairs of pictures, and there are none"),
-    "negatives needed": (made, {"add": ("hard=1",)}, "needs false captions, and there are none"),
-    "teacher of nothing": (made, {"teacher": "micro-clip"}, "--teacher goes with --add keep"),
+    "no such term": (write_pairs, {"add": ("eqsim:v5=1",)}, "'eqsim:v5' is not known; the nearest is eqsim:v"),
+    "weight": (write_pairs, {"add": ("keep=-1",)}, "a number above 0"),
+    "pairs needed": (write_pairs, {"add": ("pair=1",)}, "runs over known pairs of pictures, and there are none"),
+    "negatives needed": (write_pairs, {"add": ("hard=1",)}, "needs false captions, and there are none"),
+    "teacher of nothing": (write_pairs, {"teacher": "micro-clip"}, "--teacher goes with --add keep"),
     "classes": (lambda folder: "digits", {}, "there are no captions"),
-    "processes": (made, {"num_processes": 9}, "a batch of 8 cannot be shared by 9"),
-    "endless": (made, {"epochs": float("inf")}, "--epochs above 0: 0.05, inf"),
-    "epochs that are none": (made, {"epochs": float("nan")}, "--epochs above 0: 0.05, nan"),
-    "seed": (made, {"seed": 2**63}, "expected 0 to 2"),
-    "a share in words": (made, {"wise_ft": "half"}, "--wise-ft half: expected 'best', or a share"),
-    "augmentation": (made, {"augment": "crops"}, "augmentation 'crops'"),
-    "a policy that is none": (made, {"augment": "rand-os"}, "augmentation 'rand-os'"),
-    "a root of own data": (made, {"data_root": Path("nowhere")}, "--data-root goes with a benchmark's name"),
+    "processes": (write_pairs, {"num_processes": 9}, "a batch of 8 cannot be shared by 9"),
+    "endless": (write_pairs, {"epochs": float("inf")}, "--epochs above 0: 0.05, inf"),
+    "epochs that are none": (write_pairs, {"epochs": float("nan")}, "--epochs above 0: 0.05, nan"),
+    "seed": (write_pairs, {"seed": 2**63}, "expected 0 to 2"),
+    "a share in words": (write_pairs, {"wise_ft": "half"}, "--wise-ft half: expected 'best', or a share"),
+    "augmentation": (write_pairs, {"augment": "crops"}, "augmentation 'crops'"),
+    "a policy that is none": (write_pairs, {"augment": "rand-os"}, "augmentation 'rand-os'"),
+    "a root of own data": (write_pairs, {"data_root": Path("nowhere")}, "--data-root goes with a benchmark's name"),
 }
 
 
@@ -303,7 +311,7 @@ def test_bad_input_is_one_line_before_the_encoder(case: str, tmp_path: Path, mon
     monkeypatch.setattr(module, "load_encoder", lambda *_, **__: pytest.fail("the encoder was loaded"))
     data = make(tmp_path / "mine")
     with pytest.raises((UsageError, ValueError), match=message) as caught:
-        finetune(asked(data, tmp_path / "out", **fields))
+        finetune(finetune_request(data, tmp_path / "out", **fields))
     assert "\n" not in str(caught.value)
 
 
@@ -318,7 +326,7 @@ def test_bad_input_is_one_line_before_the_encoder(case: str, tmp_path: Path, mon
 )
 def test_numbers_that_no_training_can_have_are_one_line(fields: dict[str, Any], message: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=message):
-        finetune(asked(made(tmp_path / "mine"), tmp_path / "out", **fields))
+        finetune(finetune_request(write_pairs(tmp_path / "mine"), tmp_path / "out", **fields))
 
 
 @pytest.mark.parametrize("augment", ["crop-flip", "randaugment", "rand-m9-n4"])
@@ -347,15 +355,17 @@ def test_a_teacher_of_another_width_is_kept_by_its_scores(tmp_path: Path, monkey
     assert text is not None
     narrow.image, narrow.text = lambda pictures: image(pictures)[:, :40], lambda texts: text(texts)[:, :40]
     monkeypatch.setattr(module, "load_encoder", lambda spec, **_: narrow if spec == "narrow" else wide)
-    request = asked(made(tmp_path / "mine"), tmp_path / "out", teacher="narrow", add=("keep:squares=1",), steps=1)
+    request = finetune_request(
+        write_pairs(tmp_path / "mine"), tmp_path / "out", teacher="narrow", add=("keep:squares=1",), steps=1
+    )
     assert history(finetune(request))[1]["keep_loss"] > 0
 
 
 def test_an_output_of_another_training_stays(tmp_path: Path) -> None:
-    data = made(tmp_path / "mine")
-    finetune(asked(data, tmp_path / "out", steps=0))
+    data = write_pairs(tmp_path / "mine")
+    finetune(finetune_request(data, tmp_path / "out", steps=0))
     with pytest.raises(UsageError, match="was trained otherwise \\(steps 0 there, 4 here\\)"):
-        finetune(asked(data, tmp_path / "out"))
+        finetune(finetune_request(data, tmp_path / "out"))
 
 
 def test_help_imports_no_torch_and_has_few_options() -> None:

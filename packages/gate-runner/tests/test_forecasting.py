@@ -24,7 +24,7 @@ from ._folders import write_run
 REAL = {"cifar100": 0.75, "ade20k": 0.42, "mini": 0.93}
 
 
-def given(folder: Path) -> dict[str, float]:
+def given_cells(folder: Path) -> dict[str, float]:
     cells = forecast(folder).expected.cells
     return {metric: cell.value for metric, cell in cells.items() if cell.given}
 
@@ -39,12 +39,12 @@ def test_iwildcam_is_rescaled_as_the_papers_own_two_tables_are() -> None:
 
 def test_every_benchmark_of_the_small_tier_has_its_column(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "r", dict.fromkeys(PACKS["small"], 0.8))
-    made = forecast(folder)
-    assert len(given(folder)) == len(PACKS["small"])
-    assert made.expected.mean is not None
-    assert made.expected.mean.low < made.expected.mean.value < made.expected.mean.high
-    assert made.of == 22
-    assert not any("rough" in warning for warning in made.warnings)
+    prediction = forecast(folder)
+    assert len(given_cells(folder)) == len(PACKS["small"])
+    assert prediction.expected.mean is not None
+    assert prediction.expected.mean.low < prediction.expected.mean.value < prediction.expected.mean.high
+    assert prediction.of == 22
+    assert not any("rough" in warning for warning in prediction.warnings)
 
 
 def test_a_run_on_stand_ins_is_refused(tmp_path: Path) -> None:
@@ -57,8 +57,8 @@ def test_a_run_on_stand_ins_is_refused(tmp_path: Path) -> None:
 def test_real_data_count_as_the_mean_over_seeds_and_the_rest_is_said(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "r", REAL, encoder="clip", seeds=(0, 1))
     write_run(folder, {"iwildcam": 0.5, "micro/acdc": 0.5, "pairs": 0.4}, encoder="clip")
-    made, values = forecast(folder), given(folder)
-    assert made.model == "clip (new)"
+    prediction, values = forecast(folder), given_cells(folder)
+    assert prediction.model == "clip (new)"
     assert set(values) == {"cifar100/acc1", "ade20k/miou", "mini/acc1", "iwildcam/mae-score"}
     run = read_run(folder)
     assert values["cifar100/acc1"] == pytest.approx(
@@ -66,7 +66,7 @@ def test_real_data_count_as_the_mean_over_seeds_and_the_rest_is_said(tmp_path: P
     )
     (error,) = run.named("iwildcam")
     assert values["iwildcam/mae-score"] == pytest.approx(100 * (1 - error.scores[0].value / 3))
-    text = " ".join(made.warnings)
+    text = " ".join(prediction.warnings)
     assert "left out: synthetic stand-ins (micro/acdc)" in text
     assert "ade20k cannot stand beside the paper's rows: their mIoU is over 100 things" in text
     assert "--tune frozen --recipe quick" in text
@@ -77,7 +77,7 @@ def test_real_data_count_as_the_mean_over_seeds_and_the_rest_is_said(tmp_path: P
 def test_episodes_as_gates_count_before_ours(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "r", {"mini": 0.5, "mini-gate": 0.9})
     (many,) = read_run(folder).named("mini-gate")
-    assert given(folder)["mini/acc1"] == pytest.approx(100 * many.scores[0].value)
+    assert given_cells(folder)["mini/acc1"] == pytest.approx(100 * many.scores[0].value)
     assert not any(warning.startswith("mini ") for warning in forecast(folder).warnings)
 
 
@@ -87,7 +87,7 @@ def test_own_data_called_like_a_known_data_set_do_not_pass_for_it(tmp_path: Path
     with pytest.raises(UsageError, match=r"no finished benchmark of the paper's table, but own data \(cifar100\)"):
         forecast(runs[0])
     write_run(runs[0], {"mini": 0.8}, encoder="a")
-    assert set(given(runs[0])) == {"mini/acc1"}
+    assert set(given_cells(runs[0])) == {"mini/acc1"}
     assert "left out: own data (cifar100)" in forecast(runs[0]).warnings
     assert "beside the paper's rows" not in " ".join(compare(*runs, resamples=50, permutations=99).sentences)
 
@@ -108,6 +108,6 @@ def test_the_command(tmp_path: Path) -> None:
     shown = CliRunner().invoke(app, ["forecast", folder])
     assert "warning: a rough forecast, from 3 of the table's 30 benchmarks" in shown.output
     assert "mine is expected on place" in shown.output
-    made = json.loads(CliRunner().invoke(app, ["forecast", folder, "--json"]).stdout)
-    assert made["expected"]["cells"]["mini/acc1"]["given"]
-    assert made["expected"]["mean"]["value"] == gate_runner.forecast(folder).expected.mean.value
+    record = json.loads(CliRunner().invoke(app, ["forecast", folder, "--json"]).stdout)
+    assert record["expected"]["cells"]["mini/acc1"]["given"]
+    assert record["expected"]["mean"]["value"] == gate_runner.forecast(folder).expected.mean.value

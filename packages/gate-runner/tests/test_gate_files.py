@@ -39,9 +39,9 @@ def originals(name: str) -> Originals[Any]:
 
 def load(name: str, root: Path, **request: Any) -> Data:
     declared = originals(name)
-    place = declared.find(root)
-    declared.check(place)
-    return declared.load(place, DataRequest(root, **{"size": 8, **request}))
+    folder = declared.find(root)
+    declared.check(folder)
+    return declared.load(folder, DataRequest(root, **{"size": 8, **request}))
 
 
 def sizes(data: Data) -> tuple[int, int, int]:
@@ -455,31 +455,31 @@ def test_real_tables_of_chest_pictures(table: str, total: int, shared_data: Path
     assert content.count(b"\n") == total + 1
     head = b"".join(line + b"\n" for line in content.split(b"\n")[:400])
     if table == "chexpert_train":
-        place = tmp_path / "CheXpert-v1.0-small"
-        place.mkdir()
+        folder = tmp_path / "CheXpert-v1.0-small"
+        folder.mkdir()
         for name in ("train", "valid"):
-            (place / f"{name}.csv").write_bytes(head)
+            (folder / f"{name}.csv").write_bytes(head)
         for line in head.decode().splitlines()[1:]:
             path = tmp_path / line.split(",")[0]
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch()
         parts = originals("chexpert").parts
         assert parts is not None
-        read = parts(place)
+        read = parts(folder)
         assert len(read.train) == 399
         assert sum(sample.target[4] for sample in read.train) > 50
     else:
-        place = tmp_path / "nih"
-        (place / "images").mkdir(parents=True)
-        (place / "Data_Entry_2017_v2020.csv").write_bytes(head)
+        folder = tmp_path / "nih"
+        (folder / "images").mkdir(parents=True)
+        (folder / "Data_Entry_2017_v2020.csv").write_bytes(head)
         names = [line.split(",")[0] for line in head.decode().splitlines()[1:]]
         for name in names:
-            (place / "images" / name).touch()
-        write.text(place / "train_val_list.txt", names[:200])
-        write.text(place / "test_list.txt", names[200:])
+            (folder / "images" / name).touch()
+        write.text(folder / "train_val_list.txt", names[:200])
+        write.text(folder / "test_list.txt", names[200:])
         parts = originals("chestxray14").parts
         assert parts is not None
-        read = parts(place)
+        read = parts(folder)
         assert 20 < len(read.train) + len(read.test) < 200
 
 
@@ -517,7 +517,7 @@ def test_real_splits_of_flickr30k_entities(shared_data: Path) -> None:
 def test_no_two_splits_share_a_class() -> None:
     splits = read_table("class_splits")["splits"]
     for name, total in (("aircraft", 100), ("cubirds", 200), ("dtextures", 47), ("fungi", 1394), ("vgg", 102)):
-        held = splits[name]
-        assert not set(held["validation"]) & set(held["test"])
-        assert len(held["validation"]) + len(held["test"]) < total
+        held_out = splits[name]
+        assert not set(held_out["validation"]) & set(held_out["test"])
+        assert len(held_out["validation"]) + len(held_out["test"]) < total
     assert json.dumps(splits)

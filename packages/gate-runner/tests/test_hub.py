@@ -41,9 +41,9 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def load(name: str, root: Path, **request: Any) -> Data:
-    one = BENCHMARKS[name]
-    assert one.choose_source("hub", root) == "hub"
-    return one.load("hub", DataRequest(root, **{"size": 8, **request}))
+    benchmark = BENCHMARKS[name]
+    assert benchmark.choose_source("hub", root) == "hub"
+    return benchmark.load("hub", DataRequest(root, **{"size": 8, **request}))
 
 
 def run(command: list[str]) -> int:
@@ -220,9 +220,9 @@ def test_a_damaged_picture_is_named(tmp_path: Path) -> None:
     broken = io.BytesIO()
     write.picture().save(broken, "png")
     features = {"img": write.PICTURE, "fine_label": write.INTEGER}
-    held = {"img": [{"bytes": broken.getvalue()[:60], "path": None}] * 3, "fine_label": [0, 0, 0]}
+    columns = {"img": [{"bytes": broken.getvalue()[:60], "path": None}] * 3, "fine_label": [0, 0, 0]}
     for split in ("train", "test"):
-        write.write(tmp_path / "uoft-cs/cifar100", split, held, features)
+        write.write(tmp_path / "uoft-cs/cifar100", split, columns, features)
     with pytest.raises(DataError, match=r"\.zip: 0\.img cannot be read as an image"):
         load("cifar100", tmp_path).test.images[0:1]
 
@@ -293,16 +293,16 @@ def fetch_food101(root: str, cache: str, barrier: Any, place_in_line: int) -> No
 def test_a_report_of_a_run_from_the_hub_asks_no_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import huggingface_hub
 
-    asked: list[object] = []
+    sessions: list[object] = []
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.setattr(huggingface_hub, "get_session", lambda: asked.append("a session"))
+    monkeypatch.setattr(huggingface_hub, "get_session", lambda: sessions.append("a session"))
     done = gate_runner.run("digits", encoder="micro-clip/random", limit=20, output=tmp_path / "run", show=False)
     contents = gather(read_runs([done.folder]))
     (row,) = contents.rows
     again, why = made_again(contents, replace(row, source="hub", benchmark="food101"))
     assert again is None
     assert "HF_HUB_OFFLINE is set" in why
-    assert not asked
+    assert not sessions
 
 
 def test_processes_that_fetch_at_once_keep_each_row_once(tmp_path: Path, cache: Path) -> None:
@@ -325,14 +325,14 @@ def test_a_copy_of_before_rows_were_counted_is_fetched_again(
     """Processes of a version before 0.2 could write one row twice."""
     write.food101(tmp_path)
     images = load("food101", tmp_path).train.images[:]
-    place = next(cache.rglob("train/about.json")).parent
-    about = json.loads((place / "about.json").read_text())
+    folder = next(cache.rglob("train/about.json")).parent
+    about = json.loads((folder / "about.json").read_text())
     del about["rows"]
-    (place / "about.json").write_text(json.dumps(about))
-    shutil.copy(place / "000000000-000000010.zip", place / "000000008-000000018.zip")
+    (folder / "about.json").write_text(json.dumps(about))
+    shutil.copy(folder / "000000000-000000010.zip", folder / "000000008-000000018.zip")
     assert torch.equal(load("food101", tmp_path).train.images[:], images)
     assert "is of a version before 0.2, which could keep rows twice: it is fetched again" in caplog.text
-    assert [path.name for path in place.glob("*.zip")] == ["000000000-000000010.zip"]
+    assert [path.name for path in folder.glob("*.zip")] == ["000000000-000000010.zip"]
 
 
 def test_a_copy_with_an_archive_too_few_is_refused(tmp_path: Path, cache: Path) -> None:

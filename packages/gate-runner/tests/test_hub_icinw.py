@@ -39,9 +39,9 @@ def read(name: str, root: Path, size: int = 8) -> Data:
 
 
 def encoded(picture: Image.Image, form: str) -> bytes:
-    held = io.BytesIO()
-    picture.save(held, form)
-    return held.getvalue()
+    buffer = io.BytesIO()
+    picture.save(buffer, form)
+    return buffer.getvalue()
 
 
 CALTECH = [
@@ -90,7 +90,7 @@ def tables(root: Path, name: str, target: Any, of: Callable[[int], Any], splits:
 def labels(name: str) -> tuple[list[int], list[int]]:
     """Training and test labels of a copy, as places in ELEVATER's order."""
     count = ICINW[name].classes
-    return [one for one in TRAIN if one < count], [one for one in TEST if one < count]
+    return [label for label in TRAIN if label < count], [label for label in TEST if label < count]
 
 
 def named_copy(root: Path, name: str, names: Sequence[str] | None = None) -> None:
@@ -111,13 +111,13 @@ def named_copy(root: Path, name: str, names: Sequence[str] | None = None) -> Non
 def numbered_copy(root: Path, name: str) -> None:
     hub, (train, test) = ICINW[name].hub, labels(name)
     if name == "fer-2013":  # its own numbers, which are not in ELEVATER's order
-        tables(root, name, write.INTEGER, lambda place: hub.names.index(EMOTIONS[place]),
+        tables(root, name, write.INTEGER, lambda label: hub.names.index(EMOTIONS[label]),
                {hub.train: train, hub.test: test})  # fmt: skip
     elif name == "patch-camelyon":
         tables(root, name, write.datasets.Value("bool"), bool, {hub.train: train, "valid": [0], hub.test: test})
     elif name == VOC:
         kind = write.datasets.Sequence(write.INTEGER)
-        tables(root, name, kind, lambda place: [place, place, 19], {hub.train: train, hub.test: test})
+        tables(root, name, kind, lambda label: [label, label, 19], {hub.train: train, hub.test: test})
     elif name == "hateful-memes":
         _memes(root, {"train": train, "dev_seen": test, "test_seen": [0]})
     else:
@@ -130,9 +130,9 @@ def _memes(root: Path, splits: Mapping[str, Sequence[int]]) -> None:
     for number, (split, own) in enumerate(splits.items()):
         rows = [{"id": 100 * number + row, "img": f"img/{number}{row:04}.png", "label": label, "text": "made up"}
                 for row, label in enumerate(own)]  # fmt: skip
-        (folder / f"{split}.jsonl").write_text("".join(json.dumps(one) + "\n" for one in rows))
-        for one in rows:
-            (folder / str(one["img"])).write_bytes(encoded(write.picture(), "png"))
+        (folder / f"{split}.jsonl").write_text("".join(json.dumps(record) + "\n" for record in rows))
+        for record in rows:
+            (folder / str(record["img"])).write_bytes(encoded(write.picture(), "png"))
 
 
 def _tars(root: Path, name: str, ending: str, splits: Mapping[str, Sequence[int]]) -> None:
@@ -143,10 +143,10 @@ def _tars(root: Path, name: str, ending: str, splits: Mapping[str, Sequence[int]
         (folder / split / "nshards.txt").write_text("1")
         with tarfile.open(folder / split / "0.tar", "w") as tar:
             for row, label in enumerate(own):
-                for inner, held in (("cls", str(label).encode()), (ending, encoded(write.picture(), "webp"))):
+                for inner, content in (("cls", str(label).encode()), (ending, encoded(write.picture(), "webp"))):
                     about = tarfile.TarInfo(f"s{row:07}.{inner}")
-                    about.size = len(held)
-                    tar.addfile(about, io.BytesIO(held))
+                    about.size = len(content)
+                    tar.addfile(about, io.BytesIO(content))
     (folder / "classnames.txt").write_text("\n".join(class_names(name)))
     (folder / "zeroshot_classification_templates.txt").write_text("a photo of {c}")
 
@@ -171,7 +171,7 @@ def test_a_copy_gives_elevaters_classes(name: str, tmp_path: Path) -> None:
     pair = read(name, tmp_path)
     for split, places in zip((pair.train, pair.test), labels(name), strict=True):
         if name == VOC:
-            expected = [[int(at in (place, 19)) for at in range(20)] for place in places]
+            expected = [[int(at in (index, 19)) for at in range(20)] for index in places]
             assert split.targets.tolist() == expected
         else:
             assert split.targets.tolist() == places
@@ -208,7 +208,7 @@ def test_emotions_by_name_where_the_column_has_names(tmp_path: Path) -> None:
 def test_objects_by_name_where_the_list_has_names(tmp_path: Path) -> None:
     order = ["TV/monitor", *reversed(class_names(VOC)[:-1])]
     kind = write.datasets.Sequence(write.datasets.ClassLabel(names=order))
-    tables(tmp_path, VOC, kind, lambda place: [0, 20 - 1 - place], {"train": [0, 3], "test": [5]})
+    tables(tmp_path, VOC, kind, lambda label: [0, 20 - 1 - label], {"train": [0, 3], "test": [5]})
     assert read(VOC, tmp_path).test.targets.nonzero().tolist() == [[0, 5], [0, 19]]
 
 

@@ -46,9 +46,9 @@ def sides(name: str, root: Path):  # type: ignore[no-untyped-def]  # lists or ar
     originals = BENCHMARKS[name].originals
     assert isinstance(originals, Originals)
     assert originals.content is not None
-    place = originals.find(root)
-    originals.check(place)
-    return originals.content(place)
+    folder = originals.find(root)
+    originals.check(folder)
+    return originals.content(folder)
 
 
 def caltech(root: Path) -> None:
@@ -330,9 +330,9 @@ def test_orders_of_classes_that_differ_are_mapped_by_name(tmp_path: Path) -> Non
     assert sorted(class_names("cifar-100")) == sorted(_alphabetical("cifar-100"))
     food = sorted(name.replace(" ", "_") for name in class_names("food-101"))
     places = places_by_name("food-101", food, "classes")
-    assert [at for at, place in enumerate(places) if at != place] == [16, 17]
+    assert [at for at, position in enumerate(places) if at != position] == [16, 17]
     ascii_order = sorted(class_names(_AIRCRAFT))
-    moved = [at for at, place in enumerate(places_by_name(_AIRCRAFT, ascii_order, "variants")) if at != place]
+    moved = [at for at, position in enumerate(places_by_name(_AIRCRAFT, ascii_order, "variants")) if at != position]
     assert moved == [34, 35, 36, *range(44, 52), 62, 63, 68, 69, 70, *range(92, 96)]
     with pytest.raises(DataError, match="'pizza pie' / 'pizza'"):
         places_by_name("food-101", [name.replace("pizza", "pizza pie") for name in food], "classes")

@@ -64,7 +64,7 @@ def test_averages_are_over_data_sets_and_deviations_over_seeds() -> None:
     rows = {row[1] or row[0]: row for row in averages(RECORDS).rows}
     assert rows["Zero-shot"][2] == "40.00"
     # seed 0: (60 + 40) / 2, seed 1: (62 + 42) / 2; data set b has no full-shot value, so that a stands alone
-    assert averages([one for one in RECORDS if one.cell.shots != FULL]).rows[1][3] == "51.00 ± 1.41"
+    assert averages([unit for unit in RECORDS if unit.cell.shots != FULL]).rows[1][3] == "51.00 ± 1.41"
     assert rows["Language-2P"][2:] == ("", "61.00 ± 1.41", "90.00", "1")
     assert mean_over_sets(having(RECORDS, shots=FULL), ["a", "b"]) is None
 
@@ -78,8 +78,8 @@ def test_each_data_set_and_what_is_missing() -> None:
 
 def test_gains_wins_ties_and_losses() -> None:
     first, second = gains(RECORDS)
-    found = {row[0]: row[1] for row in first.rows}
-    assert found == {
+    summary = {row[0]: row[1] for row in first.rows}
+    assert summary == {
         "Knowledge-free": "51.00 ± 1.41", "Chosen by validation": "55.50 ± 0.71", "Gain": "+4.50",
         "Win / tie / loss": "1 / 1 / 0",
     }  # fmt: skip
@@ -88,27 +88,29 @@ def test_gains_wins_ties_and_losses() -> None:
 
 
 def test_figures_have_a_line_for_each_way_and_for_each_number_of_shots() -> None:
-    plain = [one for one in RECORDS if one.cell.knowledge == "none" and one.cell.shots != FULL]
+    plain = [unit for unit in RECORDS if unit.cell.knowledge == "none" and unit.cell.shots != FULL]
     shots = over_shots(plain)
     assert "LP Language-2P: zero-shot: 40.00, 5-shot: 51.00 ± 1.41" in shots
-    double = [one._replace(cell=one.cell._replace(projection="1p"), trained=10_000) for one in plain if one.cell.shots]
+    double = [
+        unit._replace(cell=unit.cell._replace(projection="1p"), trained=10_000) for unit in plain if unit.cell.shots
+    ]
     assert "5-shot: 400 parameters: 51.00 ± 1.41, 20,000 parameters: 51.00 ± 1.41" in over_parameters([*plain, *double])
     assert over_parameters(plain) == ""  # a point is no line
     assert per_set(RECORDS).figure.count("<polyline") == 2  # each data set
-    assert per_set([one for one in plain if one.cell.shots == 5]).figure == ""
+    assert per_set([unit for unit in plain if unit.cell.shots == 5]).figure == ""
 
 
 def test_controls_say_whether_knowledge_says_something() -> None:
     [row] = controls(RECORDS).rows
     assert row == ("a", "LP 2P 5-shot", "gpt3", "61.0", "70.0", "65.0", "10.0", "yes")
-    worse = [one._replace(value=0.6) if one.cell.knowledge == "gpt3" else one for one in RECORDS]
+    worse = [unit._replace(value=0.6) if unit.cell.knowledge == "gpt3" else unit for unit in RECORDS]
     assert controls(worse).rows[0][-1] == "no"
 
 
 def test_performance_efficiency_has_the_minus_sign() -> None:
     rows = {row[0]: row for row in efficiency(RECORDS).rows}
     assert rows["Zero-shot"][2:] == ("0", "40.00", "0.4000")
-    huge = [one._replace(trained=10**9) for one in RECORDS if one.cell.shots == 5]
+    huge = [unit._replace(trained=10**9) for unit in RECORDS if unit.cell.shots == 5]
     assert float(efficiency(huge).rows[0][-1]) < 0.51
 
 
@@ -172,8 +174,8 @@ def test_what_an_older_release_wrote_is_refused_with_the_way_on(tmp_path: Path) 
 def test_a_sweep_becomes_elevaters_zips_with_its_seeds_joined(folder: Path) -> None:
     rng = np.random.default_rng(0)
     units = [record(cell("mnist", 5, seed=seed), 0.5, trained=trained) for seed, trained in ((0, 100), (1, 300))]
-    kept = [rng.dirichlet(np.ones(10), 4).astype(np.float32) for _ in units]
-    for unit, probabilities in zip(units, kept, strict=True):
+    drawn = [rng.dirichlet(np.ones(10), 4).astype(np.float32) for _ in units]
+    for unit, probabilities in zip(units, drawn, strict=True):
         RunFolder(folder).save(result(unit), np.zeros(4), probabilities=probabilities)
     exported = export(folder, "elevater", model="lab/own")
     (path,) = exported.files
@@ -188,14 +190,14 @@ def test_a_sweep_becomes_elevaters_zips_with_its_seeds_joined(folder: Path) -> N
     ]  # fmt: skip
     assert (entry["model_name"], entry["num_trainable_params"], entry["num_params"]) == ("lab/own", 200, 1200)
     assert (entry["n_shot"], entry["rnd_seeds"]) == (5, [0, 1])
-    np.testing.assert_allclose(np.array(entry["predictions"]), np.stack(kept), atol=5e-7)
+    np.testing.assert_allclose(np.array(entry["predictions"]), np.stack(drawn), atol=5e-7)
     before = path.read_bytes()
     export(folder, "elevater", model="lab/own")
     assert path.read_bytes() == before
 
 
 @pytest.mark.parametrize(
-    ("probabilities", "said"),
+    ("probabilities", "message"),
     [
         (np.full((2, 9), 1 / 9), r"shape \(2, 9\), expected \[image\]\[10 classes\]"),
         (np.full((2, 10), 0.2), "row of image 0 is no distribution: its sum is 2"),
@@ -203,7 +205,9 @@ def test_a_sweep_becomes_elevaters_zips_with_its_seeds_joined(folder: Path) -> N
         (None, "keep_predictions=true, which keeps them"),
     ],
 )
-def test_what_elevaters_validator_refuses_is_refused(folder: Path, probabilities: np.ndarray | None, said: str) -> None:
+def test_what_elevaters_validator_refuses_is_refused(
+    folder: Path, probabilities: np.ndarray | None, message: str
+) -> None:
     RunFolder(folder).save(result(record(cell("mnist", 5), 0.5)), np.zeros(2), probabilities=probabilities)
-    with pytest.raises(DataError, match=said):
+    with pytest.raises(DataError, match=message):
         export(folder, "elevater")

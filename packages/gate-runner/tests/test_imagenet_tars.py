@@ -25,19 +25,19 @@ KIT = {"n01484850": 1, "n01440764": 2, "n01443537": 3}
 
 
 def tar(members: Iterable[tuple[str, bytes]]) -> bytes:
-    held = io.BytesIO()
-    with tarfile.open(fileobj=held, mode="w") as archive:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
         for name, content in members:
             info = tarfile.TarInfo(name)
             info.size = len(content)
             archive.addfile(info, io.BytesIO(content))
-    return held.getvalue()
+    return buffer.getvalue()
 
 
 def picture(grey: int) -> bytes:
-    held = io.BytesIO()
-    Image.new("RGB", (9, 8), (grey, grey, grey)).save(held, "jpeg")
-    return held.getvalue()
+    buffer = io.BytesIO()
+    Image.new("RGB", (9, 8), (grey, grey, grey)).save(buffer, "jpeg")
+    return buffer.getvalue()
 
 
 def write(root: Path) -> Path:
@@ -65,9 +65,9 @@ def write(root: Path) -> Path:
 
 def load(root: Path) -> Data:
     originals = BENCHMARKS["imagenet1k"].originals
-    place = originals.find(root)
-    originals.check(place)
-    return originals.load(place, DataRequest(root, size=8))
+    folder = originals.find(root)
+    originals.check(folder)
+    return originals.load(folder, DataRequest(root, size=8))
 
 
 def test_pictures_are_read_in_place(tmp_path: Path) -> None:

@@ -41,9 +41,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def probed(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("heads") / "pots"
-    gate_runner.adapt(folder, encoder="micro-clip", save=place, output=tmp_path_factory.mktemp("run"))
-    return place
+    head = tmp_path_factory.mktemp("heads") / "pots"
+    gate_runner.adapt(folder, encoder="micro-clip", save=head, output=tmp_path_factory.mktemp("run"))
+    return head
 
 
 @pytest.fixture(autouse=True)
@@ -71,8 +71,8 @@ def test_predictions_of_a_folder_name_what_cannot_be_read(probed: Path, folder: 
 
 def test_json_lines_hold_probabilities_of_all_classes_that_sum_to_one(probed: Path, folder: Path) -> None:
     prediction = list(load_head(probed).predict(sorted((folder / "red").iterdir()), top=9))
-    assert [one.classes[0] for one in prediction] == ["red"] * 6
-    assert all(abs(sum(one.probabilities) - 1) < 1e-5 and len(one.classes) == 3 for one in prediction)
+    assert [predicted.classes[0] for predicted in prediction] == ["red"] * 6
+    assert all(abs(sum(predicted.probabilities) - 1) < 1e-5 and len(predicted.classes) == 3 for predicted in prediction)
 
 
 def test_another_encoder_is_refused_with_both_fingerprints(probed: Path) -> None:
@@ -81,11 +81,11 @@ def test_another_encoder_is_refused_with_both_fingerprints(probed: Path) -> None
 
 
 def test_a_second_writer_of_a_head_is_refused_and_told_who_is_there(probed: Path, folder: Path, tmp_path: Path) -> None:
-    there = tmp_path / "head"
+    head = tmp_path / "head"
     with held(tmp_path / ".head.lock"), pytest.raises(BusyError, match=f"is held by process {os.getpid()} on"):
-        gate_runner.adapt(folder, encoder="micro-clip/random:1", save=there)
-    assert not there.exists()
-    gate_runner.adapt(folder, encoder="micro-clip/random:1", save=there)
+        gate_runner.adapt(folder, encoder="micro-clip/random:1", save=head)
+    assert not head.exists()
+    gate_runner.adapt(folder, encoder="micro-clip/random:1", save=head)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["head"]
 
 

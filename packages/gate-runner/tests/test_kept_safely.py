@@ -58,9 +58,9 @@ def changed(head: Path, folder: Path, change: Callable[[dict[str, Any]], None], 
 
 
 def test_a_card_whose_classes_were_exchanged_is_refused(head: Path, tmp_path: Path) -> None:
-    place = changed(head, tmp_path / "head", lambda card: card["classes"].reverse(), signed=False)
+    changed_head = changed(head, tmp_path / "head", lambda card: card["classes"].reverse(), signed=False)
     with pytest.raises(DataError, match=r"card\.json was changed after it was written"):
-        load_head(place)
+        load_head(changed_head)
 
 
 def test_a_head_of_the_last_release_is_read(head: Path, tmp_path: Path) -> None:
@@ -101,10 +101,10 @@ def test_tensors_that_are_no_numbers(head: Path, tmp_path: Path) -> None:
     def with_nan(card: dict[str, Any]) -> None:
         card["files"]["head.safetensors"] = hashlib.sha256(content).hexdigest()
 
-    place = changed(head, tmp_path / "head", with_nan, signed=True)
-    (place / "head.safetensors").write_bytes(content)
+    changed_head = changed(head, tmp_path / "head", with_nan, signed=True)
+    (changed_head / "head.safetensors").write_bytes(content)
     with pytest.raises(DataError, match="holds NaN or infinity"):
-        load_head(place)
+        load_head(changed_head)
 
 
 def test_the_same_weights_behind_another_normalisation(head: Path, tmp_path: Path) -> None:
@@ -145,8 +145,8 @@ def test_a_process_that_stops_while_a_folder_is_written_leaves_the_old_or_the_ne
                 stopped = False
             except KeyboardInterrupt:
                 stopped = True
-        held = {path.name: path.read_bytes() for path in folder.iterdir()}
-        assert held in (old, new)
+        contents = {path.name: path.read_bytes() for path in folder.iterdir()}
+        assert contents in (old, new)
         write_folder(folder, new)
         assert [path.name for path in folder.parent.iterdir()] == ["folder"]
         if not stopped:
@@ -211,9 +211,9 @@ def test_a_run_folder_of_a_stranger_has_no_other_file_written(tmp_path: Path, li
     elsewhere = tmp_path / "mine"
     elsewhere.mkdir()
     (elsewhere / "results.csv").write_text("precious")
-    place = run / link
-    place.parent.mkdir(parents=True)
-    place.symlink_to(elsewhere if link == "export/csv" else elsewhere / "results.csv")
+    symlink = run / link
+    symlink.parent.mkdir(parents=True)
+    symlink.symlink_to(elsewhere if link == "export/csv" else elsewhere / "results.csv")
     with pytest.raises(UsageError, match=r"leads out of|cannot write"):
         export(read_run(run), "csv", run / "export" / "csv")
     assert [path.name for path in elsewhere.iterdir()] == ["results.csv"]

@@ -51,7 +51,7 @@ def scenes(tmp_path: Path) -> Data[Maps]:
 
 
 def job(data: Data[Maps], encoder: Encoder, task: str = "segmentation", store: FeatureCache | None = None) -> Job:
-    own = next(one for one in BENCHMARKS.values() if one.task == task)
+    own = next(benchmark for benchmark in BENCHMARKS.values() if benchmark.task == task)
     training = {**own.training, "steps": 4, "validate_every": 2, "batch_size": 4}
     return Job(encoder, replace(own, training=training), data, features=store or FeatureCache())
 
@@ -64,11 +64,11 @@ def encoder() -> Encoder:
 
 
 def test_maps_in_files_give_what_maps_in_memory_give(scenes: Data[Maps], tmp_path: Path) -> None:
-    held = Data(
-        *(replace(one, targets=one.targets[:]) for one in (scenes.train, scenes.validation, scenes.test)),
+    in_memory = Data(
+        *(replace(split, targets=split.targets[:]) for split in (scenes.train, scenes.validation, scenes.test)),
         scenes.classes,
     )
-    expected = run_task(job(held, encoder()))
+    expected = run_task(job(in_memory, encoder()))
     stores = {
         "memory": FeatureCache(tmp_path / "a" / "encoder"),
         "disk": FeatureCache(tmp_path / "b" / "encoder", in_memory=0),

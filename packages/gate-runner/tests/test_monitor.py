@@ -108,9 +108,9 @@ def test_a_budget_postpones_and_a_failure_goes_by(
     broken = gate_runner.Monitor("digits", output=tmp_path / "b", pick=lambda model: model.nothing)
     assert broken(model, 0) is None
     assert "monitor at step 0: AttributeError" in caplog.text
-    for said in ("much", 0.0, "120 %"):
+    for budget in ("much", 0.0, "120 %"):
         with pytest.raises(UsageError, match="share of the time"):
-            gate_runner.Monitor("digits", budget=said)
+            gate_runner.Monitor("digits", budget=budget)
 
 
 def test_geometry_is_what_the_papers_say() -> None:

@@ -44,7 +44,7 @@ def photographs(folder: Path) -> None:
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The current directory, which is searched for modules, with code and pictures."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "evil.py").write_text(EVIL)
@@ -97,42 +97,42 @@ def holders(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(params=SPECS)
-def spec(request: pytest.FixtureRequest, place: Path, holders: Path) -> str:
-    shutil.copytree(holders, place, dirs_exist_ok=True)
+def spec(request: pytest.FixtureRequest, project: Path, holders: Path) -> str:
+    shutil.copytree(holders, project, dirs_exist_ok=True)
     return str(request.param)
 
 
-def test_a_heads_card(spec: str, place: Path) -> None:
-    edited(place / "head" / "card.json", lambda card: card["encoder"].update(spec=spec))
+def test_a_heads_card(spec: str, project: Path) -> None:
+    edited(project / "head" / "card.json", lambda card: card["encoder"].update(spec=spec))
     with pytest.raises(EncoderError, match=r"card\.json"):
         load_head("head")
     for words in (("predict", "head", "photos/red"), ("export", "head", "head.onnx")):
         assert "card.json" in call("adapt", *words)
-    assert not (place / "PWNED").exists()
+    assert not (project / "PWNED").exists()
     assert load_head("head", encoder="micro-clip").classes == ("blue", "red")
 
 
-def test_the_user_may_say_what_a_card_may_not(place: Path) -> None:
+def test_the_user_may_say_what_a_card_may_not(project: Path) -> None:
     gate_runner.adapt("photos", probe="logistic", output="run", encoder="evil:make", device="cpu", save="head")
-    (place / "PWNED").unlink()
+    (project / "PWNED").unlink()
     assert "say --encoder evil:make if you trust it" in call("adapt", "predict", "head", "photos/red")
-    assert not (place / "PWNED").exists()
+    assert not (project / "PWNED").exists()
     done = CliRunner().invoke(app, ["adapt", "predict", "head", "photos/red", "--encoder", "evil:make"])
     assert done.exit_code == 0, done.output
-    assert (place / "PWNED").exists()
+    assert (project / "PWNED").exists()
 
 
-def test_a_trained_encoders_card(spec: str, place: Path) -> None:
-    trained(place / "tuned", spec)
+def test_a_trained_encoders_card(spec: str, project: Path) -> None:
+    trained(project / "tuned", spec)
     isolate = "worker" if spec == "evil:make" else "none"  # a worker asks the same, and takes two seconds to start
-    said = call("run", "digits", "--limit", 20, "--encoder", "tuned:tuned", "--output", "runs", "--isolate", isolate)
-    assert "card.json" in said
-    assert not (place / "PWNED").exists()
+    output = call("run", "digits", "--limit", 20, "--encoder", "tuned:tuned", "--output", "runs", "--isolate", isolate)
+    assert "card.json" in output
+    assert not (project / "PWNED").exists()
 
 
-def test_a_training_that_began_at_a_share_is_an_encoder_by_its_folder(place: Path) -> None:
-    trained(place / "first", "micro-clip")
-    trained(place / "second", "tuned:first@0.5")
+def test_a_training_that_began_at_a_share_is_an_encoder_by_its_folder(project: Path) -> None:
+    trained(project / "first", "micro-clip")
+    trained(project / "second", "tuned:first@0.5")
     assert load_encoder("tuned:second").spec == "tuned:second"
 
 
@@ -145,34 +145,34 @@ def test_a_training_that_began_at_a_share_is_an_encoder_by_its_folder(place: Pat
         ("micro-clip/random:\u0663", "must be a whole number below"),
     ],
 )
-def test_specs_of_cards_that_cannot_be(spec: str, message: str, place: Path) -> None:
-    trained(place / "odd", spec)
+def test_specs_of_cards_that_cannot_be(spec: str, message: str, project: Path) -> None:
+    trained(project / "odd", spec)
     with pytest.raises(EncoderError, match=message):
         load_encoder("tuned:odd")
 
 
-def test_cards_and_weights_of_other_kinds_are_one_line(place: Path) -> None:
-    trained(place / "odd", "micro-clip")
-    edited(place / "odd/card.json", lambda card: card["encoder"].update(start=1))
+def test_cards_and_weights_of_other_kinds_are_one_line(project: Path) -> None:
+    trained(project / "odd", "micro-clip")
+    edited(project / "odd/card.json", lambda card: card["encoder"].update(start=1))
     with pytest.raises(EncoderError, match="start and fingerprint are no texts"):
         load_encoder("tuned:odd")
-    trained(place / "piped", "micro-clip")
-    (place / "piped/encoder.safetensors").unlink()
-    os.mkfifo(place / "piped/encoder.safetensors")
+    trained(project / "piped", "micro-clip")
+    (project / "piped/encoder.safetensors").unlink()
+    os.mkfifo(project / "piped/encoder.safetensors")
     with pytest.raises(ValueError, match="no file that holds data, but a pipe"):
         load_encoder("tuned:piped")
 
 
-def test_a_runs_folder_that_is_looked_at(place: Path) -> None:
+def test_a_runs_folder_that_is_looked_at(project: Path) -> None:
     gate_runner.run("digits", encoder="evil:make", limit=40, output="run", show=False)
-    (place / "PWNED").unlink()
+    (project / "PWNED").unlink()
     assert "say --encoder evil:make if you trust it" in call("report", "run", "--look", "--pictures", 1)
-    assert not (place / "PWNED").exists()
+    assert not (project / "PWNED").exists()
     assert "A look at the features" in gate_runner.report("run", pictures=1, look=True, encoder="evil:make")
-    assert (place / "PWNED").exists()
+    assert (project / "PWNED").exists()
 
 
-def test_a_model_of_entities(spec: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_of_entities(spec: str, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from gate_runner.commands.libraries import ENCODERS
     from oven_retrieval.commands import train
 
@@ -181,24 +181,24 @@ def test_a_model_of_entities(spec: str, place: Path, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr("oven_retrieval.models.trained.read_config", lambda folder: (Config, {}))
     with pytest.raises(EncoderError, match=r"model\.json"):
-        train.open_trained(ENCODERS, place / "model", place / "kb", "cpu")
-    assert not (place / "PWNED").exists()
+        train.open_trained(ENCODERS, project / "model", project / "kb", "cpu")
+    assert not (project / "PWNED").exists()
 
 
-def test_the_vectors_of_a_knowledge_base(spec: str, place: Path) -> None:
+def test_the_vectors_of_a_knowledge_base(spec: str, project: Path) -> None:
     edited(
-        place / "kb" / "vectors" / "manifest.json",
+        project / "kb" / "vectors" / "manifest.json",
         lambda manifest: manifest["meta"].update(encoder=f"{spec}@926aaf0bd88b; name"),
     )
     assert "manifest.json" in call("oven", "add", "more.jsonl", "--kb", "kb")
     assert "manifest.json" in call("oven", "update", "--kb", "kb")
-    assert not (place / "PWNED").exists()
+    assert not (project / "PWNED").exists()
 
 
-def test_what_is_built_in_may_be_named(place: Path) -> None:
-    torch.save({}, place / "weights.pt")
-    trained(place / "sound", "micro-clip")
-    (place / "model").mkdir()
+def test_what_is_built_in_may_be_named(project: Path) -> None:
+    torch.save({}, project / "weights.pt")
+    trained(project / "sound", "micro-clip")
+    (project / "model").mkdir()
     for text in ("micro-clip/random:3", "lite:0", "timm:resnet18/random", "timm:resnet18/weights.pt", "tuned:sound",
                  "tuned:sound=micro-clip", "open_clip:ViT-B-32/random", "hf:model"):  # fmt: skip
         assert spec_of_file(text, Path("card.json")) == text

@@ -49,8 +49,8 @@ def content(folder: Path, names: list[str], pictures: int, seed: int, classes: l
 
 def written(root: Path, classes: list[tuple[int, str]], counts: tuple[int, int, int] = (12, 6, 6)) -> Path:
     for seed, (split, count) in enumerate(zip(("train", "valid", "test"), counts, strict=True)):
-        made = content(root / split, [split], count, seed, classes)
-        (root / split / "_annotations.coco.json").write_text(json.dumps(made))
+        coco = content(root / split, [split], count, seed, classes)
+        (root / split / "_annotations.coco.json").write_text(json.dumps(coco))
     return root
 
 
@@ -88,7 +88,10 @@ def test_a_real_run_says_split_shots_and_draw(tmp_path: Path) -> None:
     from .test_detection_task import Grid
 
     root = written(tmp_path / THERMAL, [(1, "dog"), (2, "person")])
-    names = [one["file_name"] for one in json.loads((root / "train" / "_annotations.coco.json").read_text())["images"]]
+    names = [
+        picture["file_name"]
+        for picture in json.loads((root / "train" / "_annotations.coco.json").read_text())["images"]
+    ]
     (root / "train" / "fewshot_train_shot1_seed3.json").write_text(
         json.dumps({"images": [{"file_name": name} for name in names[:2]]})
     )
@@ -112,10 +115,10 @@ def test_shots_are_drawn_from_the_pictures_by_their_ids(tmp_path: Path) -> None:
     path = root / "train" / "_annotations.coco.json"
     changed(path, lambda record: random.Random(5).shuffle(record["images"]))
     record = json.loads(path.read_text())
-    names = {one["id"]: one["file_name"] for one in record["images"]}
+    names = {picture["id"]: picture["file_name"] for picture in record["images"]}
     labels: dict[int, set[int]] = {number: set() for number in sorted(names)}
-    for one in record["annotations"]:
-        labels[one["image_id"]].add(one["category_id"])
+    for annotation in record["annotations"]:
+        labels[annotation["image_id"]].add(annotation["category_id"])
     ids, left, expected = [number for number, own in labels.items() if own], {1: 3, 2: 3}, set()
     random.Random(30).shuffle(ids)
     for number in ids:
@@ -157,18 +160,18 @@ def test_bad_input_is_cut_left_out_or_refused(tmp_path: Path) -> None:
     ("change", "message"),
     [
         (
-            lambda made: made["annotations"][3].update(category_id=77),
+            lambda coco: coco["annotations"][3].update(category_id=77),
             r"annotations, entry 3: field 'category_id' is '77'",
         ),
-        (lambda made: made["annotations"][3].update(image_id=-1), r"annotations, entry 3: field 'image_id' is '-1'"),
-        (lambda made: made["annotations"][0].update(bbox=[1, 2]), r"annotations, entry 0: field 'bbox' is"),
+        (lambda coco: coco["annotations"][3].update(image_id=-1), r"annotations, entry 3: field 'image_id' is '-1'"),
+        (lambda coco: coco["annotations"][0].update(bbox=[1, 2]), r"annotations, entry 0: field 'bbox' is"),
         (
-            lambda made: made["images"][1].update(file_name="gone.jpg"),
+            lambda coco: coco["images"][1].update(file_name="gone.jpg"),
             r"1 of 12 pictures are not in .* such as 'gone.jpg'",
         ),
-        (lambda made: made["images"][1].update(file_name="../x.jpg"), r"entry 1: field 'file_name' is '../x.jpg'"),
-        (lambda made: made.update(images=[]), r"'images' is no list of at least one objects"),
-        (lambda made: made["categories"][1].update(name=None), r"categories, entry 1: field 'name' is missing"),
+        (lambda coco: coco["images"][1].update(file_name="../x.jpg"), r"entry 1: field 'file_name' is '../x.jpg'"),
+        (lambda coco: coco.update(images=[]), r"'images' is no list of at least one objects"),
+        (lambda coco: coco["categories"][1].update(name=None), r"categories, entry 1: field 'name' is missing"),
     ],
 )
 def test_what_cannot_be_read_names_its_entry(tmp_path: Path, change: Any, message: str) -> None:
@@ -204,8 +207,8 @@ def test_pascal_voc_beside_each_picture(tmp_path: Path) -> None:
 def test_a_flat_set_has_all_its_files_in_one_folder(tmp_path: Path) -> None:
     folder = tmp_path / "pistols" / "export"
     for seed, split in enumerate(("train", "val", "test")):
-        made = content(folder, [split], 8, seed, [(1, "pistol")])
-        (folder / f"{split}_annotations_without_background.json").write_text(json.dumps(made))
+        coco = content(folder, [split], 8, seed, [(1, "pistol")])
+        (folder / f"{split}_annotations_without_background.json").write_text(json.dumps(coco))
     data = find_benchmark("odinw-pistols").load("local", DataRequest(tmp_path, size=8))
     assert (len(data.train), len(data.validation), len(data.test)) == (8, 8, 8)
     (folder / "test_annotations_without_background.json").unlink()
@@ -218,12 +221,12 @@ def test_a_flat_set_has_all_its_files_in_one_folder(tmp_path: Path) -> None:
 def test_the_sheets_add_up_to_the_papers_totals() -> None:
     assert (len(PACKS["odinw"]), len(PACKS["odinw13"])) == (35, 13)
     assert PACKS["odinw13"][0] == "odinw-pascal-voc"
-    totals = [sum(one[name] for one in SETS.values()) for name in ("train", "test", "train_boxes", "test_boxes")]
+    totals = [sum(sheet[name] for sheet in SETS.values()) for name in ("train", "test", "train_boxes", "test_boxes")]
     assert totals == [132_314, 20_070, 937_892, 135_563]
-    assert sum(len(one["classes"]) for one in SETS.values()) == 314
-    for one in SETS.values():
-        assert len(set(one["classes"])) == len(one["classes"])
-        assert set(one.get("captions", {})) <= set(one["classes"])
+    assert sum(len(sheet["classes"]) for sheet in SETS.values()) == 314
+    for sheet in SETS.values():
+        assert len(set(sheet["classes"])) == len(sheet["classes"])
+        assert set(sheet.get("captions", {})) <= set(sheet["classes"])
 
 
 def test_published_means_are_computed_again() -> None:
@@ -237,12 +240,12 @@ def test_published_means_are_computed_again() -> None:
 
 
 def test_published_scores_stand_beside_a_run_marked_where_they_differ() -> None:
-    said = {
+    training = {
         "odinw": "raccoon", "split": "valid", "shots": "0", "coco": {"map": 0.512},
         "classes": {"raccoon": 0.512, "x": None},
         "without_truth": ["x"], "prompts": {"kind": "names", "read": ["raccoon"]},
     }  # fmt: skip
-    table = details(said, "hf-detector:x")
+    table = details(training, "hf-detector:x")
     rows = {row[0]: row[1:] for row in table.rows}
     assert rows["this run"] == ["51.2", "valid", "zero-shot", "names"]
     assert rows["Grounding DINO-T"][:2] == ["54.9", "valid"]

@@ -159,8 +159,8 @@ def write_clevr(root: Path) -> None:
         questions = []
         for index in range(count):
             name = f"CLEVR_{split}_{index:06}.png"
-            place = folder / "clevr-math-test-images" if split == "test" else folder
-            write_image(place / "CLEVR_v1.0" / "images" / split / name, 48, 32)
+            part_folder = folder / "clevr-math-test-images" if split == "test" else folder
+            write_image(part_folder / "CLEVR_v1.0" / "images" / split / name, 48, 32)
             questions.append(
                 {
                     "question": f"Subtract all {('red', 'blue')[index % 2]} cubes. How many objects are left?",
@@ -464,8 +464,8 @@ def test_a_whole_run_on_original_files(
     (tmp_path / "data").mkdir()
     write(tmp_path / "data")
     few = {"steps": 2, "batch_size": 4, "validate_every": 1, "episodes": 4}
-    kept = {key: few[key] for key in BENCHMARKS[name].training if key in few}
-    benchmark = replace(BENCHMARKS[name], original_training=kept)
+    training = {key: few[key] for key in BENCHMARKS[name].training if key in few}
+    benchmark = replace(BENCHMARKS[name], original_training=training)
     request = RunRequest(
         [benchmark],
         "micro-clip",

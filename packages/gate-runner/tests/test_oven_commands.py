@@ -115,9 +115,9 @@ def test_links_are_refused_as_calibration_has_learnt(tmp_path: Path) -> None:
     refused = call("link", "--kb", "kb", "--refuse", cwd=tmp_path, text=b"grey bird number1\n")
     assert refused.returncode == 2
     assert b"link --refuse: kb has no calibration.json; expected `oven calibrate` before" in refused.stderr
-    known = [{"name": f"grey bird number{at}", "entity_id": f"Q{at}"} for at in range(60)]
+    known_birds = [{"name": f"grey bird number{at}", "entity_id": f"Q{at}"} for at in range(60)]
     strangers = [{"name": f"grey fish of kind{at}", "entity_id": None} for at in range(60)]
-    write(tmp_path / "labelled.jsonl", *known, *strangers)
+    write(tmp_path / "labelled.jsonl", *known_birds, *strangers)
     done = call("calibrate", "labelled.jsonl", "--kb", "kb", "--precision", "0.9", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.decode().startswith("on 30 names of other entities: ")

@@ -107,8 +107,8 @@ def test_vectors_follow_added_and_removed_entities(world, tmp_path):
     assert done.exit_code == 0, done.output
     assert "new texts to encode with micro-clip@" in done.output
     assert call("remove", "--kb", tmp_path / "e", "Q0").exit_code == 0
-    asked = ("search", "--kb", tmp_path / "e", "--encoder", "micro-clip", "--json", "-k", 9, "--text")
-    record = json.loads(call(*asked, "a white heart").output)["entities"]
+    command = ("search", "--kb", tmp_path / "e", "--encoder", "micro-clip", "--json", "-k", 9, "--text")
+    record = json.loads(call(*command, "a white heart").output)["entities"]
     assert record[0]["id"] == "Q77"
     assert len(record) == 9
     assert "Q0" not in {entity["id"] for entity in record}

@@ -295,7 +295,7 @@ def test_captions_that_are_not_equally_many_are_cut_and_told(tmp_path: Path) -> 
 
 
 def coco_captions(path: Path, files: list[str], each: int = 2) -> None:
-    said = {
+    content = {
         "images": [{"id": 10 + i, "file_name": file} for i, file in enumerate(files)],
         "annotations": [
             {"id": each * i + k, "image_id": 10 + i, "caption": f"a square {'again ' * k}of {Path(file).stem}"}
@@ -303,7 +303,7 @@ def coco_captions(path: Path, files: list[str], each: int = 2) -> None:
             for k in range(each)
         ],
     }
-    path.write_text(json.dumps(said))
+    path.write_text(json.dumps(content))
 
 
 def test_cocos_captions_are_guessed_and_matched_both_ways(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -335,9 +335,9 @@ def test_a_file_of_captions_for_each_split(tmp_path: Path) -> None:
     path = tmp_path / "elsewhere.toml"
     write_benchmark(values_at(guessed.values, mine, tmp_path), path)
     data = load(path)
-    named = [{Path(one).name for (one,) in split.images.files} for split in (data.train, data.validation, data.test)]
+    named = [{Path(file).name for (file,) in split.images.files} for split in (data.train, data.validation, data.test)]
     assert named[2] == set(files[20:])
-    assert [len(one) for one in named] == [18, 2, 10]
+    assert [len(names) for names in named] == [18, 2, 10]
     coco_captions(mine / "captions_more.json", files)
     with pytest.raises(DataError, match=r"several COCO files: captions_more\.json, captions_train2017\.json"):
         guess(mine)
@@ -387,7 +387,7 @@ def test_boxes_are_guessed_and_found(tmp_path: Path) -> None:
     write_benchmark(guessed.values, path)
     data = load(path)
     files = [set(split.images.files) for split in (data.train, data.validation, data.test)]
-    assert [len(one) for one in files] == [22, 2, 6]
+    assert [len(split_files) for split_files in files] == [22, 2, 6]
     assert not files[0] & files[1] | files[0] & files[2] | files[1] & files[2]
     assert data.classes == ("left", "right")
     (result,) = gate_runner.run(str(path), output=tmp_path / "run", recipe_fields={"steps": 2}, show=False)
@@ -486,7 +486,7 @@ def test_what_cannot_be_read_is_left_out_and_listed_on_request(
     assert result.status == "ok", result.reason
     assert sum(result.data[name] for name in ("train", "validation", "test")) == 33
     assert "cannot be read: " in result.note
-    assert all(str(one) in caplog.text for one in broken)
+    assert all(str(file) in caplog.text for file in broken)
     assert "predicted: " in gate_runner.report(tmp_path / "b", pictures=1)  # the same pictures are left out there
     boxes(tmp_path)
     (tmp_path / "images" / "7.png").write_text("no picture")

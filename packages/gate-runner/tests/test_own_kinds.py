@@ -128,14 +128,14 @@ def classed(folder: Path) -> Path:
     return folder
 
 
-def command(*given: object) -> int:
+def command(*arguments: object) -> int:
     with pytest.raises(SystemExit) as left:
-        main([str(one) for one in given])
+        main([str(argument) for argument in arguments])
     return int(left.value.code or 0)
 
 
-def new(*given: object) -> int:
-    return command("new", *given)
+def new(*arguments: object) -> int:
+    return command("new", *arguments)
 
 
 def test_new_says_what_is_doubtful_and_writes_last(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -198,13 +198,13 @@ def test_features_in_a_file_and_predictions_scored_by_a_table(
     for form in ("npz", "parquet"):
         assert command("adapt", "embed", mine, "--encoder", "micro-clip", "--output", tmp_path / f"x.{form}") == 0
         assert f"x.{form}, 20 images" in capsys.readouterr().out
-    held = np.load(tmp_path / "x.npz")
-    assert held["features"].shape == (20, 128)
+    arrays = np.load(tmp_path / "x.npz")
+    assert arrays["features"].shape == (20, 128)
     parquet = pytest.importorskip("pyarrow.parquet").read_table(tmp_path / "x.parquet").to_pydict()
-    assert parquet["labels"] == held["labels"].tolist()
-    np.testing.assert_array_equal(np.array(parquet["features"], np.float32), held["features"])
-    assert all(Path(file).stem.startswith(label) for file, label in zip(held["files"], held["labels"], strict=True))
-    pixels = [np.asarray(Image.open(file)) for file in held["files"][:2]]
+    assert parquet["labels"] == arrays["labels"].tolist()
+    np.testing.assert_array_equal(np.array(parquet["features"], np.float32), arrays["features"])
+    assert all(Path(file).stem.startswith(label) for file, label in zip(arrays["files"], arrays["labels"], strict=True))
+    pixels = [np.asarray(Image.open(file)) for file in arrays["files"][:2]]
     from gate_runner import load_encoder
 
     encoder = load_encoder("micro-clip")
@@ -216,7 +216,7 @@ def test_features_in_a_file_and_predictions_scored_by_a_table(
         [torch.from_numpy(np.array(Image.fromarray(pixel).resize((side, side), 3))) for pixel in pixels]
     )
     alone = encoder.encode_image(shown.permute(0, 3, 1, 2))
-    assert float(F.cosine_similarity(alone, torch.from_numpy(held["features"][:2])).min()) > 0.999
+    assert float(F.cosine_similarity(alone, torch.from_numpy(arrays["features"][:2])).min()) > 0.999
 
     gate_runner.adapt(mine, encoder="micro-clip", output=tmp_path / "run", save=tmp_path / "head")
     predict = ("adapt", "predict", tmp_path / "head", "--labels", mine / "labels.csv")

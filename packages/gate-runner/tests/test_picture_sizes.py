@@ -45,7 +45,7 @@ def photograph(tmp_path: Path) -> Path:
     return tmp_path / "wide.png"
 
 
-def seen(encoder: Encoder, file: Path) -> Tensor:
+def transformed(encoder: Encoder, file: Path) -> Tensor:
     """The picture as the encoder's own transform makes it."""
     assert encoder.transform is not None
     return torch.from_numpy(encoder.transform(decode(str(file))))[None]
@@ -64,7 +64,7 @@ def test_timm_by_its_own_forward(name: str, grid: tuple[int, int], photograph: P
     model.load_state_dict(encoder.module.state_dict())  # type: ignore[union-attr]
     library: Any = create_transform(**resolve_model_data_config(model, args={"input_size": (3, 96, 160)}))
     pixels = library(Image.open(photograph))[None]
-    shown = seen(encoder, photograph)
+    shown = transformed(encoder, photograph)
     torch.testing.assert_close(encoder.prepare(shown), pixels, **ROUNDED)
     with torch.inference_mode():
         expected = model.forward_head(model.forward_features(pixels), pre_logits=True)
@@ -106,7 +106,7 @@ def test_open_clip_by_its_own_forward(own: Any, spec: str, photograph: Path, tmp
     model, _, library = open_clip.create_model_and_transforms("tiny-wide", force_image_size=(32, 64))
     model.eval().load_state_dict(encoder.module.state_dict())  # type: ignore[union-attr]
     pixels = library(Image.open(photograph))[None]  # type: ignore[operator]
-    shown = seen(encoder, photograph)
+    shown = transformed(encoder, photograph)
     torch.testing.assert_close(encoder.prepare(shown), pixels, **ROUNDED)
     with torch.inference_mode():
         expected = model.encode_image(pixels)
@@ -127,7 +127,7 @@ def test_transformers_by_its_own_forward(own: Any, photograph: Path, tmp_path: P
     encoder = load_encoder(f"hf:{tmp_path / 'model'}")
     assert encoder.image_size == (32, 64)
     pixels = processor(images=Image.open(photograph), return_tensors="pt")["pixel_values"]
-    shown = seen(encoder, photograph)
+    shown = transformed(encoder, photograph)
     torch.testing.assert_close(encoder.prepare(shown), pixels, rtol=0, atol=1 / 255)
     with torch.inference_mode():
         expected = model(pixel_values=encoder.prepare(shown), interpolate_pos_encoding=own == 48)
@@ -274,11 +274,11 @@ def test_a_trained_encoder_is_loaded_in_its_size(photos: Path, tmp_path: Path) -
     write_benchmark(guess(photos).values, photos / "benchmark.toml")
     (result,) = run(str(photos / "benchmark.toml"), encoder=spec, output=output, settings=settings, show=False).results
     assert result.status == "ok", result.reason
-    (kept,) = (output / "encoders").iterdir()
-    assert load_encoder(f"tuned:{kept}").image_size == (32, 64)
-    assert json.loads((kept / "card.json").read_text())["encoder"]["image_size"] == [32, 64]
+    (folder,) = (output / "encoders").iterdir()
+    assert load_encoder(f"tuned:{folder}").image_size == (32, 64)
+    assert json.loads((folder / "card.json").read_text())["encoder"]["image_size"] == [32, 64]
     with pytest.raises(EncoderError, match=r"trained on pictures with image_size|trained from"):
-        load_tuned(kept, load_encoder("timm:test_vit@64x32/random"))
+        load_tuned(folder, load_encoder("timm:test_vit@64x32/random"))
 
 
 def test_encoders_of_different_sizes_are_chosen_from(own: str, tmp_path: Path) -> None:

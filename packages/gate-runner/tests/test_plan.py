@@ -51,16 +51,16 @@ def test_a_plan_comes_near_what_the_run_takes(own: str, tmp_path: Path) -> None:
         for part, steps in zip(resolve(["digits", "iwildcam"]), (20, 60), strict=True)
     ]
     request = RunRequest(benchmarks, f"{own}:grid", tmp_path / "run", Settings(limit=60))
-    found = plan(request)
+    estimate = plan(request)
     results = run(request)
-    planned, seconds = [part.seconds for part in found.parts], [part.seconds["total"] for part in results]
+    planned, seconds = [part.seconds for part in estimate.parts], [part.seconds["total"] for part in results]
     assert planned[0] < planned[1]
     assert sum(seconds) / 4 < sum(planned) < sum(seconds) * 4
-    for part, result in zip(found.parts, results, strict=True):
+    for part, result in zip(estimate.parts, results, strict=True):
         assert part.seconds == pytest.approx(sum(part.phases.values()))
         assert set(part.phases) == {"data", "encode", "train", "test", "rest"}
         assert part.peak_bytes / 2 < result.memory["peak_bytes"] < part.peak_bytes * 2
-    assert stored_plan(request.output) == {(part.name, part.seed): part.seconds for part in found.parts}
+    assert stored_plan(request.output) == {(part.name, part.seed): part.seconds for part in estimate.parts}
 
 
 def test_a_plan_scores_nothing_and_knows_what_would_fail(own: str, tmp_path: Path) -> None:
@@ -95,10 +95,10 @@ def test_a_slow_encoder_is_asked_for_few_images(tmp_path: Path) -> None:
     from gate_runner.encoders.encoder import Encoder
     from gate_runner.planning import probe as probing
 
-    asked: list[int] = []
+    batch_sizes: list[int] = []
 
     def slow(images: torch.Tensor) -> torch.Tensor:
-        asked.append(len(images))
+        batch_sizes.append(len(images))
         time.sleep(0.02 * len(images))
         return images.flatten(1)[:, :5] + torch.arange(len(images))[:, None]
 
@@ -106,8 +106,8 @@ def test_a_slow_encoder_is_asked_for_few_images(tmp_path: Path) -> None:
     first = sampler.wrapped().encode_image(torch.rand(100, 3, 8, 8))
     second = sampler.wrapped().encode_image(torch.rand(7, 3, 8, 8))
     assert (first.shape, second.shape) == ((100, 5), (7, 5))
-    assert 20 <= asked[2] <= 76
-    assert sum(asked) < 90
+    assert 20 <= batch_sizes[2] <= 76
+    assert sum(batch_sizes) < 90
     assert sampler.per_image == pytest.approx(0.02, rel=0.3)
 
 

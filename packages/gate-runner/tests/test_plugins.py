@@ -26,9 +26,9 @@ def made():
 """
 
 
-def install(place: Path, groups: dict[str, dict[str, str]], name: str = "gate-stripes") -> None:
+def install(site: Path, groups: dict[str, dict[str, str]], name: str = "gate-stripes") -> None:
     """What pip leaves behind for metadata: a dist-info folder."""
-    folder = place / f"{name.replace('-', '_')}-0.1.0.dist-info"
+    folder = site / f"{name.replace('-', '_')}-0.1.0.dist-info"
     folder.mkdir(parents=True)
     (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.1.0\n")
     lines = [

@@ -21,13 +21,13 @@ def test_the_promised_share_of_simulated_tests_sees_the_difference() -> None:
     gain, loss = 0.15, 0.07  # one model right alone, the other right alone: a difference of 8 points
     spread = float(np.sqrt(gain + loss - (gain - loss) ** 2))
     count = samples_needed(spread, gain - loss)
-    seen = 0
+    significant = 0
     for _ in range(300):
         drawn = rng.random(count)
         first = (drawn >= gain).astype(float)
         second = (drawn < 1 - loss).astype(float)
-        seen += paired_test("acc@1", [first], [second], resamples=1, permutations=999).p < 0.05
-    assert abs(seen / 300 - 0.8) < 3 * np.sqrt(0.8 * 0.2 / 300)
+        significant += paired_test("acc@1", [first], [second], resamples=1, permutations=999).p < 0.05
+    assert abs(significant / 300 - 0.8) < 3 * np.sqrt(0.8 * 0.2 / 300)
 
 
 def test_two_runs_give_the_closed_form_of_paired_proportions(tmp_path: Path) -> None:

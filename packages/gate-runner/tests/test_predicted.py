@@ -59,7 +59,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, StoredRun]:
     return stored
 
 
-def kept(runs: Mapping[str, StoredRun], name: str) -> tuple[np.ndarray, np.ndarray]:
+def stored_answers(runs: Mapping[str, StoredRun], name: str) -> tuple[np.ndarray, np.ndarray]:
     run = runs[name]
     (result,) = run.named(f"micro/{name}")
     predicted = run.predicted(result)
@@ -70,7 +70,7 @@ def kept(runs: Mapping[str, StoredRun], name: str) -> tuple[np.ndarray, np.ndarr
 @pytest.mark.parametrize("name", CLASSES)
 def test_a_right_class_is_a_right_outcome(runs: dict[str, StoredRun], name: str) -> None:
     truth = loaded(name).test.targets.numpy()
-    predicted, outcomes = kept(runs, name)
+    predicted, outcomes = stored_answers(runs, name)
     sure = np.isin(outcomes, (0.0, 1.0))  # ties share their places
     assert sure.mean() > 0.9
     np.testing.assert_array_equal((predicted == truth)[sure], outcomes[sure] == 1.0)
@@ -81,21 +81,21 @@ def test_the_others_agree_with_their_outcomes_too(runs: dict[str, StoredRun]) ->
         targets: np.ndarray = loaded(name).test.targets.numpy()
         return targets
 
-    typed, outcomes = kept(runs, "clevr")
+    typed, outcomes = stored_answers(runs, "clevr")
     np.testing.assert_array_equal(typed == truth("clevr"), outcomes > 0)
-    labels, scores = kept(runs, "chexpert")
+    labels, scores = stored_answers(runs, "chexpert")
     np.testing.assert_array_equal(labels, scores[:, 0] > 0.5)
-    heads, outcomes = kept(runs, "happy")
+    heads, outcomes = stored_answers(runs, "happy")
     np.testing.assert_allclose((heads == truth("happy")).mean(axis=1), outcomes)
-    choice, outcomes = kept(runs, "nycc")
+    choice, outcomes = stored_answers(runs, "nycc")
     np.testing.assert_array_equal(choice == truth("nycc"), outcomes == 1.0)
-    values, errors = kept(runs, "iwildcam")
+    values, errors = stored_answers(runs, "iwildcam")
     np.testing.assert_allclose(np.abs(values - truth("iwildcam")), errors, atol=1e-5)
-    pairs, outcomes = kept(runs, "winoground")
+    pairs, outcomes = stored_answers(runs, "winoground")
     assert outcomes[(pairs != [0, 1]).any(axis=1)].max() == 0.0  # a group is right only where both pictures are
     (result,) = runs["flickr30k"].named("micro/flickr30k")
     recall = next(score.value for score in result.scores if score.metric == "i2t_r@1")
-    captions, _ = kept(runs, "flickr30k")
+    captions, _ = stored_answers(runs, "flickr30k")
     test = loaded("flickr30k").test
     owner = captions // (len(test.texts or ()) // len(test))
     assert np.mean(owner == np.arange(len(test))) == pytest.approx(recall)
@@ -104,7 +104,7 @@ def test_the_others_agree_with_their_outcomes_too(runs: dict[str, StoredRun]) ->
 @pytest.mark.parametrize("name", [*CLASSES, *OTHERS, *PARTS])
 def test_every_prediction_has_words(runs: dict[str, StoredRun], name: str) -> None:
     data = loaded(name)
-    predicted, _ = kept(runs, name)
+    predicted, _ = stored_answers(runs, name)
     say = named(find_task_type(find_benchmark(name).task).say)
     assert all(say(data, predicted[index], index) for index in range(len(predicted)))
 
@@ -116,7 +116,7 @@ def test_a_page_shows_it(runs: dict[str, StoredRun]) -> None:
         stored = replace(runs[name], results=runs[name].named(f"micro/{name}"))
         page, contents, data = build_page([stored], pictures=2), gather([stored]), loaded(name)
         (row,) = contents.rows
-        predicted, outcomes = kept(runs, name)
+        predicted, outcomes = stored_answers(runs, name)
         say = named(find_task_type(row.task).say)
         again, _ = made_again(contents, row)
         assert again is not None
@@ -131,7 +131,7 @@ def test_a_page_shows_it(runs: dict[str, StoredRun]) -> None:
 
 
 def test_the_queries_of_an_episode_agree_with_its_outcome(runs: dict[str, StoredRun]) -> None:
-    predicted, outcomes = kept(runs, "mini")
+    predicted, outcomes = stored_answers(runs, "mini")
     own = np.arange(predicted.shape[1])[:, None]
     np.testing.assert_allclose((predicted == own).mean(axis=(1, 2)), outcomes)
     assert an_episode(None, np.array([[0, 1, 1], [1, 1, 0]]), 0) == (  # type: ignore[arg-type]  # no data is asked
@@ -149,9 +149,9 @@ def test_the_queries_of_gates_episodes_agree_too(own: str, tmp_path: Path) -> No
     (result,) = stored.results
     predicted, outcomes = stored.predicted(result), stored.outcomes(result)
     assert predicted is not None
-    asked = predicted >= 0
-    right = (asked & (predicted == np.arange(predicted.shape[1])[:, None])).sum(axis=(1, 2))
-    np.testing.assert_allclose(right / asked.sum(axis=(1, 2)), np.asarray(outcomes))
+    is_query = predicted >= 0
+    right = (is_query & (predicted == np.arange(predicted.shape[1])[:, None])).sum(axis=(1, 2))
+    np.testing.assert_allclose(right / is_query.sum(axis=(1, 2)), np.asarray(outcomes))
 
 
 def test_the_most_confused_pair_of_a_map_is_that_of_a_slow_count() -> None:
@@ -160,14 +160,14 @@ def test_the_most_confused_pair_of_a_map_is_that_of_a_slow_count() -> None:
     truth[truth < 0] = -100
     predicted = torch.randint(0, 4, (6, 5, 7), generator=draw)
     predicted[5] = truth[5].clamp_min(0)
-    found = mistaken(predicted, truth, 4)
-    assert found[5].tolist() == [-1, -1, 0]
+    confused = mistaken(predicted, truth, 4)
+    assert confused[5].tolist() == [-1, -1, 0]
     for row in range(5):
         pairs = [(t, s) for t, s in zip(truth[row].flatten().tolist(), predicted[row].flatten().tolist(), strict=True)]
         counts = {pair: pairs.count(pair) for pair in pairs if pair[0] >= 0 and pair[0] != pair[1]}
-        pair = (int(found[row, 0]), int(found[row, 1]))
+        pair = (int(confused[row, 0]), int(confused[row, 1]))
         assert counts[pair] == max(counts.values())
-        assert found[row, 2] == pytest.approx(counts[pair] / sum(t >= 0 for t, _ in pairs))
+        assert confused[row, 2] == pytest.approx(counts[pair] / sum(t >= 0 for t, _ in pairs))
 
 
 def test_the_objects_found_are_those_of_a_slow_count() -> None:
@@ -185,7 +185,7 @@ def test_the_objects_found_are_those_of_a_slow_count() -> None:
             "score": draw.permutation(count + 3) / 9,
         })  # fmt: skip
     truth = Objects.of(objects, [(40, 40)] * 60)
-    found = found_of(match(truth, Ragged.of(boxes)), 3)
+    summary = found_of(match(truth, Ragged.of(boxes)), 3)
     for picture, (mine, theirs) in enumerate(zip(objects, boxes, strict=True)):
         free = [row for row in range(len(mine["label"])) if not mine["crowd"][row]]
         count, hit = len(free), 0
@@ -198,9 +198,9 @@ def test_the_objects_found_are_those_of_a_slow_count() -> None:
             if shares and max(shares)[0] >= 0.5:
                 free.remove(max(shares)[1])
                 hit += 1
-        assert found[picture, :2].tolist() == [count, hit]
+        assert summary[picture, :2].tolist() == [count, hit]
         missed = [int(mine["label"][row]) for row in free]
-        assert found[picture, 2] in ({-1} if not missed else {one for one in missed if missed.count(one) == max(
+        assert summary[picture, 2] in ({-1} if not missed else {label for label in missed if missed.count(label) == max(
             map(missed.count, missed))})  # fmt: skip
 
 

@@ -22,21 +22,24 @@ def test_a_solved_probe_is_at_least_logistic_regression(own: str, tmp_path: Path
 
     from gate_runner.encoders import load_encoder
 
-    (found,) = run(RunRequest([BENCHMARKS["digits"]], f"{own}:grid", tmp_path / "run", Settings(device="cpu")))
-    assert found.training["steps"] == 0
+    (result,) = run(RunRequest([BENCHMARKS["digits"]], f"{own}:grid", tmp_path / "run", Settings(device="cpu")))
+    assert result.training["steps"] == 0
     data = BENCHMARKS["digits"].load("built-in", _request())
     encoder = load_encoder(f"{own}:grid")
     parts = [encoder.encode_image(split.images).numpy() for split in (data.train, data.validation, data.test)]
     scale = StandardScaler().fit(parts[0])
-    x, held, test = (scale.transform(part) for part in parts)
+    x, validation, test = (scale.transform(part) for part in parts)
     best = (-1.0, 0.0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for strength in np.logspace(-4, 2, 4):
             model = LogisticRegression(C=strength, max_iter=60).fit(x, data.train.targets.numpy())
-            scored = (model.score(held, data.validation.targets.numpy()), model.score(test, data.test.targets.numpy()))
+            scored = (
+                model.score(validation, data.validation.targets.numpy()),
+                model.score(test, data.test.targets.numpy()),
+            )
             best = max(best, scored)
-    assert found.scores[0].value >= best[1] - 0.005
+    assert result.scores[0].value >= best[1] - 0.005
 
 
 def _request():  # type: ignore[no-untyped-def]  # the class is imported late, with torch
@@ -49,8 +52,8 @@ def _request():  # type: ignore[no-untyped-def]  # the class is imported late, w
 def test_classes_without_images_are_never_predicted(own: str, tmp_path: Path, limit: int) -> None:
     settings = Settings(limit=limit, device="cpu")
     benchmark = replace(BENCHMARKS["imagenet1k"], training={})
-    (found,) = run(RunRequest([benchmark], f"{own}:grid", tmp_path / "run", settings))
-    assert found.status == "ok", found.reason
+    (result,) = run(RunRequest([benchmark], f"{own}:grid", tmp_path / "run", settings))
+    assert result.status == "ok", result.reason
 
 
 def test_many_images_are_trained_on_in_batches(own: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,8 +62,8 @@ def test_many_images_are_trained_on_in_batches(own: str, tmp_path: Path, monkeyp
         "gate_runner.tasks.fitting._DEFAULT", {"lr": 1e-3, "steps": 10, "batch_size": 16, "validate_every": 5}
     )
     benchmark = BENCHMARKS["digits"]
-    (found,) = run(RunRequest([benchmark], f"{own}:grid", tmp_path / "run", Settings(limit=60, device="cpu")))
-    assert (found.training["steps"], found.training["lr"]) == (10, 1e-3)
+    (result,) = run(RunRequest([benchmark], f"{own}:grid", tmp_path / "run", Settings(limit=60, device="cpu")))
+    assert (result.training["steps"], result.training["lr"]) == (10, 1e-3)
     several = replace(benchmark, training={"rates": (1.0, 0.3, 30.0)})
     (chosen,) = run(RunRequest([several], f"{own}:grid", tmp_path / "rates", Settings(limit=60, device="cpu")))
     tried = {row["lr"]: (row["steps"], row["acc@1"]) for row in chosen.training["tried"]}
@@ -70,9 +73,9 @@ def test_many_images_are_trained_on_in_batches(own: str, tmp_path: Path, monkeyp
     assert [row["step"] for row in chosen.training["validation"]] == [0, 5, 10]  # only the best begun one goes on
     assert not list((tmp_path / "rates" / "unfinished").glob("*.pt*"))
     settings = Settings(limit=60, device="cpu", recipe_fields={"lr": 0.5})
-    (said,) = run(RunRequest([several], f"{own}:grid", tmp_path / "said", settings))
-    assert said.training["lr"] == 0.5
-    assert "tried" not in said.training  # a rate that was said is the only one
+    (explicit,) = run(RunRequest([several], f"{own}:grid", tmp_path / "said", settings))
+    assert explicit.training["lr"] == 0.5
+    assert "tried" not in explicit.training  # a rate that was said is the only one
 
 
 def test_the_rates_beginnings_survive_a_kill_at_any_step(own: str, tmp_path: Path) -> None:
@@ -81,20 +84,20 @@ def test_the_rates_beginnings_survive_a_kill_at_any_step(own: str, tmp_path: Pat
     numbers = {"steps": 40, "validate_every": 5, "batch_size": 4, "lr": 1e-3, "rates": (1.0, 0.3, 30.0)}
     benchmark = replace(BENCHMARKS["happy"], training=numbers)
     settings = Settings(limit=24, device="cpu")
-    seen: list[tuple[int, int]] = []
+    steps_seen: list[tuple[int, int]] = []
 
     class Watching(PlainDisplay):
         def progress(self, name: str, seed: int, phase: str, done: int, total: int) -> None:
             if phase == "train":
-                seen.append((done, total))
+                steps_seen.append((done, total))
 
     (whole,) = run(RunRequest([benchmark], f"{own}:grid", tmp_path / "whole", settings), Watching())
     assert whole.status == "ok", whole.reason
     assert [row["lr"] for row in whole.training["tried"]] == pytest.approx([1e-3, 3e-4, 3e-2])
     assert sorted(row["steps"] for row in whole.training["tried"]) == [10, 20, 40]
-    assert {total for _, total in seen} == {70}  # of three 10, of two 10 more, of one the last 20
-    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
-    assert seen[-1] == (70, 70)
+    assert {total for _, total in steps_seen} == {70}  # of three 10, of two 10 more, of one the last 20
+    assert [done for done, _ in steps_seen] == sorted(done for done, _ in steps_seen)
+    assert steps_seen[-1] == (70, 70)
 
     left = [13, 36, 66]  # with three rates, with two, with one
 
@@ -153,11 +156,11 @@ def test_what_is_of_classes_alone_is_refused_elsewhere(own: str, tmp_path: Path,
 
 @pytest.mark.parametrize("weight", ["balanced", "sampled"])
 def test_rare_classes_are_named_more_often_where_they_count_the_same(own: str, tmp_path: Path, weight: str) -> None:
-    seen = []
+    scores = []
     benchmark = replace(BENCHMARKS["digits"], training={"steps": 5, "batch_size": 16, "validate_every": 5})
     for number, each in enumerate(("none", weight)):
         settings = Settings(device="cpu", limit=60, class_weight=each)
         (result,) = run(RunRequest([benchmark], f"{own}:grid", tmp_path / str(number), settings))
         assert result.status == "ok", result.reason
-        seen.append(result.scores[0].value)
-    assert seen[0] != seen[1]
+        scores.append(result.scores[0].value)
+    assert scores[0] != scores[1]

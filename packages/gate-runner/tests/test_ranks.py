@@ -73,18 +73,18 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def trained(encoder: str, output: Path, **options: Any) -> Result:
     settings = Settings(limit=40, device="cpu", tune="full", recipe_fields=FIELDS).changed(**options)
-    (found,) = run(RunRequest([BENCHMARKS["digits"]], encoder, output, settings), Observer())
-    return found
+    (result,) = run(RunRequest([BENCHMARKS["digits"]], encoder, output, settings), Observer())
+    return result
 
 
 def test_two_processes_train_as_one_does_and_one_of_them_writes(small: str, tmp_path: Path) -> None:
-    one = trained(small, tmp_path / "one")
+    single = trained(small, tmp_path / "one")
     two = trained(small, tmp_path / "two", num_processes=2)
     assert two.status == "ok", two.reason
-    for row, own in zip(two.training["gradients"], one.training["gradients"], strict=True):
+    for row, own in zip(two.training["gradients"], single.training["gradients"], strict=True):
         assert row == pytest.approx(own, rel=2e-3, abs=1e-5)
-    assert two.training["validation"] == one.training["validation"]
-    assert two.scores == one.scores
+    assert two.training["validation"] == single.training["validation"]
+    assert two.scores == single.scores
     files = {path.relative_to(tmp_path / "two") for path in (tmp_path / "two").rglob("*") if path.is_file()}
     assert files == {path.relative_to(tmp_path / "one") for path in (tmp_path / "one").rglob("*") if path.is_file()}
     identity = [json.loads((tmp_path / name / "manifest.json").read_text())["identity"] for name in ("one", "two")]
@@ -107,8 +107,8 @@ def test_a_process_that_dies_is_named_and_the_training_goes_on_later(
     command: str, message: str, small: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ranks, "COMMAND", [sys.executable, "-c", command])
-    found = trained(small, tmp_path / "run", num_processes=2)
-    assert (found.status, found.reason) == ("failed", f"RuntimeError: {message}")
+    result = trained(small, tmp_path / "run", num_processes=2)
+    assert (result.status, result.reason) == ("failed", f"RuntimeError: {message}")
     if command == DIES:
         assert len(list((tmp_path / "run" / "unfinished").glob("*"))) > 0
         monkeypatch.undo()

@@ -122,8 +122,8 @@ def test_packaged_images_are_dealt_by_class_and_never_twice(name: str, counts: l
         assert torch.bincount(data.test.targets).tolist() == counts
     assert data.test.images.shape[1] == 3
     assert data.test.images.float().std() > 20  # pictures, in 0 to 255
-    seen = [{image.numpy().tobytes() for image in split.images} for split in (data.train, data.test)]
-    assert len(seen[0] & seen[1]) <= (1 if name == "digits" else 0)
+    pictures = [{image.numpy().tobytes() for image in split.images} for split in (data.train, data.test)]
+    assert len(pictures[0] & pictures[1]) <= (1 if name == "digits" else 0)
 
 
 def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:

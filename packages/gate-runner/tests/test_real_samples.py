@@ -82,8 +82,8 @@ def test_a_real_chest_picture(samples: Path, tmp_path: Path) -> None:
 
 def assert_shows(name: str, root: Path, path: Path) -> None:
     """That the loader gives the picture of a file as it is, and that there is something to see."""
-    one = originals(name)
-    data = one.load(one.find(root), DataRequest(root, size=32))
+    declared = originals(name)
+    data = declared.load(declared.find(root), DataRequest(root, size=32))
     images = [
         split.images[row]
         for split in (data.train, data.validation, data.test)
@@ -91,7 +91,7 @@ def assert_shows(name: str, root: Path, path: Path) -> None:
         if files[0] == str(path)
     ]
     assert images
-    expected = np.asarray(resized(decode(str(path), 32), 32, one.form.fit)).transpose(2, 0, 1)
+    expected = np.asarray(resized(decode(str(path), 32), 32, declared.form.fit)).transpose(2, 0, 1)
     assert np.array_equal(images[0].numpy(), expected)
     assert expected.std() > 5
 
@@ -127,8 +127,8 @@ def test_a_real_room_of_nyu(samples: Path, tmp_path: Path) -> None:
         room = np.asarray(image.convert("RGB").resize((640, 480)))
     with h5py.File(tmp_path / "nyu" / "nyu_depth_v2_labeled.mat", "r+") as file:
         file["images"][0] = room.transpose(2, 1, 0)
-    one = originals("nyu")
-    data = one.load(one.find(tmp_path), DataRequest(tmp_path, size=48))
+    declared = originals("nyu")
+    data = declared.load(declared.find(tmp_path), DataRequest(tmp_path, size=48))
     row = [files[0].row for files in data.test.images.files].index(0)
     expected = np.asarray(Image.fromarray(room).resize((48, 48), Image.Resampling.BICUBIC), dtype=float)
     assert np.abs(data.test.images[row].permute(1, 2, 0).numpy() - expected).mean() < 3
@@ -164,8 +164,8 @@ def test_real_clips(name: str, samples: Path, tmp_path: Path) -> None:
     write.ucf(tmp_path)
     clip = tmp_path / "ucf101" / "UCF-101" / "ApplyEyeMakeup" / "v_ApplyEyeMakeup_g01_c01.avi"
     shutil.copy(samples / "video" / name, clip)  # FFmpeg looks into the file, not at its ending
-    one = originals("ucf")
-    data: Any = one.load(one.find(tmp_path), DataRequest(tmp_path, size=32))
+    declared = originals("ucf")
+    data: Any = declared.load(declared.find(tmp_path), DataRequest(tmp_path, size=32))
     row = [files[0].source for files in data.test.images.files].index(str(clip))
     shown = data.test.images[row]
     assert shown.shape == (8, 3, 32, 32)

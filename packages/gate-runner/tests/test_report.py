@@ -82,8 +82,8 @@ def two(tmp_path: Path) -> list[StoredRun]:
 
 def test_the_page_says_what_was_trained(two: list[StoredRun], tmp_path: Path) -> None:
     def lede(runs: list[StoredRun]) -> str:
-        (found,) = re.findall('<p class="lede">(.*?)</p>', build_page(runs, pictures=0))
-        return str(found)
+        (paragraph,) = re.findall('<p class="lede">(.*?)</p>', build_page(runs, pictures=0))
+        return str(paragraph)
 
     trained = {"tune": "full", "recipe": "gate"}
     tuned = read_runs([write_run(tmp_path / "t", NAMES, encoder="strong", seeds=(0,), settings=trained)])
@@ -97,22 +97,22 @@ def test_the_page_says_what_was_trained(two: list[StoredRun], tmp_path: Path) ->
 def test_the_page_says_what_there_is(two: list[StoredRun]) -> None:
     page = build_page(two, pictures=0)
     tree = parsed(page)
-    said = " ".join(tree.text.split())
-    assert "2 encoders on 6 benchmarks" in said
-    assert "strong has the best mean rank, 1.0 over the 5 benchmarks that every run finished, before weak" in said
-    assert "5 of 6 benchmarks here are synthetic stand-ins" in said
-    assert "1 benchmark run failed (micro/mini)" in said
-    assert "1.50 GB" in said
-    assert "cpu unmeasured: no counters; gpu unmeasured: no GPU" in said
+    text = " ".join(tree.text.split())
+    assert "2 encoders on 6 benchmarks" in text
+    assert "strong has the best mean rank, 1.0 over the 5 benchmarks that every run finished, before weak" in text
+    assert "5 of 6 benchmarks here are synthetic stand-ins" in text
+    assert "1 benchmark run failed (micro/mini)" in text
+    assert "1.50 GB" in text
+    assert "cpu unmeasured: no counters; gpu unmeasured: no GPU" in text
     for run in two:
-        for one in run.results:
-            assert one.name in said
+        for stored in run.results:
+            assert stored.name in text
     contents = gather(two)
     for row in contents.rows:
         for cell in row.cells.values():
             if cell.value is not None:
-                assert f"{cell.value:.3f}" in said
-                assert f"{cell.low:.3f}–{cell.high:.3f}" in said
+                assert f"{cell.value:.3f}" in text
+                assert f"{cell.low:.3f}–{cell.high:.3f}" in text
 
 
 def test_the_page_is_whole_by_itself(two: list[StoredRun]) -> None:
@@ -142,11 +142,11 @@ def test_nothing_gets_out_of_its_quotes(tmp_path: Path) -> None:
     runs = read_runs(
         [write_run(tmp_path / "a", {"digits": 0.5}, encoder=EVIL), write_run(tmp_path / "b", {"digits": 0.5})]
     )
-    evil, kept = result(f"micro/{EVIL}", 0.4, task=EVIL, note=EVIL, reason=EVIL)
+    evil, sample_scores = result(f"micro/{EVIL}", 0.4, task=EVIL, note=EVIL, reason=EVIL)
     wicked = replace(evil, training={"validation": [{"step": 1, EVIL: 0.5}, {"step": 2, EVIL: 0.6}]})
-    RunFolder(tmp_path / "b").save(replace(wicked, name="micro/evil"), kept)
+    RunFolder(tmp_path / "b").save(replace(wicked, name="micro/evil"), sample_scores)
     runs = [
-        replace(run, results=tuple(replace(one, name=one.name.replace("evil", EVIL)) for one in run.results))
+        replace(run, results=tuple(replace(stored, name=stored.name.replace("evil", EVIL)) for stored in run.results))
         for run in runs
     ]
     page = build_page(runs, pictures=0, tests=False)
@@ -196,16 +196,16 @@ def test_what_one_run_alone_finished_has_no_rank(tmp_path: Path) -> None:
     alone = next(row for row in contents.rows if row.name == "micro/mini")
     assert alone.cells["a"].rank is None
     assert set(contents.mean_ranks.values()) == {1.0, 2.0}
-    said = parsed(build_page(read_runs([a, b]), pictures=0, tests=False)).text
-    assert "paired" not in said
+    text = parsed(build_page(read_runs([a, b]), pictures=0, tests=False)).text
+    assert "paired" not in text
 
 
 def test_one_run_is_measured_against_chance(tmp_path: Path) -> None:
     run = write_run(tmp_path / "a", {"digits": 0.8, "micro/cifar100": 0.02}, encoder="only")
-    said = parsed(build_page(read_runs([run]), pictures=0)).text
-    assert "only on 2 benchmarks" in said
-    assert "Not above chance, interval and all: micro/cifar100." in said
-    assert "mean rank" not in said
+    text = parsed(build_page(read_runs([run]), pictures=0)).text
+    assert "only on 2 benchmarks" in text
+    assert "Not above chance, interval and all: micro/cifar100." in text
+    assert "mean rank" not in text
 
 
 def test_tables_for_papers(two: list[StoredRun]) -> None:
@@ -234,15 +234,15 @@ def test_the_hardest_samples_are_drawn_from_the_same_data_only(tmp_path: Path) -
     tree = parsed(page)
     pictures = [attributes for tag, attributes in tree.tags if tag == "img"]
     assert len(pictures) == 3
-    assert all(str(one["src"]).startswith("data:image/jpeg;base64,") for one in pictures)
-    assert all(re.fullmatch(r"true: \d; wrong", str(one["alt"])) for one in pictures)
-    assert len({one["alt"] for one in pictures}) == 3  # of different classes
+    assert all(str(picture["src"]).startswith("data:image/jpeg;base64,") for picture in pictures)
+    assert all(re.fullmatch(r"true: \d; wrong", str(picture["alt"])) for picture in pictures)
+    assert len({picture["alt"] for picture in pictures}) == 3  # of different classes
     wrong = write_run(tmp_path / "b", {"digits": 0.5}, encoder="b", **changes)
-    said = parsed(build_page(read_runs([wrong]), pictures=3)).text
-    assert "No pictures: the data made now are not those of the run" in said
+    text = parsed(build_page(read_runs([wrong]), pictures=3)).text
+    assert "No pictures: the data made now are not those of the run" in text
     gone = write_run(tmp_path / "c", {"micro/gone": 0.5}, encoder="c")
-    said = parsed(build_page(read_runs([gone]), pictures=3)).text
-    assert "No pictures: its data cannot be made again: unknown benchmark 'gone'" in said
+    text = parsed(build_page(read_runs([gone]), pictures=3)).text
+    assert "No pictures: its data cannot be made again: unknown benchmark 'gone'" in text
 
 
 @pytest.mark.parametrize("name", ["mini", "ade20k", "acdc", "clevr-math", "iwildcam", "pairs"])
@@ -253,12 +253,12 @@ def test_every_kind_of_sample_can_be_drawn(name: str, tmp_path: Path) -> None:
 
     benchmark = find_benchmark(name)
     data = benchmark.load("micro", DataRequest(limit=60 if name == "mini" else 8))
-    pixels, said = named(find_task_type(benchmark.task).draw)(data, {"ways": 2, "shots": 1, "queries": 5}, 0)
+    pixels, caption = named(find_task_type(benchmark.task).draw)(data, {"ways": 2, "shots": 1, "queries": 5}, 0)
     assert pixels.dtype == "uint8"
     assert pixels.shape[2] == 3
     assert max(pixels.shape[:2]) <= 200
     assert pixels.std() > 0
-    assert said
+    assert caption
     assert _verdict(benchmark.metrics[0], [0.25, 0.75])
 
 
@@ -312,11 +312,11 @@ def test_five_runs_have_ranks_that_say_who_is_tied(tmp_path: Path) -> None:
         write_run(tmp_path / key, {name: level + 0.01 * at for at, name in enumerate(names)}, encoder=key)
         for key, level in zip("abcde", (0.9, 0.7, 0.5, 0.3, 0.1), strict=True)
     ]
-    said = parsed(build_page(read_runs(runs), pictures=0, tests=False)).text
-    assert "Ranks on other benchmarks like these, all with 95 % at once" in said
-    assert "a 1, b 2, c 3, d 4, e 5. 10 of 10 pairs are decided." in said
-    assert "On other benchmarks, 10 of 10 pairs of runs are decided; the best may be a." in said
-    assert "On other test samples, 10 of 10 pairs of runs are decided; the best may be a." in said
+    text = parsed(build_page(read_runs(runs), pictures=0, tests=False)).text
+    assert "Ranks on other benchmarks like these, all with 95 % at once" in text
+    assert "a 1, b 2, c 3, d 4, e 5. 10 of 10 pairs are decided." in text
+    assert "On other benchmarks, 10 of 10 pairs of runs are decided; the best may be a." in text
+    assert "On other test samples, 10 of 10 pairs of runs are decided; the best may be a." in text
     assert "Ranks on other" not in parsed(build_page(read_runs(runs[:4]), pictures=0, tests=False)).text
 
 

@@ -82,7 +82,7 @@ def test_two_runs_give_the_same_json(request_for: RunRequest, tmp_path: Path) ->
     other = replace(request_for, output=tmp_path / "other")
     run(request_for)
     run(other)
-    paths = [RunFolder(one.output).result_file("micro/cifar100", 0) for one in (request_for, other)]
+    paths = [RunFolder(request.output).result_file("micro/cifar100", 0) for request in (request_for, other)]
     assert comparable(paths[0]) == comparable(paths[1])
 
 
@@ -94,14 +94,14 @@ def test_another_seed_is_another_head_on_the_same_data(request_for: RunRequest) 
 
 def test_the_same_command_computes_nothing_again(request_for: RunRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     first = run(request_for)
-    kept = files(request_for.output / "results")
+    before = files(request_for.output / "results")
 
     def never(*_: object) -> None:
         raise AssertionError("computed again")
 
     monkeypatch.setattr("gate_runner.tasks.run_task", never)
     assert run(request_for) == first
-    assert files(request_for.output / "results") == kept
+    assert files(request_for.output / "results") == before
 
 
 def test_a_failing_benchmark_is_a_row_and_the_rest_goes_on(own: str, tmp_path: Path) -> None:
@@ -204,10 +204,10 @@ def test_nan_in_the_middle_of_the_data_is_a_reason(
     whole = Encoder.encode_image
 
     def sometimes(self: Encoder, images: Any) -> Any:
-        found = whole(self, images).clone()
+        features = whole(self, images).clone()
         if len(images) > 2:
-            found[1] = float("nan")
-        return found
+            features[1] = float("nan")
+        return features
 
     monkeypatch.setattr(Encoder, "encode_image", sometimes)
     (result,) = run(request_for)

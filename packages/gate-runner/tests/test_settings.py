@@ -55,16 +55,16 @@ def test_every_field_is_a_keyword_and_an_option() -> None:
 
 def test_words_give_the_settings_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """What is said on the command line reaches the request whole."""
-    seen: list[Settings] = []
+    received: list[Settings] = []
 
     def planned(request: object, *, budget: float | None) -> None:
-        seen.append(request.settings)  # type: ignore[attr-defined]
+        received.append(request.settings)  # type: ignore[attr-defined]
         raise UsageError("seen")
 
     monkeypatch.setattr("gate_runner.planning.plan.plan", planned)
     for settings in (OTHER, Settings(isolate="worker")):
         CliRunner().invoke(app, ["plan", "digits", *words_for(settings)])
-    assert seen == [OTHER, Settings(isolate="worker")]
+    assert received == [OTHER, Settings(isolate="worker")]
 
 
 @pytest.mark.parametrize("seed", [-1, 2**63])
@@ -81,10 +81,10 @@ def test_a_part_keeps_its_settings_on_its_way_to_another_process() -> None:
 
 
 def test_what_people_say_is_read() -> None:
-    said = Settings().changed(data_root="data", seeds=[1, 1, 0], executor_options=["a=b=c"], isolate="worker")
-    assert (said.data_root, said.seeds, said.executor_options) == (Path("data"), (1, 0), {"a": "b=c"})
-    assert said.changed(time_limit="1.5m").time_limit == 90
-    assert said.identity() == {"limit": None}
+    changed = Settings().changed(data_root="data", seeds=[1, 1, 0], executor_options=["a=b=c"], isolate="worker")
+    assert (changed.data_root, changed.seeds, changed.executor_options) == (Path("data"), (1, 0), {"a": "b=c"})
+    assert changed.changed(time_limit="1.5m").time_limit == 90
+    assert changed.identity() == {"limit": None}
     settings = Settings(limit=3)
     assert make_request("digits", settings=settings).settings is settings
 
@@ -114,10 +114,10 @@ def test_no_command_has_more_than_25_options_of_its_own() -> None:
 
 
 def test_an_option_of_the_last_release_works_and_says_what_it_is_now(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[Settings] = []
+    received: list[Settings] = []
 
     def planned(request: Any, *, budget: float | None) -> None:
-        seen.append(request.settings)
+        received.append(request.settings)
         raise UsageError("seen")
 
     monkeypatch.setattr("gate_runner.planning.plan.plan", planned)
@@ -126,10 +126,10 @@ def test_an_option_of_the_last_release_works_and_says_what_it_is_now(monkeypatch
         ["--tune", "full", "--setting", "wise_ft=best", "--setting", "retries=2"],
     ):
         done = CliRunner().invoke(app, ["plan", "digits", *words])
-        told = "--wise-ft is --setting wise_ft=… now, and goes in 0.4" in done.stderr
-        assert told is ("--wise-ft" in words)
-    assert seen[0] == seen[1]
-    assert (seen[0].wise_ft, seen[0].retries) == ("best", 2)
+        warned = "--wise-ft is --setting wise_ft=… now, and goes in 0.4" in done.stderr
+        assert warned is ("--wise-ft" in words)
+    assert received[0] == received[1]
+    assert (received[0].wise_ft, received[0].retries) == ("best", 2)
 
 
 @pytest.mark.parametrize(

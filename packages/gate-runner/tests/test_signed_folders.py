@@ -44,55 +44,55 @@ def with_outcomes(folder: Path, values: np.ndarray) -> None:
     """Other outcomes in a run's place, with the right digest."""
     np.savez_compressed(folder / "samples" / "digits.seed0.npz", outcomes=values)
     digest = samples_digest(values)
-    signed(folder / "results" / "digits.seed0.json", lambda made: made.update(samples_sha256=digest))
+    signed(folder / "results" / "digits.seed0.json", lambda file: file.update(samples_sha256=digest))
 
 
 RESULTS: dict[str, tuple[Callable[[Content], object], str]] = {
-    "scores no list": (lambda made: made.update(scores={"a": 1}), "field 'scores' is"),
-    "scores texts": (lambda made: made.update(scores=["a"]), "field 'scores.0' is 'a'"),
-    "scores empty": (lambda made: made.update(scores=[]), "it is 'ok', but has no score"),
-    "scores unknown key": (lambda made: made["scores"][0].update(other=1), "field 'scores.0.other' is 1"),
-    "scores lack a key": (lambda made: made["scores"][0].pop("low"), "field 'scores.0.low' is"),
-    "a text as value": (lambda made: made["scores"][0].update(value="0.9"), "field 'scores.0.value' is '0.9'"),
-    "null as value": (lambda made: made["scores"][0].update(chance=None), "field 'scores.0.chance' is None"),
-    "NaN as value": (lambda made: made["scores"][0].update(value=float("nan")), "is not a result file"),
-    "direction": (lambda made: made["scores"][0].update(direction="up"), "field 'scores.0.direction' is 'up'"),
-    "name": (lambda made: made.update(name=3), "field 'name' is 3"),
-    "seed": (lambda made: made.update(seed="0"), "field 'seed' is '0'"),
-    "seed null": (lambda made: made.update(seed=None), "field 'seed' is None"),
-    "status": (lambda made: made.update(status="fine"), "field 'status' is 'fine'"),
-    "task": (lambda made: made.update(task=[]), r"field 'task' is \[\]"),
-    "data": (lambda made: made.update(data=3), "field 'data' is 3"),
-    "data's test": (lambda made: made["data"].update(test="many"), "field 'data.test' is 'many'"),
-    "training": (lambda made: made.update(training=None), "field 'training' is None"),
-    "steps": (lambda made: made["training"].update(steps="x"), "field 'training.steps' is 'x'"),
-    "curve": (lambda made: made["training"].update(validation=[3]), "field 'training.validation.0' is 3"),
-    "curve null": (lambda made: made["training"].update(validation=None), "field 'training.validation' is None"),
+    "scores no list": (lambda file: file.update(scores={"a": 1}), "field 'scores' is"),
+    "scores texts": (lambda file: file.update(scores=["a"]), "field 'scores.0' is 'a'"),
+    "scores empty": (lambda file: file.update(scores=[]), "it is 'ok', but has no score"),
+    "scores unknown key": (lambda file: file["scores"][0].update(other=1), "field 'scores.0.other' is 1"),
+    "scores lack a key": (lambda file: file["scores"][0].pop("low"), "field 'scores.0.low' is"),
+    "a text as value": (lambda file: file["scores"][0].update(value="0.9"), "field 'scores.0.value' is '0.9'"),
+    "null as value": (lambda file: file["scores"][0].update(chance=None), "field 'scores.0.chance' is None"),
+    "NaN as value": (lambda file: file["scores"][0].update(value=float("nan")), "is not a result file"),
+    "direction": (lambda file: file["scores"][0].update(direction="up"), "field 'scores.0.direction' is 'up'"),
+    "name": (lambda file: file.update(name=3), "field 'name' is 3"),
+    "seed": (lambda file: file.update(seed="0"), "field 'seed' is '0'"),
+    "seed null": (lambda file: file.update(seed=None), "field 'seed' is None"),
+    "status": (lambda file: file.update(status="fine"), "field 'status' is 'fine'"),
+    "task": (lambda file: file.update(task=[]), r"field 'task' is \[\]"),
+    "data": (lambda file: file.update(data=3), "field 'data' is 3"),
+    "data's test": (lambda file: file["data"].update(test="many"), "field 'data.test' is 'many'"),
+    "training": (lambda file: file.update(training=None), "field 'training' is None"),
+    "steps": (lambda file: file["training"].update(steps="x"), "field 'training.steps' is 'x'"),
+    "curve": (lambda file: file["training"].update(validation=[3]), "field 'training.validation.0' is 3"),
+    "curve null": (lambda file: file["training"].update(validation=None), "field 'training.validation' is None"),
     "a text in the curve": (
-        lambda made: made["training"]["validation"][0].update({"acc@1": "x"}),
+        lambda file: file["training"]["validation"][0].update({"acc@1": "x"}),
         "field 'training.validation.0.acc@1' is 'x'",
     ),
-    "seconds": (lambda made: made["seconds"].update(total="x"), "field 'seconds.total' is 'x'"),
-    "settings": (lambda made: made.update(settings=[1]), "field 'settings' is"),
-    "seconds below 0": (lambda made: made["seconds"].update(total=-1.0), "field 'seconds.total' is -1.0"),
-    "huge seconds": (lambda made: made["seconds"].update(encode=1e308), "field 'seconds.encode' is 1e[+]308"),
-    "huge memory": (lambda made: made["memory"].update(peak_bytes=10**400), "field 'memory.peak_bytes' is 1000"),
-    "a step": (lambda made: made["training"]["validation"][0].update(step=10**400), "validation.0.step' is 1000"),
-    "seed below 0": (lambda made: made.update(seed=-1), "field 'seed' is -1"),
-    "asked samples": (lambda made: made["data"].update(test_items=5), "field 'data.test_items' is 5"),
-    "energy": (lambda made: made.update(energy={"joules": 3}), "field 'energy.joules' is 3"),
+    "seconds": (lambda file: file["seconds"].update(total="x"), "field 'seconds.total' is 'x'"),
+    "settings": (lambda file: file.update(settings=[1]), "field 'settings' is"),
+    "seconds below 0": (lambda file: file["seconds"].update(total=-1.0), "field 'seconds.total' is -1.0"),
+    "huge seconds": (lambda file: file["seconds"].update(encode=1e308), "field 'seconds.encode' is 1e[+]308"),
+    "huge memory": (lambda file: file["memory"].update(peak_bytes=10**400), "field 'memory.peak_bytes' is 1000"),
+    "a step": (lambda file: file["training"]["validation"][0].update(step=10**400), "validation.0.step' is 1000"),
+    "seed below 0": (lambda file: file.update(seed=-1), "field 'seed' is -1"),
+    "asked samples": (lambda file: file["data"].update(test_items=5), "field 'data.test_items' is 5"),
+    "energy": (lambda file: file.update(energy={"joules": 3}), "field 'energy.joules' is 3"),
 }
 MANIFESTS: dict[str, tuple[Callable[[Content], object], str]] = {
-    "runs null": (lambda made: made.update(runs=None), "field 'runs' is None"),
-    "runs texts": (lambda made: made.update(runs=["a"]), "field 'runs.0' is 'a'"),
-    "provides null": (lambda made: made["identity"]["encoder"].update(provides=None), "encoder.provides' is None"),
-    "parameters": (lambda made: made["identity"]["encoder"].update(parameters="x"), "encoder.parameters' is 'x'"),
-    "spec": (lambda made: made["identity"]["encoder"].update(spec=3), "encoder.spec' is 3"),
-    "encoder": (lambda made: made["identity"].update(encoder="x"), "field 'identity.encoder' is 'x'"),
-    "identity": (lambda made: made.update(identity=[1]), "field 'identity' is"),
-    "versions": (lambda made: made["runs"][0].update(versions=[1]), "field 'runs.0.versions' is"),
-    "files": (lambda made: made["runs"][0].update(files=3), "field 'runs.0.files' is 3"),
-    "hardware": (lambda made: made["runs"][0].update(hardware="x"), "field 'runs.0.hardware' is 'x'"),
+    "runs null": (lambda file: file.update(runs=None), "field 'runs' is None"),
+    "runs texts": (lambda file: file.update(runs=["a"]), "field 'runs.0' is 'a'"),
+    "provides null": (lambda file: file["identity"]["encoder"].update(provides=None), "encoder.provides' is None"),
+    "parameters": (lambda file: file["identity"]["encoder"].update(parameters="x"), "encoder.parameters' is 'x'"),
+    "spec": (lambda file: file["identity"]["encoder"].update(spec=3), "encoder.spec' is 3"),
+    "encoder": (lambda file: file["identity"].update(encoder="x"), "field 'identity.encoder' is 'x'"),
+    "identity": (lambda file: file.update(identity=[1]), "field 'identity' is"),
+    "versions": (lambda file: file["runs"][0].update(versions=[1]), "field 'runs.0.versions' is"),
+    "files": (lambda file: file["runs"][0].update(files=3), "field 'runs.0.files' is 3"),
+    "hardware": (lambda file: file["runs"][0].update(hardware="x"), "field 'runs.0.hardware' is 'x'"),
 }
 
 
@@ -191,20 +191,20 @@ def test_smaller_sizes_of_a_stranger_stay_sizes(content: str, sizes: tuple[int, 
 
 
 @pytest.mark.parametrize(
-    "place",
+    "leftover",
     ["unfinished/digits.seed0.json", "unfinished/digits.seed0.pt", "unfinished/digits.seed0.pt.5.partial",
      "failures/digits.seed0.txt", "results/.digits.seed0.json.abc", ".manifest.json.abc"],
 )  # fmt: skip
-def test_a_folder_in_the_place_of_what_is_removed_does_not_lose_the_result(place: str, tmp_path: Path) -> None:
+def test_a_folder_in_the_place_of_what_is_removed_does_not_lose_the_result(leftover: str, tmp_path: Path) -> None:
     """It was removed as a file when the result was there, and the result became a failed one."""
     folder = RunFolder(write_run(tmp_path / "run", {"digits": 0.7}))
     stored = folder.finished("digits", 0)
     assert stored is not None
-    (folder.path / place / "inside").mkdir(parents=True)
+    (folder.path / leftover / "inside").mkdir(parents=True)
     folder.claim(json.loads((folder.path / "manifest.json").read_text())["identity"], {"command": []})
     folder.sweep("digits", 0)
     folder.save(stored, read_samples(folder.samples_file("digits", 0)))
-    assert not (folder.path / place).exists()
+    assert not (folder.path / leftover).exists()
     assert folder.finished("digits", 0) == stored
 
 
@@ -231,7 +231,7 @@ TRAININGS: dict[str, Content] = {
 def test_what_a_stranger_says_of_a_training_is_a_page_or_one_line(kind: str, tmp_path: Path) -> None:
     task = "suite" if "suite" in kind else "image-classification"
     folder = write_run(tmp_path / "run", {"digits": 0.7}, task=task)
-    signed(next((folder / "results").glob("*.json")), lambda made: made["training"].update(TRAININGS[kind]))
+    signed(next((folder / "results").glob("*.json")), lambda file: file["training"].update(TRAININGS[kind]))
     calls = [partial(gate_runner.report, folder, form=form) for form in ("html", "md")]
     refused = []
     for call in [*calls, *(partial(export, read_run(folder), form, tmp_path / form) for form in FORMS)]:

@@ -43,8 +43,8 @@ def test_sixteen_bits_are_left_where_they_differ() -> None:
     weight[1, 0] += 1 / 1024  # less than bfloat16 tells apart
 
     def image(images: torch.Tensor) -> torch.Tensor:
-        one, other = (images.mean(dim=(2, 3)) @ weight.T).float().unbind(1)
-        return (one - other)[:, None]
+        first, other = (images.mean(dim=(2, 3)) @ weight.T).float().unbind(1)
+        return (first - other)[:, None]
 
     encoder = Encoder("difference", 8, image, mean=(0, 0, 0), std=(1, 1, 1))
     assert not agrees(encoder, torch.full((4, 3, 8, 8), 200, dtype=torch.uint8))

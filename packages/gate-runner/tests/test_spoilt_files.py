@@ -112,16 +112,16 @@ class Seen(NamedTuple):
 
 def originals(name: str) -> Originals[Any]:
     module, _, attribute = SHEETS[name].local.partition(":")
-    found: Originals[Any] = getattr(importlib.import_module(module), attribute)
-    return found
+    declared: Originals[Any] = getattr(importlib.import_module(module), attribute)
+    return declared
 
 
-def seen(name: str, root: Path, sheet: Sheet | None, touched: Path | None = None) -> Seen:
+def load_and_read(name: str, root: Path, sheet: Sheet | None, touched: Path | None = None) -> Seen:
     """Load, and read the pictures and maps that lie in the touched file."""
     arrays._opened.cache_clear()
-    one = originals(name)
-    place = one.find(root)
-    data = one.load(place, DataRequest(root, size=8, sheet=sheet))
+    declared = originals(name)
+    folder = declared.find(root)
+    data = declared.load(folder, DataRequest(root, size=8, sheet=sheet))
     for split in (data.train, data.validation, data.test):
         if touched is not None and isinstance(split.images, Pictures):
             rows = [row for row, files in enumerate(split.images.files) if str(touched) in map(file_of, files)]
@@ -130,15 +130,15 @@ def seen(name: str, root: Path, sheet: Sheet | None, touched: Path | None = None
             rows = [row for row, file in enumerate(split.targets.files) if str(touched) == file_of(file)]
             _ = [split.targets[row] for row in rows[:2]]
     arrays_alone = name == "mini" and not (root / "mini-imagenet" / "train.csv").exists()
-    parts = None if one.parts is None or arrays_alone else one.parts(place)
+    parts = None if declared.parts is None or arrays_alone else declared.parts(folder)
     if parts is None:
         counts = Counter(
             str(hash(row)) for split in (data.train, data.test) for row in pixels(split.images, split.targets)
         )
         return Seen((len(data.train) + len(data.validation), len(data.test)), len(data.classes), counts, data.note)
     samples = [*parts.train, *(parts.validation or ()), *parts.test]
-    said = Counter(f"{one.source} {named(one.target, parts.classes)}" for one in samples)
-    return Seen(counted(parts), len(parts.classes), said, data.note)
+    sample_counts = Counter(f"{sample.source} {named(sample.target, parts.classes)}" for sample in samples)
+    return Seen(counted(parts), len(parts.classes), sample_counts, data.note)
 
 
 def pixels(images: Any, targets: Any) -> list[tuple[bytes, bytes]]:
@@ -151,7 +151,7 @@ def named(target: Any, classes: tuple[str, ...]) -> str:
 
 
 def is_free(name: str, what: str) -> bool:
-    return any(one in what for one in FREE.get(name, ()))
+    return any(part in what for part in FREE.get(name, ()))
 
 
 def published(name: str, whole: Seen) -> Sheet:
@@ -162,21 +162,21 @@ def published(name: str, whole: Seen) -> Sheet:
 def fault(name: str, root: Path, sheet: Sheet, whole: Seen, touched: Path, where: tuple[str, ...] = ()) -> str:
     """What is wrong with how a loader takes a spoilt file; nothing where it is well taken."""
     try:
-        found = seen(name, root, sheet, touched)
+        loaded = load_and_read(name, root, sheet, touched)
     except DataError as error:
         text = str(error)
         names = {touched.name, touched.stem, touched.parent.name, *where}
-        if "does not hold its files" not in text and not any(one in text for one in names):
+        if "does not hold its files" not in text and not any(word in text for word in names):
             return f"the message does not name it: {text}"
         return "more than a line: " + text if "\n" in text else ""
     except Exception as error:  # noqa: BLE001 - whatever else comes is what this test is for
         return f"{type(error).__name__}: {error}"
-    if found.note != whole.note and found.note:
+    if loaded.note != whole.note and loaded.note:
         return ""
-    if found.counts != whole.counts:
-        return f"{found.counts} samples instead of {whole.counts}, and nothing is said"
-    if found.samples != whole.samples:
-        return f"others in silence: {list((found.samples - whole.samples).items())[:1]}"
+    if loaded.counts != whole.counts:
+        return f"{loaded.counts} samples instead of {whole.counts}, and nothing is said"
+    if loaded.samples != whole.samples:
+        return f"others in silence: {list((loaded.samples - whole.samples).items())[:1]}"
     return ""
 
 
@@ -193,31 +193,31 @@ def chosen(root: Path) -> list[Path]:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[str, Path]]:
+def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[str, Path]]:
     """A layout's folder, written when it is first asked for; who changes it puts it back."""
-    there: dict[str, Path] = {}
+    folders: dict[str, Path] = {}
 
     def get(layout: str) -> tuple[str, Path]:
         name, layer = LAYOUTS[layout]
-        if layout not in there:
+        if layout not in folders:
             root = tmp_path_factory.mktemp("data") / "root"
             root.mkdir()
             layer(root)  # skips where a library is missing, and again when it is asked for again
-            there[layout] = root
-        return name, there[layout]
+            folders[layout] = root
+        return name, folders[layout]
 
     return get
 
 
-Made = Callable[[str], tuple[str, Path]]
+FolderOf = Callable[[str], tuple[str, Path]]
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_files_that_are_missing_cut_short_or_empty(layout: str, made: Made) -> None:
-    name, root = made(layout)
-    whole = seen(name, root, None)
+def test_files_that_are_missing_cut_short_or_empty(layout: str, folder_of: FolderOf) -> None:
+    name, root = folder_of(layout)
+    whole = load_and_read(name, root, None)
     sheet = published(name, whole)
-    assert seen(name, root, sheet) == whole
+    assert load_and_read(name, root, sheet) == whole
     wrong = {}
     for path in chosen(root):
         content = path.read_bytes()
@@ -227,25 +227,25 @@ def test_files_that_are_missing_cut_short_or_empty(layout: str, made: Made) -> N
             else:
                 path.write_bytes(content[: len(content) // 2] if how == "half" else b"")
             what = f"{path.relative_to(root)}, {how}"
-            if (said := fault(name, root, sheet, whole, path)) and not is_free(name, what):
-                wrong[what] = said
+            if (problem := fault(name, root, sheet, whole, path)) and not is_free(name, what):
+                wrong[what] = problem
             path.write_bytes(content)
     folders = sorted({path.parent for path in root.rglob("*") if path.is_file()} - {root})
     for folder in [*folders[:2], *folders[2:][-2:]]:
         aside = folder.with_name(f"{folder.name} aside")
         folder.rename(root.parent / aside.name)
         folder.mkdir()
-        if said := fault(name, root, sheet, whole, folder):
-            wrong[f"{folder.relative_to(root)}, emptied"] = said
+        if problem := fault(name, root, sheet, whole, folder):
+            wrong[f"{folder.relative_to(root)}, emptied"] = problem
         folder.rmdir()
         (root.parent / aside.name).rename(folder)
-    assert not wrong, "\n".join(f"{what}: {said}" for what, said in wrong.items())
+    assert not wrong, "\n".join(f"{what}: {problem}" for what, problem in wrong.items())
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_annotations_that_say_something_else(layout: str, made: Made) -> None:
-    name, root = made(layout)
-    whole = seen(name, root, None)
+def test_annotations_that_say_something_else(layout: str, folder_of: FolderOf) -> None:
+    name, root = folder_of(layout)
+    whole = load_and_read(name, root, None)
     sheet = published(name, whole)
     wrong, tried = {}, 0
     for path in chosen(root):
@@ -257,10 +257,10 @@ def test_annotations_that_say_something_else(layout: str, made: Made) -> None:
                 continue
             path.write_text(changed)
             tried += 1
-            if said := fault(name, root, sheet, whole, path):
-                wrong[f"{path.relative_to(root)}, {what}"] = said
+            if problem := fault(name, root, sheet, whole, path):
+                wrong[f"{path.relative_to(root)}, {what}"] = problem
         path.write_text(content)
-    assert not wrong, "\n".join(f"{what}: {said}" for what, said in wrong.items())
+    assert not wrong, "\n".join(f"{what}: {problem}" for what, problem in wrong.items())
     assert tried or not any(path.suffix in TEXTS for path in chosen(root))
 
 
@@ -305,52 +305,52 @@ def json_changes(whole: Any) -> Iterator[tuple[str, str]]:
         for value in (NONSENSE, None, [], "gone"):
             if not steps or (kind.endswith("[]") and value == "gone"):
                 continue
-            place, last = whole, steps[-1]
+            parent, last = whole, steps[-1]
             for step in steps[:-1]:
-                place = place[step]
-            before = place[last]
+                parent = parent[step]
+            before = parent[last]
             if value == "gone":
-                del place[last]
+                del parent[last]
             else:
-                place[last] = value
+                parent[last] = value
             changed = json.dumps(whole)  # a copy of all takes longer than a data set's reader
-            place[last] = before
+            parent[last] = before
             yield f"{kind} {value}", changed
 
 
 @pytest.mark.parametrize("layout", [layout for layout, (name, _) in LAYOUTS.items() if layout == name])
-def test_another_data_set_under_the_right_name(layout: str, made: Made, tmp_path: Path) -> None:
-    name, root = made(layout)
+def test_another_data_set_under_the_right_name(layout: str, folder_of: FolderOf, tmp_path: Path) -> None:
+    name, root = folder_of(layout)
     tops = [path.name for path in root.iterdir() if path.is_dir()]
     wrong = {}
     for other in LAYOUTS:
-        kind, foreign = made(other)
+        kind, foreign = folder_of(other)
         if kind == name or {kind, name} == {"clevr", "clevr-math"}:
             continue
         for number, inside in enumerate(sorted(foreign.iterdir())):
-            place = tmp_path / f"{other} {number}"
-            place.mkdir()
+            folder = tmp_path / f"{other} {number}"
+            folder.mkdir()
             for top in tops:
-                (place / top).symlink_to(inside)
+                (folder / top).symlink_to(inside)
             try:
-                found = seen(name, place, SHEETS[name])
-                wrong[f"{other}: {inside.name}"] = f"{found.counts} samples"
+                loaded = load_and_read(name, folder, SHEETS[name])
+                wrong[f"{other}: {inside.name}"] = f"{loaded.counts} samples"
             except DataError as error:
                 if "\n" in str(error):
                     wrong[f"{other}: {inside.name}"] = str(error)
             except Exception as error:  # noqa: BLE001 - likewise
                 wrong[f"{other}: {inside.name}"] = f"{type(error).__name__}: {error}"
-    assert not wrong, "\n".join(f"{what}: {said}" for what, said in wrong.items())
+    assert not wrong, "\n".join(f"{what}: {problem}" for what, problem in wrong.items())
 
 
-def test_maps_of_a_value_that_is_no_class_are_named(made: Made) -> None:
+def test_maps_of_a_value_that_is_no_class_are_named(folder_of: FolderOf) -> None:
     for layout, path, value in (
         ("ade20k", "ADEChallengeData2016/annotations/validation/ADE_validat_00000000.png", 151),
         ("coco-164k", "coco/annotations/val2017/000000000000.png", 200),
     ):
-        name, root = made(layout)
+        name, root = folder_of(layout)
         content = (root / path).read_bytes()
         Image.fromarray(np.full((4, 4), value, np.uint8)).save(root / path)
         with pytest.raises(DataError, match=f"{Path(path).name} has the value {value}"):
-            seen(name, root, None, root / path)
+            load_and_read(name, root, None, root / path)
         (root / path).write_bytes(content)

@@ -18,7 +18,7 @@ from gate_runner.micro.making import SEEDS, draw, scenes_of
 SMALL = PACKS["small"]
 
 
-def made(name: str, limit: int | None = None) -> Data[Any]:
+def stand_in(name: str, limit: int | None = None) -> Data[Any]:
     return BENCHMARKS[name].load("micro", DataRequest(limit=limit))
 
 
@@ -36,7 +36,7 @@ def test_no_two_stand_ins_share_a_seed() -> None:
 @pytest.mark.parametrize("name", SMALL)
 def test_a_stand_in_is_the_same_twice_and_begins_alike_under_a_limit(name: str) -> None:
     of_episodes = name in ("mini", "cubirds")  # six images of each class, which an episode takes
-    full, few = made(name, None if of_episodes else 56), made(name, 24)
+    full, few = stand_in(name, None if of_episodes else 56), stand_in(name, 24)
     for whole, part in zip(
         (full.train, full.validation, full.test), (few.train, few.validation, few.test), strict=True
     ):
@@ -45,7 +45,7 @@ def test_a_stand_in_is_the_same_twice_and_begins_alike_under_a_limit(name: str) 
             first = first // 6 * 20 + first % 6
         assert torch.equal(whole.images[first], part.images)
         assert torch.equal(whole.targets[first], part.targets)
-    assert few.digest() == made(name, 24).digest()
+    assert few.digest() == stand_in(name, 24).digest()
     assert full.note == "synthetic stand-in"
     assert BENCHMARKS[name].name_with("micro").startswith("micro/")
     pictures = [image for split in (full.train, full.validation, full.test) for image in split.images.flatten(1)[:40]]
@@ -54,7 +54,7 @@ def test_a_stand_in_is_the_same_twice_and_begins_alike_under_a_limit(name: str) 
 
 @pytest.mark.parametrize("name", ["imagenet1k", "cifar100"])
 def test_classes_are_balanced(name: str) -> None:
-    data = made(name, 420)
+    data = stand_in(name, 420)
     for split in (data.train, data.validation, data.test):
         counts = torch.bincount(split.targets, minlength=len(data.classes))
         assert int(counts.max() - counts.min()) <= 1
@@ -113,12 +113,12 @@ def answer(text: str, scene: Scene) -> int:
         stem = phrase[0].removesuffix("es") if phrase[0] == "crosses" else phrase[0].removesuffix("s")
         return sum(item.shape == stem for item in scene.items)
 
-    asked = words[words.index("many") + 1 :]
+    subject = words[words.index("many") + 1 :]
     if words[0] == "how":
-        return count(asked)
+        return count(subject)
     if words[0] == "subtract":
-        return count(asked) - count(words[2:])
-    return count(asked) + numbers[words[1]]
+        return count(subject) - count(words[2:])
+    return count(subject) + numbers[words[1]]
 
 
 def test_answers_are_right() -> None:
@@ -126,14 +126,14 @@ def test_answers_are_right() -> None:
     for index in range(400):
         rng = generator_at(77, index)
         scene = sample_scene(rng, (1, 5))
-        text, found = questions.question(rng, scene)
-        assert found == answer(text, scene), (text, scene)
+        text, label = questions.question(rng, scene)
+        assert label == answer(text, scene), (text, scene)
         kinds.add(" ".join(text.split()[:1]) + text.split()[-2])
     assert len(kinds) >= 3
 
 
 def test_every_answer_occurs_and_none_dominates() -> None:
-    data = made("clevr-math", 700)
+    data = stand_in("clevr-math", 700)
     shares = torch.bincount(data.train.targets, minlength=7).float() / len(data.train)
     assert float(shares.min()) > 0.05
     assert float(shares.max()) < 0.3

@@ -85,12 +85,16 @@ def write_vsr(root: Path) -> None:
 
 
 def test_benchmarks_are_the_suites_and_no_name_means_two_things() -> None:
-    ours = {one.id: one for one in BENCHMARKS.values() if one.task == "suite" and "local" in one.sources}
+    ours = {
+        benchmark.id: benchmark
+        for benchmark in BENCHMARKS.values()
+        if benchmark.task == "suite" and "local" in benchmark.sources
+    }
     assert set(ours) == {TAKEN.get(name, name) for name in SUITES} == set(PACKS["compositional"])
     for name, suite in SUITES.items():
-        one = ours[TAKEN.get(name, name)]
-        assert one.title.startswith(suite.title)
-        assert (one.licence, one.originals.expected) == (suite.licence, suite.expected)
+        benchmark = ours[TAKEN.get(name, name)]
+        assert benchmark.title.startswith(suite.title)
+        assert (benchmark.licence, benchmark.originals.expected) == (suite.licence, suite.expected)
     assert not set(PACKS) & set(ours)
     assert not {"compositional", "micro/compositional"} & set(BENCHMARKS)
 
@@ -141,8 +145,8 @@ def test_shares_are_weighted_by_picture() -> None:
     weights = rng.integers(0, 3, (5, 3)).astype(float) + np.array([1.0, 0, 0])
     slow = []
     for row in weights:
-        ones = [(w, value) for w, sample in zip(row, outcomes, strict=True) for value in sample["right"]]
-        slow.append(sum(w * value for w, value in ones) / sum(w for w, _ in ones))
+        weighted = [(w, value) for w, sample in zip(row, outcomes, strict=True) for value in sample["right"]]
+        slow.append(sum(w * value for w, value in weighted) / sum(w for w, _ in weighted))
     np.testing.assert_allclose(share_right(outcomes, weights), slow)
 
 
@@ -181,7 +185,7 @@ def test_original_files_are_scored_once_and_continued(tmp_path: Path, caplog: py
         done = gate_runner.run(
             "compositional", encoder=encoder, data_root=tmp_path, output=tmp_path / "run", show=False
         )
-    assert {one.benchmark: one.status for one in done} == {"colorswap": "ok", "vsr": "ok"}
+    assert {result.benchmark: result.status for result in done} == {"colorswap": "ok", "vsr": "ok"}
     assert "not in" in caplog.text
     assert "sugarcrepe" in caplog.text
     swap, vsr = done

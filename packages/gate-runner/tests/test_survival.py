@@ -108,7 +108,7 @@ def request_here(moody: str, tmp_path: Path) -> RunRequest:
     )
 
 
-def told(result: Result) -> dict[str, Any]:
+def comparable(result: Result) -> dict[str, Any]:
     """A result without what differs between two runs."""
     content: dict[str, Any] = json.loads(result.to_json())
     for varying in ("seconds", "energy", "memory", "digest"):
@@ -120,9 +120,9 @@ def test_workers_give_what_this_process_gives(request_here: RunRequest, tmp_path
     here = run(request_here)
     request = replace(request_here, output=tmp_path / "apart").changed(isolate="worker", seeds=(0, 1, 2), workers=2)
     apart = run(request)
-    assert told(apart[0]) == told(here[0])
-    assert [one.seed for one in apart] == [0, 1, 2]
-    assert {one.status for one in apart} == {"ok"}
+    assert comparable(apart[0]) == comparable(here[0])
+    assert [result.seed for result in apart] == [0, 1, 2]
+    assert {result.status for result in apart} == {"ok"}
 
 
 def test_a_crash_is_a_row_and_the_others_go_on(request_here: RunRequest) -> None:
@@ -249,7 +249,7 @@ def test_an_edited_result_is_named_and_computed_again_on_request(request_here: R
             run(request_here)
         assert path.read_text() == text
         (again,) = run(request_here.changed(recompute=True))
-        assert told(again) == told(good)
+        assert comparable(again) == comparable(good)
 
 
 def test_samples_of_another_run_are_noticed(request_here: RunRequest) -> None:
@@ -272,7 +272,7 @@ def test_a_damaged_checkpoint_starts_the_training_anew(request_here: RunRequest)
     left = folder.unfinished_file(NAME, 0).with_name("micro-cifar100.seed0.pt.999.partial")
     left.write_bytes(b"x")
     (folder.path / "results" / ".micro-cifar100.seed0.json.abc").write_text("{")
-    assert told(run(request_here)[0]) == told(good)
+    assert comparable(run(request_here)[0]) == comparable(good)
     assert not left.exists()
     assert [path.name for path in (folder.path / "results").iterdir()] == ["micro-cifar100.seed0.json"]
 
@@ -317,7 +317,7 @@ def test_what_was_encoded_is_not_encoded_again(
     (continued,) = run(request_here)
     # The check before the run, the second of training, both of the test, and single ones for how long one takes.
     assert sizes == [2, 32, 32, 32, 1, 1, 1, 1]
-    assert told(continued) == told(whole)
+    assert comparable(continued) == comparable(whole)
     assert not list((request_here.output / "unfinished").iterdir())
 
 
@@ -413,22 +413,22 @@ def test_two_runs_in_one_folder_share_the_work(request_here: RunRequest) -> None
     folder = RunFolder(request_here.output)
     request = request_here.changed(seeds=(0, 1))
     alone = run(replace(request, output=request_here.output.with_name("alone")))
-    said: list[tuple[str, int, str]] = []
+    waits: list[tuple[str, int, str]] = []
     lock = folder.working(NAME, 0)
     lock.__enter__()
 
     class Watching(Observer):
         def postponed(self, name: str, seed: int, owner: str) -> None:
-            said.append((name, seed, owner))
+            waits.append((name, seed, owner))
 
         def finished(self, result: Result) -> None:
             if result.seed == 1:
                 lock.__exit__(None, None, None)
 
     both = run(request, observers=[Watching()])
-    assert [told(one) for one in both] == [told(one) for one in alone]
-    assert said[0][:2] == (NAME, 0)
-    assert said[0][2].startswith(f"process {os.getpid()} on ")
+    assert [comparable(result) for result in both] == [comparable(result) for result in alone]
+    assert waits[0][:2] == (NAME, 0)
+    assert waits[0][2].startswith(f"process {os.getpid()} on ")
 
 
 def test_weights_from_no_seed_are_noticed(moody: str, tmp_path: Path) -> None:
@@ -505,7 +505,7 @@ def test_killed_twice_it_ends_as_undisturbed(moody: str, tmp_path: Path) -> None
             time.sleep(0.02)
         assert not _held(folder)
     subprocess.run([*command, str(folder.path)], check=True, env=environment, capture_output=True, timeout=120)
-    assert told(Result.from_file(folder.result_file(NAME, 0))) == told(whole)
+    assert comparable(Result.from_file(folder.result_file(NAME, 0))) == comparable(whole)
 
 
 def _held(folder: RunFolder) -> bool:

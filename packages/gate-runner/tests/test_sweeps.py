@@ -70,8 +70,8 @@ def test_micro_sets_have_their_names_texts_and_images() -> None:
         benchmark = BENCHMARKS[name]
         data = benchmark.load(next(iter(benchmark.sources)), DataRequest(limit=24))
         assert data.classes == tuple(TEXTS[name].classes)
-        for said in TEXTS[name].knowledge.values():
-            assert set(said) <= set(data.classes)
+        for sentences in TEXTS[name].knowledge.values():
+            assert set(sentences) <= set(data.classes)
         if name != "digits":
             assert data.digest() == benchmark.load("micro", DataRequest(limit=24)).digest()
 
@@ -91,13 +91,13 @@ def test_axes_say_which_units_there_are() -> None:
         ("full", "gpt3"): 6
     }
     assert Axes(knowledge=("auto",)).candidates() == ("none",)
-    for said, message in (
+    for options, message in (
         ({"shots": "5,many"}, "not 'many'"),
         ({"init": "langauge"}, "nearest: language"),
         ({"tune": "frozen,lora"}, "unknown value of --tune 'lora'"),
     ):
         with pytest.raises(UsageError, match=message):
-            Settings().changed(**said).axes()  # type: ignore[arg-type]
+            Settings().changed(**options).axes()  # type: ignore[arg-type]
 
 
 def test_every_unit_is_computed_and_each_picture_is_encoded_once(filled: Path) -> None:
@@ -137,8 +137,8 @@ def test_classes_with_fewer_images_than_shots_give_all(tmp_path: Path) -> None:
 
 def test_a_choice_is_one_of_its_candidates_and_draws_differ(filled: Path) -> None:
     shapes, makers = of_set(filled, "icinw-shapes"), of_set(filled, "icinw-makers")
-    plain, known = (makers[f"2-shot.frozen.language-2p.{text}.seed0"] for text in ("none", "gpt3"))
-    assert plain.training["texts"] != known.training["texts"]
+    plain, with_knowledge = (makers[f"2-shot.frozen.language-2p.{text}.seed0"] for text in ("none", "gpt3"))
+    assert plain.training["texts"] != with_knowledge.training["texts"]
     without, with_it = (makers[f"0-shot.frozen.language-2p.{text}.seed0"] for text in ("none", "gpt3"))
     assert value_of(without) != value_of(with_it)
     auto = makers["2-shot.frozen.language-2p.auto.seed0"]
@@ -254,11 +254,11 @@ def test_more_axes_go_into_the_same_folder(tmp_path: Path) -> None:
 
 
 def test_an_encoder_of_images_alone_computes_what_applies(tmp_path: Path, own: str) -> None:
-    found = swept(tmp_path / "run", "icinw-shapes", f"{own}:grid", shots="0,2", projection="1p,2p", knowledge="")
-    assert found["icinw-shapes@2-shot.frozen.random-1p.none.seed0"].status == "ok"
-    assert "no text side" in found["icinw-shapes@0-shot.frozen.language-2p.none.seed0"].reason
+    results = swept(tmp_path / "run", "icinw-shapes", f"{own}:grid", shots="0,2", projection="1p,2p", knowledge="")
+    assert results["icinw-shapes@2-shot.frozen.random-1p.none.seed0"].status == "ok"
+    assert "no text side" in results["icinw-shapes@0-shot.frozen.language-2p.none.seed0"].reason
     backbone, output = (
-        found[f"icinw-shapes@2-shot.frozen.random-{projection}.none.seed0"] for projection in ("1p", "2p")
+        results[f"icinw-shapes@2-shot.frozen.random-{projection}.none.seed0"] for projection in ("1p", "2p")
     )
     assert output.status == "ok"
     assert output.scores == backbone.scores  # its output is the only one
@@ -271,9 +271,9 @@ def test_the_default_sweep_of_an_encoder_of_images_alone_has_scores(tmp_path: Pa
 
 def test_any_image_classification_is_swept_and_nothing_else(tmp_path: Path) -> None:
     """The data set's own names in CLIP's template where no prompts are shipped for it."""
-    found = swept(tmp_path, "faces", shots="0,1", init="language", knowledge="none,gpt3", controls=False, seeds=(0,))
-    assert found["faces@1-shot.frozen.language-2p.none.seed0"].status == "ok"
-    assert "no knowledge is stored" in found["faces@0-shot.frozen.language-2p.gpt3.seed0"].reason
+    results = swept(tmp_path, "faces", shots="0,1", init="language", knowledge="none,gpt3", controls=False, seeds=(0,))
+    assert results["faces@1-shot.frozen.language-2p.none.seed0"].status == "ok"
+    assert "no knowledge is stored" in results["faces@0-shot.frozen.language-2p.gpt3.seed0"].reason
     with pytest.raises(UsageError, match=r"'ade20k' cannot be swept .* its task type is 'segmentation'"):
         parts_of(make_request(["digits", "ade20k"], settings=Settings(init="random")))  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="--save-encoders is for single trainings"):

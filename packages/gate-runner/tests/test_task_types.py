@@ -25,10 +25,10 @@ __all__ = ["example"]
 
 def test_ours_are_whole() -> None:
     types = task_types()
-    assert {one.task for one in gate_runner.BENCHMARKS.values()} <= set(types)
-    for one in types.values():
-        assert callable(named(one.run))
-        assert callable(named(one.draw))
+    assert {benchmark.task for benchmark in gate_runner.BENCHMARKS.values()} <= set(types)
+    for task_type in types.values():
+        assert callable(named(task_type.run))
+        assert callable(named(task_type.draw))
     assert find_task_type("few-shot").probe_samples == 130
 
 

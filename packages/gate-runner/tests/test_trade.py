@@ -35,9 +35,9 @@ def folders(tmp_path: Path) -> list[Path]:
 
 def test_kinds_have_the_mean_of_their_benchmarks(folders: list[Path]) -> None:
     old, new, half = read_runs(folders)
-    found = trade_between(old, new, [half], permutations=99)
+    trade = trade_between(old, new, [half], permutations=99)
     contrasts = {contrast.name: contrast for contrast in compare(old, new, permutations=99).contrasts}
-    sides = {side.kind: side for side in found.sides}
+    sides = {side.kind: side for side in trade.sides}
     assert set(sides) == {"recognition", "other tasks"}
     lost = sides["recognition"]
     assert lost.verdict == "lost"
@@ -50,12 +50,12 @@ def test_kinds_have_the_mean_of_their_benchmarks(folders: list[Path]) -> None:
     gained = sides["other tasks"]
     assert gained.verdict == "gained"
     assert all(contrast.gain > 0 for contrast in gained.contrasts)
-    assert found.sentence.startswith("new gained +0.")
-    assert "and lost −0." in found.sentence
-    labels = [label for label, _ in found.front]
+    assert trade.sentence.startswith("new gained +0.")
+    assert "and lost −0." in trade.sentence
+    labels = [label for label, _ in trade.front]
     assert labels == ["old", "half", "new"]
-    assert found.front[0][1] == {"recognition": 0.0, "other tasks": 0.0}
-    assert lost.gain < found.front[1][1]["recognition"] < 0
+    assert trade.front[0][1] == {"recognition": 0.0, "other tasks": 0.0}
+    assert lost.gain < trade.front[1][1]["recognition"] < 0
 
 
 def test_the_page_has_gains_left_of_losses(folders: list[Path]) -> None:

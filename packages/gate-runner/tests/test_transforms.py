@@ -37,16 +37,16 @@ def photographs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 def shown_to(encoder: Encoder, files: list[Path]) -> torch.Tensor:
     """What reaches the model when these files are encoded."""
-    seen: list[torch.Tensor] = []
+    batches: list[torch.Tensor] = []
 
     def image(images: torch.Tensor) -> torch.Tensor:
-        seen.append(images)
+        batches.append(images)
         return images.mean(dim=(2, 3))
 
     encoder.image = image
     pictures = Pictures.of(files, side=encoder.image_size)
     encode_pictures(FeatureCache(), encoder, pictures, "pooled", "test", 8, transform=encoder.transform)
-    return torch.cat(seen)
+    return torch.cat(batches)
 
 
 @pytest.mark.parametrize("name", ["resnet18", "tf_efficientnet_lite0", "vit_tiny_patch16_224", "convnext_atto@160"])
@@ -91,7 +91,7 @@ def test_transformers(name: str, photographs: list[Path]) -> None:
     mean, std = processor.image_mean, processor.image_std
     encoder = Encoder(name, 224, lambda images: images, mean=mean, std=std, transform=transform)
     processors = [processor(images=Image.open(file).convert("RGB"), return_tensors="pt") for file in photographs]
-    expected = torch.cat([one["pixel_values"] for one in processors])
+    expected = torch.cat([inputs["pixel_values"] for inputs in processors])
     torch.testing.assert_close(shown_to(encoder, photographs), expected, rtol=0, atol=16 * torch.finfo().eps)
 
 

@@ -184,11 +184,11 @@ def test_results_on_pictures_that_were_replaced_are_not_used_again(
             grey = 20 * at + (3 if root == "other" and at == 5 else 0)
             Image.new("RGB", (16, 16), (grey, grey, grey)).save(tmp_path / root / "own" / f"{at:02}.png")
     short = {"lr": 1e-2, "steps": 2, "batch_size": 4, "validate_every": 1}
-    one = replace(BENCHMARKS["digits"], id="own", sources={"local": f"{name}:OWN"}, training=short)
+    benchmark = replace(BENCHMARKS["digits"], id="own", sources={"local": f"{name}:OWN"}, training=short)
 
     def run(root: str) -> gate_runner.Run:
         return gate_runner.run(
-            one, encoder="micro-clip/random", output=tmp_path / "run", data_root=tmp_path / root, show=False
+            benchmark, encoder="micro-clip/random", output=tmp_path / "run", data_root=tmp_path / root, show=False
         )
 
     assert run("data").failed == ()
@@ -264,13 +264,13 @@ def test_an_own_encoder_that_changed_is_not_taken_for_the_same(
 
 
 def test_threads_and_devices_do_not_make_another_encoder() -> None:
-    one = {"device": "cpu", "image": [3.0, -4.0], "text": [1.0]}
-    assert agree(one, {**one, "image": [3.001, -4.0]})
-    assert not agree(one, {**one, "image": [3.01, -4.0]})
-    assert agree(one, {**one, "device": "cuda", "image": [3.01, -4.0]})
-    assert not agree(one, {**one, "device": "cuda", "image": [3.2, -4.0]})
-    assert not agree(one, {"device": "cpu", "image": [3.0, -4.0]})
-    assert not agree(one, {**one, "text": [1.0, 1.0]})
+    fingerprint = {"device": "cpu", "image": [3.0, -4.0], "text": [1.0]}
+    assert agree(fingerprint, {**fingerprint, "image": [3.001, -4.0]})
+    assert not agree(fingerprint, {**fingerprint, "image": [3.01, -4.0]})
+    assert agree(fingerprint, {**fingerprint, "device": "cuda", "image": [3.01, -4.0]})
+    assert not agree(fingerprint, {**fingerprint, "device": "cuda", "image": [3.2, -4.0]})
+    assert not agree(fingerprint, {"device": "cpu", "image": [3.0, -4.0]})
+    assert not agree(fingerprint, {**fingerprint, "text": [1.0, 1.0]})
 
 
 def test_a_worker_that_loads_another_encoder_than_before_is_refused(
@@ -303,8 +303,8 @@ def test_test_pictures_that_are_trained_on_are_named(tmp_path: Path) -> None:
     def files(*names: str) -> Split:
         return Split(Pictures.of([tmp_path / f"{name}.png" for name in names], 4), torch.zeros(len(names)))
 
-    found = shared_pictures(Data(files("a", "b"), files("d"), files("c", "d"), ()))
-    assert (found.number, found.test, found.train) == (2, str(tmp_path / "c.png"), str(tmp_path / "a.png"))
+    shared = shared_pictures(Data(files("a", "b"), files("d"), files("c", "d"), ()))
+    assert (shared.number, shared.test, shared.train) == (2, str(tmp_path / "c.png"), str(tmp_path / "a.png"))
 
 
 def test_a_result_says_which_test_pictures_train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -315,9 +315,9 @@ def test_a_result_says_which_test_pictures_train(tmp_path: Path, monkeypatch: py
     for at in range(8):
         Image.new("RGB", (16, 16), (20 * at, 0, 0)).save(tmp_path / "data" / "own" / f"{at:02}.png")
     short = {"lr": 1e-2, "steps": 2, "batch_size": 4, "validate_every": 1}
-    one = replace(BENCHMARKS["digits"], id="own", sources={"local": f"{name}:OWN"}, training=short)
+    benchmark = replace(BENCHMARKS["digits"], id="own", sources={"local": f"{name}:OWN"}, training=short)
     (result,) = gate_runner.run(
-        one, encoder="micro-clip/random", output=tmp_path / "run", data_root=tmp_path / "data", show=False
+        benchmark, encoder="micro-clip/random", output=tmp_path / "run", data_root=tmp_path / "data", show=False
     )
     assert result.data["shared"] == 8
     assert result.note.startswith("8 test pictures are trained on, too, such as ")
@@ -384,7 +384,7 @@ def test_a_matlab_file_is_checked_before_its_library_reads_it(tmp_path: Path) ->
         assert read_matlab(str(tmp_path / "a.mat"), "m")[0, 0].tolist() == [[0, 1, 2]]
     whole = matlab(np.arange(12, dtype=np.int32).reshape(3, 4))
     data = whole.index(bytes([5, 0, 0, 0, 48, 0, 0, 0]))  # the type and the size of the values
-    for place, value, message in (
+    for offset, value, message in (
         (data, 0x60, "an element of type 96 and 48 bytes"),  # scipy looks this up in a table of 20: the process ends
         (data, 0, "an element of type 0"),
         (data + 4, 200, "an element of 200 bytes where"),
@@ -393,8 +393,8 @@ def test_a_matlab_file_is_checked_before_its_library_reads_it(tmp_path: Path) ->
         (124, 0, "Unknown mat file type|cannot be read as MATLAB 5"),
     ):
         broken = bytearray(whole)
-        broken[place] = value
-        if place == 124:
+        broken[offset] = value
+        if offset == 124:
             broken[125] = 9
         (tmp_path / "b.mat").write_bytes(broken)
         with pytest.raises(DataError, match=message):
@@ -474,14 +474,14 @@ def hdf5(folder: Path) -> dict[str, tuple[Stored, str]]:
         file["scalar"], file["text"] = 3, np.array([b"a", b"b"])
         file["empty"] = h5py.Empty(np.uint8)
         file["fine/x"] = np.zeros((2, 4, 4), np.uint8)
-    said = {
+    messages = {
         "large": r"large, row 0 has 10,800,000,000 bytes, more", "chunk": r"a chunk of chunk has [\d,]+ bytes, more",
         "outside": "lie in other files", "virtual": "lie in other files", "link": "is a link", "nowhere": "is a link",
         "loop": "is a link", "group": "no array of numbers", "group/inner": "no array of numbers",
         "scalar": "no array of numbers", "text": "no array of numbers", "empty": "no array of numbers",
         "fine/none": "has no array 'fine/none'", "fine/x/y": "has no array",
     }  # fmt: skip
-    return {key: (Stored(str(path), key, 0), words) for key, words in said.items()}
+    return {key: (Stored(str(path), key, 0), words) for key, words in messages.items()}
 
 
 def test_hdf5_has_limits_and_stays_in_its_file(tmp_path: Path) -> None:

@@ -97,8 +97,8 @@ def tuned(name: str, output: Path, encoder: Any = None, observers: Any = (), **o
     request = RunRequest(
         [replace(benchmark, training=training)], encoder or tiny(), output, settings.changed(**options)
     )
-    (found,) = run(request, Observer(), observers)
-    return found
+    (result,) = run(request, Observer(), observers)
+    return result
 
 
 def needs(mode: str) -> None:
@@ -151,8 +151,8 @@ def test_low_rank_updates_reach_attentions_of_the_images_tower_only() -> None:
 def test_a_mix_of_low_rank_updates_is_the_mix_of_the_weights() -> None:
     needs("lora")
     start, module = tiny().module, tiny().module
-    for one in (start, module):
-        one.attention = nn.MultiheadAttention(8, 2)
+    for model in (start, module):
+        model.attention = nn.MultiheadAttention(8, 2)
     start.load_state_dict(module.state_dict())
     trained = add_lora(module)
     before = {name: value.clone() for name, value in module.state_dict().items()}
@@ -219,22 +219,22 @@ def test_every_task_type_trains_an_encoder_and_leaves_it_as_it_was(name: str, tm
     encoder = tiny()
     mark = encoder.fingerprint()
     frozen = tuned(name, tmp_path / "frozen", encoder, recipe_fields={})
-    found = tuned(name, tmp_path / "run", encoder, tune="full")
-    assert (frozen.status, found.status) == ("ok", "ok"), found.reason
+    result = tuned(name, tmp_path / "run", encoder, tune="full")
+    assert (frozen.status, result.status) == ("ok", "ok"), result.reason
     if name != "cifar100":  # the others' heads are trained in steps: the encoder's training begins where they end
-        direction = found.scores[0].direction
-        (metric,) = found.training["validation"][0].keys() - {"step"}
+        direction = result.scores[0].direction
+        (metric,) = result.training["validation"][0].keys() - {"step"}
         best = (max if direction == "higher" else min)(row[metric] for row in frozen.training["validation"])
-        assert found.training["validation"][0][metric] == pytest.approx(best, rel=1e-3)
+        assert result.training["validation"][0][metric] == pytest.approx(best, rel=1e-3)
     assert not list((tmp_path / "run" / "unfinished").glob("*.pt*"))
     assert encoder.fingerprint() == mark
-    assert found.settings["tune"] == "full"
-    assert found.training["steps"] == 6
-    assert [row["checkpoints"] for row in found.training["ensembles"]] == [1, 3]
-    first = found.training["ensembles"][0]
-    assert first[found.scores[0].metric] == pytest.approx(found.scores[0].value, abs=1e-6)
-    assert {row["step"] for row in found.training["gradients"]} == {3, 6}
-    assert any(key.startswith("encoder.blocks") for key in found.training["gradients"][0])
+    assert result.settings["tune"] == "full"
+    assert result.training["steps"] == 6
+    assert [row["checkpoints"] for row in result.training["ensembles"]] == [1, 3]
+    first = result.training["ensembles"][0]
+    assert first[result.scores[0].metric] == pytest.approx(result.scores[0].value, abs=1e-6)
+    assert {row["step"] for row in result.training["gradients"]} == {3, 6}
+    assert any(key.startswith("encoder.blocks") for key in result.training["gradients"][0])
 
 
 def test_modes_lie_in_folders_of_their_own_and_are_paired(tmp_path: Path) -> None:
@@ -342,9 +342,9 @@ def test_what_cannot_be_trained_says_so(tmp_path: Path) -> None:
 
 
 def test_a_loss_that_turns_nan_names_step_and_rate(tmp_path: Path) -> None:
-    found = tuned("cifar100", tmp_path / "run", tune="full", recipe_fields={**FIELDS, "lr": 1e30, "clip_norm": "none"})
-    assert found.status == "failed"
-    assert "at learning rate" in found.reason or "validation score" in found.reason
+    result = tuned("cifar100", tmp_path / "run", tune="full", recipe_fields={**FIELDS, "lr": 1e30, "clip_norm": "none"})
+    assert result.status == "failed"
+    assert "at learning rate" in result.reason or "validation score" in result.reason
 
 
 def test_recipes_by_name_file_and_field(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -424,8 +424,8 @@ def test_a_kept_encoder_is_loaded_as_it_ended(mode: str, tmp_path: Path) -> None
     needs(mode)
     encoder, ends = tiny(), []
     fields = {**FIELDS, "head_start": "random"}  # from the solved probe, six steps may not better the start
-    found = tuned("cifar100", tmp_path / "run", encoder, tune=mode, save_encoders=True, recipe_fields=fields)
-    assert found.status == "ok", found.reason
+    result = tuned("cifar100", tmp_path / "run", encoder, tune=mode, save_encoders=True, recipe_fields=fields)
+    assert result.status == "ok", result.reason
     folder = tmp_path / "run" / "encoders" / "micro-cifar100.seed0"
     for _ in range(2):
         again = load_tuned(folder, tiny())
@@ -433,10 +433,10 @@ def test_a_kept_encoder_is_loaded_as_it_ended(mode: str, tmp_path: Path) -> None
     assert torch.equal(*ends)
     assert not torch.allclose(ends[0], encoder.encode_image(IMAGES))
     card = json.loads((folder / "card.json").read_text())
-    assert card["scores"][0]["value"] == found.scores[0].value
+    assert card["scores"][0]["value"] == result.scores[0].value
     assert card["trained"]["recipe"]["steps"] == 6
     assert card["encoder"]["changed"] == {"full": 15, "lora": 2, "bias": 6}[mode]
-    (score,) = [one for one in tuned("cifar100", tmp_path / "same", again).scores if one.metric == "acc@1"]
+    (score,) = [score for score in tuned("cifar100", tmp_path / "same", again).scores if score.metric == "acc@1"]
     assert score.value >= 0  # a loaded encoder is one like any other
     weights = (folder / "encoder.safetensors").read_bytes()
     (folder / "encoder.safetensors").write_bytes(weights[:-4] + b"\0\0\0\0")
@@ -480,30 +480,30 @@ def test_gain_and_loss_and_the_mix_between(mode: str, tmp_path: Path) -> None:
     assert plain.training["gained"]["after"] == pytest.approx(plain.scores[0].value)
     curves = {}
     for share in (0.0, 1.0, "best"):
-        found = tuned("cifar100", tmp_path / str(share), with_texts(), wise_ft=share, **settings)
-        assert found.status == "ok", found.reason
-        curves[share] = found.training["wise_ft"]["curve"]
-        here = [row for row in curves[share] if row["share"] == found.training["wise_ft"]["share"]]
-        assert {row["benchmark"]: row["after"] for row in found.training["zero_shot"]} == here[0]["zero_shot"]
+        result = tuned("cifar100", tmp_path / str(share), with_texts(), wise_ft=share, **settings)
+        assert result.status == "ok", result.reason
+        curves[share] = result.training["wise_ft"]["curve"]
+        here = [row for row in curves[share] if row["share"] == result.training["wise_ft"]["share"]]
+        assert {row["benchmark"]: row["after"] for row in result.training["zero_shot"]} == here[0]["zero_shot"]
         if share == 0.0:  # the head starts at the prompts: nothing is gained, and nothing lost
-            assert found.training["gained"]["change"] == 0
-            assert [row["change"] for row in found.training["zero_shot"]] == [0, 0]
+            assert result.training["gained"]["change"] == 0
+            assert [row["change"] for row in result.training["zero_shot"]] == [0, 0]
     page = gate_runner.report(tmp_path / "best", pictures=0)
     assert "Gained and forgotten" in page
     assert "Mixes of the weights before (0) and after (1) the training" in page
     assert "by share of the trained weights" in page
-    assert f"{found.training['zero_shot'][0]['before']:.3f}" in page
+    assert f"{result.training['zero_shot'][0]['before']:.3f}" in page
     tried = {row["share"]: row["validation"] for row in curves["best"]}
     assert len(tried) == 11
-    assert tried[found.training["wise_ft"]["share"]] == max(tried.values())
+    assert tried[result.training["wise_ft"]["share"]] == max(tried.values())
     assert {row["share"]: row["validation"] for row in curves[1.0] if row["share"] in (0.0, 0.5, 1.0)} == {
         share: tried[share] for share in (0.0, 0.5, 1.0)
     }
 
 
 def test_gain_and_loss_needs_texts_and_classes(tmp_path: Path) -> None:
-    found = tuned("cifar100", tmp_path / "run", tune="bias", keep_zero_shot="zero-shot")
-    assert "has no text side; --keep-zero-shot needs one" in found.reason
+    result = tuned("cifar100", tmp_path / "run", tune="bias", keep_zero_shot="zero-shot")
+    assert "has no text side; --keep-zero-shot needs one" in result.reason
     with pytest.raises(UsageError, match="ade20k: segmentation has no class prompts"):
         make_request("digits", settings=Settings(tune="full", keep_zero_shot=("ade20k",)))
     for option in ({"wise_ft": 0.5}, {"save_encoders": True}, {"keep_zero_shot": ("digits",)}):
@@ -520,14 +520,14 @@ def test_a_plan_of_a_training_shows_its_recipe(tmp_path: Path) -> None:
     encoder = tiny()
     mark = encoder.fingerprint()
     settings = Settings(limit=130, device="cpu", tune="full", recipe_fields={"batch_size": "8"})
-    asked = [BENCHMARKS["cifar100"], BENCHMARKS["mini"]]
-    planned = plan(RunRequest(asked, encoder, tmp_path / "run", settings))
+    benchmarks = [BENCHMARKS["cifar100"], BENCHMARKS["mini"]]
+    planned = plan(RunRequest(benchmarks, encoder, tmp_path / "run", settings))
     assert [part.reason for part in planned.parts] == ["", ""]
     assert encoder.fingerprint() == mark
     assert [part.recipe["steps"] for part in planned.parts] == [450, 150]
     assert all(part.seconds > part.phases["train"] > 0 for part in planned.parts)
     longer = settings.changed(recipe_fields={"batch_size": "8", "steps": "15000"})
-    assert plan(RunRequest(asked[:1], encoder, tmp_path / "long", longer)).seconds > 5 * planned.parts[0].seconds
+    assert plan(RunRequest(benchmarks[:1], encoder, tmp_path / "long", longer)).seconds > 5 * planned.parts[0].seconds
 
 
 @pytest.mark.parametrize("mode", ["full", "lora"])
@@ -580,10 +580,10 @@ def test_a_solved_head_gives_the_probes_scores_and_never_a_class_without_images(
         own = encoder if name == "backbone" else replace(encoder, backbone=None)
         split = tuning_data(features.clone(), data.train.targets, metric="acc@1", seed=0)
         probes[name] = tune_anchored(split, linear=True)
-        found = solved_probe(replace(job, encoder=own))
+        solved = solved_probe(replace(job, encoder=own))
         scale = Scale.of(features)
-        scores = found.head(scale)(scale(features))
-        assert found.features == name
+        scores = solved.head(scale)(scale(features))
+        assert solved.features == name
         assert torch.allclose(scores[:, 1:], probes[name].scores(features.clone()), atol=1e-3)
         assert not bool((scores.argmax(1) == 0).any())
     assert (probes["backbone"].validation or 0) > (probes["projected"].validation or 0)  # why it was taken
@@ -617,10 +617,10 @@ def test_ensembles_are_means_of_outputs_and_the_best_weights_stay() -> None:
     kepts = [Kept(step, 0.0, {"weight": torch.randn(2, 3, generator=generator)}) for step in range(5)]
     module, rows = nn.Linear(3, 2, bias=False), torch.randn(7, 3, generator=generator)
     module.load_state_dict(kepts[0].state)
-    found = list(averaged(module, kepts, (rows,), lambda output: output, 4))
+    batches = list(averaged(module, kepts, (rows,), lambda output: output, 4))
     for size in (1, 3, 5):
-        expected = torch.stack([rows @ one.state["weight"].T for one in kepts[:size]]).mean(0)
-        assert torch.allclose(torch.cat([batch[size] for batch in found]), expected, atol=1e-6)
+        expected = torch.stack([rows @ checkpoint.state["weight"].T for checkpoint in kepts[:size]]).mean(0)
+        assert torch.allclose(torch.cat([batch[size] for batch in batches]), expected, atol=1e-6)
     assert torch.equal(module.weight, kepts[0].state["weight"])
     assert [set(batch) for batch in averaged(module, kepts[:4], (rows,), lambda output: output, 7)] == [{1, 3, 4}]
     assert [set(batch) for batch in averaged(module, kepts[:1], (rows,), lambda output: output, 7)] == [{1}]
@@ -631,9 +631,11 @@ def test_an_ensemble_of_vectors_has_the_mean_of_their_products() -> None:
     kepts = [Kept(step, 0.0, {"weight": torch.randn(2, 3, generator=generator)}) for step in range(3)]
     module, rows = nn.Linear(3, 2, bias=False), torch.randn(7, 3, generator=generator)
     module.load_state_dict(kepts[0].state)
-    (found,) = averaged(module, kepts, (rows,), lambda output: output, 7, side_by_side=True)
-    expected = torch.stack([(rows @ one.state["weight"].T) @ (rows @ one.state["weight"].T).T for one in kepts]).mean(0)
-    assert torch.allclose(found[3] @ found[3].T, expected, atol=1e-5)
+    (means,) = averaged(module, kepts, (rows,), lambda output: output, 7, side_by_side=True)
+    expected = torch.stack(
+        [(rows @ checkpoint.state["weight"].T) @ (rows @ checkpoint.state["weight"].T).T for checkpoint in kepts]
+    ).mean(0)
+    assert torch.allclose(means[3] @ means[3].T, expected, atol=1e-5)
 
 
 def test_a_plan_counts_the_head_that_is_trained_before_the_encoder(tmp_path: Path) -> None:
@@ -647,7 +649,7 @@ def test_a_plan_counts_the_head_that_is_trained_before_the_encoder(tmp_path: Pat
         mark = encoder.fingerprint()
         planned.append(probe(part, encoder))
         assert encoder.fingerprint() == mark
-    before, without = (one.phases["train"] for one in planned)
+    before, without = (part.phases["train"] for part in planned)
     assert before > 2 * without  # 240 steps at up to three rates, and then six of the encoder
 
 

@@ -22,10 +22,10 @@ from ._folders import result, write_run
 @pytest.fixture
 def shipped(monkeypatch: pytest.MonkeyPatch) -> Result:
     """A made-up table of one row, and a result on its data."""
-    found, _ = result("micro/cifar100", 0.8)
-    rows = {(found.name, str(found.data["sha256"]), "acc@1"): 0.1234}
+    cifar100, _ = result("micro/cifar100", 0.8)
+    rows = {(cifar100.name, str(cifar100.data["sha256"]), "acc@1"): 0.1234}
     monkeypatch.setattr(table, "_table", lambda: rows)
-    return found
+    return cifar100
 
 
 def shown(*results: Result) -> str:
@@ -35,10 +35,10 @@ def shown(*results: Result) -> str:
 
 
 def test_it_stands_beside_the_score(shipped: Result, tmp_path: Path) -> None:
-    said = shown(shipped)
-    assert "untrained" in said.splitlines()[0]
-    assert "0.123" in said
-    assert "micro-clip/random, whose weights are random" in said
+    text = shown(shipped)
+    assert "untrained" in text.splitlines()[0]
+    assert "0.123" in text
+    assert "micro-clip/random, whose weights are random" in text
     other, _ = result("digits", 0.8)
     assert "None is shipped for digits" in shown(shipped, other)
     page = build_page([read_run(write_run(tmp_path / "a", {"micro/cifar100": 0.8}))], pictures=0)
@@ -47,16 +47,16 @@ def test_it_stands_beside_the_score(shipped: Result, tmp_path: Path) -> None:
 
 def test_never_against_other_data_metrics_or_recipes(shipped: Result) -> None:
     (score,) = shipped.scores
-    for one in (
+    for changed in (
         replace(shipped, data={**shipped.data, "sha256": "other"}),
         replace(shipped, scores=(replace(score, metric="acc@5"),)),
         replace(shipped, settings={"limit": None, "tune": "full"}),
         replace(shipped, settings={"limit": None, "recipe_fields": {"steps": 10}}),
         replace(shipped, name="digits"),
     ):
-        assert table.untrained(one) is None
-        assert "0.123" not in shown(one)
-        assert "No score of an untrained encoder is shipped for these data" in shown(one)
+        assert table.untrained(changed) is None
+        assert "0.123" not in shown(changed)
+        assert "No score of an untrained encoder is shipped for these data" in shown(changed)
     assert table.untrained(replace(shipped, settings={"limit": 60})) == 0.1234  # the digest says whether it is the same
 
 
@@ -69,12 +69,12 @@ def test_a_table_for_other_results_is_not_used(monkeypatch: pytest.MonkeyPatch) 
 def test_the_shipped_table_holds(tmp_path: Path) -> None:
     pytest.importorskip("skimage", reason="the faces come with scikit-image")
     done = gate_runner.run("faces", encoder=table.ENCODER, output=tmp_path, show=False)
-    (found,) = done
-    assert table.untrained(found) == pytest.approx(
-        found.scores[0].value, abs=0.03
+    (faces,) = done
+    assert table.untrained(faces) == pytest.approx(
+        faces.scores[0].value, abs=0.03
     )  # on another processor the probe may choose anew
-    made = table.as_table(done)
-    assert made["rows"][0]["data_sha256"] == found.data["sha256"]
+    content = table.as_table(done)
+    assert content["rows"][0]["data_sha256"] == faces.data["sha256"]
 
 
 def test_the_pack_of_real_pictures_is_there() -> None:

@@ -75,7 +75,7 @@ def test_samples_that_do_not_count_are_left_out_of_paired_tests() -> None:
     second = first + 0.2
     test = paired_test("map", [first], [second], permutations=199)
     first[3] = second[3] = np.nan
-    found = paired_test("map", [first], [second], permutations=199)
-    assert found.samples == 49
-    assert found.difference == pytest.approx(0.2)
-    assert found.p == test.p
+    comparison = paired_test("map", [first], [second], permutations=199)
+    assert comparison.samples == 49
+    assert comparison.difference == pytest.approx(0.2)
+    assert comparison.p == test.p

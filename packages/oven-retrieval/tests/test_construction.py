@@ -37,9 +37,14 @@ def linker(tmp_path_factory):
     return build_linker(build_kb(KB, tmp_path_factory.mktemp("kb") / "kb"))
 
 
-def link(linker, label, category="", **options):
-    found = link_labels(linker, [(label, category)], **options)[0]
-    return (linker.kb.ids[found.row] if found.row >= 0 else None, found.step, found.rivals, found.problem)
+def link(linker, label, category=""):
+    label_link = link_labels(linker, [(label, category)])[0]
+    return (
+        linker.kb.ids[label_link.row] if label_link.row >= 0 else None,
+        label_link.step,
+        label_link.rivals,
+        label_link.problem,
+    )
 
 
 def test_two_stages(linker):
@@ -52,19 +57,9 @@ def test_two_stages(linker):
     assert link(linker, "wild mandarin duck") == ("Q5", "ngrams", 0, None)
     assert link(linker, "duck") == ("Q5", "bm25", 0, None)
     assert link(linker, "a very long text about some duck")[3] == "no entity with such a name"
-    assert link(linker, "a very long text about some duck", least_overlap=0)[0] == "Q5"
     assert link(linker, "zzz")[3] == "no entity with such a name"
     assert link(linker, "two tornados")[3] == "no entity with such a name"  # and not the number
     assert link(linker, "two")[:2] == ("Q7", "exact name")  # whoever screens nothing gets what was asked for
-
-
-def test_an_own_second_stage(linker):
-    assert link(linker, "zzz", second=lambda labels: [[2, 4]]) == ("Q5", "second stage", 0, None)
-    assert link(linker, "zzz", second=lambda labels: [[2]])[3] == "only disambiguation pages"
-    assert link(linker, "zzz", second=lambda labels: np.array([[-1, -1]]))[3] == "no entity with such a name"
-    assert link(linker, "Tornado", second=lambda labels: [])[0] == "Q1"
-    with pytest.raises(ValueError, match="expected candidates for 1 labels, got 0"):
-        link(linker, "zzz", second=lambda labels: [])
 
 
 def test_ambiguous_names(tmp_path):
@@ -72,8 +67,6 @@ def test_ambiguous_names(tmp_path):
     linker = build_linker(build_kb(twins, tmp_path / "kb"))
     assert link(linker, "Spring") == ("2", "exact name", 1, None)
     assert link(linker, "Spring", "season") == ("1", "exact name", 0, None)
-    with pytest.raises(ValueError, match=r"least_overlap: expected 0 to 1, got 2"):
-        link(linker, "Spring", least_overlap=2)
 
 
 @pytest.mark.parametrize(

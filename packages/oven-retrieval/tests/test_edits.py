@@ -128,7 +128,10 @@ def test_a_stale_index_is_refused_and_says_what_helps(tmp_path):
     assert changed.hash != kb.hash
     with pytest.raises(FolderError, match="bring it up to date"):
         open_name_index(tmp_path / "names", changed)
-    assert update_name_index(tmp_path / "names", changed).link(["b"]).rows.tolist() == [[0]]
+    phases = []
+    updated = update_name_index(tmp_path / "names", changed, progress=lambda phase, *_: phases.append(phase))
+    assert updated.link(["b"]).rows.tolist() == [[0]]
+    assert "postings" in phases
 
 
 def test_one_writer_at_a_time(tmp_path):

@@ -9,11 +9,11 @@ from oven_retrieval import Entity, FolderError, build_kb, build_name_index
 from oven_retrieval.encoding import (
     add_vectors,
     as_array,
-    describe_neighbours,
     entity_text,
     open_vectors,
     search_features,
 )
+from oven_retrieval.ranking import describe
 
 
 class Letters:
@@ -41,8 +41,8 @@ def test_search_finds_the_nearest_name(project, tmp_path):
     assert lines[0] == "3 vectors are searched exactly in little time"
     index = open_vectors(tmp_path, project.kb, encoder_name="letters")
     for searched in (built, index):
-        found = search_features(searched, encoder.encode_text(["ZEBRA", "owc"]), k=5)
-        records = describe_neighbours(project.kb.label, ["ZEBRA", "owc"], found)
+        neighbours = search_features(searched, encoder.encode_text(["ZEBRA", "owc"]), k=5)
+        records = describe(project.kb.label, ["ZEBRA", "owc"], neighbours)
         assert [record["entities"][0]["name"] for record in records] == ["zebra", "cow"]
         assert [len(record["entities"]) for record in records] == [3, 3]
         assert records[0]["entities"][0]["score"] == pytest.approx(1, abs=1e-3)
@@ -58,8 +58,8 @@ def test_texts_and_tensors(project):
     with pytest.raises(ValueError, match="template: expected one of"):
         entity_text(project.kb, 0, "title")
     torch = pytest.importorskip("torch")
-    made = as_array(torch.ones(2, 3, requires_grad=True, dtype=torch.bfloat16))
-    assert made.dtype == np.float32
+    array = as_array(torch.ones(2, 3, requires_grad=True, dtype=torch.bfloat16))
+    assert array.dtype == np.float32
 
 
 def test_an_encoder_that_returns_nothing_useful_is_refused(project, tmp_path):

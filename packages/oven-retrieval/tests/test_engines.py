@@ -38,10 +38,10 @@ def queries(seed, count, vocabulary, longest=6):
     return [*texts, [], ["unknown"], ["t0", "t0", "t1"]]
 
 
-def assert_equals_reference(engine, corpus, asked, k, tolerance):
-    hits = engine.search(asked, k)
-    assert hits.rows.shape == hits.scores.shape == (len(asked), k)
-    for i, query in enumerate(asked):
+def assert_equals_reference(engine, corpus, token_lists, k, tolerance):
+    hits = engine.search(token_lists, k)
+    assert hits.rows.shape == hits.scores.shape == (len(token_lists), k)
+    for i, query in enumerate(token_lists):
         rows, scores = reference.okapi_entities(corpus.tokens, corpus.owners, corpus.preference, query, k, tolerance)
         assert hits.rows[i, : len(rows)].tolist() == [int(row) for row in rows], (query, scores, hits.scores[i])
         assert np.all(hits.rows[i, len(rows) :] == -1)
@@ -67,8 +67,8 @@ def test_bm25s_equals_the_definition_where_no_token_is_in_half_the_names(k):
     from ._bm25s import Bm25s
 
     engine, ours = Bm25s(corpus), RankBm25(*corpus)
-    asked = queries(5, 40, 200)
-    hits, defined = engine.search(asked, k), ours.search(asked, k)
+    token_lists = queries(5, 40, 200)
+    hits, defined = engine.search(token_lists, k), ours.search(token_lists, k)
     np.testing.assert_allclose(hits.scores, defined.scores, rtol=2e-6, atol=2e-5)
     assert np.mean(hits.rows == defined.rows) > 0.98  # float32 sums may swap near-equal scores
 
@@ -76,12 +76,12 @@ def test_bm25s_equals_the_definition_where_no_token_is_in_half_the_names(k):
 @settings(max_examples=60, deadline=None)
 @given(
     names=st.lists(st.lists(st.sampled_from("abcdef"), max_size=5), min_size=1, max_size=40),
-    asked=st.lists(st.lists(st.sampled_from("abcdefgh"), max_size=24), min_size=1, max_size=5),
+    token_lists=st.lists(st.lists(st.sampled_from("abcdefgh"), max_size=24), min_size=1, max_size=5),
     k=st.integers(1, 6),
 )
-def test_pruned_equals_the_definition_on_any_names(names, asked, k):
+def test_pruned_equals_the_definition_on_any_names(names, token_lists, k):
     corpus = Corpus.of([*names, ["a"]])
-    assert_equals_reference(pruned(corpus), corpus, asked, k, 1e-9)
+    assert_equals_reference(pruned(corpus), corpus, token_lists, k, 1e-9)
 
 
 @pytest.mark.parametrize("k", [1, 4])
@@ -89,21 +89,21 @@ def test_pruned_equals_the_definition_on_any_names(names, asked, k):
 def test_pruned_equals_exhaustive_on_long_lists(k, aliases):
     """Enough names that lists are read in several chunks and pruning ends them early; some names only, too."""
     corpus = surfaces(11, 6000, 300, aliases, longest=8)
-    asked = queries(11, 300, 300, longest=9)
+    token_lists = queries(11, 300, 300, longest=9)
     some = np.random.default_rng(0).random(6000) < 0.3
     defined = pruned(corpus)
     defined.prunes = False
     for allowed in (None, some):
-        whole = defined.search(asked, k, allowed)
-        hits = pruned(corpus).search(asked, k, allowed)
+        whole = defined.search(token_lists, k, allowed)
+        hits = pruned(corpus).search(token_lists, k, allowed)
         for column, expected in zip(hits, whole, strict=True):
             np.testing.assert_array_equal(column, expected)
 
 
 def test_queries_longer_than_the_bound_are_scored_exhaustively():
     corpus = surfaces(3, 200, 60)
-    asked = [[f"t{t}" for t in range(60)] * 2, [f"t{t}" for t in range(17)], [f"t{t}" for t in range(16)]]
-    assert_equals_reference(pruned(corpus), corpus, asked, 7, 1e-9)
+    token_lists = [[f"t{t}" for t in range(60)] * 2, [f"t{t}" for t in range(17)], [f"t{t}" for t in range(16)]]
+    assert_equals_reference(pruned(corpus), corpus, token_lists, 7, 1e-9)
 
 
 def test_ties_are_all_read_and_follow_the_preference():

@@ -182,7 +182,9 @@ def test_names_that_the_tokenizer_cannot_write_are_left_out_and_counted(tmp_path
 def test_free_texts_are_mapped(parts, linker):
     kind, model, processor, images = parts
     generator = NameGenerator(model, processor, linker, batch=2)
-    free = generator.free(prompts_for(kind), images, k=2, max_new_tokens=4)
+    done = []
+    free = generator.free(prompts_for(kind), images, k=2, max_new_tokens=4, progress=lambda *step: done.append(step))
+    assert done == [("questions", 2, 3), ("questions", 3, 3)]
     assert free.rows.shape == (3, 2)
     for rows, scores, texts in zip(free.rows, free.scores, free.texts, strict=True):
         assert rows.tolist() == linker.link([texts[0]], 2).rows[0].tolist()

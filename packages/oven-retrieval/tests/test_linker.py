@@ -213,9 +213,9 @@ def test_every_name_links_to_an_entity_that_has_it(tmp_path_factory, names):
         [Entity(str(i), name) for i, name in enumerate(names) if name.strip()], tmp_path_factory.mktemp("any") / "kb"
     )
     linker = build_linker(kb)
-    asked = [name for name in names if name.strip()]
-    links = linker.link(asked)
-    for name, row in zip(asked, links.rows[:, 0], strict=True):
+    spellings = [name for name in names if name.strip()]
+    links = linker.link(spellings)
+    for name, row in zip(spellings, links.rows[:, 0], strict=True):
         assert fold(kb.names[row]) == fold(name)
 
 
@@ -240,7 +240,7 @@ def test_every_wordnet_name_and_alias_links_to_an_entity_that_has_it(tmp_path):
         by_fold[fold(name)].update(rows)
     assert all(row in by_fold[fold(name)] for name, row in zip(names, links.rows[:, 0].tolist(), strict=True))
     assert all(row in holders[name] for name, row in zip(names, links.rows[:, 0].tolist(), strict=True))
-    found = linker.exact.find(names)
-    by_query = np.split(found.row, np.searchsorted(found.query, np.arange(1, len(names))))
+    matches = linker.exact.find(names)
+    by_query = np.split(matches.row, np.searchsorted(matches.query, np.arange(1, len(names))))
     assert all(set(holders[name]) <= set(rows.tolist()) for name, rows in zip(names, by_query, strict=True))
     assert sum(len(rows) > 1 for rows in holders.values()) > 5_000

@@ -127,10 +127,10 @@ class Page(HTMLParser):
         self.texts.append(text)
 
 
-def page_of(folder, splits, confidence=0.95, **options):
+def page_of(folder, splits, **options):
     pytest.importorskip("jinja2")
     marked = {name: outcomes(*split) for name, split in splits.items()}
-    write_page(folder / "page.html", marked, evaluate_splits(splits, confidence=confidence), **options)
+    write_page(folder / "page.html", marked, evaluate_splits(splits), **options)
     return Page((folder / "page.html").read_text(encoding="utf-8"))
 
 
@@ -159,25 +159,24 @@ def test_a_page_is_whole_safe_and_needs_nothing_else(kb, images, tmp_path):
     assert tags.count("article") == 3
     assert [text for text in page.texts if text in KINDS][-3:] == ["outside", "wrong but relevant", "other category"]
     assert "from 0" in page.texts  # accuracy by popularity
-    assert "article" not in [tag for tag, _ in page_of(tmp_path, split, kb=kb, examples=0).found]
-    with pytest.raises(ValueError, match="examples: expected at least 0, got -1"):
-        page_of(tmp_path, split, examples=-1)
     assert sorted(path.name for path in tmp_path.glob("*.html*")) == ["page.html"]
 
 
-def test_the_surest_mistakes_come_first(kb, tmp_path):
-    page = page_of(tmp_path, {"entity": marked_with_scores()}, kb=kb, examples=1)
+def test_the_surest_mistakes_come_first(kb, tmp_path, monkeypatch):
+    monkeypatch.setattr("oven_retrieval.evaluation.page._EXAMPLES", 1)
+    page = page_of(tmp_path, {"entity": marked_with_scores()}, kb=kb)
     assert "a/3 · seen" in page.texts  # outside, score .9; one kind after another
     references = [Reference(str(i), "comma", ["val_seen", "val_unseen"][i % 2]) for i in range(9)]
     predictions = [Prediction(str(i), "peacock", i / 10) for i in range(9)]
-    texts = page_of(tmp_path, {"entity": (references, predictions)}, examples=2).texts
+    monkeypatch.setattr("oven_retrieval.evaluation.page._EXAMPLES", 2)
+    texts = page_of(tmp_path, {"entity": (references, predictions)}).texts
     assert [text for text in texts if " · " in text and "een" in text][:2] == ["8 · seen", "7 · unseen"]
 
 
 def test_a_page_of_two_splits_without_a_knowledge_base(tmp_path):
     split = marked_with_scores()
-    page = page_of(tmp_path, {"query": split, "entity": split}, confidence=0.9)
-    assert "90 % intervals" in " ".join(page.texts)
+    page = page_of(tmp_path, {"query": split, "entity": split})
+    assert "95 % intervals" in " ".join(page.texts)
     assert {"both", "wrong"} <= set(page.texts)
     assert not set(page.texts) & set(KINDS)
 

@@ -8,8 +8,8 @@ import json
 
 import pytest
 
-from oven_retrieval import STEPS, EntityFileError, WikidataDump, build_kb_from_file, text_files
-from oven_retrieval.readers import guess_format, read_jsonl
+from oven_retrieval import STEPS, Entity, EntityFileError, WikidataDump, build_kb_from_file, text_files
+from oven_retrieval.readers import guess_format, read_csv, read_jsonl
 from oven_retrieval.wordnet import find_wordnet, read_wordnet_nouns
 from oven_retrieval.workspace import build_workspace
 
@@ -132,6 +132,19 @@ def test_wordnet_s_own_files(tmp_path, monkeypatch):
     (tmp_path / "data.noun").write_text("01846331 05 n zz duck\n")
     with pytest.raises(EntityFileError, match=r"data.noun:1: expected a synset"):
         list(read_wordnet_nouns(tmp_path))
+
+
+def test_a_file_with_fields_of_other_names_is_read(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"qid": "Q1", "label": "Wood"}\n{"qid": "Q2"}\n')
+    (tmp_path / "a.csv").write_text("qid,label\nQ1,Wood\n")
+    fields = {"id": "qid", "name": "label"}
+    rows = read_jsonl(tmp_path / "a.jsonl", fields=fields)
+    ((_, entity, _),) = read_csv(tmp_path / "a.csv", fields=fields)
+    assert next(rows)[1] == entity == Entity("Q1", "Wood")
+    with pytest.raises(EntityFileError, match=r"a.jsonl:2: label: missing; the fields are 'qid'"):
+        next(rows)
+    with pytest.raises(ValueError, match=r"fields: unknown \['title'\], expected a subset of"):
+        list(read_csv(tmp_path / "a.csv", fields={"title": "label"}))
 
 
 def test_lines_and_what_is_packed_have_limits(tmp_path, monkeypatch):

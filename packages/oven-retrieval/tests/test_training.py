@@ -12,7 +12,7 @@ pytest.importorskip("jaxtyping")
 
 from oven_retrieval.models import Clip2Clip, Entities, Questions, Recipe, Weights  # noqa: E402  # noqa: E402
 from oven_retrieval.models.contrastive import contrastive_loss, seen_unseen, train_dual  # noqa: E402
-from oven_retrieval.models.dual import Clip2ClipModule, ClipFusion  # noqa: E402
+from oven_retrieval.models.dual import TEMPERATURE, Clip2ClipModule, ClipFusion  # noqa: E402
 
 from ._reference import clip2clip_score  # noqa: E402
 
@@ -45,15 +45,16 @@ def test_module_equals_the_four_terms_and_the_search():
     rng = np.random.default_rng(0)
     image, text, entity_image, entity_text = rng.normal(size=(4, 9, 5)).astype(np.float32)
     weights = Weights(0.7, -0.2, 0.5, 0.1)
-    module = Clip2ClipModule(weights, temperature=1.0)
-    made = module(*(torch.from_numpy(x) for x in (image, text, entity_image, entity_text))).detach().numpy()
+    module = Clip2ClipModule(weights)
+    logits = module(*(torch.from_numpy(x) for x in (image, text, entity_image, entity_text)))
+    scores = TEMPERATURE * logits.detach().numpy()
     slow = [
         [clip2clip_score(image[q], text[q], entity_image[e], entity_text[e], weights) for e in range(9)]
         for q in range(9)
     ]
-    np.testing.assert_allclose(made, slow, atol=1e-6)
+    np.testing.assert_allclose(scores, slow, atol=1e-6)
     hits = Clip2Clip(entity_text, entity_image, [True] * 9).search(image, text, module.weights)
-    np.testing.assert_array_equal(hits.rows[:, 0], made.argmax(axis=1))
+    np.testing.assert_array_equal(hits.rows[:, 0], scores.argmax(axis=1))
 
 
 def world(seed=0, entities=60, per_entity=30, dim=16):

@@ -140,3 +140,22 @@ def test_vectors_of_other_texts_by_another_encoder_or_of_an_earlier_version_are_
     encoder = Seeded()
     encode_names(kb, encoder, tmp_path / "old", encoder_name="seeded", overwrite=True)
     assert len(encoder.asked) == 5
+
+
+def test_an_index_with_everything_removed_finds_nothing_and_takes_entities_again(project):
+    kb, folder = project
+    plan = open_vectors(folder, kb, encoder_name="seeded").plan
+    kb = remove_entities(kb, kb.ids)
+    updated = update_vectors(folder, kb)
+    for index in (updated, open_vectors(folder, kb, encoder_name="seeded"), update_vectors(folder, kb)):
+        assert (len(kb), len(index.vectors), index.vectors.dim) == (0, 0, DIM)
+        assert index.search(np.ones((2, DIM)), 3).rows.tolist() == [[-1] * 3] * 2
+    kb = add_entities(kb, entities(0, 400))
+    assert update_vectors(folder, kb, lambda name: Seeded()).plan == plan
+    check(kb, folder)
+
+
+def test_vectors_of_no_entities_at_all_are_refused(tmp_path):
+    kb = build_kb([], tmp_path / "kb")
+    with pytest.raises(ValueError, match="expected at least one entity to encode, got none"):
+        encode_names(kb, Seeded(), tmp_path / "vectors", encoder_name="seeded")

@@ -182,8 +182,8 @@ def test_bad_vectors_are_refused(tmp_path):
         build_vectors(lambda a, b: np.ones((2, 3)), 9, tmp_path / "c", kb="k", encoder="e")
     with pytest.raises(ValueError, match="dtype: expected float16 or float32, got float64"):
         build_vectors(lambda a, b: values, 9, tmp_path / "d", kb="k", encoder="e", dtype=np.float64)
-    with pytest.raises(ValueError, match="count, chunk: expected at least 1, got 0, 1024"):
-        build_vectors(lambda a, b: values, 0, tmp_path / "d", kb="k", encoder="e")
+    with pytest.raises(ValueError, match="count, chunk: expected at least 0 and 1, got -1, 1024"):
+        build_vectors(lambda a, b: values, -1, tmp_path / "d", kb="k", encoder="e")
 
 
 @pytest.mark.parametrize(

@@ -136,8 +136,7 @@ class Batch:
         elif pairs is None and miner is not None:
             with torch.no_grad():
                 pairs = miner(image, own, self.scale)
-            values = image.device.type == "cpu" and not torch.compiler.is_compiling()
-            check_pairs(pairs, image.shape[0], image.device, values=values)
+            check_pairs(pairs, image.shape[0], image.device)
         # In full: torch.compile cannot trace `dataclasses.replace` in torch 2.6.
         return Batch(settings, image, text, self.scale, self.bias, pairs, self.half, owners, teacher, self.rows)
 

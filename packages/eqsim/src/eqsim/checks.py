@@ -76,14 +76,19 @@ def check_hard(focus: float, smoothing: float) -> None:
         raise ValueError(f"smoothing={smoothing!r}: expected a number in [0, 1)")
 
 
-def check_owners(owners: Tensor, negatives: int, n: int, *, values: bool) -> None:
-    """Raise unless `owners` names one of n images for each negative; with `values`, also read its entries."""
+def readable(values: Tensor) -> bool:
+    """Whether entries can be read without waiting for a device, or breaking a graph that is compiled."""
+    return values.device.type == "cpu" and not torch.compiler.is_compiling()
+
+
+def check_owners(owners: Tensor, negatives: int, n: int) -> None:
+    """Raise unless `owners` names one of n images for each negative."""
     if not isinstance(owners, torch.Tensor) or owners.dtype != torch.int64 or owners.shape != (negatives,):
         shape = tuple(owners.shape) if isinstance(owners, torch.Tensor) else type(owners).__name__
         raise ValueError(
             f"negatives_of is {shape}: expected torch.int64 of shape ({negatives},), one for each negative"
         )
-    if values and negatives and (int(owners.min()) < 0 or int(owners.max()) >= n):
+    if negatives and readable(owners) and (int(owners.min()) < 0 or int(owners.max()) >= n):
         wrong = int(owners.min()) if int(owners.min()) < 0 else int(owners.max())
         raise ValueError(f"negatives_of holds {wrong}: expected indices of this process's images, in [0, {n})")
 
@@ -96,11 +101,8 @@ def check_scores(scores: Tensor) -> None:
         raise TypeError(f"scores has dtype {scores.dtype}: expected a floating-point dtype")
 
 
-def check_pairs(pairs: Tensor, n: int, device: torch.device, *, values: bool) -> None:
-    """Raise unless `pairs` is an integer (p, 2) tensor on `device`; with `values`, also read its entries.
-
-    Reading the entries waits for the device, so callers do it on the CPU or on request.
-    """
+def check_pairs(pairs: Tensor, n: int, device: torch.device) -> None:
+    """Raise unless `pairs` is an integer (p, 2) tensor on `device` of pairs of different samples."""
     if not isinstance(pairs, torch.Tensor):
         raise TypeError(f"close_pairs is a {type(pairs).__name__}: expected an integer torch.Tensor of shape (p, 2)")
     if pairs.ndim != 2 or pairs.shape[1] != 2:
@@ -110,7 +112,7 @@ def check_pairs(pairs: Tensor, n: int, device: torch.device, *, values: bool) ->
         raise TypeError(f"close_pairs has dtype {pairs.dtype}: expected torch.int64 or torch.int32")
     if pairs.device != device:
         raise ValueError(f"close_pairs is on {pairs.device}: expected the features' device, {device}")
-    if not values or pairs.shape[0] == 0:
+    if not readable(pairs) or pairs.shape[0] == 0:
         return
     outside = (pairs < 0) | (pairs >= n)
     if bool(outside.any()):

@@ -122,19 +122,15 @@ def draw_scale(close: ClosePairs, scale: Tensor | float) -> Tensor | float:
     return scale if temperature is None else 1 / temperature
 
 
-def pick_columns(
+def pick_pairs(
     logits: Float[Tensor, "b n"], own: Int[Tensor, " b"], close: ClosePairs, generator: torch.Generator | None = None
-) -> Int[Tensor, "b k"]:
-    """Return the chosen columns of each row; `own[r]` is the row's own sample and is never chosen."""
+) -> Int[Tensor, "p 2"]:
+    """Return each row's own sample with those that are chosen for it; `own[r]` is never chosen itself."""
     logits = at_least_float32(logits).scatter(1, own[:, None], float("-inf"))
     if isinstance(close, Multinomial):
         noise = torch.empty_like(logits).exponential_(generator=generator)
         logits -= noise.log_()
-    return torch.topk(logits, close.count(logits.shape[1]), dim=1).indices
-
-
-def columns_to_pairs(own: Int[Tensor, " b"], columns: Int[Tensor, "b k"]) -> Int[Tensor, "p 2"]:
-    """Turn the chosen columns of each row into ordered pairs (row's sample, chosen sample)."""
+    columns = torch.topk(logits, close.count(logits.shape[1]), dim=1).indices
     return torch.stack([own[:, None].expand_as(columns), columns], dim=-1).reshape(-1, 2)
 
 
@@ -172,9 +168,7 @@ def select_close_pairs(
     check_scores(logits)
     logits = logits * draw_scale(close, 1.0)
     own = torch.arange(logits.shape[0], device=logits.device)
-    rows = pick_columns(logits, own, close, generator)
-    columns = pick_columns(logits.mT, own, close, generator)
-    return torch.cat([columns_to_pairs(own, rows), columns_to_pairs(own, columns)])
+    return torch.cat([pick_pairs(scores, own, close, generator) for scores in (logits, logits.mT)])
 
 
 CHUNK_ELEMENTS = 1 << 22
@@ -205,6 +199,6 @@ def select_from_features(
         for start in range(first, last, step):
             own = torch.arange(start, min(start + step, last), device=image.device)
             logits = (queries[start : start + len(own)] @ keys.T).mul_(scale)
-            picked.append(columns_to_pairs(own, pick_columns(logits, own, close, generator)))
+            picked.append(pick_pairs(logits, own, close, generator))
     per_sample = 2 * close.count(n)
     return gather_rows(torch.cat(picked), tuple(per_sample * count for count in counts))

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from eqsim.backends.dense import dense_contrastive, dense_pair_loss, dense_terms
-from eqsim.close_pairs import Multinomial, TopK, select_close_pairs
-from eqsim.features import as_scalar, at_least_float32, unit_rows
-from eqsim.functional import equivariance_score
+from eqsim.backends.dense import dense_parts, matching_columns
+from eqsim.batch import Batch
+from eqsim.features import at_least_float32
+from eqsim.functional import differences, equivariance_score
 from eqsim.residuals import RESIDUALS, pair_differences
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from eqsim.loss import BatchLoss
+    from eqsim.settings import Settings
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
@@ -117,84 +118,67 @@ def diagnose(
     Source: "EqSim/EqBen" figure 6 plots the distribution of the equivariance score.
     """
     loss.check(image_features, text_features, logit_scale, logit_bias, close_pairs)
+    settings = loss.settings
     image, text = (at_least_float32(rows.detach()).clone().requires_grad_() for rows in (image_features, text_features))
     with torch.enable_grad(), torch.autocast(image.device.type, enabled=False):
-        scale = as_scalar(1.0 if logit_scale is None else logit_scale, image).detach()
-        rows = (unit_rows(image), unit_rows(text)) if loss.settings.score == "cosine" else (image, text)
-        dots = rows[0] @ rows[1].mT
-        logits = dots * scale
-        n = dots.shape[0]
-        scores = {"cosine": dots, "logits": logits, "softmax": logits.softmax(dim=1)}[loss.settings.score][:, :n]
-        if close_pairs is None and isinstance(loss.close, (TopK, Multinomial)):
-            drawn_from = (dots if loss.settings.draws_by_temperature else logits)[:, :n]
-            close_pairs = select_close_pairs(drawn_from.detach(), loss.close, generator=loss.settings.generator)
-        elif close_pairs is None and loss.close is not None:
-            with torch.no_grad():
-                close_pairs = loss.close(rows[0], rows[1][:n], scale)
-        terms = dense_terms(loss.settings, scores, close_pairs)
-        names = [name for name in terms._fields if name in loss.settings.term_names]
-        values = {name: loss.weight * getattr(terms, name) for name in names}
-        if loss.settings.pair_weight > 0:
-            values["pair"] = loss.settings.pair_weight * dense_pair_loss(logits[:, :n], close_pairs)
-        if loss.settings.contrast is not None:
-            bias = 0.0 if logit_bias is None else as_scalar(logit_bias, image).detach()
-            values = {"contrastive": dense_contrastive(logits + bias, loss.settings.contrast)} | values
+        scale = 1.0 if logit_scale is None else logit_scale
+        batch = Batch.of(settings, image, text, scale, logit_bias, close_pairs).gathered()
+        parts = dense_parts(batch)
+        values = {name: settings.weight * getattr(parts.terms, name) for name in settings.term_names}
+        if parts.contrastive is not None:
+            values = {"contrastive": parts.contrastive} | values
+        if parts.pair is not None:
+            values["pair"] = settings.pair_weight * parts.pair
         norms = {}
         for name, value in values.items():
             grads = torch.autograd.grad(value, (image, text), retain_graph=True)
             norms[name] = float(torch.stack([grad.square().sum() for grad in grads]).sum().sqrt())
     total = sum(norms.values())
-    dead = tuple(name for name in names if norms[name] == 0.0)
+    dead = tuple(name for name in settings.term_names if norms[name] == 0.0)
     if dead:
         warnings.warn(
-            f"{', '.join(dead)} gives no gradient on this batch (margin={loss.settings.margin}, "
-            f"margin_v1={loss.settings.margin_v1}, weight={loss.weight})",
+            f"{', '.join(dead)} gives no gradient on this batch (margin={settings.margin}, "
+            f"margin_v1={settings.margin_v1}, weight={settings.weight})",
             UserWarning,
             stacklevel=2,
         )
-    scores = scores.detach()
-    quantiles, right = _told_apart(scores, close_pairs)
+    dots = (batch.image @ batch.text.mT).detach()
+    scores = matching_columns(settings, dots, dots * batch.scale.detach())
+    d, a, _ = differences(scores, None)
+    residuals = {name: residual(d, a) for name, residual in RESIDUALS.items()}
+    equivariance = equivariance_score(scores)
+    off_diagonal = ~torch.eye(len(scores), dtype=torch.bool, device=scores.device)
+    measured = {
+        "text residual": residuals["v2_text"][off_diagonal],
+        "image residual": residuals["v2_image"][off_diagonal],
+        "equivariance score": equivariance,
+    }
+    told_apart = _told_apart(scores, batch.pairs)
+    ratios = told_apart["(|d| + |a|) / 2M"]
     return Diagnosis(
-        samples=scores.shape[0],
-        equivariance=equivariance_score(scores).cpu(),
-        quantiles=_quantiles(scores) | quantiles,
-        right=right,
+        samples=len(scores),
+        equivariance=equivariance.cpu(),
+        quantiles={
+            name: [_quantile(numbers, level) for level in QUANTILES]
+            for name, numbers in (measured | told_apart).items()
+        },
+        right=float((ratios < 1).float().mean()) if len(ratios) else 0.0,
         terms={name: float(value.detach()) for name, value in values.items()},
-        inside_margin=_inside(loss, scores, close_pairs, names),
+        inside_margin=_inside_margin(settings, residuals, batch.pairs, off_diagonal),
         gradient_share={name: norm / total if total > 0 else 0.0 for name, norm in norms.items()},
         dead=dead,
     )
 
 
-def _told_apart(scores: Tensor, pairs: Tensor | None) -> tuple[dict[str, list[float]], float]:
-    """Return quantiles of M, |d|, |a| and (|d| + |a|) / 2M over the pairs, and the share of pairs that are right."""
+def _told_apart(scores: Tensor, pairs: Tensor | None) -> dict[str, Tensor]:
+    """Return M, |d|, |a| and (|d| + |a|) / 2M of the pairs."""
     if pairs is None:
         n = scores.shape[0]
         pairs = torch.triu_indices(n, n, 1, device=scores.device).T
     d, a, twice_m = pair_differences(scores, pairs)
     reach = d.abs() + a.abs()
     ratio = torch.where(twice_m > 0, reach / twice_m, torch.full_like(reach, float("inf")))
-    values = {"M": twice_m / 2, "|d|": d.abs(), "|a|": a.abs(), "(|d| + |a|) / 2M": ratio}
-    right = float((ratio < 1).float().mean()) if len(pairs) else 0.0
-    return {name: [_quantile(value, level) for level in QUANTILES] for name, value in values.items()}, right
-
-
-def _residuals(scores: Tensor) -> dict[str, Tensor]:
-    diagonal = scores.diagonal()
-    d, a = diagonal[:, None] - diagonal[None], scores - scores.mT
-    return {name if name == "v1" else f"v2_{name}": residual(d, a) for name, residual in RESIDUALS.items()}
-
-
-def _quantiles(scores: Tensor) -> dict[str, list[float]]:
-    n = scores.shape[0]
-    off_diagonal = ~torch.eye(n, dtype=torch.bool, device=scores.device)
-    residuals = _residuals(scores)
-    values = {
-        "text residual": residuals["v2_text"][off_diagonal],
-        "image residual": residuals["v2_image"][off_diagonal],
-        "equivariance score": equivariance_score(scores),
-    }
-    return {name: [_quantile(value, level) for level in QUANTILES] for name, value in values.items()}
+    return {"M": twice_m / 2, "|d|": d.abs(), "|a|": a.abs(), "(|d| + |a|) / 2M": ratio}
 
 
 def _quantile(values: Tensor, level: float) -> float:
@@ -205,20 +189,20 @@ def _quantile(values: Tensor, level: float) -> float:
     return float(values.flatten().kthvalue(rank).values)
 
 
-def _inside(loss: BatchLoss, scores: Tensor, pairs: Tensor | None, names: list[str]) -> dict[str, float]:
-    n = scores.shape[0]
-    listed = torch.zeros((n, n), dtype=torch.bool, device=scores.device)
+def _inside_margin(
+    settings: Settings, residuals: dict[str, Tensor], pairs: Tensor | None, off_diagonal: Tensor
+) -> dict[str, float]:
+    """Return the share of each term's pairs whose squared residual is within the margin."""
+    listed = torch.zeros_like(off_diagonal)
     if pairs is not None:
         listed[pairs[:, 0], pairs[:, 1]] = True
-    off_diagonal = ~torch.eye(n, dtype=torch.bool, device=scores.device)
-    share = {}
-    residuals = _residuals(scores)
-    for name in (name for name in names if name in residuals):
+    shares = {}
+    for name in (name for name in settings.term_names if name in residuals):
         chosen = off_diagonal if pairs is None else listed
-        if name == "v1" and loss.settings.mode == "hybrid":
+        if name == "v1" and settings.mode == "hybrid":
             chosen = off_diagonal & ~(listed | listed.mT)
-        margin = loss.settings.margin_v1 if name == "v1" else loss.settings.margin
+        margin = settings.margin_v1 if name == "v1" else settings.margin
         squares = residuals[name][chosen].square()
         if squares.numel():
-            share[name] = float((squares <= margin).float().mean())
-    return share
+            shares[name] = float((squares <= margin).float().mean())
+    return shares

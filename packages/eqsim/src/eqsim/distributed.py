@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 def check_process_group(rank: int, world_size: int) -> None:
     """Raise unless rank and world_size are those of the initialised process group."""
-    if world_size < 1 or not 0 <= rank < world_size:
-        raise ValueError(f"rank={rank}, world_size={world_size}: expected world_size >= 1 and 0 <= rank < world_size")
     if world_size == 1:
         return
     if not (dist.is_available() and dist.is_initialized()):

@@ -10,19 +10,21 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from eqsim.checks import check_choice, check_non_negative, check_pairs, check_scores, check_sides
+from eqsim.checks import check_non_negative
 from eqsim.close_pairs import select_close_pairs
 from eqsim.features import at_least_float32
 from eqsim.residuals import (
-    PairSums,
     Terms,
+    checked_scores,
     eqsim_relative,
     hard_negative_loss,
-    margin_mean,
+    mean_terms,
+    pair_differences,
     pair_loss,
-    residual_squares,
+    relative_terms,
+    squared_sums,
 )
-from eqsim.settings import DistantReduction, Side
+from eqsim.settings import DistantReduction, Settings, Side
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +40,6 @@ __all__ = [
     "eqsim_v2",
     "equivariance_score",
     "hard_negative_loss",
-    "hybrid_terms",
     "pair_loss",
     "select_close_pairs",
 ]
@@ -46,34 +47,34 @@ __all__ = [
 BOTH_SIDES: tuple[Side, Side] = ("text", "image")
 
 
-def _prepare(
-    scores: Tensor, pairs: Tensor | None, sides: Sequence[Side] = ("text", "image"), margin: float = 0.0
-) -> Tensor:
-    check_scores(scores)
-    check_sides(sides)
-    check_non_negative(margin=margin)
-    if pairs is not None:
-        values = scores.device.type == "cpu" and not torch.compiler.is_compiling()
-        check_pairs(pairs, scores.shape[0], scores.device, values=values)
-    return at_least_float32(scores)
-
-
-def _residuals(scores: Tensor, pairs: Tensor | None) -> tuple[Tensor, Tensor, int]:
+def differences(scores: Tensor, pairs: Tensor | None) -> tuple[Tensor, Tensor, int]:
     """Return d, a and the number of ordered pairs: for all pairs as (n, n) matrices, for a list as (p,) vectors."""
-    diagonal = scores.diagonal()
     if pairs is None:
-        n = scores.shape[0]
+        diagonal, n = scores.diagonal(), scores.shape[0]
         return diagonal[:, None] - diagonal[None, :], scores - scores.mT, n * (n - 1)
-    i, j = pairs[:, 0], pairs[:, 1]
-    return diagonal[i] - diagonal[j], scores[i, j] - scores[j, i], pairs.shape[0]
+    listed = pair_differences(scores, pairs)
+    return listed.d, listed.a, pairs.shape[0]
 
 
-def _v2_terms(d: Tensor, a: Tensor, count: int, sides: Sequence[Side], margin: float) -> tuple[Tensor, Tensor]:
-    zero = a.sum() * 0.0
-    text, image = (
-        margin_mean(residual_squares(side, d, a).sum(), count, margin) if side in sides else zero for side in BOTH_SIDES
-    )
-    return text, image
+def _distant(settings: Settings, scores: Tensor, close_pairs: Tensor) -> tuple[Tensor, Tensor | int]:
+    """Return the sum of a^2 over the pairs that are in the list in neither order, and what it is divided by."""
+    n = scores.shape[0]
+    distant = ~torch.eye(n, dtype=torch.bool, device=scores.device)
+    i, j = close_pairs[:, 0], close_pairs[:, 1]
+    no = torch.zeros((), dtype=torch.bool, device=scores.device)
+    distant = distant.index_put((torch.cat([i, j]), torch.cat([j, i])), no)
+    squares = (scores - scores.mT).square()
+    total = torch.where(distant, squares, torch.zeros_like(squares)).sum()
+    return total, settings.distant_divisor(n, distant.sum())
+
+
+def matrix_terms(settings: Settings, scores: Tensor, pairs: Tensor | None) -> Terms:
+    """Evaluate the terms that a mode has on a score matrix; `pairs` were looked at."""
+    if settings.mode == "relative" and pairs is not None:
+        return relative_terms(settings, pair_differences(scores, pairs))
+    d, a, count = differences(scores, pairs)
+    distant = _distant(settings, scores, pairs) if settings.mode == "hybrid" and pairs is not None else None
+    return mean_terms(settings, squared_sums(d, a, settings.term_names), count, distant)
 
 
 def eqsim_v1(
@@ -104,9 +105,8 @@ def eqsim_v1(
     Source: "EqSim/EqBen" section 3, equation 6, the term for distant pairs, as a mean squared error. The authors' code
         divides by n^2 instead of the number of pairs: that is `distant_reduction="reference"` of `eqsim_hybrid`.
     """
-    scores = _prepare(scores, pairs, BOTH_SIDES, margin)
-    _, a, count = _residuals(scores, pairs)
-    return margin_mean(residual_squares("v1", a, a).sum(), count, margin)
+    check_non_negative(margin=margin)
+    return matrix_terms(Settings("v1", margin_v1=margin), checked_scores(scores, pairs), pairs).total()
 
 
 def eqsim_v2(
@@ -140,47 +140,8 @@ def eqsim_v2(
 
     Source: "EqSim/EqBen" section 3, equation 6, the term for close pairs; the margin per side as in the authors' code.
     """
-    scores = _prepare(scores, pairs, sides, margin)
-    d, a, count = _residuals(scores, pairs)
-    text, image = _v2_terms(d, a, count, sides, margin)
-    return text + image
-
-
-def hybrid_terms(
-    scores: Float[Tensor, "n n"],
-    close_pairs: Int[Tensor, "p 2"],
-    *,
-    sides: Sequence[Side] = BOTH_SIDES,
-    margin: float = 0.0,
-    margin_v1: float = 0.0,
-    distant_reduction: DistantReduction = "mean",
-    trusted: bool = False,
-) -> Terms:
-    """Return the three terms whose sum is `eqsim_hybrid`; same arguments.
-
-    With `trusted` the indices of `close_pairs` are not read: they come from `select_close_pairs`, or were looked at.
-
-    Example:
-        >>> import torch
-        >>> terms = hybrid_terms(torch.eye(3), torch.tensor([[0, 1]]))
-        >>> float(terms.total())
-        0.0
-    """
-    scores = _prepare(scores, None if trusted else close_pairs, sides, margin)
-    check_non_negative(margin_v1=margin_v1)
-    check_choice("distant_reduction", distant_reduction, ("mean", "reference"))
-    n = scores.shape[0]
-    d, a, count = _residuals(scores, close_pairs)
-    text, image = _v2_terms(d, a, count, sides, margin)
-    distant = ~torch.eye(n, dtype=torch.bool, device=scores.device)
-    i, j = close_pairs[:, 0], close_pairs[:, 1]
-    no = torch.zeros((), dtype=torch.bool, device=scores.device)
-    distant = distant.index_put((torch.cat([i, j]), torch.cat([j, i])), no)
-    skew = scores - scores.mT
-    squares = residual_squares("v1", skew, skew)
-    total = torch.where(distant, squares, torch.zeros_like(squares)).sum()
-    divisor = distant.sum() if distant_reduction == "mean" else n * n
-    return Terms(margin_mean(total, divisor, margin_v1), text, image, total * 0.0)
+    settings = Settings("v2", sides=sides, margin=margin)
+    return matrix_terms(settings, checked_scores(scores, pairs), pairs).total()
 
 
 def eqsim_hybrid(
@@ -217,14 +178,8 @@ def eqsim_hybrid(
 
     Source: "EqSim/EqBen" section 3 and figure 4.
     """
-    return hybrid_terms(
-        scores,
-        close_pairs,
-        sides=sides,
-        margin=margin,
-        margin_v1=margin_v1,
-        distant_reduction=distant_reduction,
-    ).total()
+    settings = Settings(sides=sides, margin=margin, margin_v1=margin_v1, distant_reduction=distant_reduction)
+    return matrix_terms(settings, checked_scores(scores, close_pairs), close_pairs).total()
 
 
 def eqsim_quad(
@@ -259,28 +214,16 @@ def eqsim_quad(
 
     Source: "EqSim/EqBen" section 3, equation 6, with scores of an image-text-matching head.
     """
-    check_non_negative(margin=margin)
-    sums = quad_sums(s_ii, s_ij, s_ji, s_jj, sides=sides)
-    count = s_ii.numel()
-    return margin_mean(sums.text, count, margin) + margin_mean(sums.image, count, margin)
+    return quad_terms(Settings("v2", sides=sides, margin=margin), s_ii, s_ij, s_ji, s_jj).total()
 
 
-def quad_sums(
-    s_ii: Tensor, s_ij: Tensor, s_ji: Tensor, s_jj: Tensor, *, sides: Sequence[Side] = BOTH_SIDES
-) -> PairSums:
-    """Return the summed squares of the residuals of given quadruples of scores; arguments as `eqsim_quad`."""
-    check_sides(sides)
-    shapes = [tuple(score.shape) for score in (s_ii, s_ij, s_ji, s_jj)]
+def quad_terms(settings: Settings, *scores: Tensor) -> Terms:
+    """Evaluate v1 or v2 on quadruples of scores, in the order of `eqsim_quad`."""
+    shapes = [tuple(score.shape) for score in scores]
     if len(set(shapes)) != 1:
         raise ValueError(f"s_ii, s_ij, s_ji, s_jj have shapes {shapes}: expected one shape")
-    s_ii, s_ij, s_ji, s_jj = (at_least_float32(score) for score in (s_ii, s_ij, s_ji, s_jj))
-    d, a = s_ii - s_jj, s_ij - s_ji
-    zero = a.sum() * 0.0
-    return PairSums(
-        v1=residual_squares("v1", d, a).sum(),
-        text=residual_squares("text", d, a).sum() if "text" in sides else zero,
-        image=residual_squares("image", d, a).sum() if "image" in sides else zero,
-    )
+    s_ii, s_ij, s_ji, s_jj = map(at_least_float32, scores)
+    return mean_terms(settings, squared_sums(s_ii - s_jj, s_ij - s_ji, settings.term_names), s_ii.numel())
 
 
 def equivariance_score(scores: Float[Tensor, "n n"], pairs: Int[Tensor, "p 2"] | None = None) -> Float[Tensor, " p"]:
@@ -307,9 +250,9 @@ def equivariance_score(scores: Float[Tensor, "n n"], pairs: Int[Tensor, "p 2"] |
     Source: the quantity that "EqSim/EqBen" figure 6 plots, read as the sum of the absolute values of the two residuals
         of equation 6.
     """
-    scores = _prepare(scores, pairs)
+    scores = checked_scores(scores, pairs)
     if pairs is None:
         n = scores.shape[0]
         pairs = torch.triu_indices(n, n, 1, device=scores.device).T
-    d, a, _ = _residuals(scores, pairs)
+    d, a, _ = pair_differences(scores, pairs)
     return (d - a).abs() + (d + a).abs()

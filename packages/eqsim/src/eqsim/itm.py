@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Literal
 import torch
 from torch import nn
 
-from eqsim.checks import check_choice, check_non_negative, check_sides
+from eqsim.checks import check_choice
 from eqsim.features import at_least_float32
-from eqsim.functional import quad_sums
-from eqsim.residuals import margin_mean
-from eqsim.settings import Side
+from eqsim.functional import quad_terms
+from eqsim.settings import Settings, Side
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,10 +66,13 @@ class EqSimITMLoss(nn.Module):
         super().__init__()
         check_choice("mode", mode, ("v1", "v2"))
         check_choice("activation", activation, ("sigmoid", "softmax", "identity"))
-        check_sides(sides)
-        check_non_negative(margin=margin, weight=weight)
-        self.mode, self.activation, self.sides = mode, activation, tuple(sides)
+        self.mode, self.activation, self.sides = mode, activation, sides
         self.margin, self.weight = margin, weight
+        self.sides = self._settings().sides
+
+    def _settings(self) -> Settings:
+        """Return the settings of now, for a weight or a margin may be set between steps; raise for wrong ones."""
+        return Settings(self.mode, sides=self.sides, margin=self.margin, margin_v1=self.margin, weight=self.weight)
 
     def forward(
         self,
@@ -81,11 +83,7 @@ class EqSimITMLoss(nn.Module):
     ) -> Float[Tensor, ""]:
         """Compute the loss of given pairs; see the class."""
         scores = [self._score(head) for head in (s_ii, s_ij, s_ji, s_jj)]
-        sums = quad_sums(*scores, sides=self.sides)
-        wanted = [sums.v1] if self.mode == "v1" else [getattr(sums, side) for side in self.sides]
-        count = scores[0].numel()
-        terms = [margin_mean(total, count, self.margin) for total in wanted]
-        return self.weight * torch.stack(terms).sum()
+        return self.weight * quad_terms(self._settings(), *scores).total()
 
     def _score(self, head: Tensor) -> Tensor:
         if self.activation == "identity":

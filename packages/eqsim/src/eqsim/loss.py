@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from torch import nn
 
 from eqsim.backends import choose_backend, compute_parts
 from eqsim.batch import Batch, Size
-from eqsim.checks import (
-    check_features,
-    check_owners,
-    check_pairs,
-    check_scale,
-    check_sides,
-    check_teacher,
-)
+from eqsim.checks import check_features, check_owners, check_pairs, check_scale, check_teacher
 from eqsim.close_pairs import Multinomial
 from eqsim.distributed import check_process_group, rows_of_ranks
 from eqsim.settings import EPSILON, Settings
@@ -110,7 +103,6 @@ class BatchLoss(nn.Module):
         needed = needed or settings.keeps_kl
         n, m = len(image_features), len(text_features) - len(image_features)
         device = image_features.device
-        values = not torch.compiler.is_compiling() and device.type == "cpu"
         if m and not settings.uses_negatives:
             msg = f"{len(text_features)} texts for {n} images: a caption without an image changes nothing in this loss"
             raise ValueError(f"{msg}; leave them out, or take ClipEqSimLoss, SigLipEqSimLoss or hard_weight=")
@@ -118,7 +110,7 @@ class BatchLoss(nn.Module):
             state = "is None" if negatives_of is None else "was given"
             raise ValueError(f"negatives_of {state} with {m} negatives and hard_weight={settings.hard_weight}")
         if negatives_of is not None:
-            check_owners(negatives_of, m, n, values=values)
+            check_owners(negatives_of, m, n)
         if (teacher is None) != (settings.keep_weight == 0):
             state = "is None" if teacher is None else "was given"
             raise ValueError(f"teacher {state} with keep_weight={settings.keep_weight}")
@@ -134,7 +126,7 @@ class BatchLoss(nn.Module):
         check_process_group(settings.rank, settings.world_size)
         rows = rows_of_ranks(image_features, text_features, settings.world_size)
         if close_pairs is not None:
-            check_pairs(close_pairs, sum(images for images, _ in rows), device, values=values)
+            check_pairs(close_pairs, sum(images for images, _ in rows), device)
         return rows
 
     def _named(self, parts: Parts) -> dict[str, Tensor]:
@@ -153,18 +145,16 @@ class BatchLoss(nn.Module):
         return losses or {"eqsim_loss": parts.terms.total()}
 
     def _warn_dead(self, terms: Terms) -> None:
-        settings = self.settings
-        margins = {"v1": settings.margin_v1, "v2_text": settings.margin, "v2_image": settings.margin}
-        if self._warned or not any(margins.values()):
+        if self._warned:
             return
-        dead = [
-            name
-            for name in settings.term_names
+        margins = {"v1": self.settings.margin_v1, "v2_text": self.settings.margin, "v2_image": self.settings.margin}
+        named = " and ".join(
+            f"{name} (margin {margins[name]})"
+            for name in self.settings.term_names
             if margins.get(name, 0.0) > 0 and float(getattr(terms, name).detach()) == 0.0
-        ]
-        if dead:
+        )
+        if named:
             self._warned = True
-            named = " and ".join(f"{name} (margin {margins[name]})" for name in dead)
             warnings.warn(
                 f"{type(self).__name__}: {named} is exactly 0, because its margin exceeds its value, so it gives no "
                 "gradient; lower the margin, or see eqsim.diagnose",
@@ -174,13 +164,7 @@ class BatchLoss(nn.Module):
 
     def extra_repr(self) -> str:
         """Show the settings in repr(module)."""
-        settings = self.settings
-        shown = f"mode={settings.mode!r}, score={settings.score!r}, sides={settings.sides}"
-        pair = f", pair_weight={settings.pair_weight}" if settings.pair_weight > 0 else ""
-        return (
-            f"{shown}, margin={settings.margin}, close={self.close}, weight={settings.weight}{pair}, "
-            f"backend={settings.backend!r}"
-        )
+        return repr(self.settings)
 
 
 class EqSimLoss(BatchLoss):
@@ -290,12 +274,11 @@ class EqSimLoss(BatchLoss):
         keep: Keep = "kl",
         generator: torch.Generator | None = None,
     ) -> None:
-        check_sides(sides)
         super().__init__(
             Settings(
                 mode=mode,
                 score=score,
-                sides=tuple(sides),
+                sides=sides,
                 margin=margin,
                 margin_v1=margin_v1,
                 close=close,
@@ -318,7 +301,7 @@ class EqSimLoss(BatchLoss):
         )
 
     @classmethod
-    def reference(cls, **changes: object) -> Self:
+    def reference(cls, **changes: Any) -> Self:
         """Return the published run: hybrid, softmax scores, margin 0.1, weight 0.5, Multinomial(4), v1 over n^2.
 
         With this margin v2 is exactly 0 at usual batch sizes; the loss then warns.
@@ -328,16 +311,9 @@ class EqSimLoss(BatchLoss):
             >>> EqSimLoss.reference().settings.margin
             0.1
         """
-        settings: dict[str, object] = {
-            "mode": "hybrid",
-            "score": "softmax",
-            "margin": 0.1,
-            "margin_v1": 0.0,
-            "close": Multinomial(4),
-            "distant_reduction": "reference",
-            "weight": 0.5,
-        }
-        return cls(**(settings | changes))  # type: ignore[arg-type] # a dict of keyword arguments has one value type
+        published = {"score": "softmax", "margin": 0.1, "close": Multinomial(4), "distant_reduction": "reference"}
+        settings: dict[str, Any] = published | {"weight": 0.5} | changes
+        return cls(**settings)
 
 
 class ClipEqSimLoss(EqSimLoss):

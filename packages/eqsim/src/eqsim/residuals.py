@@ -23,7 +23,7 @@ from eqsim.features import at_least_float32
 from eqsim.settings import EPSILON
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from jaxtyping import Float, Int
 
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 RESIDUALS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "v1": lambda _, a: a,
-    "text": lambda d, a: d - a,
-    "image": lambda d, a: d + a,
+    "v2_text": lambda d, a: d - a,
+    "v2_image": lambda d, a: d + a,
 }
 """What each term squares, from d = s_ii - s_jj and a = s_ij - s_ji of a pair."""
 
@@ -41,8 +41,8 @@ class PairSums(NamedTuple):
     """Sums of squared residuals over one set of ordered pairs."""
 
     v1: Tensor
-    text: Tensor
-    image: Tensor
+    v2_text: Tensor
+    v2_image: Tensor
 
 
 class Terms(NamedTuple):
@@ -58,9 +58,11 @@ class Terms(NamedTuple):
         return self.v1 + self.v2_text + self.v2_image + self.relative
 
 
-def residual_squares(term: str, d: Tensor, a: Tensor) -> Tensor:
-    """Return the squared residual of each pair."""
-    return RESIDUALS[term](d, a).square()
+def squared_sums(d: Tensor, a: Tensor, names: Collection[str]) -> PairSums:
+    """Return the sum of squared residuals of each named term; 0 for the others."""
+    zero = a.sum() * 0.0
+    sums = (residual(d, a).square().sum() if name in names else zero for name, residual in RESIDUALS.items())
+    return PairSums(*sums)
 
 
 def margin_mean(total: Tensor, count: Tensor | int, margin: float) -> Tensor:
@@ -69,57 +71,25 @@ def margin_mean(total: Tensor, count: Tensor | int, margin: float) -> Tensor:
     return torch.relu(mean - margin) if margin > 0 else mean
 
 
-def first_occurrence(pairs: Int[Tensor, "p 2"], n: int) -> tuple[Int[Tensor, " p"], Float[Tensor, " p"]]:
-    """Sort the pairs as unordered sets and mark the first of each set.
-
-    Shapes depend on the input's shape alone, so nothing waits for the device.
-    """
-    pairs = pairs.long()  # int32, which is taken too, would wrap from n = 46,341 on
-    key = torch.minimum(pairs[:, 0], pairs[:, 1]) * n + torch.maximum(pairs[:, 0], pairs[:, 1])
-    key, order = torch.sort(key)
-    first = torch.ones_like(key, dtype=torch.bool)
-    first[1:] = key[1:] != key[:-1]
-    return order, first
-
-
-def sided_terms(settings: Settings, sums: PairSums, count: int) -> Terms:
-    """Return v2's terms of the chosen sides from sums over `count` pairs."""
-    zero = sums.v1 * 0.0
-    text, image = (
-        margin_mean(total, count, settings.margin) if side in settings.sides else zero
-        for side, total in (("text", sums.text), ("image", sums.image))
-    )
-    return Terms(zero, text, image, zero)
-
-
-def assemble_terms(
-    settings: Settings,
-    n: int,
-    everything: PairSums | None,
-    listed: tuple[PairSums, Float[Tensor, ""], Int[Tensor, ""]] | None,
-    list_length: int = 0,
+def mean_terms(
+    settings: Settings, sums: PairSums, count: int, distant: tuple[Tensor, Tensor | int] | None = None
 ) -> Terms:
-    """Combine sums over all pairs, where the mode needs them, and over the close list (`listed_sums`) into terms.
+    """Turn sums over `count` pairs into the terms that the mode has; the hybrid's v1 comes from `distant`, its own."""
+    v1, divisor = distant or (sums.v1, count)
+    means = {
+        "v1": (v1, divisor, settings.margin_v1),
+        "v2_text": (sums.v2_text, count, settings.margin),
+        "v2_image": (sums.v2_image, count, settings.margin),
+    }
+    terms = dict.fromkeys(Terms._fields, sums.v1 * 0.0)
+    return Terms(**(terms | {name: margin_mean(*means[name]) for name in settings.term_names}))
 
-    Hybrid's distant sum is the sum over all pairs less that over the close ones, so its relative error grows where
-    close pairs carry nearly all of sum a^2.
-    """
-    if settings.mode != "hybrid":
-        sums, count = (listed[0], list_length) if listed is not None else (everything, n * (n - 1))
-        if sums is None:
-            raise ValueError("neither sums over all pairs nor sums over a list were given")
-        if settings.mode == "v2":
-            return sided_terms(settings, sums, count)
-        v1 = margin_mean(sums.v1, count, settings.margin_v1)
-        zero = sums.v1 * 0.0
-        return Terms(v1, zero, zero, zero)
-    if everything is None or listed is None:
-        raise ValueError("the hybrid needs sums over all pairs and over the close list")
-    sums, close_v1, close_count = listed
-    count_v1 = n * (n - 1) - close_count if settings.distant_reduction == "mean" else n * n
-    v1 = margin_mean(everything.v1 - close_v1, count_v1, settings.margin_v1)
-    close = sided_terms(settings, sums, list_length)
-    return Terms(v1, close.v2_text, close.v2_image, close.relative)
+
+def relative_terms(settings: Settings, pairs: PairDifferences) -> Terms:
+    """Return the terms of the relative form."""
+    relative = mean_relative(pairs, settings.epsilon)
+    zero = relative * 0.0
+    return Terms(zero, zero, zero, relative)
 
 
 class PairDifferences(NamedTuple):
@@ -157,10 +127,11 @@ def mean_relative(pairs: PairDifferences, epsilon: float) -> Float[Tensor, ""]:
     return torch.log1p((d.abs() + a.abs() + epsilon) / (torch.relu(twice_m) + epsilon)).mean()
 
 
-def _checked(scores: Tensor, pairs: Tensor) -> Tensor:
+def checked_scores(scores: Tensor, pairs: Tensor | None) -> Tensor:
+    """Return the scores in at least float32, after a look at them and at the pairs."""
     check_scores(scores)
-    values = scores.device.type == "cpu" and not torch.compiler.is_compiling()
-    check_pairs(pairs, scores.shape[0], scores.device, values=values)
+    if pairs is not None:
+        check_pairs(pairs, scores.shape[0], scores.device)
     return at_least_float32(scores)
 
 
@@ -186,7 +157,7 @@ def pair_loss(logits: Float[Tensor, "n n"], pairs: Int[Tensor, "p 2"]) -> Float[
 
     Source: ours. `experiments/eqsim_proof` compares it with known negatives upweighted in the contrastive loss.
     """
-    return mean_pair_loss(pair_differences(_checked(logits, pairs), pairs))
+    return mean_pair_loss(pair_differences(checked_scores(logits, pairs), pairs))
 
 
 def eqsim_relative(
@@ -227,7 +198,7 @@ def eqsim_relative(
     Source: ours; EqSim's residuals (equation 6 of "EqSim/EqBen") over the pair's own margin.
     """
     check_positive(epsilon=epsilon)
-    return mean_relative(pair_differences(_checked(scores, pairs), pairs), epsilon)
+    return mean_relative(pair_differences(checked_scores(scores, pairs), pairs), epsilon)
 
 
 def hard_negative_loss(
@@ -265,7 +236,7 @@ def hard_negative_loss(
     Source: "FSC-CLIP" (Oh et al., EMNLP 2024), selective calibrated regularisation; its term over patches is not here.
     """
     check_hard(focus, smoothing)
-    check_owners(owners, wrong.shape[0], right.shape[0], values=not torch.compiler.is_compiling())
+    check_owners(owners, wrong.shape[0], right.shape[0])
     return mean_hard_loss(at_least_float32(right), at_least_float32(wrong), owners, focus, smoothing)
 
 

@@ -9,7 +9,10 @@ from eqsim.checks import check_choice, check_hard, check_non_negative, check_pos
 from eqsim.close_pairs import Miner, Multinomial, TopK
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import torch
+    from torch import Tensor
 
 Side = Literal["text", "image"]
 DistantReduction = Literal["mean", "reference"]
@@ -29,7 +32,7 @@ class Settings:
 
     mode: Mode = "hybrid"
     score: Score = "cosine"
-    sides: tuple[Side, ...] = ("text", "image")
+    sides: Sequence[Side] = ("text", "image")
     margin: float = 0.0
     margin_v1: float = 0.0
     close: Miner | None = None
@@ -54,6 +57,7 @@ class Settings:
         check_choice("score", self.score, ("cosine", "logits", "softmax"))
         check_choice("distant_reduction", self.distant_reduction, ("mean", "reference"))
         check_sides(self.sides)
+        object.__setattr__(self, "sides", tuple(self.sides))
         check_non_negative(
             margin=self.margin,
             margin_v1=self.margin_v1,
@@ -113,3 +117,7 @@ class Settings:
     def runs_over_all_pairs(self, *, listed: bool) -> bool:
         """Return whether a sum over all n^2 pairs is needed, given whether there is a list of close pairs."""
         return self.mode == "hybrid" or (self.mode in ("v1", "v2") and not listed)
+
+    def distant_divisor(self, n: int, number: Tensor) -> Tensor | int:
+        """Return what a sum over so many distant pairs of a batch of n is divided by."""
+        return number if self.distant_reduction == "mean" else n * n

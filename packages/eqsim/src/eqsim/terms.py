@@ -13,15 +13,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _LOSSES = {"clip": ClipEqSimLoss, "siglip": SigLipEqSimLoss}
-_EQSIM = {f"eqsim:{mode}": mode for mode in ("v1", "v2", "hybrid", "relative")}
-_WEIGHTS: dict[str, dict[str, str]] = {
-    "pair": {"weight": "pair_weight"},
-    "hard": {"weight": "hard_weight"},
-    "keep": {"weight": "keep_weight"},
-    "keep:kl": {"weight": "keep_weight", "keep": "kl"},
-    "keep:squares": {"weight": "keep_weight", "keep": "squares"},
+_TERMS: dict[str, tuple[str, dict[str, str]]] = {
+    "eqsim:v1": ("weight", {"mode": "v1"}),
+    "eqsim:v2": ("weight", {"mode": "v2"}),
+    "eqsim:hybrid": ("weight", {"mode": "hybrid"}),
+    "eqsim:relative": ("weight", {"mode": "relative"}),
+    "pair": ("pair_weight", {}),
+    "hard": ("hard_weight", {}),
+    "keep": ("keep_weight", {}),
+    "keep:kl": ("keep_weight", {"keep": "kl"}),
+    "keep:squares": ("keep_weight", {"keep": "squares"}),
 }
-TERMS = (*_EQSIM, *_WEIGHTS)
+"""By name the setting that the weight is, and what else the name settles."""
+TERMS = tuple(_TERMS)
 """Names of terms that `build_loss` adds."""
 
 
@@ -65,11 +69,8 @@ def build_loss(contrast: str = "clip", terms: Iterable[str] = (), **settings: An
         if kind in by_kind:
             raise ValueError(f"loss terms {by_kind[kind]!r} and {term!r} are both of {kind}: give one of them")
         by_kind[kind] = term
-        if name in _EQSIM:
-            chosen |= {"mode": _EQSIM[name], "weight": weight}
-        else:
-            fields = _WEIGHTS[name]
-            chosen |= {fields["weight"]: weight} | ({"keep": fields["keep"]} if "keep" in fields else {})
+        setting, settled = _TERMS[name]
+        chosen |= {setting: weight} | settled
     return _LOSSES[contrast](**(chosen | settings))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oven_retrieval.folder import FolderError
-from oven_retrieval.kb import KnowledgeBase, Label
+from oven_retrieval.kb import KnowledgeBase
 from oven_retrieval.models.clip2clip import normalise
 from oven_retrieval.names import NameLinker
 from oven_retrieval.progress import Progress, Say
@@ -92,7 +92,8 @@ def encode_names(
             encoded = normalise(as_array(model.encode_text(part)), label=label)
             if before is None or len(fresh) == last - first:
                 return encoded
-        assert before is not None
+        if before is None:
+            raise ValueError(f"{kb.path}: expected at least one entity to encode, got none")
         vectors = before.array[np.maximum(former[first:last], 0)].astype(np.float32)
         if encoded is not None:
             vectors[fresh] = encoded
@@ -182,7 +183,8 @@ def update_vectors(
             dtype=store.array.dtype,
             overwrite=True,
         )
-    if index.is_dir():
+    # Where nothing is left to search, an index of before stays: it is built anew in its way once there are entities.
+    if index.is_dir() and len(store):
         return update_index(index, store, say=say)
     return VectorIndex(store, IndexPlan("exact", 0, 0.0, "no index was built"))
 
@@ -190,7 +192,7 @@ def update_vectors(
 def open_vectors(folder: str | Path, kb: KnowledgeBase, *, encoder_name: str, template: str = "name") -> VectorIndex:
     """Open what `add_vectors` has written."""
     store = VectorStore(Path(folder) / "vectors", kb=kb.hash, encoder=f"{encoder_name}; {template}")
-    if (Path(folder) / "index").is_dir():
+    if (Path(folder) / "index").is_dir() and len(store):
         return open_index(Path(folder) / "index", store)
     return VectorIndex(store, IndexPlan("exact", 0, 0.0, "no index was built"))
 
@@ -201,18 +203,3 @@ def search_features(index: VectorIndex, features: Any, k: int = 1) -> Ranking:
     Source: OVEN section 4.1, which calls it the naive application of CLIP.
     """
     return index.search(normalise(as_array(features), index.vectors.dim), k)
-
-
-def describe_neighbours(label: Label, queries: Sequence[str], neighbours: Ranking) -> list[dict[str, Any]]:
-    """One record per query: its own text and its entities with id, name and score."""
-    return [
-        {
-            "query": query,
-            "entities": [
-                {**dict(zip(("id", "name"), label(row), strict=True)), "score": round(float(score), 4)}
-                for row, score in zip(rows.tolist(), scores.tolist(), strict=True)
-                if row >= 0
-            ],
-        }
-        for query, rows, scores in zip(queries, neighbours.rows, neighbours.scores, strict=True)
-    ]

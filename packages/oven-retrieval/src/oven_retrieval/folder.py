@@ -41,9 +41,9 @@ class Texts(Sequence[str]):
         start = int(self._ends[row - 1]) if row else 0
         return self._data[start : int(self._ends[row])].tobytes().decode("utf-8", "surrogatepass")
 
-    def blocks(self, size: int = 65536, first: int = 0) -> Iterable[list[str]]:
-        """Yield the texts from `first` on in lists of at most `size`, which is faster than one by one."""
-        for begin in range(first, len(self), size):
+    def blocks(self, size: int = 65536) -> Iterable[list[str]]:
+        """Yield the texts in lists of at most `size`, which is faster than one by one."""
+        for begin in range(0, len(self), size):
             ends = self._ends[begin : begin + size].tolist()
             start = int(self._ends[begin - 1]) if begin else 0
             block = self._data[start : ends[-1]].tobytes()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from oven_retrieval.names import NameLinker
 
 KIND = "oven-knowledge-base"
-Label = Callable[[int], tuple[str, str]]
-"""Id and name of a row."""
 
 
 class LinkedEntity(NamedTuple):

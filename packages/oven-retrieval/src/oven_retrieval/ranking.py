@@ -78,11 +78,28 @@ def joined(parts: Sequence[Ranking], axis: int = 0) -> Ranking:
     return Ranking(rows, scores, kinds)
 
 
-def rerank(found: Ranking, score: Score, k: int | None = None) -> Ranking:
+def describe(label: Callable[[int], tuple[str, str]], queries: Sequence[str], answers: Ranking) -> list[dict[str, Any]]:
+    """One record per query: the query and its entities with id, name, step where `link` took one, and score, if any."""
+    from oven_retrieval.names import STEPS
+
+    kinds = answers.kinds if answers.kinds.size else np.full(answers.rows.shape, -1)
+    records = []
+    for query, *columns in zip(queries, answers.rows, kinds, answers.scores, strict=True):
+        entities = []
+        for row, kind, score in zip(*(column.tolist() for column in columns), strict=True):
+            if row >= 0:
+                entity = dict(zip(("id", "name"), label(row), strict=True))
+                step = {"step": STEPS[kind]} if kind >= 0 else {}
+                entities.append(entity | step | {"score": None if np.isnan(score) else round(score, 4)})
+        records.append({"query": query, "entities": entities})
+    return records
+
+
+def rerank(ranking: Ranking, score: Score, k: int | None = None) -> Ranking:
     """Order each query's answers by any function of yours: a cross-encoder, popularity, a language model.
 
     Args:
-        found: of any search, more per query than are wanted in the end.
+        ranking: of any search, more per query than are wanted in the end.
         score: called with a query's number and its rows, [k] without empty places; greater is better, NaN is refused.
         k: how many are kept, at most as many as there are; None for all.
 
@@ -98,9 +115,9 @@ def rerank(found: Ranking, score: Score, k: int | None = None) -> Ranking:
         >>> again.rows.tolist(), again.scores.tolist()
         ([[3, 7, -1]], [[-3.0, -7.0, -inf]])
     """
-    count = found.rows.shape[1] if k is None else min(k, found.rows.shape[1])
-    rows, scores = Ranking.empty(len(found.rows), count, dtype=np.float32)
-    for query, best_rows in enumerate(found.rows):
+    count = ranking.rows.shape[1] if k is None else min(k, ranking.rows.shape[1])
+    rows, scores = Ranking.empty(len(ranking.rows), count, dtype=np.float32)
+    for query, best_rows in enumerate(ranking.rows):
         candidates = best_rows[best_rows >= 0]
         if not len(candidates):
             continue

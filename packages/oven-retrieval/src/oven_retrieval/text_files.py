@@ -9,7 +9,7 @@ import io
 import json
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -92,6 +92,17 @@ def csv_objects(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
             yield reader.line_num, record
     except csv.Error as error:
         raise EntityFileError(path, reader.line_num, f"expected CSV: {error}") from None
+
+
+def text_field(record: Mapping[str, Any], field: str, *, required: bool = True) -> str:
+    """A record's text; an empty one where there is none and none is required."""
+    value = record.get(field)
+    if value is None and not required:
+        return ""
+    if not isinstance(value, str):
+        problem = f"missing; the fields are {list(record)[:12]}" if field not in record else f"got {value!r:.80}"
+        raise ValueError(f"{field}: expected a text, {problem}")
+    return value
 
 
 def _limit(variable: str, otherwise: int) -> int:

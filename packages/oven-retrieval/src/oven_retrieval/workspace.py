@@ -8,15 +8,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from oven_retrieval.building import add_entities, build_kb_from_file, remove_entities
 from oven_retrieval.durable import is_held, one_writer, restore, write_file
 from oven_retrieval.evidence import name_features
 from oven_retrieval.folder import MANIFEST, FolderError
-from oven_retrieval.kb import KnowledgeBase, Label
+from oven_retrieval.kb import KnowledgeBase
 from oven_retrieval.names import (
-    STEPS,
     NameLinker,
     build_name_index,
     open_name_index,
@@ -24,7 +21,7 @@ from oven_retrieval.names import (
     update_name_index,
 )
 from oven_retrieval.progress import Progress
-from oven_retrieval.ranking import Ranking
+from oven_retrieval.ranking import describe
 from oven_retrieval.readers import read_entities
 from oven_retrieval.refusal import Calibration
 from oven_retrieval.text_files import read_json
@@ -33,6 +30,7 @@ from oven_retrieval.tokens import TOKENIZERS
 BLOCK = 8192
 PROJECT = "project"
 """Name of the lock of a whole project, in its folder."""
+_PATIENCE = 30.0
 LONGEST_NAME = 10_000
 """Lines with more characters are no names: they are not linked, and their records say so."""
 
@@ -73,12 +71,12 @@ def build_workspace(
         )
 
 
-def open_workspace(folder: str | Path, *, typos: bool = False, patience: float = 30.0) -> NameLinker:
+def open_workspace(folder: str | Path, *, typos: bool = False) -> NameLinker:
     """Open the linker of `build_workspace`.
 
-    Where an edit is under way, whose entities the index does not have yet, it waits up to `patience` seconds.
+    Where an edit is under way, whose entities the index does not have yet, it waits up to half a minute.
     """
-    deadline = time.monotonic() + patience
+    deadline = time.monotonic() + _PATIENCE
     while True:
         try:
             linker = open_name_index(Path(folder) / "names", KnowledgeBase(Path(folder) / "kb"))
@@ -90,7 +88,7 @@ def open_workspace(folder: str | Path, *, typos: bool = False, patience: float =
         time.sleep(0.05)
 
 
-def update_workspace(folder: str | Path, *, rebuild: bool = False) -> NameLinker:
+def update_workspace(folder: str | Path, *, rebuild: bool = False, progress: Progress | None = None) -> NameLinker:
     """Bring the name index up to date with the entities.
 
     What is up to date stays as it is; with `rebuild` the index is built anew whatever state it is in, with the
@@ -103,8 +101,8 @@ def update_workspace(folder: str | Path, *, rebuild: bool = False) -> NameLinker
         if rebuild:
             tokenizer = _tokenizer(folder / "names")
             _put_aside(folder / "names")
-            return build_name_index(kb, folder / "names", tokenizer=tokenizer, overwrite=True)
-        return update_name_index(folder / "names", kb)
+            return build_name_index(kb, folder / "names", tokenizer=tokenizer, overwrite=True, progress=progress)
+        return update_name_index(folder / "names", kb, progress=progress)
 
 
 def _tokenizer(names: Path) -> str:
@@ -138,7 +136,7 @@ def add_to_workspace(
     with one_writer(Path(folder) / PROJECT):
         kb = KnowledgeBase(Path(folder) / "kb")
         add_entities(kb, rows, source=str(source), filters=filters, progress=progress)
-        return update_workspace(folder)
+        return update_workspace(folder, progress=progress)
 
 
 def remove_from_workspace(ids: Sequence[str], folder: str | Path) -> NameLinker:
@@ -146,23 +144,6 @@ def remove_from_workspace(ids: Sequence[str], folder: str | Path) -> NameLinker:
     with one_writer(Path(folder) / PROJECT):
         remove_entities(KnowledgeBase(Path(folder) / "kb"), ids)
         return update_workspace(folder)
-
-
-def describe_links(label: Label, names: Sequence[str], links: Ranking) -> Iterator[dict[str, Any]]:
-    """One record per name: the query and its entities with id, name, step and score (None for the exact steps)."""
-    for name, rows, steps, scores in zip(names, links.rows, links.kinds, links.scores, strict=True):
-        yield {
-            "query": name,
-            "entities": [
-                {
-                    **dict(zip(("id", "name"), label(row), strict=True)),
-                    "step": STEPS[step],
-                    "score": None if np.isnan(score) else round(float(score), 4),
-                }
-                for row, step, score in zip(rows.tolist(), steps.tolist(), scores.tolist(), strict=True)
-                if row >= 0
-            ],
-        }
 
 
 def link_lines(
@@ -186,7 +167,7 @@ def link_lines(
             sure = calibration.probability(features).tolist()
             absent = (1 - calibration.presence(features)).tolist() if calibration.there else None
         links = linker.link(names, k, exact_first=exact_first, languages=languages)
-        for number, (line, record) in enumerate(zip(block, describe_links(linker.kb.label, names, links), strict=True)):
+        for number, (line, record) in enumerate(zip(block, describe(linker.kb.label, names, links), strict=True)):
             if sure is not None and calibration is not None and record["entities"]:
                 record["probability"] = round(sure[number], 4)
                 if sure[number] < calibration.threshold:

@@ -35,7 +35,7 @@ BACKENDS = {
     "dense": Backend(lambda settings, size: None, dense.suits, dense.run),
     "gram": Backend(gram.refuses, gram.suits, gram.run),
     "triton": Backend(tiled.triton_refuses, tiled.triton_suits, tiled.run_triton),
-    "tiled": Backend(lambda settings, size: None, tiled.suits, tiled.run_tiled),
+    "tiled": Backend(lambda settings, size: None, tiled.suits, tiled.run),
 }
 """By the name that `backend=` gives; "auto" takes the first that can and suits. The last can everything."""
 

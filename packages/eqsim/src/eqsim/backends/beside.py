@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
-import torch.nn.functional as F
 
 from eqsim.backends.pair_scores import operator
+from eqsim.backends.tiles import LOGITS, Plan, tile_statistics
 from eqsim.residuals import mean_hard_loss
 
 if TYPE_CHECKING:
@@ -39,21 +39,6 @@ def _blocks(rows: int, columns: int, tile: int, rank: int, world_size: int) -> I
         yield slice(row, min(row + tile, rows)), slice(column, min(column + tile, columns))
 
 
-def _absorb(running: Tensor, where: slice, values: Tensor, dim: int) -> None:
-    """Fold exp(values), reduced over `dim`, into running maxima and scaled sums (2, n)."""
-    top = torch.maximum(running[0, where], values.amax(dim))
-    running[1, where] *= torch.exp(running[0, where] - top)
-    running[1, where] += torch.exp(values - top.unsqueeze(dim)).sum(dim)
-    running[0, where] = top
-
-
-def nothing_yet(like: Tensor, n: int) -> Tensor:
-    """Running maxima and sums (2, n) of no score at all."""
-    running = like.new_zeros((2, n))
-    running[0] = float("-inf")
-    return running
-
-
 def log_sum_exps(running: Tensor, world_size: int) -> Tensor:
     """Turn running maxima and sums, in turn (2k, n), into log-sum-exps (k, n), over the tiles of all ranks."""
     maxima: Tensor = running[0::2]
@@ -66,90 +51,6 @@ def log_sum_exps(running: Tensor, world_size: int) -> Tensor:
         dist.all_reduce(sums)
     lse: Tensor = maxima + sums.log()
     return lse
-
-
-def merged(first: Float[Tensor, "2 n"], second: Float[Tensor, "2 n"]) -> Float[Tensor, "2 n"]:
-    """Running maxima and sums over both sets of scores, neither of them empty on the first's side."""
-    top = torch.maximum(first[0], second[0])
-    # A rank without a tile of a row has seen nothing of it on either side: -inf less -inf is no number.
-    shift = [torch.where(part[0] == top, torch.zeros_like(top), part[0] - top) for part in (first, second)]
-    return torch.stack([top, first[1] * shift[0].exp() + second[1] * shift[1].exp()])
-
-
-@operator(
-    "negative_statistics(Tensor image, Tensor negatives, Tensor scale, Tensor bias, bool sigmoid, int tile, int rank,"
-    " int world_size) -> (Tensor, Tensor)",
-    lambda image, *_: (image.new_empty((2, image.shape[0])), image.new_empty(1)),
-)
-def negative_statistics(
-    image: Tensor, negatives: Tensor, scale: Tensor, bias: Tensor, sigmoid: bool, tile: int, rank: int, world_size: int
-) -> tuple[Tensor, Tensor]:
-    """Return the running (max, sum) of each picture over its negatives, and the sum of softplus."""
-    running, soft = nothing_yet(image, image.shape[0]), image.new_zeros(1)
-    for b, c in _blocks(image.shape[0], negatives.shape[0], tile, rank, world_size):
-        logits = torch.mm(image[b], negatives[c].T).mul_(scale)
-        _absorb(running, b, logits, 1)
-        if sigmoid:
-            soft -= F.logsigmoid(-(logits + bias)).sum()
-    return running, soft
-
-
-@operator(
-    "negative_gradients(Tensor image, Tensor negatives, Tensor scale, Tensor bias, Tensor row_lse, Tensor row_weights,"
-    " Tensor soft_weight, bool softmax, bool sigmoid, int tile, int rank, int world_size) -> (Tensor, Tensor, Tensor)",
-    lambda image, negatives, *_: (torch.empty_like(image), torch.empty_like(negatives), image.new_empty(2)),
-)
-def negative_gradients(
-    image: Tensor,
-    negatives: Tensor,
-    scale: Tensor,
-    bias: Tensor,
-    row_lse: Tensor,
-    row_weights: Tensor,
-    soft_weight: Tensor,
-    softmax: bool,
-    sigmoid: bool,
-    tile: int,
-    rank: int,
-    world_size: int,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the gradients of image, negatives and (scale, bias)."""
-    grad_image, grad_negatives = torch.zeros_like(image), torch.zeros_like(negatives)
-    grad_numbers = image.new_zeros(2)
-    for b, c in _blocks(image.shape[0], negatives.shape[0], tile, rank, world_size):
-        dots = torch.mm(image[b], negatives[c].T)
-        logits = dots * scale
-        grad = torch.zeros_like(dots)
-        if softmax:
-            torch.sub(logits, row_lse[b, None], out=grad).exp_().mul_(row_weights[b, None])
-        if sigmoid:
-            gate = logits.add_(bias).sigmoid_().mul_(soft_weight)
-            grad_numbers[1] += gate.sum()
-            grad += gate
-        grad_numbers[0] += torch.dot(grad.view(-1), dots.view(-1))
-        grad.mul_(scale)
-        grad_image[b].addmm_(grad, negatives[c])
-        grad_negatives[c].addmm_(grad.T, image[b])
-    return grad_image, grad_negatives, grad_numbers
-
-
-@operator(
-    "teacher_statistics(Tensor image, Tensor text, Tensor scale, int tile, int rank, int world_size)"
-    " -> (Tensor, Tensor)",
-    lambda image, *_: (image.new_empty((2, image.shape[0])), image.new_empty((2, image.shape[0]))),
-)
-def teacher_statistics(
-    image: Tensor, text: Tensor, scale: Tensor, tile: int, rank: int, world_size: int
-) -> tuple[Tensor, Tensor]:
-    """Return the running (max, sum) of each picture over all texts, and of each matching text over the pictures."""
-    n = image.shape[0]
-    rows, columns = nothing_yet(image, n), nothing_yet(image, n)
-    for b, c in _blocks(n, text.shape[0], tile, rank, world_size):
-        logits = torch.mm(image[b], text[c].T).mul_(scale)
-        _absorb(rows, b, logits, 1)
-        if c.start < n:
-            _absorb(columns, slice(c.start, min(c.stop, n)), logits[:, : n - c.start], 0)
-    return rows, columns
 
 
 @operator(
@@ -200,8 +101,11 @@ class _TeacherCross(torch.autograd.Function):
         ctx: Any, image: Tensor, text: Tensor, scale: Tensor, teacher: Teacher, tile: int, rank: int, world_size: int
     ) -> Tensor:
         shared = tile, rank, world_size
-        rows, columns = teacher_statistics(*teacher, *shared)
-        lse = log_sum_exps(torch.cat([rows, columns]), world_size).unbind(0)
+        plan = Plan(True, False, False, False, False, LOGITS, *shared)
+        nothing = scale.new_zeros(())
+        numbers = [int(number) for number in plan]
+        running = tile_statistics(*teacher, nothing, nothing, numbers)[0]
+        lse = log_sum_exps(running, world_size).unbind(0)
         at_image, at_text, entropy = teacher_products(image, text, *teacher, *lse, *shared)
         along = torch.linalg.vecdot(image, at_image).sum()
         ctx.save_for_backward(at_image, at_text, along, scale)

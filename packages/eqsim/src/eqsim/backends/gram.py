@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 import torch.distributed as dist
 
-from eqsim.backends.tiled import run_tiled
+from eqsim.backends.tiled import run as run_tiled
 from eqsim.batch import Parts
 from eqsim.features import inverse_norms, unit_rows_backward
-from eqsim.residuals import PairSums, assemble_terms
+from eqsim.residuals import PairSums, mean_terms
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -56,7 +56,7 @@ def run(batch: Batch) -> Parts:
     own = batch.text[: batch.image.shape[0]]
     sums = gram_pair_sums(batch.image, own, scale, unit=unit, n=batch.size.n, world_size=settings.world_size)
     if settings.contrast is None and not batch.listed and not settings.beside:
-        return Parts(None, assemble_terms(settings, batch.size.n, sums, None))
+        return Parts(None, mean_terms(settings, sums, batch.size.n * (batch.size.n - 1)))
     return run_tiled(batch, all_sums=sums)
 
 
@@ -170,4 +170,4 @@ def gram_pair_sums(
     a, d, x = _GramSums.apply(image, text, unit, n, world_size)
     if scale is not None:
         a, d, x = a * scale.square(), d * scale.square(), x * scale.square()
-    return PairSums(v1=a, text=d + a - 2 * x, image=d + a + 2 * x)
+    return PairSums(v1=a, v2_text=d + a - 2 * x, v2_image=d + a + 2 * x)

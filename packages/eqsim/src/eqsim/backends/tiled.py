@@ -14,11 +14,8 @@ from eqsim.backends.beside import (
     keep_kl,
     keep_squares,
     log_sum_exps,
-    merged,
-    negative_gradients,
-    negative_statistics,
 )
-from eqsim.backends.pair_scores import listed_differences, listed_sums, softmax_differences
+from eqsim.backends.pair_scores import close_squares, listed_differences, softmax_differences
 from eqsim.backends.tiles import (
     ACCELERATOR_TILE,
     DOTS,
@@ -31,13 +28,21 @@ from eqsim.backends.tiles import (
     tile_statistics,
 )
 from eqsim.batch import Parts
-from eqsim.residuals import PairDifferences, PairSums, Terms, assemble_terms, mean_pair_loss, mean_relative
+from eqsim.residuals import (
+    PairDifferences,
+    PairSums,
+    mean_pair_loss,
+    mean_terms,
+    relative_terms,
+    squared_sums,
+)
 
 if TYPE_CHECKING:
     from jaxtyping import Float
     from torch import Tensor
 
     from eqsim.batch import Batch, Size
+    from eqsim.residuals import Terms
     from eqsim.settings import Settings
 
 SCORE_CODES = {"cosine": DOTS, "logits": LOGITS, "softmax": SOFTMAX}
@@ -55,12 +60,7 @@ def suits(settings: Settings, size: Size) -> str | None:
     return f"n = {size.n}: tiles need O(n d) memory, for sums over all pairs and for a contrastive loss alike"
 
 
-def run(batch: Batch) -> Parts:
-    """Compute a batch."""
-    return run_tiled(batch)
-
-
-def run_tiled(batch: Batch, *, all_sums: PairSums | None = None, triton: bool = False) -> Parts:
+def run(batch: Batch, *, all_sums: PairSums | None = None, triton: bool = False) -> Parts:
     """Compute a batch by tiles that its processes share; see `tiled_parts`."""
     return tiled_parts(batch.gathered(), all_sums=all_sums, triton=triton)
 
@@ -84,8 +84,8 @@ def triton_suits(settings: Settings, size: Size) -> str | None:
 
 
 def run_triton(batch: Batch) -> Parts:
-    """Compute a batch by Triton kernels, which are imported now."""
-    return run_tiled(batch, triton=True)
+    """Compute a batch by Triton kernels, which are imported now; one with negatives goes by tiles."""
+    return run(batch, triton=True)
 
 
 class _TiledPass(torch.autograd.Function):
@@ -103,13 +103,8 @@ class _TiledPass(torch.autograd.Function):
         triton: bool,
     ) -> tuple[Tensor, Tensor]:
         plan = Plan.of(numbers)
-        text, negatives = text[: len(image)], text[len(image) :]
         statistics, softmax_sums, _ = _passes(triton)
         running, sums, stored = statistics(image, text, scale, bias, matching, numbers)
-        if len(negatives) and (plan.lse or plan.sigmoid):
-            beside, soft = negative_statistics(image, negatives, scale, bias, plan.sigmoid, *plan.share)
-            running = torch.cat([merged(running[:2], beside), running[2:]])
-            sums = torch.cat([sums[:3], sums[3:] + soft])
         lse = log_sum_exps(running, plan.world_size) if plan.lse else running[:2]
         rho = diagonal = image.new_empty(0)
         if plan.terms and plan.score == SOFTMAX:
@@ -123,13 +118,13 @@ class _TiledPass(torch.autograd.Function):
             rho = rho + diagonal
         if plan.world_size > 1:
             dist.all_reduce(sums)
-        ctx.save_for_backward(image, text, negatives, scale, bias, matching, lse, rho, diagonal, stored)
+        ctx.save_for_backward(image, text, scale, bias, matching, lse, rho, diagonal, stored)
         ctx.numbers, ctx.triton = numbers, triton
         return lse, sums
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        image, text, negatives, scale, bias, matching, lse, rho, diagonal, stored = ctx.saved_tensors
+        image, text, scale, bias, matching, lse, rho, diagonal, stored = ctx.saved_tensors
         plan = Plan.of(ctx.numbers)
         lse_weights, sum_weights = grads[0].contiguous(), grads[1].contiguous()
         own = matching
@@ -140,15 +135,6 @@ class _TiledPass(torch.autograd.Function):
         grad_image, grad_text, grad_numbers, grad_matching = _passes(ctx.triton)[2](
             image, text, scale, bias, own, lse, lse_weights, sum_weights, stored, ctx.numbers
         )
-        if len(negatives) and (plan.lse or plan.sigmoid):
-            weights = lse[0], lse_weights[0], sum_weights[3:]
-            further, of_negatives, numbers = negative_gradients(
-                image, negatives, scale, bias, *weights, plan.lse, plan.sigmoid, *plan.share
-            )
-            grad_image, grad_numbers = grad_image + further, grad_numbers + numbers
-            grad_text = torch.cat([grad_text, of_negatives])
-        elif len(negatives):
-            grad_text = torch.cat([grad_text, torch.zeros_like(negatives)])
         # This rank formed its share of the tiles: the gather's backward adds the ranks' parts, and the factor makes the
         # sum follow the convention of eqsim.distributed. The softmax's diagonal part is whole on every rank already.
         share = plan.world_size
@@ -214,8 +200,8 @@ def _plan(batch: Batch, *, everything: bool, split: bool, tile: int) -> Plan:
         lse=settings.contrast == "clip" or settings.score == "softmax" or settings.keeps_kl,
         sigmoid=settings.contrast == "sigmoid",
         v1=everything and (settings.mode != "v2" or split),
-        text=v2 and not split and "text" in settings.sides,
-        image=v2 and not split and "image" in settings.sides,
+        v2_text=v2 and not split and "text" in settings.sides,
+        v2_image=v2 and not split and "image" in settings.sides,
         score=SCORE_CODES[settings.score],
         tile=tile,
         rank=settings.rank,
@@ -250,7 +236,8 @@ def tiled_parts(
         own = matching if unit else logits_ii
         offset = scale.new_zeros(()) if bias is None else bias
         numbers = [int(number) for number in plan]
-        lse, sums = _TiledPass.apply(image, batch.text, scale, offset, own, numbers, triton)
+        kernels = triton and batch.text.shape[0] == n
+        lse, sums = _TiledPass.apply(image, batch.text, scale, offset, own, numbers, kernels)
     clip = None if lse is None or not plan.lse else (lse.sum() / 2 - logits_ii.sum()) / n
     contrastive = clip if settings.contrast == "clip" else None
     if settings.contrast == "sigmoid" and sums is not None:
@@ -270,18 +257,30 @@ def tiled_parts(
             total = all_sums.v1 + 2 * n * (scores_ii - scores_ii.mean()).square().sum()
             all_sums = PairSums(all_sums.v1, total, total)
     if pairs is None:
-        pairs = torch.empty((0, 2), dtype=torch.int64, device=image.device)
-        if settings.mode in ("v1", "v2"):
-            return Parts(contrastive, assemble_terms(settings, n, all_sums, None), None, hard, keep)
+        zero = image.sum() * 0.0
+        terms = mean_terms(settings, all_sums or PairSums(zero, zero, zero), n * (n - 1))
+        return Parts(contrastive, terms, None, hard, keep)
     dots = listed_differences(image, text, matching, pairs, unit=unit)
     logits = PairDifferences(*(values * scale for values in dots))
     scores = dots if unit else logits
     if settings.score == "softmax" and lse is not None:
         scores = softmax_differences(logits, logits_ii, lse[0], pairs)
     pair = mean_pair_loss(logits) if settings.pair_weight > 0 else None
-    if settings.mode in ("relative", "none"):
-        zero = image.sum() * 0.0
-        relative = mean_relative(scores, settings.epsilon) if settings.mode == "relative" else zero
-        return Parts(contrastive, Terms(zero, zero, zero, relative), pair, hard, keep)
-    listed = listed_sums(scores, pairs, n)
-    return Parts(contrastive, assemble_terms(settings, n, all_sums, listed, pairs.shape[0]), pair, hard, keep)
+    return Parts(contrastive, _listed_terms(settings, scores, pairs, n, all_sums), pair, hard, keep)
+
+
+def _listed_terms(
+    settings: Settings, scores: PairDifferences, pairs: Tensor, n: int, all_sums: PairSums | None
+) -> Terms:
+    """Return the terms of close pairs, and in the hybrid of all others.
+
+    The distant sum is the sum over all pairs less that over the close ones, so its relative error grows where close
+    pairs carry nearly all of sum a^2.
+    """
+    if settings.mode == "relative":
+        return relative_terms(settings, scores)
+    distant: tuple[Tensor, Tensor | int] | None = None
+    if settings.mode == "hybrid" and all_sums is not None:
+        close, number = close_squares(scores.a, pairs, n)
+        distant = all_sums.v1 - close, settings.distant_divisor(n, n * (n - 1) - number)
+    return mean_terms(settings, squared_sums(scores.d, scores.a, settings.term_names), pairs.shape[0], distant)

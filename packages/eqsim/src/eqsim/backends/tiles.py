@@ -1,7 +1,8 @@
 """The tiled pass: log-sum-exps, EqSim sums and gradients from square tiles of the score matrix and their mirrors.
 
 A tile holds rows b and columns c of the n x n matrix; its mirror holds rows c and columns b. EqSim couples s_ij with
-s_ji, so both are formed together as x[i, j] = image_i . text_j and y[i, j] = image_j . text_i, for b <= c only.
+s_ji, so both are formed together as x[i, j] = image_i . text_j and y[i, j] = image_j . text_i, for b <= c only. Texts
+beyond the images are negatives: their tiles have no mirror and no residual, and they stand in each image's softmax.
 Backward forms the tiles again. The gradient of a tile's scores is put together in place and multiplied into the feature
 gradients at once.
 
@@ -52,8 +53,8 @@ class Plan(NamedTuple):
     lse: bool
     sigmoid: bool
     v1: bool
-    text: bool
-    image: bool
+    v2_text: bool
+    v2_image: bool
     score: int
     tile: int
     rank: int = 0
@@ -69,39 +70,53 @@ class Plan(NamedTuple):
     @property
     def terms(self) -> bool:
         """Whether any sum of squared residuals is asked for."""
-        return self.v1 or self.text or self.image
+        return self.v1 or self.v2_text or self.v2_image
 
     @property
     def summed(self) -> list[tuple[int, str]]:
         """Place and name of each residual whose squares are summed; see `eqsim.residuals.RESIDUALS`."""
-        wanted = ("v1", self.v1), ("text", self.text), ("image", self.image)
-        return [(place, name) for place, (name, summed) in enumerate(wanted) if summed]
+        return [(place, name) for place, name in enumerate(RESIDUALS) if getattr(self, name)]
 
     @property
     def share(self) -> tuple[int, int, int]:
         """The side of a tile, and which tiles are this process's."""
         return self.tile, self.rank, self.world_size
 
-    def corners(self, n: int) -> list[tuple[slice, slice]]:
-        """Rows and columns of this process's tiles."""
+    def corners(self, n: int, texts: int) -> list[tuple[slice, slice]]:
+        """Rows and columns of this process's tiles, of negatives where they take part."""
         blocks = [slice(start, min(start + self.tile, n)) for start in range(0, n, self.tile)]
         tiles = [(b, c) for first, b in enumerate(blocks) for c in blocks[first:]]
+        if self.lse or self.sigmoid:
+            side = min(self.tile, n)
+            beyond = [slice(start, min(start + side, texts)) for start in range(n, texts, side)]
+            tiles += [(b, c) for b in blocks for c in beyond]
         return tiles[self.rank :: self.world_size]
 
-    def stored(self, n: int) -> int:
+    def stored(self, n: int, texts: int) -> int:
         """How many dot products stay in memory from the forward to the backward pass."""
-        sizes = ((1 + (b != c)) * (b.stop - b.start) * (c.stop - c.start) for b, c in self.corners(n))
+        sizes = (
+            (1 + (b != c and c.start < n)) * (b.stop - b.start) * (c.stop - c.start) for b, c in self.corners(n, texts)
+        )
         return sum(sizes) if self.store else 0
 
 
 class _Tile(NamedTuple):
-    """One tile with its mirror: x[i, j] = L_ij and y[i, j] = L_ji; a tile on the diagonal has no mirror (y is x^T)."""
+    """One tile with its mirror: x[i, j] = L_ij and y[i, j] = L_ji.
+
+    A tile on the diagonal is its own mirror (y is x^T); one of negatives has none (y is x, and is not looked at).
+    """
 
     b: slice
     c: slice
     x: Tensor
     y: Tensor
     on_diagonal: bool
+    negatives: bool
+
+    @property
+    def halves(self) -> tuple[Tensor, ...]:
+        """The tile, and its mirror where it is another."""
+        return (self.x,) if self.on_diagonal or self.negatives else (self.x, self.y)
 
     def weight(self) -> int:
         """How many ordered pairs one element stands for."""
@@ -118,32 +133,40 @@ def _tiles(
     n = image.shape[0]
     buffers = image.new_empty((2, min(plan.tile, n) ** 2))
     at = 0
-    for b, c in plan.corners(n):
+    for b, c in plan.corners(n, text.shape[0]):
+        mirrored = b != c and c.start < n
         shape = (b.stop - b.start, c.stop - c.start)
         size = shape[0] * shape[1]
         scores = []
-        for k, (rows, columns) in enumerate(((image, text), (text, image))[: 1 + (b != c)]):
+        for k, (rows, columns) in enumerate(((image, text), (text, image))[: 1 + mirrored]):
             values = buffers[k, :size].view(shape)
             if stored is None or fill or not plan.store:
                 torch.mm(rows[b], columns[c].T, out=values)
             if stored is not None and plan.store:
-                held = stored[at : at + size].view(shape)
-                held.copy_(values) if fill else values.copy_(held)
+                stored_tile = stored[at : at + size].view(shape)
+                stored_tile.copy_(values) if fill else values.copy_(stored_tile)
                 at += size
             if factor is not None:
                 values.mul_(factor)
             scores.append(values)
-        yield _Tile(b, c, scores[0], scores[-1] if b != c else scores[0].T, b == c)
+        yield _Tile(b, c, scores[0], scores[0].T if b == c else scores[-1], b == c, negatives=c.start >= n)
 
 
-def _absorb(maxima: Tensor, sums: Tensor, where: slice, values: Tensor, dim: int, scratch: Tensor) -> None:
+def nothing_yet(like: Tensor, n: int) -> Tensor:
+    """Return running maxima and sums (2, n) of no score at all."""
+    running = like.new_zeros((2, n))
+    running[0] = float("-inf")
+    return running
+
+
+def absorb(running: Tensor, where: slice, values: Tensor, dim: int, scratch: Tensor) -> None:
     """Fold exp(values), reduced over `dim`, into running maxima and scaled sums (an online log-sum-exp)."""
-    new = torch.maximum(maxima[where], values.amax(dim))
-    sums[where] *= torch.exp(maxima[where] - new)
+    top = torch.maximum(running[0, where], values.amax(dim))
+    running[1, where] *= torch.exp(running[0, where] - top)
     work = scratch.view(-1)[: values.numel()].view(values.shape)
-    torch.sub(values, new.unsqueeze(dim), out=work).exp_()
-    sums[where] += work.sum(dim)
-    maxima[where] = new
+    torch.sub(values, top.unsqueeze(dim), out=work).exp_()
+    running[1, where] += work.sum(dim)
+    running[0, where] = top
 
 
 def _absorb_both(along: Tensor, down: Tensor, tile: _Tile, values: Tensor, factor: Tensor, scratch: Tensor) -> None:
@@ -151,7 +174,7 @@ def _absorb_both(along: Tensor, down: Tensor, tile: _Tile, values: Tensor, facto
 
     With one shift for the whole tile, its maximum, a row's sum is at least `LEAST` unless that row lies far below the
     others; what underflows in a sum that large is less than float32 shows. Other tiles have a maximum for each row and
-    column (`_absorb`), and so have all on an accelerator, where the look at the sums would wait for the device.
+    column (`absorb`), and so have all on an accelerator, where the look at the sums would wait for the device.
     """
     if values.device.type == "cpu":
         work = scratch[: values.numel()].view(values.shape)
@@ -166,8 +189,8 @@ def _absorb_both(along: Tensor, down: Tensor, tile: _Tile, values: Tensor, facto
                 running[0, where] = new
             return
     values.mul_(factor)
-    _absorb(along[0], along[1], tile.b, values, 1, scratch)
-    _absorb(down[0], down[1], tile.c, values, 0, scratch)
+    absorb(along, tile.b, values, 1, scratch)
+    absorb(down, tile.c, values, 0, scratch)
 
 
 def _square_sum(residual: Tensor) -> Tensor:
@@ -186,7 +209,7 @@ def _softplus_sum(values: Tensor) -> Tensor:
 
 
 def _differences(matching: Tensor, tile: _Tile, plan: Plan) -> Tensor | None:
-    return matching[tile.b, None] - matching[None, tile.c] if plan.text or plan.image else None
+    return matching[tile.b, None] - matching[None, tile.c] if plan.v2_text or plan.v2_image else None
 
 
 STATISTICS_SCHEMA = (
@@ -204,8 +227,8 @@ GRADIENTS_SCHEMA = (
 
 def statistics_shapes(image: Tensor, *arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
     """Return empty outputs of `tile_statistics`."""
-    n = image.shape[0]
-    return image.new_empty((4, n)), image.new_empty(4), image.new_empty(Plan.of(arguments[-1]).stored(n))
+    n, texts = image.shape[0], arguments[0].shape[0]
+    return image.new_empty((4, n)), image.new_empty(4), image.new_empty(Plan.of(arguments[-1]).stored(n, texts))
 
 
 def softmax_shapes(image: Tensor, *_: object) -> tuple[Tensor, Tensor, Tensor]:
@@ -229,31 +252,32 @@ def tile_statistics(
     """
     plan = Plan.of(numbers)
     n = image.shape[0]
-    running = image.new_zeros((4, n))
-    running[0::2] = float("-inf")
+    running = torch.cat([nothing_yet(image, n), nothing_yet(image, n)])
     sums = image.new_zeros(4)
     scratch = image.new_empty(min(plan.tile, n) ** 2)
     raw = plan.terms and plan.score != SOFTMAX
     scaled = plan.lse or plan.sigmoid or plan.score == LOGITS
     late_scale = scaled and raw and plan.score == DOTS
-    unit, stored = torch.ones_like(scale), image.new_empty(plan.stored(n))
+    unit, stored = torch.ones_like(scale), image.new_empty(plan.stored(n, text.shape[0]))
     factor = scale if scaled and not late_scale else None
     for tile in _tiles(image, text, factor, plan, stored, fill=True):
-        halves = (tile.x,) if tile.on_diagonal else (tile.x, tile.y)
-        if raw:
+        if raw and not tile.negatives:
             difference = torch.sub(tile.x, tile.y, out=scratch[: tile.x.numel()].view(tile.x.shape))
             _add_sums(sums, difference, _differences(matching, tile, plan), plan, tile.weight())
         if late_scale and plan.sigmoid:
-            for values in halves:
+            for values in tile.halves:
                 values.mul_(scale)
-        if plan.lse:
+        if plan.lse and tile.negatives:
+            if late_scale and not plan.sigmoid:
+                tile.x.mul_(scale)
+            absorb(running[:2], tile.b, tile.x, 1, scratch)
+        elif plan.lse:
             directions = (running[:2], running[2:])
-            for values, (along, down) in zip(halves, (directions, directions[::-1]), strict=False):
+            for values, (along, down) in zip(tile.halves, (directions, directions[::-1]), strict=False):
                 _absorb_both(along, down, tile, values, unit if plan.sigmoid or not late_scale else scale, scratch)
         if plan.sigmoid:
-            sums[3] += _softplus_sum(tile.x + bias)
-            if not tile.on_diagonal:
-                sums[3] += _softplus_sum(tile.y + bias)
+            for values in tile.halves:
+                sums[3] += _softplus_sum(values + bias)
     return running, sums, stored
 
 
@@ -277,7 +301,7 @@ def tile_softmax_sums(
     plan = Plan.of(numbers)
     n = image.shape[0]
     sums, rho, diagonal = image.new_zeros(4), image.new_zeros((3, n)), image.new_zeros((3, n))
-    for tile in _tiles(image, text, scale, plan):
+    for tile in _tiles(image, text[:n], scale, plan):
         s_x, s_y = _softmax_tile(tile, row_lse)
         a, d = s_x - s_y, _differences(matching, tile, plan)
         _add_sums(sums, a, d, plan, tile.weight())
@@ -287,7 +311,7 @@ def tile_softmax_sums(
                 diagonal[term, tile.b] += 4 * residual.sum(1)
                 if not tile.on_diagonal:
                     diagonal[term, tile.c] -= 4 * residual.sum(0)
-            slope = -residual if name == "text" else residual
+            slope = -residual if name == "v2_text" else residual
             rho[term, tile.b] += 4 * torch.linalg.vecdot(s_x, slope)
             if not tile.on_diagonal:
                 rho[term, tile.c] -= 4 * (s_y * slope).sum(0)
@@ -304,7 +328,7 @@ def _slopes(a: Tensor, d: Tensor | None, weights: Tensor, plan: Plan) -> tuple[T
     for place, name in plan.summed:
         if name != "v1":
             residual = RESIDUALS[name](d, a) * (4 * weights[place])
-            slope = slope - residual if name == "text" else slope + residual
+            slope = slope - residual if name == "v2_text" else slope + residual
             pull += residual
     return slope, pull
 
@@ -367,60 +391,60 @@ def tile_gradients(
     for tile in _tiles(image, text, None, plan, stored):
         shape, size = tile.x.shape, tile.x.numel()
         grad_x, grad_y, spare, difference = (work[k, :size].view(shape) for k in range(4))
-        halves = ((tile.x, grad_x, False),) if tile.on_diagonal else ((tile.x, grad_x, False), (tile.y, grad_y, True))
         b, c = tile.b, tile.c
         slope = None
-        if plan.terms and plan.score == DOTS:
+        terms = plan.terms and not tile.negatives
+        if terms and plan.score == DOTS:
             torch.sub(tile.x, tile.y, out=difference)
             slope, pull = _slopes(difference, _differences(matching, tile, plan), sum_weights, plan)
             _pull_matching(grad_matching, pull, tile)
-        shares = _shares(tile, scale, lse, lse_weights) if quick else None
+        shares = _shares(tile, scale, lse, lse_weights) if quick and not tile.negatives else None
         if scaled and shares is None:
-            for values, _, _ in halves:
+            for values in tile.halves:
                 values.mul_(scale)
         soft: tuple[Tensor, Tensor] | None = None
-        if plan.terms and plan.score == LOGITS:
+        if terms and plan.score == LOGITS:
             slope, pull = _slopes(tile.x - tile.y, _differences(matching, tile, plan), sum_weights, plan)
             _pull_matching(grad_matching, pull, tile)
-        elif plan.terms and plan.score == SOFTMAX:
+        elif terms and plan.score == SOFTMAX:
             soft = _softmax_tile(tile, rows)
             slope, _ = _slopes(soft[0] - soft[1], _differences(matching, tile, plan), sum_weights, plan)
-        for values, grad, mirrored in halves:
+        for mirrored, (values, grad) in enumerate(zip(tile.halves, (grad_x, grad_y), strict=False)):
+            sign = -1 if mirrored else 1
             if shares is not None:
                 top, along, down = shares[mirrored]
                 torch.add(-top, values, alpha=float(scale), out=grad).exp_()
                 grad.mul_(torch.add(along[:, None], down, out=spare))
                 grad_numbers[0] += torch.dot(grad.view(-1), values.reshape(-1))
                 if slope is not None:
-                    grad.add_(slope, alpha=-1 if mirrored else 1)
+                    grad.add_(slope, alpha=sign)
                 continue
-            own, across = (slice(None), None), (None, slice(None))
             # In x rows are the tile's rows; in y they are its columns, so the weights swap axes.
-            row_at, column_at = ((c, across), (b, own)) if mirrored else ((b, own), (c, across))
+            row_at, column_at = ((None, c), (b, None)) if mirrored else ((b, None), (None, c))
             if not plan.lse:
                 grad.zero_()
             if soft is not None and slope is not None:
-                torch.add(row_weights[row_at[0]][row_at[1]], slope, alpha=-1 if mirrored else 1, out=grad)
+                torch.add(row_weights[row_at], slope, alpha=sign, out=grad)
                 grad.mul_(soft[1] if mirrored else soft[0])
             elif plan.lse:
-                torch.sub(values, rows[row_at[0]][row_at[1]], out=grad).exp_().mul_(row_weights[row_at[0]][row_at[1]])
-            if plan.lse:
-                torch.sub(values, columns[column_at[0]][column_at[1]], out=spare).exp_()
-                grad.addcmul_(spare, column_weights[column_at[0]][column_at[1]])
+                torch.sub(values, rows[row_at], out=grad).exp_().mul_(row_weights[row_at])
+            if plan.lse and not tile.negatives:
+                torch.sub(values, columns[column_at], out=spare).exp_()
+                grad.addcmul_(spare, column_weights[column_at])
             if plan.sigmoid:
                 torch.add(values, bias, out=spare).sigmoid_().mul_(sum_weights[3])
                 grad_numbers[1] += spare.sum()
                 grad.add_(spare)
             if slope is not None and plan.score == LOGITS:
-                grad.add_(slope, alpha=-1 if mirrored else 1)
+                grad.add_(slope, alpha=sign)
             if scaled:
                 grad_numbers[0] += torch.dot(grad.view(-1), values.reshape(-1))
                 grad.mul_(scale)
             if slope is not None and plan.score == DOTS:
-                grad.add_(slope, alpha=-1 if mirrored else 1)
+                grad.add_(slope, alpha=sign)
         grad_image[b].addmm_(grad_x, text[c])
         grad_text[c].addmm_(grad_x.T, image[b])
-        if not tile.on_diagonal:
+        if len(tile.halves) == 2:
             grad_image[c].addmm_(grad_y.T, text[b])
             grad_text[b].addmm_(grad_y, image[c])
     # The tiles held scale * dot where the scale's gradient needs the dot product alone.

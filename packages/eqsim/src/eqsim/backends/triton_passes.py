@@ -32,7 +32,7 @@ STRIP_ELEMENTS = 1 << 27
 
 def _sides(plan: Plan) -> int:
     """1 for the text side, 2 for the image side, 3 for both."""
-    return int(plan.text) + 2 * int(plan.image)
+    return int(plan.v2_text) + 2 * int(plan.v2_image)
 
 
 def _blocks(n: int, plan: Plan) -> int:

@@ -50,7 +50,7 @@ def _ask(
     device: str,
 ) -> list[dict[str, Any]]:
     from oven_retrieval.commands.train import open_trained
-    from oven_retrieval.encoding import describe_neighbours
+    from oven_retrieval.ranking import describe
 
     if not images or len(texts) not in (1, len(images)):
         raise ValueError(
@@ -62,7 +62,7 @@ def _ask(
     check_best(k, len(opened.kb))
     neighbours = opened.search(encoders.read(images, size), questions, k)
     labels = [f"{image}: {text}" for image, text in zip(images, questions, strict=True)]
-    return describe_neighbours(opened.kb.label, labels, neighbours)
+    return describe(opened.kb.label, labels, neighbours)
 
 
 def _nearest(
@@ -76,7 +76,8 @@ def _nearest(
     device: str,
 ) -> list[dict[str, Any]]:
     from oven_retrieval import KnowledgeBase
-    from oven_retrieval.encoding import describe_neighbours, open_vectors, search_features
+    from oven_retrieval.encoding import open_vectors, search_features
+    from oven_retrieval.ranking import describe
 
     if encoder is None:
         raise ValueError("search: expected --encoder or --model, got neither")
@@ -88,11 +89,11 @@ def _nearest(
     index = open_vectors(kb, entities, encoder_name=encoder_name(model), template=template)
     records = []
     if image:
-        records += describe_neighbours(
+        records += describe(
             entities.label,
             [str(path) for path in image],
             search_features(index, model.encode_image(encoders.read(image, model.image_size)), k),
         )
     if text:
-        records += describe_neighbours(entities.label, text, search_features(index, model.encode_text(text), k))
+        records += describe(entities.label, text, search_features(index, model.encode_text(text), k))
     return records

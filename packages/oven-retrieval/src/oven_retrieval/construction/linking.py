@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,9 +14,8 @@ from oven_retrieval.kb import KnowledgeBase
 from oven_retrieval.names import STEPS, NameLinker
 from oven_retrieval.tokens import fold, words
 
-Candidates = Callable[[Sequence[str]], Sequence[Sequence[int]]]
-"""A second-stage linker: labels to rows of candidate entities, best first; -1 is passed over."""
-
+LEAST_OVERLAP = 0.5
+"""The least `name_overlap` of a candidate that n-grams or BM25 give."""
 _NOT_EXACT = ("inflected name", "inflected alias", "typo", "ngrams", "bm25")
 
 
@@ -47,34 +46,21 @@ def name_overlap(label: str, names: Sequence[str]) -> float:
     return max(shares, default=0.0) if label_words else 0.0
 
 
-def link_labels(
-    linker: NameLinker,
-    labels: Sequence[tuple[str, str]],
-    *,
-    second: Candidates | None = None,
-    least_overlap: float = 0.5,
-) -> list[LabelLink]:
+def link_labels(linker: NameLinker, labels: Sequence[tuple[str, str]]) -> list[LabelLink]:
     """Link labels to entities.
 
     First stage: entities that have the label as a name or alias, exact before folded; a redirect is an alias here.
     Disambiguation pages are refused. Of several, those of the label's own category come first, then the linker's
-    order decides. Second stage, for labels without such an entity: the first candidate of a linker that is no
-    disambiguation page, shares enough words with the label, and whose own name could be a label ("two cats" is not
-    "two").
+    order decides. Second stage, for labels without such an entity: the first of inflections, typos where the linker has
+    them, n-grams and BM25 that is no disambiguation page, shares enough words with the label, and whose own name could
+    be a label ("two cats" is not "two").
 
     Args:
         linker: of the knowledge base.
         labels: (label, category or "") each.
-        second: the second stage; by default inflections, typos where the linker has them, n-grams and BM25, cut at
-            `least_overlap`.
-        least_overlap: the least `name_overlap` of a BM25 candidate, 0 to 1; candidates of `second` are taken as they
-            come.
 
     Returns:
         One link per label.
-
-    Raises:
-        ValueError: an option out of its range.
 
     Example:
         >>> from oven_retrieval import KnowledgeBase, build_linker
@@ -87,8 +73,6 @@ def link_labels(
     GENRE; whether a label whose exact match is a disambiguation page goes on to the second stage it does not say, here
     it does.
     """
-    if not 0 <= least_overlap <= 1:
-        raise ValueError(f"least_overlap: expected 0 to 1, got {least_overlap!r}")
     kb = linker.kb
     matches = linker.exact.find([label for label, _ in labels])
     bounds = np.searchsorted(matches.query, np.arange(len(labels) + 1))
@@ -97,28 +81,18 @@ def link_labels(
         at = slice(bounds[number], bounds[number + 1])
         links.append(_exact(kb, matches.row[at], matches.step[at], category))
     open_ = [number for number, link in enumerate(links) if link is None]
-    open_labels = [labels[number][0] for number in open_]
-    if second is not None:
-        candidate_rows = second(open_labels) if open_labels else []
-        if len(candidate_rows) != len(open_labels):
-            raise ValueError(f"second: expected candidates for {len(open_labels)} labels, got {len(candidate_rows)}")
-        for number, rows in zip(open_, candidate_rows, strict=True):
-            links[number] = _first_page(kb, [(int(row), "second stage") for row in rows if row >= 0])
-    else:
-        linked = linker.link(open_labels, 10)
-        for number, rows, steps in zip(open_, linked.rows, linked.kinds, strict=True):
-            label = labels[number][0]
-            near = [
-                (int(row), STEPS[step])
-                for row, step in zip(rows, steps, strict=True)
-                if row >= 0
-                and STEPS[step] in _NOT_EXACT
-                and label_problem(kb.names[int(row)]) is None
-                and (
-                    STEPS[step] not in ("ngrams", "bm25") or name_overlap(label, _names(kb, int(row))) >= least_overlap
-                )
-            ]
-            links[number] = _first_page(kb, near)
+    linked = linker.link([labels[number][0] for number in open_], 10)
+    for number, rows, steps in zip(open_, linked.rows, linked.kinds, strict=True):
+        label = labels[number][0]
+        near = [
+            (int(row), STEPS[step])
+            for row, step in zip(rows, steps, strict=True)
+            if row >= 0
+            and STEPS[step] in _NOT_EXACT
+            and label_problem(kb.names[int(row)]) is None
+            and (STEPS[step] not in ("ngrams", "bm25") or name_overlap(label, _names(kb, int(row))) >= LEAST_OVERLAP)
+        ]
+        links[number] = _first_page(kb, near)
     return [link for link in links if link is not None]
 
 

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
-from oven_retrieval.construction.linking import Candidates, LabelLink, link_labels
+from oven_retrieval.construction.linking import LabelLink, link_labels
 from oven_retrieval.construction.screening import LabelledImage, screen
 from oven_retrieval.construction.splits import SPLITS, Example, SplitRules, split_examples
 from oven_retrieval.durable import locks
@@ -102,8 +102,6 @@ def make_benchmark(
     *,
     rules: SplitRules | None = None,
     blocked: Collection[str] = (),
-    second: Candidates | None = None,
-    least_overlap: float = 0.5,
     least_examples: int = 1,
     say: Say | None = None,
 ) -> dict[str, Any]:
@@ -120,8 +118,6 @@ def make_benchmark(
             each label, `dropped.jsonl`, and `report.json`.
         rules: how to split; `SplitRules()` by default.
         blocked: labels that shall not be in it, in lower case (see `fold`).
-        second: see `link_labels`, as what follows.
-        least_overlap: least share of common words of a BM25 link.
         least_examples: entities with fewer are left out (OVEN asks 50 of one of its sources).
         say: called with one line per step.
 
@@ -160,7 +156,7 @@ def make_benchmark(
             drops = _Drops(file)
             screened, read = _screened(labels, blocked, drops)
             (say or _silent)(f"{read:,} labelled images, {len(screened):,} after screening")
-            linked, links = _linked(screened, linker, second, least_overlap, drops)
+            linked, links = _linked(screened, linker, drops)
             items = _questions(linked, linker, least_examples, drops)
             (say or _silent)(f"{len(items):,} examples of {len({item.row for item in items}):,} entities are linked")
             counts = _write_splits(items, linker, partial, rules or SplitRules(), drops)
@@ -205,15 +201,10 @@ Links = dict[tuple[str, str], LabelLink]
 
 
 def _linked(
-    screened: list[LabelledImage],
-    linker: NameLinker,
-    second: Candidates | None,
-    least_overlap: float,
-    drops: _Drops,
+    screened: list[LabelledImage], linker: NameLinker, drops: _Drops
 ) -> tuple[list[tuple[LabelledImage, int]], Links]:
     labels = list(dict.fromkeys((item.label, item.category) for item in screened))
-    label_links = link_labels(linker, labels, second=second, least_overlap=least_overlap)
-    links = dict(zip(labels, label_links, strict=True))
+    links = dict(zip(labels, link_labels(linker, labels), strict=True))
     linked = []
     for item in screened:
         link = links[item.label, item.category]

@@ -34,21 +34,18 @@ class SizePoint(NamedTuple):
     accuracy: Estimate
 
 
-def accuracy_by_popularity(
-    correct: npt.ArrayLike, popularity: npt.ArrayLike, edges: Sequence[float] = POPULARITY_EDGES
-) -> list[Bin]:
+def accuracy_by_popularity(correct: npt.ArrayLike, popularity: npt.ArrayLike) -> list[Bin]:
     """Head against tail: accuracy of the questions in bins of their entity's popularity.
 
     Args:
         correct: [n] whether each question was answered right.
-        popularity: [n] of each question's entity, at least `edges[0]`.
-        edges: where the bins start, rising; the last is open.
+        popularity: [n] of each question's entity, at least 0.
 
     Returns:
-        The bins that hold a question, with Wilson intervals.
+        The bins of `POPULARITY_EDGES` that hold a question, the last one open, with Wilson intervals.
 
     Raises:
-        ValueError: lengths that differ, edges that do not rise, a popularity below the first or NaN.
+        ValueError: lengths that differ, a popularity below 0 or NaN.
 
     Example:
         >>> bins = accuracy_by_popularity([1, 0, 1], [5, 50, 9000])
@@ -60,12 +57,10 @@ def accuracy_by_popularity(
     right, views = np.asarray(correct, dtype=np.bool_), np.asarray(popularity, dtype=np.float64)
     if right.shape != views.shape or right.ndim != 1:
         raise ValueError(f"correct, popularity: expected one value per question, got {right.shape} and {views.shape}")
-    if not len(edges) or np.any(np.diff(edges) <= 0):
-        raise ValueError(f"edges: expected rising numbers, got {list(edges)}")
-    if len(views) and not views.min() >= edges[0]:
-        raise ValueError(f"popularity: expected at least {edges[0]}, got {views.min()}")
-    bin_index = np.searchsorted(edges, views, side="right") - 1
-    highs = [*edges[1:], float("inf")]
+    if len(views) and not views.min() >= 0:
+        raise ValueError(f"popularity: expected at least 0, got {views.min()}")
+    bin_index = np.searchsorted(POPULARITY_EDGES, views, side="right") - 1
+    highs = [*POPULARITY_EDGES[1:], float("inf")]
     return [
         Bin(
             float(low),
@@ -73,7 +68,7 @@ def accuracy_by_popularity(
             int((bin_index == i).sum()),
             wilson(int(right[bin_index == i].sum()), int((bin_index == i).sum())),
         )
-        for i, (low, high) in enumerate(zip(edges, highs, strict=True))
+        for i, (low, high) in enumerate(zip(POPULARITY_EDGES, highs, strict=True))
         if np.any(bin_index == i)
     ]
 

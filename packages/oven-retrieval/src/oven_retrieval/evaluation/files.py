@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from oven_retrieval.entity import EntityFileError
-from oven_retrieval.text_files import json_objects
+from oven_retrieval.text_files import json_objects, text_field
 
 Item = TypeVar("Item")
 
@@ -45,16 +45,6 @@ class Prediction:
     score: float | None = None
 
 
-def _text(record: dict[str, Any], field: str, required: bool) -> str:
-    value = record.get(field)
-    if value is None and not required:
-        return ""
-    if not isinstance(value, str):
-        problem = f"missing; the fields are {list(record)[:12]}" if field not in record else f"got {value!r:.80}"
-        raise ValueError(f"{field}: expected a text, {problem}")
-    return value
-
-
 def _read(path: str | Path, make: Callable[[dict[str, Any]], Item]) -> list[Item]:
     items = []
     for line, record in json_objects(path):
@@ -69,17 +59,17 @@ def read_references(path: str | Path) -> list[Reference]:
     """Read a reference file (`data_id image_id question entity_id entity_text data_split`)."""
 
     def make(record: dict[str, Any]) -> Reference:
-        split = _text(record, "data_split", True)
+        split = text_field(record, "data_split")
         if "_seen" not in split and "_unseen" not in split:
             raise ValueError(f"data_split: expected a name with _seen or _unseen in it, got {split!r}")
-        entity = _text(record, "entity_id", True)
+        entity = text_field(record, "entity_id")
         if not entity.strip():
             raise ValueError(f"entity_id: expected a text that is not blank, got {entity!r}")
         return Reference(
-            _text(record, "data_id", True),
+            text_field(record, "data_id"),
             entity,
             split,
-            *(_text(record, field, False) for field in ("image_id", "question", "entity_text")),
+            *(text_field(record, field, required=False) for field in ("image_id", "question", "entity_text")),
         )
 
     return _read(path, make)
@@ -99,6 +89,6 @@ def read_predictions(path: str | Path) -> list[Prediction]:
                 score = math.nan
             if math.isnan(score):
                 raise ValueError(f"score: expected a number, got {record['score']!r:.80}")
-        return Prediction(_text(record, "data_id", True), _text(record, "pred_entity_id", False), score)
+        return Prediction(text_field(record, "data_id"), text_field(record, "pred_entity_id", required=False), score)
 
     return _read(path, make)

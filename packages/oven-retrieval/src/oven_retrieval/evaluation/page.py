@@ -23,6 +23,10 @@ from oven_retrieval.pictures import read_rgb
 _SIDE = 256
 
 
+_EXAMPLES = 24
+"""Wrong answers of each split that are shown, the surest first where predictions have scores, else drawn by a hash."""
+
+
 def write_page(
     path: str | Path,
     marked: Mapping[str, Outcomes],
@@ -31,7 +35,6 @@ def write_page(
     kb: KnowledgeBase | None = None,
     images: str | Path | None = None,
     title: str = "OVEN results",
-    examples: int = 24,
 ) -> None:
     """Write accuracies, kinds of errors, accuracy by popularity and the surest mistakes as one HTML file.
 
@@ -42,12 +45,9 @@ def write_page(
         kb: the knowledge base, without which there are no kinds of errors and no popularity.
         images: folder of the questions' pictures, and of entities' pictures by the names that they have there.
         title: of the page.
-        examples: wrong answers to show of each split at most, the surest first where predictions have scores, else
-            drawn by a hash; each kind of error has its share.
 
     Raises:
         ImportError: names the extra to install.
-        ValueError: fewer than 0 examples.
 
     Example:
         >>> import tempfile
@@ -55,7 +55,7 @@ def write_page(
         >>> references = [Reference("a", "Q1", "val_seen"), Reference("b", "Q2", "val_unseen")]
         >>> split = references, [Prediction("a", "Q1"), Prediction("b", "Q1")]
         >>> file = Path(tempfile.mkdtemp()) / "results.html"
-        >>> write_page(file, {"entity": outcomes(*split)}, evaluate_splits({"entity": split}, resamples=100))
+        >>> write_page(file, {"entity": outcomes(*split)}, evaluate_splits({"entity": split}))
         >>> "harmonic mean" in file.read_text()
         True
     """
@@ -63,8 +63,6 @@ def write_page(
         from jinja2 import Environment, PackageLoader, StrictUndefined
     except ImportError as error:
         raise ImportError("a results page needs jinja2: pip install 'oven-retrieval[page]'") from error
-    if examples < 0:
-        raise ValueError(f"examples: expected at least 0, got {examples!r}")
     pictures = None if images is None else ImageFolder(images)
     splits = {}
     for name, outcome in marked.items():
@@ -74,7 +72,7 @@ def write_page(
             "bins": [] if kb is None else _bins(outcome, kb),
             "mistakes": [
                 _mistake(outcome, number, kinds[number] if kinds else "wrong", kb, pictures)
-                for number in _chosen(outcome, kinds, examples)
+                for number in _chosen(outcome, kinds, _EXAMPLES)
             ],
         }
     loader = PackageLoader("oven_retrieval.evaluation", "")

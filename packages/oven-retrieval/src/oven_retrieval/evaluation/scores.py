@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from jaxtyping import Float64
 
 _ZERO = 1e-12
+CONFIDENCE = 0.95
+"""Of the bootstrap's intervals."""
+_RESAMPLES = 2000
 Correct = npt.NDArray[np.bool_]
 Split = tuple[list[Reference], list[Prediction]]
 
@@ -199,9 +202,7 @@ def outcomes(references: Sequence[Reference], predictions: Sequence[Prediction])
     )
 
 
-def split_scores(
-    marked: Outcomes, *, confidence: float = 0.95, resamples: int = 2000, seed: int = 0, label: str = "references"
-) -> SplitScores:
+def split_scores(marked: Outcomes, label: str = "references") -> SplitScores:
     """Seen, unseen and harmonic mean of one split, unrounded, with percentile bootstrap intervals.
 
     Questions are drawn with replacement among the seen and among the unseen ones; the number right is binomial, so it
@@ -209,60 +210,49 @@ def split_scores(
 
     Args:
         marked: from `outcomes`.
-        confidence: of the intervals, between 0 and 1.
-        resamples: at least 100.
-        seed: of the resampling.
         label: what the questions are called in an error.
 
     Raises:
-        ValueError: no seen or no unseen question, or an option out of its range.
+        ValueError: no seen or no unseen question.
 
     Example:
         >>> references = [Reference("a", "Q1", "val_seen"), Reference("b", "Q2", "val_unseen")]
-        >>> result = split_scores(outcomes(references, [Prediction("a", "Q1")]), resamples=100)
+        >>> result = split_scores(outcomes(references, [Prediction("a", "Q1")]))
         >>> result.seen.value, result.unseen.value, result.missing
         (100.0, 0.0, 1)
     """
-    return _split(marked, label, confidence, resamples, np.random.default_rng(seed))[0]
+    return _split(marked, label, np.random.default_rng(0))[0]
 
 
-def _split(
-    marked: Outcomes, label: str, confidence: float, resamples: int, rng: np.random.Generator
-) -> tuple[SplitScores, npt.NDArray[np.float64]]:
+def _split(marked: Outcomes, label: str, rng: np.random.Generator) -> tuple[SplitScores, npt.NDArray[np.float64]]:
     """The scores of a split, and the harmonic mean of each resample."""
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence: expected between 0 and 1, got {confidence!r}")
-    if resamples < 100:
-        raise ValueError(f"resamples: expected at least 100, got {resamples!r}")
     is_seen = np.array(["_seen" in reference.data_split for reference in marked.references], dtype=np.bool_)
     groups = [marked.correct[is_seen], marked.correct[~is_seen]]
     for kind, group in zip(("seen", "unseen"), groups, strict=True):
         if not len(group):
             raise ValueError(f"{label}: expected questions of {kind} entities, got none")
-    accuracies = [rng.binomial(len(group), group.mean(), resamples) / len(group) * 100 for group in groups]
+    accuracies = [rng.binomial(len(group), group.mean(), _RESAMPLES) / len(group) * 100 for group in groups]
     safe = [np.where(accuracy == 0, _ZERO, accuracy) for accuracy in accuracies]
     harmonic = len(groups) / np.sum([1 / accuracy for accuracy in safe], axis=0)
     values = [float(group.mean()) * 100 for group in groups]
-    seen, unseen = (_estimate(value, draws, confidence) for value, draws in zip(values, accuracies, strict=True))
-    mean = _estimate(harmonic_mean(*values), harmonic, confidence)
+    seen, unseen = (_estimate(value, draws) for value, draws in zip(values, accuracies, strict=True))
+    mean = _estimate(harmonic_mean(*values), harmonic)
     counts = (len(marked.correct), marked.missing, marked.duplicates, marked.unknown)
     return SplitScores(seen, unseen, mean, *counts), harmonic
 
 
-def _estimate(value: float, draws: npt.NDArray[np.float64], confidence: float) -> Estimate:
-    low, high = np.quantile(draws, [(1 - confidence) / 2, (1 + confidence) / 2])
+def _estimate(value: float, draws: npt.NDArray[np.float64]) -> Estimate:
+    low, high = np.quantile(draws, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
     return Estimate(value, float(low), float(high))
 
 
-def final_score(
-    query: Outcomes, entity: Outcomes, *, confidence: float = 0.95, resamples: int = 2000, seed: int = 0
-) -> Estimate:
-    """The harmonic mean between both splits' harmonic means. Arguments and errors as in `split_scores`."""
-    rng = np.random.default_rng(seed)
-    query_scores, query_draws = _split(query, "query split", confidence, resamples, rng)
-    entity_scores, entity_draws = _split(entity, "entity split", confidence, resamples, rng)
+def final_score(query: Outcomes, entity: Outcomes) -> Estimate:
+    """The harmonic mean between both splits' harmonic means. Errors as in `split_scores`."""
+    rng = np.random.default_rng(0)
+    query_scores, query_draws = _split(query, "query split", rng)
+    entity_scores, entity_draws = _split(entity, "entity split", rng)
     value = harmonic_mean(query_scores.harmonic.value, entity_scores.harmonic.value)
-    return _estimate(value, 2 / (1 / query_draws + 1 / entity_draws), confidence)
+    return _estimate(value, 2 / (1 / query_draws + 1 / entity_draws))
 
 
 def read_splits(
@@ -289,16 +279,11 @@ def read_splits(
     return splits
 
 
-def evaluate_splits(
-    splits: Mapping[str, Split], *, confidence: float = 0.95, resamples: int = 2000, seed: int = 0
-) -> dict[str, Any]:
+def evaluate_splits(splits: Mapping[str, Split]) -> dict[str, Any]:
     """Score predictions of the query split, the entity split or both.
 
     Args:
         splits: from `read_splits`.
-        confidence: of the intervals.
-        resamples: of the bootstrap.
-        seed: of the bootstrap.
 
     Returns:
         `official`: the published numbers, or `refused` with the reason where that script would fail; `honest`: every
@@ -310,15 +295,12 @@ def evaluate_splits(
     Example:
         >>> references = [Reference("a", "Q1", "val_seen"), Reference("b", "Q2", "val_unseen")]
         >>> answers = [Prediction("a", "Q1"), Prediction("b", "Q1")]
-        >>> result = evaluate_splits({"entity": (references, answers)}, resamples=100)
+        >>> result = evaluate_splits({"entity": (references, answers)})
         >>> result["official"]["entity"]
         {'seen': 100.0, 'unseen': 0.0}
     """
-    options: dict[str, Any] = {"confidence": confidence, "resamples": resamples, "seed": seed}
     marked = {name: outcomes(*split) for name, split in splits.items()}
-    honest: dict[str, Any] = {
-        name: asdict(split_scores(outcome, **options, label=f"{name} split")) for name, outcome in marked.items()
-    }
+    honest: dict[str, Any] = {name: asdict(split_scores(outcome, f"{name} split")) for name, outcome in marked.items()}
     official: dict[str, Any]
     try:
         published = {name: official_split(*split) for name, split in splits.items()}
@@ -328,8 +310,8 @@ def evaluate_splits(
     except ValueError as error:
         official = {"refused": str(error)}
     if len(splits) == 2:
-        honest["final"] = final_score(marked["query"], marked["entity"], **options)
-    return {"official": official, "honest": honest, "confidence": confidence}
+        honest["final"] = final_score(marked["query"], marked["entity"])
+    return {"official": official, "honest": honest, "confidence": CONFIDENCE}
 
 
 def report_lines(result: dict[str, Any]) -> list[str]:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from oven_retrieval.models.clip2clip import EQUAL_WEIGHTS, Weights
 
 TEMPERATURE = 0.07
+"""Of the logits, where training starts; it is learned."""
 
 
 class Clip2ClipModule(nn.Module):
@@ -24,7 +25,6 @@ class Clip2ClipModule(nn.Module):
         query_image: module from a batch of question images to features [n, d]; None where the inputs are features
             already. Likewise `query_text`, `entity_image` and `entity_text`. The paper starts query and
             entity side from the same CLIP and trains all four.
-        temperature: initial temperature of the logits, above 0; learned.
 
     Example:
         >>> model = Clip2ClipModule(Weights(1.0, 0.0, 0.5, 0.0))
@@ -43,11 +43,10 @@ class Clip2ClipModule(nn.Module):
         query_text: nn.Module | None = None,
         entity_image: nn.Module | None = None,
         entity_text: nn.Module | None = None,
-        temperature: float = TEMPERATURE,
     ) -> None:
         super().__init__()
         self.raw_weights = nn.Parameter(torch.tensor(list(weights), dtype=torch.float32))
-        self.log_scale = nn.Parameter(torch.tensor(-math.log(temperature)))
+        self.log_scale = nn.Parameter(torch.tensor(-math.log(TEMPERATURE)))
         self.query_image, self.query_text = query_image or nn.Identity(), query_text or nn.Identity()
         self.entity_image, self.entity_text = entity_image or nn.Identity(), entity_text or nn.Identity()
 
@@ -104,7 +103,6 @@ class ClipFusion(nn.Module):
         width: width of the encoders; 768 in the paper.
         heads: attention heads; 12 in the paper.
         layers: 2 in the paper.
-        temperature: initial temperature of the logits, above 0; learned.
 
     Example:
         >>> _ = torch.manual_seed(0)
@@ -116,13 +114,11 @@ class ClipFusion(nn.Module):
     pre-norm transformer layers over pooled features, which stay as they are.
     """
 
-    def __init__(
-        self, dim: int, *, width: int = 768, heads: int = 12, layers: int = 2, temperature: float = TEMPERATURE
-    ) -> None:
+    def __init__(self, dim: int, *, width: int = 768, heads: int = 12, layers: int = 2) -> None:
         super().__init__()
         self.query = MixedEncoder(dim, width, heads, layers)
         self.entity = MixedEncoder(dim, width, heads, layers)
-        self.log_scale = nn.Parameter(torch.tensor(-math.log(temperature)))
+        self.log_scale = nn.Parameter(torch.tensor(-math.log(TEMPERATURE)))
 
     def similarity(self, query: Float[Tensor, "q w"], entity: Float[Tensor, "e w"]) -> Float[Tensor, "q e"]:
         """Cosines of all pairs."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from oven_retrieval.entity import EntityFileError
 from oven_retrieval.kb import KnowledgeBase
-from oven_retrieval.text_files import json_objects
+from oven_retrieval.text_files import json_objects, text_field
 
 if TYPE_CHECKING:
     from jaxtyping import Int64
@@ -146,10 +146,9 @@ def image_files(questions: Sequence[Question]) -> list[Path]:
 
 
 def _text(record: dict[str, Any], field: str) -> str:
-    value = record.get(field)
-    if not isinstance(value, str) or not value.strip():
-        problem = f"missing; the fields are {list(record)[:12]}" if field not in record else f"got {value!r:.80}"
-        raise ValueError(f"{field}: expected a text, {problem}")
+    value = text_field(record, field)
+    if not value.strip():
+        raise ValueError(f"{field}: expected a text, got {value!r:.80}")
     return value
 
 
@@ -221,13 +220,15 @@ def hold_out(questions: Sequence[Question], share: float = 0.1, seed: int = 0) -
             remaining[questions[i].entity_id] -= 1
     validation = [
         replace(q, seen=q.entity_id not in unseen)
-        for q, held in zip(questions, held_out.tolist(), strict=True)
-        if held or q.entity_id in unseen
+        for q, is_held_out in zip(questions, held_out.tolist(), strict=True)
+        if is_held_out or q.entity_id in unseen
     ]
     if not held_out.any():
         raise ValueError("questions: expected an entity with two questions at least, to hold one out; each has one")
     return [
-        q for q, held in zip(questions, held_out.tolist(), strict=True) if not held and q.entity_id not in unseen
+        q
+        for q, is_held_out in zip(questions, held_out.tolist(), strict=True)
+        if not is_held_out and q.entity_id not in unseen
     ], validation
 
 

@@ -8,7 +8,7 @@ import numba
 import numpy as np
 
 from oven_retrieval.names.impacts import LENGTHS, MOST_TOKENS
-from oven_retrieval.names.trigrams import most_alike
+from oven_retrieval.names.trigrams import lower, most_alike
 
 TOO_LONG = -2
 """First row of a query with more than `MOST_TOKENS` distinct known tokens, which is left alone."""
@@ -24,7 +24,7 @@ _jit = numba.njit(cache=True, nogil=True)
 @_jit
 def span(table, key):
     """Where the equal keys of a sorted table begin and end."""
-    first = _lower(table, key)
+    first = lower(table, 0, len(table), key)
     last = first
     while last < len(table) and table[last] == key:
         last += 1
@@ -34,20 +34,8 @@ def span(table, key):
 @_jit
 def holds(table, key):
     """Whether a key is in a sorted table."""
-    at = _lower(table, key)
+    at = lower(table, 0, len(table), key)
     return at < len(table) and table[at] == key
-
-
-@_jit
-def _lower(table, key):
-    low, high = 0, len(table)
-    while low < high:
-        middle = (low + high) >> 1
-        if table[middle] < key:
-            low = middle + 1
-        else:
-            high = middle
-    return low
 
 
 @_jit
@@ -56,7 +44,7 @@ def _known(hashes, token_hash, token, weight):
     count = unknown = 0
     too_many = False
     for key in hashes:
-        at = _lower(token_hash, key)
+        at = lower(token_hash, 0, len(token_hash), key)
         if at == len(token_hash) or token_hash[at] != key:
             unknown += 1
             continue

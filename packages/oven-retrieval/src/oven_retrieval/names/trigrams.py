@@ -101,11 +101,11 @@ def renumber(start, post, number):
 
 
 @_jit
-def _from(post, low, high, number):
-    """First place of a rising list, between two places, whose name is at least a number."""
+def lower(table, low, high, key):
+    """First place of a rising list, between two places, whose value is at least a key."""
     while low < high:
         middle = (low + high) >> 1
-        if post[middle] < number:
+        if table[middle] < key:
             low = middle + 1
         else:
             high = middle
@@ -184,7 +184,7 @@ def most_alike(points, ends, start, post, weight, idf, k, least):
         if known_weight >= least / (2 - least) * text_weight:
             if not len(shared):
                 shared, candidates = np.zeros(block, np.float32), np.empty(block, np.int32)
-            low = high = _from(weight, 0, len(weight), known_weight)
+            low = high = lower(weight, 0, len(weight), known_weight)
             down = up = _FIRST_BLOCK
             while True:
                 # Of a weight below what is known of the text, a name shares at most its own; above it, what is known.
@@ -201,8 +201,8 @@ def most_alike(points, ends, start, post, weight, idf, k, least):
                 enough = (needed - TIE) / 2 * (text_weight + weight[first])
                 read = total = 0
                 while read < lists and behind[read] >= enough:
-                    lows[read] = _from(post, begins[read], lasts[read], first)
-                    highs[read] = _from(post, lows[read], lasts[read], last)
+                    lows[read] = lower(post, begins[read], lasts[read], first)
+                    highs[read] = lower(post, lows[read], lasts[read], last)
                     for posting in range(lows[read], highs[read]):
                         at = np.uintp(post[posting] - first)
                         if at >= last - first:  # files of strangers: compiled code writes wherever it is told
@@ -213,8 +213,8 @@ def most_alike(points, ends, start, post, weight, idf, k, least):
                     read += 1
                 beyond = read
                 while beyond < min(lists, read + _MORE_LISTS):
-                    low_place = _from(post, begins[beyond], lasts[beyond], first)
-                    high_place = _from(post, low_place, lasts[beyond], last)
+                    low_place = lower(post, begins[beyond], lasts[beyond], first)
+                    high_place = lower(post, low_place, lasts[beyond], last)
                     if high_place - low_place > _LONGER * total:
                         break
                     for posting in range(low_place, high_place):
@@ -238,8 +238,8 @@ def most_alike(points, ends, start, post, weight, idf, k, least):
                 for i in range(beyond, lists):
                     if not chosen:
                         break
-                    low_place = _from(post, begins[i], lasts[i], first)
-                    high_place = _from(post, low_place, lasts[i], last)
+                    low_place = lower(post, begins[i], lasts[i], first)
+                    high_place = lower(post, low_place, lasts[i], last)
                     if high_place - low_place < _LOOK_UP * chosen:
                         for posting in range(low_place, high_place):
                             at = np.uintp(post[posting] - first)
@@ -248,7 +248,7 @@ def most_alike(points, ends, start, post, weight, idf, k, least):
                     else:
                         for j in range(chosen):
                             at = candidates[j]
-                            posting = _from(post, low_place, high_place, first + at)
+                            posting = lower(post, low_place, high_place, first + at)
                             if posting < high_place and post[posting] == first + at:
                                 shared[at] -= weights[i]
                     remaining = 0

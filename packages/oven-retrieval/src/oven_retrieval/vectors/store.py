@@ -107,7 +107,7 @@ def build_vectors(
     """Encode entities chunk by chunk into a folder; the same call after a kill continues where it stopped.
 
     Args:
-        encode: (first, last) -> vectors [last - first, d] of these rows.
+        encode: (first, last) -> vectors [last - first, d] of these rows; (0, 0) is asked for where there are none.
         count: number of rows.
         path: the new folder; `<path>.rows` holds what is done so far.
         kb: hash of the knowledge base.
@@ -134,8 +134,8 @@ def build_vectors(
     kind = np.dtype(dtype)
     if kind not in (np.dtype(np.float16), np.dtype(np.float32)):
         raise ValueError(f"dtype: expected float16 or float32, got {kind}")
-    if count < 1 or chunk < 1:
-        raise ValueError(f"count, chunk: expected at least 1, got {count}, {chunk}")
+    if count < 0 or chunk < 1:
+        raise ValueError(f"count, chunk: expected at least 0 and 1, got {count}, {chunk}")
     if texts is not None and texts.shape != (count,):
         raise ValueError(f"texts: expected {count} values, one per row, got {list(texts.shape)}")
     writer = FolderWriter(path, KIND, overwrite=overwrite)
@@ -146,7 +146,7 @@ def build_vectors(
     with own_file(rows / "vectors.raw").open("r+b" if done else "wb") as file:
         file.truncate(done * (dim or 0) * kind.itemsize)
         file.seek(0, 2)
-        while done < count:
+        while done < count or dim is None:  # of no rows, too, the width is asked for
             last = min(done + chunk, count)
             block = check_vectors(encode(done, last), dim, "vectors", done)
             if len(block) != last - done:
@@ -169,14 +169,14 @@ def build_vectors(
             if progress is not None:
                 progress("vectors", done, count)
     with writer as folder:
-        column = folder.column("vectors", kind, (int(dim or 0),))
-        raw = np.memmap(rows / "vectors.raw", dtype=kind, mode="r", shape=(count, int(dim or 0)))
+        column = folder.column("vectors", kind, (dim,))
         for first in range(0, count, 65536):
-            column.extend(raw[first : first + 65536])
+            size = dim * kind.itemsize
+            part = np.fromfile(rows / "vectors.raw", kind, 65536 * dim, offset=first * size)
+            column.extend(part.reshape(-1, dim))
         if texts is not None:
             folder.array("text", texts)
         folder.meta = {"kb": kb, "encoder": encoder}
-    del raw
     for name in ("vectors.raw", "state.json"):
         (rows / name).unlink()
     rows.rmdir()

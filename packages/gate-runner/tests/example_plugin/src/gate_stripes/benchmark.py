@@ -30,8 +30,8 @@ def _split(count: int, seed: int) -> Split:
     generator = torch.Generator().manual_seed(seed)
     targets = torch.arange(count) % len(_CLASSES)
     rows, columns = torch.meshgrid(torch.arange(32.0), torch.arange(32.0), indexing="ij")
-    place = torch.stack([rows, columns, (rows + columns) / 2])[targets]
+    coordinate = torch.stack([rows, columns, (rows + columns) / 2])[targets]
     phase = 6.3 * torch.rand(count, 1, 1, generator=generator)
-    grey = 0.5 + 0.3 * torch.sin(place * 1.2 + phase) + 0.1 * torch.randn(count, 32, 32, generator=generator)
+    grey = 0.5 + 0.3 * torch.sin(coordinate * 1.2 + phase) + 0.1 * torch.randn(count, 32, 32, generator=generator)
     pixels = grey.clamp(0, 1).mul(255).round().byte()
     return Split(pixels[:, None].expand(-1, 3, -1, -1), targets)

@@ -54,7 +54,7 @@ def run(job: Job) -> Outcome:
         head = Quarters(backbone.width, classes)
 
     def scored(module: nn.Module, rows: Inputs, name: SplitName) -> Ragged:
-        raw = predict(module, rows, lambda found: found, job.predict_size)
+        raw = predict(module, rows, lambda outputs: outputs, job.predict_size)
         return _matched(raw, getattr(data, name), side, classes)
 
     fitted = fit_head(
@@ -62,8 +62,8 @@ def run(job: Job) -> Outcome:
         backbone,
         head,
         wanted,
-        lambda found, truth: _loss(found, truth, classes),
-        lambda module, held: _value(scored(module, held, "validation")),
+        lambda outputs, truth: _loss(outputs, truth, classes),
+        lambda module, inputs: _value(scored(module, inputs, "validation")),
         "higher",
     )
     with job.timed("test"):
@@ -110,7 +110,7 @@ def draw(data: Data[Ragged], training: Mapping[str, Any], index: int) -> Drawing
     pixels = pixels_of(data.test.images[index], scale * data.test.images.shape[-1])
     truth, framed = data.test.targets[index], pixels.copy()
     for box, label in zip(truth["boxes"], truth["label"], strict=True):
-        left, top, right, bottom = (round(scale * float(place)) for place in box)
+        left, top, right, bottom = (round(scale * float(coordinate)) for coordinate in box)
         framed[top:bottom, [left, right - 1]] = _COLOURS[label]
         framed[[top, bottom - 1], left:right] = _COLOURS[label]
     named = ", ".join(data.classes[label] for label in truth["label"]) or "nothing"
@@ -122,10 +122,10 @@ def _dense(split: Split[Ragged], side: int, classes: int) -> Tensor:
     batch = split.targets.collate(np.arange(len(split)))
     dense = torch.zeros(len(split), 4, 5)
     dense[:, :, 0] = classes
-    for row, place in batch["mask"].nonzero().tolist():
-        box = batch["boxes"][row, place]
+    for row, index in batch["mask"].nonzero().tolist():
+        box = batch["boxes"][row, index]
         quarter = int(box[0] + box[2] >= side) + 2 * int(box[1] + box[3] >= side)
-        dense[row, quarter, 0] = batch["label"][row, place]
+        dense[row, quarter, 0] = batch["label"][row, index]
         dense[row, quarter, 1:] = box / side
     return dense
 
@@ -159,8 +159,8 @@ def _rows(values: Tensor, targets: Ragged, side: int, classes: int) -> Iterator[
         free = set(range(len(truth["label"])))
         order = sorted((-scores[image, index, kind], index, kind) for index in range(4) for kind in range(classes))
         for less, index, kind in order:
-            same = [one for one in sorted(free) if truth["label"][one] == kind]
-            fits = [one for one in same if _overlap(boxes[image, index], truth["boxes"][one]) >= 0.5]
+            same = [candidate for candidate in sorted(free) if truth["label"][candidate] == kind]
+            fits = [candidate for candidate in same if _overlap(boxes[image, index], truth["boxes"][candidate]) >= 0.5]
             free -= set(fits[:1])
             rows.append((float(kind), -less, float(bool(fits))))
         table = np.array(rows)

@@ -23,7 +23,7 @@ class Edges(nn.Module):
         """Features ``[n, 6 * cells * cells]``."""
         across = images.diff(dim=3).abs()
         down = images.diff(dim=2).abs()
-        pooled = [nn.functional.adaptive_avg_pool2d(one, self.cells).flatten(1) for one in (across, down)]
+        pooled = [nn.functional.adaptive_avg_pool2d(gradient, self.cells).flatten(1) for gradient in (across, down)]
         return torch.cat(pooled, dim=1)
 
 

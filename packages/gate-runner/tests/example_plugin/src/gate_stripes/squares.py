@@ -39,7 +39,7 @@ def _split(count: int, seed: int) -> Split[Ragged]:
         for quarter in range(4):
             if rng.random() < 0.4:
                 side, label = int(rng.integers(12, 15)), int(rng.integers(2))
-                left, top = (int(rng.integers(0, 17 - side)) + 16 * place for place in (quarter % 2, quarter // 2))
+                left, top = (int(rng.integers(0, 17 - side)) + 16 * cell for cell in (quarter % 2, quarter // 2))
                 image[:, top : top + side, left : left + side] //= 4
                 image[2 * label, top : top + side, left : left + side] = 240
                 boxes.append((left, top, left + side, top + side))
