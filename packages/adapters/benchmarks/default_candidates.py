@@ -45,7 +45,7 @@ METHODS = {"before": before, "now": tune, "logistic": lambda data: tune(data, "l
 
 
 def draws(name: str, shots: int) -> list[tuple[TuningData, HeldOut]]:
-    found = []
+    pairs = []
     pixels, digits = load_digits(return_X_y=True)
     for seed in range(DRAWS):
         x: Tensor
@@ -60,20 +60,20 @@ def draws(name: str, shots: int) -> list[tuple[TuningData, HeldOut]]:
             texts, pool = features.texts, 2000
         chosen = torch.from_numpy(elevater_indices(y[:pool], shots, seed).indices)
         data = tuning_data(x[chosen], y[chosen], class_embeddings=texts, seed=seed)
-        found.append((data, HeldOut(x[pool:], y[pool:])))
-    return found
+        pairs.append((data, HeldOut(x[pool:], y[pool:])))
+    return pairs
 
 
 def measure(name: str, shots: int) -> dict[str, object]:
     accuracy: dict[str, list[float]] = {method: [] for method in METHODS}
     seconds: dict[str, list[float]] = {method: [] for method in METHODS}
     kinds: list[str] = []
-    for data, held in draws(name, shots):
+    for data, test_set in draws(name, shots):
         for method, call in METHODS.items():
             start = time.process_time()
             tuned = call(data)
             seconds[method].append(time.process_time() - start)
-            accuracy[method].append(held.score(tuned, resamples=0).value)
+            accuracy[method].append(test_set.score(tuned, resamples=0).value)
             if method == "now":
                 kinds.append(str(tuned.best_params["kind"]))
     gain = [now - then for now, then in zip(accuracy["now"], accuracy["before"], strict=True)]
@@ -96,8 +96,8 @@ def main() -> None:
         rows.append(measure(name, shots))
         print(json.dumps(rows[-1]), flush=True)
     versions = {"torch": torch.__version__, "scikit-learn": sklearn.__version__}
-    found = {"draws": DRAWS, "rows": rows, "hardware": platform.processor(), "versions": versions}
-    (Path(__file__).parent / "results" / "default_candidates.json").write_text(json.dumps(found, indent=1) + "\n")
+    result = {"draws": DRAWS, "rows": rows, "hardware": platform.processor(), "versions": versions}
+    (Path(__file__).parent / "results" / "default_candidates.json").write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":

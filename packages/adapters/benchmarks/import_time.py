@@ -38,13 +38,13 @@ def main() -> None:
         raise SystemExit(f"optional libraries are loaded, no time is reported: {done.stdout.strip()}")
     pairs = [(seconds(OURS, arguments.clock), seconds(ALONE, arguments.clock)) for _ in range(arguments.repeats)]
     ours, alone = (statistics.median(column) for column in zip(*pairs, strict=True))
-    found = {
+    result = {
         "ours": ours, "torch_and_sklearn": alone, "ratio": ours / alone, "target": TARGET,
         "met": ours / alone <= TARGET, "clock": arguments.clock, "repeats": arguments.repeats, "pairs": pairs,
         "machine": platform.processor() or platform.machine(), "python": platform.python_version(),
     }  # fmt: skip
-    print(json.dumps({key: value for key, value in found.items() if key != "pairs"}, indent=1))
-    (Path(__file__).parent / "results" / "import_time.json").write_text(json.dumps(found, indent=1) + "\n")
+    print(json.dumps({key: value for key, value in result.items() if key != "pairs"}, indent=1))
+    (Path(__file__).parent / "results" / "import_time.json").write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -50,7 +50,7 @@ def measure(row: dict[str, Any], arguments: argparse.Namespace) -> None:
     samples, dim, classes = CASES[arguments.case]
     features = make(samples, dim, classes, row["seed"], noise=arguments.noise, text_noise=arguments.text_noise)
     data = tuning_data(features.train, features.train_labels, class_embeddings=features.texts, validation="toolkit")
-    held = HeldOut(features.test, features.test_labels)
+    test_set = HeldOut(features.test, features.test_labels)
     for name in arguments.methods:
         slow = name == "elevater_run_after_run"
         if f"{name}_cpu" in row or (slow and row["seed"] >= arguments.first_seed + arguments.slow_seeds):
@@ -58,7 +58,7 @@ def measure(row: dict[str, Any], arguments: argparse.Namespace) -> None:
         start = time.process_time()
         tuned = METHODS[name](data)
         row[f"{name}_cpu"] = time.process_time() - start
-        row[f"{name}_accuracy"] = held.score(tuned, resamples=0).value
+        row[f"{name}_accuracy"] = test_set.score(tuned, resamples=0).value
         row[f"{name}_chosen"] = tuned.best_params
     if "elevater_run_after_run_chosen" in row and "elevater_batched_chosen" in row:
         row["same_pick"] = row["elevater_batched_chosen"] == row["elevater_run_after_run_chosen"]
@@ -80,8 +80,8 @@ def summary(rows: list[dict[str, Any]], arguments: argparse.Namespace) -> dict[s
         return slow / ours
 
     def ahead(of: str) -> str:
-        found = [row for row in rows if f"{of}_accuracy" in row and "anchored_accuracy" in row]
-        return f"{sum(row['anchored_accuracy'] >= row[f'{of}_accuracy'] for row in found)} of {len(found)}"
+        compared = [row for row in rows if f"{of}_accuracy" in row and "anchored_accuracy" in row]
+        return f"{sum(row['anchored_accuracy'] >= row[f'{of}_accuracy'] for row in compared)} of {len(compared)}"
 
     return {
         "case": arguments.case, "samples": samples, "dim": dim, "classes": classes,

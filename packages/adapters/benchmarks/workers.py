@@ -68,8 +68,8 @@ def main() -> None:
         start = time.process_time()
         alone = list(SampleRows(make, 64).stream(draws[:2]))
         decoding = (time.process_time() - start) / 2
-        for one, other in zip(alone, SampleRows(make, 64, workers=2).stream(draws[:2]), strict=True):
-            assert torch.equal(one, other)
+        for expected, actual in zip(alone, SampleRows(make, 64, workers=2).stream(draws[:2]), strict=True):
+            assert torch.equal(expected, actual)
         model = timm.create_model("resnet18", num_classes=10)
         optimiser = torch.optim.AdamW(model.parameters())
         targets = torch.arange(args.batch_size) % 10

@@ -144,11 +144,11 @@ def tip_scores(query, keys, labels, texts, scale, alpha, beta):
 
 def clap_trust(x, labels, texts, scale):
     """Each class's mean zero-shot probability on its own images."""
-    found = []
+    means = []
     for c in range(len(texts)):
         own = [softmax([scale * dot(row, v) for v in texts])[c] for i, row in enumerate(x) if labels[i] == c]
-        found.append(sum(own) / len(own))
-    return found
+        means.append(sum(own) / len(own))
+    return means
 
 
 def clap_objective(weights, x, labels, texts, scale, trust):
@@ -167,11 +167,11 @@ def clap_weights(x, labels, texts, scale, trust, steps):
     w, velocity = np.array(texts), np.zeros((len(texts), len(texts[0])))
     for number in range(steps):
         gradient = np.zeros_like(w)
-        for place in np.ndindex(*w.shape):
+        for index in np.ndindex(*w.shape):
             step = np.zeros_like(w)
-            step[place] = 1e-6
+            step[index] = 1e-6
             up, down = (clap_objective(w + sign * step, x, labels, texts, scale, trust) for sign in (1, -1))
-            gradient[place] = (up - down) / 2e-6
+            gradient[index] = (up - down) / 2e-6
         velocity = 0.9 * velocity + gradient
         w = w - 0.1 * (1 + math.cos(math.pi * number / steps)) / 2 * velocity
     return w

@@ -23,14 +23,14 @@ def test_of_each_class_as_scikit_learn(count: int, classes: int) -> None:
     precision, recall, f1, support = sklearn.precision_recall_fscore_support(
         true, guessed, labels=names, zero_division=np.nan
     )
-    for one in by_class(guessed, true, classes):
-        for own, theirs in ((one.precision, precision), (one.recall, recall), (one.f1, f1)):
+    for row in by_class(guessed, true, classes):
+        for own, theirs in ((row.precision, precision), (row.recall, recall), (row.f1, f1)):
             if own is None:
-                assert np.isnan(theirs[one.label])
+                assert np.isnan(theirs[row.label])
             else:
-                assert_allclose(own[0], theirs[one.label], rtol=1e-12)
+                assert_allclose(own[0], theirs[row.label], rtol=1e-12)
                 assert 0 <= own[1] <= own[0] <= own[2] <= 1
-        assert one.support == support[one.label]
+        assert row.support == support[row.label]
     labels = np.union1d(true, guessed)
     for name, average in (("macro_f1", "macro"), ("micro_f1", "micro")):
         assert_allclose(
@@ -46,14 +46,14 @@ def test_f1s_interval_is_that_of_resampled_samples() -> None:
     true = generator.integers(0, 3, 150)
     guessed = np.where(generator.random(150) < 0.7, true, generator.integers(0, 3, 150))
     rows = generator.integers(0, 150, (2000, 150))
-    of_it, taken = true[rows] == 1, guessed[rows] == 1
-    drawn = 2 * (of_it & taken).sum(1) / (of_it.sum(1) + taken.sum(1))
+    of_class, guessed_class = true[rows] == 1, guessed[rows] == 1
+    drawn = 2 * (of_class & guessed_class).sum(1) / (of_class.sum(1) + guessed_class.sum(1))
     theirs = [sklearn.f1_score(true[row], guessed[row], labels=[1], average="macro") for row in rows[:20]]
     assert_allclose(drawn[:20], theirs)
     low, high = np.quantile(drawn, [0.025, 0.975])
-    found = by_class(guessed, true, 3, resamples=20_000)[1].f1
-    assert found is not None
-    assert_allclose(found[1:], (low, high), atol=0.02)
+    f1 = by_class(guessed, true, 3, resamples=20_000)[1].f1
+    assert f1 is not None
+    assert_allclose(f1[1:], (low, high), atol=0.02)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -64,15 +64,15 @@ def test_weights_are_so_many_equal_samples(seed: int) -> None:
     predicted = (target + generator.normal(size=40)).round(1)
     true, guessed = generator.integers(0, 4, 40), generator.integers(0, 4, 40)
     weights = generator.integers(0, 4, (5, 40)).astype(np.float64)
-    for name, given, truth in (
+    for name, predictions, truth in (
         *((name, predicted, target) for name in ("rmse", "r2", "spearman")),
         *((name, guessed, true) for name in ("macro_f1", "micro_f1", "quadratic_kappa")),
     ):
         metric = METRICS[name]
-        values = metric.aggregate(metric.outcomes(given, truth), weights)
+        values = metric.aggregate(metric.outcomes(predictions, truth), weights)
         for row, value in zip(weights.astype(int), values, strict=True):
             repeated = np.repeat(np.arange(40), row)
-            assert_allclose(value, evaluate(name, given[repeated], truth[repeated], resamples=0).value, rtol=1e-9)
+            assert_allclose(value, evaluate(name, predictions[repeated], truth[repeated], resamples=0).value, rtol=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(3))

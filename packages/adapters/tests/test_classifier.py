@@ -45,8 +45,8 @@ def test_it_is_the_tuner_on_numbered_classes() -> None:
     np.testing.assert_allclose(classifier.decision_function(test), scores.numpy(), rtol=1e-5, atol=1e-4)
     np.testing.assert_array_equal(classifier.predict(test), NAMES[scores.argmax(1).numpy()])
     np.testing.assert_allclose(classifier.predict_proba(test), scores.double().softmax(1).numpy(), atol=1e-5)
-    held = HeldOut(test, np.searchsorted(NAMES, truth))
-    assert classifier.score(test, truth) == pytest.approx(held.score(classifier.tuned_).value)
+    test_set = HeldOut(test, np.searchsorted(NAMES, truth))
+    assert classifier.score(test, truth) == pytest.approx(test_set.score(classifier.tuned_).value)
     assert classifier.best_params_ == tuned.best_params
     assert classifier.best_score_ == tuned.validation
     assert list(classifier.classes_) == NAMES.tolist()

@@ -49,13 +49,13 @@ def hit_rate(head: DenseHead, tokens: Tensor, truth: Tensor) -> float:
     return hits / total
 
 
-def made() -> DenseHead:
+def new_head() -> DenseHead:
     return seeded(lambda: DenseHead(6, 2, grid=(8, 8), width=16, depth=1), 0)
 
 
 @pytest.mark.long
 def test_a_head_learns_where_things_are_and_resumes_to_the_bit(tmp_path: Path) -> None:
-    (tokens, truth), (held, wanted) = world(48, 0), world(24, 1)
+    (tokens, truth), (test_tokens, wanted) = world(48, 0), world(24, 1)
 
     def train(head: DenseHead, steps: int, *, stop: int = -1, checkpoint: Path | None = None) -> DenseHead:
         def stops(phase: str, done: int, total: int) -> None:
@@ -68,7 +68,7 @@ def test_a_head_learns_where_things_are_and_resumes_to_the_bit(tmp_path: Path) -
             truth,
             loss=head.loss,
             recipe=Recipe(lr=3e-3, steps=steps, batch_size=12, validate_every=steps // 2, schedule="cosine"),
-            validate=lambda module: hit_rate(module, held, wanted),  # type: ignore[arg-type]
+            validate=lambda module: hit_rate(module, test_tokens, wanted),  # type: ignore[arg-type]
             direction="higher",
             seed=0,
             checkpoint=checkpoint,
@@ -76,15 +76,15 @@ def test_a_head_learns_where_things_are_and_resumes_to_the_bit(tmp_path: Path) -
         )
         return head
 
-    untrained = made()
-    learnt = train(made(), 160)
-    start = float(untrained.loss(untrained(held), wanted).detach())
-    assert float(learnt.loss(learnt(held), wanted).detach()) < 0.75 * start
-    assert hit_rate(learnt, held, wanted) > hit_rate(untrained, held, wanted) + 0.2
-    whole = train(made(), 24)
+    untrained = new_head()
+    learnt = train(new_head(), 160)
+    start = float(untrained.loss(untrained(test_tokens), wanted).detach())
+    assert float(learnt.loss(learnt(test_tokens), wanted).detach()) < 0.75 * start
+    assert hit_rate(learnt, test_tokens, wanted) > hit_rate(untrained, test_tokens, wanted) + 0.2
+    whole = train(new_head(), 24)
     with pytest.raises(KeyboardInterrupt):
-        train(made(), 24, stop=15, checkpoint=tmp_path / "state")
-    resumed = train(made(), 24, checkpoint=tmp_path / "state")
+        train(new_head(), 24, stop=15, checkpoint=tmp_path / "state")
+    resumed = train(new_head(), 24, checkpoint=tmp_path / "state")
     for value, again in zip(whole.state_dict().values(), resumed.state_dict().values(), strict=True):
         assert torch.equal(value, again)
 
@@ -113,23 +113,23 @@ def test_suppression_against_a_plain_loop() -> None:
     scores = torch.rand(60, generator=generator).sort(descending=True).values
     labels = torch.arange(60) % 2
     overlap = box_iou(_corners(boxes), _corners(boxes))
-    left, kept = list(range(60)), []
+    left, keep = list(range(60)), []
     while left:
         best = left.pop(0)
-        kept.append(best)
+        keep.append(best)
         left = [row for row in left if labels[row] != labels[best] or float(overlap[best, row]) <= 0.3]
-    assert 10 < len(kept) < 50
+    assert 10 < len(keep) < 50
     ours = suppressed(Detections(boxes[None], scores[None], labels[None]), 0.3, 50)
-    assert torch.equal(ours.boxes[0, : len(kept)], boxes[kept])
-    assert torch.equal(ours.scores[0, : len(kept)], scores[kept])
-    assert ours.scores[0, len(kept) :].tolist() == [0.0] * (50 - len(kept))
+    assert torch.equal(ours.boxes[0, : len(keep)], boxes[keep])
+    assert torch.equal(ours.scores[0, : len(keep)], scores[keep])
+    assert ours.scores[0, len(keep) :].tolist() == [0.0] * (50 - len(keep))
     assert torch.equal(
-        suppressed(Detections(boxes[None], scores[None], labels[None]), 0.3, 5).boxes[0], boxes[kept[:5]]
+        suppressed(Detections(boxes[None], scores[None], labels[None]), 0.3, 5).boxes[0], boxes[keep[:5]]
     )
 
 
 def test_of_two_objects_at_a_place_the_smaller_is_learned_and_a_tiny_one_is_not_lost() -> None:
-    head = made()
+    head = new_head()
     big, small = [0.0, 0.5, 0.5, 0.9, 0.9], [1.0, 0.5, 0.5, 0.2, 0.2]
     tiny, none = [1.0, 0.2, 0.2, 0.01, 0.01], [-1.0, 0.0, 0.0, 0.0, 0.0]
     owner = head._owners(torch.tensor([[big, small], [tiny, none], [none, none]]))
@@ -144,7 +144,7 @@ def test_of_two_objects_at_a_place_the_smaller_is_learned_and_a_tiny_one_is_not_
 def test_a_picture_without_objects_still_teaches() -> None:
     tokens, _ = world(2, 0)
     empty = torch.full((2, 1, 5), -1.0)
-    head = made()
+    head = new_head()
     loss = head.loss(head(tokens), empty)
     loss.backward()
     assert torch.isfinite(loss)
@@ -158,7 +158,9 @@ def test_wrong_sizes_are_refused() -> None:
         DenseHead(3, 2, grid=(2, 2), width=16)(torch.zeros(1, 5, 3))
 
 
-def slow_average_precision(truth: list[list[list[float]]], found: list[list[list[float]]], threshold: float) -> float:
+def slow_average_precision(
+    truth: list[list[list[float]]], detections: list[list[list[float]]], threshold: float
+) -> float:
     """Of one class: greedy matching by falling score, then precision at 101 recalls, one detection after another."""
 
     def overlap(a: list[float], b: list[float]) -> float:
@@ -166,11 +168,13 @@ def slow_average_precision(truth: list[list[list[float]]], found: list[list[list
         shared = max(0.0, sides[0]) * max(0.0, sides[1])
         return shared / (a[2] * a[3] + b[2] * b[3] - shared)
 
-    listed = sorted(((-row[4], picture, row) for picture, rows in enumerate(found) for row in rows), key=lambda x: x[0])
+    listed = sorted(
+        ((-row[4], picture, row) for picture, rows in enumerate(detections) for row in rows), key=lambda x: x[0]
+    )
     free = [set(range(len(rows))) for rows in truth]
     right = []
     for _, picture, row in listed:
-        able = [(overlap(row, truth[picture][one]), one) for one in free[picture]]
+        able = [(overlap(row, truth[picture][box]), box) for box in free[picture]]
         best = max(able, default=(0.0, -1))
         right.append(best[0] >= threshold)
         free[picture] -= {best[1]} if right[-1] else set()
@@ -190,7 +194,7 @@ def test_average_precision_is_what_one_detection_after_another_gives(seed: int) 
     rng = np.random.default_rng(seed)
     truth = [[[*rng.uniform(0, 20, 2), *rng.uniform(4, 12, 2)] for _ in range(rng.integers(0, 4))] for _ in range(6)]
     truth[0].append([1.0, 2.0, 5.0, 6.0])
-    found = [
+    detections = [
         [[*(side + rng.normal(0, 0.7) for side in box), rng.random()] for box in boxes]
         + [[*rng.uniform(0, 20, 2), *rng.uniform(4, 12, 2), rng.random()] for _ in range(2)]
         for boxes in truth
@@ -202,10 +206,10 @@ def test_average_precision_is_what_one_detection_after_another_gives(seed: int) 
         return Matches({**columns, **{key: make(table) for key, make in more.items()}}, np.array([*map(len, listed)]))
 
     matches = match_detections(
-        rows(truth, crowd=lambda table: np.zeros(len(table), bool)), rows(found, score=lambda table: table[:, 4])
+        rows(truth, crowd=lambda table: np.zeros(len(table), bool)), rows(detections, score=lambda table: table[:, 4])
     )
     thresholds = np.linspace(0.5, 0.95, 10)
-    slow = [slow_average_precision(truth, found, threshold) for threshold in thresholds]
+    slow = [slow_average_precision(truth, detections, threshold) for threshold in thresholds]
     values = np.ones((1, len(truth)))
     assert average_precisions(matches, values)[0, 0] == pytest.approx(slow, abs=1e-9)
     assert mean_average_precision(matches, values)[0] == pytest.approx(np.mean(slow), abs=1e-9)

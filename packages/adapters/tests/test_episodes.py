@@ -41,15 +41,15 @@ def test_each_image_of_episodes_goes_through_the_encoder_once_for_each_checkpoin
             weight.data = torch.randn(weight.shape, generator=generator)
         states.append({name: value.clone() for name, value in module.state_dict().items()})
     module.load_state_dict(states[0])
-    found = chosen_classes(module, (episodes,), images=5, at_once=7, states=states)
-    assert sorted(found) == [1, 3, 4]
+    chosen_by_size = chosen_classes(module, (episodes,), images=5, at_once=7, states=states)
+    assert sorted(chosen_by_size) == [1, 3, 4]
     assert Counter(module.seen) == Counter(4 * list(range(1, 9)))
     scores = []
     for state in states:
         module.load_state_dict(state)
         scores.append(module(episodes[:]))
-    for size, chosen in found.items():
+    for size, chosen in chosen_by_size.items():
         assert torch.equal(chosen, torch.stack(scores[:size]).mean(0).argmax(dim=1)), size
-    assert len({tuple(chosen_class_name.flatten().tolist()) for chosen_class_name in found.values()}) > 1
+    assert len({tuple(chosen_class_name.flatten().tolist()) for chosen_class_name in chosen_by_size.values()}) > 1
     module.load_state_dict(states[0])
-    assert torch.equal(chosen_classes(module, (episodes,), images=9, at_once=1)[1], found[1])
+    assert torch.equal(chosen_classes(module, (episodes,), images=9, at_once=1)[1], chosen_by_size[1])

@@ -37,11 +37,11 @@ def test_episodes(ways: int, shots: int, queries: int, seed: int) -> None:
 def test_episodes_draw_every_class_and_refuse_too_few() -> None:
     labels = torch.arange(40) % 8
     generator = torch.Generator().manual_seed(0)
-    seen = {
+    drawn = {
         int(labels[sample_episode(labels, ways=1, shots=1, queries=0, generator=generator).support[0]])
         for _ in range(200)
     }
-    assert seen == set(range(8))
+    assert drawn == set(range(8))
     with pytest.raises(ValueError, match=r"9 ways need as many classes with 2 samples .* but 8 of 8"):
         sample_episode(labels, ways=9, shots=1, queries=1, generator=generator)
     with pytest.raises(ValueError, match="but 0 of 8"):
@@ -51,11 +51,11 @@ def test_episodes_draw_every_class_and_refuse_too_few() -> None:
 def by_the_toolkits_rule(labels: list[int], shots: int, seed: int) -> list[int]:
     order = list(range(len(labels)))
     random.Random(seed).shuffle(order)
-    taken: list[int] = []
+    indices: list[int] = []
     for index in order:
-        if sum(labels[other] == labels[index] for other in taken) < shots:
-            taken.append(index)
-    return taken
+        if sum(labels[other] == labels[index] for other in indices) < shots:
+            indices.append(index)
+    return indices
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
@@ -130,14 +130,14 @@ def test_detection_indices(seed: int, shots: int) -> None:
     order = list(range(150))
     if seed:
         random.Random(seed).shuffle(order)
-    taken: list[int] = []
+    indices: list[int] = []
     for image in order:
         shown = [c for c in range(5) if table[image, c]]
-        if any(sum(table[other, c] for other in taken) < shots for c in shown):
-            taken.append(image)
+        if any(sum(table[other, c] for other in indices) < shots for c in shown):
+            indices.append(image)
     got = detection_indices(table, shots, seed)
-    assert got.indices.tolist() == taken
-    assert got.sha256 == hashlib.sha256(",".join(map(str, taken)).encode()).hexdigest()
+    assert got.indices.tolist() == indices
+    assert got.sha256 == hashlib.sha256(",".join(map(str, indices)).encode()).hexdigest()
     assert (table[got.indices].sum(0) >= shots).all()
 
 

@@ -138,20 +138,20 @@ def test_fit_keeps_the_best_and_their_mean_is_the_ensemble(direction: str, keep:
     net = model()
     scores = iter([3.0, 1.0, 4.0, 1.0, 5.0, 9.0, 2.0, 6.0])
     recipe = Recipe(lr=1e-2, steps=7, batch_size=8, validate_every=1)
-    seen: list[tuple[float, dict[str, torch.Tensor]]] = []
+    validated: list[tuple[float, dict[str, torch.Tensor]]] = []
 
     def validate(m: nn.Module) -> float:
         score = next(scores)
-        seen.append((score, {name: value.clone() for name, value in m.state_dict().items()}))
+        validated.append((score, {name: value.clone() for name, value in m.state_dict().items()}))
         return score
 
     done = fit(
         net, (x,), y, loss=cross_entropy, recipe=recipe, validate=validate, direction=direction, seed=0, keep=keep
     )
-    order = sorted(range(8), key=lambda i: (-seen[i][0] if direction == "higher" else seen[i][0], i))[:keep]
+    order = sorted(range(8), key=lambda i: (-validated[i][0] if direction == "higher" else validated[i][0], i))[:keep]
     assert [row.step for row in done.kept] == order
     for checkpoint, i in zip(done.kept, order, strict=True):
-        assert all(torch.equal(value, seen[i][1][name]) for name, value in checkpoint.state.items())
+        assert all(torch.equal(value, validated[i][1][name]) for name, value in checkpoint.state.items())
 
 
 @pytest.mark.parametrize(("family", "task", "rate"), [

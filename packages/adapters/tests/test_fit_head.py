@@ -32,7 +32,7 @@ HEAD = Recipe(lr=0.05, steps=12, batch_size=16, validate_every=4)
 WHOLE = Recipe(lr=0.01, steps=6, batch_size=8, validate_every=3)
 
 
-def made() -> nn.Module:
+def new_encoder() -> nn.Module:
     return seeded(lambda: nn.Sequential(nn.Flatten(), nn.Linear(16, 6), nn.Tanh()), 1)
 
 
@@ -51,28 +51,28 @@ def frozen(encoder: nn.Module) -> FrozenFeatures:
 
 
 def test_a_head_that_starts_at_its_probe_is_what_two_trainings_by_hand_give() -> None:
-    encoder, head = made(), seeded(lambda: LinearHead(6, 2), 0)
+    encoder, head = new_encoder(), seeded(lambda: LinearHead(6, 2), 0)
     before, calls = frozen(encoder), []
     backbone = behind(encoder, before.scale, lambda: calls.append(head.weight.detach().clone()))
-    said = {"loss": F.cross_entropy, "validate": accuracy, "direction": "higher", "seed": 3}
-    done = fit_head(backbone, head, LABELS, recipe=WHOLE, init=ProbeInit(before, HEAD), **said)  # type: ignore[arg-type]  # named
+    options = {"loss": F.cross_entropy, "validate": accuracy, "direction": "higher", "seed": 3}
+    done = fit_head(backbone, head, LABELS, recipe=WHOLE, init=ProbeInit(before, HEAD), **options)  # type: ignore[arg-type]  # named
 
-    other, plain = made(), seeded(lambda: LinearHead(6, 2), 0)
+    other, plain = new_encoder(), seeded(lambda: LinearHead(6, 2), 0)
     probe = frozen(other).attach(plain)
-    said["validate"] = lambda module: accuracy(module, (frozen(other).rows("validation"),))
-    fit(probe, (frozen(other).rows("train"),), LABELS, recipe=HEAD, **said)  # type: ignore[arg-type]  # named
+    options["validate"] = lambda module: accuracy(module, (frozen(other).rows("validation"),))
+    fit(probe, (frozen(other).rows("train"),), LABELS, recipe=HEAD, **options)  # type: ignore[arg-type]  # named
     assert len(calls) == 1
     assert torch.equal(calls[0], plain.weight), "the encoder is as it came until the probe is there"
     attached = behind(other, before.scale).attach(plain)
-    said["validate"] = lambda module: accuracy(module, (IMAGES,))
-    by_hand = fit(attached, (IMAGES,), LABELS, recipe=WHOLE, **said)  # type: ignore[arg-type]  # named
+    options["validate"] = lambda module: accuracy(module, (IMAGES,))
+    by_hand = fit(attached, (IMAGES,), LABELS, recipe=WHOLE, **options)  # type: ignore[arg-type]  # named
     assert [row[:3] for row in done.history[1:]] == [row[:3] for row in by_hand.history[1:]]
     assert all(torch.equal(value, attached.state_dict()[name]) for name, value in done.module.state_dict().items())
 
 
 @pytest.mark.parametrize("value", [0.0, 0.5])
 def test_a_head_starts_at_the_weights_that_are_passed_in(value: float) -> None:
-    head, encoder = LinearHead(6, 2), made()
+    head, encoder = LinearHead(6, 2), new_encoder()
     start = {**head.state_dict(), "weight": torch.full((2, 6), value), "bias": torch.tensor([0.0, 1.0])}
     recipe = Recipe(lr=0.1, steps=0, batch_size=4, validate_every=1)
     done = fit_head(
@@ -88,21 +88,21 @@ def test_the_best_of_several_rates_is_the_training_at_that_rate_alone(tmp_path: 
     scores: dict[float, float] = {}
     for rate in rates:
         recipe = Recipe(lr=HEAD.lr * rate, steps=12, batch_size=16, validate_every=4)
-        backbone = frozen(made())
-        held = (backbone.rows("validation"),)
+        backbone = frozen(new_encoder())
+        validation_rows = (backbone.rows("validation"),)
         alone = fit(
             backbone.attach(seeded(lambda: LinearHead(6, 2), 0)), (backbone.rows("train"),), LABELS,
             loss=F.cross_entropy, recipe=recipe, direction="higher", seed=0,
-            validate=partial(accuracy, inputs=held),
+            validate=partial(accuracy, inputs=validation_rows),
         )  # fmt: skip
         scores[recipe.lr] = alone.best_score
     for path in (None, tmp_path / "head.pt"):
         done = fit_head(
-            frozen(made()), seeded(lambda: LinearHead(6, 2), 0), LABELS, loss=F.cross_entropy, recipe=HEAD,
+            frozen(new_encoder()), seeded(lambda: LinearHead(6, 2), 0), LABELS, loss=F.cross_entropy, recipe=HEAD,
             validate=accuracy, direction="higher", seed=0, rates=rates, checkpoint=path,
         )  # fmt: skip
         assert done.best_score == scores[done.recipe.lr] == max(scores.values())
-        assert {one.lr for one in done.tried} == set(scores)
+        assert {rate.lr for rate in done.tried} == set(scores)
     assert len(list(tmp_path.iterdir())) == len(rates)
 
 
@@ -113,8 +113,8 @@ def test_micro_batches_leave_the_gradient_of_a_loss_that_is_no_mean() -> None:
     weights = []
     for count in (1, 3):
         done = fit_head(
-            frozen(made()), seeded(lambda: LinearHead(6, 2), 0), LABELS, loss=spread, recipe=HEAD, validate=accuracy,
-            direction="higher", seed=0, micro_batches=count,
+            frozen(new_encoder()), seeded(lambda: LinearHead(6, 2), 0), LABELS, loss=spread, recipe=HEAD,
+            validate=accuracy, direction="higher", seed=0, micro_batches=count,
         )  # fmt: skip
         weights.append(done.module.head.weight)
     assert torch.allclose(*weights, rtol=0, atol=64 * torch.finfo(torch.float32).eps)  # type: ignore[arg-type]  # two
@@ -129,10 +129,10 @@ def test_a_mix_is_between_start_and_end_and_the_best_share_validates_best(whole:
     def far(each: nn.Module) -> float:
         return abs(each["encoder"].weight.item() - 0.3)  # type: ignore[index]  # a ModuleDict
 
-    seen: list[float] = []
-    found = wise_ft(module, start, [Kept(1, 0.0, end)], "best", far, "lower", whole=whole, look=seen.append)
-    assert found.share == pytest.approx(0.3)
-    assert seen == [mix.share for mix in found.curve]
+    shares: list[float] = []
+    mixed = wise_ft(module, start, [Kept(1, 0.0, end)], "best", far, "lower", whole=whole, look=shares.append)
+    assert mixed.share == pytest.approx(0.3)
+    assert shares == [mix.share for mix in mixed.curve]
     assert module["encoder"].weight.item() == pytest.approx(0.3)
     assert module["head"].weight.item() == pytest.approx(0.6 if whole else 2.0)
 

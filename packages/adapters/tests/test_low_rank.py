@@ -83,10 +83,10 @@ def test_updates_begin_at_nothing_train_and_leave_nothing(make: type[nn.Module],
     merge_lora(merged)
     torch.testing.assert_close(merged(X), after, atol=1e-4, rtol=1e-4)
     remove_lora(module)
-    for one in (merged, module):
-        assert [name for name, _ in one.named_parameters()] == order  # optimisers number them
-        assert [type(part) for part in one.modules()] == kinds
-        assert [part.training for part in one.modules()] == modes
+    for plain in (merged, module):
+        assert [name for name, _ in plain.named_parameters()] == order  # optimisers number them
+        assert [type(part) for part in plain.modules()] == kinds
+        assert [part.training for part in plain.modules()] == modes
     assert all(torch.equal(value, bits[name]) for name, value in module.state_dict().items())
     torch.testing.assert_close(module(X), before)
     assert set(vars(module)) == set(vars(seeded(make, 0)))
@@ -131,11 +131,11 @@ def test_updates_are_put_on_again_from_a_state_dict(
     module, again = make().eval(), make().eval()
     add_lora(module, targets=targets, read=read)
     moved(module)
-    found, these = lora_targets(module.state_dict())
-    add_lora(again, targets=found, read=these)
+    targets_again, read_again = lora_targets(module.state_dict())
+    add_lora(again, targets=targets_again, read=read_again)
     again.load_state_dict(module.state_dict(), strict=True)
     assert torch.equal(again(X), module(X))
-    assert targets is None or sorted(found) == sorted(targets)
+    assert targets is None or sorted(targets_again) == sorted(targets)
 
 
 def test_a_module_without_updates_is_left_alone() -> None:

@@ -168,9 +168,9 @@ def test_pixel_accuracies_match_the_definition() -> None:
     generator = np.random.default_rng(5)
     predicted, true = generator.integers(0, 5, (3, 4, 6)), generator.integers(0, 4, (3, 4, 6))
     true[generator.random(true.shape) < 0.1] = -100
-    known = true != -100
+    labelled = true != -100
     of_class = [(predicted[true == label] == label).mean() for label in range(4)]  # class 4 is never true
-    assert evaluate("overall_acc", predicted, true).value == pytest.approx((predicted == true)[known].mean())
+    assert evaluate("overall_acc", predicted, true).value == pytest.approx((predicted == true)[labelled].mean())
     assert evaluate("mean_acc", predicted, true).value == pytest.approx(np.mean(of_class))
 
 
@@ -207,11 +207,11 @@ def test_interval_is_the_resampled_metric() -> None:
 def test_intervals_cover_the_truth() -> None:
     """Of 200 samples of a coin with p = .7, close to 95 % of the intervals hold .7."""
     generator = np.random.default_rng(0)
-    held = 0
+    covered = 0
     for trial in range(200):
         score = evaluate("accuracy", generator.random(150) < 0.7, np.ones(150), seed=trial, resamples=300)
-        held += score.low <= 0.7 <= score.high
-    assert 0.9 <= held / 200 <= 0.99
+        covered += score.low <= 0.7 <= score.high
+    assert 0.9 <= covered / 200 <= 0.99
 
 
 @pytest.mark.parametrize("name", list(METRICS))

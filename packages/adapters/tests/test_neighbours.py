@@ -22,17 +22,17 @@ def test_ranking_is_its_definition(n: int, classes: int, seed: int) -> None:
     rows, labels = rng.normal(size=(n, 3)).astype(np.float32), rng.integers(0, classes, n)
     if len(np.unique(labels)) == n:
         labels[1] = labels[0]
-    found = rank_gallery(rows, rows, labels, labels, ks=(1, 3), same=True)
+    ranking = rank_gallery(rows, rows, labels, labels, ks=(1, 3), same=True)
     for query in range(n):
         others = [row for row in np.argsort(-(rows @ rows[query]), kind="stable") if row != query]
         relevant = [int(labels[row] == labels[query]) for row in others]
         if not sum(relevant):
-            assert np.isnan(found.average_precision[query])
-            assert np.isnan(found.recall[query]).all()
+            assert np.isnan(ranking.average_precision[query])
+            assert np.isnan(ranking.recall[query]).all()
             continue
-        precision = [sum(relevant[: place + 1]) / (place + 1) for place, hit in enumerate(relevant) if hit]
-        assert found.average_precision[query] == pytest.approx(sum(precision) / len(precision), abs=1e-12)
-        assert found.recall[query].tolist() == [float(any(relevant[:k])) for k in (1, 3)]
+        precision = [sum(relevant[: rank + 1]) / (rank + 1) for rank, hit in enumerate(relevant) if hit]
+        assert ranking.average_precision[query] == pytest.approx(sum(precision) / len(precision), abs=1e-12)
+        assert ranking.recall[query].tolist() == [float(any(relevant[:k])) for k in (1, 3)]
 
 
 def test_chance_is_the_mean_over_all_orders() -> None:
@@ -42,9 +42,9 @@ def test_chance_is_the_mean_over_all_orders() -> None:
         hits = np.cumsum(order) / np.arange(1, 6)
         precision.append(sum(hits * order) / 2)
         recall.append([max(order[:1]), max(order[:3])])
-    found = rank_gallery(np.ones((1, 2)), np.eye(5, 2), [1], [1, 1, 0, 0, 0], ks=(1, 3))
-    assert found.chance_precision == pytest.approx(np.mean(precision), abs=1e-12)
-    assert found.chance_recall == pytest.approx(np.mean(recall, axis=0), abs=1e-12)
+    ranking = rank_gallery(np.ones((1, 2)), np.eye(5, 2), [1], [1, 1, 0, 0, 0], ks=(1, 3))
+    assert ranking.chance_precision == pytest.approx(np.mean(precision), abs=1e-12)
+    assert ranking.chance_recall == pytest.approx(np.mean(recall, axis=0), abs=1e-12)
     labels = np.repeat(np.arange(20), 10)
     same = rank_gallery(np.ones((200, 4)), np.ones((200, 4)), labels, labels, same=True)
     assert np.mean(same.average_precision) == pytest.approx(same.chance_precision, abs=0.02)
@@ -53,13 +53,13 @@ def test_chance_is_the_mean_over_all_orders() -> None:
 def test_votes_are_scikit_learns_of_equal_and_of_own_weights() -> None:
     rng = np.random.default_rng(0)
     rows, labels, values = rng.normal(size=(80, 4)), rng.integers(0, 3, 80), rng.normal(size=(25, 4))
-    rows, values = (one / np.linalg.norm(one, axis=1, keepdims=True) for one in (rows, values))
+    rows, values = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True) for vectors in (rows, values))
     similar = values @ rows.T
     order = np.argsort(-similar, axis=1)[:, :7]
     for temperature, weights in ((1e9, "uniform"), (0.07, lambda d: np.exp((1 - d * d / 2) / 0.07))):
-        known = KNeighborsClassifier(7, weights=weights).fit(rows, labels).predict_proba(values)
+        theirs = KNeighborsClassifier(7, weights=weights).fit(rows, labels).predict_proba(values)
         votes = neighbour_votes(labels[order], np.take_along_axis(similar, order, 1), 3, temperature=temperature)
-        assert votes == pytest.approx(known, abs=1e-6)
+        assert votes == pytest.approx(theirs, abs=1e-6)
 
 
 def test_validation_chooses_the_number_of_neighbours() -> None:
@@ -76,11 +76,11 @@ def test_validation_chooses_the_number_of_neighbours() -> None:
 def test_agreements_are_scikit_learns(n: int, classes: int, clusters: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     true, clusters_of_samples = rng.integers(0, classes, n), rng.integers(0, clusters, n)
-    known = {
+    theirs = {
         "ami": sk.adjusted_mutual_info_score(true, clusters_of_samples),
         "v_measure": sk.v_measure_score(true, clusters_of_samples),
     }
-    for name, value in known.items():
+    for name, value in theirs.items():
         assert agreement(name, clusters_of_samples, true, resamples=0).value == pytest.approx(value, abs=1e-9)
         weights = rng.integers(0, 2, n)
         weights[:2] = 1
@@ -97,13 +97,13 @@ def test_agreements_are_scikit_learns(n: int, classes: int, clusters: int, seed:
 
 def test_the_interval_of_clusters_that_know_nothing_holds_zero() -> None:
     """A bootstrap's repeated samples look like agreement: its interval of random clusters lay above 0."""
-    held = 0
+    covered = 0
     for seed in range(40):
         rng = np.random.default_rng(seed)
         score = agreement("ami", rng.integers(0, 8, 200), rng.integers(0, 8, 200), seed=seed, resamples=100)
         assert score.low <= score.value <= score.high
-        held += score.low <= 0 <= score.high
-    assert held >= 33  # 38 of 40 are expected at 95 %
+        covered += score.low <= 0 <= score.high
+    assert covered >= 33  # 38 of 40 are expected at 95 %
 
 
 def test_clusters_of_what_lies_apart_are_its_classes() -> None:

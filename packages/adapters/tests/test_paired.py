@@ -43,10 +43,10 @@ def test_rankings_agree_with_every_exchange_of_ranks(seed: int) -> None:
     truth = np.array([1, 0, 1, 0, 0, 1, 0, 1, 1.0])[:, None]
     first, second = (np.stack([rng.integers(0, 6, (9, 1)).astype(float), truth], axis=1) for _ in range(2))
     ranked = []
-    for one in (first, second):
-        own = one.copy()
+    for pairs in (first, second):
+        own = pairs.copy()
         for row in range(9):
-            own[row, 0, 0] = (one[:, 0, 0] < one[row, 0, 0]).sum() + (one[:, 0, 0] == one[row, 0, 0]).sum() / 2
+            own[row, 0, 0] = (pairs[:, 0, 0] < pairs[row, 0, 0]).sum() + (pairs[:, 0, 0] == pairs[row, 0, 0]).sum() / 2
         ranked.append(own)
     expected = reference.exact_permutation_p(reference.area_under_curve, ranked[0], ranked[1])
     test = paired_test("roc_auc", [first], [second])
@@ -81,17 +81,19 @@ def test_interval_of_a_mean_is_that_of_its_paired_differences() -> None:
 def test_exchanging_the_models_changes_the_sign_only() -> None:
     rng = np.random.default_rng(3)
     first, second = counts(rng, 30, 5), counts(rng, 30, 5)
-    there, back = (paired_test("dice", [a], [b]) for a, b in ((first, second), (second, first)))
-    assert there.difference == -back.difference
-    assert (there.low, there.high) == pytest.approx((-back.high, -back.low), abs=1e-12)
-    assert there.p_permutation == back.p_permutation
+    forward, back = (paired_test("dice", [a], [b]) for a, b in ((first, second), (second, first)))
+    assert forward.difference == -back.difference
+    assert (forward.low, forward.high) == pytest.approx((-back.high, -back.low), abs=1e-12)
+    assert forward.p_permutation == back.p_permutation
 
 
 def test_a_class_that_one_model_never_predicts() -> None:
     rng = np.random.default_rng(4)
     first = counts(rng, 8, 4)
     first[:, :, 3] = 0
-    wide, narrow = (paired_test("miou", [one], [counts(rng, 8, 4) * 0 + first]) for one in (first, first[:, :, :3]))
+    wide, narrow = (
+        paired_test("miou", [tallies], [counts(rng, 8, 4) * 0 + first]) for tallies in (first, first[:, :, :3])
+    )
     assert narrow == wide
 
 
@@ -108,8 +110,8 @@ def test_seeds_are_averaged() -> None:
 def test_seeds_widen_the_interval_by_what_they_vary() -> None:
     rng = np.random.default_rng(0)
     first = [rng.random(900) for _ in range(3)]
-    alike = [one + 0.1 for one in first]
-    apart = [one + shift for one, shift in zip(first, (0.02, 0.1, 0.18), strict=True)]
+    alike = [errors + 0.1 for errors in first]
+    apart = [errors + shift for errors, shift in zip(first, (0.02, 0.1, 0.18), strict=True)]
     narrow, wide = (paired_test("mae", first, second) for second in (alike, apart))
     assert narrow.difference == pytest.approx(wide.difference)
     assert (narrow.low, narrow.high) == pytest.approx((0.1, 0.1))

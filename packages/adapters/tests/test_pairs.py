@@ -19,8 +19,8 @@ class Sides(nn.Module):
         self.image, self.text = nn.Linear(3, 4), nn.Embedding(9, 4)
 
     def texts(self, texts: list[str]) -> Tensor:
-        found: Tensor = self.text(torch.tensor([int(text) for text in texts], dtype=torch.long))
-        return found
+        embedded: Tensor = self.text(torch.tensor([int(text) for text in texts], dtype=torch.long))
+        return embedded
 
 
 def dual(negatives: int = 0) -> tuple[Sides, DualEncoder]:
@@ -33,11 +33,11 @@ def test_forms_are_drawn_by_step_and_agree_between_rows() -> None:
     texts = ChosenRows([[("a",), ("b",)], [("c",)], [("d",), ("e",)]])
     features = ChosenRows([[torch.tensor(float(ord(form[0]))) for form in forms] for forms in texts.forms])
     draws = [Draw(3, step, torch.tensor([2, 0, 1])) for step in range(1, 30)]
-    seen = set()
-    for said, values in zip(texts.stream(draws), features.stream(draws), strict=True):
-        assert [float(ord(form[0])) for form in said] == values.tolist()
-        seen.add(tuple(said))
-    assert len(seen) == 4
+    combinations = set()
+    for drawn, values in zip(texts.stream(draws), features.stream(draws), strict=True):
+        assert [float(ord(form[0])) for form in drawn] == values.tolist()
+        combinations.add(tuple(drawn))
+    assert len(combinations) == 4
     assert texts[:2] == [("a",), ("c",)]
 
 
@@ -65,13 +65,13 @@ def test_a_scale_above_100_still_learns() -> None:
 
 def test_terms_by_name_are_summed_and_their_means_kept() -> None:
     head, x = nn.Linear(2, 1), torch.randn(8, 2)
-    seen = []
+    steps = []
     done = fit(
         head, (x,), torch.zeros(8, 1), loss=lambda out, y: {"a": out.square().mean(), "b": 2 * out.abs().mean()},
         recipe=Recipe(lr=1e-2, steps=4, batch_size=4, validate_every=2), validate=lambda m: 0.0, direction="higher",
-        seed=0, watch=lambda row: seen.append(row.step),
+        seed=0, watch=lambda row: steps.append(row.step),
     )  # fmt: skip
-    assert seen == [0, 2, 4]
+    assert steps == [0, 2, 4]
     assert done.history[0].terms == {}
     for row in done.history[1:]:
         assert row.loss == pytest.approx(row.terms["a"] + row.terms["b"], rel=1e-6)

@@ -98,9 +98,9 @@ def test_clap_takes_its_papers_steps(n: int, d: int, k: int, scale: float) -> No
     unit, towards, member = F.normalize(x, dim=1).double(), F.normalize(texts, dim=1).double(), F.one_hot(y, k).double()
     trust = reference.clap_trust(unit.tolist(), y.tolist(), towards.tolist(), scale)
     for steps in (1, 7):
-        found = clap_weights(unit, member, towards, scale, torch.tensor(trust), steps=steps)
+        weights = clap_weights(unit, member, towards, scale, torch.tensor(trust), steps=steps)
         expected = reference.clap_weights(unit.tolist(), y.tolist(), towards.tolist(), scale, trust, steps)
-        np.testing.assert_allclose(found.numpy(), expected, rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(weights.numpy(), expected, rtol=1e-6, atol=1e-6)
 
 
 def test_claps_head_is_cosines_with_its_weights() -> None:
@@ -119,9 +119,9 @@ def test_lpp_takes_its_papers_steps(n: int, d: int, k: int) -> None:
     unit, towards = F.normalize(x, dim=1).double(), F.normalize(texts, dim=1).double()
     states = lpp_states(unit, F.one_hot(y, k).double(), towards)
     assert len(states) == 31
-    for place in (0, 1, 3):
-        expected = reference.lpp_weights(unit.tolist(), y.tolist(), towards.tolist(), 10 * place)
-        np.testing.assert_allclose(states[place].numpy(), expected, rtol=1e-9, atol=1e-9)
+    for index in (0, 1, 3):
+        expected = reference.lpp_weights(unit.tolist(), y.tolist(), towards.tolist(), 10 * index)
+        np.testing.assert_allclose(states[index].numpy(), expected, rtol=1e-9, atol=1e-9)
 
 
 def test_lpp_takes_all_steps_where_nothing_validates() -> None:

@@ -48,9 +48,9 @@ def test_each_sample_is_really_left_out() -> None:
     generator = torch.Generator().manual_seed(0)
     half = torch.randn(20, 3, generator=generator, dtype=torch.float64)
     features, targets = torch.cat([half, -half]), torch.randn(40, 1, generator=generator, dtype=torch.float64)
-    found = leave_one_out(features, targets)
+    left_out = leave_one_out(features, targets)
     x = (features / features.std(0, correction=0)).numpy()
-    penalty = found.penalty * (x**2).sum() / 3
+    penalty = left_out.penalty * (x**2).sum() / 3
     errors = []
     for row in range(40):
         others = np.arange(40) != row
@@ -58,7 +58,7 @@ def test_each_sample_is_really_left_out() -> None:
         shrunk = np.diag([penalty] * 3 + [0.0])
         weights = np.linalg.solve(design.T @ design + shrunk, design.T @ targets.numpy()[others])
         errors.append(float((targets[row].item() - np.r_[x[row], 1.0] @ weights)[0] ** 2))
-    assert found.outcomes.numpy() == pytest.approx(np.array(errors), rel=1e-6)
+    assert left_out.outcomes.numpy() == pytest.approx(np.array(errors), rel=1e-6)
 
 
 def test_noise_is_worth_nothing_and_classes_are() -> None:

@@ -206,10 +206,10 @@ def test_ragged_targets_reach_the_loss() -> None:
         def __getitem__(self, rows: Any, /) -> list[torch.Tensor]:
             return [torch.full((int(row) % 3, 4), float(row)) for row in rows]
 
-    seen: list[list[int]] = []
+    box_counts: list[list[int]] = []
 
     def loss(output: torch.Tensor, boxes: list[torch.Tensor]) -> torch.Tensor:
-        seen.append([len(box) for box in boxes])
+        box_counts.append([len(box) for box in boxes])
         return torch.stack([(z - len(box)).square().sum() for z, box in zip(output, boxes, strict=True)]).mean()
 
     heads = []
@@ -222,7 +222,7 @@ def test_ragged_targets_reach_the_loss() -> None:
             seed=0,
         )  # fmt: skip
         heads.append(head.weight.detach())
-    assert {len(each) for each in seen} == {6, 2}
+    assert {len(each) for each in box_counts} == {6, 2}
     torch.testing.assert_close(heads[0], heads[1], rtol=1e-3, atol=1e-5)
 
 

@@ -80,11 +80,11 @@ def test_the_default_weighs_a_discriminant_where_noise_has_directions() -> None:
 def test_a_discriminant_learns_from_images_and_texts() -> None:
     x, y, texts = world(60, noise=1.5, shift=1.0)
     many, truth, _ = world(600, noise=1.5, shift=1.0, seed=0)
-    held = HeldOut(many[60:], truth[60:])
+    test_set = HeldOut(many[60:], truth[60:])
     data = tuning_data(x, y, class_embeddings=texts)
     tuned = tune(data, "lda")
     assert "temperature" in tuned.best_params
-    assert held.score(tuned, resamples=0).value > held.score(tune(data, "zero_shot"), resamples=0).value
+    assert test_set.score(tuned, resamples=0).value > test_set.score(tune(data, "zero_shot"), resamples=0).value
 
 
 def test_evidence_for_moving() -> None:
@@ -110,6 +110,8 @@ def test_a_shift_that_all_classes_share_is_seen_and_taken_back() -> None:
         x, y, texts = world(1200, noise=0.5, shift=2.0, seed=seed)
         data = tuning_data(x[:12], y[:12], class_embeddings=texts)
         assert may_move(data, F.normalize(data.features, dim=1))
-        held = HeldOut(x[12:], y[12:])
-        gains.append(held.score(tune(data), resamples=0).value - held.score(tune(data, "zero_shot"), resamples=0).value)
+        test_set = HeldOut(x[12:], y[12:])
+        gains.append(
+            test_set.score(tune(data), resamples=0).value - test_set.score(tune(data, "zero_shot"), resamples=0).value
+        )
     assert min(gains) > 0.1

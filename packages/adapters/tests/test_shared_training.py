@@ -29,15 +29,15 @@ def two(folder: Path, *cases: str) -> tuple[list[dict[str, Any]], list[int]]:
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+def by_process(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     return two(tmp_path_factory.mktemp("shared"), *CASES, "resumed", "whole")[0]
 
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.long
-def test_two_processes_train_as_one_does(case: str, found: list[dict[str, Any]], tmp_path: Path) -> None:
+def test_two_processes_train_as_one_does(case: str, by_process: list[dict[str, Any]], tmp_path: Path) -> None:
     module, alone = trained(case, tmp_path)
-    first, second = found[0][case], found[1][case]
+    first, second = by_process[0][case], by_process[1][case]
     for row, own in zip(first["history"], alone.history, strict=True):
         assert row[0] == own.step
         assert row[1:5] == pytest.approx(tuple(own)[1:5], rel=2e-5, nan_ok=True)  # score, loss, norm, rate
@@ -49,11 +49,11 @@ def test_two_processes_train_as_one_does(case: str, found: list[dict[str, Any]],
 
 
 @pytest.mark.long
-def test_an_interrupted_training_of_two_ends_with_the_same_bits(found: list[dict[str, Any]]) -> None:
-    for name, value in found[0]["whole"]["state"].items():
-        assert torch.equal(value, found[0]["resumed"]["state"][name]), name
-        assert torch.equal(value, found[1]["whole"]["state"][name]), name
-    assert found[0]["whole"]["history"][1:] == found[0]["resumed"]["history"][1:]
+def test_an_interrupted_training_of_two_ends_with_the_same_bits(by_process: list[dict[str, Any]]) -> None:
+    for name, value in by_process[0]["whole"]["state"].items():
+        assert torch.equal(value, by_process[0]["resumed"]["state"][name]), name
+        assert torch.equal(value, by_process[1]["whole"]["state"][name]), name
+    assert by_process[0]["whole"]["history"][1:] == by_process[0]["resumed"]["history"][1:]
 
 
 @pytest.mark.long

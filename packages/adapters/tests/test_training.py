@@ -94,19 +94,19 @@ def test_a_stopped_training_goes_on_to_the_same_bits(tmp_path: Path, schedule: d
     x, y = data()
     whole = network()
     first = run(whole, recipe)
-    file, seen = tmp_path / "state.pt", []
+    file, progress = tmp_path / "state.pt", []
 
     def part(module: nn.Module, stop: int | None) -> Fit:
         return fit(
             module, (x,), y, loss=cross_entropy, recipe=recipe, validate=lambda m: float(cross_entropy(m(x), y)),
-            direction="lower", seed=3, checkpoint=file, progress=lambda _, step, steps: seen.append((step, steps)),
+            direction="lower", seed=3, checkpoint=file, progress=lambda _, step, steps: progress.append((step, steps)),
             stop=stop,
         )  # fmt: skip
 
     stop = 2 * recipe.validate_every
     begun = part(network(), stop)
     assert repr(begun.history) == repr(first.history[:3])
-    assert seen == [(step, recipe.steps) for step in range(stop + 1)]
+    assert progress == [(step, recipe.steps) for step in range(stop + 1)]
     again = network()
     assert repr(part(again, None).history) == repr(first.history)
     assert same(whole, again)
@@ -134,17 +134,17 @@ def test_the_best_validated_weights_are_kept_in_both_directions() -> None:
     x, y = data()
     for direction, scores, best in (("higher", [1.0, 3.0, 3.0, 0.0], 2), ("lower", [1.0, 3.0, 0.5, 0.5], 4)):
         head = seeded(lambda: LinearHead(6, 3), 0)
-        seen: list[torch.Tensor] = []
+        weights: list[torch.Tensor] = []
 
-        def validate(m: nn.Module, scores: list[float] = scores, seen: list[torch.Tensor] = seen) -> float:
-            seen.append(m.weight.detach().clone())
-            return scores[len(seen) - 1]
+        def validate(m: nn.Module, scores: list[float] = scores, weights: list[torch.Tensor] = weights) -> float:
+            weights.append(m.weight.detach().clone())
+            return scores[len(weights) - 1]
 
         recipe = Recipe(lr=0.1, steps=6, batch_size=4, validate_every=2)
         done = fit(head, (x,), y, loss=cross_entropy, recipe=recipe, validate=validate, direction=direction, seed=0)
         assert done.best_step == best
         assert done.best_score == scores[best // 2]
-        assert torch.equal(head.weight, seen[best // 2])
+        assert torch.equal(head.weight, weights[best // 2])
         assert [row.step for row in done.history] == [0, 2, 4, 6]
 
 
@@ -153,15 +153,15 @@ def test_one_weight_follows_adamw_by_hand() -> None:
     module = nn.Linear(1, 1, bias=False)
     nn.init.constant_(module.weight, 2.0)
     recipe = Recipe(lr=0.05, steps=4, batch_size=1, validate_every=1, weight_decay=0.1, schedule="constant")
-    seen: list[float] = []
+    weights: list[float] = []
     fit(
         module, (torch.ones(1, 1),), torch.zeros(1), loss=l1, recipe=recipe, direction="lower", seed=0,
-        validate=lambda m: (seen.append(float(m.weight)), 0.0)[1],
+        validate=lambda m: (weights.append(float(m.weight)), 0.0)[1],
     )  # fmt: skip
     value, mean, square = 2.0, 0.0, 0.0
     for step in range(1, 5):
         value, mean, square = adamw_step(value, 1.0, mean, square, step, 0.05, (0.9, 0.98), 1e-6, 0.1)
-        assert seen[step] == pytest.approx(value, rel=1e-6)
+        assert weights[step] == pytest.approx(value, rel=1e-6)
 
 
 def test_accumulated_parts_make_the_whole_gradient() -> None:
@@ -176,9 +176,9 @@ def test_batches_are_whole_and_visit_everything(n: int, size: int) -> None:
     actual = min(size, n)
     per_epoch = n // actual
     for epoch in range(3):
-        taken = [batch_indices(n, size, 1 + epoch * per_epoch + i, 7) for i in range(per_epoch)]
-        assert all(len(part) == actual for part in taken)
-        flat = torch.cat(taken).tolist()
+        batches = [batch_indices(n, size, 1 + epoch * per_epoch + i, 7) for i in range(per_epoch)]
+        assert all(len(part) == actual for part in batches)
+        flat = torch.cat(batches).tolist()
         assert len(set(flat)) == len(flat)
     assert n < 10 or not torch.equal(batch_indices(n, n, 1, 7), batch_indices(n, n, 2, 7))
 
@@ -190,11 +190,11 @@ def test_an_epochs_order_is_drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
     steps = [batch_indices(20, 5, step, 11) for step in range(1, 13)]  # three epochs of four steps
     assert len(drawn) == 3
     monkeypatch.undo()
-    for number, taken in enumerate(steps):
-        epoch, place = divmod(number, 4)
+    for number, batch in enumerate(steps):
+        epoch, position = divmod(number, 4)
         order = np.random.Generator(np.random.PCG64(np.random.SeedSequence([11, epoch]))).permutation(20)
-        assert taken.tolist() == order[5 * place : 5 * place + 5].tolist()
-        taken.zero_()  # the caller's copy
+        assert batch.tolist() == order[5 * position : 5 * position + 5].tolist()
+        batch.zero_()  # the caller's copy
     assert batch_indices(20, 5, 12, 11).sum() > 0
 
 
@@ -314,10 +314,10 @@ def test_images_as_bytes_pass_through() -> None:
 def test_bfloat16_trains_close_to_float32_with_weights_in_float32() -> None:
     x, y = data()
     wide, narrow = seeded(lambda: LinearHead(6, 3), 0), seeded(lambda: LinearHead(6, 3), 0)
-    seen: list[torch.dtype] = []
+    dtypes: list[torch.dtype] = []
 
     def watched(scores: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        seen.append(scores.dtype)
+        dtypes.append(scores.dtype)
         return cross_entropy(scores, targets)
 
     call = {"validate": lambda m: float(cross_entropy(m(x), y)), "direction": "lower", "seed": 0}
@@ -325,7 +325,7 @@ def test_bfloat16_trains_close_to_float32_with_weights_in_float32() -> None:
     narrower = dataclasses.replace(RECIPE, precision="bfloat16")
     second = fit(narrow, (x,), y, loss=watched, recipe=narrower, **call)
     assert (first.precision, second.precision) == ("float32", "bfloat16")
-    assert set(seen) == {torch.float32}
+    assert set(dtypes) == {torch.float32}
     assert narrow.weight.dtype == torch.float32
     assert not torch.equal(wide.weight, narrow.weight)
     # bfloat16 keeps 8 bits: scores of size 1 are off by up to 1/256, and Adam's 23 steps of 0.01 follow their signs

@@ -174,10 +174,10 @@ def test_one_image_per_class_is_no_worse(noise: float, than: str) -> None:
     """Over twenty draws: the texts count by how well they do, the images by a fixed prior."""
     differences = []
     for seed in range(20):
-        x, y, texts = (world(5, seed=seed, noise=noise)[place] for place in (0, 1, 4))
+        x, y, texts = (world(5, seed=seed, noise=noise)[part] for part in (0, 1, 4))
         many, truth = world(200, seed=seed, noise=noise)[:2]
-        held, data = HeldOut(many[5:], truth[5:]), tuning_data(x, y, class_embeddings=texts)
-        ours, theirs = (held.score(tune(data, method), resamples=0).value for method in ("anchored", than))
+        test_set, data = HeldOut(many[5:], truth[5:]), tuning_data(x, y, class_embeddings=texts)
+        ours, theirs = (test_set.score(tune(data, method), resamples=0).value for method in ("anchored", than))
         differences.append(ours - theirs)
     assert np.mean(differences) >= -2 * np.std(differences) / math.sqrt(len(differences))
 
@@ -395,47 +395,47 @@ def test_folds_cover_each_sample_once_and_spread_single_images() -> None:
 
 def test_test_labels_are_out_of_reach() -> None:
     x, y, test, truth, texts = world()
-    held = HeldOut(test, truth)
+    test_set = HeldOut(test, truth)
     for name in ("labels", "features", "truth", "y", "_labels", "__dict__", "_HeldOut__labels"):
         with pytest.raises(AttributeError):
-            getattr(held, name)
+            getattr(test_set, name)
     with pytest.raises(TypeError):
-        vars(held)
+        vars(test_set)
     with pytest.raises(AttributeError):
-        held.labels = truth
+        test_set.labels = truth
     for attempt in (pickle.dumps, copy.copy, copy.deepcopy, len, iter, lambda h: h[0], torch.as_tensor):
         with pytest.raises((TypeError, RuntimeError, ValueError, AttributeError)):
-            attempt(held)
-    assert "tensor" not in repr(held)
+            attempt(test_set)
+    assert "tensor" not in repr(test_set)
     for call in (
-        lambda: tuning_data(x, y, validation=(held, truth)),
-        lambda: tuning_data(x, y, validation=(test, held)),
-        lambda: tuning_data(held, y),
-        lambda: tuning_data(x, held),
-        lambda: tune(held),
-        lambda: held.score(torch.nn.Linear(16, 5)),
-        lambda: held.score(lambda features: features[:, :5]),
+        lambda: tuning_data(x, y, validation=(test_set, truth)),
+        lambda: tuning_data(x, y, validation=(test, test_set)),
+        lambda: tuning_data(test_set, y),
+        lambda: tuning_data(x, test_set),
+        lambda: tune(test_set),
+        lambda: test_set.score(torch.nn.Linear(16, 5)),
+        lambda: test_set.score(lambda features: features[:, :5]),
     ):
         with pytest.raises(TypeError):
             call()
-    assert held.evaluation_log == ()
+    assert test_set.evaluation_log == ()
     data = tuning_data(x, y, class_embeddings=texts)
     assert {field for field in TuningData.__dataclass_fields__ if "test" in field} == set()
-    held.score(tune(data))
-    held.score(tune(data, "gda"), metric="mean_per_class")
-    assert held.evaluation_log == (("anchored", "accuracy"), ("gda", "mean_per_class"))
+    test_set.score(tune(data))
+    test_set.score(tune(data, "gda"), metric="mean_per_class")
+    assert test_set.evaluation_log == (("anchored", "accuracy"), ("gda", "mean_per_class"))
     with pytest.raises(AttributeError):
-        held.evaluation_log = ()
+        test_set.evaluation_log = ()
 
 
 def test_the_callers_arrays_can_change_afterwards() -> None:
     x, y, test, truth, texts = world()
-    held = HeldOut(test, truth)
+    test_set = HeldOut(test, truth)
     tuned = tune(tuning_data(x, y, class_embeddings=texts))
-    before = held.score(tuned).value
+    before = test_set.score(tuned).value
     truth.zero_()
     test.zero_()
-    assert held.score(tuned).value == before
+    assert test_set.score(tuned).value == before
 
 
 @pytest.mark.parametrize("method", ["anchored", "elevater"])
@@ -598,10 +598,10 @@ def test_the_mean_of_a_regression_and_a_discriminant_is_a_candidate_and_its_head
         others = [row["loss"] for row in at_length_1 if row["kind"] in REGRESSIONS]
         assert mean["loss"] < min(others)
         unit = F.normalize(x, dim=1)
-        one, _ = _refit(data, unit, Candidate(mean["regression"], mean["strength"], mean["blend"]))
-        other = discriminant_head(data, unit, mean["temperature"], mean["discriminant_blend"])
+        regression, _ = _refit(data, unit, Candidate(mean["regression"], mean["strength"], mean["blend"]))
+        discriminant = discriminant_head(data, unit, mean["temperature"], mean["discriminant_blend"])
         with torch.no_grad():
-            expected = 0.5 * one(test_x) + 0.5 * other(test_x)
+            expected = 0.5 * regression(test_x) + 0.5 * discriminant(test_x)
             params = {name: value for name, value in mean.items() if name not in ("validation", "loss")}
             assert torch.allclose(_refit(data, unit, Candidate(**params))[0](test_x), expected, atol=1e-3)
         if tuned.best_params["kind"] == "mean" and "lengths" not in tuned.best_params:
@@ -613,10 +613,10 @@ def test_the_mean_of_a_regression_and_a_discriminant_is_a_candidate_and_its_head
 
 def test_old_names_work_for_one_more_release_and_say_the_new_ones() -> None:
     x, y, test, truth, texts = world(20)
-    data, held = tuning_data(x, y, class_embeddings=texts), HeldOut(test, truth)
+    data, test_set = tuning_data(x, y, class_embeddings=texts), HeldOut(test, truth)
     tuned = tune(data)
     for owner, old, new in (
-        (tuned, "chosen", "best_params"), (tuned, "tried", "candidates"), (held, "openings", "evaluation_log"),
+        (tuned, "chosen", "best_params"), (tuned, "tried", "candidates"), (test_set, "openings", "evaluation_log"),
         (data, "validates", "has_validation"),
     ):  # fmt: skip
         with pytest.warns(DeprecationWarning, match=rf"{old} is called {new} now"):

@@ -49,7 +49,7 @@ def module_scores(x, y, splits, starts, columns, *, epochs, lr, weight_decay, dt
     """
     scores = []
     x, y = torch.as_tensor(x, dtype=dtype), torch.as_tensor(y, dtype=dtype)
-    for s, held in enumerate(torch.as_tensor(splits)):
+    for s, held_out in enumerate(torch.as_tensor(splits)):
         hidden = starts.first.shape[-1]
         model = torch.nn.Sequential(
             torch.nn.Linear(len(columns), hidden), torch.nn.ReLU(), torch.nn.Linear(hidden, y.shape[1])
@@ -62,10 +62,10 @@ def module_scores(x, y, splits, starts, columns, *, epochs, lr, weight_decay, dt
         optimiser = torch.optim.AdamW(model.parameters(), lr=lr, weight_decay=weight_decay)
         for _ in range(epochs):
             optimiser.zero_grad()
-            torch.nn.functional.mse_loss(model(x[~held]), y[~held]).backward()
+            torch.nn.functional.mse_loss(model(x[~held_out]), y[~held_out]).backward()
             optimiser.step()
         with torch.no_grad():
-            scores.append(float(torch.nn.functional.mse_loss(model(x[held]), y[held])))
+            scores.append(float(torch.nn.functional.mse_loss(model(x[held_out]), y[held_out])))
     return scores
 
 

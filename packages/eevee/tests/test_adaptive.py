@@ -18,32 +18,32 @@ def bank(items=1500, seed=0):
     return generator, 2 * np.exp(generator.normal(0, 0.4, items)), generator.normal(0, 2.0, items)
 
 
-def asked(test, values):
+def administer(test, values):
     """The blocks' items, and what was known after each."""
-    blocks, known = [], []
+    blocks, estimates = [], []
     while block := test.next_block():
         test.tell(values[block])
         blocks.append(block)
-        known.append(test.known())
-    return blocks, known
+        estimates.append(test.known())
+    return blocks, estimates
 
 
 def test_it_stops_when_it_knows_and_its_intervals_hold_at_every_look():
     generator, slope, offset = bank()
-    held, off, items = [], [], []
+    covered, off, items = [], [], []
     for number in range(60):
         ability = 3.0 if number % 3 == 0 else generator.normal()
         values = (generator.random(1500) < sigmoid(slope * ability + offset)).astype(float)
         test = AdaptiveTest(1500, until=0.04, slope=slope, offset=offset, seed=number)
-        blocks, known = asked(test, values)
-        places = [place for block in blocks for place in block]
-        assert len(set(places)) == len(places) == known[-1].items
-        assert known[-1].high - known[-1].low <= 0.08
-        assert all(a.low <= b.low <= b.high <= a.high for a, b in itertools.pairwise(known))
-        held.append(all(one.low <= values.mean() <= one.high for one in known))
-        off.append(known[-1].value - values.mean())
-        items.append(known[-1].items)
-    assert np.mean(held) >= 0.9
+        blocks, estimates = administer(test, values)
+        answered = [item for block in blocks for item in block]
+        assert len(set(answered)) == len(answered) == estimates[-1].items
+        assert estimates[-1].high - estimates[-1].low <= 0.08
+        assert all(a.low <= b.low <= b.high <= a.high for a, b in itertools.pairwise(estimates))
+        covered.append(all(estimate.low <= values.mean() <= estimate.high for estimate in estimates))
+        off.append(estimates[-1].value - values.mean())
+        items.append(estimates[-1].items)
+    assert np.mean(covered) >= 0.9
     assert np.mean(items) < 1000
     assert abs(np.mean(off)) < 3 * np.std(off) / np.sqrt(60)
 
@@ -56,7 +56,7 @@ def test_an_estimate_is_without_bias_whatever_the_bank_says():
     guesses = []
     for seed in range(800):
         test = AdaptiveTest(200, until=0, slope=slope, offset=offset, most=80, seed=seed)
-        asked(test, values)
+        administer(test, values)
         guesses.append(test._value)
     assert abs(np.mean(guesses) - values.mean()) < 4 * np.std(guesses) / np.sqrt(800)
 
@@ -65,7 +65,7 @@ def test_uncertain_items_are_asked_more_often():
     generator, slope, offset = bank()
     values = (generator.random(1500) < sigmoid(slope * 0.5 + offset)).astype(float)
     test = AdaptiveTest(1500, until=0, slope=slope, offset=offset, most=500)
-    blocks, _ = asked(test, values)
+    blocks, _ = administer(test, values)
     chance = sigmoid(slope * 0.5 + offset)
     unsure = np.sqrt(chance * (1 - chance))
     wanted = 0.7 * (unsure**2).mean() / unsure.mean() + 0.3 * unsure.mean()
@@ -77,8 +77,8 @@ def test_uncertain_items_are_asked_more_often():
 def test_every_item_asked_is_the_mean_itself():
     values = np.random.default_rng(0).random(50)
     test = AdaptiveTest(50, until=0)
-    _, known = asked(test, values)
-    assert known[-1] == (pytest.approx(values.mean()), known[-1].value, known[-1].value, 50)
+    _, estimates = administer(test, values)
+    assert estimates[-1] == (pytest.approx(values.mean()), estimates[-1].value, estimates[-1].value, 50)
 
 
 def test_boundaries_are_crossed_as_often_as_was_spent():
@@ -98,9 +98,9 @@ def test_boundaries_are_crossed_as_often_as_was_spent():
 @pytest.mark.parametrize("share", [0.0, 1.0])
 def test_a_model_that_solves_nothing_or_everything(share):
     test = AdaptiveTest(2000, until=0.03)
-    _, known = asked(test, np.full(2000, share))
-    assert known[-1].low <= share <= known[-1].high
-    assert known[-1].items < 1500
+    _, estimates = administer(test, np.full(2000, share))
+    assert estimates[-1].low <= share <= estimates[-1].high
+    assert estimates[-1].items < 1500
 
 
 def test_what_cannot_be_used():

@@ -133,10 +133,10 @@ def test_report_is_one_page_with_every_name_escaped(tmp_path):
     written = report(table, chosen, tmp_path, largest=2, scores=scores, outcomes=outcomes)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["index.html", "selection.json"]
     page = written.read_text()
-    seen = Links()
-    seen.feed(page)
-    assert seen.tags.count("img") == 7
-    assert all(source.startswith("data:image/svg+xml") for source in seen.sources)
+    links = Links()
+    links.feed(page)
+    assert links.tags.count("img") == 7
+    assert all(source.startswith("data:image/svg+xml") for source in links.sources)
     assert "new <b>" not in page
     assert "new &lt;b&gt;: rank" in page
     assert "<i>toy" not in page

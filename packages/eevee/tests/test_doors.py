@@ -216,8 +216,8 @@ def test_two_tables_whose_models_overlap_in_part(tmp_path, capsys):
 
 
 def test_a_table_of_one_model_a_board_without_a_shared_task_and_ties_everywhere(tmp_path, capsys):
-    one = board(tmp_path / "one.csv", "a", "xyz")
-    for argv in (["check", "--table", one], ["select", "-k", "1", "--table", one], ["rank", one]):
+    single = board(tmp_path / "one.csv", "a", "xyz")
+    for argv in (["check", "--table", single], ["select", "-k", "1", "--table", single], ["rank", single]):
         assert "the table has 1 models; expected at least 5" in command(capsys, *argv, "--direction", "higher")
     rows = [f"m{row}," + ",".join("1" if column // 3 == row else "" for column in range(15)) for row in range(5)]
     (tmp_path / "apart.csv").write_text("\n".join(["model," + ",".join(f"t{i}" for i in range(15)), *rows]))

@@ -42,11 +42,11 @@ from ._tables import made_up
 GATE = load_table("gate")
 
 
-def by_hand(table, train, held, candidate, alpha=1.0, cells=slice(None)):
+def by_hand(table, train, left_out, candidate, alpha=1.0, cells=slice(None)):
     """Squared error of one held-out model on some cells, everything from the training models alone."""
     values = table.values[train]
     mean, deviation = values.mean(0), values.std(0)
-    z, new = (values - mean) / deviation, (table.values[held] - mean) / deviation
+    z, new = (values - mean) / deviation, (table.values[left_out] - mean) / deviation
     x = np.column_stack([z[:, list(candidate)], np.ones(len(train))])
     penalty = np.diag([alpha] * len(candidate) + [1e-9])
     coefficients = np.linalg.solve(x.T @ x + penalty, x.T @ z)
@@ -224,10 +224,10 @@ def test_front_is_not_dominated():
     errors = RidgeScorer().score(standardise(table), every)[:, 0]
     costs = np.array([sum(1.0 + i for i in c) for c in every])
     best, lowest = [], np.inf
-    for place in np.lexsort((errors, costs)):
-        if errors[place] < lowest:
-            best.append((costs[place], errors[place]))
-            lowest = errors[place]
+    for index in np.lexsort((errors, costs)):
+        if errors[index] < lowest:
+            best.append((costs[index], errors[index]))
+            lowest = errors[index]
     np.testing.assert_allclose([(p.cost, p.error) for p in front.points], best, atol=1e-9)  # small enough to be exact
     assert front.unit == "cost"
     assert pareto(made_up(), largest=2, generations=1).unit == "benchmarks"
@@ -286,15 +286,15 @@ def test_the_mean_has_the_interval_that_the_tables_models_would_have_needed():
     subset, scores = ["ade20k", "acdc", "mini"], {"ade20k": 33.0, "acdc": 48.0, "mini": 90.0}
     row = predict(GATE, subset, {"new": scores}, scorer="ridge", level=0.8, mean=True).models["new"]
     errors = []
-    for held in range(len(GATE.models)):
-        others = [index for index in range(len(GATE.models)) if index != held]
+    for left_out in range(len(GATE.models)):
+        others = [index for index in range(len(GATE.models)) if index != left_out]
         table = replace(
             GATE, values=GATE.values[others], models=tuple(np.array(GATE.models)[others]),
             groups=tuple(np.array(GATE.groups)[others]), families=(), dates=(),
         )  # fmt: skip
-        measured = {f"{key}": float(GATE.values[held, GATE.columns[key][0]]) for key in subset}
+        measured = {f"{key}": float(GATE.values[left_out, GATE.columns[key][0]]) for key in subset}
         cells = predict(table, subset, {"held": measured}, scorer="ridge").models["held"].cells
-        errors.append(abs(np.mean([cell.value for cell in cells.values()]) - GATE.values[held].mean()))
+        errors.append(abs(np.mean([cell.value for cell in cells.values()]) - GATE.values[left_out].mean()))
     assert row.mean.value == pytest.approx(np.mean([cell.value for cell in row.cells.values()]))
     assert row.mean.high - row.mean.value == pytest.approx(sorted(errors)[18 - 1])  # .8 of 22 models, upwards
     assert predict(GATE, subset, {"new": scores}).models["new"].mean is None

@@ -158,13 +158,13 @@ def test_the_plain_means_error_is_that_of_draws():
 def test_a_drawn_estimate_holds_beyond_all_models_seen():
     """The frontier solves a third of the items that few solved before: the model alone misses it."""
     able, _, values = drawn(models=60, items=1200)
-    known, new = np.split(values[np.argsort(able)], [40])
+    earlier, new = np.split(values[np.argsort(able)], [40])
     new[:, np.random.default_rng(5).permutation(1200)[:400]] = 1
     truth = new.mean(1)
-    irt, off, trusting, inside = fit_irt(known), [], [], []
+    irt, off, trusting, inside = fit_irt(earlier), [], [], []
     for seed in range(150):
         generator = np.random.default_rng(seed)
-        items = _learn(outcomes(known), irt, 120, "drawn", 0.9, generator)
+        items = _learn(outcomes(earlier), irt, 120, "drawn", 0.9, generator)
         columns = [int(key[1:]) for key in items.items]
         value, low, high = _estimates(items, new[:, columns])
         off.append(value - truth)
@@ -253,7 +253,7 @@ def test_outcomes_refuse(change, message):
 
 
 def test_choice_refuses(tmp_path):
-    one = {"toy": outcomes(drawn(models=8, items=30)[2])}
+    toy = {"toy": outcomes(drawn(models=8, items=30)[2])}
     for settings, message in (
         ({"share": 0.0}, "share is 0.0"),
         ({"level": 1.0}, "level is 1.0"),
@@ -261,10 +261,10 @@ def test_choice_refuses(tmp_path):
         ({"count": 31}, "31 items are to be chosen of 30"),
     ):
         with pytest.raises(EeveeError, match=message):
-            choose_items(one, **settings)
+            choose_items(toy, **settings)
     with pytest.raises(EeveeError, match="no outcomes"):
         choose_items({})
-    chosen = choose_items(one, share=0.2).benchmarks["toy"]
+    chosen = choose_items(toy, share=0.2).benchmarks["toy"]
     with pytest.raises(EeveeError, match=r"of the \d chosen items are missing"):
         estimate(chosen, {})
     with pytest.raises(EeveeError, match="1 were not chosen"):
@@ -316,12 +316,12 @@ def test_leaning_gains_where_models_are_alike_and_costs_little_beyond():
         values = (generator.random(chance.shape) < chance).astype(float)
         for row in values:
             items = draw_items(ease, 75, generator)
-            outcomes, one = row[None, items], np.ones((1, 75))
-            able = fit_abilities(outcomes, one, irt.slope[items], irt.offset[items])
-            known = able, information(able, one, irt.slope[items], irt.offset[items])
+            outcomes, mask = row[None, items], np.ones((1, 75))
+            able = fit_abilities(outcomes, mask, irt.slope[items], irt.offset[items])
+            abilities = able, information(able, mask, irt.slope[items], irt.offset[items])
             predicted = irt.probability(able)
             plain, *ends = corrected_mean(outcomes, predicted[:, items], predicted.mean(1), 1500, 0.9)
-            leaning, *same = corrected_mean(outcomes, predicted[:, items], predicted.mean(1), 1500, 0.9, known)
+            leaning, *same = corrected_mean(outcomes, predicted[:, items], predicted.mean(1), 1500, 0.9, abilities)
             assert ends == same
             off.setdefault(kind, []).append((leaning[0] - row.mean(), plain[0] - row.mean()))
     alike, better = (np.sqrt(np.mean(np.square(off[kind]), axis=0)) for kind in ("alike", "better"))

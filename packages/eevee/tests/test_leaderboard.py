@@ -49,7 +49,7 @@ def test_of_equal_models_on_the_same_items_likewise():
 def test_intervals_hold_all_true_ranks_and_items_tell_more_than_tasks():
     generator = np.random.default_rng(2)
     means = np.array([1.5, 1.5, 0.5, 0.0, -1.0, -1.0])
-    held, narrower = 0, 0
+    covered, narrower = 0, 0
     for seed in range(60):
         shares = 1 / (1 + np.exp(-(means[:, None] + generator.normal(0, 1, 6))))
         outcomes = {
@@ -63,10 +63,10 @@ def test_intervals_hold_all_true_ranks_and_items_tell_more_than_tasks():
         scores = np.stack([outcome.scores() for outcome in outcomes.values()], axis=1)
         of_tasks = places(rank_models(table(scores), resamples=500, seed=seed))
         true = [(1, 2), (1, 2), (3, 3), (4, 4), (5, 6), (5, 6)]
-        held += all(low <= last and high >= first for (low, high), (first, last) in zip(
+        covered += all(low <= last and high >= first for (low, high), (first, last) in zip(
             (of_items[f"m{number}"] for number in range(6)), true, strict=True))  # fmt: skip
         narrower += sum(b - a for a, b in of_items.values()) <= sum(b - a for a, b in of_tasks.values())
-    assert held >= 55
+    assert covered >= 55
     assert narrower >= 50
 
 

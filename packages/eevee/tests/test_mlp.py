@@ -94,8 +94,8 @@ def test_groups_of_unequal_size_train_on_their_own_rows_only():
 def test_outside_the_subset_more_columns_tell_more():
     data = standardise(made_up(models=15))
     scorer = MlpScorer(objective="unselected", splits=6, hidden=32, held_out=0.3)
-    one, five = scorer.score(data, [(0,), (0, 1, 2, 3, 4)])[:, 0]
-    assert five < one
+    error_of_one, error_of_five = scorer.score(data, [(0,), (0, 1, 2, 3, 4)])[:, 0]
+    assert error_of_five < error_of_one
 
 
 def test_predict_learns():

@@ -31,7 +31,7 @@ RULES = [
 
 def brute(table, rules):
     """Every subset, tested in plain words."""
-    found = []
+    subsets = []
     pool = table.benchmarks
     for size in range(1, len(pool) + 1):
         for chosen in itertools.combinations(range(len(pool)), size):
@@ -48,8 +48,8 @@ def brute(table, rules):
                 continue
             if rules.budget is not None and sum(b.cost for b in members) > rules.budget:
                 continue
-            found.append(chosen)
-    return found
+            subsets.append(chosen)
+    return subsets
 
 
 @pytest.mark.parametrize("rules", RULES)

@@ -48,9 +48,9 @@ def bounded(table, seed=0):
 def test_folds_hold_out_whole_families_with_their_twins():
     table = replace(families(made_up(models=12), 4), groups=("g", "g", *(f"m{i}" for i in range(2, 12))))
     parts = folds_of(table, "family", None, 0)
-    assert sorted(i for _, held in parts for i in held) == list(range(12))
-    for train, held in parts:
-        assert not {table.families[i] for i in train} & {table.families[i] for i in held}
+    assert sorted(i for _, held_out in parts for i in held_out) == list(range(12))
+    for train, held_out in parts:
+        assert not {table.families[i] for i in train} & {table.families[i] for i in held_out}
     assert len(parts) == 3  # the twins of f0 and f1 tie those families together
     assert len(set(held_together(MIEB, "family").groups)) == 15
 
@@ -59,11 +59,11 @@ def test_folds_by_date_learn_from_the_older():
     table = replace(made_up(models=16), dates=tuple(f"20{10 + i % 8}-01" for i in range(16)))
     parts = folds_of(table, "date", None, 0)
     assert len(parts) >= 2
-    for train, held in parts:
-        assert max(table.dates[i] for i in train) < min(table.dates[i] for i in held)
+    for train, held_out in parts:
+        assert max(table.dates[i] for i in train) < min(table.dates[i] for i in held_out)
     got = nested_error(table, Space(table, Constraints(k=2)), RidgeScorer(), method="greedy", seed=0, holdout="date")
     assert got.holdout == "date"
-    assert got.models == sum(len(held) for _, held in parts)
+    assert got.models == sum(len(held_out) for _, held_out in parts)
 
 
 def test_folds_at_the_frontier_learn_from_the_worse():
@@ -76,14 +76,14 @@ def test_folds_at_the_frontier_learn_from_the_worse():
         sign = -1 if falling else 1
         level = sign * scores
         level[[0, 23]] = sign * best_of_twins if not falling else max(-scores[0], -scores[23])
-        for train, held in parts:
-            assert level[train].max() < level[held].min()
-            assert (0 in held) == (23 in held)
+        for train, held_out in parts:
+            assert level[train].max() < level[held_out].min()
+            assert (0 in held_out) == (23 in held_out)
     got = nested_error(
         table, Space(table, Constraints(k=2)), RidgeScorer(), method="greedy", seed=0, holdout="frontier"
     )
     assert got.holdout == "frontier"
-    assert got.models == sum(len(held) for _, held in parts)
+    assert got.models == sum(len(held_out) for _, held_out in parts)
     chosen = select(table, 2, method="greedy", randoms=5, holdout="frontier")
     assert "of better models than all that were learnt from" in selection_words(chosen)
 
@@ -135,8 +135,8 @@ def test_intervals_count_that_the_search_saw_the_models():
     for seed in range(4):
         table = replace(made_up(models=20, benchmarks=30), values=np.random.default_rng(seed).normal(size=(20, 30)))
         subset = table.positions(select(table, 6, method="greedy", nested=False, randoms=5).benchmarks)
-        found = [calibrate(table, subset, RidgeScorer(), level=0.9, searched=s).quantile for s in (False, True)]
-        quantiles.append(found)
+        pair = [calibrate(table, subset, RidgeScorer(), level=0.9, searched=s).quantile for s in (False, True)]
+        quantiles.append(pair)
     plain, honest = np.mean(quantiles, axis=0)
     assert honest > 1.02 * plain
 
@@ -163,8 +163,8 @@ def test_the_nearest_models_by_hand():
                 assert residuals[i, t] == mean[i, t] == 0
                 continue
             everyone = np.mean([data.values[j, t] for j in others if data.mask[j, t]])
-            seen = [data.values[j, t] for j in nearest if data.mask[j, t]]
-            assert residuals[i, t] + data.values[i, t] == pytest.approx(np.mean(seen) if seen else everyone)
+            measured = [data.values[j, t] for j in nearest if data.mask[j, t]]
+            assert residuals[i, t] + data.values[i, t] == pytest.approx(np.mean(measured) if measured else everyone)
             assert mean[i, t] + data.values[i, t] == pytest.approx(everyone)
 
 
@@ -199,8 +199,8 @@ def test_intervals_for_a_new_family_are_wider_and_cover():
         table = families(made_up(models=60, benchmarks=12, seed=seed), 12)
         shift = 1.5 * generator.normal(size=(12, 12))
         table = replace(table, values=table.values + shift[[int(f[1:]) for f in table.families]])
-        held = [i for i in range(60) if table.families[i] == "f0"]
-        train = [i for i in range(60) if i not in held]
+        held_out = [i for i in range(60) if table.families[i] == "f0"]
+        train = [i for i in range(60) if i not in held_out]
         rest = replace(
             table,
             models=tuple(table.models[i] for i in train),
@@ -208,23 +208,23 @@ def test_intervals_for_a_new_family_are_wider_and_cover():
             groups=(),
             families=tuple(table.families[i] for i in train),
         )
-        rows = standardise(rest).encode(table.values[held])
-        for holdout, found in inside.items():
+        rows = standardise(rest).encode(table.values[held_out])
+        for holdout, covered in inside.items():
             middle, half, *_ = intervals(rest, (0, 1, 2, 3), RidgeScorer(), rows, level=0.9, holdout=holdout)
-            found.append((np.abs(middle - rows) <= half)[:, 4:])
+            covered.append((np.abs(middle - rows) <= half)[:, 4:])
     assert np.mean(inside["model"]) < np.mean(inside["family"])
     assert np.mean(inside["family"]) > 0.83
 
 
-def surprise_by_hand(data, one, other):
+def surprise_by_hand(data, first, second):
     """How wrong each of two measured columns is told by the other, refitted without each model, and what that adds."""
     off = np.empty((len(data.values), 2))
-    for column, (known, wanted) in enumerate(((one, other), (other, one))):
+    for column, (measured, wanted) in enumerate(((first, second), (second, first))):
         for i in range(len(off)):
             rest = np.delete(np.arange(len(off)), i)
-            x = np.c_[data.values[rest, known], np.ones(len(rest))]
+            x = np.c_[data.values[rest, measured], np.ones(len(rest))]
             weights = np.linalg.solve(x.T @ x + np.diag([1.0, 0.0]), x.T @ data.values[rest, wanted])
-            off[i, column] = weights @ [data.values[i, known], 1] - data.values[i, wanted]
+            off[i, column] = weights @ [data.values[i, measured], 1] - data.values[i, wanted]
     square = (off**2).mean(1)
     return (1 + square / square.mean()) ** 0.25
 
@@ -291,10 +291,10 @@ def test_bounds_that_values_break():
 def test_scalings_go_there_and_back(scaling):
     table = bounded(made_up(models=15, missing=0.1)).with_scaling(scaling)
     data = standardise(table)
-    seen = data.mask
-    np.testing.assert_allclose(data.encode(table.values)[seen], data.values[seen], atol=1e-9)
+    mask = data.mask
+    np.testing.assert_allclose(data.encode(table.values)[mask], data.values[mask], atol=1e-9)
     if scaling != "winsor":
-        np.testing.assert_allclose(data.decode(data.values)[seen], table.values[seen], atol=1e-9)
+        np.testing.assert_allclose(data.decode(data.values)[mask], table.values[mask], atol=1e-9)
     assert table.hash != table.with_scaling("plain").hash or scaling == "plain"
 
 

@@ -219,9 +219,9 @@ def test_published_combinations():
 
 
 def shared_data() -> Path | None:
-    given = [Path(value)] if (value := os.environ.get("VLB_SHARED_DATA")) else []
+    configured = [Path(value)] if (value := os.environ.get("VLB_SHARED_DATA")) else []
     beside = [parent / "shared" / "data" for parent in Path(__file__).resolve().parents]
-    return next((folder for folder in (*given, *beside) if (folder / "gate").is_dir()), None)
+    return next((folder for folder in (*configured, *beside) if (folder / "gate").is_dir()), None)
 
 
 @pytest.mark.skipif(shared_data() is None, reason="the shared data folder is not there")

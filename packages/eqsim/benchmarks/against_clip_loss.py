@@ -104,9 +104,11 @@ def check() -> bool:
     dense = candidates(700, "dense")
     dense["contrastive + EqSim, by Gram"] = dense["contrastive + EqSim, all pairs"]
 
-    def errors(found: tuple[torch.Tensor, ...], truth: tuple[torch.Tensor, ...]) -> tuple[float, float]:
-        value = float((found[0] - truth[0]).abs() / truth[0].abs())
-        return value, max(float((a - b).abs().max() / b.abs().max()) for a, b in zip(found[1:], truth[1:], strict=True))
+    def errors(computed: tuple[torch.Tensor, ...], truth: tuple[torch.Tensor, ...]) -> tuple[float, float]:
+        value = float((computed[0] - truth[0]).abs() / truth[0].abs())
+        return value, max(
+            float((a - b).abs().max() / b.abs().max()) for a, b in zip(computed[1:], truth[1:], strict=True)
+        )
 
     for name, (loss, extra) in candidates(700, "auto").items():
         truth = step(dense[name][0], wide, extra)

@@ -52,9 +52,9 @@ def peak_megabytes(run: Callable[[], object]) -> float:
     status = Path("/proc/self/status")
     Path("/proc/self/clear_refs").write_text("5")
     before = _status(status, "VmRSS")
-    kept = run()
+    result = run()
     peak = _status(status, "VmHWM")
-    del kept
+    del result
     return (peak - before) / 1024
 
 

@@ -126,18 +126,18 @@ def check(run: Run) -> bool:
 @contextlib.contextmanager
 def stopwatch(device: str) -> Iterator[list[float]]:
     """Append milliseconds: CUDA events on a GPU, the clock elsewhere."""
-    taken: list[float] = []
+    milliseconds: list[float] = []
     if device == "cuda":
         start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         start.record()
-        yield taken
+        yield milliseconds
         stop.record()
         torch.cuda.synchronize()
-        taken.append(start.elapsed_time(stop))
+        milliseconds.append(start.elapsed_time(stop))
     else:
         begin = time.perf_counter()
-        yield taken
-        taken.append(1e3 * (time.perf_counter() - begin))
+        yield milliseconds
+        milliseconds.append(1e3 * (time.perf_counter() - begin))
 
 
 def measure(run: Run, loss: Loss, inputs: list[torch.Tensor]) -> dict[str, Any]:
@@ -149,9 +149,9 @@ def measure(run: Run, loss: Loss, inputs: list[torch.Tensor]) -> dict[str, Any]:
         before = torch.cuda.memory_allocated()
     times = []
     for _ in range(run.repeats):
-        with stopwatch(run.device) as taken:
+        with stopwatch(run.device) as milliseconds:
             step(loss, inputs)
-        times += taken
+        times += milliseconds
     collected: dict[str, Any] = {"ms": statistics.median(times)}
     if run.device == "cuda":
         collected["peak_gb"] = (torch.cuda.max_memory_allocated() - before) / 2**30

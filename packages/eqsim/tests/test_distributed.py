@@ -58,13 +58,13 @@ def cases(rank: int, world_size: int) -> dict[str, tuple[torch.nn.Module, torch.
 def beside(rank: int, world_size: int) -> dict[str, torch.nn.Module]:
     """Losses with negatives and a teacher, which each process holds its own rows of."""
     share = {"rank": rank, "world_size": world_size}
-    kept = {"keep_weight": 0.4, "hard_weight": 0.3, **share}
+    options = {"keep_weight": 0.4, "hard_weight": 0.3, **share}
     return {
-        "tiled clip, kl": ClipEqSimLoss("v2", backend="tiled", **kept),
-        "tiled clip, scores stored": ClipEqSimLoss("v2", backend="tiled", score_memory=1 << 20, **kept),
-        "tiled sigmoid, kl": SigLipEqSimLoss("v1", "softmax", backend="tiled", **kept),
-        "dense clip, kl": ClipEqSimLoss("v2", backend="dense", **kept),
-        "gram, clip, squares": ClipEqSimLoss("v2", "logits", backend="gram", keep="squares", **kept),
+        "tiled clip, kl": ClipEqSimLoss("v2", backend="tiled", **options),
+        "tiled clip, scores stored": ClipEqSimLoss("v2", backend="tiled", score_memory=1 << 20, **options),
+        "tiled sigmoid, kl": SigLipEqSimLoss("v1", "softmax", backend="tiled", **options),
+        "dense clip, kl": ClipEqSimLoss("v2", backend="dense", **options),
+        "gram, clip, squares": ClipEqSimLoss("v2", "logits", backend="gram", keep="squares", **options),
     }
 
 
@@ -85,14 +85,14 @@ def model_and_data() -> tuple[torch.nn.Linear, torch.nn.Parameter, torch.Tensor,
 def outcome(rank: int, world_size: int) -> dict[str, list[torch.Tensor]]:
     """Run every case on this rank's rows; return loss and the parameters' gradients, averaged over ranks."""
     tile, tiled.TILE = tiled.TILE, 2  # so that there are tiles for everybody
-    found = {}
+    outcomes = {}
     for name, (loss, pairs) in cases(rank, world_size).items():
         layer, log_scale, image, text = model_and_data()
         rows = rows_of(rank, world_size)
         inputs = [layer(image[rows]), layer(text[rows]) + text[rows]]
         inputs.append(log_scale.exp())
         value = loss(*inputs) if pairs is None else loss(*inputs, close_pairs=pairs)
-        found[name] = averaged(value, (layer.weight, log_scale), world_size)
+        outcomes[name] = averaged(value, (layer.weight, log_scale), world_size)
     for name, loss in beside(rank, world_size).items():
         layer, log_scale, image, text = model_and_data()
         rows = rows_of(rank, world_size)
@@ -101,9 +101,9 @@ def outcome(rank: int, world_size: int) -> dict[str, list[torch.Tensor]]:
         frozen = (image[rows, :3], texts[:, :3].sin(), 2.0)
         extra = {"teacher": frozen} | ({"negatives_of": OWNERS[own] - rows.start} if own.any() else {})
         value = loss(layer(image[rows]), layer(texts) + texts, log_scale.exp(), -1.0, **extra)
-        found[name] = averaged(value, (layer.weight, log_scale), world_size)
+        outcomes[name] = averaged(value, (layer.weight, log_scale), world_size)
     tiled.TILE = tile
-    return found
+    return outcomes
 
 
 def averaged(value: torch.Tensor, parameters: tuple[torch.Tensor, ...], world_size: int) -> list[torch.Tensor]:
@@ -185,7 +185,7 @@ def full_gradients(model: nn.Module) -> list[torch.Tensor]:
 def wrapped_outcome(wrap: Callable[[TwoTowers], nn.Module] | None, rank: int, world_size: int) -> dict[str, list]:
     """Loss and gradients of two towers; nothing is scaled or reduced here, only by the wrapper."""
     tile, tiled.TILE = tiled.TILE, 2
-    found = {}
+    outcomes = {}
     _, _, image, text = model_and_data()
     rows = rows_of(rank, world_size)
     for name in WRAPPED:
@@ -194,9 +194,9 @@ def wrapped_outcome(wrap: Callable[[TwoTowers], nn.Module] | None, rank: int, wo
         features = model(image[rows], text[rows])
         value = loss(*features) if pairs is None else loss(*features, close_pairs=pairs)
         value.backward()
-        found[name] = [value.detach().reshape(()), *full_gradients(model)]
+        outcomes[name] = [value.detach().reshape(()), *full_gradients(model)]
     tiled.TILE = tile
-    return found
+    return outcomes
 
 
 def refusals(rank: int, world_size: int) -> list[str]:

@@ -33,8 +33,8 @@ def couples(n: int) -> torch.Tensor:
 
 
 def gradients(loss: torch.Tensor, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
-    found = torch.autograd.grad(loss, inputs, allow_unused=True, retain_graph=True)
-    return [torch.zeros_like(x) if grad is None else grad for grad, x in zip(found, inputs, strict=True)]
+    grads = torch.autograd.grad(loss, inputs, allow_unused=True, retain_graph=True)
+    return [torch.zeros_like(x) if grad is None else grad for grad, x in zip(grads, inputs, strict=True)]
 
 
 def assert_same(ours: torch.Tensor, theirs: torch.Tensor, inputs: list[torch.Tensor]) -> None:
@@ -97,7 +97,7 @@ def test_gradcheck() -> None:
     inputs, pairs = leaves(6, near=0.5), couples(6)
     for backend in BACKENDS:
         for loss in (PairLoss(backend=backend), EqSimLoss("relative", "logits", backend=backend)):
-            assert torch.autograd.gradcheck(lambda *given, f=loss: f(*given, close_pairs=pairs), inputs)
+            assert torch.autograd.gradcheck(lambda *tensors, f=loss: f(*tensors, close_pairs=pairs), inputs)
 
 
 def test_a_pair_is_right_exactly_when_m_exceeds_half_of_d_and_a() -> None:
@@ -177,13 +177,13 @@ def test_float32_near_convergence_and_for_nearly_equal_pairs(near: float, spread
     wide = [torch.nn.functional.normalize(x.detach().float(), dim=1).requires_grad_() for x in wide[:2]]
     pairs = couples(40)[:20]
     exact = [x.detach().double().requires_grad_() for x in wide]
-    found = {}
+    outcomes = {}
     for name, backend, inputs in (("truth", "dense", exact), ("dense", "dense", wide), ("tiled", "tiled", wide)):
         loss = PairLoss(backend=backend) if mode == "pair" else EqSimLoss(mode, backend=backend, epsilon=1e-6)
         value = loss(*inputs, 100.0, close_pairs=pairs)
-        found[name] = [value.detach(), *torch.autograd.grad(value, inputs)]
+        outcomes[name] = [value.detach(), *torch.autograd.grad(value, inputs)]
     errors = {
-        name: [float((a - b).norm() / b.norm()) for a, b in zip(found[name], found["truth"], strict=True)]
+        name: [float((a - b).norm() / b.norm()) for a, b in zip(outcomes[name], outcomes["truth"], strict=True)]
         for name in BACKENDS
     }
     for ours, theirs in zip(errors["tiled"][1:], errors["dense"][1:], strict=True):
@@ -204,8 +204,8 @@ def test_nothing_listed_is_nothing(backend: str) -> None:
 
 def test_a_rule_finds_neighbours_where_it_was_asked_for() -> None:
     inputs = leaves(8)
-    found = PairLoss(close=TopK(k=1))(*inputs)
-    assert float(found.detach()) > 0
+    loss = PairLoss(close=TopK(k=1))(*inputs)
+    assert float(loss.detach()) > 0
     with pytest.raises(ValueError, match=r"close_pairs is None: pair_weight=1\.0 needs the pairs"):
         PairLoss()(*inputs)
     with pytest.raises(ValueError, match=r"close_pairs is None: pair_weight=0\.5"):

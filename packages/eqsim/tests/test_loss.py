@@ -77,8 +77,8 @@ def test_close_rules_select_on_the_logits() -> None:
         seeded = [torch.Generator().manual_seed(3) for _ in range(2)]
         pairs = select_close_pairs(20.0 * unit[0] @ unit[1].T, rule, generator=seeded[0])
         ruled = EqSimLoss(mode, close=rule, generator=seeded[1], backend="dense")(image, text, 20.0)
-        given = EqSimLoss(mode, backend="dense")(image, text, close_pairs=pairs)
-        torch.testing.assert_close(ruled, given, rtol=1e-12, atol=0)
+        listed = EqSimLoss(mode, backend="dense")(image, text, close_pairs=pairs)
+        torch.testing.assert_close(ruled, listed, rtol=1e-12, atol=0)
 
 
 def test_hybrid_without_a_rule_takes_the_four_best() -> None:

@@ -69,13 +69,13 @@ def test_tiles_share_an_exponential_only_where_no_digits_are_lost(
     # Three pictures on the other side: of their rows every logit is far below those of the others.
     image[[5, 70, 199]] *= -1
     inputs = [image.requires_grad_(), text.requires_grad_()]
-    taken = {"long": 0, "both": 0}
+    calls = {"long": 0, "both": 0}
     monkeypatch.setattr(tiled, "TILE", 64)
     for name, function in (("absorb", "long"), ("_absorb_both", "both")):
         whole = getattr(tiles, name)
 
         def counted(*args: object, whole: Callable[..., object] = whole, function: str = function) -> object:
-            taken[function] += 1
+            calls[function] += 1
             return whole(*args)
 
         monkeypatch.setattr(tiles, name, counted)
@@ -85,9 +85,9 @@ def test_tiles_share_an_exponential_only_where_no_digits_are_lost(
     truth = run(dense, wide, scale)
     for ours, theirs in zip(errors(computed, truth), errors(run(dense, inputs, scale), truth), strict=True):
         assert ours <= 4 * theirs + 8 * torch.finfo(torch.float32).eps
-    assert taken["both"] == 4 + 2 * 6
+    assert calls["both"] == 4 + 2 * 6
     # Each tile that is taken the long way is so for its rows and for its columns.
-    assert (0 < taken["long"] < 2 * taken["both"]) if abs(scale) == 100 else taken["long"] == 0
+    assert (0 < calls["long"] < 2 * calls["both"]) if abs(scale) == 100 else calls["long"] == 0
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

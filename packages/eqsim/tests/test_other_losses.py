@@ -78,7 +78,7 @@ TEACHER = (torch.ones(2, 4), torch.ones(3, 4), 1.0)
 
 
 @pytest.mark.parametrize(
-    ("settings", "given", "shown"),
+    ("settings", "arguments", "shown"),
     [
         ({}, {"teacher": TEACHER}, "teacher was given with keep_weight=0"),
         ({"keep_weight": 1.0}, {}, r"teacher is None with keep_weight=1.0"),
@@ -100,10 +100,10 @@ TEACHER = (torch.ones(2, 4), torch.ones(3, 4), 1.0)
     ],
 )
 def test_bad_negatives_and_teachers_are_named(
-    settings: dict[str, object], given: dict[str, object], shown: str
+    settings: dict[str, object], arguments: dict[str, object], shown: str
 ) -> None:
     with pytest.raises(ValueError, match=shown):
-        ClipEqSimLoss("v1", **settings)(torch.ones(2, 3), torch.ones(3, 3), 1.0, **given)
+        ClipEqSimLoss("v1", **settings)(torch.ones(2, 3), torch.ones(3, 3), 1.0, **arguments)
 
 
 def test_a_caption_without_a_picture_is_refused_where_it_changes_nothing() -> None:
@@ -115,7 +115,7 @@ def test_a_teacher_that_is_the_model_itself_pulls_on_nothing() -> None:
     image, text = (rows.detach().requires_grad_() for rows in features(6))
     for keep in ("kl", "squares"):
         loss = ClipEqSimLoss("none", keep_weight=1.0, keep=keep, backend="tiled")
-        kept = loss(image, text, 3.0, teacher=(image.detach(), text.detach(), 3.0), output_dict=True)["keep_loss"]
-        gradients = torch.autograd.grad(kept, (image, text))
-        assert abs(float(kept.detach())) < 1e-12
+        keep_loss = loss(image, text, 3.0, teacher=(image.detach(), text.detach(), 3.0), output_dict=True)["keep_loss"]
+        gradients = torch.autograd.grad(keep_loss, (image, text))
+        assert abs(float(keep_loss.detach())) < 1e-12
         assert max(float(grad.abs().max()) for grad in gradients) < 1e-12

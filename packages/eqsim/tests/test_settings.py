@@ -129,7 +129,7 @@ def compare(seed: int, backends: tuple[str, ...], monkeypatch: pytest.MonkeyPatc
     def gradients(value: torch.Tensor) -> tuple[torch.Tensor, ...]:
         return torch.autograd.grad(value, inputs, allow_unused=True, materialize_grads=True)
 
-    taken: list[str] = []
+    accepted: list[str] = []
     for backend in backends:
         loss = LOSSES[case.contrast](**case.settings)
         loss.settings = dataclasses.replace(loss.settings, backend=backend)
@@ -138,22 +138,22 @@ def compare(seed: int, backends: tuple[str, ...], monkeypatch: pytest.MonkeyPatc
         except ValueError as refusal:
             assert "can" in str(refusal)  # noqa: PT017  # a refusal names what can
             continue
-        if not taken:
+        if not accepted:
             slow = definition(case, *inputs, teacher)
             slow_gradients = gradients(slow)
-        taken.append(backend)
+        accepted.append(backend)
         fast = loss(*inputs, close_pairs=pairs, **beside)
         where = f"{seed}, {backend}, {case}"
         torch.testing.assert_close(fast, slow, rtol=1e-9, atol=1e-11, msg=lambda text, at=where: f"{at}: {text}")
         for ours, theirs in zip(gradients(fast), slow_gradients, strict=True):
             torch.testing.assert_close(ours, theirs, rtol=1e-8, atol=1e-10, msg=lambda text, at=where: f"{at}: {text}")
-    return taken
+    return accepted
 
 
 @pytest.mark.filterwarnings("ignore:.*is exactly 0")
 def test_any_settings_are_the_definition_in_every_backend(monkeypatch: pytest.MonkeyPatch) -> None:
-    taken = [backend for seed in range(400) for backend in compare(seed, ("dense", "tiled", "gram"), monkeypatch)]
-    assert taken.count("dense") == taken.count("tiled") == 400
+    accepted = [backend for seed in range(400) for backend in compare(seed, ("dense", "tiled", "gram"), monkeypatch)]
+    assert accepted.count("dense") == accepted.count("tiled") == 400
     # The Gram matrices refuse most of them: sums over all pairs of raw scores alone.
-    taken += [backend for seed in range(400, 1000) for backend in compare(seed, ("gram",), monkeypatch)]
-    assert taken.count("gram") > 100
+    accepted += [backend for seed in range(400, 1000) for backend in compare(seed, ("gram",), monkeypatch)]
+    assert accepted.count("gram") > 100

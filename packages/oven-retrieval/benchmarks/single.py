@@ -59,13 +59,13 @@ def build(folder: Path) -> None:
 
     watcher = threading.Thread(target=watch)
     watcher.start()
-    told: dict[str, dict[str, float]] = {}
+    phases: dict[str, dict[str, float]] = {}
     start = time.process_time()
 
     def done(name: str) -> None:
         nonlocal start
         now = time.process_time()
-        told[name] = {"cpu seconds": round(now - start, 1), "peak anonymous MB": round(peak[0])}
+        phases[name] = {"cpu seconds": round(now - start, 1), "peak anonymous MB": round(peak[0])}
         start, peak[0] = now, 0.0
 
     with (folder / "names.txt").open(encoding="utf-8") as file:
@@ -75,7 +75,7 @@ def build(folder: Path) -> None:
     done("name index")
     stop.set()
     watcher.join()
-    print(json.dumps(told))
+    print(json.dumps(phases))
 
 
 def query_mixes(names: list[str], count: int, rng: np.random.Generator) -> dict[str, list[str]]:
@@ -132,10 +132,12 @@ def main() -> int:
     names = make_names(options.names, rng)
     mixes = query_mixes(names, options.queries // 5, rng)
     texts = [text for queries in mixes.values() for text in queries]
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
         (folder / "names.txt").write_text("\n".join(names) + "\n", encoding="utf-8")
-        done = subprocess.run([sys.executable, __file__, "--build", place], capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [sys.executable, __file__, "--build", temporary], capture_output=True, text=True, check=True
+        )
         built = json.loads(done.stdout.splitlines()[-1])
         linker = open_name_index(folder / "names", KnowledgeBase(folder / "kb"))
         words = open_name_index(folder / "names", KnowledgeBase(folder / "kb"))

@@ -42,21 +42,21 @@ def trigrams(text: str) -> list[str]:
     return [bare[i : i + 3] for i in range(len(bare) - 2)] or [bare]
 
 
-def plain_bm25(names: list[str], asked: list[str]) -> list[int]:
+def plain_bm25(names: list[str], texts: list[str]) -> list[int]:
     """The best name of each text, -1 where none shares a trigram."""
     engine = bm25s.BM25(k1=1.2, b=0.75, method="robertson")
     engine.index([trigrams(name) for name in names], show_progress=False)
     best = []
-    for text in asked:
-        known = [t for t in trigrams(text) if t in engine.vocab_dict]
-        best.append(int(engine.get_scores(known).argmax()) if known else -1)
+    for text in texts:
+        indexed = [t for t in trigrams(text) if t in engine.vocab_dict]
+        best.append(int(engine.get_scores(indexed).argmax()) if indexed else -1)
     return best
 
 
-def table(pairs, found: dict[str, list[bool]]) -> dict:
+def table(pairs, hits: dict[str, list[bool]]) -> dict:
     """Found pairs by language and by kind."""
     rows: dict = {}
-    for label, right in found.items():
+    for label, right in hits.items():
         counts = Counter()
         for (language, kind, _, _), good in zip(pairs, right, strict=True):
             counts.update({"all": good, language: good, KINDS[kind]: good})
@@ -70,7 +70,7 @@ def measure(pairs, others: list[str]) -> dict:
     texts = [text for _, _, text, _ in pairs]
     truth = [names.index(name) for *_, name in pairs]
     kb = KnowledgeBase.from_names(names)
-    found, steps, times = {}, {}, {}
+    hits, steps, times = {}, {}, {}
     for label in ("link", "link with every switch", "link without n-grams"):
         every = label == "link with every switch"
         linker = build_linker(kb, ngrams="without" not in label, tokenizer="bigrams" if every else "words")
@@ -80,7 +80,7 @@ def measure(pairs, others: list[str]) -> dict:
         start = time.process_time()
         links = [linker.link([text]) for text in texts]
         times[label] = round((time.process_time() - start) / len(texts) * 1000, 3)
-        found[label] = [
+        hits[label] = [
             names[int(link.rows[0, 0])] == name if link.rows[0, 0] >= 0 else False
             for link, (*_, name) in zip(links, pairs, strict=True)
         ]
@@ -88,15 +88,15 @@ def measure(pairs, others: list[str]) -> dict:
         if label == "link":
             missed = [
                 f"{text} -> {names[int(link.rows[0, 0])] if link.rows[0, 0] >= 0 else None}, not {name}"
-                for link, good, (_, _, text, name) in zip(links, found[label], pairs, strict=True)
+                for link, good, (_, _, text, name) in zip(links, hits[label], pairs, strict=True)
                 if not good
             ]
-    found["BM25 over trigrams"] = [
+    hits["BM25 over trigrams"] = [
         best >= 0 and names[best] == names[right] for best, right in zip(plain_bm25(names, texts), truth, strict=True)
     ]
     return {
         "names": len(names),
-        "found": table(pairs, found),
+        "found": table(pairs, hits),
         "first answers by step": steps,
         "cpu ms one at a time": times,
         "missed by link": missed,

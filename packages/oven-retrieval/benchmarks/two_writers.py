@@ -57,13 +57,13 @@ def start(folder: Path, kind: str, argument: str) -> subprocess.Popen[str]:
 def one_pair(folder: Path, kinds: tuple[str, str], number: int, expected: set[str]) -> list[str]:
     """Run a pair, check the project, and return each one's outcome; `expected` follows what was done."""
     arguments = []
-    for place, kind in enumerate(kinds):
-        new = f"new-{number}-{place}"
+    for writer, kind in enumerate(kinds):
+        new = f"new-{number}-{writer}"
         source = folder / f"{new}.csv"
         if kind == "add":
             source.write_text(f"id,name\n{new},name of {new}\n", encoding="utf-8")
         candidates = sorted(expected)
-        arguments.append((kind, str(source) if kind == "add" else candidates[number % len(candidates) - place], new))
+        arguments.append((kind, str(source) if kind == "add" else candidates[number % len(candidates) - writer], new))
     workers = [start(folder, kind, argument) for kind, argument, _ in arguments]
     for worker in workers:
         assert worker.stdin is not None
@@ -72,13 +72,13 @@ def one_pair(folder: Path, kinds: tuple[str, str], number: int, expected: set[st
     outcomes = []
     for worker, (kind, argument, new) in zip(workers, arguments, strict=True):
         reports, errors = worker.communicate(timeout=300)
-        said = reports.strip().partition("\n")[0]
-        assert said == "done" or ("refused" in said and "is writing there" in said), (kinds, reports, errors)
-        if said == "done" and kind == "add":
+        report = reports.strip().partition("\n")[0]
+        assert report == "done" or ("refused" in report and "is writing there" in report), (kinds, reports, errors)
+        if report == "done" and kind == "add":
             expected.add(new)
-        if said == "done" and kind == "remove":
+        if report == "done" and kind == "remove":
             expected.discard(argument)
-        outcomes.append(said.split(" ")[0])
+        outcomes.append(report.split(" ")[0])
     kb = KnowledgeBase(folder / "kb", verify=True)
     assert {entity.id for entity in kb} == expected, kinds
     linker = open_name_index(folder / "names", kb, verify=True)
@@ -96,8 +96,8 @@ def main() -> int:
     parser.add_argument("--output", type=Path, default=RESULTS / "two_writers.json")
     options = parser.parse_args()
     outcomes: list[str] = []
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
         expected = {f"e{i}" for i in range(options.entities)}
         kb = build_kb((Entity(name, f"name of {name}") for name in sorted(expected)), folder / "kb")
         build_name_index(kb, folder / "names")

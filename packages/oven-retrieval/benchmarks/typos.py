@@ -69,11 +69,11 @@ def main() -> int:
         bare = linkers["without"]
         index = linkers["with n-grams"].ngrams
         texts = list(dict.fromkeys(name_texts(kb)))
-        known = {fold(text) for text in texts}
+        folded = {fold(text) for text in texts}
         long_enough = [text for text in texts if len(text) >= 4]
 
-        for place in rng.integers(0, len(long_enough), 12).tolist():
-            query = plain(spoil(long_enough[place], 2, rng))
+        for position in rng.integers(0, len(long_enough), 12).tolist():
+            query = plain(spoil(long_enough[position], 2, rng))
             most = allowed_edits(query)
             near = {text for text in texts if most and edit_distance(query, plain(text), most) <= most}
             if set(index.within(query).text) != near:
@@ -89,7 +89,7 @@ def main() -> int:
             while len(pairs) < options.queries:
                 name = long_enough[int(rng.integers(len(long_enough)))]
                 query = spoil(name, edits, rng)
-                if fold(query) and fold(query) not in known:
+                if fold(query) and fold(query) not in folded:
                     pairs.append((query, set(bare.candidates(name).tolist())))
             queries = [query for query, _ in pairs]
             row: dict[str, object] = {}

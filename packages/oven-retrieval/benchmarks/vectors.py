@@ -68,14 +68,14 @@ def main() -> int:
     options = parser.parse_args()
     faiss.omp_set_num_threads(1)
     rng = np.random.default_rng(0)
-    flat, base, asked = make(options.rows, 2 * options.queries, options.dim, rng)
-    tuning, asked = asked[: options.queries], asked[options.queries :]
+    flat, base, queries = make(options.rows, 2 * options.queries, options.dim, rng)
+    tuning, queries = queries[: options.queries], queries[options.queries :]
     rows = ArrayRows(base)
-    small, one = asked[:64], asked[:1]
+    small, single = queries[:64], queries[:1]
 
-    exact = exact_search(asked, rows, 10)
-    scores, found = flat.search(asked, 10)
-    if not np.allclose(scores, exact.scores, atol=1e-5) or recall_at(found, exact.rows, 10) < 0.9999:
+    exact = exact_search(queries, rows, 10)
+    scores, flat_rows = flat.search(queries, 10)
+    if not np.allclose(scores, exact.scores, atol=1e-5) or recall_at(flat_rows, exact.rows, 10) < 0.9999:
         print("exact search differs from IndexFlatIP, no speed is reported")
         return 1
 
@@ -87,17 +87,17 @@ def main() -> int:
         build_index(store, Path(folder) / "i", recall=options.recall, queries=tuning, say=print)
         built = time.process_time() - start
         index = open_index(Path(folder) / "i", store)
-        hits = index.search(asked, 10)
+        hits = index.search(queries, 10)
         runs = {
             "IndexFlatIP, batch 64": (lambda: flat.search(small, 10), 64),
             "exact_search, batch 64": (lambda: exact_search(small, rows, 10), 64),
-            f"IndexFlatIP, batch {len(asked)}": (lambda: flat.search(asked, 10), len(asked)),
-            f"exact_search, batch {len(asked)}": (lambda: exact_search(asked, rows, 10), len(asked)),
-            "IndexFlatIP, one": (lambda: flat.search(one, 10), 1),
-            "exact_search, one": (lambda: exact_search(one, rows, 10), 1),
-            f"planned index, batch {len(asked)}": (lambda: index.search(asked, 10), len(asked)),
+            f"IndexFlatIP, batch {len(queries)}": (lambda: flat.search(queries, 10), len(queries)),
+            f"exact_search, batch {len(queries)}": (lambda: exact_search(queries, rows, 10), len(queries)),
+            "IndexFlatIP, one": (lambda: flat.search(single, 10), 1),
+            "exact_search, one": (lambda: exact_search(single, rows, 10), 1),
+            f"planned index, batch {len(queries)}": (lambda: index.search(queries, 10), len(queries)),
             "planned index, batch 64": (lambda: index.search(small, 10), 64),
-            "planned index, one": (lambda: index.search(one, 10), 1),
+            "planned index, one": (lambda: index.search(single, 10), 1),
         }
         times: dict[str, list[float]] = {name: [] for name in runs}
         for _ in range(options.rounds):
@@ -108,7 +108,7 @@ def main() -> int:
     result = {
         "rows": options.rows,
         "dim": options.dim,
-        "queries": len(asked),
+        "queries": len(queries),
         "plan": index.plan.factory,
         "probes": index.probes,
         "recall@1 on queries that were not used for tuning": round(recall_at(hits.rows, exact.rows, 1), 4),
@@ -125,7 +125,7 @@ def main() -> int:
         "IndexFlatIP over exact_search, one query": round(median["IndexFlatIP, one"] / median["exact_search, one"], 2),
         "peak MB of the process": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
         "IndexFlatIP over planned index, large batch": round(
-            median[f"IndexFlatIP, batch {len(asked)}"] / median[f"planned index, batch {len(asked)}"], 2
+            median[f"IndexFlatIP, batch {len(queries)}"] / median[f"planned index, batch {len(queries)}"], 2
         ),
         "cpu": next(
             (

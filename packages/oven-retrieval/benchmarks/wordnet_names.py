@@ -56,17 +56,17 @@ def main() -> int:
         )
         plain = linker.link(names, exact_first=False)
         bm25 = np.array([int(row) in holders[name] for name, row in zip(names, plain.rows[:, 0], strict=True)])
-        found = linker.exact.find(names)
-        per_name = np.bincount(found.query, minlength=len(names))
+        matches = linker.exact.find(names)
+        per_name = np.bincount(matches.query, minlength=len(names))
         complete = all(
             holders[name] <= set(rows.tolist())
-            for name, rows in zip(names, np.split(found.row, np.cumsum(per_name)[:-1]), strict=True)
+            for name, rows in zip(names, np.split(matches.row, np.cumsum(per_name)[:-1]), strict=True)
         )
         rules: Counter[str] = Counter()
         first = np.cumsum(per_name) - per_name
         for query in np.flatnonzero(per_name > 1):
             a, b = int(first[query]), int(first[query]) + 1
-            rules[_deciding_rule(kb, found.row[a], found.row[b], found.step[a], found.step[b])] += 1
+            rules[_deciding_rule(kb, matches.row[a], matches.row[b], matches.step[a], matches.step[b])] += 1
 
     orders = {
         label: _orders(kb, holders, change)
@@ -102,12 +102,12 @@ def _orders(kb, holders: dict[str, set[int]], change) -> list[int]:
     for name, rows in holders.items():
         query = change(name)
         value = spellings.get(fold(query), [])
-        for place, folded_first in enumerate((True, False)):
+        for order, folded_first in enumerate((True, False)):
             keys = [
                 ((alias, text != spelled(query)) if folded_first else (text != spelled(query), alias), loud, row)
                 for text, alias, loud, row in value
             ]
-            counts[place] += bool(keys) and min(keys)[2] in rows
+            counts[order] += bool(keys) and min(keys)[2] in rows
     return counts
 
 

@@ -70,17 +70,17 @@ def spoil(name: str, kind: int, irregular: dict[str, str], rng: np.random.Genera
 
 def one_edit_apart(names: list[str], count: int, rng: np.random.Generator) -> list[str]:
     """Names of which another differs by one exchanged letter, omission or insertion."""
-    known = set(names)
-    found = []
+    distinct = set(names)
+    chosen = []
     for i in rng.permutation(len(names)).tolist():
         name = names[i]
         near = {name[:at] + letter + name[at + 1 :] for at in range(len(name)) for letter in LETTERS}
         near |= {name[:at] + name[at + 1 :] for at in range(len(name))}
-        if len(name) > 3 and (near & known) - {name}:
-            found.append(name)
-        if len(found) == count:
+        if len(name) > 3 and (near & distinct) - {name}:
+            chosen.append(name)
+        if len(chosen) == count:
             break
-    return found
+    return chosen
 
 
 def inflections(kb: KnowledgeBase, exceptions, count: int, rng: np.random.Generator) -> dict:
@@ -100,8 +100,8 @@ def inflections(kb: KnowledgeBase, exceptions, count: int, rng: np.random.Genera
         if len(requests) >= count:
             break
     result: dict = {"names": len(requests), "left out because the spoiled name is a name": itself}
-    for label, given in (("rules and exceptions", exceptions), ("rules alone", None)):
-        links = build_linker(kb, exceptions=given).link(requests)
+    for label, listed in (("rules and exceptions", exceptions), ("rules alone", None)):
+        links = build_linker(kb, exceptions=listed).link(requests)
         right = [
             row >= 0 and any(fold(own) == name for own in (kb.names[row], *(kb.aliases[a] for a in kb.alias_rows(row))))
             for row, name in zip(links.rows[:, 0].tolist(), truth, strict=True)
@@ -120,11 +120,11 @@ def neighbours(kb: KnowledgeBase, exceptions, count: int, rng: np.random.Generat
     linker.typos = True
     near = one_edit_apart(sorted({fold(name) for name in kb.names}), count, rng)
     links = linker.link(near)
-    kept = [
+    right = [
         row >= 0 and any(fold(o) == name for o in (kb.names[row], *(kb.aliases[a] for a in kb.alias_rows(row))))
         for row, name in zip(links.rows[:, 0].tolist(), near, strict=True)
     ]
-    return {"asked": len(near), "taken from their holder": kept.count(False)}
+    return {"asked": len(near), "taken from their holder": right.count(False)}
 
 
 class World:
@@ -134,8 +134,8 @@ class World:
         self.entities, self._rng = entities, rng
         self._irregular = {singular: plural for plural, singulars in exceptions.items() for singular in singulars}
         self._out = rng.random(len(entities)) < 0.2
-        kept = (e for e, gone in zip(entities, self._out, strict=True) if not gone)
-        self.linker = build_linker(build_kb(kept, folder), exceptions=exceptions)
+        inside = (e for e, gone in zip(entities, self._out, strict=True) if not gone)
+        self.linker = build_linker(build_kb(inside, folder), exceptions=exceptions)
         self.linker.typos = True
         holders = Counter(fold(name) for entity in entities for name in {entity.name, *entity.aliases})
         self._alone = np.array([holders[fold(entity.name)] == 1 for entity in entities])
@@ -153,10 +153,10 @@ class World:
         truth = self.linker.kb.rows([i or "" for i in ids])
         right = (links.rows[:, 0] == truth) & (truth >= 0)
         p, presence = model.probability(features), model.presence(features)
-        given = p >= model.threshold
+        answered = p >= model.threshold
         return {
-            "precision": round(float(right[given].mean()), 4),
-            "coverage": round(float(given.mean()), 4),
+            "precision": round(float(right[answered].mean()), 4),
+            "coverage": round(float(answered.mean()), 4),
             "AUROC of being in here": round(auroc(presence, truth >= 0), 4),
             "the same by spelling alone": round(auroc(is_spelled(links), truth >= 0), 4),
             "AUROC, of names that no other entity has": round(auroc(presence[alone], truth[alone] >= 0), 4),
@@ -188,7 +188,7 @@ def simulations(world: World, precision: float, count: int = 300, labelled: int 
     links, features = name_features(world.linker, names)
     truth = world.linker.kb.rows([i or "" for i in ids])
     right, trivial = (links.rows[:, 0] == truth) & (truth >= 0), is_spelled(links)
-    said, true, covered, gained, refused = [], [], [], [], 0
+    reported, true, covered, gained, refused = [], [], [], [], 0
     for seed in range(count):
         order = np.random.default_rng(seed).permutation(len(names))
         ours, fresh = order[:labelled], order[labelled:]
@@ -205,17 +205,17 @@ def simulations(world: World, precision: float, count: int = 300, labelled: int 
         except ValueError:
             refused += 1
             continue
-        given = model.probability(features[fresh]) >= model.threshold
-        said.append(report.precision)
-        true.append(float(right[fresh][given].mean()))
+        answered = model.probability(features[fresh]) >= model.threshold
+        reported.append(report.precision)
+        true.append(float(right[fresh][answered].mean()))
         covered.append(report.precision_low <= true[-1] <= report.precision_high)
-        there = truth[fresh] >= 0
-        gained.append(auroc(model.presence(features[fresh]), there) - auroc(trivial[fresh], there))
+        present = truth[fresh] >= 0
+        gained.append(auroc(model.presence(features[fresh]), present) - auroc(trivial[fresh], present))
     within = wilson(sum(covered), len(covered))
     return {
         "calibrations": count,
         "precision that no threshold reached": refused,
-        "mean precision said": round(float(np.mean(said)), 4),
+        "mean precision said": round(float(np.mean(reported)), 4),
         "mean precision true of fresh entities": round(float(np.mean(true)), 4),
         "true within the interval that was said %": [round(share, 1) for share in within],
         "AUROC over that of spelling alone, mean and least": [
@@ -259,8 +259,8 @@ def main() -> int:
     result.setdefault("cpu seconds", {})
     for part in options.parts:
         rng, start = np.random.default_rng(0), time.process_time()
-        with tempfile.TemporaryDirectory() as place:
-            folder = Path(place)
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = Path(temporary)
             if part == "not in here":
                 result[part] = not_here(exceptions, entities, options.precision, rng, folder)
             elif part == "not in another knowledge base":

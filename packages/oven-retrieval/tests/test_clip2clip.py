@@ -60,11 +60,11 @@ def test_grid_search_finds_planted_weights():
     image, text = rng.normal(size=(2, 400, 12))
     planted = Weights(1.0, 0.0, 1.0, 0.25)
     truth = model.search(image, text, planted).rows[:, 0]
-    found = grid_search(model, image, text, truth)
-    assert found.weights == planted
-    assert found.accuracy == 1.0
-    assert len(found.tried) == 64
-    assert found.tried[Weights()] < 0.8
+    result = grid_search(model, image, text, truth)
+    assert result.weights == planted
+    assert result.accuracy == 1.0
+    assert len(result.tried) == 64
+    assert result.tried[Weights()] < 0.8
     with pytest.raises(ValueError, match="truth: expected rows from 0 to 59"):
         grid_search(model, image, text, truth + 60)
 
@@ -88,7 +88,7 @@ def test_k_beyond_the_entities():
     ],
 )
 def test_entities_that_do_not_fit_are_refused(change, expected):
-    given = {
+    arguments = {
         "text": np.ones((3, 4)),
         "image": np.ones((1, 4)),
         "has_image": [False, True, False],
@@ -96,7 +96,7 @@ def test_entities_that_do_not_fit_are_refused(change, expected):
         **change,
     }
     with pytest.raises(ValueError, match=expected):
-        Clip2Clip(**given)
+        Clip2Clip(**arguments)
 
 
 @pytest.mark.parametrize(

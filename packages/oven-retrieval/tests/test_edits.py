@@ -67,27 +67,27 @@ QUERIES = [*WORDS, "wood duck", "golden gate rose", "GOLDEN gate", "gate gate te
 @pytest.mark.parametrize("seed", range(6))
 def test_edits_equal_a_build_from_scratch(tmp_path, seed):
     rng = np.random.default_rng(seed)
-    kept = {entity.id: entity for entity in make_entities(rng, 30)}
-    kb = build_kb(kept.values(), tmp_path / "kb")
+    entities = {entity.id: entity for entity in make_entities(rng, 30)}
+    kb = build_kb(entities.values(), tmp_path / "kb")
     build_name_index(kb, tmp_path / "names", k1=0.9)
     for step in range(6):
         if step % 2 == 0:
-            ids = rng.choice(list(kept), size=rng.integers(1, 9), replace=False).tolist()
+            ids = rng.choice(list(entities), size=rng.integers(1, 9), replace=False).tolist()
             kb = remove_entities(kb, ids)
-            removed = [kept.pop(name) for name in ids]
+            removed = [entities.pop(name) for name in ids]
         else:
             new = [*make_entities(rng, int(rng.integers(1, 12)), 1000 * step), removed[0]]  # one that was there before
             kb = add_entities(kb, new)
-            kept |= {entity.id: entity for entity in new}
+            entities |= {entity.id: entity for entity in new}
         if step in (1, 3):
             continue  # the index follows over several edits at once
         updated = update_name_index(tmp_path / "names", kb)
-        scratch = build_kb(kept.values(), tmp_path / f"scratch{step}")
+        scratch = build_kb(entities.values(), tmp_path / f"scratch{step}")
         built = build_name_index(scratch, tmp_path / f"names{step}", k1=0.9)
         assert_same(linked(updated, QUERIES), linked(built, QUERIES))
         assert_same(linked(build_linker(kb, k1=0.9), QUERIES), linked(built, QUERIES))
-        assert list(kb) == list(scratch) == list(kept.values())
-        ids = [*kept, "gone"]
+        assert list(kb) == list(scratch) == list(entities.values())
+        ids = [*entities, "gone"]
         rows = kb.rows(ids)
         assert [kb.ids[row] if row >= 0 else "gone" for row in rows] == ids
     for file in sorted((tmp_path / "names5").glob("*.bin")):

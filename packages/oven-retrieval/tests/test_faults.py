@@ -65,7 +65,7 @@ def test_killed_at_every_call_and_power_lost_the_old_or_the_new_state_is_whole(m
         OPERATIONS[name](KnowledgeBase(path))
 
     edited_kb(memory / "start")
-    die_at, seen = 1, set()
+    die_at, states = 1, set()
     while True:
         folder = memory / f"at-{die_at}"
         shutil.copytree(memory / "start", folder)
@@ -76,7 +76,7 @@ def test_killed_at_every_call_and_power_lost_the_old_or_the_new_state_is_whole(m
         lose_unsynced(folder, inodes, synced)
         ids = [entity.id for entity in KnowledgeBase(folder / "kb", verify=True)]
         assert ids in (["2", "3"], AFTER[name]), die_at
-        seen.add(tuple(ids))
+        states.add(tuple(ids))
         # The next writer works, and leaves nothing of the one that died.
         more = add_entities(KnowledgeBase(folder / "kb"), [Entity("9", "z")])
         assert [entity.id for entity in more] == [*ids, "9"]
@@ -85,7 +85,7 @@ def test_killed_at_every_call_and_power_lost_the_old_or_the_new_state_is_whole(m
         shutil.rmtree(folder)
         die_at += 1
     assert die_at > 5
-    assert len(seen) == 2
+    assert len(states) == 2
 
 
 def test_the_old_folder_goes_only_when_the_new_one_lasts(tmp_path, monkeypatch):

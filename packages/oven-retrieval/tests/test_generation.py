@@ -208,16 +208,16 @@ QUESTIONS = [Question(f"q{i}", None, prompt) for i, prompt in enumerate(PROMPTS)
 
 def test_answers_to_a_file_continue_after_a_kill(parts, linker, tmp_path):
     kind, model, processor, images = parts
-    asked = QUESTIONS
+    questions = QUESTIONS
     if images is not None:
-        asked = []
+        questions = []
         for i, (question, pixels) in enumerate(zip(QUESTIONS, images, strict=True)):
             Image.fromarray(pixels).save(tmp_path / f"{i}.png")
-            asked.append(replace(question, image=tmp_path / f"{i}.png"))
+            questions.append(replace(question, image=tmp_path / f"{i}.png"))
     template = "<image> {question}" if kind == "llava" else None
     generator = NameGenerator(model, processor, linker, batch=2)
     path = tmp_path / "whole.jsonl"
-    assert write_answers(generator, asked, path, template=template) == 3
+    assert write_answers(generator, questions, path, template=template) == 3
     records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     assert [record["data_id"] for record in records] == ["q0", "q1", "q2"]
     assert all(record["text"] in NAMES and np.isfinite(record["score"]) for record in records)
@@ -228,11 +228,11 @@ def test_answers_to_a_file_continue_after_a_kill(parts, linker, tmp_path):
 
     half = tmp_path / "half.jsonl"
     with pytest.raises(KeyboardInterrupt):
-        write_answers(generator, asked, half, template=template, progress=killed)
+        write_answers(generator, questions, half, template=template, progress=killed)
     with (tmp_path / "half.jsonl.partial").open("a", encoding="utf-8") as file:
         file.write('{"data_id": "q2", "pred')  # and the last line was cut
     with pytest.raises(ValueError, match="holds answers to other questions"):
-        write_answers(generator, asked[1:], half, template=template)
+        write_answers(generator, questions[1:], half, template=template)
     begun = half.with_name("half.jsonl.partial").read_text()
     with torch.no_grad():
         other = copy.deepcopy(model)
@@ -246,14 +246,14 @@ def test_answers_to_a_file_continue_after_a_kill(parts, linker, tmp_path):
     }
     for setting, (another, changed) in others.items():
         with pytest.raises(ValueError, match=f"holds answers with another {setting}; remove it"):
-            write_answers(another, asked, half, **{"template": template, **changed})
+            write_answers(another, questions, half, **{"template": template, **changed})
     assert half.with_name("half.jsonl.partial").read_text().startswith(begun.rpartition("\n")[0])
-    assert write_answers(generator, asked, half, template=template) == 1
+    assert write_answers(generator, questions, half, template=template) == 1
     assert not half.with_name("half.jsonl.settings").exists()
     assert [json.loads(line)["data_id"] for line in half.read_text().splitlines()] == ["q0", "q1", "q2"]
     assert [r["pred_entity_id"] for r in records] == [p.entity_id for p in read_predictions(half)]
     with pytest.raises(FileExistsError, match="expected a new file"):
-        write_answers(generator, asked, half)
+        write_answers(generator, questions, half)
     assert not (tmp_path / "half.jsonl.partial").exists()
 
 

@@ -37,7 +37,7 @@ def first(linker, name):
 
 
 @pytest.mark.parametrize(
-    ("asked", "expected"),
+    ("query", "expected"),
     [
         ("ducks", "Duck"),
         ("the duck", "Duck"),
@@ -51,8 +51,8 @@ def first(linker, name):
         ("axes", "Axis"),
     ],
 )
-def test_inflected_names_find_their_entity(kb, asked, expected):
-    assert first(build_linker(kb), asked) == (expected, "inflected name")
+def test_inflected_names_find_their_entity(kb, query, expected):
+    assert first(build_linker(kb), query) == (expected, "inflected name")
 
 
 def test_what_is_no_inflection_is_none(kb):
@@ -134,9 +134,9 @@ def test_single_questions_are_answered_as_batches_are(seed, k):
     names = [list(rng.choice(words, rng.integers(1, 6), p=share / share.sum())) for _ in range(400)]
     owners = np.sort(rng.integers(0, 300, 400)) if seed % 2 else np.arange(400)
     engine = PrunedIndex(build_impacts(names, owners.astype(np.int64), rng.permutation(400).astype(np.int64)))
-    asked = [list(rng.choice([*words, "?"], rng.integers(0, 6))) for _ in range(20)]
-    batch = engine.search(asked, k)
-    for number, query in enumerate(asked):
+    queries = [list(rng.choice([*words, "?"], rng.integers(0, 6))) for _ in range(20)]
+    batch = engine.search(queries, k)
+    for number, query in enumerate(queries):
         hits = engine.search([query], k)
         np.testing.assert_array_equal(hits.rows[0], batch.rows[number])
         np.testing.assert_array_equal(hits.scores[0], batch.scores[number])

@@ -71,8 +71,8 @@ def test_only_names_of_a_language_count(kb, make):
     assert first(linker, "rat race") == ("Q4", "folded name")
     many = linker.link(["Gift", "gifts", "rat race", "Geschenk"] * 5, 2, languages=["de"])
     alone = linker.link(["Gift", "gifts", "rat race", "Geschenk"], 2, languages=["de"])
-    for column, one in zip(many, alone, strict=True):
-        np.testing.assert_array_equal(column[:4], one)
+    for column, expected in zip(many, alone, strict=True):
+        np.testing.assert_array_equal(column[:4], expected)
     with pytest.raises(ValueError, match=r"languages: no name of .* belongs to xx; they have de, en, fr"):
         linker.link(["Gift"], languages=["xx"])
     with pytest.raises(ValueError, match="languages: expected a list of tags"):
@@ -102,13 +102,13 @@ def test_files_say_languages(tmp_path):
     ]
     file = tmp_path / "kb.jsonl"
     file.write_text("\n".join(map(json.dumps, lines)) + "\n", encoding="utf-8")
-    one, other = (entity for _, entity, _ in read_jsonl(file))
-    assert (one.language, one.aliases, one.alias_languages) == (
+    berlin, oslo = (entity for _, entity, _ in read_jsonl(file))
+    assert (berlin.language, berlin.aliases, berlin.alias_languages) == (
         "de en",
         ("City", "Spree", "Stadt"),
         ("en", "de", "de"),
     )
-    assert (other.language, other.aliases, other.alias_languages) == ("", ("Kristiania",), ())
+    assert (oslo.language, oslo.aliases, oslo.alias_languages) == ("", ("Kristiania",), ())
 
 
 @pytest.mark.parametrize(
@@ -134,11 +134,13 @@ def test_what_is_allowed_is_searched_as_if_it_were_alone(seed, k):
     owners = np.sort(rng.integers(0, 220, 300)) if seed % 2 else np.arange(300)
     engine = PrunedIndex(build_impacts(names, owners.astype(np.int64), rng.permutation(300).astype(np.int64)))
     allowed = np.isin(owners, rng.choice(220, 80))
-    asked = [list(rng.choice([*tokens, "?"], rng.integers(0, 5))) for _ in range(12)]
-    everything = engine.search(asked, 300)
-    kept = [[row for row in rows.tolist() if row >= 0 and allowed[owners == row].any()] for rows in everything.rows]
-    for found in (engine.search(asked, k, allowed), *(engine.search([query], k, allowed) for query in asked[:1])):
-        for rows, expected in zip(found.rows.tolist(), kept, strict=False):
+    queries = [list(rng.choice([*tokens, "?"], rng.integers(0, 5))) for _ in range(12)]
+    everything = engine.search(queries, 300)
+    allowed_rows = [
+        [row for row in rows.tolist() if row >= 0 and allowed[owners == row].any()] for rows in everything.rows
+    ]
+    for ranking in (engine.search(queries, k, allowed), *(engine.search([query], k, allowed) for query in queries[:1])):
+        for rows, expected in zip(ranking.rows.tolist(), allowed_rows, strict=False):
             assert [row for row in rows if row >= 0] == expected[:k]
 
 

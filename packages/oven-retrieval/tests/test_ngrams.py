@@ -74,9 +74,9 @@ def test_names_within_some_edits_equal_a_look_at_every_name(names, data):
             name[:at] + name[at:][1::-1] + name[at + 2 :],
         ]
     for query in queries:
-        asked = plain(query)
-        most = allowed_edits(asked) if asked else 0
-        distances = {row: defined_distance(asked, plain(name)) for row, name in enumerate(names)}
+        plain_query = plain(query)
+        most = allowed_edits(plain_query) if plain_query else 0
+        distances = {row: defined_distance(plain_query, plain(name)) for row, name in enumerate(names)}
         near = {row: -edits for row, edits in distances.items() if most and edits <= most}
         within = index.within(query)
         assert dict(zip(within.row.tolist(), within.score.tolist(), strict=True)) == near
@@ -90,12 +90,14 @@ def test_names_that_are_alike_equal_the_definition_for_every_name(names, query, 
     """Dice's coefficient of the trigrams, each weighted by its idf, summed name by name."""
     index = NgramIndex.of(KnowledgeBase.from_names(names))
     sets = [set(distinct_buckets(plain(name)).tolist()) for name in names]
-    asked = set(distinct_buckets(plain(query)).tolist())
+    query_buckets = set(distinct_buckets(plain(query)).tolist())
 
     def weight(buckets):
         return sum(float(_idf(np.array(sum(b in own for own in sets)), len(names))) for b in buckets)
 
-    scores = {row: 2 * weight(own & asked) / (weight(own) + weight(asked)) for row, own in enumerate(sets)}
+    scores = {
+        row: 2 * weight(own & query_buckets) / (weight(own) + weight(query_buckets)) for row, own in enumerate(sets)
+    }
     sure = {row: score for row, score in scores.items() if score >= least + 1e-5}
     alike = index.alike(query, k, least)
     assert set(alike.row.tolist()) <= {row for row, score in scores.items() if score >= least - 1e-5}
@@ -263,9 +265,9 @@ def test_nothing_to_index(tmp_path):
     empty = NgramIndex.of(build_kb([], tmp_path / "kb"))
     assert len(empty) == 0
     assert empty.alike("some name", 3).text == empty.within("some name").text == []
-    one = NgramIndex.of(KnowledgeBase.from_names(["name"]))
-    assert one.within("").text == one.alike("", 1).text == []
-    assert one.within("name").score.tolist() == [0]
+    single = NgramIndex.of(KnowledgeBase.from_names(["name"]))
+    assert single.within("").text == single.alike("", 1).text == []
+    assert single.within("name").score.tolist() == [0]
 
 
 @pytest.mark.parametrize(
@@ -297,8 +299,8 @@ def test_a_script_without_a_table_stays_and_is_found(text):
 def test_most_names_in_six_languages_are_found_however_they_are_written():
     names = list(dict.fromkeys(name for *_, name in PAIRS))
     linker = build_linker(KnowledgeBase.from_names(names))
-    links = linker.link([asked for _, _, asked, _ in PAIRS])
-    found = [row >= 0 and names[row] == name for row, (*_, name) in zip(links.rows[:, 0].tolist(), PAIRS, strict=True)]
-    assert sum(found) >= 270
+    links = linker.link([text for _, _, text, _ in PAIRS])
+    right = [row >= 0 and names[row] == name for row, (*_, name) in zip(links.rows[:, 0].tolist(), PAIRS, strict=True)]
+    assert sum(right) >= 270
     linker.ngrams = None
-    assert sum(row >= 0 for row in linker.link([asked for _, _, asked, _ in PAIRS]).rows[:, 0].tolist()) < 200
+    assert sum(row >= 0 for row in linker.link([text for _, _, text, _ in PAIRS]).rows[:, 0].tolist()) < 200

@@ -44,9 +44,9 @@ def test_the_curve_and_the_area_equal_their_definitions():
     score, right = rng.integers(0, 12, 300) / 12, rng.random(300) < 0.6
     curve = risk_coverage(score, right)
     for threshold, coverage, risk in zip(*curve, strict=True):
-        given = score >= threshold
-        assert coverage == pytest.approx(given.mean())
-        assert risk == pytest.approx(1 - right[given].mean())
+        answered = score >= threshold
+        assert coverage == pytest.approx(answered.mean())
+        assert risk == pytest.approx(1 - right[answered].mean())
     pairs = [(a > b) + 0.5 * (a == b) for a in score[right] for b in score[~right]]
     assert auroc(score, right) == pytest.approx(np.mean(pairs))
     chosen = threshold_for(score, right, float(1 - curve.risk[3]))
@@ -82,45 +82,47 @@ def world(tmp_path):
     entities = [Entity(str(i), name) for i, name in enumerate(names) if i % 3]
     linker = build_linker(build_kb(entities, tmp_path / "kb"))
     # Some are asked with one word of theirs, which others may share.
-    asked = [name if i % 4 else f"{name.split()[0]} {names[i - 1].split()[1]}" for i, name in enumerate(names)]
-    return linker, asked, [str(i) if i % 3 else None for i in range(len(names))]
+    queries = [name if i % 4 else f"{name.split()[0]} {names[i - 1].split()[1]}" for i, name in enumerate(names)]
+    return linker, queries, [str(i) if i % 3 else None for i in range(len(names))]
 
 
 def test_names_that_are_not_in_here(world, tmp_path):
-    linker, asked, ids = world
-    model, report = calibrate_names(linker, asked, ids, 0.9)
+    linker, queries, ids = world
+    model, report = calibrate_names(linker, queries, ids, 0.9)
     assert report.precision_low <= 0.9 <= report.precision_high  # 150 names: their share is not the wanted one exactly
     assert report.auroc > report.trivial_auroc + 0.04
     assert report.auroc > 0.9
-    features = name_features(linker, asked)[1]
+    features = name_features(linker, queries)[1]
     assert (model.presence(features) >= model.probability(features)).all()
     # Half of the questions is asked by words of two entities, so that what is here and which it is differ.
-    there = np.array([given is not None for given in ids])
-    assert auroc(model.presence(features), there) > auroc(model.probability(features), there)
+    present = np.array([entity_id is not None for entity_id in ids])
+    assert auroc(model.presence(features), present) > auroc(model.probability(features), present)
     model.write(tmp_path / "c.json")
     assert Calibration.read(tmp_path / "c.json") == model
-    records = list(link_lines(linker, asked[:40], calibration=model))
+    records = list(link_lines(linker, queries[:40], calibration=model))
     refused = [record for record in records if not record["entities"]]
     assert refused
     assert all("not in here" in r["problem"] or r["problem"].startswith("no name") for r in refused)
-    given = [(record, right) for record, right in zip(records, ids, strict=False) if record["entities"]]
-    assert np.mean([record["entities"][0]["id"] == right for record, right in given]) > 0.8
-    assert all(record["probability"] >= model.threshold - 1e-4 for record, _ in given)  # it is rounded
-    assert all(0 <= record["not in here"] <= 1 - record["probability"] + 1e-4 for record, _ in given)
+    answered = [(record, right) for record, right in zip(records, ids, strict=False) if record["entities"]]
+    assert np.mean([record["entities"][0]["id"] == right for record, right in answered]) > 0.8
+    assert all(record["probability"] >= model.threshold - 1e-4 for record, _ in answered)  # it is rounded
+    assert all(0 <= record["not in here"] <= 1 - record["probability"] + 1e-4 for record, _ in answered)
     whole = json.loads((tmp_path / "c.json").read_text())
     for change in ({"weights": 3}, {"mean": [0.0]}, {"scale": [0.0] * 3}, {"bias": math.nan}, {"there": [1.0]}):
         (tmp_path / "c.json").write_text(json.dumps({**whole, **change}))
         with pytest.raises(ValueError, match=r"c.json: not a calibration"):
             Calibration.read(tmp_path / "c.json")
     with pytest.raises(ValueError, match=r"precision: no threshold reaches"):
-        calibrate_names(linker, asked, [f"nobody{i}" if i % 50 else given for i, given in enumerate(ids)], 0.999)
+        calibrate_names(
+            linker, queries, [f"nobody{i}" if i % 50 else entity_id for i, entity_id in enumerate(ids)], 0.999
+        )
     assert np.isnan(name_features(linker, ["qqq"])[1]).all()
     assert model.probability(name_features(linker, ["qqq"])[1]).tolist() == [0.0]
     with pytest.raises(ValueError, match=r"there: this calibration was fitted without"):
         fit_calibration(features, np.arange(len(features)) % 2 == 0).presence(features)
     with pytest.raises(ValueError, match=r"expected \[q, 3\], got .* earlier version"):
         Calibration((1.0,) * 3, 0.0, (0.0,) * 3, (1.0,) * 3).probability(features)
-    defined = name_features(build_linker(linker.kb, engine="rank_bm25"), asked[:60])[1]
+    defined = name_features(build_linker(linker.kb, engine="rank_bm25"), queries[:60])[1]
     np.testing.assert_allclose(defined, features[:60], atol=1e-6)
 
 
@@ -144,9 +146,9 @@ def test_the_reported_precision_is_that_of_fresh_entities(monkeypatch):
         linker = SimpleNamespace(kb=SimpleNamespace(rows=lambda ids, truth=truth: truth))
         monkeypatch.setattr("oven_retrieval.refusal.name_features", lambda *_, links=links, x=x: (links, x))
         model, report = calibrate_names(linker, [f"n{i}" for i in range(400)], [str(i) for i in range(400)], 0.9)
-        given = model.probability(fresh) >= model.threshold
+        answered = model.probability(fresh) >= model.threshold
         reported.append(report.precision)
-        true.append(fresh_right[given].mean())
+        true.append(fresh_right[answered].mean())
         covered.append(report.precision_low <= true[-1] <= report.precision_high)
     difference = np.array(reported) - true
     assert abs(difference.mean()) < 3 * difference.std() / np.sqrt(len(difference))
@@ -154,21 +156,22 @@ def test_the_reported_precision_is_that_of_fresh_entities(monkeypatch):
 
 
 def test_names_of_one_entity_are_on_one_side(world, monkeypatch):
-    linker, asked, ids = world
+    linker, queries, ids = world
     fitted = []
     real = fit_calibration
     monkeypatch.setattr(
-        "oven_retrieval.refusal.fit_calibration", lambda *given: fitted.append(len(given[0])) or real(*given)
+        "oven_retrieval.refusal.fit_calibration",
+        lambda *arguments: fitted.append(len(arguments[0])) or real(*arguments),
     )
-    _, once = calibrate_names(linker, asked, ids, 0.8)
-    _, twice = calibrate_names(linker, asked * 2, ids * 2, 0.8)
+    _, once = calibrate_names(linker, queries, ids, 0.8)
+    _, twice = calibrate_names(linker, queries * 2, ids * 2, 0.8)
     assert fitted[1] == 2 * fitted[0]
     assert twice.queries == 2 * once.queries
 
 
 def test_a_model_of_one_knowledge_base_serves_another(world, tmp_path):
-    linker, asked, ids = world
-    model, _ = calibrate_names(linker, asked, ids, 0.9)
+    linker, queries, ids = world
+    model, _ = calibrate_names(linker, queries, ids, 0.9)
     rng = np.random.default_rng(7)
     names = sorted({" ".join("".join(rng.choice(list("aeioubcd"), 5)) for _ in range(3)) for _ in range(900)})
     small = build_linker(build_kb((Entity(f"x{i}", n) for i, n in enumerate(names) if i % 2), tmp_path / "small"))

@@ -57,8 +57,8 @@ def make_towers():
     with torch.no_grad():
         image.weight.copy_(torch.randn(16, 48, generator=generator) / 7)
         image.bias.zero_()
-        known = image(torch.stack([picture(e) for e in range(ENTITIES)]).flatten(1) / 255 - 0.5)
-        text.weight[:ENTITIES] = known + 0.8 * torch.randn(ENTITIES, 16, generator=generator)
+        encoded = image(torch.stack([picture(e) for e in range(ENTITIES)]).flatten(1) / 255 - 0.5)
+        text.weight[:ENTITIES] = encoded + 0.8 * torch.randn(ENTITIES, 16, generator=generator)
         text.weight[ENTITIES] = torch.randn(16, generator=generator)
 
     def words(texts):
@@ -217,8 +217,8 @@ def test_questions_that_cannot_be_used(world, tmp_path):
     (tmp_path / "q.jsonl").write_text(
         "\n".join([json.dumps(good), json.dumps({**good, "data_id": "b", "image_id": "x"})]), encoding="utf-8"
     )
-    kept, left_out = read_questions(tmp_path / "q.jsonl", folder, skip_missing=True)
-    assert ([q.data_id for q in kept], left_out) == (["a"], 1)
+    questions, left_out = read_questions(tmp_path / "q.jsonl", folder, skip_missing=True)
+    assert ([q.data_id for q in questions], left_out) == (["a"], 1)
     (tmp_path / "images" / "oven_1_1.png").touch()
     with pytest.raises(LookupError, match=r"expected one image file named 'oven_1_1'; there are 2, such as"):
         ImageFolder(tmp_path / "images").find("oven_1_1")

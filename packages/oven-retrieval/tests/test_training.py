@@ -74,8 +74,8 @@ def part(questions, mask):
 def split():
     entities, questions = world()
     order = torch.arange(len(questions.truth)) % 30
-    known = questions.truth < 30
-    train, validation = part(questions, known & (order < 20)), part(questions, order >= 20)
+    is_seen = questions.truth < 30
+    train, validation = part(questions, is_seen & (order < 20)), part(questions, order >= 20)
     return entities, train, validation, validation.truth < 30
 
 

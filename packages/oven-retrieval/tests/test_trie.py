@@ -17,11 +17,13 @@ sequences = st.lists(st.lists(st.integers(2, 6), min_size=1, max_size=5), min_si
 @given(sequences, st.lists(st.integers(0, 7), max_size=5))
 def test_allowed_tokens_equal_a_look_at_all_names(names, prefix):
     trie = NameTrie(names, END)
-    for asked in [prefix, *(name[: len(prefix)] for name in names), names[0]]:
-        following = {name[len(asked)] for name in names if name[: len(asked)] == asked and len(name) > len(asked)}
-        complete = asked in names
-        assert trie.allowed(asked) == [END] * complete + sorted(following)
-        assert trie.rows(asked) == [row for row, name in enumerate(names) if name == asked]
+    for sequence in [prefix, *(name[: len(prefix)] for name in names), names[0]]:
+        following = {
+            name[len(sequence)] for name in names if name[: len(sequence)] == sequence and len(name) > len(sequence)
+        }
+        complete = sequence in names
+        assert trie.allowed(sequence) == [END] * complete + sorted(following)
+        assert trie.rows(sequence) == [row for row, name in enumerate(names) if name == sequence]
     assert len(trie) == len(names)
 
 

@@ -32,14 +32,14 @@ def unit(seed, rows, dim, centres=40):
     """Clustered unit vectors, as encoders give them."""
     rng = np.random.default_rng(seed)
     middle = np.random.default_rng(99).normal(size=(centres, dim))
-    made = middle[rng.integers(0, centres, rows)] + 0.6 * rng.normal(size=(rows, dim))
-    return (made / np.linalg.norm(made, axis=1, keepdims=True)).astype(np.float32)
+    vectors = middle[rng.integers(0, centres, rows)] + 0.6 * rng.normal(size=(rows, dim))
+    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
 
 
 def store(tmp_path, rows=3000, dim=24, dtype=np.float32, **options):
-    made = unit(0, rows, dim)
+    vectors = unit(0, rows, dim)
     options = {"kb": "k1", "encoder": "e1", "dtype": dtype, **options}
-    return build_vectors(lambda a, b: made[a:b], rows, tmp_path / "vectors", **options), made
+    return build_vectors(lambda a, b: vectors[a:b], rows, tmp_path / "vectors", **options), vectors
 
 
 @pytest.mark.parametrize(
@@ -54,14 +54,14 @@ def store(tmp_path, rows=3000, dim=24, dtype=np.float32, **options):
     ],
 )
 def test_exact_search_equals_float64(queries, rows, dim, k, chunk):
-    asked, base = unit(1, queries, dim), unit(2, rows, dim)
-    found = exact_search(asked, ArrayRows(base), k, chunk=chunk)
-    product = asked.astype(np.float64) @ base.astype(np.float64).T
+    query_vectors, base = unit(1, queries, dim), unit(2, rows, dim)
+    ranking = exact_search(query_vectors, ArrayRows(base), k, chunk=chunk)
+    product = query_vectors.astype(np.float64) @ base.astype(np.float64).T
     best = np.sort(product, axis=1)[:, ::-1][:, :k]
-    np.testing.assert_allclose(found.scores[:, : best.shape[1]], best, atol=2e-6)
-    np.testing.assert_allclose(np.take_along_axis(product, found.rows[:, : best.shape[1]], 1), best, atol=2e-6)
-    assert np.all(found.rows[:, rows:] == -1)
-    assert np.all(np.isneginf(found.scores[:, rows:]))
+    np.testing.assert_allclose(ranking.scores[:, : best.shape[1]], best, atol=2e-6)
+    np.testing.assert_allclose(np.take_along_axis(product, ranking.rows[:, : best.shape[1]], 1), best, atol=2e-6)
+    assert np.all(ranking.rows[:, rows:] == -1)
+    assert np.all(np.isneginf(ranking.scores[:, rows:]))
 
 
 def test_exact_search_leaves_the_process_s_setting():
@@ -89,8 +89,8 @@ def test_threads_that_overlap_leave_the_process_s_setting():
 
 
 def test_ties_over_chunks_go_to_the_earlier_row():
-    found = exact_search(np.ones((1, 2)), ArrayRows(np.ones((9, 2))), 9, chunk=2)
-    assert found.rows.tolist() == [list(range(9))]
+    ranking = exact_search(np.ones((1, 2)), ArrayRows(np.ones((9, 2))), 9, chunk=2)
+    assert ranking.rows.tolist() == [list(range(9))]
     left = Ranking(np.array([[5]]), np.array([[1.0]], np.float32))
     right = Ranking(np.array([[3]]), np.array([[1.0]], np.float32))
     assert merge(left, right, 2).rows.tolist() == merge(right, left, 2).rows.tolist() == [[3, 5]]
@@ -106,12 +106,14 @@ def test_equal_vectors_come_by_row_whatever_the_shape(chunk):
         rows = np.concatenate([base[[350, 3]], unit(1, batch, 33)])[-max(batch, 2) :]
         rows[:2] = base[[350, 3]]
         for k in (1, 5, 9, 45):
-            found = exact_search(rows, ArrayRows(base), k, chunk=chunk)
+            ranking = exact_search(rows, ArrayRows(base), k, chunk=chunk)
             exact = (rows.astype(np.float64)[:, None] * base.astype(np.float64)).sum(axis=2)
             # Equal to the last bit of float32 where vectors are equal; other rows do not tie in this draw.
             expected = np.lexsort((np.broadcast_to(np.arange(501), exact.shape), -exact.astype(np.float32)), axis=1)
-            np.testing.assert_array_equal(found.rows, expected[:, :k])
-            np.testing.assert_allclose(found.scores, np.take_along_axis(exact, found.rows, 1), rtol=2e-7, atol=1e-12)
+            np.testing.assert_array_equal(ranking.rows, expected[:, :k])
+            np.testing.assert_allclose(
+                ranking.scores, np.take_along_axis(exact, ranking.rows, 1), rtol=2e-7, atol=1e-12
+            )
 
 
 @pytest.mark.parametrize(
@@ -130,8 +132,8 @@ def test_bad_queries_are_refused(queries, k, expected):
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
 def test_store_round_trip(tmp_path, dtype):
-    stored, made = store(tmp_path, rows=70, dtype=dtype, chunk=32)
-    np.testing.assert_allclose(stored.rows(0, 70), made, atol=5e-4 if dtype == np.float16 else 0)
+    stored, vectors = store(tmp_path, rows=70, dtype=dtype, chunk=32)
+    np.testing.assert_allclose(stored.rows(0, 70), vectors, atol=5e-4 if dtype == np.float16 else 0)
     assert (len(stored), stored.dim) == (70, 24)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["vectors"]
     VectorStore(tmp_path / "vectors", kb="k1", encoder="e1", verify=True)
@@ -142,13 +144,13 @@ def test_store_round_trip(tmp_path, dtype):
 
 
 def test_a_killed_encoding_continues(tmp_path):
-    made, requests = unit(0, 100, 6), []
+    vectors, requests = unit(0, 100, 6), []
 
     def encode(first, last, limit):
         requests.append((first, last))
         if last > limit:
             raise KeyboardInterrupt
-        return made[first:last]
+        return vectors[first:last]
 
     build = {"kb": "k", "encoder": "e", "dtype": np.float32, "chunk": 30}
     with pytest.raises(KeyboardInterrupt):
@@ -156,17 +158,17 @@ def test_a_killed_encoding_continues(tmp_path):
     with (tmp_path / "v.rows" / "vectors.raw").open("ab") as file:
         file.write(b"half a chunk that was not finished")
     with pytest.raises(FolderError, match=r"unfinished build with other encoder is there \('e', expected 'f'\)"):
-        build_vectors(lambda a, b: made[a:b], 100, tmp_path / "v", **{**build, "encoder": "f"})
+        build_vectors(lambda a, b: vectors[a:b], 100, tmp_path / "v", **{**build, "encoder": "f"})
     requests.clear()
     stored = build_vectors(lambda a, b: encode(a, b, 100), 100, tmp_path / "v", **build)
     assert requests == [(60, 90), (90, 100)]
-    np.testing.assert_array_equal(stored.rows(0, 100), made)
+    np.testing.assert_array_equal(stored.rows(0, 100), vectors)
     with pytest.raises(KeyboardInterrupt):
         build_vectors(lambda a, b: encode(a, b, 60), 100, tmp_path / "w", **build)
     with (tmp_path / "w.rows" / "vectors.raw").open("r+b") as file:
         file.truncate(700)  # as after a loss of power
     stored = build_vectors(lambda a, b: encode(a, b, 100), 100, tmp_path / "w", **build)
-    np.testing.assert_array_equal(stored.rows(0, 100), made)
+    np.testing.assert_array_equal(stored.rows(0, 100), vectors)
 
 
 def test_bad_vectors_are_refused(tmp_path):
@@ -218,45 +220,45 @@ def ivf(rows):
 
 
 def test_index_is_tuned_measured_and_saved(tmp_path):
-    stored, made = store(tmp_path)
-    asked = unit(3, 200, 24)
+    stored, vectors = store(tmp_path)
+    queries = unit(3, 200, 24)
     lines = []
-    options = {"plan": ivf(3000), "recall": 0.9, "queries": asked}
+    options = {"plan": ivf(3000), "recall": 0.9, "queries": queries}
     built = build_index(stored, tmp_path / "index", **options, say=lines.append)
     assert "against exact search on 200 given queries" in lines[-1]
     report = built.report
     assert report.recall_1 >= 0.9
     assert report.cross_modal
-    hits, exact = built.search(asked, 10), exact_search(asked, ArrayRows(made), 10)
+    hits, exact = built.search(queries, 10), exact_search(queries, ArrayRows(vectors), 10)
     assert recall_at(hits.rows, exact.rows, 1) == report.recall_1
     assert recall_at(hits.rows, exact.rows, 10) == report.recall_10
     loaded = open_index(tmp_path / "index", stored)
     assert loaded.report == report
     assert loaded.probes == report.probes
-    np.testing.assert_array_equal(loaded.search(asked, 10).rows, hits.rows)
+    np.testing.assert_array_equal(loaded.search(queries, 10).rows, hits.rows)
     built.probes = 16  # all lists: only the 8 bits differ from exact
-    whole = built.search(asked, 10)
+    whole = built.search(queries, 10)
     assert recall_at(whole.rows, exact.rows, 1) > 0.9
-    true = np.take_along_axis(asked @ made.T, whole.rows, 1)
+    true = np.take_along_axis(queries @ vectors.T, whole.rows, 1)
     assert np.abs(whole.scores - true).mean() < 0.01
     assert sorted(p.name for p in tmp_path.iterdir()) == ["index", "vectors"]
 
 
 @pytest.mark.parametrize("wrong", [300, 2**40, -7])
 def test_an_index_whose_rows_are_not_there_is_refused(tmp_path, wrong):
-    stored, made = store(tmp_path, rows=300)
-    build_index(stored, tmp_path / "index", plan=ivf(300), queries=made[:20])
+    stored, vectors = store(tmp_path, rows=300)
+    build_index(stored, tmp_path / "index", plan=ivf(300), queries=vectors[:20])
     file = Folder(tmp_path / "index", KIND).file("index")
     changed = faiss.read_index(str(file))
     ids = np.arange(300)
     ids[7] = wrong
     changed.reset()
-    changed.add_with_ids(made, ids)
+    changed.add_with_ids(vectors, ids)
     faiss.write_index(changed, str(file))
     opened = open_index(tmp_path / "index", stored, verify=False)
     opened.probes = 16
     with pytest.raises(FolderError, match=rf"names row {wrong}, .*vectors has 300: it was changed; rebuild"):
-        opened.search(made[7:8])
+        opened.search(vectors[7:8])
 
 
 def test_an_exact_plan_needs_no_index(tmp_path):
@@ -312,7 +314,7 @@ def of_faiss(factory, dim=24, metric=faiss.METRIC_INNER_PRODUCT, probes=1):
 
 
 @pytest.mark.parametrize(
-    ("made", "message"),
+    ("settings", "message"),
     [
         ({"factory": "Flat"}, "FAISS cannot read it"),
         ({"factory": "IVF4,SQ8", "dim": 8}, "an index of 8 numbers"),
@@ -321,10 +323,10 @@ def of_faiss(factory, dim=24, metric=faiss.METRIC_INNER_PRODUCT, probes=1):
         ({"factory": "IVF4,SQ8", "probes": 0}, "0 probes"),
     ],
 )
-def test_an_index_of_another_kind_is_refused_and_made_anew(tmp_path, made, message):
+def test_an_index_of_another_kind_is_refused_and_made_anew(tmp_path, settings, message):
     stored, _ = store(tmp_path)
     build_index(stored, tmp_path / "index", plan=ivf(3000))
-    signed(tmp_path / "index", of_faiss(**made))
+    signed(tmp_path / "index", of_faiss(**settings))
     with pytest.raises(FolderError, match=message):
         open_index(tmp_path / "index", stored)
 
@@ -350,14 +352,14 @@ def test_an_index_asks_for_no_more_room_than_its_file(tmp_path):
 
 @pytest.mark.parametrize("odd", [2**62, -5])
 def test_odd_row_numbers_of_an_index_are_gone_after_an_update(tmp_path, odd):
-    stored, made = store(tmp_path)
-    before = build_index(stored, tmp_path / "index", plan=ivf(3000), queries=made[:20])
+    stored, vectors = store(tmp_path)
+    before = build_index(stored, tmp_path / "index", plan=ivf(3000), queries=vectors[:20])
     index = faiss.deserialize_index(np.fromfile(tmp_path / "index" / "index.bin", np.uint8))
-    index.add_with_ids(made[:1], np.array([odd]))
+    index.add_with_ids(vectors[:1], np.array([odd]))
     signed(tmp_path / "index", faiss.serialize_index(index).tobytes())
-    later = build_vectors(lambda a, b: made[a:b], 2999, tmp_path / "later", kb="k2", encoder="e1", dtype=np.float32)
+    later = build_vectors(lambda a, b: vectors[a:b], 2999, tmp_path / "later", kb="k2", encoder="e1", dtype=np.float32)
     updated = update_index(tmp_path / "index", later)
-    assert updated.search(made[:50], 3).rows.max() < 2999
+    assert updated.search(vectors[:50], 3).rows.max() < 2999
     assert updated._index.ntotal == 2999
     assert (updated.plan, updated.probes >= before.probes) == (before.plan, True)
 
@@ -371,13 +373,13 @@ def test_recall_counts_within_k():
 
 
 def test_a_full_disk_keeps_what_is_done(tmp_path, monkeypatch):
-    made = unit(0, 100, 6)
+    vectors = unit(0, 100, 6)
 
     class Full(np.ndarray):
         """The disk is full from row 60 on."""
 
         def tofile(self, file):
-            if len(self) and np.array_equal(self[0], made[60]):
+            if len(self) and np.array_equal(self[0], vectors[60]):
                 raise OSError(28, "No space left on device")
             np.asarray(self).tofile(file)
 
@@ -388,10 +390,10 @@ def test_a_full_disk_keeps_what_is_done(tmp_path, monkeypatch):
     real = store_module.check_vectors
     monkeypatch.setattr(store_module, "check_vectors", lambda *args: real(*args).view(Full))
     with pytest.raises(OSError, match=r"vectors.raw: cannot be written .*No space left.*; the 60 rows there are kept"):
-        build_vectors(lambda a, b: made[a:b], 100, tmp_path / "v", **build)
+        build_vectors(lambda a, b: vectors[a:b], 100, tmp_path / "v", **build)
     monkeypatch.undo()
-    stored = build_vectors(lambda a, b: made[a:b], 100, tmp_path / "v", **build)
-    np.testing.assert_array_equal(stored.rows(0, 100), made)
+    stored = build_vectors(lambda a, b: vectors[a:b], 100, tmp_path / "v", **build)
+    np.testing.assert_array_equal(stored.rows(0, 100), vectors)
 
     def full(index, file):
         Path(file).write_bytes(b"half")
