@@ -1,12 +1,23 @@
-"""A name says what it holds: no variable, parameter or loop of the packages is called by a word for anything."""
+"""A name says what it holds: no variable, parameter or loop is called by a word for anything."""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
+SOURCES = (
+    "packages/*/src/**/*.py",
+    "packages/*/tests/**/*.py",
+    "packages/*/benchmarks/*.py",
+    "experiments/**/*.py",
+    "website/*.py",
+    "tests/*.py",
+)
 EMPTY = {"one", "ones", "found", "said", "told", "asked", "kept", "there"}
 """Words that say of a value only that there is one."""
 SAID_BY_USERS = {
@@ -42,11 +53,12 @@ def test_the_look_sees_every_way_to_bind_a_name() -> None:
     assert sorted(name for _, name in bound_names(source)) == ["found", "kept", "one", "ones", "said"]
 
 
-def test_names_say_what_they_hold() -> None:
+@pytest.mark.parametrize("pattern", SOURCES)
+def test_names_say_what_they_hold(pattern: str) -> None:
     poor = []
-    for path in sorted(ROOT.glob("packages/*/src/**/*.py")):
-        where = path.relative_to(ROOT).parts[3:]
+    for path in sorted(ROOT.glob(pattern)):
+        where = re.sub(r"^packages/[^/]+/src/", "", path.relative_to(ROOT).as_posix())
         for line, name in bound_names(path.read_text(encoding="utf-8")):
-            if name in EMPTY and f"{'/'.join(where)}: {name}" not in SAID_BY_USERS:
-                poor.append(f"{'/'.join(where)}:{line}: {name}")
+            if name in EMPTY and f"{where}: {name}" not in SAID_BY_USERS:
+                poor.append(f"{where}:{line}: {name}")
     assert not poor, "call these by what they hold:\n" + "\n".join(poor)
