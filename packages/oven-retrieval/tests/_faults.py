@@ -6,6 +6,8 @@ import json
 import os
 from pathlib import Path
 
+from oven_retrieval import durable
+
 CALLS = ("fsync", "rename", "replace", "mkdir", "unlink", "rmdir")
 KILLED = 9
 
@@ -13,10 +15,12 @@ KILLED = 9
 class Machine:
     """Counts the calls that change the disk, and dies at one of them; knows what was synced until then."""
 
-    def __init__(self, monkeypatch, die_at=None):
+    def __init__(self, monkeypatch, die_at=None, exchanges=True):
         self.calls, self.synced, self.die_at, self.tell = [], {}, die_at, None
         for name in CALLS:
             monkeypatch.setattr(os, name, self._wrap(name, getattr(os, name)))
+        real = durable.exchange if exchanges else lambda first, second: False
+        monkeypatch.setattr(durable, "exchange", self._wrap("exchange", real))
 
     def _wrap(self, name, real):
         def call(*args, **options):
@@ -40,12 +44,12 @@ class Machine:
         return str(Path(f"/proc/self/fd/{target}").readlink()) if isinstance(target, int) else os.fspath(target)
 
 
-def run_killed(work, monkeypatch, die_at):
+def run_killed(work, monkeypatch, die_at, exchanges):
     """Do work in a process that dies at its `die_at`-th call; whether it did, and what was synced by then."""
     read, write = os.pipe()
     process = os.fork()
     if process == 0:
-        machine = Machine(monkeypatch, die_at)
+        machine = Machine(monkeypatch, die_at, exchanges)
         machine.tell = write
         try:
             work()

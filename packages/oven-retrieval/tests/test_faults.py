@@ -59,8 +59,9 @@ OPERATIONS = {
 AFTER = {"add": ["2", "3", "4"], "overwrite": ["7"]}
 
 
+@pytest.mark.parametrize("exchanges", [True, False], ids=["exchange", "two renames"])
 @pytest.mark.parametrize("name", ["add", pytest.param("overwrite", marks=pytest.mark.long)])
-def test_killed_at_every_call_and_power_lost_the_old_or_the_new_state_is_whole(memory, monkeypatch, name):
+def test_killed_at_every_call_and_power_lost_the_old_or_the_new_state_is_whole(memory, monkeypatch, name, exchanges):
     def work(path):
         OPERATIONS[name](KnowledgeBase(path))
 
@@ -70,7 +71,7 @@ def test_killed_at_every_call_and_power_lost_the_old_or_the_new_state_is_whole(m
         folder = memory / f"at-{die_at}"
         shutil.copytree(memory / "start", folder)
         inodes = {file.stat().st_ino for file in folder.rglob("*")}
-        killed, synced = run_killed(partial(work, folder / "kb"), monkeypatch, die_at)
+        killed, synced = run_killed(partial(work, folder / "kb"), monkeypatch, die_at, exchanges)
         if not killed:
             break
         lose_unsynced(folder, inodes, synced)
@@ -88,17 +89,18 @@ def test_killed_at_every_call_and_power_lost_the_old_or_the_new_state_is_whole(m
     assert len(states) == 2
 
 
-def test_the_old_folder_goes_only_when_the_new_one_lasts(tmp_path, monkeypatch):
+@pytest.mark.parametrize("exchanges", [True, False])
+def test_the_old_folder_goes_only_when_the_new_one_lasts(tmp_path, monkeypatch, exchanges):
     edited_kb(tmp_path)
-    machine = Machine(monkeypatch)
+    machine = Machine(monkeypatch, None, exchanges)
     build_kb([Entity("7", "x")], tmp_path / "kb", overwrite=True)
     calls = [name for name, _ in machine.calls]
-    swap = calls.index("rename")
+    swap = calls.index("exchange") if exchanges else calls.index("rename")
     columns = {f"{file.stem}.bin" for file in (tmp_path / "kb").glob("*.bin")} | {"manifest.json"}
     synced = {Path(path).name for name, path in machine.calls[:swap] if name == "fsync"}
     assert columns <= synced
     assert "kb.partial" in synced  # the names in it too
-    last_move = max(i for i, name in enumerate(calls) if name == "rename")
+    last_move = max(i for i, name in enumerate(calls) if name in ("exchange", "rename"))
     first_loss = next(i for i, name in enumerate(calls) if i > last_move and name in ("unlink", "rmdir"))
     between = machine.calls[last_move + 1 : first_loss]
     assert ("fsync", str(tmp_path)) in between

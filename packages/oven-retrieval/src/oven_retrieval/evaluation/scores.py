@@ -202,7 +202,7 @@ def outcomes(references: Sequence[Reference], predictions: Sequence[Prediction])
     )
 
 
-def split_scores(marked: Outcomes, label: str = "references") -> SplitScores:
+def split_scores(marked: Outcomes, label: str = "references", *, seed: int = 0) -> SplitScores:
     """Seen, unseen and harmonic mean of one split, unrounded, with percentile bootstrap intervals.
 
     Questions are drawn with replacement among the seen and among the unseen ones; the number right is binomial, so it
@@ -211,6 +211,7 @@ def split_scores(marked: Outcomes, label: str = "references") -> SplitScores:
     Args:
         marked: from `outcomes`.
         label: what the questions are called in an error.
+        seed: of the resampling.
 
     Raises:
         ValueError: no seen or no unseen question.
@@ -221,7 +222,7 @@ def split_scores(marked: Outcomes, label: str = "references") -> SplitScores:
         >>> result.seen.value, result.unseen.value, result.missing
         (100.0, 0.0, 1)
     """
-    return _split(marked, label, np.random.default_rng(0))[0]
+    return _split(marked, label, np.random.default_rng(seed))[0]
 
 
 def _split(marked: Outcomes, label: str, rng: np.random.Generator) -> tuple[SplitScores, npt.NDArray[np.float64]]:
