@@ -553,7 +553,10 @@ def training_checkpoint(root: Path) -> tuple[list[bytes], Read]:
 
     def parse(content: bytes) -> object:
         (folder / "c.pt").write_bytes(content)
-        return train()
+        try:
+            return train()
+        except FloatingPointError as error:  # weights that were made huge: what any training says that diverges
+            raise ValueError(str(error)) from error
 
     return [whole], parse
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,19 @@ def test_what_python_reads_as_a_number_and_files_do_not_mean(text: str) -> None:
     rows = "\n".join(f"m{number},{number}.5,{number}" for number in range(6))
     with pytest.raises(EeveeError, match="expected a number"):
         read_csv_text(f"model,a,b\n{rows}\nlast,1.0,{text}\n", name="here", direction="higher")
+
+
+def test_a_cell_of_many_digits_that_is_no_number_is_refused_at_once() -> None:
+    """A pattern that could divide the digits in two ways took the square of their number: minutes for this cell."""
+    start = time.process_time()
+    with pytest.raises(EeveeError, match="expected a number"):
+        read_csv_text(f"model,a\nm0,1.0\nm1,{'1' * 40_000}x\n", name="here", direction="higher")
+    assert time.process_time() - start < 1
+
+
+def test_a_whole_number_beyond_all_floats_is_no_level() -> None:
+    with pytest.raises(EeveeError, match="not a result of `eevee items`"):
+        ItemChoice.from_mapping({"result": "ItemChoice", "level": 10**400, "seed": 0, "benchmarks": {}})
 
 
 def with_values(change: Any) -> Any:

@@ -23,6 +23,7 @@ from PIL import Image
 
 from gate_data.boxes.files import read_coco, voc
 from gate_data.errors import DataError
+from gate_data.originals.video import Videos
 from gate_data.readers import (
     ClassMap,
     Clip,
@@ -527,3 +528,7 @@ def test_a_video_that_is_none_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"a\.mp4 cannot be decoded"):
         read_clip(clip)
     assert undecodable([clip]) == [0]
+
+
+def test_a_clip_whose_name_no_file_can_have_is_not_there(tmp_path: Path) -> None:
+    assert Videos(tmp_path).get(f"{'v' * 300}/clip") is None

@@ -224,7 +224,7 @@ def read_selection(path: str | Path, table: ResultTable, scorer: Scorer | None =
         return replace(chosen, settings=settings)
     except EeveeError as error:
         raise EeveeError(f"{path}: {error}") from None
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise EeveeError(f"{path}: not a complete selection ({type(error).__name__}: {error})") from None
 
 

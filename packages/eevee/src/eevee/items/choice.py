@@ -113,7 +113,7 @@ class ItemChoice(Recorded):
             for items in choice.benchmarks.values():
                 _check(items)
             return choice
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
             if isinstance(error, EeveeError):
                 raise
             raise EeveeError(f"{where}: not a result of `eevee items` ({type(error).__name__}: {error})") from None

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Row = tuple[int, dict[str, str]]
 
-NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 """A number as files have it: Python also reads `1_0` as ten, and digits of other scripts."""
 MISSING = frozenset({"", "na", "nan", "n/a", "null", "none", "-"})
 MODEL_NAMES = ("model", "model_name", "model_id", "name", "checkpoint", "run")

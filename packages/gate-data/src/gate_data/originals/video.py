@@ -52,7 +52,7 @@ class Videos:
     def _listed(self, folder: str) -> dict[str, str]:
         if folder not in self._seen:
             path = self.root / folder
-            entries = os.scandir(path) if path.is_dir() else ()
+            entries = os.scandir(path) if os.path.isdir(path) else ()  # noqa: PTH112 - no error over a name of any length
             stems = ((*os.path.splitext(entry.name), entry) for entry in entries)  # noqa: PTH122 - text paths
             self._seen[folder] = {
                 stem if ending.lower() in VIDEOS else entry.name: entry.name
