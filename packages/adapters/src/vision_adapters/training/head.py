@@ -136,13 +136,14 @@ def fit_head(
 
     Example:
         >>> from vision_adapters import LinearHead, Recipe
+        >>> from vision_adapters.heads import seeded
         >>> x, y = torch.tensor([[1.0], [-1.0], [2.0], [-2.0]]), torch.tensor([0, 1, 0, 1])
         >>> def accuracy(module, inputs):
         ...     return float((module(*inputs).argmax(1) == y).float().mean())
         >>> done = fit_head(
-        ...     FrozenFeatures(lambda split: x), LinearHead(1, 2), y, loss=torch.nn.functional.cross_entropy,
-        ...     recipe=Recipe(lr=0.1, steps=8, batch_size=4, validate_every=4), validate=accuracy, direction="higher",
-        ...     seed=0, rates=(1.0, 0.1),
+        ...     FrozenFeatures(lambda split: x), seeded(lambda: LinearHead(1, 2), 0), y,
+        ...     loss=torch.nn.functional.cross_entropy, recipe=Recipe(lr=0.1, steps=8, batch_size=4, validate_every=4),
+        ...     validate=accuracy, direction="higher", seed=0, rates=(1.0, 0.1),
         ... )
         >>> done.best_score, [(round(rate.lr, 2), rate.steps) for rate in done.tried]
         (1.0, [(0.1, 8), (0.01, 4)])
