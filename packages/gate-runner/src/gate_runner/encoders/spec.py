@@ -70,9 +70,7 @@ class EncoderSpec:
     source: str  # a key of `_FORMS`, or the name of an entry point
     name: str  # the model's name, directory, or package.module:function; empty for micro-clip
     weights: str | None  # what stands behind the first slash after the name
-    pixels: Size | None = (
-        None  # side, or height and width, of the pictures that the model takes, where the spec says it
-    )
+    pixels: Size | None = None  # of the pictures that the model takes, where the spec says it
 
     @property
     def random_seed(self) -> int | None:
