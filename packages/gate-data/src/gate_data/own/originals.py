@@ -19,10 +19,11 @@ from gate_data.own.columns import TABLES
 from gate_data.own.entries import Entry, entries_of
 from gate_data.own.reading import read_benchmark
 from gate_data.own.spec import OwnBenchmark
-from gate_data.readers import IGNORED, ClassMap, Member, dealt, held_out
+from gate_data.readers import IGNORED, ClassMap, Member, held_out
 from gate_data.readers.clips import VIDEOS
 from gate_data.readers.decode import open_picture
 from gate_data.readers.folders import PICTURES
+from gate_data.readers.group_splits import group_split
 from gate_data.readers.splits import held_out_by_label, spread
 from gate_data.request import DataRequest
 
@@ -132,12 +133,12 @@ def parts_of(own: OwnBenchmark, folder: Path, *, skip_missing: bool = False) -> 
     entries, note = entries_of(own, folder)
     entries, missing = _with_files(entries, skip_missing=skip_missing)
     names = _class_names(own, folder, entries)
-    lists = _split(own, entries, _numbered(own, entries, names))
+    lists, drawn = _split(own, entries, _numbered(own, entries, names))
     if own.samples in _NAMED and own.samples not in _UNTRAINED:
         trained = {sample.target for sample in lists["train"]}
         if unseen := sorted({sample.target for sample in lists["test"]} - trained):
             raise DataError(f"classes in test that training lacks: {', '.join(names[index] for index in unseen[:8])}")
-    note = "; ".join(filter(None, [note, missing, left_out(own, folder)]))
+    note = "; ".join(filter(None, [note, missing, left_out(own, folder), drawn]))
     return Parts(lists["train"], lists["test"], lists["validation"], shown_names(own, folder, names), note)
 
 
@@ -203,37 +204,78 @@ def _numbered(own: OwnBenchmark, entries: Sequence[Entry], names: Sequence[str])
     return [Sample(entry.source, target(entry), entry.text, entry.group) for entry in entries]
 
 
-def _split(own: OwnBenchmark, entries: Sequence[Entry], samples: Sequence[Sample]) -> dict[str, list[Sample]]:
-    """Three lists; what nobody gave is drawn, by group or by class."""
+def _split(
+    own: OwnBenchmark, entries: Sequence[Entry], samples: Sequence[Sample]
+) -> tuple[dict[str, list[Sample]], str]:
+    """Three lists, of which what nobody gave is drawn, by group or by class; and what a reader should hear of it."""
     lists: dict[str, list[Sample]] = {"train": [], "validation": [], "test": [], "": []}
     for entry, sample in zip(entries, samples, strict=True):
         lists[entry.split].append(sample)
     if own.samples in _UNFITTED:
-        return {"train": [], "validation": [], "test": lists["test"] or lists[""] or lists["train"]}
+        return {"train": [], "validation": [], "test": lists["test"] or lists[""] or lists["train"]}, ""
     lists["train"] += lists[""]
     if any(entry.group for entry in entries):  # what is given: what is drawn keeps groups whole
         for first, second in (("train", "test"), ("train", "validation"), ("validation", "test")):
             groups, others = ({sample.group for sample in lists[name]} for name in (first, second))
             if shared := sorted(groups & others):
                 raise DataError(f"{len(shared)} groups are in {first} and in {second}: {', '.join(shared[:5])}")
-    for name, share in (("test", own.splits.test_share), ("validation", own.splits.validation_share)):
-        if not lists[name]:
-            lists["train"], lists[name] = _drawn(own, lists["train"], share)
-    return lists
+    shares = {"test": own.splits.test_share, "validation": own.splits.validation_share}
+    missing = {name: share for name, share in shares.items() if not lists[name]}
+    grouped = any(sample.group for sample in lists["train"])
+    if missing and (grouped or _has_few(own, lists["train"], len(missing) + 1)):
+        drawn, remark = _together(own, lists["train"], missing, grouped=grouped)
+        return {**lists, **drawn}, remark
+    for name, share in missing.items():
+        lists["train"], lists[name] = _drawn(own, lists["train"], share)
+    return lists, ""
+
+
+def _has_few(own: OwnBenchmark, samples: Sequence[Sample], splits: int) -> bool:
+    """Whether no class has a sample for each split: drawn one after another, the last split would have none."""
+    if not samples or own.samples not in _NAMED or own.samples == "multi-label":
+        return False
+    return max(Counter(sample.target for sample in samples).values()) < splits <= len(samples)
+
+
+def _together(
+    own: OwnBenchmark, samples: Sequence[Sample], missing: Mapping[str, float], *, grouped: bool
+) -> tuple[dict[str, list[Sample]], str]:
+    """Training and the missing splits, drawn at once, since classes may have few groups; and what differs."""
+    shares, remaining = [], 1.0
+    for share in missing.values():  # validation's is of what the test leaves
+        shares.append(share * remaining)
+        remaining -= shares[-1]
+    targets: list[Any] = [sample.target for sample in samples]
+    pairs = own.samples == "image-retrieval"  # a thing is its own class, and cannot be on both sides
+    parts = group_split(
+        [sample.group for sample in samples] if grouped else range(len(samples)),
+        [remaining, *shares],
+        targets if own.samples in _NAMED and not pairs else None,
+        seed=own.splits.seed,
+        trained=own.samples not in _UNTRAINED,
+        unit="groups" if grouped else "samples",
+    )
+    drawn = {name: [samples[row] for row in part] for name, part in zip(("train", *missing), parts, strict=True)}
+    remarks = []
+    for name, share in zip(missing, shares, strict=True):
+        have = len(drawn[name]) / len(samples)
+        if abs(have - share) > max(0.05, share / 2):
+            remarks.append(f"{name} has {have:.0%} of the samples, expected {share:.0%}: groups are few or large")
+        if own.samples in _NAMED and not pairs and own.samples != "multi-label":
+            count = len(set(targets))
+            lacking = count - len({sample.target for sample in drawn[name]})
+            remarks += [f"{lacking} of {count} classes are not in {name}: too few groups"] if lacking else []
+    return drawn, "; ".join(remarks)
 
 
 def _drawn(own: OwnBenchmark, samples: Sequence[Sample], share: float) -> tuple[list[Sample], list[Sample]]:
     """Samples that stay, and samples that are taken from them."""
-    seed = own.splits.seed
-    pairs = own.samples == "image-retrieval"  # a thing is its own class, and cannot be on both sides
-    targets: list[Any] = [0 if pairs and sample.group else sample.target for sample in samples]
-    classes = [target if isinstance(target, int) else 0 for target in targets]
-    if any(sample.group for sample in samples):
-        stay, held = dealt([sample.group for sample in samples], [1 - share], classes, seed=seed)
-    elif own.samples == "multi-label" and samples:
-        stay, held = held_out_by_label(targets, share, seed=seed)
+    targets: list[Any] = [sample.target for sample in samples]
+    if own.samples == "multi-label" and samples:
+        stay, held = held_out_by_label(targets, share, seed=own.splits.seed)
     else:
-        stay, held = held_out(classes, share, seed=seed)
+        classes = [target if isinstance(target, int) else 0 for target in targets]
+        stay, held = held_out(classes, share, seed=own.splits.seed)
     return [samples[row] for row in stay], [samples[row] for row in held]
 
 
