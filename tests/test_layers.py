@@ -10,7 +10,7 @@ import pytest
 
 RUNNER = Path(__file__).parents[1] / "packages" / "gate-runner" / "src" / "gate_runner"
 LAYERS = (
-    {"__init__", "cli", "moved"},
+    {"__init__", "cli"},
     {"commands", "environment"},
     {"api"},
     {"trackers", "exporting"},

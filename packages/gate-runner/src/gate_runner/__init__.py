@@ -9,15 +9,10 @@ from typing import Any
 
 import lazy_loader
 
-from gate_runner.moved import install
-
-install()
 _public, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 
 def __getattr__(name: str) -> Any:
-    if name == "predict":
-        raise AttributeError("gate_runner.predict(run) is gate_runner.forecast(run) now")
     if name not in __all__:
         raise AttributeError(f"module 'gate_runner' has no attribute {name!r}")
     return _public(name)
