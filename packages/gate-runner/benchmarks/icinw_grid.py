@@ -30,7 +30,7 @@ from gate_runner.runs.stored import read_run
 from gate_runner.tasks.elevater.tables import Record, records_of
 
 GRID = (
-    "--shots", "0,5,20,50,full", "--tune", "frozen,full", "--init", "random,language", "--projection", "1p,2p",
+    "--shots", "0,5,20,50,full", "--tune", "frozen,full", "--init", "random,language", "--setting", "projection=1p,2p",
     "--knowledge", "none,wiktionary,wordnet,gpt3,auto", "--seed", "0", "--seed", "1", "--seed", "2", "--workers", "2",
 )  # fmt: skip
 

@@ -31,7 +31,7 @@ FULL = ["--tune", "full", "--recipe", "gate"]
 CASES: dict[str, tuple[str, str, list[str]]] = {
     "maps of 1,024 px, frozen": ("ade20k", MAPS, []),
     "maps of 1,024 px, full": ("ade20k", MAPS, FULL),
-    "maps of 1,024 px, full, blocks twice": ("ade20k", MAPS, [*FULL, "--checkpoint-blocks"]),
+    "maps of 1,024 px, full, blocks twice": ("ade20k", MAPS, [*FULL, "--setting", "checkpoint_blocks=true"]),
     "clips of 8 frames, frozen": ("ucf", CLIPS, []),
     "clips of 8 frames, full": ("ucf", CLIPS, FULL),
 }

@@ -118,13 +118,13 @@ def test_a_process_that_dies_is_named_and_the_training_goes_on_later(
 
 def test_what_one_process_alone_can_train_is_refused(tmp_path: Path) -> None:
     two = Settings(tune="full", num_processes=2)
-    with pytest.raises(UsageError, match="--num-processes 2: an encoder that is an object trains in one process"):
+    with pytest.raises(UsageError, match="num_processes=2: an encoder that is an object trains in one process"):
         make_request("digits", nn.Identity(), output=tmp_path, settings=two, name="mine")
     with pytest.raises(UsageError, match="detectors train in one process"):
         make_request("micro/odinw", "hf-detector:here", output=tmp_path, settings=two)
-    with pytest.raises(UsageError, match="--num-processes is for an encoder that is trained"):
+    with pytest.raises(UsageError, match="setting num_processes is for an encoder that is trained"):
         Settings(num_processes=2)
-    with pytest.raises(UsageError, match="--num-processes must be at least 1, not 0"):
+    with pytest.raises(UsageError, match="setting num_processes must be at least 1, not 0"):
         Settings(num_processes=0)
 
 

@@ -179,7 +179,7 @@ def test_a_half_written_result_is_named(request_for: RunRequest) -> None:
         ({"batch_size": 0}, "--batch-size must be at least 1, not 0"),
         ({"source": "hubb"}, "has no source 'hubb'; it has: local, hub, micro"),
         ({"data_root": Path("nowhere")}, "data root nowhere is not a folder"),
-        ({"micro_batches": 0}, "--micro-batches must be at least 1, not 0"),
+        ({"micro_batches": 0}, "setting micro_batches must be at least 1, not 0"),
         ({"limmit": 3}, "unknown option 'limmit'; nearest: limit"),
     ],
 )

@@ -14,12 +14,12 @@ from typer.testing import CliRunner
 
 import gate_runner
 from gate_runner.benchmarks import BENCHMARKS
-from gate_runner.cli import app
+from gate_runner.cli import app, main
 from gate_runner.configuration import settings_in
 from gate_runner.errors import UsageError
 from gate_runner.runs.part import Part
 from gate_runner.runs.request import make_request
-from gate_runner.settings import DECLARED, NAMES, Settings, flag_of
+from gate_runner.settings import DECLARED, NAMES, Settings, option_of
 from gate_runner.signatures import words_for
 
 OTHER = Settings(
@@ -46,7 +46,7 @@ def test_every_field_is_a_keyword_and_an_option() -> None:
     for command in ("run", "plan"):
         shown = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "200"}).output
         assert all(word in shown for word in words_for(OTHER) if word.startswith("--")), shown
-        assert all((f"{flag_of(name)} " in shown) is DECLARED[name].common for name in NAMES)
+        assert all((f"{option_of(name)} " in shown) is DECLARED[name].common for name in NAMES)
     listed = json.loads(CliRunner().invoke(app, ["ls", "settings", "--json"]).output)
     assert [row["setting"] for row in listed] == list(NAMES)
     assert next(row["default"] for row in listed if row["setting"] == "isolate") == "worker"  # the commands' own
@@ -113,23 +113,18 @@ def test_no_command_has_more_than_25_options_of_its_own() -> None:
     assert {name: count for name, count in counted.items() if count > 25} == {}
 
 
-def test_an_option_of_the_last_release_works_and_says_what_it_is_now(monkeypatch: pytest.MonkeyPatch) -> None:
-    received: list[Settings] = []
-
-    def planned(request: Any, *, budget: float | None) -> None:
-        received.append(request.settings)
-        raise UsageError("seen")
-
-    monkeypatch.setattr("gate_runner.planning.plan.plan", planned)
-    for words in (
-        ["--tune", "full", "--wise-ft", "best", "--retries", "2"],
-        ["--tune", "full", "--setting", "wise_ft=best", "--setting", "retries=2"],
+@pytest.mark.parametrize("command", [["run", "digits"], ["plan", "digits"], ["trade", "a", "b"]])
+def test_a_setting_without_an_option_says_how_it_is_given(
+    command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for words, name in (
+        (["--wise-ft", "best"], "wise_ft"),
+        (["--save-heads"], "save_heads"),
+        (["--no-controls"], "controls"),
     ):
-        done = CliRunner().invoke(app, ["plan", "digits", *words])
-        warned = "--wise-ft is --setting wise_ft=… now, and goes in 0.4" in done.stderr
-        assert warned is ("--wise-ft" in words)
-    assert received[0] == received[1]
-    assert (received[0].wise_ft, received[0].retries) == ("best", 2)
+        with pytest.raises(SystemExit, match="2"):
+            main([*command, *words])
+        assert f"{words[0]} is not an option but a setting: --setting {name}=VALUE" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

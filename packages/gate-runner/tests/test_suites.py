@@ -135,7 +135,7 @@ def test_a_language_model_of_ones_own_is_a_blind_line(tmp_path: Path, monkeypatc
     (failed,) = gate_runner.run(
         "every-shape", limit=60, language_model="my_words:broken", output=tmp_path / "broken", show=False
     )
-    assert failed.reason == "--language-model my_words:broken raised ZeroDivisionError: division by zero"
+    assert failed.reason == "setting language_model: my_words:broken raised ZeroDivisionError: division by zero"
 
 
 def test_shares_are_weighted_by_picture() -> None:

@@ -442,10 +442,10 @@ def test_weights_from_no_seed_are_noticed(moody: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"time_limit": 5.0}, "--time-limit needs processes of their own"),
+        ({"time_limit": 5.0}, "setting time_limit needs processes of their own"),
         ({"workers": 2}, "--workers needs processes"),
         ({"isolate": "yes"}, "unknown value of --isolate 'yes'; there are: benchmark, none, worker"),
-        ({"retries": -1}, "--retries must be at least 0, not -1"),
+        ({"retries": -1}, "setting retries must be at least 0, not -1"),
         ({"isolate": "worker", "executor": "lokal"}, "unknown executor 'lokal'; nearest: local"),
         ({"isolate": "worker", "executor_options": {"a": "b"}}, r"takes no options, not \['a'\]"),
     ],

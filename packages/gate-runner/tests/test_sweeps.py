@@ -276,7 +276,7 @@ def test_any_image_classification_is_swept_and_nothing_else(tmp_path: Path) -> N
     assert "no knowledge is stored" in results["faces@0-shot.frozen.language-2p.gpt3.seed0"].reason
     with pytest.raises(UsageError, match=r"'ade20k' cannot be swept .* its task type is 'segmentation'"):
         parts_of(make_request(["digits", "ade20k"], settings=Settings(init="random")))  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="--save-encoders is for single trainings"):
+    with pytest.raises(UsageError, match="setting save_encoders is for single trainings"):
         parts_of(make_request("digits", settings=Settings(tune="full", save_encoders=True, shots="5")))  # type: ignore[arg-type]
 
 
@@ -312,7 +312,7 @@ def test_packs_of_elevater_are_swept_and_what_they_need(tmp_path: Path) -> None:
         parts_of(make_request("icinw"))
     with pytest.raises(DataError, match="holds neither external/ nor gpt3/"):
         parts_of(make_request("micro/icinw", settings=Settings(knowledge_folder=tmp_path)))
-    with pytest.raises(UsageError, match="unknown value of --probe 'lpp'"):
+    with pytest.raises(UsageError, match="unknown value of setting probe 'lpp'"):
         Settings(probe="lpp")
     with pytest.raises(UsageError, match="is no point of a sweep, such as"):
         make_request("digits@5")

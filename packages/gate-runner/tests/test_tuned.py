@@ -503,7 +503,7 @@ def test_gain_and_loss_and_the_mix_between(mode: str, tmp_path: Path) -> None:
 
 def test_gain_and_loss_needs_texts_and_classes(tmp_path: Path) -> None:
     result = tuned("cifar100", tmp_path / "run", tune="bias", keep_zero_shot="zero-shot")
-    assert "has no text side; --keep-zero-shot needs one" in result.reason
+    assert "has no text side; setting keep_zero_shot needs one" in result.reason
     with pytest.raises(UsageError, match="ade20k: segmentation has no class prompts"):
         make_request("digits", settings=Settings(tune="full", keep_zero_shot=("ade20k",)))
     for option in ({"wise_ft": 0.5}, {"save_encoders": True}, {"keep_zero_shot": ("digits",)}):

@@ -30,6 +30,19 @@ class Panels(TyperCommand):
 
         rich_format_help(obj=self, ctx=ctx, markup_mode="rich")
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the options; one that is a setting without an option of its own is told how to be given."""
+        from gate_runner.errors import UsageError
+        from gate_runner.settings import NAMES
+
+        flags = {flag for param in self.params for flag in (*param.opts, *param.secondary_opts)}
+        for word in args:
+            flag = word.partition("=")[0]
+            name = flag.removeprefix("--").removeprefix("no-").replace("-", "_")
+            if flag.startswith("--") and flag not in flags and name in NAMES:
+                raise UsageError(f"{flag} is not an option but a setting: --setting {name}=VALUE")
+        return super().parse_args(ctx, args)
+
 
 def lazy(where: str) -> type[TyperGroup]:
     """A kind of group whose commands are those of a Typer application elsewhere."""
@@ -58,7 +71,7 @@ def lazy(where: str) -> type[TyperGroup]:
 
 app = typer.Typer(
     name="gate-runner",
-    help="Score a vision encoder on GATE's tasks, and use the seven libraries behind it.",
+    help="Evaluate, adapt and compare vision encoders; use the libraries behind it.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -66,17 +79,16 @@ app = typer.Typer(
 )
 app.command("new")(new)
 app.command("run", cls=Panels)(run)
-app.command("plan")(plan)
+app.command("plan", cls=Panels)(plan)
 app.command("check-data")(check_data)
 app.command("choose")(choose)
 app.command("compare")(compare)
 app.command("finetune")(finetune)
-app.command("trade")(trade)
+app.command("trade", cls=Panels)(trade)
 app.command("report")(report)
 app.command("export")(export)
 app.command("power")(power)
 app.command("forecast")(forecast)
-app.command("predict", hidden=True, deprecated=True)(forecast)  # its name until 0.2
 app.command("env")(env)
 for name, where, about in (
     ("ls", "listing:app", "List packs, benchmarks, tasks, metrics, encoders or settings."),
@@ -91,7 +103,7 @@ for name, where, about in (
 
 @app.command(
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
-    help="Which few benchmarks predict the rest: check, select, score, predict, pareto, report.",
+    help="Find the few benchmarks that predict the rest.",
 )
 def eevee(context: typer.Context) -> None:
     """Pass every argument on."""

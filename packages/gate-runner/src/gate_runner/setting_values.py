@@ -113,7 +113,7 @@ def share_in(value: float | str) -> float | str:
     except ValueError:
         share = -1.0
     if not 0 <= share <= 1:
-        raise UsageError(f"--wise-ft is a share from 0 to 1, or best, not {value!r}")
+        raise UsageError(f"setting wise_ft is a share from 0 to 1, or best, not {value!r}")
     return share
 
 

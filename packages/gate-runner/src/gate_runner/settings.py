@@ -52,7 +52,7 @@ class Settings(MachineSettings, SweepSettings, TrainingSettings, FeatureSettings
             if declared.least is not None and value is not None and value < declared.least:
                 raise UsageError(f"{flag_of(name)} must be at least {declared.least}, not {value}")
         if self.time_limit is not None and not self.time_limit > 0:
-            raise UsageError(f"--time-limit must be positive, not {self.time_limit} s")
+            raise UsageError(f"setting time_limit must be positive, not {self.time_limit} s")
         self._check_trained()
         if self.isolate == "none":
             self._check_one_process()
@@ -71,7 +71,7 @@ class Settings(MachineSettings, SweepSettings, TrainingSettings, FeatureSettings
 
     def _check_one_process(self) -> None:
         for option, present in (
-            ("--time-limit", self.time_limit is not None),
+            ("setting time_limit", self.time_limit is not None),
             ("--workers", (self.workers or 1) > 1),
             (f"--executor {self.executor}", self.executor != "local"),
         ):
@@ -157,6 +157,11 @@ _ARGS = "".join(f"        {name}: {' '.join(declared.help.split())}\n" for name,
 Settings.__doc__ = (Settings.__doc__ or "").replace("\n    Raises:", f"\n    Args:\n{_ARGS}\n    Raises:", 1)
 
 
-def flag_of(name: str) -> str:
-    """The option that a setting has on the command line, or had."""
+def option_of(name: str) -> str:
+    """Return the option of a setting, for commands that have one for it."""
     return DECLARED[name].flag or f"--{name.replace('_', '-')}"
+
+
+def flag_of(name: str) -> str:
+    """Return what messages call a setting: its option, or ``setting NAME`` if only ``--setting`` takes it."""
+    return option_of(name) if DECLARED[name].common else f"setting {name}"

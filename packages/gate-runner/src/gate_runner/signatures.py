@@ -10,7 +10,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
-from gate_runner.settings import DECLARED, HINTS, NAMES, Settings, flag_of
+from gate_runner.settings import DECLARED, HINTS, NAMES, Settings, option_of
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -39,9 +39,9 @@ def spelled_out(function: Function) -> Function:
 
 
 def as_command(function: Function) -> Function:
-    """The same for a command, whose options Typer reads from the signature; those that are not common are not shown."""
+    """The same for a command, whose options Typer reads from the signature: the common settings alone."""
     signature = inspect.signature(function, eval_str=True)
-    return _signed(function, signature, _panelled, NAMES)
+    return _signed(function, signature, _panelled, [name for name in NAMES if DECLARED[name].common])
 
 
 def with_options(*names: str, **defaults: Any) -> Callable[[Function], Function]:
@@ -77,9 +77,9 @@ def _signed(
 
 
 def _panelled(name: str) -> Any:
-    """A setting's option under its heading, or hidden: one of the last release, until 0.4."""
+    """A setting's option under its heading."""
     panel = None if name in FIRST else PANELS[DECLARED[name].group]
-    return _option(name, hidden=not DECLARED[name].common, rich_help_panel=panel)
+    return _option(name, rich_help_panel=panel)
 
 
 def _option(name: str, **shown: Any) -> Any:
@@ -101,7 +101,7 @@ def _option(name: str, **shown: Any) -> Any:
     else:
         typer_type = kind
     switch = kind is bool and not getattr(Settings(), name)
-    flags = [flag_of(name)] if switch or declared.flag else []
+    flags = [option_of(name)] if switch or declared.flag else []
     text = declared.help.partition("\n")[0]
     return Annotated[typer_type, typer.Option(*flags, help=text, metavar=declared.metavar, **shown)]
 
@@ -137,7 +137,7 @@ def words_for(settings: Settings) -> list[str]:
         if not declared.common:
             words += ["--setting", f"{name}={written(value)}"]
             continue
-        flag = flag_of(name)
+        flag = option_of(name)
         if isinstance(value, Mapping):
             value = tuple(f"{key}={text}" for key, text in value.items())
         for entry in value if isinstance(value, tuple) else (value,):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gate_runner.commands.options import AsJson
+from gate_runner.commands.options import AsJson, Setting
 from gate_runner.signatures import as_command
 from gate_runner.terminal import echo, echo_json, echo_table
 
@@ -89,6 +89,7 @@ def trade(
     ] = None,
     page: Annotated[Path, typer.Option(help="The page to write.")] = Path("trade.html"),
     runs: Annotated[Path, typer.Option(help="Where runs of encoders go, a folder each.")] = Path("runs"),
+    setting: Setting = None,
     json: AsJson = False,
     **options: Any,
 ) -> None:
@@ -98,13 +99,14 @@ def trade(
     again computes nothing twice.
     """
     from gate_runner.comparison import trade_between
+    from gate_runner.configuration import settings_in
     from gate_runner.files import write
     from gate_runner.reports.trade import trade_page
     from gate_runner.runs.stored import read_runs
     from gate_runner.settings import Settings
 
     mixes = [*(mix or ()), *(_mixed(after, name) for name in sorted(share or ()))]
-    settings = Settings().changed(**options)
+    settings = Settings().changed(**{**options, **settings_in(setting or ())})
     places = [_run_of(name, names or _DEFAULT_NAMES, runs, settings) for name in (before, after, *mixes)]
     first, second, *mixed = read_runs(places)
     change = trade_between(first, second, mixed)

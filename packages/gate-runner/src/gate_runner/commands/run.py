@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gate_runner.commands.options import AsJson, RunFolder
+from gate_runner.commands.options import AsJson, RunFolder, Setting
 from gate_runner.errors import UsageError
 from gate_runner.setting_values import seconds_in
 from gate_runner.signatures import as_command
@@ -32,15 +32,6 @@ Config = Annotated[
     typer.Option(
         "--config",
         help="A TOML file of all of this, or a run folder to do again; options said here go before it.",
-        rich_help_panel=_FILES,
-    ),
-]
-Setting = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--setting",
-        metavar="NAME=VALUE",
-        help="Any other setting, e.g. wise_ft=0.5; gate-runner ls settings has them.",
         rich_help_panel=_FILES,
     ),
 ]
@@ -230,11 +221,11 @@ def requested(
 ) -> RunRequest:
     """The request of a command: what was said, before what ``--config`` holds, before the defaults.
 
-    ``settings`` are those of ``--setting``. An option that is one of these now works, with a warning, until 0.4.
+    ``settings`` are those of ``--setting``.
     """
     from gate_runner.configuration import read_configuration, settings_in
     from gate_runner.runs.request import make_request
-    from gate_runner.settings import DECLARED, Settings, flag_of
+    from gate_runner.settings import Settings
     from gate_runner.signatures import COMMAND_LINE
 
     sources = {name: context.get_parameter_source(name) for name in context.params}
@@ -250,7 +241,4 @@ def requested(
         changed = Settings().changed(**{**COMMAND_LINE, **held.options, **own, **values})
         listed = list(names) or list(held.names)
         request = make_request(listed, held.encoder or encoder, output=output or held.output, settings=changed)
-    for name in options:
-        if name in given_options and not DECLARED[name].common:
-            echo(f"{flag_of(name)} is --setting {name}=… now, and goes in 0.4", err=True)
     return request

@@ -46,7 +46,10 @@ _FORMS = {
     "hf-detector": ("hf-detector:DIRECTORY_OR_ID", "a detector: Grounding DINO, OWLv2, DETR, RT-DETR v2, …"),
     "hf-text": ("hf-text:DIRECTORY_OR_ID[/random]", "a text model behind a patch stem: BERT, RoBERTa, MPNet, BART, …"),
     "hf-audio": ("hf-audio:DIRECTORY_OR_ID[/random]", "Whisper's encoder behind a patch stem"),
-    "tuned": ("tuned:FOLDER[=SPEC]", "what a run with --save-encoders kept; SPEC for one that was made by your code"),
+    "tuned": (
+        "tuned:FOLDER[=SPEC]",
+        "what --setting save_encoders=true kept; SPEC for one made by your code",
+    ),
     "module": ("PACKAGE.MODULE:FUNCTION", "your own: a function without arguments that returns an encoder"),
 }
 

@@ -36,7 +36,7 @@ class LocalExecutor:
         gpus = len(opening.circumstances["hardware"]["gpus"])
         processes = self.settings.num_processes
         if self.settings.device == "auto" and 0 < gpus < processes:
-            raise UsageError(f"--num-processes {processes}: each has a GPU of its own, and there are {gpus}")
+            raise UsageError(f"num_processes={processes}: each has a GPU of its own, and there are {gpus}")
         if self.settings.device == "auto" and gpus > 0:
             self.slots += [self._slot(f"cuda:{index}") for index in range(processes, gpus - processes + 1, processes)]
         elif not self.settings.device.startswith("cuda"):

@@ -60,7 +60,7 @@ def training_processes(
     import torch.distributed as dist
 
     if dist.is_initialized():
-        raise UsageError("--num-processes: this process is in a process group already; --isolate worker has its own")
+        raise UsageError("setting num_processes: this process is already in a process group; use --isolate worker")
     kills, devices = killed_for_memory(), [f"cuda:{(device.index or 0) + rank}" for rank in range(1, world)]
     with tempfile.TemporaryDirectory() as folder:
         store, helpers = Path(folder) / "store", []
@@ -111,7 +111,7 @@ def _on_the_loopback() -> Iterator[None]:
     before = os.environ.get(_GLOO)
     names = [name for _, name in socket.if_nameindex() if name in ("lo", "lo0")]
     if not names:
-        raise UsageError("--num-processes needs the machine's loopback interface (lo), which is not there")
+        raise UsageError("setting num_processes needs the machine's loopback interface (lo), which is not there")
     os.environ[_GLOO] = names[0]
     try:
         yield

@@ -93,11 +93,11 @@ def make_request(
         encoder_or_spec = adopt(encoder, name or getattr(encoder, "spec", None) or type(encoder).__name__)
     if how.num_processes > 1 and (not isinstance(encoder_or_spec, str) or encoder_or_spec.startswith("hf-detector:")):
         reason = "detectors train" if isinstance(encoder_or_spec, str) else "an encoder that is an object trains"
-        raise UsageError(f"--num-processes {how.num_processes}: {reason} in one process; give an encoder by its spec")
+        raise UsageError(f"num_processes={how.num_processes}: {reason} in one process; give an encoder by its spec")
     for watched in resolve(how.keep_zero_shot):
         if not find_task_type(watched.task).class_prompts:
             raise UsageError(
-                f"--keep-zero-shot {watched.id}: {watched.task} has no class prompts; name image classification"
+                f"setting keep_zero_shot {watched.id}: {watched.task} has no class prompts; name image classification"
             )
     spec = encoder_or_spec if isinstance(encoder_or_spec, str) else encoder_or_spec.spec
     folder = (
@@ -159,7 +159,7 @@ def parts_of(request: RunRequest) -> list[Part]:
             raise UsageError(f"--tune linear trains detectors; {benchmark.id} is {benchmark.task}")
         if settings.save_heads and not find_task_type(benchmark.task).keeps_heads:
             raise UsageError(
-                f"--save-heads keeps heads of image classification; {benchmark.id!r} has task type {benchmark.task!r}"
+                f"setting save_heads is for image classification; {benchmark.id!r} has task type {benchmark.task!r}"
             )
         for variant, seed in find_task_type(benchmark.task).variants(benchmark, settings):
             source = variant.choose_source(settings.source, settings.data_root)

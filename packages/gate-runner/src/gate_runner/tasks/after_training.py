@@ -95,7 +95,7 @@ def kept_sets(job: Job) -> list[_ZeroShot]:
     """The benchmarks whose zero-shot scores the settings ask to keep."""
     settings, sets = job.settings, []
     if job.keep_zero_shot and job.encoder.text is None:
-        raise MissingCapabilityError(f"encoder {job.encoder.spec!r} has no text side; --keep-zero-shot needs one")
+        raise MissingCapabilityError(f"encoder {job.encoder.spec!r} has no text side; setting keep_zero_shot needs one")
     for benchmark in job.keep_zero_shot:
         source = benchmark.choose_source(settings.source, settings.data_root)
         size, skip = job.encoder.image_size, settings.skip_unreadable

@@ -62,7 +62,7 @@ def make_backbone(job: Job, kind: Kind) -> Backbone:
             try:
                 finetune.recompute_blocks(cast(nn.Module, encoder.module))
             except ValueError as error:
-                raise EncoderError(f"encoder {encoder.spec!r}: --checkpoint-blocks: {error}") from error
+                raise EncoderError(f"encoder {encoder.spec!r}: setting checkpoint_blocks: {error}") from error
 
     def rows(name: SplitName) -> Rows:
         """Images; those of the training split augmented where the recipe says so."""

@@ -66,7 +66,7 @@ def _scorer(spec: str) -> dict[str, Any]:
         try:
             return model(texts)
         except Exception as error:
-            raise DataError(f"--language-model {spec} raised {type(error).__name__}: {error}") from error
+            raise DataError(f"setting language_model: {spec} raised {type(error).__name__}: {error}") from error
 
     return {spec: scored}
 

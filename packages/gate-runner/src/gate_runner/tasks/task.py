@@ -75,7 +75,7 @@ class TaskType:
             ``""`` is the benchmark itself, and all there is where this is left out. A variant that does not run with
             every seed comes with its own, one pair for each.
         weighs: whether ``class_weight``, ``folds`` and attentive read-outs apply.
-        sweeps: whether its variants take ``--init``, ``--projection``, ``--knowledge`` and several ``--tune``.
+        sweeps: whether its variants take ``init``, ``projection``, ``knowledge`` and several ``--tune``.
         same_samples: task types that score the same samples under ``ID@TASK``.
         variant: from a benchmark and what stands behind ``@`` in a name to that variant, whose id is ``ID@VARIANT``.
         readouts: how much a read-out of the encoder is worth to it, from features and targets of samples that are not
@@ -150,7 +150,7 @@ class TaskType:
         """The benchmarks that a run with these settings computes of one benchmark, each with a seed."""
         if settings.sweeps and not self.sweeps:
             raise UsageError(
-                f"{benchmark.id!r} cannot be swept over --init, --projection, --knowledge or several --tune: its task "
+                f"{benchmark.id!r} cannot be swept over --init, --knowledge, projection or several --tune: its task "
                 f"type is {self.id!r}, not image-classification or multi-label"
             )
         for name in ("class_weight", "folds"):
@@ -175,7 +175,7 @@ class TaskType:
     def _read_out(self, benchmark: Benchmark, settings: Settings) -> list[tuple[Benchmark, int]]:
         """A unit for each read-out and seed."""
         if settings.shots or settings.sweeps or settings.tune != "frozen" or settings.save_heads:
-            raise UsageError("--readout is of frozen encoders, without --shots, a sweep or --save-heads")
+            raise UsageError("--readout is of frozen encoders, without --shots, a sweep or save_heads")
         named = [benchmark if unit == "last" else self.read_at(benchmark, unit) for unit in settings.readout]
         return [(unit, seed) for unit in named for seed in settings.seeds]
 

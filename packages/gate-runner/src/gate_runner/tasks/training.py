@@ -264,7 +264,7 @@ def targets_of(job: Job) -> dict[SplitName, Rows]:
     """The targets of each split, as rows.
 
     Maps in files are read once, so that what is wrong with one is said before anything is encoded, and kept as features
-    are: in memory while they are few, then in a file under the cap of ``--feature-cache``, and read again beyond it.
+    are: in memory while they are few, then in a file under the cap of ``feature_cache``, and read again beyond it.
     """
     return {"train": _kept(job, "train"), "validation": _kept(job, "validation"), "test": _kept(job, "test")}
 

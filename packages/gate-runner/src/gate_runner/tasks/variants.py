@@ -46,10 +46,10 @@ def _check_sweep(settings: Settings) -> None:
     alone = {"save_encoders": False, "keep_zero_shot": (), "wise_ft": None, "num_processes": 1, "items": None}
     for name, default in alone.items():
         if getattr(settings, name) != default:
-            raise UsageError(f"--{name.replace('_', '-')} is for single trainings, not for a sweep")
+            raise UsageError(f"setting {name} is for single trainings, not for a sweep")
     folder = settings.knowledge_folder
     if folder is not None and not any((folder / name).is_dir() for name in ("external", "gpt3")):
-        raise DataError(f"--knowledge-folder {folder} holds neither external/ nor gpt3/")
+        raise DataError(f"setting knowledge_folder: {folder} holds neither external/ nor gpt3/")
 
 
 def of_classification(benchmark: Benchmark, text: str) -> Benchmark:

@@ -127,7 +127,7 @@ def _real(dataset: str, prompts: ClassPrompts, folder: Path | None) -> dict[str,
     if dataset in TEXTS:
         return {name: [StoredKnowledge(items, name=name)] for name, items in TEXTS[dataset].knowledge.items()}
     if folder is None:
-        return "no folder of knowledge was given (--knowledge-folder)"
+        return "no folder of knowledge was given (--setting knowledge_folder=FOLDER)"
     stored = {source.name: source for source in stored_sources(folder, dataset)}
     by_source: dict[str, list[KnowledgeSource]] = {
         ours: [
