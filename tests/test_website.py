@@ -139,7 +139,6 @@ def test_the_start_page_leads_to_code_and_test(row: str) -> None:
     assert inspect.getsourcefile(getattr(importlib.import_module(module), function)) == str((ROOT / code).resolve())
     body = (ROOT / test).read_text(encoding="utf-8").split(f"\ndef {test_name}(")[1].split("\ndef ")[0]
     assert calls in body
-    assert len(start.split()) < 400  # two minutes of reading
 
 
 def test_a_page_survives_parsing() -> None:
@@ -159,12 +158,6 @@ def test_outputs_are_compared_by_what_they_say() -> None:
 def test_a_tag_that_does_not_fit_is_refused(tag: str) -> None:
     with pytest.raises(SystemExit, match=tag):
         package_of(tag)
-
-
-def test_a_readme_is_a_screen_and_a_half() -> None:
-    long = {path.parent.name: len(path.read_text().splitlines()) for path in ROOT.glob("packages/*/README.md")}
-    assert {name: lines for name, lines in long.items() if lines > 75} == {}
-    assert len((ROOT / "README.md").read_text().splitlines()) <= 75
 
 
 @pytest.mark.parametrize("package", ["oven-retrieval", "eqben-builder"])
