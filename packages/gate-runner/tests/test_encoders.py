@@ -207,6 +207,35 @@ def test_hugging_face_dual_encoder_from_a_directory(tmp_path: Path) -> None:
     assert encoder.encode_text_tokens(["star", "red star"]).mask.sum(dim=1).tolist() == [3, 4]
 
 
+@pytest.mark.parametrize("names", [["input_ids"], ["input_ids", "attention_mask"]])
+def test_siglip_reads_texts_without_a_mask_and_its_tokens_stay_on_the_device(tmp_path: Path, names: list[str]) -> None:
+    transformers = pytest.importorskip("transformers")
+    side = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
+    ends = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
+    config = transformers.SiglipConfig(
+        text_config={**side, **ends, "vocab_size": 30, "max_position_embeddings": 12, "projection_size": 32},
+        vision_config={**side, "image_size": 32, "patch_size": 8},
+    )
+    torch.manual_seed(0)
+    model = transformers.SiglipModel(config).eval()
+    for parameter in model.parameters():
+        if parameter.ndim > 1:
+            torch.nn.init.normal_(parameter, std=0.3)  # so that what is attended to matters
+    model.save_pretrained(tmp_path)
+    _save_word_tokenizer(transformers, tmp_path, model_input_names=names)
+    encoder = load_encoder(f"hf:{tmp_path}")
+    published = torch.tensor([[1, 4, 2, *[0] * 9], [1, 5, 4, 2, *[0] * 8]])
+    with torch.inference_mode():
+        expected = model.get_text_features(input_ids=published)
+    torch.testing.assert_close(
+        encoder.encode_text(["star", "red star"]), getattr(expected, "pooler_output", expected), atol=1e-5, rtol=1e-5
+    )
+    encoder.module.to("meta")  # any device that is not the CPU
+    assert encoder.text_tokens is not None
+    tokens = encoder.text_tokens(["star", "red star"])
+    assert tokens.mask.device == tokens.tokens.device == torch.device("meta")
+
+
 def test_hugging_face_vision_model_from_a_directory(tmp_path: Path) -> None:
     transformers = pytest.importorskip("transformers")
     config = transformers.ViTConfig(
@@ -222,7 +251,7 @@ def test_hugging_face_vision_model_from_a_directory(tmp_path: Path) -> None:
     assert encoder.provides() == ["patches"]
 
 
-def _save_word_tokenizer(transformers: object, folder: Path) -> None:
+def _save_word_tokenizer(transformers: object, folder: Path, **options: object) -> None:
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
     words = {word: index for index, word in enumerate(["<pad>", "<s>", "</s>", "<unk>", "star", "red"])}
@@ -232,7 +261,7 @@ def _save_word_tokenizer(transformers: object, folder: Path) -> None:
         single="<s> $A </s>", special_tokens=[("<s>", 1), ("</s>", 2)]
     )
     transformers.PreTrainedTokenizerFast(  # type: ignore[attr-defined]
-        tokenizer_object=tokenizer, pad_token="<pad>", bos_token="<s>", eos_token="</s>", unk_token="<unk>"
+        tokenizer_object=tokenizer, pad_token="<pad>", bos_token="<s>", eos_token="</s>", unk_token="<unk>", **options
     ).save_pretrained(folder)
 
 

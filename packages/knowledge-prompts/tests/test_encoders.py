@@ -139,6 +139,53 @@ def test_hugging_face_model_and_tokenizer(hugging_face):
         assert embeddings.truncation.classes == ["owl"]
 
 
+@pytest.fixture(scope="module", params=["SiglipText", "Siglip2Text"])
+def siglip(request):
+    """A tiny text tower of SigLIP's, and a tokenizer that pads with its end token, as the published ones."""
+    transformers = pytest.importorskip("transformers")
+    tokenizers = pytest.importorskip("tokenizers")
+    words = ["</s>", "<unk>", *sorted({w.strip(".") for t in PROMPTS.unique_texts() for w in t.split()}), "."]
+    raw = tokenizers.Tokenizer(
+        tokenizers.models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="<unk>")
+    )
+    raw.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    raw.post_processor = tokenizers.processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 0)])
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=raw, model_max_length=16, unk_token="<unk>", eos_token="</s>", pad_token="</s>",
+        model_input_names=["input_ids"],
+    )  # fmt: skip
+    config = getattr(transformers, f"{request.param}Config")(
+        vocab_size=len(words), hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
+        max_position_embeddings=16, pad_token_id=0, eos_token_id=0, bos_token_id=1, projection_size=24,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    model = getattr(transformers, f"{request.param}Model")(config).eval()
+    for parameter in model.parameters():
+        if parameter.ndim > 1:
+            torch.nn.init.normal_(parameter, std=0.3)  # so that what is attended to matters
+    return model, tokenizer
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("side", ["right", "left"])
+@pytest.mark.parametrize("names", [["input_ids"], ["input_ids", "attention_mask"]])
+def test_siglip_is_given_the_whole_context_and_no_mask(siglip, names, side, monkeypatch):
+    """The published use: ``padding="max_length"``, ids alone; also of a tokenizer that was saved without its names."""
+    model, tokenizer = siglip
+    monkeypatch.setattr(tokenizer, "padding_side", side)
+
+    def published(text):
+        ids = tokenizer(text, padding="max_length", truncation=True, return_tensors="pt")["input_ids"]
+        return torch.nn.functional.normalize(model(input_ids=ids).pooler_output.double(), dim=-1)
+
+    means = [torch.cat([published(text) for text in PROMPTS.texts(i)]).mean(dim=0) for i in range(len(PROMPTS.classes))]
+    expected = torch.nn.functional.normalize(torch.stack(means), dim=1).numpy()
+    monkeypatch.setattr(tokenizer, "model_input_names", names)
+    embeddings = class_embeddings(model, PROMPTS, tokenize=tokenizer, batch_size=3)
+    np.testing.assert_allclose(embeddings.weights, expected, atol=EPS, rtol=0)
+    assert embeddings.truncation.long_prompts == 2
+
+
 def test_a_tokenizer_without_a_limit_needs_one(hugging_face):
     tokenizer = hugging_face[1]
     limit, tokenizer.model_max_length = tokenizer.model_max_length, int(1e30)

@@ -176,12 +176,16 @@ class _TextSide:
             ) from error
         self.model = model
         self.length = model.config.text_config.max_position_embeddings
+        # A mask that the model was not trained with would change its features; its tokenizer may have been saved so.
+        self.unused = {"token_type_ids"}
+        if str(model.config.model_type).startswith("siglip"):
+            self.unused.add("attention_mask")
 
     def _ids(self, texts: Sequence[str]) -> Any:
         tokens = self.tokenizer(
             list(texts), padding="max_length", truncation=True, max_length=self.length, return_tensors="pt"
         )
-        return {key: value.to(self.model.device) for key, value in tokens.items() if key != "token_type_ids"}
+        return {key: value.to(self.model.device) for key, value in tokens.items() if key not in self.unused}
 
     def features(self, texts: Sequence[str]) -> Tensor:
         return _pooled(self.model.get_text_features(**self._ids(texts)))
@@ -189,10 +193,9 @@ class _TextSide:
     def tokens(self, texts: Sequence[str]) -> TextTokens:
         ids = self._ids(texts)
         states = self.model.text_model(**ids).last_hidden_state
-        mask = (
-            ids["attention_mask"].bool() if "attention_mask" in ids else torch.ones(states.shape[:2], dtype=torch.bool)
-        )
-        return TextTokens(states, mask)
+        mask = ids.get("attention_mask")
+        every = torch.ones(states.shape[:2], dtype=torch.bool, device=states.device)
+        return TextTokens(states, every if mask is None else mask.bool())
 
 
 def _pooled(outputs: Any) -> Tensor:

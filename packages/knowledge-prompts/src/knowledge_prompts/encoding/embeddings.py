@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -71,8 +71,8 @@ def class_embeddings(
 
     Args:
         encode_text: Without ``tokenize``: a function from a list of texts to features ``[n, d]``. With it: a function
-            from token ids ``[n, l]`` to features; for a Hugging Face tokenizer it is called with ``input_ids`` and
-            ``attention_mask`` by name. Features may be NumPy arrays, torch tensors, or an output of Hugging Face. The
+            from token ids ``[n, l]`` to features; for a Hugging Face tokenizer it is called with ``input_ids`` by name
+            and, if the tokenizer's ``model_input_names`` has it, ``attention_mask`` (SigLIP's has none). Features may be NumPy arrays, torch tensors, or an output of Hugging Face. The
             ids are a torch tensor if it belongs to a torch module (then on the module's device) or the tokenizer is
             open_clip's or Hugging Face's and torch is loaded; else they are a NumPy array.
         prompts: What `build_prompts` gives.
@@ -117,7 +117,9 @@ def class_embeddings(
         ids, report = _token_ids(texts, prompts, rules, overlong)
         order = sorted(range(len(texts)), key=lambda i: len(ids[i]))
         rows = [ids[i] for i in order]
-        wide = _needs_context(encode_text, rows[0], rules)
+        if rules.masked and _trained_without_mask(encode_text):
+            rules = replace(rules, masked=False, to_context=True)
+        wide = rules.to_context or _needs_context(encode_text, rows[0], rules)
         encode = lambda batch: _encode_ids(encode_text, batch, rules, wide)  # noqa: E731
 
     rank = {texts[i]: position for position, i in enumerate(order)}
@@ -181,12 +183,19 @@ def _encode_ids(
     ids = np.full((len(rows), width), rules.pad_id, dtype=np.int64)
     mask = np.zeros((len(rows), width), dtype=np.int64)
     for i, row in enumerate(rows):
-        ids[i, : len(row)] = row
-        mask[i, : len(row)] = 1
+        place = slice(width - len(row), None) if rules.left else slice(len(row))
+        ids[i, place] = row
+        mask[i, place] = 1
     convert = _tensor_maker(encode_text, rules)
     if rules.masked:
         return _features(encode_text(input_ids=convert(ids), attention_mask=convert(mask)), rows)
-    return _features(encode_text(convert(ids)), rows)
+    return _features(encode_text(input_ids=convert(ids)) if rules.by_name else encode_text(convert(ids)), rows)
+
+
+def _trained_without_mask(encode_text: Callable[..., Any]) -> bool:
+    """True for SigLIP and SigLIP 2: a tokenizer that was saved without its ``model_input_names`` asks for a mask."""
+    config = getattr(getattr(encode_text, "__self__", encode_text), "config", None)
+    return str(getattr(config, "model_type", "")).startswith("siglip")
 
 
 def _tensor_maker(encode_text: Callable[..., Any], rules: TokenRules) -> Callable[[NDArray[np.int64]], Any]:

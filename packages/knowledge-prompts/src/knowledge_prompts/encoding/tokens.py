@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 # Where a tokenizer of Hugging Face knows no limit, its model_max_length is about 1e30.
@@ -19,7 +19,10 @@ class TokenRules:
         context_length: The most tokens that the text encoder takes.
         pad_id: Token that fills up a batch.
         end_ids: Tokens that may end a text; a text that is cut keeps the one that it ends with.
-        masked: Whether the encoder is given an attention mask beside the ids.
+        masked: True if the encoder gets an attention mask beside the ids, called by name.
+        by_name: True if the encoder is called with ``input_ids`` by name.
+        to_context: True if every batch is padded to the whole context.
+        left: True if rows are padded on their left.
         with_torch: Whether encoders that go with this tokenizer take torch tensors.
     """
 
@@ -29,6 +32,9 @@ class TokenRules:
     end_ids: frozenset[int] = frozenset()
     masked: bool = False
     with_torch: bool = False
+    by_name: bool = False
+    to_context: bool = False
+    left: bool = False
 
     def cut(self, ids: Sequence[int]) -> list[int]:
         """The ids, at most `context_length` of them, with the end token kept.
@@ -48,6 +54,12 @@ def token_rules(tokenize: Any, context_length: int | None = None) -> TokenRules:
 
     `tokenize` is a tokenizer of open_clip (its own or its wrapper of Hugging Face's), one of Hugging Face, a
     `TokenRules`, or a function from a list of texts to lists of ids of their own lengths.
+
+    A tokenizer of Hugging Face whose ``model_input_names`` has no ``attention_mask`` belongs to an encoder that was
+    trained without one and reads its feature at the last place of the context, such as SigLIP: no mask is given, and
+    every batch is padded to the whole context.
+
+    Source: transformers' conversion of SigLIP and SigLIP 2, whose tokenizers name ``input_ids`` alone.
     """
     if isinstance(tokenize, TokenRules):
         return tokenize
@@ -66,7 +78,7 @@ def token_rules(tokenize: Any, context_length: int | None = None) -> TokenRules:
                 "this tokenizer rewrites its tokens after padding; give encode_text a function of texts and no tokenize"
             )
         inner, clean = tokenize.tokenizer, tokenize.clean_fn
-        rules = _hugging_face(inner, context_length or tokenize.context_length, masked=False)
+        rules = _hugging_face(inner, context_length or tokenize.context_length)
         return TokenRules(
             lambda texts: rules.ids([clean(text) for text in texts]),
             rules.context_length,
@@ -75,13 +87,16 @@ def token_rules(tokenize: Any, context_length: int | None = None) -> TokenRules:
             with_torch=True,
         )
     if hasattr(tokenize, "pad_token_id") and hasattr(tokenize, "model_max_length"):
-        return _hugging_face(tokenize, context_length, masked=True)
+        rules = _hugging_face(tokenize, context_length)
+        masked = "attention_mask" in getattr(tokenize, "model_input_names", ("attention_mask",))
+        left = getattr(tokenize, "padding_side", "right") == "left"
+        return replace(rules, masked=masked, to_context=not masked, left=left, by_name=True)
     if callable(tokenize):
         return _function(tokenize, context_length)
     raise TypeError(f"tokenize is a {type(tokenize).__name__}; expected a tokenizer or a function of a list of texts")
 
 
-def _hugging_face(tokenizer: Any, context_length: int | None, *, masked: bool) -> TokenRules:
+def _hugging_face(tokenizer: Any, context_length: int | None) -> TokenRules:
     limit = _limit(context_length, int(tokenizer.model_max_length), tokenizer)
     special = {int(number) for number in tokenizer.all_special_ids}
     # Some tokenizers have no padding token; the mask then hides whatever stands there.
@@ -93,7 +108,7 @@ def _hugging_face(tokenizer: Any, context_length: int | None, *, masked: bool) -
         token_ids = tokenizer(list(texts), padding=False, truncation=False, verbose=False)["input_ids"]
         return [[int(number) for number in row] for row in token_ids]
 
-    return TokenRules(ids, limit, int(pad), frozenset(special), masked, with_torch=True)
+    return TokenRules(ids, limit, int(pad), frozenset(special), with_torch=True)
 
 
 def _function(tokenize: Callable[[list[str]], Any], context_length: int | None) -> TokenRules:
@@ -117,7 +132,7 @@ def _limit(chosen: int | None, own: int | None, tokenize: object) -> int:
     if limit is None or limit > _NO_LIMIT:
         raise ValueError(
             f"{type(tokenize).__name__} does not say how many tokens the text encoder takes; give context_length "
-            f"(77 for CLIP)"
+            f"(77 for CLIP, 64 for SigLIP)"
         )
     if limit < 2:
         raise ValueError(f"context_length is {limit}; expected at least 2, for a start and an end token")
