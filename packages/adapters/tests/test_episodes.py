@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from vision_adapters.episodes import EpisodeHead, EpisodeRows, chosen_classes
 from vision_adapters.training import EncoderWithHead, Scale
+from vision_adapters.training.predictions import predict
 
 
 class Counted(EncoderWithHead):
@@ -53,3 +54,26 @@ def test_each_image_of_episodes_goes_through_the_encoder_once_for_each_checkpoin
     assert len({tuple(chosen_class_name.flatten().tolist()) for chosen_class_name in chosen_by_size.values()}) > 1
     module.load_state_dict(states[0])
     assert torch.equal(chosen_classes(module, (episodes,), images=9, at_once=1)[1], chosen_by_size[1])
+
+
+class Lazy(Counted):
+    """Makes a table at its first call and keeps it, as rotary embeddings do."""
+
+    table: Tensor | None = None
+
+    def features(self, rows: Tensor) -> Tensor:
+        if self.table is None:
+            self.table = self.features_of.weight.new_ones(4).cos()
+        return super().features(rows) * self.table
+
+
+def test_a_module_can_be_trained_after_its_predictions() -> None:
+    episodes = EpisodeRows(torch.arange(9.0)[:, None], torch.ones(2, 2, 3, dtype=torch.long))
+    for first in (
+        lambda module: chosen_classes(module, (episodes,), images=5, at_once=2),
+        lambda module: list(predict(module, (episodes,), lambda scores: scores.argmax(dim=1), 2)),
+    ):
+        module = Lazy().eval()
+        first(module)
+        module(episodes[:]).sum().backward()
+        assert module.features_of.weight.grad is not None

@@ -208,3 +208,28 @@ def test_torch_features_of_any_type_without_a_graph():
     embeddings = class_embeddings(encode, PROMPTS)
     assert embeddings.weights.dtype == np.float32
     np.testing.assert_allclose(np.linalg.norm(embeddings.weights, axis=1), 1, rtol=1e-6)
+
+
+class Rotary(torch.nn.Module):
+    """An encoder that makes a table at its first call and keeps it, as rotary embeddings do."""
+
+    def __init__(self):
+        super().__init__()
+        self.words = torch.nn.Embedding(100, 8)
+        self.table = None
+
+    def encode_text(self, ids):
+        if self.table is None:
+            self.table = torch.outer(torch.arange(30.0), torch.ones(8)).cos() * self.words.weight.new_ones(())
+        return (self.words(ids) * self.table[: ids.shape[1]]).mean(dim=1)
+
+
+def word_lengths(texts):
+    return [[1, *(2 + len(word) for word in text.split()), 3] for text in texts]
+
+
+def test_an_encoder_can_be_trained_after_its_texts_were_embedded():
+    model = Rotary()
+    class_embeddings(model.encode_text, PROMPTS, tokenize=word_lengths, context_length=30)
+    model.encode_text(torch.ones(2, 5, dtype=torch.long)).sum().backward()
+    assert model.words.weight.grad is not None

@@ -84,7 +84,7 @@ def chosen_classes(
     used, position = torch.unique(episodes.index, return_inverse=True)
     device, sizes = next(module.parameters()).device, averaged_sizes(max(1, len(states)))
     checkpoints = []
-    with torch.inference_mode():
+    with torch.no_grad():
         for number in range(max(1, len(states))):
             if number:
                 module.load_state_dict(states[number], strict=False)

@@ -182,7 +182,7 @@ def text_encoder(name: str, device: str) -> Callable[[list[str]], Any]:
     tokenize: Any = open_clip.get_tokenizer(model_name)
 
     def encode_by_open_clip(texts: list[str]) -> Any:
-        with torch.inference_mode():
+        with torch.no_grad():
             return model.encode_text(tokenize(texts).to(device))
 
     return encode_by_open_clip

@@ -41,7 +41,7 @@ def averaged(
     device, sizes = next(module.parameters()).device, averaged_sizes(len(checkpoints))
     for start in range(0, len(inputs[0]), batch_size):
         batch = [rows[start : start + batch_size].to(device) for rows in inputs]
-        with torch.inference_mode():
+        with torch.no_grad():
             outputs = module(*batch)
             predicted = {1: read(outputs).cpu()}
             if len(checkpoints) > 1:

@@ -132,12 +132,12 @@ class Encoder:
         std = torch.tensor(self.std, device=self.device).view(3, 1, 1)
         return pixels.sub_(mean).div_(std)
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def encode_image(self, images: UInt8[Tensor, "n 3 h w"] | Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n d"]:
         """Pooled features, in float32, not normalised."""
         return self._floats("encode_image", self._given("encode_image", self.image, self.prepare(images)))
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def encode_backbone(self, images: UInt8[Tensor, "n 3 h w"] | Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n b"]:
         """Pooled features before the projection into the texts' space, in float32: often the better ones to probe."""
         if self.backbone is None:
@@ -145,7 +145,7 @@ class Encoder:
         name = "the features before the projection"
         return self._floats(name, self._given(name, self.backbone, self.prepare(images)))
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def encode_blocks(self, images: UInt8[Tensor, "n 3 h w"] | Float[Tensor, "n 3 h w"]) -> Blocks:
         """What every block gives, with the pooled output, in one pass."""
         if self.blocks is None:
@@ -169,7 +169,7 @@ class Encoder:
                 self._readouts = {"last": self.encode_image(picture).shape[1]}
         return self._readouts
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def encode_patches(self, images: UInt8[Tensor, "n 3 h w"] | Float[Tensor, "n 3 h w"]) -> PatchFeatures:
         """Features of the places in each image."""
         if self.patches is None:
@@ -180,14 +180,14 @@ class Encoder:
         patches = self._given("encode_patches", self.patches, self.prepare(images))
         return PatchFeatures(self._floats("encode_patches", patches.tokens), patches.grid)
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def encode_text(self, texts: Sequence[str]) -> Float[Tensor, "n d"]:
         """Features of texts in the same space as the images', not normalised."""
         if self.text is None:
             raise MissingCapabilityError(f"encoder {self.spec!r} has no text side; this needs one")
         return self._floats("encode_text", self._given("encode_text", self.text, list(texts)))
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def encode_text_tokens(self, texts: Sequence[str]) -> TextTokens:
         """Features of the words of texts, before pooling."""
         if self.text_tokens is None:

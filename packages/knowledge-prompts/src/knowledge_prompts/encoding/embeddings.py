@@ -72,8 +72,9 @@ def class_embeddings(
     Args:
         encode_text: Without ``tokenize``: a function from a list of texts to features ``[n, d]``. With it: a function
             from token ids ``[n, l]`` to features; for a Hugging Face tokenizer it is called with ``input_ids`` by name
-            and, if the tokenizer's ``model_input_names`` has it, ``attention_mask`` (SigLIP's has none). Features may be NumPy arrays, torch tensors, or an output of Hugging Face. The
-            ids are a torch tensor if it belongs to a torch module (then on the module's device) or the tokenizer is
+            and, if the tokenizer's ``model_input_names`` has it, ``attention_mask`` (SigLIP's has none). Features
+            may be NumPy arrays, torch tensors, or an output of Hugging Face. The ids are a torch tensor if it
+            belongs to a torch module, `functools.partial` included (then on the module's device), or the tokenizer is
             open_clip's or Hugging Face's and torch is loaded; else they are a NumPy array.
         prompts: What `build_prompts` gives.
         tokenize: A tokenizer; see `token_rules`. Without one, truncation cannot be seen.
@@ -235,5 +236,9 @@ def _unit(array: NDArray[np.float64], names: Sequence[str]) -> NDArray[np.float6
 
 
 def _without_gradients() -> contextlib.AbstractContextManager[Any]:
+    """No graph. What an encoder makes at its first call and keeps, such as a rotary cache, must serve training later.
+
+    That rules out torch's inference mode, whose tensors no later graph takes.
+    """
     torch = sys.modules.get("torch")
-    return contextlib.nullcontext() if torch is None else torch.inference_mode()
+    return contextlib.nullcontext() if torch is None else torch.no_grad()
