@@ -213,3 +213,36 @@ def test_rules_without_an_end_token_cut_plainly():
     assert token_rules(same) is same
     with pytest.raises(TypeError, match="tokenize is a int"):
         token_rules(3)
+
+
+def lengths(texts):
+    return np.array([[len(text), text.count("a") + 1] for text in texts], dtype=np.float32)
+
+
+def test_texts_and_texts_by_class_are_understood():
+    own = ClassPrompts("pets", ["a {}.", "the {}"], ["cat", "zebra"])
+    expected = class_embeddings(lengths, build_prompts(own))
+    by_class = class_embeddings(lengths, {"cat": ["a cat.", "the cat"], "zebra": ["a zebra.", "the zebra"]})
+    np.testing.assert_array_equal(by_class.weights, expected.weights)
+    plain = class_embeddings(lengths, ["cat", "zebra"])
+    assert plain.classes == ("cat", "zebra")
+    rows = lengths(["cat", "zebra"])
+    np.testing.assert_allclose(plain.weights, rows / np.linalg.norm(rows, axis=1, keepdims=True), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda own: class_embeddings(build_prompts(own), lengths), "expected a function: class_embeddings"),
+        (lambda own: class_embeddings(lengths, "cat"), "prompts is 'cat'; expected what build_prompts gives"),
+        (lambda own: class_embeddings(lengths, own), "expected what build_prompts gives, a list of texts"),
+        (lambda own: build_prompts(["cat", "zebra"]), r"expected ClassPrompts\(name, templates, classes\)"),
+        (lambda own: build_prompts(own, ["an animal"]), "a source is 'an animal'; expected an object with name"),
+        (lambda own: build_prompts(own, "wordnet"), "sources is 'wordnet'; expected a list of knowledge sources"),
+        (lambda own: build_prompts(own, 3), "sources is 3; expected a list of knowledge sources"),
+    ],
+)
+def test_other_kinds_of_arguments_are_one_line(call, message):
+    with pytest.raises(TypeError, match=message) as caught:
+        call(ClassPrompts("pets", ["a {}."], ["cat", "zebra"]))
+    assert "\n" not in str(caught.value)

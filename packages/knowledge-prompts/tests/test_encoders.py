@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -233,3 +235,12 @@ def test_an_encoder_can_be_trained_after_its_texts_were_embedded():
     class_embeddings(model.encode_text, PROMPTS, tokenize=word_lengths, context_length=30)
     model.encode_text(torch.ones(2, 5, dtype=torch.long)).sum().backward()
     assert model.words.weight.grad is not None
+
+
+def test_a_partial_of_a_modules_method_gets_tensors():
+    model = Rotary()
+    expected = class_embeddings(model.encode_text, PROMPTS, tokenize=word_lengths, context_length=30).weights
+    inner = functools.partial(Rotary.encode_text, model)
+    for encode in (functools.partial(model.encode_text), inner, functools.partial(inner)):
+        embeddings = class_embeddings(encode, PROMPTS, tokenize=word_lengths, context_length=30)
+        np.testing.assert_array_equal(embeddings.weights, expected)

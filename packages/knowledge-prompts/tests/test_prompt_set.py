@@ -7,6 +7,7 @@ from knowledge_prompts import (
     StoredKnowledge,
     WordNetMissingError,
     build_prompts,
+    coverage,
     load_class_prompts,
     show_prompts,
 )
@@ -128,3 +129,12 @@ def test_show_without_wordnet_says_what_to_install(tmp_path, monkeypatch):
 def test_show_refuses(arguments, message):
     with pytest.raises(ValueError, match=message):
         show_prompts(arguments[0], class_prompts=arguments[1] if len(arguments) > 1 else "generic")
+
+
+def test_a_single_source_and_texts_by_class_are_sources():
+    own = ClassPrompts("pets", ["a {}."], ["cat", "zebra"])
+    texts = {"cat": ["an animal"]}
+    expected = build_prompts(own, [StoredKnowledge(texts, name="own")])
+    assert build_prompts(own, texts) == build_prompts(own, StoredKnowledge(texts, name="own")) == expected
+    assert coverage(["cat", "zebra"], texts).covered == {"own": 1}
+    assert "    a cat ; an animal" in show_prompts("cat", class_prompts=own, sources=texts)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from knowledge_prompts.printed import printable
 from knowledge_prompts.prompts.class_prompts import check_class_names
-from knowledge_prompts.sources.knowledge import KnowledgeSource, StoredKnowledge, check_sources
+from knowledge_prompts.sources.knowledge import Sources, StoredKnowledge, as_sources
 
 
 @dataclass(frozen=True, eq=False)  # tables of arrays are compared by their fields
@@ -72,15 +72,16 @@ class Coverage:
         return "".join("\t".join(row) + "\n" for row in rows)
 
 
-def coverage(classes: Sequence[str], sources: Sequence[KnowledgeSource], *, repeated: Sequence[str] = ()) -> Coverage:
+def coverage(classes: Sequence[str], sources: Sources, *, repeated: Sequence[str] = ()) -> Coverage:
     """Count the items that each source has for each class.
 
     Args:
         classes: Class names.
-        sources: Knowledge sources of different names.
+        sources: Knowledge sources of different names, a single one, or texts by class name.
         repeated: Class names that the data set really has more than once.
 
     Raises:
+        TypeError: Something that is not a source; shows it.
         ValueError: No classes, a class twice, or two sources of one name; shows which.
 
     Example:
@@ -92,12 +93,12 @@ def coverage(classes: Sequence[str], sources: Sequence[KnowledgeSource], *, repe
     Source: ELEVATER, section 3.1, speaks of each source's coverage; its figures are those of its stored files.
     """
     check_class_names(classes, repeated=repeated)
-    check_sources(sources)
-    counts = [[len(source.items(name)) for source in sources] for name in classes]
-    unused = {source.name: tuple(source.unused(classes)) for source in sources if isinstance(source, StoredKnowledge)}
-    shape = (len(classes), len(sources))
+    listed = as_sources(sources)
+    counts = [[len(source.items(name)) for source in listed] for name in classes]
+    unused = {source.name: tuple(source.unused(classes)) for source in listed if isinstance(source, StoredKnowledge)}
+    shape = (len(classes), len(listed))
     items = np.array(counts, dtype=np.int64).reshape(shape)
-    return Coverage(tuple(classes), tuple(source.name for source in sources), items, unused)
+    return Coverage(tuple(classes), tuple(source.name for source in listed), items, unused)
 
 
 def _some(names: Sequence[str], limit: int) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from knowledge_prompts.printed import printable
 from knowledge_prompts.prompts.class_prompts import ClassPrompts, load_class_prompts
 from knowledge_prompts.prompts.prompt_set import Style, build_prompts
-from knowledge_prompts.sources.knowledge import check_least_one
+from knowledge_prompts.sources.knowledge import as_sources, check_least_one
 from knowledge_prompts.sources.wordnet import WordNet, WordNetDefinition, WordNetPath
 from knowledge_prompts.sources.wordnet_files import WordNetMissingError
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from knowledge_prompts.sources.knowledge import KnowledgeSource
+    from knowledge_prompts.sources.knowledge import KnowledgeSource, Sources
 
 
 def show_prompts(
     class_name: str,
     *,
     class_prompts: ClassPrompts | str = "generic",
-    sources: Sequence[KnowledgeSource] | None = None,
+    sources: Sources | None = None,
     wordnet_folder: str | Path | None = None,
     style: Style = "paper",
     max_prompts: int = 5,
@@ -32,7 +32,7 @@ def show_prompts(
     Args:
         class_name: Any name; it need not be among a data set's classes.
         class_prompts: Template set, or the name of a built-in one or the path of a file.
-        sources: Knowledge sources; None for WordNet's definition and path.
+        sources: Knowledge sources, a single one, or texts by class name; None for WordNet's definition and path.
         wordnet_folder: Folder of WordNet's database, where ``sources`` is None; None to search the usual places.
         style: Form of a prompt with knowledge (`join_knowledge`).
         max_prompts: Show so many prompts per source; the rest is counted.
@@ -60,6 +60,7 @@ def show_prompts(
     check_least_one(max_prompts=max_prompts)
     chosen = load_class_prompts(class_prompts) if isinstance(class_prompts, str) else class_prompts
     missing = ""
+    listed: list[KnowledgeSource] = [] if sources is None else as_sources(sources)
     if sources is None:
         try:
             wordnet = WordNet(wordnet_folder)
@@ -67,11 +68,10 @@ def show_prompts(
             if wordnet_folder is not None:
                 raise
             missing = str(error)
-            sources = []
         else:
-            sources = [WordNetDefinition(wordnet), WordNetPath(wordnet)]
+            listed = [WordNetDefinition(wordnet), WordNetPath(wordnet)]
     lines = [class_name, *_section("without knowledge", list(chosen.plain(class_name)), max_prompts)]
-    for source in sources:
+    for source in listed:
         if source.items(class_name):
             prompts = build_prompts(chosen, [source], classes=[class_name], style=style)
             lines += _section(source.name, prompts.texts(0), max_prompts)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from knowledge_prompts.encoding.tokens import TokenRules, token_rules
 from knowledge_prompts.encoding.truncation import TruncationReport, report_of, shorten
-from knowledge_prompts.prompts.prompt_set import PromptSet
+from knowledge_prompts.prompts.prompt_set import PromptSet, as_prompt_set
 from knowledge_prompts.sources.knowledge import check_least_one
 
 Overlong = Literal["cut", "shorten", "error"]
@@ -54,7 +55,7 @@ class ClassEmbeddings:
 
 def class_embeddings(
     encode_text: Callable[..., Any],
-    prompts: PromptSet,
+    prompts: PromptSet | Sequence[str] | Mapping[str, Sequence[str]],
     *,
     tokenize: Any = None,
     context_length: int | None = None,
@@ -76,7 +77,8 @@ def class_embeddings(
             may be NumPy arrays, torch tensors, or an output of Hugging Face. The ids are a torch tensor if it
             belongs to a torch module, `functools.partial` included (then on the module's device), or the tokenizer is
             open_clip's or Hugging Face's and torch is loaded; else they are a NumPy array.
-        prompts: What `build_prompts` gives.
+        prompts: What `build_prompts` gives; or lists of texts by class name; or a list with one text for each class,
+            which is encoded as it is.
         tokenize: A tokenizer; see `token_rules`. Without one, truncation cannot be seen.
         context_length: The most tokens that the encoder takes; None to ask the tokenizer.
         batch_size: Texts per call, at least 1.
@@ -88,6 +90,7 @@ def class_embeddings(
         The class embeddings, and what was encoded and truncated on the way.
 
     Raises:
+        TypeError: An ``encode_text`` that cannot be called, or prompts of another kind; shows it.
         ValueError: A batch size below 1, an unknown option, features of a wrong shape or not finite, or, for
             ``overlong="error"``, a prompt that does not fit. Shows value and expectation.
 
@@ -107,6 +110,12 @@ def class_embeddings(
     check_least_one(batch_size=batch_size)
     if overlong not in ("cut", "shorten", "error"):
         raise ValueError(f"overlong is {overlong!r}; expected 'cut', 'shorten' or 'error'")
+    if not callable(encode_text):
+        raise TypeError(
+            f"encode_text is a {type(encode_text).__name__}; "
+            f"expected a function: class_embeddings(encode_text, prompts)"
+        )
+    prompts = as_prompt_set(prompts)
     texts = prompts.unique_texts()
     if tokenize is None:
         order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
@@ -195,8 +204,18 @@ def _encode_ids(
 
 def _trained_without_mask(encode_text: Callable[..., Any]) -> bool:
     """True for SigLIP and SigLIP 2: a tokenizer that was saved without its ``model_input_names`` asks for a mask."""
-    config = getattr(getattr(encode_text, "__self__", encode_text), "config", None)
+    config = getattr(_owner(encode_text), "config", None)
     return str(getattr(config, "model_type", "")).startswith("siglip")
+
+
+def _owner(encode_text: Any) -> Any:
+    """The object that a method is bound to, below any `functools.partial`; else the function itself."""
+    bound: list[Any] = []
+    while isinstance(encode_text, functools.partial):
+        bound += encode_text.args[:1]
+        encode_text = encode_text.func
+    owner = getattr(encode_text, "__self__", encode_text)
+    return bound[-1] if bound and not hasattr(owner, "parameters") and hasattr(bound[-1], "parameters") else owner
 
 
 def _tensor_maker(encode_text: Callable[..., Any], rules: TokenRules) -> Callable[[NDArray[np.int64]], Any]:
@@ -204,7 +223,7 @@ def _tensor_maker(encode_text: Callable[..., Any], rules: TokenRules) -> Callabl
     torch = sys.modules.get("torch")
     if torch is None:
         return lambda array: array
-    owner = getattr(encode_text, "__self__", encode_text)
+    owner = _owner(encode_text)
     if isinstance(owner, torch.nn.Module):
         weight = next(owner.parameters(), None)
         return lambda array: torch.from_numpy(array).to("cpu" if weight is None else weight.device)

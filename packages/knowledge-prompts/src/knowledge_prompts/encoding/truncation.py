@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from knowledge_prompts.encoding.tokens import TokenRules, token_rules
 from knowledge_prompts.printed import printable
-from knowledge_prompts.prompts.prompt_set import PromptSet
+from knowledge_prompts.prompts.prompt_set import PromptSet, as_prompt_set
 
 _CHUNK = 1024
 
@@ -75,12 +75,15 @@ class TruncationReport:
         return [printable(line) for line in lines]
 
 
-def truncation_report(prompts: PromptSet, tokenize: Any, context_length: int | None = None) -> TruncationReport:
+def truncation_report(
+    prompts: PromptSet | Sequence[str] | Mapping[str, Sequence[str]], tokenize: Any, context_length: int | None = None
+) -> TruncationReport:
     r"""Find the prompts that are longer than a text encoder's context, without encoding anything.
 
     Source: at commit 00d0af7 ELEVATER's toolkit cuts such prompts without a word.
     """
     rules = token_rules(tokenize, context_length)
+    prompts = as_prompt_set(prompts)
     texts = prompts.unique_texts()
     lengths: list[int] = []
     for start in range(0, len(texts), _CHUNK):

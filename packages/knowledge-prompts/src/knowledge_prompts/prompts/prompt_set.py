@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from knowledge_prompts.prompts.class_prompts import ClassPrompts, check_class_names
-from knowledge_prompts.sources.knowledge import KnowledgeSource, check_sources
+from knowledge_prompts.prompts.class_prompts import PLACEHOLDER, ClassPrompts, check_class_names
+from knowledge_prompts.sources.knowledge import Sources, as_sources
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
 Style = Literal["paper", "toolkit"]
 PLAIN = "plain"
@@ -82,6 +83,28 @@ class PromptSet:
         ]
 
 
+def as_prompt_set(prompts: PromptSet | Sequence[str] | Mapping[str, Sequence[str]]) -> PromptSet:
+    """Return a prompt set from what a caller may give: a set, texts by class name, or a text for each class.
+
+    Raises:
+        TypeError: Anything else; shows it.
+        ValueError: No class, a class twice, or a class without texts; shows it.
+    """
+    if isinstance(prompts, PromptSet):
+        return prompts
+    if isinstance(prompts, Mapping):
+        return build_prompts(ClassPrompts("own", [PLACEHOLDER], tuple(prompts), texts=dict(prompts)))
+    if (
+        isinstance(prompts, Sequence)
+        and not isinstance(prompts, str)
+        and all(isinstance(text, str) for text in prompts)
+    ):
+        return build_prompts(ClassPrompts("own", [PLACEHOLDER], tuple(prompts)), classes=tuple(prompts))
+    raise TypeError(
+        f"prompts is {prompts!r:.80}; expected what build_prompts gives, a list of texts, or lists of texts by class"
+    )
+
+
 def join_knowledge(base: str, item: str, class_name: str, style: Style = "paper") -> str:
     """One prompt from a filled template and one item of knowledge.
 
@@ -106,7 +129,7 @@ def check_style(style: str) -> Style:
 
 def build_prompts(
     class_prompts: ClassPrompts,
-    sources: Sequence[KnowledgeSource] = (),
+    sources: Sources = (),
     *,
     classes: Sequence[str] | None = None,
     style: Style = "paper",
@@ -119,7 +142,7 @@ def build_prompts(
 
     Args:
         class_prompts: Templates, class names, and texts of a class's own.
-        sources: Knowledge sources; their items are combined, not overwritten by one another.
+        sources: Knowledge sources, a single one, or texts by class name; their items are combined.
         classes: Class names in place of those of ``class_prompts``.
         style: ``paper`` (``template ; knowledge``) or ``toolkit`` (``template ; class , knowledge``).
         with_plain: Keep the plain prompts beside those with knowledge.
@@ -128,6 +151,7 @@ def build_prompts(
         The prompts of each class, in class order: templates vary fastest, then items, then sources.
 
     Raises:
+        TypeError: Something that is not a `ClassPrompts`, or not a source; shows it.
         ValueError: No classes, a class name twice, two sources of one name, or an unknown style; the message shows
             which.
 
@@ -143,16 +167,21 @@ def build_prompts(
     Source: ELEVATER, section 4.2 (every combination of prompts and items is averaged) and C.5. The toolkit lets its
         sources overwrite one another; here they are combined.
     """
+    if not isinstance(class_prompts, ClassPrompts):
+        raise TypeError(
+            f"class_prompts is {class_prompts!r:.80}; expected ClassPrompts(name, templates, classes), "
+            f"or load_class_prompts(name or path)"
+        )
     names = tuple(class_prompts.classes if classes is None else classes)
     check_class_names(names, repeated=class_prompts.repeated)
-    check_sources(sources)
+    listed = as_sources(sources)
     check_style(style)
     groups: list[tuple[Prompt, ...]] = []
     for index, name in enumerate(names):
         plain = class_prompts.plain(name)
         group: list[Prompt] = []
         used: set[str] = set()
-        for source in sources:
+        for source in listed:
             for item in source.items(name):
                 if item.strip() in used:
                     continue
@@ -167,7 +196,7 @@ def build_prompts(
         if with_plain or not group:
             group = [Prompt(base, index, name, PLAIN, base, "") for base in plain] + group
         groups.append(tuple(group))
-    return PromptSet(names, tuple(groups), tuple(source.name for source in sources))
+    return PromptSet(names, tuple(groups), tuple(source.name for source in listed))
 
 
 _RULES: tuple[tuple[re.Pattern[str], str], ...] = tuple(

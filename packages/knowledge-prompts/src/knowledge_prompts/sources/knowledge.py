@@ -5,10 +5,8 @@ from __future__ import annotations
 import hashlib
 import random
 import re
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol, TypeAlias, runtime_checkable
 
 
 @runtime_checkable
@@ -44,6 +42,10 @@ class KnowledgeSource(Protocol):
         ...
 
 
+Sources: TypeAlias = Sequence[KnowledgeSource] | KnowledgeSource | Mapping[str, Sequence[str]]
+"""Several sources, a single one, or texts by class name."""
+
+
 def check_least_one(**numbers: int) -> None:
     """Refuse a number below 1, by its name."""
     for name, value in numbers.items():
@@ -57,13 +59,29 @@ def generator_for(class_name: str, seed: int) -> random.Random:
     return random.Random(int.from_bytes(digest, "big"))
 
 
-def check_sources(sources: Sequence[KnowledgeSource]) -> None:
-    """Refuse two sources of one name, since tables and prompts tell sources apart by it."""
+def as_sources(sources: Sources) -> list[KnowledgeSource]:
+    """Return a list of sources from what a caller may give: several, a single one, or texts by class name.
+
+    Raises:
+        TypeError: Something that is not a source; shows it.
+        ValueError: Two sources of one name, since tables and prompts distinguish sources by it.
+    """
+    if isinstance(sources, Mapping):
+        return [StoredKnowledge(sources, name="own")]
+    several = [sources] if isinstance(sources, KnowledgeSource) else sources
+    if isinstance(several, str) or not isinstance(several, Iterable):
+        raise TypeError(f"sources is {sources!r:.80}; expected a list of knowledge sources, or texts by class name")
     names: set[str] = set()
-    for source in sources:
+    for source in (several := list(several)):
+        if not isinstance(source, KnowledgeSource):
+            raise TypeError(
+                f"a source is {source!r:.80}; expected an object with name, whole and items(class_name), "
+                f"such as StoredKnowledge(texts_by_class, name=...)"
+            )
         if source.name in names:
             raise ValueError(f"two sources are called {source.name!r}; give one of them another name")
         names.add(source.name)
+    return several
 
 
 class StoredKnowledge:
