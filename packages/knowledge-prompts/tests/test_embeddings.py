@@ -246,3 +246,18 @@ def test_other_kinds_of_arguments_are_one_line(call, message):
     with pytest.raises(TypeError, match=message) as caught:
         call(ClassPrompts("pets", ["a {}."], ["cat", "zebra"]))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("prompts", "message"),
+    [
+        ({"cat": "a cat"}, "texts of 'cat': expected a list of texts, got 'a cat'"),
+        ({"cat": []}, "class 'cat' has no texts; expected at least one"),
+        ({}, "the list of classes is empty"),
+        ([], "the list of classes is empty"),
+        (["cat", "cat"], "class name 'cat' comes 2 times"),
+    ],
+)
+def test_texts_by_class_are_looked_at(prompts, message):
+    with pytest.raises(ValueError, match=message):
+        class_embeddings(lengths, prompts)

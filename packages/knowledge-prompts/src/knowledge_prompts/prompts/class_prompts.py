@@ -56,6 +56,9 @@ class ClassPrompts:
                 unknown = sorted(set(mapping) - set(self.classes))
                 if unknown:
                     raise ValueError(f"{kind} of {unknown[0]!r}, which is not among the {len(self.classes)} classes")
+                for name, texts in mapping.items():
+                    if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
+                        raise ValueError(f"{kind} of {name!r}: expected a list of texts, got {texts!r:.80}")
 
     def plain(self, class_name: str) -> tuple[str, ...]:
         """The class's prompts without any knowledge: its own texts, or every template filled with its names."""

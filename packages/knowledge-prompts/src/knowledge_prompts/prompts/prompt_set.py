@@ -93,12 +93,12 @@ def as_prompt_set(prompts: PromptSet | Sequence[str] | Mapping[str, Sequence[str
     if isinstance(prompts, PromptSet):
         return prompts
     if isinstance(prompts, Mapping):
+        for name, texts in prompts.items():
+            if not texts:
+                raise ValueError(f"class {name!r} has no texts; expected at least one")
         return build_prompts(ClassPrompts("own", [PLACEHOLDER], tuple(prompts), texts=dict(prompts)))
-    if (
-        isinstance(prompts, Sequence)
-        and not isinstance(prompts, str)
-        and all(isinstance(text, str) for text in prompts)
-    ):
+    sequence = isinstance(prompts, Sequence) and not isinstance(prompts, str)
+    if sequence and all(isinstance(text, str) for text in prompts):
         return build_prompts(ClassPrompts("own", [PLACEHOLDER], tuple(prompts)), classes=tuple(prompts))
     raise TypeError(
         f"prompts is {prompts!r:.80}; expected what build_prompts gives, a list of texts, or lists of texts by class"
