@@ -150,3 +150,28 @@ def test_a_terminal_obeys_no_class_of_a_file(tiny_wordnet, tmp_path, capsys):
     with pytest.raises(SystemExit):
         console(["coverage", str(classes), "--no-wordnet"])
     assert "\x1b" not in capsys.readouterr().err
+
+
+def in_a_process(code):
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+
+def test_show_imports_only_what_it_needs(tiny_wordnet):
+    shown = in_a_process(
+        "import sys\nfrom knowledge_prompts.cli import console\n"
+        f"try:\n    console(['show', 'sunflower', '--wordnet-folder', {str(tiny_wordnet)!r}])\n"
+        "except SystemExit as done:\n    assert not done.code, done.code\n"
+        "heavy = {'numpy', 'torch', 'open_clip', 'asyncio', 'httpx', 'matplotlib'} & set(sys.modules)\n"
+        "sys.exit(f'imported {heavy}' if heavy else 0)"
+    )
+    assert shown.returncode == 0, shown.stderr
+    assert "wordnet-definition (1)" in shown.stdout
+
+
+def test_without_its_extra_the_command_is_one_line():
+    bare = in_a_process(
+        "import sys, runpy\nsys.modules['typer'] = None\nsys.argv = ['prompts', 'show', 'tench']\n"
+        "runpy.run_module('knowledge_prompts', run_name='__main__')"
+    )
+    assert bare.returncode == 2
+    assert bare.stderr == "prompts: the command line needs typer: pip install 'knowledge-prompts[cli]'\n"

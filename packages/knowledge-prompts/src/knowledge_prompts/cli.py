@@ -49,12 +49,15 @@ def show(
     limit: Annotated[int, typer.Option(help="Prompts to show per source.", min=1)] = 5,
 ) -> None:
     """Show a class's prompts with and without knowledge."""
-    from knowledge_prompts import gather_sources, load_class_prompts, show_prompts
+    from knowledge_prompts import load_class_prompts, show_prompts
     from knowledge_prompts.prompts.prompt_set import check_style
 
     class_prompts = load_class_prompts(templates)
-    named = knowledge is not None or source
-    sources = gather_sources(class_prompts, knowledge=knowledge, sources=source or ()) if named else None
+    sources = None
+    if knowledge is not None or source:
+        from knowledge_prompts import gather_sources  # needs NumPy and asyncio, which WordNet alone does not
+
+        sources = gather_sources(class_prompts, knowledge=knowledge, sources=source or ())
     lines = show_prompts(
         class_name,
         class_prompts=class_prompts,
