@@ -5,11 +5,12 @@ from __future__ import annotations
 import gc
 import os
 import platform
-import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
+
+from gate_runner.revision import revision
 
 _STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 _SAID_BY_TORCH = ("can't allocate memory", "out of memory", "not enough memory")
@@ -108,7 +109,7 @@ def circumstances() -> dict[str, Any]:
     import torch
 
     return {
-        "git": _revision(),
+        "git": revision(Path()),
         "hardware": {
             "processor": processor(),
             "cores": os.cpu_count(),
@@ -140,20 +141,6 @@ def installed(name: str) -> str | None:
         return version(name)
     except PackageNotFoundError:
         return None
-
-
-def _revision() -> str | None:
-    """The commit of the working directory's repository, with ``+`` where files differ from it."""
-    try:
-        commit = _git("rev-parse", "HEAD")
-        return commit + ("+" if _git("status", "--porcelain", "--untracked-files=no") else "")
-    except (OSError, subprocess.SubprocessError):
-        return None
-
-
-def _git(*arguments: str) -> str:
-    done = subprocess.run(["git", *arguments], capture_output=True, text=True, check=True, timeout=10)
-    return done.stdout.strip()
 
 
 def cores() -> int:
