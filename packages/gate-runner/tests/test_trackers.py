@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -70,6 +71,43 @@ def test_wandb_keeps_the_same_offline(results: list[Result], tmp_path: Path, mon
     assert str(results[0].scores[0].value).encode() in log_bytes
     assert b"too few classes" in log_bytes
     assert b'"parameters"' in log_bytes or b"parameters" in log_bytes
+
+
+@pytest.mark.parametrize("folder", ["wandb", ".wandb"])
+@pytest.mark.parametrize(
+    "text", ["[default]\nbase_url = http://other\n", "[DEFAULT]\nhttp_proxy = other\n", "base_url\n"]
+)
+def test_wandb_takes_no_address_from_the_working_folder(
+    text: str, folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("wandb")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / folder).mkdir()
+    (tmp_path / folder / "settings").write_text("[default]\nentity = lab\nproject = cats\n")
+    assert make_trackers(["wandb"])
+    (tmp_path / folder / "settings").write_text(text)
+    with pytest.raises(UsageError, match="in the working folder"):
+        make_trackers(["wandb"])
+
+
+def test_wandb_starts_no_git(results: list[Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wandb = pytest.importorskip("wandb")
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    monkeypatch.delenv("WANDB_DISABLE_GIT", raising=False)
+    mark, programs = tmp_path / "git-started", tmp_path / "programs"
+    programs.mkdir()
+    (programs / "git").write_text(f'#!/bin/sh\necho "$@" >> "{mark}"\nexit 1\n')
+    (programs / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
+    folder = tmp_path / "data"
+    (folder / ".git").mkdir(parents=True)
+    monkeypatch.chdir(folder)
+    output = write_run(tmp_path / "run", {"digits": 0.5})
+    (tracker,) = make_trackers(["wandb"])
+    send(tracker, output, results)
+    wandb.teardown()
+    assert not mark.exists(), mark.read_text()
 
 
 def test_nothing_is_opened_where_nothing_is_left(tmp_path: Path) -> None:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import configparser
 import hashlib
 import importlib.util
 import json
+import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from gate_data.readers.limits import refuse_special
 from gate_runner.errors import UsageError, unknown
 from gate_runner.runs.observers import Observer, Planned
 from gate_runner.runs.results import Result
 
 _LOGIN_SECONDS = 60.0
+_HARMLESS = ("entity", "project", "organization", "anonymous", "mode", "disabled", "console", "quiet", "silent")
+"""What W&B may take from a file in the working folder: not the address that it sends the user's key to."""
 
 
 class Tracker(Observer):
@@ -38,8 +43,12 @@ class WandbTracker(Tracker):
 
     run: Any = None
 
+    def __init__(self) -> None:
+        _check_workspace(Path())
+
     def begin(self, parts: Sequence[Planned], configuration: dict[str, Any]) -> None:
         """Start or continue the W&B run."""
+        os.environ.setdefault("WANDB_DISABLE_GIT", "true")  # Git runs what the working folder's configuration names
         import wandb
 
         identity = f"{self.output.resolve()} {self.encoder}"
@@ -71,6 +80,25 @@ class WandbTracker(Tracker):
         """End the W&B run; its exit code says whether anything failed."""
         if self.run is not None:
             self.run.finish(exit_code=int(any(result.status == "failed" for result in results)))
+
+
+def _check_workspace(folder: Path) -> None:
+    """Refuse a settings file of W&B in the working folder that says more than `_HARMLESS`."""
+    for place in (folder / ".wandb", folder / "wandb"):
+        file, parser = place / "settings", configparser.ConfigParser(interpolation=None)
+        if not os.path.lexists(file):
+            continue
+        try:
+            refuse_special(file)
+            parser.read_string(file.read_text(encoding="utf-8"))
+        except (OSError, ValueError, configparser.Error) as error:
+            raise UsageError(f"--tracker wandb: {file} in the working folder cannot be read: remove it") from error
+        for key in [*parser.defaults(), *(key for section in parser.sections() for key in parser[section])]:
+            if key not in _HARMLESS:
+                raise UsageError(
+                    f"--tracker wandb: {file} in the working folder sets {key!r}; expected {', '.join(_HARMLESS)}: "
+                    f"remove the line, or set WANDB_{key.upper()} yourself"
+                )
 
 
 class TensorBoardTracker(Tracker):
