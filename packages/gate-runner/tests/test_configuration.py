@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from gate_runner.configuration import read_configuration
 from gate_runner.errors import DataError, EncoderError, UsageError
 from gate_runner.runs.request import as_values, make_request
 from gate_runner.settings import Settings
+
+from ._folders import write_run
 
 
 def run(*words: str) -> object:
@@ -74,8 +77,17 @@ def test_a_group_is_a_table(tmp_path: Path) -> None:
         ('names = "digits"', UsageError, "names must be a list"),
         ('encoder = "my_lab.models:make"', EncoderError, "a file does not choose that; say --encoder"),
         ('language_model = "evil:make"', UsageError, "names code by language_model = 'evil:make'"),
-        ('executor = "evil"', UsageError, "names code by executor"),
-        ('executor = ["ray", "evil"]', UsageError, "names code by executor"),
+        ('executor = "evil"', UsageError, "names what starts the work by executor = 'evil': say --executor yourself"),
+        ('executor = "slurm"', UsageError, "names what starts the work by executor"),
+        ('executor = ["ray", "evil"]', UsageError, "names what starts the work by executor"),
+        ('output = "out\\ntouch PWNED\\n#"', UsageError, "without control characters"),
+        ("output = 5", UsageError, "output is 5: expected a folder's name"),
+        ('output = ""', UsageError, "output is '': expected a folder's name"),
+        ('output = "."', UsageError, "output is '.', which is not below"),
+        ('output = "../elsewhere"', UsageError, "say --output yourself"),
+        ('output = "/tmp/elsewhere"', UsageError, "say --output yourself"),
+        ('output = "letters"', UsageError, "which holds something else than a run"),
+        ('output = "link"', UsageError, "which is not below"),
         ('[executor_options]\nslurm_comment = """x\ntouch x"""', UsageError, "names code by executor_options"),
         ('[executor_options]\naddress = "ray://198.51.100.1"', UsageError, "names code by executor_options"),
         ('source = "hub"', UsageError, "names the network by source = 'hub': say --source yourself"),
@@ -93,17 +105,31 @@ def test_a_group_is_a_table(tmp_path: Path) -> None:
     ],
 )
 def test_what_a_file_may_not_say(text: str, error: type[Exception], message: str, tmp_path: Path) -> None:
-    path = tmp_path / "run.toml"
+    path = tmp_path / "configurations" / "run.toml"
+    (path.parent / "letters").mkdir(parents=True)
+    (path.parent / "letters" / "private.txt").write_text("x")
+    (path.parent / "link").symlink_to(tmp_path)
     path.write_text(text)
-    with pytest.raises(error, match=message):
+    with contextlib.chdir(path.parent), pytest.raises(error, match=message):
         read_configuration(path)
+
+
+@pytest.mark.parametrize("place", ["new", "empty", "run", "empty/new"])
+def test_a_file_names_a_place_below_the_working_folder(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    write_run(tmp_path / "run", {"digits": 0.5})
+    (tmp_path / "run.toml").write_text(f'output = "{place}"')
+    assert read_configuration(Path("run.toml")).output == Path(place)
 
 
 def test_what_a_file_may_not_say_the_user_may(tmp_path: Path) -> None:
     path = tmp_path / "run.toml"
     path.write_text('names = ["food101"]\nsource = "hub"\nexecutor = "evil"\n')
     assert read_configuration(path, overridden={"source", "executor"}).names == ("food101",)
-    with pytest.raises(UsageError, match="names code by executor"):
+    with pytest.raises(UsageError, match="by executor"):
         read_configuration(path, overridden={"source"})
 
 

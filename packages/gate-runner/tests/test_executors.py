@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import subprocess
@@ -16,6 +17,7 @@ from gate_runner.executors import Opening, executor_names, run
 from gate_runner.executors.executor import HereExecutor
 from gate_runner.executors.slurm import SlurmExecutor
 from gate_runner.runs import RunRequest
+from gate_runner.runs.request import make_request
 
 from ._sleepy import comparable, sleepy_request
 
@@ -64,6 +66,43 @@ def test_slurm_says_what_is_missing(request_here: RunRequest) -> None:
     unknown = request.changed(executor_options={"cluster": "local", "partitoin": "gpu"})
     with pytest.raises(UsageError, match="partitoin"):
         run(unknown)
+
+
+@pytest.mark.parametrize("name", ["out\ntouch PWNED\n#", "out\rx", "out\x1b[2J", "runs-%j", "100%"])
+def test_slurm_refuses_what_its_script_would_obey(name: str, request_here: RunRequest, tmp_path: Path) -> None:
+    pytest.importorskip("submitit")
+    request = replace(request_here, output=tmp_path / name).changed(
+        isolate="worker", executor="slurm", executor_options={"cluster": "local"}
+    )
+    with pytest.raises(UsageError, match="expected a text without control characters or %"):
+        SlurmExecutor(request)
+    options = {"cluster": "local", "slurm_comment": "x\ntouch PWNED"}
+    with pytest.raises(UsageError, match="executor_options slurm_comment is"):
+        SlurmExecutor(replace(request, output=tmp_path).changed(executor_options=options))
+
+
+def test_an_output_without_honest_name_is_refused() -> None:
+    with pytest.raises(UsageError, match="without control characters"):
+        make_request("digits", output="out\ntouch PWNED\n#")
+
+
+@pytest.mark.parametrize("name", ["$(touch PWNED)", "'; touch PWNED; '", "`touch PWNED`", '" | touch PWNED #', "☃ a b"])
+def test_a_batch_script_runs_nothing_of_the_folders_name(
+    name: str, request_here: RunRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("submitit")
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for program, text in (("srun", "echo srun >> called"), ("sbatch", 'bash "$1" && echo Submitted batch job 7')):
+        (programs / program).write_text(f"#!/bin/sh\n{text}\n")
+        (programs / program).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.chdir(tmp_path)
+    request = replace(request_here, output=tmp_path / name).changed(isolate="worker", executor="slurm")
+    executor = SlurmExecutor(request)
+    assert executor.executor.submit(print).job_id == "7"
+    assert (tmp_path / "called").read_text() == "srun\n"
+    assert not list(tmp_path.rglob("PWNED"))
 
 
 def test_names() -> None:

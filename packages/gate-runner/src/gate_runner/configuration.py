@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gate_runner.errors import DataError, UsageError, unknown
+from gate_runner.errors import DataError, UsageError, printable, unknown
 from gate_runner.settings import DECLARED, NAMES
 from gate_runner.signatures import accepted, parsed
 
@@ -25,7 +25,7 @@ _CODE = {
     "source": "--source",
 }
 """Settings that can name code, a cluster and what it runs before a job, or the network: not a file's to choose."""
-_BUILT_IN = {"executor": ("local", "slurm"), "source": ("local", "built-in", "micro")}
+_BUILT_IN = {"executor": ("local",), "source": ("local", "built-in", "micro")}
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def read_configuration(path: Path, *, encoder: str | None = None, overridden: Co
     spec, output = values.pop("encoder", ""), values.pop("output", None)
     for key, flag in _CODE.items():
         if key not in overridden and values.get(key) not in (None, {}, *_BUILT_IN.get(key, ())):
-            what = "the network" if key == "source" else "code"
+            what = {"source": "the network", "executor": "what starts the work"}.get(key, "code")
             raise UsageError(f"--config {file} names {what} by {key} = {values[key]!r:.60}: say {flag} yourself")
     for key, value in values.items():
         _check_type(key, value, f"--config {file}")
@@ -69,7 +69,21 @@ def read_configuration(path: Path, *, encoder: str | None = None, overridden: Co
         from gate_runner.encoders.named import spec_of_file
 
         spec = spec_of_file(spec, file)
-    return Configuration(tuple(names), encoder or str(spec), None if output is None else Path(str(output)), values)
+    return Configuration(tuple(names), encoder or str(spec), None if output is None else _place(output, file), values)
+
+
+def _place(output: object, file: Path) -> Path:
+    """Return the run folder that a file names: a new or empty one, or a run's, below its own or the working folder."""
+    where = f"--config {file}: output is {output!r:.60}"
+    if not isinstance(output, str) or not output.strip() or printable(output) != output:
+        raise UsageError(f"{where}: expected a folder's name without control characters")
+    folder = Path(output)
+    place, roots = folder.resolve(), (Path.cwd().resolve(), file.parent.resolve())
+    if not any(place != root and place.is_relative_to(root) for root in roots):
+        raise UsageError(f"{where}, which is not below {roots[0]} or the file's folder: say --output yourself")
+    if place.is_dir() and not (place / "manifest.json").is_file() and any(place.iterdir()):
+        raise UsageError(f"{where}, which holds something else than a run: say --output yourself")
+    return folder
 
 
 def settings_in(texts: Iterable[str]) -> dict[str, Any]:

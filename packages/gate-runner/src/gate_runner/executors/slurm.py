@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from gate_runner.errors import StorageError, UsageError
+from gate_runner.errors import StorageError, UsageError, printable
 from gate_runner.executors.executor import Opening, Postponed
 from gate_runner.executors.slot import Slot, failed
 from gate_runner.runs.observers import Observer
@@ -68,12 +68,16 @@ class SlurmExecutor:
             raise ImportError("--executor slurm needs submitit: pip install 'gate-runner[slurm]'") from error
         self.request = request
         self.failures = (submitit.core.utils.FailedJobError, submitit.core.utils.UncompletedJobError)
+        folder = request.output.absolute() / "slurm" / "%j"
+        _refuse_in_scripts("output", str(folder.parent), "%")  # SLURM and submitit fill in what follows a %
         options = dict(request.settings.executor_options)
+        for key, value in options.items():
+            _refuse_in_scripts(f"executor_options {key}", value)
         cluster = options.pop("cluster", "slurm")
         limit, tries = request.settings.time_limit, request.settings.retries + 1
         minutes = _DAY if limit is None else math.ceil(limit * tries / 60) + 10
         try:
-            self.executor = submitit.AutoExecutor(folder=request.output / "slurm" / "%j", cluster=cluster)
+            self.executor = submitit.AutoExecutor(folder=folder, cluster=cluster)
             self.executor.update_parameters(
                 **{
                     "timeout_min": minutes,
@@ -138,6 +142,13 @@ class SlurmExecutor:
         if "busy" in answer:
             return Postponed(part.name, part.seed, str(answer["busy"]))
         return Result.from_mapping(answer["result"], part.name)
+
+
+def _refuse_in_scripts(what: str, text: str, letters: str = "") -> None:
+    """Refuse what cannot stand in a line of a batch script: a line break would begin a command."""
+    if printable(text) != text or any(letter in text for letter in letters):
+        without = f" or {letters}" if letters else ""
+        raise UsageError(f"slurm: {what} is {text!r}: expected a text without control characters{without}")
 
 
 def _number(text: str) -> int | float | str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from gate_runner.benchmarks import Benchmark, resolve
 from gate_runner.benchmarks.registry import PARTIAL, SWEPT, SWEPT_PACKS
 from gate_runner.encoders.spec import parse_spec
-from gate_runner.errors import DataError, UsageError
+from gate_runner.errors import DataError, UsageError, printable
 from gate_runner.runs.estimated import chosen_of, is_adaptive
 from gate_runner.runs.part import Part
 from gate_runner.settings import Settings
@@ -105,6 +105,8 @@ def make_request(
         if output is None
         else Path(output)
     )
+    if printable(str(folder)) != str(folder):
+        raise UsageError(f"output {str(folder)!r}: expected a folder's name without control characters")
     return RunRequest(list(benchmarks.values()), encoder_or_spec, folder, how)
 
 
