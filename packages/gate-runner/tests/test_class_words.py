@@ -48,6 +48,51 @@ def test_files_of_names(tmp_path: Path, name: str, text: str) -> None:
     assert ClassWords(names=str(tmp_path / name)).named(IDS) == ("tench", "hen")
 
 
+@pytest.mark.parametrize(
+    ("classes", "text", "words"),
+    [
+        (("10", "2", "9"), "owl\nwren\nkite\n", ("kite", "owl", "wren")),  # sorted as text
+        (("2", "9", "10"), "owl\nwren\nkite\n", ("owl", "wren", "kite")),
+        (("c2", "c9", "c10"), "c10 kite\nc2 owl\nc9 wren\n", ("owl", "wren", "kite")),
+        (("0", "1", "2"), "2: kite\n0: owl\n1: wren\n", ("owl", "wren", "kite")),
+        (("00", "01", "02"), "2 kite\n0 owl\n1 wren\n", ("owl", "wren", "kite")),
+        (("apple", "olive", "pear"), "apple\tapple tree\npear\tpear tree\nolive\tolive tree\n",
+         ("apple tree", "olive tree", "pear tree")),
+        (("blue", "green", "red"), "blue jay\nparrot\nred kite\n", ("blue jay", "parrot", "red kite")),
+        (("cat", "dog", "owl"), "owl\nDog\ncat\n", ("cat", "Dog", "owl")),  # the same names in another order
+        (("zebra", "Ant", "mole"), "a zebra\nan ant\na mole\n", ("a zebra", "an ant", "a mole")),  # an own order
+        (("a", "b"), "left\u2028hand\nright\n", ("left\u2028hand", "right")),
+    ],
+)  # fmt: skip
+def test_a_line_per_class_goes_to_its_class(
+    tmp_path: Path, classes: tuple[str, ...], text: str, words: tuple[str, ...]
+) -> None:
+    (tmp_path / "names.txt").write_text(text)
+    assert ClassWords(names=str(tmp_path / "names.txt")).named(classes) == words
+
+
+@pytest.mark.parametrize(
+    ("classes", "text", "message"),
+    [
+        (("10_a", "2_b"), "owl\nwren\n", "is '10_a' or '2_b' first"),
+        (("Zebra", "ant"), "owl\nwren\n", "is 'Zebra' or 'ant' first"),
+        (("2", "10", "9"), "owl\nwren\nkite\n", "is '10' or '9' first"),
+        (("apple", "olive", "pear"), "apple tree\nolive tree\npear tree\n", "begin with a class's name"),
+        (("apple", "olive", "pear"), "apple, Malus\nolive, Olea\npear, Pyrus\n", "begin with a class's name"),
+        (("blue", "green", "red"), "red kite\nparrot\nblue jay\n", "'red kite', would stand for the class 'blue'"),
+        (("0", "1"), "owl 1\nwren 0\n", "end in the classes' names, as 'owl 1'"),
+        (("0", "1"), "0 owl\n1 wren\n00 kite\n", "line 3 gives '0' other words"),
+        (("a", "b"), "owl\n", "1 lines for 2 classes"),
+    ],
+)
+def test_a_line_per_class_that_can_go_elsewhere_is_refused(
+    tmp_path: Path, classes: tuple[str, ...], text: str, message: str
+) -> None:
+    (tmp_path / "names.txt").write_text(text)
+    with pytest.raises(UsageError, match=message):
+        ClassWords(names=str(tmp_path / "names.txt")).named(classes)
+
+
 def test_names_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "names.txt"
     for text, message in (
@@ -75,12 +120,51 @@ def test_names_that_do_not_fit_are_refused(tmp_path: Path) -> None:
 def test_imagenets_ids_become_words_by_the_sets_order() -> None:
     from knowledge_prompts import load_class_prompts
 
+    timm = pytest.importorskip("timm")
     class_prompts = load_class_prompts("imagenet-1k")
-    ids = [f"n{number:08d}" for number in range(1000)]
+    ids = timm.data.ImageNetInfo().label_names()
     built = ClassWords(prompts="imagenet").built(ids)
     assert list(built.classes) == list(class_prompts.classes)
+    assert ClassWords(prompts="imagenet").built(ids[::-1]).classes == built.classes[::-1]
     assert len(built.texts(0)) == len(class_prompts.templates) == 80
     assert built.texts(0)[0] == class_prompts.templates[0].replace("{}", "tench")
+
+
+@pytest.mark.parametrize("first", [0, 1440764])
+def test_a_thousand_other_ids_are_not_imagenets(first: int) -> None:
+    with pytest.raises(UsageError, match="lacks 1000 of 1000 classes"):
+        ClassWords(prompts="imagenet").built([f"n{first + number:08d}" for number in range(1000)])
+
+
+def test_classes_called_by_numbers_get_the_sets_names_by_number() -> None:
+    from knowledge_prompts import built_in_sets, load_class_prompts
+
+    wrong = []
+    for name in built_in_sets():
+        listed = load_class_prompts(name).classes
+        forms = [(form, first) for form in ("{}", "class{}", "{:04d}") for first in (0, 1) if listed]
+        for form, first in forms:
+            folders = [form.format(number + first) for number in range(len(listed))]
+            if set(folders) & set(listed):  # digits are called so
+                continue
+            for order in (sorted(folders), folders):
+                built = ClassWords(prompts=name).built(order)
+                right = [listed[folders.index(folder)] for folder in order]
+                wrong += [(name, form, first)] * (list(built.classes) != right)
+    assert not wrong
+
+
+@pytest.mark.parametrize(
+    "classes",
+    [("1", "3", "4"), ("2", "3", "4"), ("1", "01", "2"), ("a1", "b2", "c3"), ("x", "y", "z"), ("0.1", "0.2", "0.3")],
+)
+def test_a_built_in_sets_order_is_not_laid_beside_other_names(classes: tuple[str, ...], tmp_path: Path) -> None:
+    sets = {"templates": ["a {}"], "classes": ["owl", "wren", "kite"]}
+    words = ClassWords(prompts="own-set")
+    from knowledge_prompts import ClassPrompts
+
+    with pytest.raises(UsageError, match="lacks 3 of 3 classes"):
+        words._matched(classes, ClassPrompts("own-set", sets["templates"], sets["classes"]))
 
 
 def test_imagenets_ids_become_words_by_wordnet() -> None:

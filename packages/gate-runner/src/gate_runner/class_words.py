@@ -6,6 +6,7 @@ Nobody should prompt with ``n01440764``: names come from a file, from a prompt s
 from __future__ import annotations
 
 import difflib
+import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gate_data.own.class_names import names_from_file
+from gate_data.own.class_names import by_number, laid_in_order, names_from_file, plain_name
 from gate_runner.errors import UsageError, unknown
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 TEMPLATE = "a photo of a {}"
 _ID = re.compile(r"n(\d{8})")
+_IMAGENET_1K = "791ce0333040dd249d13133f90d28ef0263ffc01e5de0afd85b3e32048d7d456"
+"""SHA-256 of the thousand ids of ILSVRC 2012, sorted, with blanks between."""
 _SETS = {"imagenet": "imagenet-1k"}
 """Prompt sets by the names that people use for them."""
 
@@ -34,9 +37,10 @@ class ClassWords:
 
     ``templates`` have ``{}`` for the name, or are built-in sets (``imagenet``: its 80), whose templates are taken with
     the data's own names. ``prompts`` is a set of ``knowledge_prompts``, or one's own file, whose class names stand for
-    the data's, matched by name, or in order where none of them match. ``names`` is a file from the data's names to
-    words, or of a line per class. ``knowledge`` is ``wordnet``, a dump of Wiktextract, a ``.json`` of descriptors, a
-    folder of ELEVATER's files, or ``NAME=PATH`` of any source of ``knowledge_prompts``.
+    the data's, matched by name; by number where the data's classes are the numbers from 0, or 1, on; of one's own file
+    in order where that is the only one. ``names`` is a file from the data's names to words, or of a line per class.
+    ``knowledge`` is ``wordnet``, a dump of Wiktextract, a ``.json`` of descriptors, a folder of ELEVATER's files, or
+    ``NAME=PATH`` of any source of ``knowledge_prompts``.
     """
 
     templates: tuple[str, ...] = ()
@@ -113,22 +117,28 @@ class ClassWords:
         return tuple(dict.fromkeys(texts))
 
     def _matched(self, classes: Sequence[str], base: ClassPrompts) -> list[str]:
-        """The set's names for the data's classes."""
-        ids = all(_ID.fullmatch(name) for name in classes)
-        if ids and not self.names and len(classes) == len(base.classes):
-            return list(base.classes)  # ImageNet's sets are in the order of the ids
-        class_of = {_plain(name): name for name in base.classes}
+        """The set's names for the data's classes: by name, by ImageNet's ids, or by number."""
+        if not self.names and len(classes) == len(base.classes) and _are_imagenets(classes):
+            name_of = dict(zip(sorted(classes), base.classes, strict=True))  # its sets are in the order of the ids
+            return [name_of[name] for name in classes]
+        class_of = {plain_name(name): name for name in base.classes}
         words = self.named(classes)
-        matches = [class_of.get(_plain(name)) for name in words]
-        if not any(matches) and len(classes) == len(base.classes):
-            return list(base.classes)
+        matches = [class_of.get(plain_name(name)) for name in words]
         lacking = [name for name, match in zip(words, matches, strict=True) if match is None]
+        unnamed = not self.names and not all(map(_ID.fullmatch, classes))
+        if unnamed and len(lacking) == len(classes) == len(base.classes):
+            places = by_number(classes)
+            if places is not None:
+                return [base.classes[place] for place in places]
+            if Path(self.prompts).suffix:  # one's own file, whose order one chooses
+                return list(laid_in_order(classes, base.classes, f"prompts {self.prompts}"))
         if lacking:
-            near = difflib.get_close_matches(_plain(lacking[0]), class_of, n=1)
+            near = difflib.get_close_matches(plain_name(lacking[0]), class_of, n=1)
             hint = f"; nearest: {class_of[near[0]]!r}" if near else ""
             raise UsageError(
                 f"prompt set {base.name!r} lacks {len(lacking)} of {len(classes)} classes, such as {lacking[0]!r}{hint}"
-                f"; for its templates with your own names: --templates {self.prompts}"
+                f"; a file of names (--class-names) can give its words, and --templates {self.prompts} takes its "
+                "templates with your own names"
             )
         return [match for match in matches if match is not None]
 
@@ -187,10 +197,6 @@ def built_in_knowledge(sources: Iterable[str], file: Path) -> tuple[str, ...]:
     return listed
 
 
-def _plain(name: str) -> str:
-    return re.sub(r"[\s_-]+", " ", name).strip().casefold()
-
-
 def _spec(text: str) -> str:
     """``NAME=PATH``, as ``knowledge_prompts`` takes it."""
     if "=" in text:
@@ -207,6 +213,10 @@ def _spec(text: str) -> str:
     if path.suffix == ".json":
         return f"visual-descriptors={text}"
     raise UsageError(f"knowledge {text!r}: expected .jsonl, .jsonl.gz or .json, a folder, or NAME={text}")
+
+
+def _are_imagenets(classes: Sequence[str]) -> bool:
+    return hashlib.sha256(" ".join(sorted(classes)).encode("utf-8", "surrogateescape")).hexdigest() == _IMAGENET_1K
 
 
 def _from_wordnet(ids: Sequence[str]) -> tuple[str, ...] | None:

@@ -197,8 +197,8 @@ def _yolo(folder: Path, inner: Sequence[Path]) -> Guess | None:
 
 def _of_yaml(folder: Path, path: Path, content: dict[str, Any]) -> Guess:
     names = content["names"]
-    if isinstance(names, dict) and {*map(type, names)} == {int}:
-        names = [names[key] for key in sorted(names)]
+    if isinstance(names, dict) and {*map(type, names)} == {int} and 0 <= min(names) <= max(names) <= _MOST_CLASSES:
+        names = [names.get(number, f"class {number}") for number in range(max(names) + 1)]
     if not isinstance(names, list) or not names or any(isinstance(name, list | dict) for name in names):
         raise DataError(f"{path}: 'names' is no list of names, and no names by their numbers")
     base = content.get("path")

@@ -14,7 +14,7 @@ from gate_data.data import Data
 from gate_data.errors import DataError
 from gate_data.original_files import MAP_SIDE, Originals, Parts, Sample, from_lists, to_data
 from gate_data.own.annotated import boxed, root_of
-from gate_data.own.class_names import named_classes, shown_names
+from gate_data.own.class_names import in_class_order, named_classes, shown_names
 from gate_data.own.columns import TABLES
 from gate_data.own.entries import Entry, entries_of
 from gate_data.own.reading import read_benchmark
@@ -158,10 +158,10 @@ def _with_files(entries: list[Entry], *, skip_missing: bool) -> tuple[list[Entry
 
 
 def _class_names(own: OwnBenchmark, folder: Path, entries: Sequence[Entry]) -> tuple[str, ...]:
-    """Names in the order of their indices: given, or sorted."""
+    """Names in the order of their indices: given, or sorted, by number where all are numbers."""
     if own.samples not in _NAMED:
         return own.classes.names
-    labels = sorted({name for entry in entries for name in _names_in(own, entry)})
+    labels = in_class_order({name for entry in entries for name in _names_in(own, entry)})
     by_case: dict[str, str] = {}
     for name in labels:
         first = by_case.setdefault(_as_seen(name), name)

@@ -149,7 +149,7 @@ class Classes(_Part):
     """Of coloured class maps: red, green and blue of each name."""
     words: str = ""
     """A file of words for the names: .json, lines of a name and its words (as ImageNet's LOC_synset_mapping.txt), or a
-    line per class in order."""
+    line per class in order, by number where the names are numbers."""
     shown: dict[str, str] = {}
     """Name in the data to the words for it, e.g. n01440764 = 'tench'."""
     templates: Texts = ()
