@@ -373,13 +373,13 @@ def test_every_strength_of_augmentation_gives_an_image() -> None:
         assert make(0, sample_generator(0, step, 0)).shape == (3, 16, 16)
 
 
-def test_pictures_are_not_moved_away_from_what_their_places_are(tmp_path: Path) -> None:
-    fields = {**FIELDS, "augment": "crop"}
+def test_images_are_not_moved_away_from_what_their_places_are(tmp_path: Path) -> None:
+    fields = {**FIELDS, "augment": "randaugment"}
     result = tuned("ade20k", tmp_path / "maps", tune="full", recipe_fields=fields)
-    assert "augment=crop moves pictures, and not what their places are labelled with" in result.reason
-    assert (
-        tuned("iwildcam", tmp_path / "clips", tune="full", recipe_fields={**FIELDS, "augment": "crop"}).status == "ok"
-    )
+    assert "augment=randaugment moves images, and not what their places are labelled with" in result.reason
+    for augment in ("crop", "gate"):
+        clips = tuned("iwildcam", tmp_path / augment, tune="full", recipe_fields={**FIELDS, "augment": augment})
+        assert clips.status == "ok", clips.reason
 
 
 def test_augmentation_depends_on_its_generator_alone() -> None:

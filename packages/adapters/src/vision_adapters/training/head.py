@@ -37,7 +37,8 @@ Inputs = tuple[Rows, ...]
 class ProbeInit:
     """Start a head where it ends on the features of the untrained encoder: linear probing, then fine-tuning (LP-FT).
 
-    `rates`, `checkpoint` and `progress` are those of `fit_head`, for the training by `recipe` on `features`.
+    `rates`, `checkpoint` and `progress` are those of `fit_head`, for the training by `recipe` on `features`. `targets`
+    replace those of `fit_head`, which may change from step to step (moved together with augmented images).
 
     Example:
         >>> from vision_adapters.training import TrainedEncoder
@@ -63,6 +64,7 @@ class ProbeInit:
     rates: Sequence[float] = (1.0,)
     checkpoint: Path | None = None
     progress: Progress | None = None
+    targets: Rows | None = None
 
 
 class Tried(NamedTuple):
@@ -151,8 +153,9 @@ def fit_head(
     if inputs is None:
         inputs = lambda backbone, name: (backbone.rows(name),)  # noqa: E731 - of a type that a function would repeat
     if isinstance(init, ProbeInit):
+        before = targets if init.targets is None else init.targets
         fit_head(
-            init.features, head, targets, loss=loss, recipe=init.recipe, validate=validate, direction=direction,
+            init.features, head, before, loss=loss, recipe=init.recipe, validate=validate, direction=direction,
             seed=seed, rates=init.rates, inputs=inputs, scales=scales, micro_batches=micro_batches,
             checkpoint=init.checkpoint, progress=init.progress, device=device, sample_weights=sample_weights,
         )  # fmt: skip

@@ -171,7 +171,7 @@ def plan(
 def _show(total: Plan, request: RunRequest) -> None:
     """Print a plan as lines."""
     from gate_runner.runs.display import clock
-    from gate_runner.tasks.recipes import augmentation_of, in_words, start_in_words
+    from gate_runner.tasks.recipes import augmentation_for, augmentation_of, in_words, start_in_words
 
     width = max(len(part.name) for part in total.parts)
     echo(f"{'benchmark':<{width}}  seed       time  memory  longest phase")
@@ -192,9 +192,9 @@ def _show(total: Plan, request: RunRequest) -> None:
     recipes: dict[str, list[str]] = {}
     for part in total.parts:
         if part.recipe:
-            words = in_words(
-                part.recipe, augment=augmentation_of(settings), start=start_in_words(settings, tasks[part.benchmark])
-            )
+            task = tasks[part.benchmark]
+            augment = augmentation_for(augmentation_of(settings), task)
+            words = in_words(part.recipe, augment=augment, start=start_in_words(settings, task))
             recipes.setdefault(words, []).append(part.name)
     for recipe, names in recipes.items():
         echo(f"{', '.join(dict.fromkeys(names))}: {recipe}")

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from gate_runner.encoders.detectors import GROUNDING, Detector, Phrase
 from gate_runner.errors import UsageError
-from gate_runner.tasks.recipes import checked
+from gate_runner.tasks.recipes import augmentation_of, checked
 from vision_adapters.finetune import preserve_state
 from vision_adapters.heads import global_seed
 from vision_adapters.training import Recipe, fit
@@ -61,6 +61,8 @@ def tune_detector(
         "patience": (2 if shots == "full" else 3) * epoch, "factor": 0.1, "clip_norm": 1.0,
     }  # fmt: skip
     changes = checked(job.settings.recipe_fields)
+    if "augment" in job.settings.recipe_fields and augmentation_of(job.settings) != "none":
+        raise UsageError(f"augment={augmentation_of(job.settings)} is for encoders; a detector's images are not varied")
     try:
         recipe = Recipe(**{**numbers, **changes})
     except (TypeError, ValueError) as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +22,23 @@ if TYPE_CHECKING:
 GATE = "rand-m9-n3-mstd0.5-inc1"
 """GATE's RandAugment in timm's words."""
 Change = Callable[[Any], Any]
+Vary = Callable[[Tensor, torch.Generator], Tensor]
+
+
+@contextmanager
+def own_draws(generator: torch.Generator) -> Iterator[None]:
+    """Let global generators draw what a sample's generator decides, and put them back as they were."""
+    drawn = int(torch.randint(2**31, (1,), generator=generator))
+    seed = int(torch.randint(2**31, (1,), generator=torch.Generator().manual_seed(drawn)))
+    with kept_generators():
+        _seed_all(seed)
+        yield
+
+
+def _seed_all(seed: int) -> None:
+    random.seed(seed)
+    np.random.seed(seed)  # noqa: NPY002 - timm draws from it
+    torch.default_generator.manual_seed(seed)  # not those of GPUs, from which the training draws
 
 
 @contextmanager
@@ -58,7 +76,7 @@ def change_of(name: str, size: Size) -> Change:
     from timm.data.auto_augment import rand_augment_transform
 
     change = rand_augment_transform(
-        GATE if name == "randaugment" else name, {"translate_const": int(0.45 * min(height_width(size)))}
+        GATE if name in ("randaugment", "gate") else name, {"translate_const": int(0.45 * min(height_width(size)))}
     )
     for operation in change.ops:
         if operation.name.startswith("Posterize"):
@@ -76,9 +94,7 @@ def varied(
     seed = int(torch.randint(2**31, (1,), generator=torch.Generator().manual_seed(drawn)))
     for frame in image.reshape(-1, *image.shape[-3:]):
         with kept_generators():
-            random.seed(seed)
-            np.random.seed(seed)  # noqa: NPY002 - timm draws from it
-            torch.default_generator.manual_seed(seed)  # not those of GPUs, from which the training draws
+            _seed_all(seed)
             shown = change(Image.fromarray(frame.permute(1, 2, 0).numpy()))
         changed.append(torch.from_numpy(np.asarray(shown).copy()).permute(2, 0, 1))
     return torch.stack(changed).reshape(image.shape)
@@ -87,10 +103,27 @@ def varied(
 class Augmented:
     """Makes one sample: its image, or frames, augmented where a generator is given."""
 
-    def __init__(self, images: Tensor | Pictures, name: str = "randaugment") -> None:
-        self.images, self.change = images, change_of(name, size_of(tuple(images.shape[-2:])))
+    def __init__(self, images: Tensor | Pictures, name: str = "randaugment", vary: Vary | None = None) -> None:
+        self.images = images
+        self.vary: Vary = vary or partial(_by, change_of(name, size_of(tuple(images.shape[-2:]))))
 
     def __call__(self, index: int, generator: torch.Generator | None) -> UInt8[Tensor, "*frames 3 h w"]:
         """The sample of a number."""
         image = images_at(self.images, torch.tensor([index]))[0]
-        return image if generator is None else varied(image, self.change, generator)
+        return image if generator is None else self.vary(image, generator)
+
+
+def _by(change: Change, image: Tensor, generator: torch.Generator) -> Tensor:
+    return varied(image, change, generator)
+
+
+class Plain:
+    """Makes one sample as it is: where worker processes decode, and nothing is augmented."""
+
+    def __init__(self, images: Tensor | Pictures) -> None:
+        self.images = images
+
+    def __call__(self, index: int, generator: torch.Generator | None) -> UInt8[Tensor, "*frames 3 h w"]:
+        """The sample of a number."""
+        del generator
+        return images_at(self.images, torch.tensor([index]))[0]

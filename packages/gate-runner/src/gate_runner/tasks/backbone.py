@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 from torch import Tensor, nn
 
-from gate_data.request import SplitName
+from gate_data.request import SplitName, size_of
 from gate_runner.errors import EncoderError, UsageError
 from gate_runner.features import EncodedRows, Kind, images_at
 from gate_runner.tasks import places
-from gate_runner.tasks.augmentation import Augmented
+from gate_runner.tasks.augmentation import Augmented, Plain
 from gate_runner.tasks.features import rows_of
-from gate_runner.tasks.recipes import augmentation_of
+from gate_runner.tasks.joint import Moved, MovedTargets
+from gate_runner.tasks.recipes import augmentation_for, augmentation_of, moves_of
+from gate_runner.tasks.registry import known_task_type
 from gate_runner.tasks.started import head_first
 from vision_adapters import finetune
 from vision_adapters.rows import Rows, SampleRows
@@ -32,11 +34,15 @@ _PARTS = {"full": "all", "last-block": "last_block"}
 
 
 class Learning(TrainedEncoder):
-    """An encoder whose weights learn in place; ``before`` are its features where the head starts at their probe."""
+    """An encoder whose weights learn in place.
 
-    def __init__(self, before: FrozenFeatures | None, *arguments: Any, **named: Any) -> None:
+    ``before`` are its features where the head starts at their probe; ``moved`` takes the training targets to those of
+    images that are moved.
+    """
+
+    def __init__(self, before: FrozenFeatures | None, moved: Callable[[Rows], Rows], *arguments: Any, **named: Any):
         super().__init__(*arguments, **named)
-        self.before = before
+        self.before, self.moved = before, moved
 
 
 def make_backbone(job: Job, kind: Kind) -> Backbone:
@@ -64,18 +70,38 @@ def make_backbone(job: Job, kind: Kind) -> Backbone:
             except ValueError as error:
                 raise EncoderError(f"encoder {encoder.spec!r}: setting checkpoint_blocks: {error}") from error
 
+    task, name_of, workers = job.benchmark.task, augmentation_of(job.settings), job.settings.decode_workers
+    moves = moves_of(name_of, task)
+    places = kind == "patches" and known_task_type(task).gate_recipe != "relational"
+    augment = augmentation_for(name_of, task) if moves is None else ""
+    if places and moves is None and augment != "none":
+        if name_of != "gate":
+            raise UsageError(f"augment={name_of} moves images, and not what their places are labelled with")
+        augment = "none"  # a plug-in's task: nothing is known of its targets
+    together = None if moves is None else Moved(moves, size_of(tuple(images.shape[-2:])))
+
     def rows(name: SplitName) -> Rows:
-        """Images; those of the training split augmented where the recipe says so."""
+        """Images; those of the training split augmented where the recipe says so, and made ahead by workers."""
         images = getattr(job.data, name).images
-        augment = augmentation_of(job.settings)
+        if name == "train" and together is not None:
+            return SampleRows(Augmented(images, vary=together.image), len(images), workers=workers)
         if name == "train" and augment != "none":
-            if kind == "patches" and augment != "randaugment":
-                raise UsageError(f"augment={augment} moves pictures, and not what their places are labelled with")
-            return SampleRows(Augmented(images, augment), len(images), workers=job.settings.decode_workers)
-        return images if isinstance(images, Tensor) else EncodedRows(lambda at: images_at(images, at), len(images), 64)
+            return SampleRows(Augmented(images, augment), len(images), workers=workers)
+        if isinstance(images, Tensor):
+            return images
+        if name == "train" and workers:
+            return SampleRows(Plain(images), len(images), workers=workers)
+        return EncodedRows(lambda at: images_at(images, at), len(images), 64)
+
+    def moved(targets: Rows) -> Rows:
+        if together is None or not places:
+            return targets
+        change = together.boxes if task == "detection" else together.map
+        return SampleRows(MovedTargets(targets, change), len(targets))
 
     return Learning(
         before,
+        moved,
         encoder.module,
         lambda images: features_of(encoder, kind, images),
         rows,

@@ -84,6 +84,7 @@ def fit_head(
             rates,
             path,
             lambda _, done, of: job.progress("train head", done, of),
+            targets,
         )
     frozen, weights = settings.tune == "frozen", None
     if frozen:
@@ -98,7 +99,7 @@ def fit_head(
         done = fit(
             backbone,
             head,
-            targets,
+            backbone.moved(targets) if isinstance(backbone, Learning) else targets,
             loss=loss,
             recipe=recipe,
             validate=validate,

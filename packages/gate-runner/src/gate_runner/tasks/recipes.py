@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from gate_runner.settings import Settings
+    from gate_runner.tasks.joint import Moves
     from vision_adapters.training import Recipe
     from vision_adapters.training.gate import Family
 
@@ -27,7 +28,7 @@ _QUICK = {"steps": 450, "batch_size": 32, "validate_every": 50, "schedule": "cos
 ImageNet .385 at the start, .450 after 150 steps, .473 after 400; of ADE20K .317, .366, .408; of CUB's episodes .873,
 and .992 after 150. All are in the figures of ``experiments/tuning_table.py``."""
 _STARTS = ("probe", "random")
-AUGMENTATIONS = ("none", "randaugment", "crop", "flip", "crop-flip")
+AUGMENTATIONS = ("none", "gate", "randaugment", "crop", "flip", "crop-flip")
 _YES, _NO = ("true", "1", "yes"), ("false", "0", "no")
 _POLICY = re.compile(r"rand(-(m|n|mstd|mmax|p|inc|w)\d{1,3}(\.\d{1,3})?)*")
 _MOST = 10**9
@@ -86,7 +87,8 @@ def announced(settings: Settings, task: str) -> str:
     single = len(set(rates.values())) == 1
     by_kind = "" if single else ", ".join(f"{rate:g} ({words})" for words, rate in rates.items())
     recipe = asdict(recipe_of_family(settings, "vit", task))
-    return in_words(recipe, augment=augmentation_of(settings), start=start_in_words(settings, task), rate=by_kind)
+    augment = augmentation_for(augmentation_of(settings), task)
+    return in_words(recipe, augment=augment, start=start_in_words(settings, task), rate=by_kind)
 
 
 def start_in_words(settings: Settings, task: str) -> str:
@@ -100,14 +102,48 @@ def start_in_words(settings: Settings, task: str) -> str:
 
 
 def augmentation_of(settings: Settings) -> str:
-    """How training images are varied: as GATE does, and in quick recipes not at all, unless a recipe says otherwise."""
+    """How training images are varied: as GATE does, and in quick recipes not at all, unless a recipe says otherwise.
+
+    ``gate`` is what GATE does for the task: `augmentation_for`.
+    """
     return checked_augmentation(settings.recipe_fields.get("augment", settings.recipe == "gate"))
+
+
+def moves_of(name: str, task: str) -> Moves | None:
+    """How images of a task are moved together with what their places are labelled with; None where nothing is.
+
+    Raises:
+        UsageError: an augmentation that would move images alone; the message has those that move both.
+    """
+    from gate_runner.tasks.joint import OF_NAMES, OF_TASKS
+
+    kind = task if task in OF_TASKS else known_task_type(task).gate_recipe
+    if name == "gate":
+        return OF_TASKS.get(kind)
+    if kind not in ("segmentation", "medical_segmentation", "depth", "detection"):
+        return None
+    if name in OF_NAMES or name == "none":
+        return OF_NAMES.get(name)
+    raise UsageError(
+        f"augment={name} moves images, and not what their places are labelled with: expected gate, crop, flip, "
+        f"crop-flip or none for {task}"
+    )
+
+
+def augmentation_for(name: str, task: str) -> str:
+    """What ``gate`` is for a task, in words or as a name; GATE's few-shot episodes are not varied."""
+    moves = moves_of(name, task)
+    if name != "gate":
+        return name
+    if moves is not None:
+        return moves.in_words()
+    return "none" if known_task_type(task).gate_recipe == "fewshot" else "randaugment"
 
 
 def checked_augmentation(name: object) -> str:
     """The name of an augmentation, "none" for "no"; anything else is refused."""
     text = str(name).lower()
-    text = "randaugment" if text in _YES else "none" if text in _NO else text
+    text = "gate" if text in _YES else "none" if text in _NO else text
     if text in AUGMENTATIONS or _POLICY.fullmatch(text):
         return text
     raise unknown("augmentation", str(name), AUGMENTATIONS)
