@@ -71,7 +71,7 @@ def test_csv_with_quotes_and_aliases(tmp_path):
     path.write_text('id,name,aliases,popularity\n1,"A, ""b""\nc",x|y,3\n2,Плотина,,\n', encoding="utf-8")
     kb = build_kb_from_file(path, tmp_path / "kb")
     assert kb[0] == Entity("1", 'A, "b"\nc', aliases=("x", "y"), popularity=3.0)
-    assert kb[-1].name == "Плотина"
+    assert kb[1].name == "Плотина"
 
 
 @pytest.mark.parametrize("ending", [".jsonl", ".jsonl.gz"])

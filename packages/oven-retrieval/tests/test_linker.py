@@ -18,6 +18,7 @@ from oven_retrieval import (
     STEPS,
     Entity,
     FolderError,
+    Ranking,
     build_kb,
     build_kb_from_file,
     build_linker,
@@ -244,3 +245,40 @@ def test_every_wordnet_name_and_alias_links_to_an_entity_that_has_it(tmp_path):
     by_query = np.split(matches.row, np.searchsorted(matches.query, np.arange(1, len(names))))
     assert all(set(holders[name]) <= set(rows.tolist()) for name, rows in zip(names, by_query, strict=True))
     assert sum(len(rows) > 1 for rows in holders.values()) > 5_000
+
+
+UNLIKE = "qqqq zzzz"
+"""A text that shares no word and no trigram with any name."""
+
+
+@pytest.mark.parametrize("count", [1, 3, 20])
+def test_a_name_that_is_not_there_is_no_entity_in_any_form(tmp_path, count):
+    kb = build_kb([Entity("Q1", "Wood"), Entity("Q2", "Golden Gate")], tmp_path / "kb")
+    linker = build_name_index(kb, tmp_path / "names")
+    links = linker.link([UNLIKE, *["wood"] * (count - 1)], k=2)
+    assert links.rows[0].tolist() == links.kinds[0].tolist() == [-1, -1]
+    assert links.ids()[0] == links.names()[0] == [None, None]
+    assert links.steps()[0] == ["none", "none"]
+    assert STEPS[links.kinds[0, 0]] == "none"
+    assert count == 1 or (links.ids()[1], links.names()[1], links.steps()[1]) == (
+        ["Q1", None],
+        ["Wood", None],
+        ["folded name", "none"],
+    )
+    for column in (kb, kb.ids, kb.names):
+        with pytest.raises(IndexError, match="row -1 of 2: no entity was found"):
+            column[links.rows[0, 0]]
+    with pytest.raises(IndexError, match="row 2 of 2: expected 0 to 1"):
+        kb[2]
+    assert kb.link(UNLIKE) == []
+    assert kb.retrieve([UNLIKE], k=1)[0].tolist() == [[-1]]
+
+
+def test_a_ranking_of_vectors_is_told_its_knowledge_base(tmp_path):
+    kb = build_kb([Entity("Q1", "Wood"), Entity("Q2", "Golden Gate")], tmp_path / "kb")
+    ranking = Ranking(np.array([[1, -1]]), np.array([[0.5, -np.inf]]))
+    assert ranking.ids(kb) == [["Q2", None]]
+    with pytest.raises(ValueError, match=r"ids: this search does not know its knowledge base; expected ids\(kb\)"):
+        ranking.ids()
+    with pytest.raises(ValueError, match="steps: only answers of `link` have them"):
+        ranking.steps()

@@ -18,4 +18,4 @@ def test_readme_runs(tmp_path, monkeypatch, capsys):
     assert blocks
     for block in blocks:
         exec(compile(block, str(readme), "exec"), names)  # our own text
-    assert "[('Q2', 'folded name'), ('Q3', 'folded alias'), ('Q3', 'ngrams')]" in capsys.readouterr().out
+    assert "Q2 folded name\nQ3 folded alias\nQ3 ngrams\nNone none\n" in capsys.readouterr().out

@@ -25,8 +25,21 @@ FORMAT = 1
 _TRIES = 100
 
 
+def check_row(row: int, count: int) -> int:
+    """Return the number of a row, or say that it is none."""
+    row = int(row)
+    if row == -1:
+        raise IndexError(f"row -1 of {count}: no entity was found; expected a check that the row is at least 0")
+    if not 0 <= row < count:
+        raise IndexError(f"row {row} of {count}: expected 0 to {count - 1}")
+    return row
+
+
 class Texts(Sequence[str]):
-    """A column of texts in memory-mapped bytes; `texts[i]` decodes one."""
+    """A column of texts in memory-mapped bytes; `texts[i]` decodes one.
+
+    Rows are not counted from the end: -1 marks a query that nothing answers, and would be answered by the last entity.
+    """
 
     def __init__(self, data: UInt8[np.ndarray, " bytes"], ends: Int64[np.ndarray, " n"]) -> None:
         self._data, self._ends = data, ends
@@ -35,9 +48,7 @@ class Texts(Sequence[str]):
         return len(self._ends)
 
     def __getitem__(self, index: int) -> str:  # type: ignore[override]  # slices are not offered
-        row = int(index) + (len(self) if index < 0 else 0)
-        if not 0 <= row < len(self):
-            raise IndexError(f"row {index} of {len(self)}")
+        row = check_row(index, len(self))
         start = int(self._ends[row - 1]) if row else 0
         return self._data[start : int(self._ends[row])].tobytes().decode("utf-8", "surrogatepass")
 

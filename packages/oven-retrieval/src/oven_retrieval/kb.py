@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oven_retrieval.entity import Entity
-from oven_retrieval.folder import Folder, FolderError
+from oven_retrieval.folder import Folder, FolderError, check_row
 from oven_retrieval.tokens import hash64
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class KnowledgeBase(Sequence[Entity]):
     def retrieve(
         self, queries: Sequence[str], k: int = 10
     ) -> tuple[Int64[np.ndarray, "q k"], Float64[np.ndarray, "q k"]]:
-        """The rows of the k best entities of each query, -1 where there are no more, and their scores.
+        """Return the rows of the k best entities of each query, and their scores; beyond these, the row is -1.
 
         Scores are comparable within a step only (see `NameLinker.link`, which gives the steps, too): NaN for names
         that are spelled as ours, minus the edits for typos, BM25's.
@@ -187,7 +187,7 @@ class KnowledgeBase(Sequence[Entity]):
         return len(self.ids)
 
     def __getitem__(self, index: int) -> Entity:  # type: ignore[override]  # slices are not offered
-        row = range(len(self))[index]
+        row = check_row(index, len(self))
         aliases = self.alias_rows(row)
         language, alias_languages = "", ()
         if self.languages:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     from jaxtyping import Float, Int64
 
+    from oven_retrieval.kb import KnowledgeBase
+
     Score = Callable[[int, Int64[np.ndarray, " k"]], Float[np.ndarray, " k"]]
 
 
@@ -23,12 +25,16 @@ _NONE = np.zeros((0, 0), np.int64)
 class Ranking:
     """The best entities of each query, best first; it unpacks into rows and scores, as answers of FAISS do.
 
+    A query that nothing answers has the row -1, which is no entity: `ids()` and `names()` give None for it, `steps()`
+    gives "none".
+
     Args:
         rows: of the knowledge base or of the vectors, -1 beyond what there is.
         scores: inner products and BM25's are -inf beyond what there is; those of `link` NaN there and for exact names,
             minus the edits of a typo, the likeness (0 to 1) of n-grams; those of generated names log-probabilities.
         kinds: how `link` came to each, an index into `STEPS`, -1 where there is none; empty for other searches.
         texts: what a generative model wrote for each, [q] lists; empty for other searches.
+        kb: the knowledge base that the rows are of, where the search knows it.
 
     Example:
         >>> rows, scores = Ranking(np.array([[4, 2]]), np.array([[0.9, 0.5]]))
@@ -40,6 +46,47 @@ class Ranking:
     scores: Float[np.ndarray, "q k"]
     kinds: Int64[np.ndarray, "q k"] = field(default_factory=lambda: _NONE)
     texts: Sequence[Sequence[str]] = ()
+    kb: KnowledgeBase | None = field(default=None, repr=False)
+
+    def ids(self, kb: KnowledgeBase | None = None) -> list[list[str | None]]:
+        """Return the id of each entity, [q][k]; None where there is none.
+
+        Args:
+            kb: the knowledge base, for a search that does not know it (of vectors alone).
+
+        Raises:
+            ValueError: neither the search nor the caller says which knowledge base.
+
+        Example:
+            >>> from oven_retrieval import KnowledgeBase, build_linker
+            >>> links = build_linker(KnowledgeBase.from_names(["Wood", "Duck"])).link(["duck", "qqqq zzzz"])
+            >>> links.ids(), links.names(), links.steps()
+            ([['1'], [None]], [['Duck'], [None]], [['folded name'], ['none']])
+        """
+        return self._texts("ids", kb)
+
+    def names(self, kb: KnowledgeBase | None = None) -> list[list[str | None]]:
+        """Return the name of each entity, [q][k]; arguments and errors as of `ids`."""
+        return self._texts("names", kb)
+
+    def steps(self) -> list[list[str]]:
+        """Return which of `STEPS` led `link` to each entity, [q][k]; "none" where there is no entity.
+
+        Raises:
+            ValueError: the search was not `link`.
+        """
+        from oven_retrieval.names import STEPS
+
+        if self.kinds.shape != self.rows.shape:
+            raise ValueError("steps: only answers of `link` have them")
+        return [[STEPS[kind] for kind in kinds] for kinds in self.kinds.tolist()]
+
+    def _texts(self, column: str, kb: KnowledgeBase | None) -> list[list[str | None]]:
+        kb = self.kb if kb is None else kb
+        if kb is None:
+            raise ValueError(f"{column}: this search does not know its knowledge base; expected {column}(kb)")
+        texts = getattr(kb, column)
+        return [[texts[row] if row >= 0 else None for row in rows] for rows in self.rows.tolist()]
 
     def __iter__(self) -> Iterator[npt.NDArray[Any]]:
         """Rows, then scores."""
@@ -57,11 +104,12 @@ class Ranking:
     def ordered(self, order: Int64[np.ndarray, "q k"]) -> Ranking:
         """The places of each query that are told, in their order."""
         kinds = np.take_along_axis(self.kinds, order, 1) if self.kinds.size else self.kinds
-        return Ranking(np.take_along_axis(self.rows, order, 1), np.take_along_axis(self.scores, order, 1), kinds)
+        rows, scores = (np.take_along_axis(values, order, 1) for values in self)
+        return Ranking(rows, scores, kinds, kb=self.kb)
 
     def numbered(self, rows: Int64[np.ndarray, " n"]) -> Ranking:
         """The same entities by other numbers: `rows` says that of each."""
-        return Ranking(np.where(self.rows < 0, -1, rows[self.rows]), self.scores, self.kinds)
+        return Ranking(np.where(self.rows < 0, -1, rows[self.rows]), self.scores, self.kinds, kb=self.kb)
 
 
 def check_k(k: int) -> int:
@@ -75,7 +123,7 @@ def joined(parts: Sequence[Ranking], axis: int = 0) -> Ranking:
     """Rankings of several lots of queries, or with axis 1 several of the same ones side by side."""
     columns = zip(*((part.rows, part.scores, part.kinds) for part in parts), strict=True)
     rows, scores, kinds = (np.concatenate(column, axis=axis) for column in columns)
-    return Ranking(rows, scores, kinds)
+    return Ranking(rows, scores, kinds, kb=parts[0].kb)
 
 
 def describe(label: Callable[[int], tuple[str, str]], queries: Sequence[str], answers: Ranking) -> list[dict[str, Any]]:
@@ -126,4 +174,4 @@ def rerank(ranking: Ranking, score: Score, k: int | None = None) -> Ranking:
             raise ValueError(f"score: query {query}: expected {len(candidates)} numbers, got {new!r:.120}")
         order = np.argsort(-new, kind="stable")[:count]
         rows[query, : len(order)], scores[query, : len(order)] = candidates[order], new[order]
-    return Ranking(rows, scores)
+    return Ranking(rows, scores, kb=ranking.kb)

@@ -36,7 +36,11 @@ def link(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Map names to entities: exact names and aliases, then case-folded ones, inflections, then BM25."""
+    """Map names to entities by spelling, then likeness.
+
+    The steps are exact names and aliases, case-folded ones, inflections, character trigrams, BM25. A line holds the
+    query, the entity's id and name, the step and the score; if nothing is like it: no id, no name, "none", and why.
+    """
     from oven_retrieval.workspace import link_lines, open_workspace
 
     if typos and bm25_only:
@@ -49,11 +53,12 @@ def link(
         if as_json:
             echo(json.dumps(record, ensure_ascii=False))
             continue
-        nothing = {"id": "-", "name": "", "step": f"none: {record.get('problem', '')}", "score": None}
-        for entity in record["entities"] or [nothing]:
+        query = " ".join(record["query"].split())
+        for entity in record["entities"]:
             score = "" if entity["score"] is None else f"{entity['score']:.3f}"
-            query = " ".join(record["query"].split())
             echo("\t".join([query, entity["id"], entity["name"], entity["step"], score]))
+        if not record["entities"]:
+            echo("\t".join([query, "", "", "none", "", record["problem"]]))
 
 
 def _calibration(kb: Path) -> Calibration:

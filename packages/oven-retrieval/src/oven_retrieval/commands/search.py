@@ -37,6 +37,8 @@ def search(
             continue
         for entity in record["entities"]:
             echo("\t".join([record["query"], entity["id"], entity["name"], f"{entity['score']:.4f}"]))
+        if not record["entities"]:
+            echo("\t".join([record["query"], "", "", "none"]))
 
 
 def _ask(

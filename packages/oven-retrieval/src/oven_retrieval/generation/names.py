@@ -133,7 +133,7 @@ class NameGenerator:
                             texts[question].append(text)
             if progress is not None:
                 progress("questions", first + count, len(prompts))
-        return Ranking(rows, scores, texts=texts)
+        return Ranking(rows, scores, texts=texts, kb=self.linker.kb)
 
     def free(
         self,
@@ -168,7 +168,7 @@ class NameGenerator:
                 progress("questions", min(first + self.batch, len(prompts)), len(prompts))
         links = self.linker.link(texts, k)
         scores = np.where(links.rows >= 0, np.array(sequence_scores, dtype=np.float64).reshape(-1, 1), np.nan)
-        return Ranking(links.rows, scores, links.kinds, [[text] * k for text in texts])
+        return Ranking(links.rows, scores, links.kinds, [[text] * k for text in texts], links.kb)
 
     def trie(self) -> NameTrie:
         """The names in the model's tokens, made when it is first asked for.

@@ -176,7 +176,9 @@ class TrainedModel:
         """The k best entities for each picture and question."""
         if len(pictures) != len(texts):
             raise ValueError(f"pictures, texts: expected one of each per question, got {len(pictures)}, {len(texts)}")
-        return self.index.search(self.dual.queries(pictures, texts), k)
+        answers = self.index.search(self.dual.queries(pictures, texts), k)
+        answers.kb = self.kb
+        return answers
 
 
 def trained_parameters(module: nn.Module) -> dict[str, Tensor]:

@@ -95,14 +95,14 @@ def build_name_index(
     The folder holds memory-mapped arrays and the knowledge base's hash. Arguments and errors as in `build_linker`.
 
     Example:
-        >>> from oven_retrieval import STEPS, Entity, build_kb
+        >>> from oven_retrieval import Entity, build_kb
         >>> import tempfile, pathlib
         >>> folder = pathlib.Path(tempfile.mkdtemp())
         >>> kb = build_kb([Entity("Q1", "Wood duck", aliases=("Aix",)), Entity("Q2", "Goose")], folder / "kb")
         >>> linker = build_name_index(kb, folder / "names")
         >>> links = linker.link(["aix"])
-        >>> kb.ids[links.rows[0, 0]], STEPS[links.kinds[0, 0]]
-        ('Q1', 'folded alias')
+        >>> links.ids(), links.steps()
+        ([['Q1']], [['folded alias']])
     """
     from oven_retrieval.progress import told  # who opens an index counts nothing
 

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 
 STEPS = (
     "exact name", "exact alias", "folded name", "folded alias", "inflected name", "inflected alias", "typo", "ngrams",
-    "bm25",
+    "bm25", "none",
 )  # fmt: skip
+"""Steps of `link` by the number in `Ranking.kinds`; -1, no entity, is the last one: "none"."""
 _INFLECTED, _TYPO, _NGRAMS, _BM25 = (STEPS.index(step) for step in ("inflected name", "typo", "ngrams", "bm25"))
 _ONE_BY_ONE = 8
 """So many names are linked one by one, which is quicker."""
@@ -83,10 +84,10 @@ class NameLinker:
         >>> entities = [Entity("Q1", "Wood Wood"), Entity("Q2", "WOOD"), Entity("Q3", "Wood"), Entity("Q4", "Duck")]
         >>> kb = build_kb(entities, pathlib.Path(tempfile.mkdtemp()) / "kb")
         >>> links = build_linker(kb).link(["wood", "a fine DUCK.", "?"], k=2)
-        >>> [[kb.ids[row] if row >= 0 else None for row in rows] for rows in links.rows]
+        >>> links.ids()
         [['Q3', 'Q2'], ['Q4', None], [None, None]]
-        >>> STEPS[links.kinds[0, 0]], STEPS[links.kinds[1, 0]]
-        ('folded name', 'bm25')
+        >>> links.steps()
+        [['folded name', 'folded name'], ['bm25', 'none'], ['none', 'none']]
     """
 
     def __init__(
@@ -130,14 +131,15 @@ class NameLinker:
 
         Args:
             names: any texts; an empty one, or one without a known token, gets no entity.
-            k: how many per name, at least 1; places beyond what is found are -1.
+            k: how many per name, at least 1; places beyond what is found have the row -1, which is no entity.
             exact_first: False for BM25 alone, as in the paper: no other step.
             guesses: False to stop before typos, n-grams and BM25: only names as they are asked, folded or inflected.
             languages: only names and aliases with one of these tags, or with `mul`, count; BM25's statistics stay those
                 of all names.
 
         Returns:
-            Rows, scores and kinds; scores as `Ranking` says.
+            Rows, scores and kinds; scores as `Ranking` says. Its `ids()` and `names()` give None, its `steps()` "none",
+            for a name that nothing is like.
 
         Raises:
             ValueError: a language that no name belongs to, or `typos` is set and there are no n-grams.
@@ -151,12 +153,13 @@ class NameLinker:
             scope = _Scope(*self._names_in(languages), exact_first, guesses)
         check_k(k)
         if len(names) == 1:
-            return self._link_one(names[0], k, scope)
-        if len(names) <= _ONE_BY_ONE:
-            parts = [self._link_one(name, k, scope) for name in names] or [_no_links(0, k)]
+            links = self._link_one(names[0], k, scope)
+        elif len(names) <= _ONE_BY_ONE:
+            links = joined([self._link_one(name, k, scope) for name in names] or [_no_links(0, k)])
         else:
-            parts = [self._link_block(names[i : i + _BLOCK], k, scope) for i in range(0, len(names), _BLOCK)]
-        return joined(parts)
+            links = joined([self._link_block(names[i : i + _BLOCK], k, scope) for i in range(0, len(names), _BLOCK)])
+        links.kb = self.kb
+        return links
 
     def candidates(self, name: str) -> Int64[np.ndarray, " c"]:
         """Rows of all entities that have this name or alias, exact or folded, in the order of the class."""
