@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,10 +15,12 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("jaxtyping")
 pytest.importorskip("safetensors.torch")
 
-from oven_retrieval import Entity, EntityFileError, FolderError, build_kb  # noqa: E402
-from oven_retrieval.evaluation import evaluate_splits, read_splits  # noqa: E402
+from oven_retrieval import Entity, EntityFileError, FolderError, Ranking, build_kb  # noqa: E402
+from oven_retrieval.evaluation import Reference, evaluate_splits, outcomes, read_splits  # noqa: E402
+from oven_retrieval.evaluation.files import read_predictions  # noqa: E402
 from oven_retrieval.models import (  # noqa: E402
     ImageFolder,
+    Question,
     Recipe,
     Tower,
     TrainingOptions,
@@ -269,3 +272,19 @@ def test_recipes_are_the_paper_s():
     assert (recipe.steps, recipe.batch_size, recipe.lr, recipe.final_lr) == (2000, 4096, 1e-4, 1e-6)
     with pytest.raises(ValueError, match="kind: expected one of"):
         paper_recipe("blip", fine_tune=False)
+
+
+def test_a_question_that_no_entity_answers_has_no_entity(tmp_path):
+    nothing = Ranking(np.array([[-1]]), np.array([[-np.inf]], np.float32))
+    kb = SimpleNamespace(ids=["Q1", "Q2"], names=["Duck", "Goose"])
+    model = SimpleNamespace(search=lambda pictures, texts: nothing, kb=kb)
+    questions = [Question("d1", tmp_path / "1.png", "what?")]
+    file = write_predictions(model, questions, tmp_path / "a.jsonl", lambda files: torch.zeros(1))
+
+    def refused(constant):
+        raise AssertionError(constant)
+
+    record = json.loads(file.read_text(), parse_constant=refused)
+    assert record == {"data_id": "d1", "pred_entity_id": None, "pred_entity_text": "", "score": None}
+    reference = [Reference("d1", "Q2", "val_seen"), Reference("d2", "Q2", "val_unseen")]
+    assert not outcomes(reference, read_predictions(file)).correct.any()

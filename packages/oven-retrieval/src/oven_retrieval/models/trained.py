@@ -263,7 +263,7 @@ def write_predictions(
 ) -> Path:
     """Answer questions and write OVEN's prediction jsonl: data_id, pred_entity_id, and the name and the score.
 
-    The file appears when it is whole.
+    A question without an answer (there is no entity) has null as its id and score. The file appears when it is whole.
 
     Example:
         >>> import tempfile
@@ -289,11 +289,11 @@ def write_predictions(
                 ):
                     record = {
                         "data_id": question.data_id,
-                        "pred_entity_id": model.kb.ids[row],
-                        "pred_entity_text": model.kb.names[row],
-                        "score": round(score, 5),
+                        "pred_entity_id": model.kb.ids[row] if row >= 0 else None,
+                        "pred_entity_text": model.kb.names[row] if row >= 0 else "",
+                        "score": round(score, 5) if row >= 0 else None,
                     }
-                    file.write(json.dumps(record, ensure_ascii=False) + "\n")
+                    file.write(json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n")
                 if progress is not None:
                     progress("questions", min(first + batch, len(questions)), len(questions))
         partial.replace(target)
