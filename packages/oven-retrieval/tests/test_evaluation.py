@@ -13,8 +13,10 @@ from oven_retrieval import EntityFileError
 from oven_retrieval.evaluation import (
     Prediction,
     Reference,
+    accuracy,
     accuracy_by_popularity,
     accuracy_by_size,
+    effective_size,
     evaluate_splits,
     harmonic_mean,
     outcomes,
@@ -131,6 +133,55 @@ def test_intervals_cover_the_truth_and_repeat():
     assert 0.89 <= covered / repeats <= 0.99
     marked = outcomes(reference_list, answers(reference_list, right))
     assert final_score(marked, marked) == final_score(marked, marked)
+
+
+def test_nothing_right_and_all_right_are_not_certain():
+    reference_list = references(17, 17)
+    nothing = split_scores(outcomes(reference_list, []))
+    assert nothing.seen == pytest.approx((0.0, 0.0, 18.43), abs=0.01)  # SciPy's Wilson: 0.1843
+    assert nothing.harmonic.low < 1e-11
+    assert 1 < nothing.harmonic.high < 18.43
+    everything = split_scores(outcomes(reference_list, answers(reference_list, range(34))))
+    assert everything.unseen == pytest.approx((100.0, 81.57, 100.0), abs=0.01)
+    assert 80 < everything.harmonic.low < everything.harmonic.high == 100
+    marked = outcomes(reference_list, [])
+    assert final_score(marked, marked).high > 1
+
+
+@pytest.mark.parametrize("field", ["entity_id", "image_id"])
+def test_questions_of_one_entity_or_image_are_not_independent(field):
+    rng, covered, naive, repeats, groups, size = np.random.default_rng(3), 0, 0, 200, 60, 20
+    labels = [f"g{i // size}" for i in range(groups * size)]
+    truth = 100 / 3
+    for _ in range(repeats):
+        right = rng.random(groups * size) < np.repeat(rng.beta(0.5, 1.0, groups), size)
+        rows = [
+            Reference(str(i), *((label, "val_seen") if field == "entity_id" else (str(i), "val_seen", label)))
+            for i, label in enumerate(labels)
+        ]
+        rows.append(Reference("last", "last", "val_unseen"))
+        marked = outcomes(
+            rows, [Prediction(r.data_id, r.entity_id) for r, hit in zip(rows, right, strict=False) if hit]
+        )
+        seen = split_scores(marked).seen
+        covered += seen.low <= truth <= seen.high
+        independent = wilson(int(right.sum()), len(right))
+        naive += independent.low <= truth <= independent.high
+    assert 0.9 <= covered / repeats <= 0.99
+    assert naive / repeats < 0.7
+
+
+def test_effective_sizes_at_the_ends():
+    none, labels = np.zeros(12, np.bool_), ["a"] * 6 + ["b"] * 6
+    assert effective_size(none) == 12
+    assert effective_size(none, labels) == 2
+    assert effective_size(none, labels, [""] * 12) == 2  # without a label each is alone
+    assert effective_size(np.array([True, False] * 6), ["a"] * 12) == 1
+    assert accuracy(none, labels).high == wilson(0, 2).high
+    bins = accuracy_by_popularity(none, [5.0] * 12, labels)
+    assert bins[0].accuracy == accuracy(none, labels)
+    with pytest.raises(ValueError, match="entities: expected one per question, 12, got 1"):
+        accuracy_by_popularity(none, [5.0] * 12, ["a"])
 
 
 def test_a_split_without_unseen_questions_is_refused():

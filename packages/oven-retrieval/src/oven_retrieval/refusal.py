@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oven_retrieval.durable import replace_file
-from oven_retrieval.evaluation.scores import wilson
+from oven_retrieval.evaluation.intervals import wilson
 from oven_retrieval.evidence import name_features
 from oven_retrieval.names import STEPS, NameLinker
 from oven_retrieval.ranking import Ranking

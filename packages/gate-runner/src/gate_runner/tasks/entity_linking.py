@@ -18,7 +18,7 @@ from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.score import Score
 from gate_runner.tasks.task import Details
 from oven_retrieval import KnowledgeBase, build_linker
-from oven_retrieval.evaluation import Estimate, Prediction, Reference, harmonic_mean, outcomes, split_scores, wilson
+from oven_retrieval.evaluation import Estimate, Prediction, Reference, accuracy, harmonic_mean, outcomes, split_scores
 from oven_retrieval.models import Clip2Clip, Weights, grid_search
 from oven_retrieval.vectors import rerank
 
@@ -102,7 +102,7 @@ def _knowledge_base(job: Job, names: Float[Tensor, "n d"]) -> Clip2Clip:
 
 
 def _scores(job: Job, predicted_rows: np.ndarray, trained: np.ndarray) -> tuple[Score, ...]:
-    """In order of the benchmark's metrics; intervals: Wilson's for accuracy, bootstrapped for the others."""
+    """Return scores in order of the benchmark's metrics; questions of one entity do not count as independent."""
     test = job.data.test
     truth = test.targets.numpy()
     references = [
@@ -111,10 +111,12 @@ def _scores(job: Job, predicted_rows: np.ndarray, trained: np.ndarray) -> tuple[
     ]
     answers = [Prediction(str(i), str(entity)) for i, entity in enumerate(predicted_rows.tolist())]
     split = split_scores(outcomes(references, answers), seed=job.seed)
-    right = int((predicted_rows == truth).sum())
     blind = _blind(job)
     values: dict[str, tuple[Estimate, float]] = {
-        "accuracy": (wilson(right, len(truth)), float(blind.mean())),
+        "accuracy": (
+            accuracy(predicted_rows == truth, [str(entity) for entity in truth.tolist()]),
+            float(blind.mean()),
+        ),
         "seen": (split.seen, float(blind[trained].mean())),
         "unseen": (split.unseen, float(blind[~trained].mean())),
         "harmonic": (split.harmonic, harmonic_mean(float(blind[trained].mean()), float(blind[~trained].mean()))),

@@ -9,12 +9,14 @@ from .errors import error_kinds as error_kinds
 from .errors import kind_shares as kind_shares
 from .files import Prediction as Prediction
 from .files import Reference as Reference
+from .intervals import Estimate as Estimate
+from .intervals import accuracy as accuracy
+from .intervals import effective_size as effective_size
+from .intervals import wilson as wilson
 from .page import write_page as write_page
-from .scores import Estimate as Estimate
 from .scores import evaluate_splits as evaluate_splits
 from .scores import harmonic_mean as harmonic_mean
 from .scores import outcomes as outcomes
 from .scores import read_splits as read_splits
 from .scores import report_lines as report_lines
 from .scores import split_scores as split_scores
-from .scores import wilson as wilson

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from oven_retrieval.evaluation.scores import Estimate, wilson
+from oven_retrieval.evaluation.intervals import Estimate, accuracy
 from oven_retrieval.ranking import check_k
 from oven_retrieval.vectors import exact_search
 from oven_retrieval.vectors.exact import Rows
@@ -34,12 +34,15 @@ class SizePoint(NamedTuple):
     accuracy: Estimate
 
 
-def accuracy_by_popularity(correct: npt.ArrayLike, popularity: npt.ArrayLike) -> list[Bin]:
+def accuracy_by_popularity(
+    correct: npt.ArrayLike, popularity: npt.ArrayLike, entities: Sequence[str] | None = None
+) -> list[Bin]:
     """Head against tail: accuracy of the questions in bins of their entity's popularity.
 
     Args:
         correct: [n] whether each question was answered right.
         popularity: [n] of each question's entity, at least 0.
+        entities: [n] id of each question's entity, whose questions do not count as independent; None if they do.
 
     Returns:
         The bins of `POPULARITY_EDGES` that hold a question, the last one open, with Wilson intervals.
@@ -57,6 +60,8 @@ def accuracy_by_popularity(correct: npt.ArrayLike, popularity: npt.ArrayLike) ->
     right, views = np.asarray(correct, dtype=np.bool_), np.asarray(popularity, dtype=np.float64)
     if right.shape != views.shape or right.ndim != 1:
         raise ValueError(f"correct, popularity: expected one value per question, got {right.shape} and {views.shape}")
+    if entities is not None and len(entities) != len(views):
+        raise ValueError(f"entities: expected one per question, {len(views)}, got {len(entities)}")
     if len(views) and not views.min() >= 0:
         raise ValueError(f"popularity: expected at least 0, got {views.min()}")
     bin_index = np.searchsorted(POPULARITY_EDGES, views, side="right") - 1
@@ -66,11 +71,16 @@ def accuracy_by_popularity(correct: npt.ArrayLike, popularity: npt.ArrayLike) ->
             float(low),
             float(high),
             int((bin_index == i).sum()),
-            wilson(int(right[bin_index == i].sum()), int((bin_index == i).sum())),
+            accuracy(right[bin_index == i], *_labels(entities, bin_index == i)),
         )
         for i, (low, high) in enumerate(zip(POPULARITY_EDGES, highs, strict=True))
         if np.any(bin_index == i)
     ]
+
+
+def _labels(entities: Sequence[str] | None, chosen: npt.NDArray[np.bool_]) -> list[list[str]]:
+    """The groups of some questions, as `accuracy` takes them."""
+    return [] if entities is None else [[entities[i] for i in np.flatnonzero(chosen).tolist()]]
 
 
 def accuracy_by_size(

@@ -6,7 +6,8 @@ import re
 from collections import Counter
 from typing import NamedTuple
 
-from oven_retrieval.evaluation.scores import Estimate, Outcomes, wilson
+from oven_retrieval.evaluation.intervals import Estimate, wilson
+from oven_retrieval.evaluation.scores import Outcomes
 from oven_retrieval.kb import KnowledgeBase
 from oven_retrieval.tokens import fold, words
 
@@ -122,7 +123,9 @@ def error_kinds(marked: Outcomes, kb: KnowledgeBase) -> list[str]:
 
 
 def kind_shares(kinds: list[str]) -> list[KindShare]:
-    """How often each kind occurs, in the order of `KINDS`, those that do not left out.
+    """Return how often each kind occurs, in the order of `KINDS`, those that do not left out.
+
+    The intervals take questions as independent; where many are about one entity, they are too narrow.
 
     Example:
         >>> [(share.kind, share.questions) for share in kind_shares(["correct", "correct", "confusable name"])]

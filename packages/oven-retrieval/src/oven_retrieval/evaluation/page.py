@@ -90,7 +90,8 @@ def _bins(marked: Outcomes, kb: KnowledgeBase) -> list[Any]:
     popularity = kb.popularity[rows[in_kb]]
     if not in_kb.any() or not np.any(popularity > 0) or popularity.min() < 0:
         return []
-    return accuracy_by_popularity(marked.correct[in_kb], popularity)
+    entities = [marked.references[i].entity_id for i in np.flatnonzero(in_kb).tolist()]
+    return accuracy_by_popularity(marked.correct[in_kb], popularity, entities)
 
 
 def _chosen(marked: Outcomes, kinds: list[str], examples: int) -> list[int]:

@@ -11,15 +11,20 @@ import numpy as np
 import numpy.typing as npt
 
 from oven_retrieval.evaluation.files import Prediction, Reference, read_predictions, read_references
+from oven_retrieval.evaluation.intervals import (
+    CONFIDENCE,
+    Correct,
+    Estimate,
+    accuracy,
+    accuracy_draws,
+    quantiles,
+)
 
 if TYPE_CHECKING:
     from jaxtyping import Float64
 
 _ZERO = 1e-12
-CONFIDENCE = 0.95
-"""Of the bootstrap's intervals."""
-_RESAMPLES = 2000
-Correct = npt.NDArray[np.bool_]
+_DRAWS = 2000
 Split = tuple[list[Reference], list[Prediction]]
 
 
@@ -87,43 +92,12 @@ def official_means(query: OfficialSplit, entity: OfficialSplit) -> dict[str, flo
     }
 
 
-class Estimate(NamedTuple):
-    """A value in percent with its interval.
-
-    Example:
-        >>> Estimate(50.0, 40.0, 60.0).low
-        40.0
-    """
-
-    value: float
-    low: float
-    high: float
-
-
-def wilson(correct: int, questions: int, z: float = 1.96) -> Estimate:
-    """Accuracy in percent with Wilson's interval.
-
-    Example:
-        >>> tuple(round(x, 1) for x in wilson(5, 10))
-        (50.0, 23.7, 76.3)
-
-    Source: Wilson 1927.
-    """
-    if not 0 <= correct <= questions or questions < 1:
-        raise ValueError(
-            f"correct, questions: expected 0 <= correct <= questions, at least one, got {correct}, {questions}"
-        )
-    p = correct / questions
-    middle, spread = p + z * z / (2 * questions), z * np.sqrt(p * (1 - p) / questions + z * z / (4 * questions**2))
-    scale = 1 + z * z / questions
-    return Estimate(100 * p, 100 * float(middle - spread) / scale, 100 * float(middle + spread) / scale)
-
-
 @dataclass(frozen=True, slots=True)
 class SplitScores:
     """Scores of one split in percent.
 
-    And how the answers were: `questions` in all, `missing` answers, `duplicates`, `unknown` answers to no question.
+    And how the answers were: `questions` in all, `missing` answers, `duplicates`, `unknown` answers to no question;
+    `entities` that they are about, `images` that they show (0 where no image is named).
     """
 
     seen: Estimate
@@ -133,6 +107,8 @@ class SplitScores:
     missing: int
     duplicates: int
     unknown: int
+    entities: int
+    images: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)  # arrays have no single truth
@@ -203,15 +179,16 @@ def outcomes(references: Sequence[Reference], predictions: Sequence[Prediction])
 
 
 def split_scores(marked: Outcomes, label: str = "references", *, seed: int = 0) -> SplitScores:
-    """Seen, unseen and harmonic mean of one split, unrounded, with percentile bootstrap intervals.
+    """Return seen, unseen and harmonic mean of one split, unrounded, with 95 % intervals.
 
-    Questions are drawn with replacement among the seen and among the unseen ones; the number right is binomial, so it
-    is drawn as such.
+    Accuracies have Wilson's interval, harmonic means one by 2,000 draws. Questions of one entity, or about one image,
+    do not count as independent: of both ways to group them, the one that leaves the wider interval counts
+    (`effective_size`).
 
     Args:
         marked: from `outcomes`.
         label: what the questions are called in an error.
-        seed: of the resampling.
+        seed: of the draws.
 
     Raises:
         ValueError: no seen or no unseen question.
@@ -226,34 +203,33 @@ def split_scores(marked: Outcomes, label: str = "references", *, seed: int = 0) 
 
 
 def _split(marked: Outcomes, label: str, rng: np.random.Generator) -> tuple[SplitScores, npt.NDArray[np.float64]]:
-    """The scores of a split, and the harmonic mean of each resample."""
+    """The scores of a split, and draws of its harmonic mean."""
     is_seen = np.array(["_seen" in reference.data_split for reference in marked.references], dtype=np.bool_)
-    groups = [marked.correct[is_seen], marked.correct[~is_seen]]
-    for kind, group in zip(("seen", "unseen"), groups, strict=True):
-        if not len(group):
+    entities, images = ([getattr(r, field) for r in marked.references] for field in ("entity_id", "image_id"))
+    estimates, draws = [], []
+    for kind, chosen in (("seen", np.flatnonzero(is_seen)), ("unseen", np.flatnonzero(~is_seen))):
+        if not len(chosen):
             raise ValueError(f"{label}: expected questions of {kind} entities, got none")
-    accuracies = [rng.binomial(len(group), group.mean(), _RESAMPLES) / len(group) * 100 for group in groups]
-    safe = [np.where(accuracy == 0, _ZERO, accuracy) for accuracy in accuracies]
-    harmonic = len(groups) / np.sum([1 / accuracy for accuracy in safe], axis=0)
-    values = [float(group.mean()) * 100 for group in groups]
-    seen, unseen = (_estimate(value, draws) for value, draws in zip(values, accuracies, strict=True))
-    mean = _estimate(harmonic_mean(*values), harmonic)
+        clusters = [[labels[i] for i in chosen.tolist()] for labels in (entities, images)]
+        estimates.append(accuracy(marked.correct[chosen], *clusters))
+        draws.append(accuracy_draws(marked.correct[chosen], rng, _DRAWS, *clusters))
+    harmonic = len(draws) / np.sum([1 / np.maximum(values, _ZERO) for values in draws], axis=0)
+    mean = quantiles(harmonic_mean(*(estimate.value for estimate in estimates)), harmonic)
     counts = (len(marked.correct), marked.missing, marked.duplicates, marked.unknown)
-    return SplitScores(seen, unseen, mean, *counts), harmonic
-
-
-def _estimate(value: float, draws: npt.NDArray[np.float64]) -> Estimate:
-    low, high = np.quantile(draws, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
-    return Estimate(value, float(low), float(high))
+    groups = (len(set(entities)), len({*images} - {""}))
+    return SplitScores(estimates[0], estimates[1], mean, *counts, *groups), harmonic
 
 
 def final_score(query: Outcomes, entity: Outcomes) -> Estimate:
-    """The harmonic mean between both splits' harmonic means. Errors as in `split_scores`."""
+    """Return the harmonic mean between both splits' harmonic means, which are drawn as independent.
+
+    Errors as in `split_scores`.
+    """
     rng = np.random.default_rng(0)
     query_scores, query_draws = _split(query, "query split", rng)
     entity_scores, entity_draws = _split(entity, "entity split", rng)
     value = harmonic_mean(query_scores.harmonic.value, entity_scores.harmonic.value)
-    return _estimate(value, 2 / (1 / query_draws + 1 / entity_draws))
+    return quantiles(value, 2 / (1 / query_draws + 1 / entity_draws))
 
 
 def read_splits(
@@ -323,10 +299,10 @@ def report_lines(result: dict[str, Any]) -> list[str]:
         >>> split = references, [Prediction("a", "Q1"), Prediction("b", "Q2")]
         >>> for line in report_lines(evaluate_splits({"query": split})):
         ...     print(line)
-        query   seen      100.00 [100.00, 100.00]   official 100.00
-        query   unseen    100.00 [100.00, 100.00]   official 100.00
-        query   harmonic  100.00 [100.00, 100.00]
-        query   2 questions, 0 without an answer (which the official number skips), 0 duplicates, 0 to no question
+        query   seen      100.00 [20.65, 100.00]   official 100.00
+        query   unseen    100.00 [20.65, 100.00]   official 100.00
+        query   harmonic  100.00 [15.97, 100.00]
+        query   2 questions of 2 entities, 0 without an answer (skipped by the official number), 0 duplicates, 0 unknown
     """
     official, lines = result["official"], []
     for name, split in result["honest"].items():
@@ -337,8 +313,10 @@ def report_lines(result: dict[str, Any]) -> list[str]:
             lines.append(_line(name, kind, split[kind], official.get(name, {}).get(kind)))
         lines.append(_line(name, "harmonic", split["harmonic"], official.get(f"{name}_score")))
         lines.append(
-            f"{name:7} {split['questions']} questions, {split['missing']} without an answer (which the official number "
-            f"skips), {split['duplicates']} duplicates, {split['unknown']} to no question"
+            f"{name:7} {split['questions']} questions of {split['entities']} entities"
+            + (f" and {split['images']} images" if split["images"] else "")
+            + f", {split['missing']} without an answer (skipped by the official number), "
+            f"{split['duplicates']} duplicates, {split['unknown']} unknown"
         )
     if "refused" in official:
         lines.append(f"official numbers: {official['refused']}")
