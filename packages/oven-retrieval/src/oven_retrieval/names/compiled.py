@@ -4,10 +4,10 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from oven_retrieval.names.impacts import LENGTHS, MOST_TOKENS
+from oven_retrieval.names.jit import jit
 from oven_retrieval.names.trigrams import lower, most_alike
 
 TOO_LONG = -2
@@ -18,10 +18,9 @@ BY_WORDS, BY_TRIGRAMS, NOTHING, UNDECIDED = range(4)
 """How `guess` came to its answer; undecided are three names as good, very many words and a damaged index."""
 _ALL = np.zeros(0, np.bool_)
 _ONE, _SPACE = np.ones(1, np.int64), np.uint32(32)
-_jit = numba.njit(cache=True, nogil=True)
 
 
-@_jit
+@jit
 def span(table, key):
     """Where the equal keys of a sorted table begin and end."""
     first = lower(table, 0, len(table), key)
@@ -31,14 +30,14 @@ def span(table, key):
     return first, last
 
 
-@_jit
+@jit
 def holds(table, key):
     """Whether a key is in a sorted table."""
     at = lower(table, 0, len(table), key)
     return at < len(table) and table[at] == key
 
 
-@_jit
+@jit
 def _known(hashes, token_hash, token, weight):
     """Put the distinct known tokens of a query and their counts in place; how many, one too many for too many."""
     count = unknown = 0
@@ -61,7 +60,7 @@ def _known(hashes, token_hash, token, weight):
     return MOST_TOKENS + 1 if too_many else count, unknown
 
 
-@_jit
+@jit
 def _by_bound(token, weight, bound, bounds, count):
     """Order tokens by falling bound, and write all their bounds."""
     for i in range(count):
@@ -78,7 +77,7 @@ def _by_bound(token, weight, bound, bounds, count):
             bound[j, m] = bounds[at, m] * times
 
 
-@_jit
+@jit
 def _most(bound, first, count, extra):
     """Greatest sum of bounds that one name can gather from the tokens from `first` on.
 
@@ -103,7 +102,7 @@ def _most(bound, first, count, extra):
     return max(best, total)
 
 
-@_jit
+@jit
 def _put(row, score, first, filled, k, rows, scores, preference):
     """Put a name's score among the best entities', each once; how many there are now."""
     at = 0
@@ -122,7 +121,7 @@ def _put(row, score, first, filled, k, rows, scores, preference):
     return filled
 
 
-@_jit
+@jit
 def search(
     hashes, ends, token_hash, start, post_record, post_impact, bounds, halves, impacts, owner, preference, allowed,
     reached, k,
@@ -180,14 +179,14 @@ def search(
     return rows, scores, unknown, too_long
 
 
-@_jit
+@jit
 def look_up(exact, loose, keys):
     """Where the names with this folded key begin and end, and whether it is the key of a name's other form."""
     first, last = span(exact, keys[0])
     return first, last, holds(loose, keys[0])
 
 
-@_jit
+@jit
 def plain_letters(folded):
     """What `plain` gives for a folded text in ASCII: letters and digits, one blank between words."""
     points = np.empty(len(folded), np.uint32)
@@ -205,7 +204,7 @@ def plain_letters(folded):
     return points[:count] if count else folded.astype(np.uint32)
 
 
-@_jit
+@jit
 def guess(hashes, words, folded, trigrams, least):
     """The best answer by words, or by trigrams where those may miss what is meant.
 

@@ -4,10 +4,10 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from oven_retrieval.names.impacts import BUCKET_BITS
+from oven_retrieval.names.jit import jit
 
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.uint64(64 - BUCKET_BITS)
@@ -21,10 +21,8 @@ DAMAGE = -1
 TIE = 1e-9
 """Likenesses that differ by less are equal: weights are multiples of 1/1024, so that their sums are exact."""
 
-_jit = numba.njit(cache=True, nogil=True)
 
-
-@_jit
+@jit
 def buckets_of(points, begin, end, buckets):
     """Write the distinct buckets of the trigrams of one text, rising; two blanks are thought at each end. How many."""
     first = second = np.uint64(0)
@@ -54,7 +52,7 @@ def buckets_of(points, begin, end, buckets):
     return distinct
 
 
-@_jit
+@jit
 def count_buckets(points, ends, counts):
     """Add to the counts of buckets those of texts that end at `ends`."""
     buckets = np.empty(len(points) + 2, np.int32)
@@ -65,7 +63,7 @@ def count_buckets(points, ends, counts):
         begin = end
 
 
-@_jit
+@jit
 def weigh(points, ends, idf, weights):
     """The idf of the buckets of each text together."""
     buckets = np.empty(len(points) + 2, np.int32)
@@ -78,7 +76,7 @@ def weigh(points, ends, idf, weights):
         begin = ends[text]
 
 
-@_jit
+@jit
 def fill_postings(points, ends, first, free, post):
     """Put the number of each text, from `first` on, into the lists of its buckets, at their first `free` place."""
     buckets = np.empty(len(points) + 2, np.int32)
@@ -90,7 +88,7 @@ def fill_postings(points, ends, first, free, post):
         begin = ends[text]
 
 
-@_jit
+@jit
 def renumber(start, post, number):
     """Give the names in all lists their new numbers, and sort each list."""
     for bucket in range(len(start) - 1):
@@ -100,7 +98,7 @@ def renumber(start, post, number):
         names.sort()
 
 
-@_jit
+@jit
 def lower(table, low, high, key):
     """First place of a rising list, between two places, whose value is at least a key."""
     while low < high:
@@ -112,7 +110,7 @@ def lower(table, low, high, key):
     return low
 
 
-@_jit
+@jit
 def _known_lists(buckets, count, start, idf, begins, ends, weights, behind):
     """Lists of a text's buckets, rarest first, and the weight of each and all behind; how many, the text's weight."""
     lists, total = 0, 0.0
@@ -134,7 +132,7 @@ def _known_lists(buckets, count, start, idf, begins, ends, weights, behind):
     return lists, total
 
 
-@_jit
+@jit
 def _put(score, k, filled, best):
     """Put a likeness among the k best, falling; how many there are now."""
     if filled < k:
@@ -149,7 +147,7 @@ def _put(score, k, filled, best):
     return filled
 
 
-@_jit
+@jit
 def most_alike(points, ends, start, post, weight, idf, k, least):
     """The names that share most with each text that ends at `ends`: numbers, likenesses, and where each text's end.
 

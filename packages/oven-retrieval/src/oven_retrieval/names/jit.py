@@ -1,0 +1,79 @@
+"""Compile loops by numba and keep them: beside the package, in the user's folder, in a temporary one, or not at all."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numba
+
+
+def jit(function: Callable[..., Any]) -> Any:
+    """Compile a function without the interpreter's lock, and keep the code wherever a folder can be written.
+
+    Where neither the package's folder nor the user's can be written (a container with read-only packages and no home),
+    a private temporary folder keeps it until the machine restarts. Without that folder, each process compiles again. A
+    folder that fills up, or is no longer writable, never ends a search.
+    """
+    loop: Any = numba.njit(nogil=True)(function)
+    try:
+        loop.enable_caching()
+    except (RuntimeError, OSError):  # numba: "no locator available"
+        if not _keep_in(_private_folder(), loop):
+            return loop
+    _go_on_without_room(loop)
+    return loop
+
+
+def _private_folder() -> Path | None:
+    """A temporary folder that nobody else can write, since numba runs what lies in it; None where there is none."""
+    user = os.getuid() if hasattr(os, "getuid") else 0
+    try:
+        folder = Path(tempfile.gettempdir(), f"oven-retrieval-numba-{user}")
+        folder.mkdir(mode=0o700, exist_ok=True)
+        status = folder.lstat()
+    except OSError:
+        return None
+    private = stat.S_ISDIR(status.st_mode) and not status.st_mode & 0o077
+    return folder if private and status.st_uid == user else None
+
+
+def _keep_in(folder: Path | None, loop: Any) -> bool:
+    """Whether numba keeps a function's code in a folder from now on."""
+    if folder is None:
+        return False
+    config: Any = numba.config
+    before, config.CACHE_DIR = config.CACHE_DIR, str(folder)
+    try:
+        loop.enable_caching()
+    except (RuntimeError, OSError):
+        return False
+    finally:
+        config.CACHE_DIR = before
+    return True
+
+
+def _go_on_without_room(loop: Any) -> None:
+    """Let compiled code be used where it cannot be written or read: numba raises an OSError then."""
+    cache = loop._cache  # numba has no public way
+    save, load = cache.save_overload, cache.load_overload
+
+    def save_if_possible(*arguments: Any) -> None:
+        try:
+            save(*arguments)
+        except OSError as error:
+            warnings.warn(f"compiled code is not kept: {error}; each process compiles again", stacklevel=2)
+            cache.disable()
+
+    def load_if_possible(*arguments: Any) -> Any:
+        try:
+            return load(*arguments)
+        except OSError:
+            return None
+
+    cache.save_overload, cache.load_overload = save_if_possible, load_if_possible
