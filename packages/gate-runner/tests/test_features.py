@@ -28,6 +28,8 @@ from gate_runner.encoders.encoder import Encoder
 from gate_runner.errors import DataError
 from gate_runner.executors import run
 from gate_runner.features import FeatureCache, IndexedRows, cache, digests_of, encode_pictures
+from gate_runner.features.shelf import make_room
+from gate_runner.features.unfinished import alone
 from gate_runner.runs import RunRequest
 from gate_runner.runs.results import Result
 from gate_runner.settings import Settings
@@ -450,3 +452,65 @@ def test_nothing_is_written_or_waited_for_through_a_segments_file(
     rows = FeatureCache(tmp_path / "encoder").rows("t", "text", TEXTS, 5, encode)
     assert torch.equal(rows[:], encode(torch.arange(10)))
     assert target.read_text() == "to keep " * 30
+
+
+def interrupted(folder: Path, texts: slice, size: int, batches: int, **options: Any) -> FeatureCache:
+    """A writer that is stopped after some batches, as Ctrl-C does it."""
+    digests, calls = TEXTS[texts], 0
+
+    def stopping(numbers: torch.Tensor) -> torch.Tensor:
+        nonlocal calls
+        calls += 1
+        if calls > batches:
+            raise KeyboardInterrupt
+        return encode(torch.arange(10)[texts][numbers])
+
+    features = FeatureCache(folder, **options)
+    with pytest.raises(KeyboardInterrupt):
+        features.rows("t", "text", digests, size, stopping)
+    return features
+
+
+def occupied(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+
+
+def test_interrupted_writers_with_other_batches_go_on_and_leave_nothing(tmp_path: Path) -> None:
+    """Each began a file of its own in full size, which was neither counted nor removed."""
+    for size in (4, 3, 2):
+        interrupted(tmp_path / "encoder", slice(10), size, 1)
+    once = FeatureCache(tmp_path / "once")
+    once.rows("t", "text", TEXTS, 5, encode)
+    assert len(list(tmp_path.glob("encoder/text/*.npy"))) == 1
+    features = FeatureCache(tmp_path / "encoder", in_memory=0)
+    rows = features.rows("t", "text", TEXTS, 5, encode)
+    assert torch.equal(rows[:], encode(torch.arange(10)))
+    assert features.encoded["text"] == 10 - 4 - 3 - 2
+    assert occupied(tmp_path / "encoder") - occupied(tmp_path / "once") < 100  # lines of the list of batches
+
+
+def test_rows_of_a_writer_that_nobody_continues_are_taken_over(tmp_path: Path) -> None:
+    interrupted(tmp_path / "encoder", slice(0, 8), 2, 2)
+    features = FeatureCache(tmp_path / "encoder", in_memory=0)
+    rows = features.rows("t", "text", TEXTS[:6], 3, encode)  # others are asked for: another segment
+    assert torch.equal(rows[:], encode(torch.arange(6)))
+    assert features.encoded["text"] == 2
+    assert {file.suffixes[-1] for file in tmp_path.rglob("*.*")} == {".npy", ".done"}
+
+
+def test_unfinished_segments_count_under_the_cap_and_make_room(tmp_path: Path) -> None:
+    interrupted(tmp_path / "left", slice(10), 2, 1)
+    before = occupied(tmp_path)
+    with shelf_alone(tmp_path / "left" / "text"):
+        assert not make_room(tmp_path, before - 1)  # somebody writes it now
+        assert occupied(tmp_path) == before
+    features = FeatureCache(tmp_path / "encoder", cap=before)
+    features.rows("t", "text", TEXTS, 5, encode)
+    assert features.placed == {"t": "memory"}
+    assert not list((tmp_path / "left").rglob("*.*"))
+    assert occupied(tmp_path / "encoder") > 0
+
+
+def shelf_alone(folder: Path) -> Any:
+    (file,) = folder.glob("*.npy")
+    return alone(folder, file.stem)

@@ -104,16 +104,25 @@ class RowWriter:
 
     @classmethod
     def left(cls, path: Path, count: int, mark: str) -> RowWriter | None:
-        """The writer of rows that another one began, or None where there are none of this mark."""
+        """The writer of rows that another one began, or None where there are none of this mark.
+
+        Where that one was cut, or killed while it was, ``count`` of the writer is the number of rows that are there.
+        """
+        log = path.with_name(f"{path.name}.done")
         try:
             array = _mapped_rows(path)
             dtype = torch.from_numpy(np.empty(0, array.dtype)).dtype
-            header, *_ = _lines_of(path, path.with_name(f"{path.name}.done"))
+            header, *lines = _lines_of(path, log)
         except (OSError, ValueError, TypeError):
             return None
-        if len(array) != count or header != _header(mark, count, array.shape[1:], array.dtype) + "\n":
+        begun, now = (_header(mark, rows, array.shape[1:], array.dtype) + "\n" for rows in (count, len(array)))
+        if len(array) > count or header not in (begun, now):
             return None
-        return cls(path, count, array.shape[1:], dtype, mark)
+        if header != now:  # cut in the file, and not yet in the list
+            with path.open("r+b") as file:
+                file.truncate(int(array.offset) + array.nbytes)
+            _exchange(log, "".join([now, *lines]))
+        return cls(path, len(array), array.shape[1:], dtype, mark)
 
     def append(self, rows: Tensor) -> None:
         """Write the next rows."""
@@ -158,7 +167,7 @@ class RowWriter:
             assert file.tell() == self._offset  # NumPy leaves room for the number of rows
             file.truncate(self._offset + self.done * self._row_bytes)
         written = _header(self.mark, self.count, self.shape, numbers)
-        self._log.write_text("".join([f"{written}\n", *lines]), encoding="utf-8")
+        _exchange(self._log, "".join([f"{written}\n", *lines]))
 
     def _begin(self, header: str, numbers: np.dtype[Any]) -> None:
         try:
@@ -208,7 +217,7 @@ class RowWriter:
             done = int(end)
             batches.append(line)
         if len(batches) <= len(lines):  # a whole file is left alone: others may read it now
-            self._log.write_text("".join(batches), encoding="utf-8")
+            os.truncate(self._log, len("".join(batches).encode()))
         return done
 
 
@@ -240,6 +249,14 @@ def _lines_of(path: Path, log: Path) -> list[str]:
     if not lines:
         raise ValueError(f"{log} is empty")
     return lines
+
+
+def _exchange(log: Path, text: str) -> None:
+    """Write a list in place of another, so that a kill leaves one of the two."""
+    beside = log.with_name(f"{log.name}.new")
+    beside.unlink(missing_ok=True)  # which may be a link
+    beside.write_text(text, encoding="utf-8")
+    beside.replace(log)
 
 
 def _header(mark: str, count: int, shape: Sequence[int], numbers: np.dtype[Any]) -> str:

@@ -3,8 +3,8 @@
 Everything that encodes asks here: seeds, shots, benchmarks on the same pictures, and ``adapt``. A row is known by the
 encoder (its weights, its transform and what it gave on probes), the kind of feature and the digest of what was encoded.
 What is encoded together is one segment: a file of rows beside a file of their digests. The digests are written last: a
-segment without them is unfinished and is continued. What files hold may be known only when they were read for the
-encoder. The segments that were not used longest make room for new ones.
+segment without them is unfinished and is continued; where nobody wants the same any more, its rows are taken over. What
+files hold may be known only when they were read for the encoder. The segments that were not used longest make room.
 
 Rows that were encoded in other batches differ in their last digits, as sums in another order do.
 
@@ -28,7 +28,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from filelock import FileLock
 from torch import Tensor
 
 from gate_data.readers.folders import cache_home
@@ -36,6 +35,7 @@ from gate_runner.encoders.spec import agree
 from gate_runner.errors import DataError
 from gate_runner.features.inputs import WIDTH, Digests, Encode, Inputs, Numbered, digest_of
 from gate_runner.features.shelf import Shelf, make_room
+from gate_runner.features.unfinished import alone, finish, note, noted, take_over
 from gate_runner.files import write
 from vision_adapters.rows import DiskFullError, Rows, RowWriter
 
@@ -169,29 +169,32 @@ class FeatureCache:
         request = _Asked(name, kind, inputs, size, progress)
         if self.folder is None:
             return self._held(request)
+        folder = self.folder / kind
         while True:
             digests = inputs.digests()
             missing: Sequence[int] = range(len(inputs))
-            segment = digest_of(f"{size} files ".encode(), inputs.mark) if digests is None else b""
+            segment = digest_of(b"files ", inputs.mark).hex() if digests is None else ""
             if digests is not None:
-                shelf = Shelf.sound(self.folder / kind, digests)
+                shelf = Shelf.sound(folder, digests)
                 missing = _first(digests, shelf.missing(digests))
                 if not missing:
+                    take_over(folder, but="")  # of kills behind the last row
                     break
-                segment = digest_of(f"{size} ".encode(), digests[missing].tobytes())
-            path = self.folder / kind / f"{segment.hex()}.npy"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with FileLock(path.with_suffix(".lock")):  # who wants the same waits, and finds it
-                if digests is not None and len(_first(digests, Shelf(path.parent).missing(digests))) < len(missing):
+                segment = digest_of(digests[missing].tobytes()).hex()
+            folder.mkdir(parents=True, exist_ok=True)
+            if take_over(folder, but=segment):
+                continue
+            with alone(folder, segment, wait=True):  # who wants the same waits, and finds it
+                if digests is not None and len(_first(digests, Shelf(folder).missing(digests))) < len(missing):
                     continue
                 if digests is None and inputs.digests() is not None:
                     continue
-                if digests is None and path.with_suffix(".digests.npy").exists():  # of files that may have changed
+                if digests is None and (folder / f"{segment}.digests.npy").exists():  # of files that may have changed
                     for _ in inputs.read(missing, lambda digest: False, 2 * size):  # hashed, and nothing decoded
                         pass
                     continue
                 try:
-                    self._write(request, Shelf(path.parent), path, missing)
+                    self._write(request, Shelf(folder), folder / f"{segment}.npy", missing)
                 except _NoRoomError as error:
                     return self._without_disk(request, error)
         self.reused[kind] += len(np.unique(digests)) - (self.encoded[kind] - encoded)
@@ -209,12 +212,16 @@ class FeatureCache:
         """Encode what no segment holds into a new one, from where a killed writer stopped."""
         log, count = path.with_suffix(".part"), len(numbers)
         writer = RowWriter.left(path, count, path.stem)
-        digests = _digests_in(log, writer.done) if writer is not None else []
+        digests = noted(log, writer.done) if writer is not None else []
         if writer is not None and not digests:
             writer = None
-            path.unlink(missing_ok=True)
         if writer is None:
+            for file in (path, log):
+                file.unlink(missing_ok=True)
+        elif writer.count < count:  # killed after the last row: who reads looks for the rest again
+            finish(path.parent, path.stem, np.array(digests, f"S{WIDTH}"))
             log.unlink(missing_ok=True)
+            return
         stored = set(digests)
 
         def wanted(digest: bytes) -> bool:
@@ -228,13 +235,12 @@ class FeatureCache:
                 with _room(path, log):
                     writer = RowWriter(path, count, rows.shape[1:], rows.dtype, path.stem)
             with _room(path, log):
-                with log.open("ab") as file:
-                    file.write(b"".join(digest.ljust(WIDTH, b"\0") for digest in batch))
+                note(log, writer.done, batch)
                 writer.append(_of_type(writer.dtype, rows, request.name))
             digests += batch
         if writer is not None:
             writer.cut()
-            shelf.finish(path.stem, np.array(digests, f"S{WIDTH}"))
+            finish(path.parent, path.stem, np.array(digests, f"S{WIDTH}"))
         log.unlink(missing_ok=True)
 
     def _encoded(
@@ -338,16 +344,6 @@ def _first(digests: Digests, missing: Digests) -> list[int]:
     _, places = np.unique(digests[missing], return_index=True)
     numbers: list[int] = missing[np.sort(places)].tolist()
     return numbers
-
-
-def _digests_in(log: Path, count: int) -> list[bytes]:
-    """The digests that a writer noted of its first rows; none where there are fewer."""
-    if log.is_symlink() or not log.is_file():
-        return []
-    held = log.read_bytes()
-    if len(held) < count * WIDTH:
-        return []
-    return [held[at : at + WIDTH].rstrip(b"\0") for at in range(0, count * WIDTH, WIDTH)]
 
 
 def _of_type(dtype: torch.dtype, rows: Tensor, name: str) -> Tensor:

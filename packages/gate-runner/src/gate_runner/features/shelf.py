@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import torch
 from torch import Tensor
 
 from gate_runner.features.inputs import WIDTH, Digests
-from gate_runner.files import write
+from gate_runner.features.unfinished import files_in, note
 from vision_adapters.rows import Rows, RowWriter, StoredRows
 from vision_adapters.rows.stored import mapped
 
@@ -54,26 +53,19 @@ class FoundRows:
 
 
 def make_room(root: Path, most: int) -> bool:
-    """Remove the segments that were not used longest until those below a folder take so many bytes; whether they do."""
-    segments = sorted(_segments_below(root), key=lambda segment: segment[0])
-    occupied = sum(size for _, size, _ in segments)
-    for _, size, digests in segments:
+    """Remove the segments that were not used longest until all below a folder takes so many bytes; whether it does.
+
+    Segments that a process writes now count, and stay.
+    """
+    segments = [files for folder in root.glob("*/*") if folder.is_dir() for files in files_in(folder)]
+    by_age = sorted((*files.used(), files) for files in segments)
+    occupied = sum(size for _, size, _ in by_age)
+    for _, size, files in by_age:
         if occupied <= most:
             break
-        for end in (".digests.npy", ".npy", ".npy.done", ".part", ".lock"):
-            digests.with_name(digests.name.removesuffix(".digests.npy") + end).unlink(missing_ok=True)
-        occupied -= size
+        if files.remove():
+            occupied -= size
     return occupied <= most
-
-
-def _segments_below(root: Path) -> Iterator[tuple[float, int, Path]]:
-    """When each finished segment was last used, its bytes, and the file of its digests."""
-    for digests in root.glob("*/*/*.digests.npy"):
-        try:
-            rows = digests.with_name(digests.name.replace(".digests.npy", ".npy"))
-            yield digests.stat().st_mtime, digests.stat().st_size + rows.stat().st_size, digests
-        except FileNotFoundError:  # another process made room
-            continue
 
 
 def _digests_of(file: Path) -> Digests:
@@ -131,7 +123,7 @@ class Shelf:
                 part = file.with_name(file.name.replace(".digests.npy", ".part"))
                 with contextlib.suppress(OSError):
                     part.unlink(missing_ok=True)  # which may be a link
-                    part.write_bytes(b"".join(digest.ljust(WIDTH, b"\0") for digest in written))
+                    note(part, 0, written)
                 file.unlink(missing_ok=True)
 
     def _open(self, number: int) -> bool:
@@ -177,9 +169,3 @@ class Shelf:
                 os.utime(self.files[number])
         segment, offset = torch.from_numpy(self.segment[numbers]), torch.from_numpy(self.offset[numbers])
         return FoundRows(self.segments, segment, offset)
-
-    def finish(self, segment: str, digests: Digests) -> None:
-        """Say that a segment is whole."""
-        buffer = io.BytesIO()
-        np.save(buffer, digests)
-        write(self.path / f"{segment}.digests.npy", buffer.getvalue())
