@@ -4,7 +4,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -23,9 +23,11 @@ class Server:
     def __init__(self) -> None:
         pytest.importorskip("httpx")
         self.asked: list[dict[str, Any]] = []
+        self.under_way = self.most_under_way = 0
         self.headers: list[dict[str, str]] = []
         self.answer: Callable[[dict[str, Any]], tuple[int, bytes]] = lambda request: chat("An explanation.")
         self.redirect = ""
+        self.counting = threading.Lock()
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -33,7 +35,12 @@ class Server:
                 request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 outer.asked.append({**request, "path": self.path})
                 outer.headers.append(dict(self.headers))
+                with outer.counting:
+                    outer.under_way += 1
+                    outer.most_under_way = max(outer.most_under_way, outer.under_way)
                 status, body = outer.answer(request)
+                with outer.counting:
+                    outer.under_way -= 1
                 self.send_response(status)
                 if outer.redirect:
                     self.send_header("Location", outer.redirect)
@@ -44,7 +51,7 @@ class Server:
             def log_message(self, *arguments: object) -> None:
                 pass
 
-        self.http = HTTPServer(("127.0.0.1", 0), Handler)
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.http.server_port}/v1"
         self.thread = threading.Thread(target=self.http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
         self.thread.start()
@@ -199,7 +206,7 @@ def test_a_failure_is_repeated_then_listed_and_answers_stay(server, tmp_path):
     source = generated(server, cache=tmp_path / "a.jsonl", items_per_class=3, retries=1)
     assert source.items("owl") == ["An explanation."]
     assert source.calls == 5, "one repeated call, one that works, and one that fails twice"
-    assert source.failed == {"owl": "status 500 (Internal Server Error) (asked 2 times)"}
+    assert source.failed == {"owl": "status 500 (Internal Server Error): busy (asked 2 times)"}
     assert len((tmp_path / "a.jsonl").read_text().splitlines()) == 2
     server.answer = lambda request: chat("Another one.")
     again = generated(server, cache=tmp_path / "a.jsonl", items_per_class=3)
@@ -302,6 +309,8 @@ def test_answers_end_with_their_line():
         ("127.0.0.1:80", {}, "expected one that starts with http"),
         ("http://x", {"timeout": 0}, "timeout is 0"),
         ("http://x", {"max_tokens": 0}, "max_tokens is 0"),
+        ("http://x", {"max_completion_tokens": 0}, "max_completion_tokens is 0"),
+        ("http://x", {"stop": "\n"}, "stop is .*; expected a list of texts"),
     ],
 )
 def test_endpoint_refuses(url, options, message):
@@ -309,7 +318,7 @@ def test_endpoint_refuses(url, options, message):
         Endpoint(url, "small", **options)
 
 
-@pytest.mark.parametrize("option", ["items_per_class", "shots", "retries", "wait", "max_calls"])
+@pytest.mark.parametrize("option", ["items_per_class", "shots", "at_once", "retries", "wait", "max_calls"])
 def test_generation_refuses_numbers_out_of_range(option):
     pytest.importorskip("httpx")
     with pytest.raises(ValueError, match=f"{option} is -1"):
@@ -320,3 +329,99 @@ def test_answers_can_be_stored_in_elevaters_format(server, tmp_path):
     source = generated(server)
     write_gpt3(tmp_path / "GPT3_own.tsv", {name: source.items(name) for name in ("owl", "hen")})
     assert read_gpt3(tmp_path / "GPT3_own.tsv") == {"owl": ("An explanation.",), "hen": ("An explanation.",)}
+
+
+def test_what_newer_models_refuse_is_not_sent(server):
+    Endpoint(server.url, "small").complete("x")
+    Endpoint(server.url, "new", max_completion_tokens=900, temperature=None, stop=None).complete("x")
+    Endpoint(server.url, "bare", max_tokens=None, temperature=None, stop=["===", "Q:"]).complete("x")
+    for request in server.asked:
+        del request["messages"], request["path"]
+    assert server.asked == [
+        {"model": "small", "max_tokens": 50, "temperature": 0.0, "stop": ["\n"]},
+        {"model": "new", "max_completion_tokens": 900},
+        {"model": "bare", "stop": ["===", "Q:"]},
+    ]
+    identities = {Endpoint(server.url, "m", stop=stop).identity for stop in (["\n"], None, ["==="])}
+    assert len(identities) == 3, "answers of other settings are others"
+    assert Endpoint(server.url, "m").identity.endswith('{"max_tokens": 50, "model": "m", "temperature": 0.0}')
+
+
+@pytest.mark.parametrize(
+    ("body", "shown"),
+    [
+        (b'{"error": {"message": "Unsupported parameter: \'max_tokens\'.", "type": "x"}}', "parameter: 'max_tokens'."),
+        (b'{"error": "quota used up"}', "(Bad Request): quota used up"),
+        (b'{"detail": [1]}', "(Bad Request): {'detail': [1]}"),
+        (b"<html>\n<b>no</b>\x1b[2J", "(Bad Request): <html> <b>no</b>\\x1b[2J"),
+        (b"[1]", "(Bad Request): [1]"),
+        (b"\xff" * 2000, "…"),
+        (b"", "status 400 (Bad Request)"),
+        (b'the key "secret" is wrong', 'the key "***" is wrong'),
+        (b'{"error": {"message": "wrong key secr\\u0065t"}}', "wrong key ***"),
+    ],
+)
+def test_a_refusal_says_why(server, monkeypatch, body, shown):
+    monkeypatch.setenv("OPENAI_API_KEY", "secret")
+    server.answer = lambda request: (400, body)
+    with pytest.raises(LanguageModelError) as caught:
+        Endpoint(server.url, "small").complete("x")
+    assert str(caught.value).endswith(shown)
+    assert len(str(caught.value)) < 400
+    assert "\n" not in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+def test_an_answer_that_reasoning_used_up_says_so(server):
+    choice = {"finish_reason": "length", "message": {"content": ""}}
+    server.answer = lambda request: (200, json.dumps({"choices": [choice]}).encode())
+    with pytest.raises(LanguageModelError, match="allow more tokens"):
+        Endpoint(server.url, "small").complete("x")
+
+
+def test_questions_are_under_way_together_but_no_more_than_allowed(server, tmp_path):
+    together = threading.Barrier(3)
+
+    def slow(request: dict[str, Any]) -> tuple[int, bytes]:
+        together.wait(20)  # goes on once three are there; fewer break it
+        return chat(f"About {request['messages'][0]['content'].rsplit('Q: ')[-1]}")
+
+    server.answer = slow
+    names = ["owl", "hen", "tench", "owl"]
+    done: list[tuple[int, int]] = []
+    source = generated(server, cache=tmp_path / "a.jsonl", items_per_class=4, at_once=3)
+    expected = {name: [f"About {name}"] for name in names}
+    assert source.items_of(names, progress=lambda *numbers: done.append(numbers)) == expected
+    assert server.most_under_way == 3
+    assert done == [(1, 3), (2, 3), (3, 3)]
+    assert source.calls == len(server.asked) == len((tmp_path / "a.jsonl").read_text().splitlines()) == 12
+    again = generated(server, cache=tmp_path / "a.jsonl", items_per_class=4)
+    assert again.items_of(names) == expected
+    assert again.calls == 0
+
+
+def test_bounds_and_refusals_hold_for_questions_under_way_together(server):
+    bounded = generated(server, items_per_class=5, max_calls=3, at_once=4)
+    assert bounded.items_of(["owl", "hen"])["owl"] == ["An explanation."]
+    assert len(server.asked) == bounded.calls == 3
+    server.answer = lambda request: (401, b"no")
+    refused = generated(server, items_per_class=5, at_once=2)
+    assert refused.items_of(["owl", "hen"]) == {"owl": [], "hen": []}
+    assert refused.calls <= 2
+    assert set(refused.failed) == {"owl", "hen"}
+
+
+def test_the_command_sends_what_its_options_say(server, tmp_path, tiny_wordnet):
+    pytest.importorskip("typer")
+    from knowledge_prompts.cli import console
+
+    (tmp_path / "birds.txt").write_text("sunflower\nplant\n")
+    files = [str(tmp_path / "birds.txt"), "--output", str(tmp_path), "--wordnet-folder", str(tiny_wordnet)]
+    options = ["--max-completion-tokens", "900", "--unsent", "temperature", "--unsent", "stop", "--at-once", "2"]
+    with pytest.raises(SystemExit) as done:
+        console(["build", *files, "--endpoint", server.url, "--model", "new", "--items", "2", *options])
+    assert not done.value.code
+    assert server.asked
+    for request in server.asked:
+        assert request["max_completion_tokens"] == 900
+        assert not {"max_tokens", "temperature", "stop"} & set(request)

@@ -22,6 +22,8 @@ ABOUT = "Class prompts with external knowledge: look at them, build them, count 
 TextEncoders = Callable[[str, str], Callable[[list[str]], Any]]
 """From a name and a torch device to a function from texts to features ``[n, d]``."""
 
+_UNSENT = ("max_tokens", "temperature", "stop")
+
 Classes = Annotated[
     str, typer.Argument(help="A built-in set such as oxford-flower-102, a .txt file of class names, or a .json file.")
 ]
@@ -82,6 +84,14 @@ def build(
     items: Annotated[int, typer.Option(help="Answers per class.", min=1)] = 5,
     shots: Annotated[int, typer.Option(help="Example pairs per question.", min=1)] = 3,
     max_calls: Annotated[int | None, typer.Option(help="The most calls of the language model.", min=0)] = None,
+    max_completion_tokens: Annotated[
+        int | None, typer.Option(help="Longest answer, by the name that newer chat models take.", min=1)
+    ] = None,
+    unsent: Annotated[
+        list[str] | None,
+        typer.Option(help="Parameter that the model refuses: max_tokens, temperature or stop; repeat it."),
+    ] = None,
+    at_once: Annotated[int, typer.Option(help="Questions that are asked at the same time.", min=1)] = 4,
     timeout: Annotated[float, typer.Option(help="Seconds per call.")] = 30.0,
     seed: Annotated[int, typer.Option(help="Seed of the draw of examples.")] = 0,
 ) -> None:
@@ -91,9 +101,20 @@ def build(
     if (endpoint is None) != (model is None):
         stated, lacking = ("--endpoint", "--model") if endpoint else ("--model", "--endpoint")
         raise ValueError(f"{stated} was given without {lacking}; expected both")
-    language_model = (
-        Endpoint(endpoint, model, key_variable=key_variable, timeout=timeout) if endpoint and model else None
-    )
+    for name in unsent or ():
+        if name not in _UNSENT:
+            raise ValueError(f"--unsent {name!r}; expected {', '.join(_UNSENT)}")
+    language_model = None
+    if endpoint and model:
+        left_out: dict[str, Any] = dict.fromkeys(unsent or ())
+        language_model = Endpoint(
+            endpoint,
+            model,
+            key_variable=key_variable,
+            max_completion_tokens=max_completion_tokens,
+            timeout=timeout,
+            **left_out,
+        )
     class_prompts = load_class_prompts(classes)
     built = build_files(
         class_prompts,
@@ -105,6 +126,7 @@ def build(
         shots=shots,
         max_calls=max_calls,
         seed=seed,
+        at_once=at_once,
         progress=lambda phase, done, of: typer.echo(f"\r{phase}: {done} of {of} classes", nl=done == of, err=True),
     )
     for line in built.lines():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,6 +92,7 @@ def build_files(
     max_calls: int | None = None,
     retries: int = 2,
     wait: float = 1.0,
+    at_once: int = 1,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> BuiltKnowledge:
     """Make ELEVATER's files of knowledge for any classes.
@@ -111,6 +113,7 @@ def build_files(
         max_calls: The most calls of the model; None for no bound.
         retries: How often a question is repeated.
         wait: Seconds before the first repetition.
+        at_once: Questions that are asked at the same time.
         progress: Called after each class that the model was asked about, as ``progress(phase, done, total)``.
 
     Raises:
@@ -166,12 +169,10 @@ def build_files(
             max_calls=max_calls,
             retries=retries,
             wait=wait,
+            at_once=at_once,
         )
-        answers: dict[str, Sequence[str]] = {}
-        for number, name in enumerate(names, start=1):
-            answers[name] = source.items(name)
-            if progress is not None:
-                progress("language model", number, len(names))
+        on_class = None if progress is None else functools.partial(progress, "language model")
+        answers = source.items_of(names, progress=on_class)
         files.append(folder / "gpt3" / f"GPT3_{class_prompts.name}.tsv")
         write_gpt3(files[-1], answers)
         stored.append(StoredKnowledge(answers, name="gpt3"))

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import json
 import os
+import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +56,7 @@ class GeneratedKnowledge:
         max_calls: The most calls of the model, repetitions included; None for no bound.
         retries: How often a question is repeated after a failure or nonsense.
         wait: Seconds before the first repetition; doubled before each further one.
+        at_once: Questions that are asked at the same time, each in a thread of its own; 1 asks in the calling thread.
         name: Name of the source.
 
     Raises:
@@ -86,11 +90,13 @@ class GeneratedKnowledge:
         max_calls: int | None = None,
         retries: int = 2,
         wait: float = 1.0,
+        at_once: int = 1,
         name: str = "gpt3",
     ) -> None:
         for key, value, least in (
             ("items_per_class", items_per_class, 1),
             ("shots", shots, 1),
+            ("at_once", at_once, 1),
             ("retries", retries, 0),
             ("wait", wait, 0),
             ("max_calls", 0 if max_calls is None else max_calls, 0),
@@ -99,40 +105,73 @@ class GeneratedKnowledge:
                 raise ValueError(f"{key} is {value}; expected at least {least}")
         self.model, self.definitions, self.name = model, dict(definitions), name
         self.items_per_class, self.shots, self.seed = items_per_class, shots, seed
-        self.max_calls, self.retries, self.wait = max_calls, retries, wait
+        self.max_calls, self.retries, self.wait, self.at_once = max_calls, retries, wait, at_once
         self.cache = None if cache is None else Path(cache)
         self.calls = 0
         self.failed: dict[str, str] = {}
         self._refused = ""
+        self._lock = threading.Lock()
         self._answers: dict[str, str] = {}
         self._bytes_read = self._lines_read = 0
         if self.cache is not None:
             self._read_cache(self.cache)  # so that a broken file is told at once
 
     def items(self, class_name: str) -> list[str]:
-        """The answers about a class, each once; those that are not in the cache are asked for.
+        """The answers about a class, each once; those that are not in the cache are asked for (`items_of`)."""
+        return self.items_of([class_name])[class_name]
+
+    def items_of(
+        self, class_names: Sequence[str], *, progress: Callable[[int, int], None] | None = None
+    ) -> dict[str, list[str]]:
+        """The answers about many classes by class name; up to `at_once` questions are under way at a time.
+
+        Args:
+            class_names: Class names.
+            progress: Called after each class with the number of classes done, and of all.
 
         Raises:
             BlockingIOError: Another process is writing the cache; names the file.
         """
+        names = list(dict.fromkeys(class_names))
         if self.cache is None:
-            return self._items(class_name)
+            return self._items_of(names, progress)
         with sole_writer(self.cache):
             torn = self._read_cache(self.cache)
             if torn:
                 os.truncate(self.cache, self._bytes_read)
-            return self._items(class_name)
+            return self._items_of(names, progress)
 
-    def _items(self, class_name: str) -> list[str]:
+    def _items_of(self, names: Sequence[str], progress: Callable[[int, int], None] | None) -> dict[str, list[str]]:
+        questions = {name: self._questions(name) for name in names}
+        pool = ThreadPoolExecutor(self.at_once) if self.at_once > 1 else None
+        try:
+            pending: dict[str, list[Callable[[], str]]] = {}
+            for name, prompts in questions.items():
+                calls = [functools.partial(self._ask, prompt, name) for prompt in prompts]
+                pending[name] = [pool.submit(call).result for call in calls] if pool else [*calls]
+            answers: dict[str, list[str]] = {}
+            for number, name in enumerate(names, start=1):
+                answers[name] = self._answered(name, pending[name])
+                if progress is not None:
+                    progress(number, len(names))
+            return answers
+        finally:
+            if pool:
+                pool.shutdown(cancel_futures=True)  # after an interrupt, what has not begun is not asked
+
+    def _questions(self, class_name: str) -> list[str]:
+        """The questions about a class, each once: few definitions give few contexts."""
         contexts = sample_contexts(
             class_name, self.definitions, count=self.items_per_class, shots=self.shots, seed=self.seed
         )
+        return list(dict.fromkeys(in_context_prompt(class_name, context) for context in contexts))
+
+    def _answered(self, class_name: str, pending: Sequence[Callable[[], str]]) -> list[str]:
         self.failed.pop(class_name, None)
         answers: list[str] = []
-        for context in contexts:
-            prompt = in_context_prompt(class_name, context)
+        for answer in pending:
             try:
-                answers.append(self._ask(prompt, class_name))
+                answers.append(answer())
             except LanguageModelError as error:
                 self.failed[class_name] = str(error)
         return list(dict.fromkeys(answers))
@@ -143,13 +182,14 @@ class GeneratedKnowledge:
             return self._answers[key]
         reason = ""
         for attempt in range(self.retries + 1):
-            if self._refused:
-                raise LanguageModelError(self._refused)
-            if self.max_calls is not None and self.calls >= self.max_calls:
-                raise LanguageModelError(f"the bound of {self.max_calls} calls was reached")
-            if attempt:
+            if attempt and not self._refused:
                 time.sleep(self.wait * 2 ** (attempt - 1))
-            self.calls += 1
+            with self._lock:
+                if self._refused:
+                    raise LanguageModelError(self._refused)
+                if self.max_calls is not None and self.calls >= self.max_calls:
+                    raise LanguageModelError(f"the bound of {self.max_calls} calls was reached")
+                self.calls += 1
             try:
                 answer = check_answer(self.model.complete(prompt), class_name)
             except LanguageModelError as error:
@@ -157,7 +197,8 @@ class GeneratedKnowledge:
                 if error.permanent:
                     self._refused = reason
                 continue
-            self._keep(key, class_name, answer)
+            with self._lock:
+                self._keep(key, class_name, answer)
             return answer
         raise LanguageModelError(f"{reason} (asked {self.retries + 1} times)")
 

@@ -6,15 +6,18 @@ import asyncio
 import importlib.util
 import json
 import os
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
+from knowledge_prompts.printed import printable
 from knowledge_prompts.sources.knowledge import check_least_one
 
 MOST_BYTES = 1 << 20
 _OK = 200
 _TRY_AGAIN = (408, 409, 425, 429)
+_LONGEST_REASON = 300  # characters of a refusal's body that are shown
 _GRACE = 0.5  # seconds for closing the connection
 
 
@@ -72,8 +75,11 @@ class Endpoint:
         url: The base address, up to and without ``/chat/completions``.
         model: Name of the model.
         key_variable: Environment variable that holds the key; without one set, no key is sent.
-        max_tokens: Longest answer; the toolkit's script takes 50.
-        temperature: 0 for the most likely answer, as the toolkit's script has it.
+        max_tokens: Longest answer; the toolkit's script takes 50. None to leave it out of the request.
+        max_completion_tokens: The same by the name that newer chat models take, which count their reasoning, too; sent
+            in place of ``max_tokens``.
+        temperature: 0 for the most likely answer, as the toolkit's script has it. None to leave it out.
+        stop: What ends an answer. None to leave it out; the first line of an answer is taken in any case.
         timeout: Seconds that one call may take in all, above 0.
 
     Raises:
@@ -100,8 +106,10 @@ class Endpoint:
         model: str,
         *,
         key_variable: str = "OPENAI_API_KEY",
-        max_tokens: int = 50,
-        temperature: float = 0.0,
+        max_tokens: int | None = 50,
+        max_completion_tokens: int | None = None,
+        temperature: float | None = 0.0,
+        stop: Sequence[str] | None = ("\n",),
         timeout: float = 30.0,
     ) -> None:
         parts = urlsplit(url)
@@ -114,19 +122,27 @@ class Endpoint:
                 "the endpoint's address holds a user, a question mark or a number sign; expected host and path alone, "
                 f"and a key in the environment variable {key_variable}"
             )
-        check_least_one(max_tokens=max_tokens)
+        limits = {"max_tokens": max_tokens, "max_completion_tokens": max_completion_tokens}
+        check_least_one(**{name: value for name, value in limits.items() if value is not None})
+        if isinstance(stop, str):
+            raise ValueError(f"stop is {stop!r}; expected a list of texts, or None")
         if not timeout > 0:
             raise ValueError(f"timeout is {timeout}; expected more than 0 seconds")
         if importlib.util.find_spec("httpx") is None:
             raise ModuleNotFoundError("an endpoint needs httpx: pip install 'knowledge-prompts[endpoint]'")
         self.url = url.rstrip("/") + "/chat/completions"
         self.timeout, self.key_variable = timeout, key_variable
-        self.settings = {"model": model, "max_tokens": max_tokens, "temperature": temperature}
+        if max_completion_tokens is not None:
+            limits["max_tokens"] = None
+        settings = {"model": model, **limits, "temperature": temperature}
+        self.settings = {name: value for name, value in settings.items() if value is not None}
+        self.stop = None if stop is None else list(stop)
 
     @property
     def identity(self) -> str:
         """Address and settings; never the key."""
-        return f"{self.url} {json.dumps(self.settings, sort_keys=True)}"
+        settings = self.settings if self.stop == ["\n"] else {**self.settings, "stop": self.stop}
+        return f"{self.url} {json.dumps(settings, sort_keys=True)}"
 
     def complete(self, prompt: str) -> str:
         """Ask once.
@@ -134,7 +150,9 @@ class Endpoint:
         Raises:
             LanguageModelError: Refused, failed, took too long, or answered something else than the protocol's form.
         """
-        body = {**self.settings, "stop": ["\n"], "messages": [{"role": "user", "content": prompt}]}
+        body: dict[str, Any] = {**self.settings, "messages": [{"role": "user", "content": prompt}]}
+        if self.stop is not None:
+            body["stop"] = self.stop
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         key = os.environ.get(self.key_variable, "")
         if not (key.isascii() and key.isprintable()):
@@ -167,7 +185,7 @@ class Endpoint:
             pool.shutdown(wait=False)
         if status != _OK:
             permanent = 300 <= status < 500 and status not in _TRY_AGAIN
-            raise LanguageModelError(f"status {status} ({reason})", permanent=permanent)
+            raise LanguageModelError(f"status {status} ({reason}){_reason_of(raw, key)}", permanent=permanent)
         if key and key.encode() in raw:
             raise LanguageModelError("the answer repeats the key", permanent=True)
         return self._answer(raw)
@@ -188,9 +206,27 @@ class Endpoint:
 
     def _answer(self, raw: bytes) -> str:
         try:
-            text = json.loads(raw)["choices"][0]["message"]["content"]
+            choice = json.loads(raw)["choices"][0]
+            text = choice["message"]["content"]
         except (ValueError, LookupError, TypeError, RecursionError):
             raise LanguageModelError(f"the answer is not of OpenAI's form: {raw[:80]!r}") from None
+        if not text and choice.get("finish_reason") == "length":
+            raise LanguageModelError("no text within the longest answer, as of reasoning; allow more tokens")
         if not isinstance(text, str):
             raise LanguageModelError(f"the answer's text is {text!r:.80}; expected a text")
         return text
+
+
+def _reason_of(raw: bytes, key: str) -> str:
+    """What a refusal's body says, in one line: which parameter a model does not take, or that a quota is used up."""
+    text = raw.decode("utf-8", "replace")
+    try:
+        error: Any = json.loads(text)
+        error = error.get("error", error)
+        text = str(error if isinstance(error, str) else error.get("message", error))
+    except (ValueError, AttributeError, RecursionError):
+        pass  # not of OpenAI's form: shown as it is
+    if key:
+        text = text.replace(key, "***")
+    text = printable(" ".join(text.split()))
+    return f": {text[:_LONGEST_REASON]}{'…' if len(text) > _LONGEST_REASON else ''}" if text else ""
