@@ -17,6 +17,7 @@ sys.path.insert(0, str(ROOT))
 
 from website import drawings, pictures  # noqa: E402 - found by the line above
 from website.data_pages import DOCS, PAGES  # noqa: E402
+from website.links import as_code  # noqa: E402
 from website.missing_examples import without_example  # noqa: E402
 from website.prose import as_it_stands, prepared  # noqa: E402
 from website.public import documented_at, public_modules  # noqa: E402
@@ -114,7 +115,10 @@ def test_the_contact_sheet_is_current(tmp_path: Path) -> None:
 
 
 def test_code_that_pages_link_to_exists() -> None:
-    pages = [path.read_text(encoding="utf-8") for path in (ROOT / "docs").rglob("*.md")]
+    pages = [
+        as_code(path.read_text(encoding="utf-8"), path.relative_to(ROOT / "docs").as_posix())
+        for path in (ROOT / "docs").rglob("*.md")
+    ]
     linked = {match for page in pages for match in re.findall(r"\]\(code:([^)#]+)", page)}
     assert linked
     assert [match for match in sorted(linked) if not (ROOT / match).is_file()] == []
@@ -129,7 +133,9 @@ WALKS = {
 
 @pytest.mark.parametrize("row", WALKS)
 def test_the_start_page_leads_to_code_and_test(row: str) -> None:
-    start, walk = ((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("index.md", "site.md"))
+    start, walk = (
+        as_code((ROOT / "docs" / name).read_text(encoding="utf-8"), name) for name in ("index.md", "site.md")
+    )
     lines = [line for page in (start, walk) for line in page.splitlines() if line.startswith(f"| {row} |")]
     (code, name), (test, test_name) = re.findall(r"\]\(code:([^)#]+)#(\w+)\)", lines[0])
     assert re.findall(r"\]\(code:([^)#]+)#(\w+)\)", lines[1]) == [(code, name), (test, test_name)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import html
 import json
 import re
 import sys
@@ -12,11 +13,13 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from latex2mathml.converter import convert
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
+from website.links import as_code
 from website.public import ROOT, public_modules
 from website.reference import page_of, reference_pages
 from website.results import result_folders, result_pages
@@ -30,6 +33,17 @@ TO_LINE = re.compile(r'href="([^"]+)#(__codelineno-0-\d+)"')
 
 LOADED = re.compile(r'(?:href|src)="([^":]+\.(?:css|js|svg|png))"|"search":\s*"([^"]+)"')
 """What a page names of what it loads; the script of the search fetches the index."""
+
+FORMULA = re.compile(r'<span class="arithmatex">\\\((.*?)\\\)</span>', re.DOTALL)
+"""A formula in TeX, as Markdown leaves it."""
+
+CODE_OR_SCRIPT = re.compile(r"<(pre|code|script|style|title)\b.*?</\1>|<[^>]+>", re.DOTALL)
+"""Parts of a page that are not prose."""
+
+BAR = r"\|"
+
+TABLE_CODE = re.compile(r"`([^`\n]*\\\|[^`\n]*)`")
+"""Code in a table that holds a bar, which GitHub reads and Markdown's tables show with its backslash."""
 
 MOST_BYTES = 300_000
 """Of the start page with all that it loads, compressed as hosts send it."""
@@ -83,7 +97,8 @@ def shown_at(path: str) -> str:
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the generated pages, and one for each file that some page links to as code."""
     pages = generated_pages()
-    texts = [*pages.values(), *(file.content_string for file in files.documentation_pages())]
+    written = [as_code(file.content_string, file.src_uri) for file in files.documentation_pages()]
+    texts = [*pages.values(), *written]
     for source in sorted({match[1] for text in texts for match in CODE.finditer(text)}):
         path = ROOT / source
         if not path.is_file():
@@ -110,7 +125,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         line = f'{{ data-line="{line_of(match[1], match[2])}" }}' if match[2] else ""
         return f"]({up}{shown_at(match[1])}){line}"
 
-    return CODE.sub(led, markdown)
+    markdown = TABLE_CODE.sub(lambda match: f"<code>{html.escape(match[1]).replace(BAR, '&#124;')}</code>", markdown)
+    return CODE.sub(led, as_code(markdown, page.file.src_uri))
 
 
 def line_of(path: str, name: str) -> int:
@@ -120,6 +136,20 @@ def line_of(path: str, name: str) -> int:
     if not numbers:
         raise PluginError(f"a page links to code:{path}#{name}, which is not defined there")
     return numbers[0]
+
+
+def on_page_content(content: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Write formulas as MathML, which browsers show without a script."""
+    content = FORMULA.sub(lambda match: mathml(match[1]), content)
+    if left := re.search(r"\$[^$\n]*\\[^$\n]*\$", CODE_OR_SCRIPT.sub(" ", content)):
+        raise PluginError(f"{page.file.src_uri} shows a formula as text: {left[0]}")
+    return content
+
+
+def mathml(formula: str) -> str:
+    """Return an inline formula of TeX, escaped for HTML, as MathML."""
+    # Prose escapes underscores, which are subscripts here.
+    return convert(html.unescape(formula).replace("\\_", "_"), display="inline")
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
