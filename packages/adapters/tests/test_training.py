@@ -253,6 +253,23 @@ def test_the_gradient_norm_is_recorded() -> None:
     assert done.history[1].gradient_norm == pytest.approx(expected, rel=1e-5)
 
 
+@pytest.mark.parametrize("changed", [0, 1, 777, 1499])
+def test_a_checkpoint_knows_every_row(changed: int, tmp_path: Path) -> None:
+    x = torch.randn(1500, 4, generator=torch.Generator().manual_seed(0))
+    other = x.clone()
+    other[changed, 2] += 1e-3
+    for rows in (x, other):
+        call: dict[str, Any] = {
+            "loss": nn.functional.cross_entropy, "recipe": dataclasses.replace(RECIPE, steps=2, validate_every=2),
+            "validate": lambda module: 0.0, "direction": "higher", "seed": 0, "checkpoint": tmp_path / "state.pt",
+        }  # fmt: skip
+        if rows is x:
+            fit(nn.Linear(4, 2), (rows,), torch.zeros(1500, dtype=torch.long), **call)
+            continue
+        with pytest.raises(ValueError, match="belongs to another training: data differ"):
+            fit(nn.Linear(4, 2), (rows,), torch.zeros(1500, dtype=torch.long), **call)
+
+
 def test_a_checkpoint_of_another_training_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "state.pt"
     run(network(), checkpoint=file)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -366,6 +367,86 @@ def test_an_output_of_another_training_stays(tmp_path: Path) -> None:
     finetune(finetune_request(data, tmp_path / "out", steps=0))
     with pytest.raises(UsageError, match="was trained otherwise \\(steps 0 there, 4 here\\)"):
         finetune(finetune_request(data, tmp_path / "out"))
+
+
+def changed_captions(data: Path, only: int | None = None) -> None:
+    lines = (data / "captions.csv").read_text().splitlines()
+    body = [f"{line} again" if only in (None, number) else line for number, line in enumerate(lines[1:])]
+    (data / "captions.csv").write_text("\n".join([lines[0], *body]) + "\n")
+
+
+@pytest.mark.parametrize("what", ["captions", "pictures", "start", "teacher"])
+def test_an_output_of_other_contents_under_the_same_names_is_refused(what: str, tmp_path: Path) -> None:
+    data = write_pairs(tmp_path / "mine")
+    for name, encoder in (("start", "micro-clip/random"), ("other", "micro-clip")):
+        finetune(finetune_request(data, tmp_path / name, steps=0, encoder=encoder))
+    weights = f"tuned:{tmp_path / 'start'}"
+    fields: dict[str, Any] = {
+        "start": {"encoder": weights},
+        "teacher": {"teacher": weights, "add": ("keep=1",)},
+    }.get(what, {})
+    request = finetune_request(data, tmp_path / "out", steps=1, **fields)
+    finetune(request)
+    before = (tmp_path / "out" / "encoder.safetensors").read_bytes()
+    lines: list[str] = []
+    finetune(request, lines.append)
+    assert any("there already" in line for line in lines)
+    if what == "captions":
+        changed_captions(data)
+    elif what == "pictures":
+        Image.new("RGB", (40, 40), (1, 2, 3)).save(data / "7.png")
+    else:
+        shutil.rmtree(tmp_path / "start")
+        (tmp_path / "other").rename(tmp_path / "start")
+    name = {"start": "encoder", "teacher": "teacher"}.get(what, "data")
+    with pytest.raises(UsageError, match=f"was trained with {name} of digest [0-9a-f]+, now it is [0-9a-f]+: choose"):
+        finetune(request)
+    assert (tmp_path / "out" / "encoder.safetensors").read_bytes() == before
+
+
+def test_the_same_data_in_another_place_are_the_same_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_pairs(tmp_path / "a" / "mine")
+    changed_captions(write_pairs(tmp_path / "b" / "mine"))
+    monkeypatch.chdir(tmp_path / "a")
+    finetune(finetune_request("mine", tmp_path / "out", steps=1))
+    assert json.loads((tmp_path / "out/card.json").read_text())["request"]["pairs"] == str(tmp_path / "a" / "mine")
+    (tmp_path / "a" / "mine").rename(tmp_path / "moved")
+    finetune(finetune_request(tmp_path / "moved", tmp_path / "out", steps=1))
+    monkeypatch.chdir(tmp_path / "b")
+    with pytest.raises(UsageError, match="was trained with data of digest"):
+        finetune(finetune_request("mine", tmp_path / "out", steps=1))
+
+
+def test_a_training_does_not_go_on_with_other_captions(tmp_path: Path) -> None:
+    """One of 120 captions, which no sample of 64 rows shows."""
+    data = write_pairs(tmp_path / "mine", 160)
+
+    def stop(line: str) -> None:
+        if line.startswith("step 2"):
+            raise KeyboardInterrupt
+
+    request = finetune_request(data, tmp_path / "out")
+    with pytest.raises(KeyboardInterrupt):
+        finetune(request, stop)
+    changed_captions(data, only=77)
+    with pytest.raises(UsageError, match=r"belongs to another training: .*data.* differ"):
+        finetune(request)
+
+
+def test_a_second_writer_is_told_who_trains(tmp_path: Path) -> None:
+    data, refused = write_pairs(tmp_path / "mine"), []
+
+    def second(line: str) -> None:
+        if line.startswith("step 1"):
+            with pytest.raises(UsageError) as caught:
+                finetune(finetune_request(data, tmp_path / "out", lr=1e-2))
+            refused.append(str(caught.value))
+
+    finetune(finetune_request(data, tmp_path / "out"), second)
+    assert len(refused) == 1
+    assert f"trains into {tmp_path / 'out'} now" in refused[0]
+    assert (tmp_path / "out" / "card.json").exists()
+    assert not list(tmp_path.glob(".out*"))
 
 
 def test_help_imports_no_torch_and_has_few_options() -> None:

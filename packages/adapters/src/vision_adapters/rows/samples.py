@@ -71,6 +71,8 @@ class SampleRows:
         [[3.0, 3.0], [1.0, 1.0]]
     """
 
+    costly = True
+
     def __init__(self, make: Callable[[int, torch.Generator | None], Tensor], count: int, *, workers: int = 0) -> None:
         if count < 1 or workers < 0:
             raise ValueError(f"expected count >= 1 and workers >= 0, got {count} and {workers}")

@@ -29,6 +29,8 @@ class Rows(Protocol):
     """Samples that are read when they are asked for; a tensor is one, indexed along its first dimension.
 
     Those that make batches ahead, or vary them from step to step, have a generator `stream(draws)`: one batch per draw.
+    Those whose rows are decoded or encoded whenever they are read have ``costly = True``: a checkpoint looks at some of
+    them, and `fit(belongs_to=...)` takes a digest of what all are made of.
 
     Example:
         >>> import torch

@@ -18,18 +18,25 @@ from vision_adapters.rows import Rows
 from vision_adapters.training.recipe import Recipe
 
 SAMPLED_ROWS = 64
+"""Rows that are looked at where all would be decoded or encoded for it; see `vision_adapters.rows.Rows`."""
+_TOGETHER = 1024
 
 
 def fingerprint(
     inputs: Sequence[Rows], targets: Rows, recipe: Recipe, seed: int, direction: str, module: nn.Module
 ) -> dict[str, str]:
-    """What must be equal for a checkpoint to belong to a call."""
+    """What must be equal for a checkpoint to belong to a call: every row, of costly ones `SAMPLED_ROWS`."""
     count = len(targets)
     rows = torch.linspace(0, count - 1, min(SAMPLED_ROWS, count)).long()
     digest, forms = hashlib.sha256(), []
     for values in (*inputs, targets):
         sampled = values[rows.to(values.device)] if isinstance(values, Tensor) else values[rows]
-        _note(digest, values if values is targets and isinstance(values, Tensor) else sampled)
+        if getattr(values, "costly", False):
+            _note(digest, sampled)
+        else:
+            for start in range(0, count, _TOGETHER):
+                _note(digest, values[start : start + _TOGETHER])
+            _note(digest, getattr(values, "forms", ()))  # rows that are read are the first form of each
         forms.append(f"{sampled.dtype} {(count, *sampled.shape[1:])}" if isinstance(sampled, Tensor) else f"{count}")
     shapes = ", ".join(f"{name} {tuple(value.shape)}" for name, value in module.state_dict().items())
     return {
@@ -48,7 +55,7 @@ def fingerprint(
 def _note(digest: hashlib._Hash, value: Any) -> None:
     """Add a tensor, or lists and mappings of them (boxes, say), to a digest."""
     if isinstance(value, Tensor):
-        digest.update(value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
+        digest.update(value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
     elif isinstance(value, Mapping):
         for name in sorted(value):
             digest.update(str(name).encode())

@@ -68,7 +68,7 @@ def fit(
         checkpoint: a file for the state, written after each validation. If it exists, the training goes on from it and
             ends with the same bits as one that was never interrupted. A finished one is only read.
         belongs_to: what else must be equal for a checkpoint to be of this training, by name: the weights that it starts
-            at, the metric that chooses; what differs is shown.
+            at, the metric that chooses, a digest of the files that rows are decoded from; what differs is shown.
         progress: called after each step with ("train", step, steps).
         device: where the module and each batch go; by default, where the first input is if it is a tensor.
         keep: how many of the best validated checkpoints to keep, for `wise_ft` and means of their outputs.

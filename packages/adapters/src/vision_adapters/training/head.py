@@ -101,6 +101,7 @@ def fit_head(
     scales: Sequence[Scale | None] = (),
     micro_batches: int = 1,
     checkpoint: Path | None = None,
+    belongs_to: Mapping[str, str] | None = None,
     progress: Progress | None = None,
     device: torch.device | str | None = None,
     keep: int = 1,
@@ -129,6 +130,7 @@ def fit_head(
             the whole batch, so that the gradient stays the same for losses that do not average over samples (dice).
         checkpoint: other rates add to its name. One that is damaged, or of another training, is warned about, and the
             training starts anew.
+        belongs_to: see `fit`.
         progress: told ("train", step, steps of all trainings).
         device: see `fit`.
         keep: see `fit`.
@@ -157,7 +159,8 @@ def fit_head(
         fit_head(
             init.features, head, before, loss=loss, recipe=init.recipe, validate=validate, direction=direction,
             seed=seed, rates=init.rates, inputs=inputs, scales=scales, micro_batches=micro_batches,
-            checkpoint=init.checkpoint, progress=init.progress, device=device, sample_weights=sample_weights,
+            checkpoint=init.checkpoint, belongs_to=belongs_to, progress=init.progress, device=device,
+            sample_weights=sample_weights,
         )  # fmt: skip
     elif init is not None:
         head.load_state_dict(init)
@@ -179,6 +182,7 @@ def fit_head(
             direction=direction,
             seed=seed,
             checkpoint=path,
+            belongs_to=belongs_to,
             progress=None if progress is None else lambda phase, done, _: progress(phase, ahead + done, total_steps),
             device=device,
             keep=keep,

@@ -59,6 +59,8 @@ def cache_folder() -> Path:
 class EncodedRows:
     """Features that are made whenever they are asked for: of ``count`` samples, ``size`` in a call."""
 
+    costly = True
+
     def __init__(self, encode: Encode, count: int, size: int) -> None:
         self.encode, self.count, self.size = encode, count, size
 
@@ -76,6 +78,11 @@ class IndexedRows:
     def __init__(self, rows: Rows, index: Tensor) -> None:
         self.rows, self.index = rows, index
 
+    @property
+    def costly(self) -> bool:
+        """Whether the other source's rows are."""
+        return getattr(self.rows, "costly", False)
+
     def __len__(self) -> int:
         return len(self.index)
 
@@ -88,6 +95,11 @@ class ChangedRows:
 
     def __init__(self, rows: Rows, change: Callable[[Tensor], Tensor]) -> None:
         self.rows, self.change = rows, change
+
+    @property
+    def costly(self) -> bool:
+        """Whether the rows that are changed are."""
+        return getattr(self.rows, "costly", False)
 
     def __len__(self) -> int:
         return len(self.rows)

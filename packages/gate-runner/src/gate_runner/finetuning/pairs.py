@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -9,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gate_data.pictures import Pictures
 from gate_data.readers import Member, held_out, table
 from gate_data.readers.archives import members, read
 from gate_data.readers.folders import PICTURES
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from gate_data.own import OwnBenchmark
-    from gate_data.pictures import Pictures
     from gate_data.request import Size
     from vision_adapters.training.pairs import Texts
 
@@ -73,6 +74,21 @@ class Captioned:
     train: CaptionedSplit
     validation: CaptionedSplit
     notes: tuple[str, ...] = field(default=())
+
+    def digest(self) -> str:
+        """SHA-256 over all captions and what every picture's file holds: wherever the data are, and in order."""
+        digest = hashlib.sha256()
+        for split in (self.train, self.validation):
+            digest.update(f"{len(split)} {split.pictures_each if len(split) else 0} ".encode())
+            for texts in (split.captions, split.negatives):
+                digest.update(json.dumps(texts).encode("utf-8", "surrogatepass"))
+            if isinstance(split.pictures, Pictures):
+                for content in split.pictures.contents:
+                    digest.update(content)
+                digest.update(f"{split.pictures.fit} {split.pictures.transparency}".encode())
+            else:
+                digest.update(split.pictures.contiguous().numpy().tobytes())
+        return digest.hexdigest()
 
 
 def read_captioned(

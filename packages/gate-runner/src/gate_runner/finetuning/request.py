@@ -93,6 +93,26 @@ class FinetuneRequest:
         )
 
     def identity(self) -> dict[str, Any]:
-        """What tells one training from another: all but where it runs and what it is called."""
+        """What tells one training from another by names: all but where it runs and what it is called.
+
+        Paths are absolute; they are not compared (`LOCATED`): what counts is what they hold.
+        """
         apart = ("output", "device", "num_processes", "checkpoint_blocks")
-        return {name: value for name, value in self.to_mapping().items() if name not in apart} | {"add": list(self.add)}
+        values = {name: value for name, value in self.to_mapping().items() if name not in apart}
+        located = {name: _absolute(values[name]) for name in LOCATED}
+        return {**values, **located, "add": list(self.add)}
+
+
+LOCATED = ("pairs", "encoder", "teacher", "table", "data_root")
+"""Fields that name data and weights, which digests tell apart."""
+
+
+def _absolute(value: str | None) -> str | None:
+    """A path, or one behind a prefix such as ``tuned:``, from the root; other names as they are."""
+    if value is None:
+        return None
+    prefix, sign, rest = value.partition(":")
+    for start, path in (("", value), (prefix + sign, rest)):
+        if path and Path(path).expanduser().exists():
+            return f"{start}{Path(path).expanduser().resolve()}"
+    return value

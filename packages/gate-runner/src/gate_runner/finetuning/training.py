@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,10 +17,13 @@ from eqsim import ClipEqSimLoss
 from gate_runner.encoders import load_encoder
 from gate_runner.encoders.loading import device_for
 from gate_runner.encoders.named import read_card
+from gate_runner.encoders.probe import probe
+from gate_runner.encoders.spec import agree
 from gate_runner.encoders.tuned import save_tuned
 from gate_runner.errors import EncoderError, UsageError
+from gate_runner.files import BusyError, held
 from gate_runner.finetuning.pairs import Captioned, CaptionedSplit
-from gate_runner.finetuning.request import RATES, FinetuneRequest
+from gate_runner.finetuning.request import LOCATED, RATES, FinetuneRequest
 from gate_runner.runs.ranks import training_processes
 from gate_runner.tasks.augmentation import Change, change_of, varied
 from gate_runner.tasks.recipes import checked_augmentation
@@ -46,6 +49,8 @@ class PictureRows:
 
     Batches that are drawn are augmented, not rows that are asked for.
     """
+
+    costly = True
 
     def __init__(self, split: CaptionedSplit, encoder: Encoder, augment: str = "none") -> None:
         self.split, self.transform = split, encoder.transform
@@ -84,29 +89,77 @@ class PictureRows:
         return torch.stack([varied(image, change, made) for image, made in zip(batch, generators, strict=True)])
 
 
+@dataclass(frozen=True, eq=False)
+class Materials:
+    """What a request names, loaded: the data, the encoder at its start, and the teacher where there is another one."""
+
+    data: Captioned
+    encoder: Encoder
+    teacher: Encoder | None
+
+    @classmethod
+    def of(cls, request: FinetuneRequest, device: str) -> Materials:
+        """Read and load all of it."""
+        data = request.read()
+        _refuse_terms(request.terms, data)
+        named = [name for name in (request.encoder, request.teacher) if name is not None]
+        encoder, *teacher = [load_encoder(name, device=device_for(device)) for name in named]
+        return cls(data, encoder, teacher[0] if teacher else None)
+
+    def contents(self) -> dict[str, str]:
+        """Digests that tell the same names with other contents apart."""
+        weights = {"encoder": self.encoder, "teacher": self.teacher}
+        marks = {name: str(part.fingerprint()) for name, part in weights.items() if part is not None}
+        return {"data": self.data.digest(), **marks}
+
+    def outputs(self) -> dict[str, Any]:
+        """What the encoders give on fixed probes, which their code decides besides their weights."""
+        weights = {"encoder": self.encoder, "teacher": self.teacher}
+        return {name: part.outputs or probe(part) for name, part in weights.items() if part is not None}
+
+
 def finetune(request: FinetuneRequest, say: Say = lambda line: None) -> Path:
     """Train an encoder on pictures with captions, and keep it in a folder that every command takes.
 
-    Where the folder is there already, of the same request, nothing is trained; a training that was interrupted goes on
-    from its last validation, to the same bits. ``say`` is told what was found, and each validation, a line each.
+    Where the folder is there already, of the same request, data, start and teacher, nothing is trained; a training that
+    was interrupted goes on from its last validation, to the same bits. ``say`` is told what was found, and each
+    validation, a line each.
+
+    Raises:
+        UsageError: another process trains into the folder, or it holds another training; what differs is shown.
     """
-    loss = request.terms
-    if _done(request, say):
+    output = request.output.absolute()
+    try:
+        with held(output.parent / f".{output.name}.lock"):
+            return _finetuned(request, say)
+    except BusyError as error:
+        raise UsageError(
+            f"{error.owner} trains into {request.output} now: wait for its end, or choose another --output"
+        ) from error
+
+
+def _finetuned(request: FinetuneRequest, say: Say) -> Path:
+    card = _card_of(request)
+    materials = Materials.of(request, request.device)
+    contents, outputs = materials.contents(), materials.outputs()
+    if card is not None:
+        _require_same(request, card, contents, outputs)
+        say(f"{request.output} is there already, of the same request, data and weights")
         return request.output
-    data = request.read()
-    _refuse_terms(loss, data)
+    data, encoder = materials.data, materials.encoder
     for note in data.notes:
         say(note)
-    encoder = load_encoder(request.encoder, device=device_for(request.device))
     start = {name: value.detach().cpu().clone() for name, value in _module_of(encoder).state_dict().items()}
     values = {"finetune": request.to_mapping()}
     call = "gate_runner.finetuning.training:follow"
     with training_processes(request.num_processes, values, call, encoder.device) as group:
-        training = _Training(request, loss, data, encoder)
+        training = _Training(request, materials, contents)
         done = training.run(group, say)
     share, curve = training.mixed(done)
     about = {
         "request": request.identity(),
+        "contents": contents,
+        "outputs": outputs,
         "training": {
             "recipe": asdict(training.recipe),
             "terms": {"loss": request.loss, "add": list(request.add)},
@@ -136,28 +189,45 @@ def finetune(request: FinetuneRequest, say: Say = lambda line: None) -> Path:
 def follow(values: dict[str, Any], together: Callable[[str], AbstractContextManager[ProcessGroup]]) -> None:
     """One of the further processes of a training: it ends where the first goes on alone."""
     request = FinetuneRequest.from_mapping(values["finetune"])
-    data = request.read()
-    encoder = load_encoder(request.encoder, device=device_for(values["device"]))
-    training = _Training(request, request.terms, data, encoder)
-    with together(encoder.device.type) as group:
+    materials = Materials.of(request, values["device"])
+    training = _Training(request, materials, materials.contents())
+    with together(materials.encoder.device.type) as group:
         training.run(group, lambda line: None)
 
 
-def _done(request: FinetuneRequest, say: Say) -> bool:
-    """Whether the folder is there, of this request; one of another is an error."""
+def _card_of(request: FinetuneRequest) -> dict[str, Any] | None:
+    """The card of a folder that is there already and was trained by such a request; one of another is an error."""
     if not request.output.exists():
-        return False
+        return None
     try:
         card = read_card(request.output)
     except EncoderError as error:
         raise UsageError(f"{request.output} is there, and is no trained encoder: choose another --output") from error
     before, now = card.get("request", {}), request.identity()
-    differing = [name for name in now if before.get(name) != now[name]]
+    differing = [name for name in now if name not in LOCATED and before.get(name) != now[name]]
     if differing:
         named = ", ".join(f"{name} {before.get(name)!r} there, {now[name]!r} here" for name in differing)
         raise UsageError(f"{request.output} was trained otherwise ({named}): choose another --output")
-    say(f"{request.output} is there already, of the same request")
-    return True
+    return card
+
+
+def _require_same(
+    request: FinetuneRequest, card: Mapping[str, Any], contents: Mapping[str, str], outputs: Mapping[str, Any]
+) -> None:
+    """Refuse a folder that was trained on other data, or from or by other weights, under the same names."""
+    before = card.get("contents", {})
+    for name in sorted({*before, *contents}):
+        if before.get(name) != contents.get(name):
+            raise UsageError(
+                f"{request.output} was trained with {name} of digest {str(before.get(name))[:16]}, now it is "
+                f"{str(contents.get(name))[:16]}: choose another --output"
+            )
+    for name, now in outputs.items():
+        if not agree(card.get("outputs", {}).get(name, {}), now):
+            raise UsageError(
+                f"{request.output} was trained when the {name} gave other features for the same inputs: its code was "
+                "changed, or it draws at random; choose another --output"
+            )
 
 
 def _refuse_terms(loss: ClipEqSimLoss, data: Captioned) -> None:
@@ -185,13 +255,16 @@ def _module_of(encoder: Encoder) -> nn.Module:
 class _Training:
     """Data, module and recipe of a request, the same in each of its processes."""
 
-    def __init__(self, request: FinetuneRequest, loss: ClipEqSimLoss, data: Captioned, encoder: Encoder) -> None:
-        self.request, self.loss, self.encoder = request, loss, encoder
-        self.before = encoder.fingerprint()
-        self.train, self.validation = (split.at_size(encoder.image_size) for split in (data.train, data.validation))
+    def __init__(self, request: FinetuneRequest, materials: Materials, contents: Mapping[str, str]) -> None:
+        data, self.encoder = materials.data, materials.encoder
+        self.request, self.loss, self.contents = request, request.terms, contents
+        self.other_teacher = materials.teacher
+        self.train, self.validation = (
+            split.at_size(self.encoder.image_size) for split in (data.train, data.validation)
+        )
         self.most = max((len(texts) for texts in self.train.negatives), default=0)
         self.checkpoint = request.output.with_name(f".{request.output.name}.checkpoint.pt")
-        self.teacher = self._teacher_rows() if loss.settings.keep_weight else ()
+        self.teacher = self._teacher_rows() if self.loss.settings.keep_weight else ()
         self.module = self._dual()
         self.trained = sum(weight.numel() for weight in self.module.parameters() if weight.requires_grad)
         self.start = changing_state(self.module)
@@ -263,12 +336,8 @@ class _Training:
 
     def _teacher_rows(self) -> tuple[ChosenRows, ...]:
         """The frozen encoder's features of every picture and caption, encoded once."""
-        request, split = self.request, self.train
-        teacher = (
-            self.encoder
-            if request.teacher is None
-            else load_encoder(request.teacher, device=device_for(request.device))
-        )
+        split = self.train
+        teacher = self.other_teacher or self.encoder
         if teacher.text is None or teacher.logit_scale is None:
             raise EncoderError(f"teacher {teacher.spec!r} has no text side, or no scale of its scores to be kept")
         split = split.at_size(teacher.image_size)
@@ -322,7 +391,10 @@ class _Training:
                 direction="higher",
                 seed=request.seed,
                 checkpoint=self.checkpoint,
-                belongs_to={"request": repr(sorted(request.identity().items())), "start": str(self.before)},
+                belongs_to={
+                    "request": repr([item for item in sorted(request.identity().items()) if item[0] not in LOCATED]),
+                    **self.contents,
+                },
                 device=self.encoder.device,
                 group=group,
                 watch=watch,

@@ -111,6 +111,7 @@ def fit_head(
             scales=scales,
             micro_batches=settings.micro_batches,
             checkpoint=job.checkpoint,
+            belongs_to={"data_sha256": job.data.digest()},
             progress=job.progress,
             device=job.encoder.device,
             keep=1 if frozen else 5,
