@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import shutil
 import signal
 import subprocess
@@ -103,6 +104,43 @@ def test_a_batch_script_runs_nothing_of_the_folders_name(
     assert executor.executor.submit(print).job_id == "7"
     assert (tmp_path / "called").read_text() == "srun\n"
     assert not list(tmp_path.rglob("PWNED"))
+
+
+class _Touches:
+    """A pickle that calls a function."""
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return os.mkdir, ("PWNED",)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_answers_that_lie_in_the_run_folder_are_not_believed(
+    request_here: RunRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stranger's run folder may hold an answer for each number that a job can get."""
+    submitit = pytest.importorskip("submitit")
+    monkeypatch.chdir(tmp_path)
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for program, text in (("srun", "exit 0"), ("sbatch", "echo Submitted batch job 7"), ("sacct", "exit 1")):
+        (programs / program).write_text(f"#!/bin/sh\n{text}\n")
+        (programs / program).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
+    answer = tmp_path / "run" / "slurm" / "7" / "7_0_result.pkl"
+    answer.parent.mkdir(parents=True)
+    answer.write_bytes(pickle.dumps(("success", _Touches())))
+    request = replace(request_here, output=tmp_path / "run").changed(isolate="worker", executor="slurm")
+    job = SlurmExecutor(request).executor.submit(print)
+    monkeypatch.setattr(submitit.Job, "_results_timeout_s", 0)
+    monkeypatch.setattr(submitit.Job, "wait", lambda job: None)
+    with pytest.raises(submitit.core.utils.UncompletedJobError):
+        job.result()
+    assert not (tmp_path / "PWNED").exists()
+
+    shutil.rmtree(tmp_path / "run" / "slurm")
+    (tmp_path / "run" / "slurm").symlink_to(tmp_path)
+    with pytest.raises(UsageError, match="slurm is a link"):
+        SlurmExecutor(request)
 
 
 def test_names() -> None:

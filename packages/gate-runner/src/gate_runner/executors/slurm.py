@@ -6,8 +6,10 @@ import json
 import math
 import os
 import platform
+import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from gate_runner.errors import StorageError, UsageError, printable
@@ -68,8 +70,8 @@ class SlurmExecutor:
             raise ImportError("--executor slurm needs submitit: pip install 'gate-runner[slurm]'") from error
         self.request = request
         self.failures = (submitit.core.utils.FailedJobError, submitit.core.utils.UncompletedJobError)
-        folder = request.output.absolute() / "slurm" / "%j"
-        _refuse_in_scripts("output", str(folder.parent), "%")  # SLURM and submitit fill in what follows a %
+        jobs = request.output.absolute() / "slurm"
+        _refuse_in_scripts("output", str(jobs), "%")  # SLURM and submitit fill in what follows a %
         options = dict(request.settings.executor_options)
         for key, value in options.items():
             _refuse_in_scripts(f"executor_options {key}", value)
@@ -77,7 +79,7 @@ class SlurmExecutor:
         limit, tries = request.settings.time_limit, request.settings.retries + 1
         minutes = _DAY if limit is None else math.ceil(limit * tries / 60) + 10
         try:
-            self.executor = submitit.AutoExecutor(folder=folder, cluster=cluster)
+            self.executor = submitit.AutoExecutor(folder=_folder_of_jobs(jobs) / "%j", cluster=cluster)
             self.executor.update_parameters(
                 **{
                     "timeout_min": minutes,
@@ -142,6 +144,13 @@ class SlurmExecutor:
         if "busy" in answer:
             return Postponed(part.name, part.seed, str(answer["busy"]))
         return Result.from_mapping(answer["result"], part.name)
+
+
+def _folder_of_jobs(jobs: Path) -> Path:
+    """A new folder that nobody can have filled before: submitit believes the pickles that lie beside a job's log."""
+    if jobs.is_symlink():
+        raise UsageError(f"slurm: {jobs} is a link: name another --output, or remove it")
+    return jobs / f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(8)}"
 
 
 def _refuse_in_scripts(what: str, text: str, letters: str = "") -> None:
