@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 import warnings
 from collections.abc import Mapping
 from importlib.metadata import entry_points
-from pathlib import Path
 from typing import Any, TypeVar
 
 from gate_runner.errors import EncoderError
+from gate_runner.working_folder import import_named
 
 Kind = TypeVar("Kind")
 
@@ -55,11 +53,8 @@ def made_by(spec: str, kind: str) -> Any:
     module_name, _, function_name = spec.partition(":")
     if not module_name or not function_name:
         raise EncoderError(f"{kind} {spec!r}: expected PACKAGE.MODULE:FUNCTION")
-    folder = str(Path.cwd())
-    if folder not in sys.path:
-        sys.path.append(folder)  # last: a file that is called like a library must not take its place
     try:
-        module = importlib.import_module(module_name)
+        module = import_named(module_name)
     except Exception as error:
         raise EncoderError(f"{kind} {spec!r}: cannot import {module_name!r}: {_why(module_name, error)}") from error
     if not hasattr(module, function_name):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -192,8 +191,9 @@ def text_encoder(name: str, device: str) -> Callable[[list[str]], Any]:
     if not path or (library == "open_clip" and not weights):
         raise ValueError(f"encoder {name!r}; expected open_clip:MODEL/WEIGHTS, or MODULE:FUNCTION of your own")
     if library != "open_clip":
-        sys.path.insert(0, str(Path.cwd()))  # as python -m does, so that one's own module is found
-        function: Any = getattr(import_module(library), path, None)
+        from knowledge_prompts.working_folder import import_named
+
+        function: Any = getattr(import_named(library), path, None)
         if function is None:
             raise ValueError(f"encoder {name!r}: module {library} has no {path!r}")
         encode: Callable[[list[str]], Any] = function(device=device)

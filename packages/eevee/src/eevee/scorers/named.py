@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import pkgutil
-import sys
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +22,7 @@ from eevee.scorers.scorer import (
     score_by_residuals,
     spread,
 )
+from eevee.working_folder import import_named
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -61,10 +60,9 @@ def recorded_scorer(name: str, settings: Mapping[str, Any]) -> Scorer:
 
 
 def _own_scorer(spec: str) -> Scorer:
-    if (folder := str(Path.cwd())) not in sys.path:
-        sys.path.append(folder)  # last, so that nothing of the user's folder stands before what is installed
+    module_name, _, path = spec.partition(":")
     try:
-        scorer: Any = pkgutil.resolve_name(spec)()
+        scorer: Any = attrgetter(path)(import_named(module_name))()
     except (ImportError, AttributeError, ValueError, TypeError) as error:
         raise EeveeError(f"scorer {spec!r}: {error}") from None
     if absent := [member for member in ("name", "objective", "score", "predict") if not hasattr(scorer, member)]:

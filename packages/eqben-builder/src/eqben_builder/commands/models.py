@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import difflib
-import importlib
 import inspect
-import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from eqben_builder.working_folder import import_named
 
 if TYPE_CHECKING:
     from eqben_builder.scoring.similarity import DualEncoder
@@ -20,11 +19,8 @@ def made_by(spec: str, device: str | None = None) -> Any:
     module_name, _, function_name = spec.partition(":")
     if not module_name or not function_name:
         raise ValueError(f"model {spec!r}: expected MODULE:FUNCTION")
-    working_folder = str(Path.cwd())
-    if working_folder not in sys.path:
-        sys.path.append(working_folder)  # last: a file that is called like a library must not take its place
     try:
-        module = importlib.import_module(module_name)
+        module = import_named(module_name)
     except ImportError as error:
         raise ValueError(f"model {spec!r}: cannot import {module_name!r}: {error}") from error
     if not hasattr(module, function_name):

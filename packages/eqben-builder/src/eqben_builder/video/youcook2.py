@@ -22,6 +22,7 @@ from eqben_builder.video.library import (
     seconds,
     shrunk,
 )
+from eqben_builder.working_folder import import_named
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -196,7 +197,7 @@ def face_detector(spec: str) -> Callable[[NDArray[np.uint8]], int] | None:
     module, colon, name = spec.partition(":")
     if not colon or not module or not name:
         raise ValueError(f"faces = {spec!r}: expected opencv, none or MODULE:FUNCTION")
-    detect = getattr(import_module(module), name, None)
+    detect = getattr(import_named(module), name, None)
     if not callable(detect):
         raise ValueError(f"faces = {spec!r}: {module} has no function {name!r}")
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
+
+from oven_retrieval.working_folder import import_named
 
 if TYPE_CHECKING:
     from jaxtyping import UInt8
@@ -56,11 +56,8 @@ def load_own(spec: str, device: str) -> DualEncoder:
     module_name, _, function_name = spec.partition(":")
     if not module_name or not function_name:
         raise ValueError(f"encoder {spec!r}: expected MODULE:FUNCTION")
-    working_folder = str(Path.cwd())
-    if working_folder not in sys.path:
-        sys.path.append(working_folder)  # last: a file that is called like a library must not take its place
     try:
-        make = getattr(importlib.import_module(module_name), function_name)
+        make = getattr(import_named(module_name), function_name)
     except (ImportError, AttributeError) as error:
         raise ValueError(f"encoder {spec!r}: {error}") from error
     encoder = make(device=device) if "device" in inspect.signature(make).parameters else make()
