@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import gzip
 import json
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -17,14 +18,17 @@ from oven_retrieval import (
     EntityFileError,
     FolderError,
     KnowledgeBase,
+    add_entities,
     build_kb,
     build_kb_from_file,
     build_linker,
+    build_name_index,
     read_entities,
 )
 from oven_retrieval.filters import is_disambiguation, is_media, is_redirect
 from oven_retrieval.folder_writer import Column
 from oven_retrieval.readers import guess_format
+from oven_retrieval.vectors import build_vectors
 
 WIKI = [
     {"wikidata_id": "Q31", "wikipedia_title": "Belgium", "wikipedia_content": "Belgium is a country.",
@@ -260,3 +264,34 @@ def test_names_in_memory_that_are_none():
         KnowledgeBase.from_names(["Wood", " "])
     with pytest.raises(TypeError, match=r"name: expected one text, got \['Wood'\]; `retrieve` takes many"):
         KnowledgeBase.from_names(["Wood"]).link(["Wood"])
+
+
+def test_what_is_on_disk_is_pickled_by_its_path(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    kb = build_kb((Entity(f"Q{i}", f"name {i} of something") for i in range(2000)), "kb")
+    linker = build_name_index(kb, "names")
+    linker.typos = True
+    store = build_vectors(lambda a, b: np.eye(2000, 8)[a:b], 2000, "vectors", kb=kb.hash, encoder="one-hot")
+    monkeypatch.chdir("/")
+    pickled = [pickle.dumps(item) for item in (kb, linker, store)]
+    assert max(map(len, pickled)) < 1500
+    again, linked, vectors = (pickle.loads(item) for item in pickled)  # our own bytes
+    assert again[1999].id == "Q1999"
+    assert linked.typos
+    assert linked.link(["name 7 of somethign"], k=3).ids() == linker.link(["name 7 of somethign"], k=3).ids()
+    assert vectors.rows(3, 4).tolist() == store.rows(3, 4).tolist()
+    add_entities(again, [Entity("new", "another name")])
+    for item in pickled[:2]:
+        with pytest.raises(FolderError, match=r"written again after it was pickled|built from the entities"):
+            pickle.loads(item)
+
+
+def test_names_in_memory_are_pickled_whole():
+    kb = KnowledgeBase.from_names(["Wood duck", "Goose"])
+    assert kb.link("goose")[0].id == "1"
+    again = pickle.loads(pickle.dumps(kb))
+    linker = pickle.loads(pickle.dumps(build_linker(kb)))
+    del kb
+    gc.collect()
+    assert again.link("goose")[0].name == "Goose"
+    assert linker.link(["geese"]).ids() == [["1"]]

@@ -83,6 +83,7 @@ class Folder:
 
     def __init__(self, path: str | Path, kind: str, *, verify: bool = False) -> None:
         self.path = self.location = Path(path)
+        self.place = self.path.absolute()  # for who opens it again from elsewhere
         self._mapped: dict[str, Array] = {}
         for attempt in range(_TRIES):
             # Where two renames replace a folder, the old one lies beside its place for a moment.

@@ -7,7 +7,7 @@ import tempfile
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -47,7 +47,7 @@ class KnowledgeBase(Sequence[Entity]):
 
     Numerics:
         Opening costs a manifest and no data: columns are mapped, and pages that nobody reads are not loaded. What was
-        opened stays as it was, whatever takes its place on disk.
+        opened stays as it was, whatever takes its place on disk. Pickling keeps the path and the hash, no columns.
 
     Example:
         >>> import tempfile, pathlib
@@ -65,6 +65,7 @@ class KnowledgeBase(Sequence[Entity]):
         self.ids, self.names, self.aliases = folder.texts("id"), folder.texts("name"), folder.texts("alias")
         self.descriptions, self.images = folder.texts("description"), folder.texts("image")
         count = self.meta["count"]
+        self._is_temporary = False
         if not isinstance(count, int) or count != len(self.ids):
             raise FolderError(f"{path}: the manifest counts {count!r:.40} entities, there are {len(self.ids)} ids")
 
@@ -94,7 +95,14 @@ class KnowledgeBase(Sequence[Entity]):
             shutil.rmtree(folder, ignore_errors=True)
             raise
         weakref.finalize(kb, shutil.rmtree, folder, ignore_errors=True)
+        kb._is_temporary = True
         return kb
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the path, so that another process maps the same columns; of temporary ones a copy."""
+        if not self._is_temporary:
+            return _again, (KnowledgeBase, self._folder.place, self.hash)
+        return _blank, (KnowledgeBase,), {name: value for name, value in vars(self).items() if name != "_linker"}
 
     @cached_property
     def _linker(self) -> NameLinker:
@@ -225,6 +233,20 @@ class KnowledgeBase(Sequence[Entity]):
             return np.full(len(hashes), -1, dtype=np.int64)
         at = np.minimum(np.searchsorted(sorted_hashes, hashes), len(row) - 1)
         return np.where(sorted_hashes[at] == hashes, row[at], -1)
+
+
+def _blank(kind: type[KnowledgeBase]) -> KnowledgeBase:
+    return kind.__new__(kind)
+
+
+def _again(kind: Any, path: Path, content: str) -> Any:
+    """Open what was pickled by its path, or say that something else has taken its place."""
+    opened = kind(path)
+    if opened.hash != content:
+        raise FolderError(
+            f"{path}: {opened.hash[:12]}…, expected {content[:12]}…: it was written again after it was pickled; open it"
+        )
+    return opened
 
 
 def _open(path: str | Path, verify: bool) -> Folder:

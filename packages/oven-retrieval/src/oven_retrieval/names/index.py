@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from oven_retrieval.folder import Folder, FolderError
@@ -164,7 +165,20 @@ def open_name_index(path: str | Path, kb: KnowledgeBase, *, verify: bool = False
         inflections = Inflections(exact, folder.table("loose", LooseTable), kb.popularity, _exceptions(folder))
     spoken = folder.array("name_language") if "name_language" in folder else None
     engine = PrunedIndex(Impacts.read(folder))
-    return NameLinker(kb, exact, engine, folder.meta["tokenizer"], NgramIndex.read(folder, kb), inflections, spoken)
+    linker = NameLinker(kb, exact, engine, folder.meta["tokenizer"], NgramIndex.read(folder, kb), inflections, spoken)
+    linker.stored = partial(_reopen, folder.place, folder.hash)
+    return linker
+
+
+def _reopen(path: Path, content: str, kb: KnowledgeBase, switches: dict[str, bool]) -> NameLinker:
+    """Open an index that was pickled by its path, or say that something else has taken its place."""
+    linker, now = open_name_index(path, kb), Folder(path, KIND).hash
+    if now != content:
+        raise FolderError(
+            f"{path}: {now[:12]}…, expected {content[:12]}…: it was written again after it was pickled; open it"
+        )
+    linker.switch(switches)
+    return linker
 
 
 def _exceptions(folder: Folder) -> dict[str, tuple[str, ...]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -106,8 +106,22 @@ class NameLinker:
         )
         self.kb, self.exact, self.engine, self.tokenizer, self.ngrams = kb, exact, engine, tokenizer, ngrams
         self.typos = False
+        self.stored: Callable[[KnowledgeBase, dict[str, bool]], NameLinker] | None = None
         self.inflections = inflections
         self.tokenize = check_tokenizer(tokenizer)
+
+    def switch(self, switches: dict[str, bool]) -> None:
+        """Set `typos`, and `diacritics` of the inflections."""
+        self.typos = switches["typos"]
+        if self.inflections is not None:
+            self.inflections.diacritics = switches["diacritics"]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the path of an index on disk, so that another process maps the same arrays; of others a copy."""
+        if self.stored is None:
+            return _blank, (NameLinker,), vars(self)
+        diacritics = self.inflections is not None and self.inflections.diacritics
+        return self.stored, (self.kb, {"typos": self.typos, "diacritics": diacritics})
 
     @property
     def _is_simple(self) -> bool:
@@ -300,6 +314,10 @@ class NameLinker:
         if "".join(text_words) == "".join(meant):
             return True
         return bool(text_words) and bool(meant) and not self.engine.document_frequency(text_words).any()
+
+
+def _blank(kind: type[NameLinker]) -> NameLinker:
+    return kind.__new__(kind)
 
 
 def _add(answers: dict[int, tuple[int, float]], step: int, rows: Int, scores: Float) -> None:

@@ -67,6 +67,10 @@ class VectorStore:
         if "removed" in self._folder:
             raise FolderError(f"{self.path}: of oven-retrieval 0.1, with rows of removed entities; encode again")
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the path, so that another process maps the same vectors."""
+        return _again, (self._folder.place, self.hash)
+
     def __len__(self) -> int:
         return len(self.array)
 
@@ -88,6 +92,16 @@ class VectorStore:
             at = order[np.minimum(np.searchsorted(stored, texts, sorter=order), len(stored) - 1)]
             rows = np.where(stored[at] == texts, at, -1)
         return rows
+
+
+def _again(path: Path, content: str) -> VectorStore:
+    """Open vectors that were pickled by their path, or say that others have taken their place."""
+    store = VectorStore(path)
+    if store.hash != content:
+        raise FolderError(
+            f"{path}: {store.hash[:12]}…, expected {content[:12]}…: it was written again after it was pickled; open it"
+        )
+    return store
 
 
 @locks("path")
