@@ -247,6 +247,53 @@ def test_every_wordnet_name_and_alias_links_to_an_entity_that_has_it(tmp_path):
     assert sum(len(rows) > 1 for rows in holders.values()) > 5_000
 
 
+@pytest.mark.parametrize("make", [build_linker, partial(build_linker, engine="rank_bm25")])
+@pytest.mark.parametrize("typos", [False, True])
+def test_only_allowed_entities_are_answered_and_as_by_a_search_of_all(tmp_path, make, typos):
+    rng = np.random.default_rng(5)
+    stems = ["wood", "duck", "golden", "gate", "bridge", "Paris", "Straße", "tower", "goose", "teal"]
+    names = [" ".join(rng.choice(stems, int(rng.integers(1, 4)))) for _ in range(300)]
+    kb = build_kb(
+        (Entity(f"Q{i}", name, popularity=int(rng.integers(9))) for i, name in enumerate(names)), tmp_path / "kb"
+    )
+    linker = make(kb)
+    linker.typos = typos
+    queries = ["wood duck", "Golden gates", "golden brigde", "qqqq zzzz", "strasse towre", *names[:9]]
+    everything = linker.link(queries, len(kb))
+    for share in (0.02, 0.3, 1.0):
+        allowed = rng.random(len(kb)) < share
+        for texts in (queries, queries[:3]):
+            links = linker.link(texts, 3, allowed=allowed)
+            for query in range(len(texts)):
+                rows = everything.rows[query]
+                rows = rows[(rows >= 0) & allowed[np.maximum(rows, 0)]][:3].tolist()
+                first = [row for row in links.rows[query].tolist() if row >= 0]
+                steps = dict(zip(everything.rows[query], everything.kinds[query], strict=True))
+                assert all(allowed[first])
+                exact = [row for row in rows if steps[row] < STEPS.index("typo")]
+                assert first[: len(exact)] == exact
+                assert len(first) >= len(rows)
+                if first and not exact:
+                    assert linker.link([texts[query]], allowed=allowed).rows[0, 0] == first[0]
+    assert kb.link("wood", allowed=np.zeros(300, np.bool_)) == []
+    for wrong in (np.ones(299, np.bool_), np.ones(300), [True]):
+        with pytest.raises(ValueError, match="allowed: expected a truth value for each of the 300 entities, got"):
+            linker.link(["wood"], allowed=wrong)
+
+
+def test_n_grams_go_on_until_an_allowed_name_is_alike(tmp_path):
+    rng = np.random.default_rng(0)
+    nearer = [f"mandarin duck{'x' * (i % 40)}{chr(97 + i % 26)}" for i in range(60)]
+    others = ["".join(rng.choice(list("bcfghjklpqsvwz"), 9)) for _ in range(3000)]
+    names = [*nearer, "mandarins duck", *others]
+    kb = build_kb((Entity(str(i), name) for i, name in enumerate(names)), tmp_path / "kb")
+    linker = build_linker(kb)
+    assert linker.ngrams.alike("mandarin dukc", 200).row.tolist()[-1] == 60  # behind all that are nearer
+    allowed = np.arange(len(kb)) == 60
+    links = linker.link(["mandarin dukc"], allowed=allowed)
+    assert (links.ids(), links.steps()) == ([["60"]], [["ngrams"]])
+
+
 UNLIKE = "qqqq zzzz"
 """A text that shares no word and no trigram with any name."""
 

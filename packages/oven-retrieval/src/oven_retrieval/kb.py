@@ -110,10 +110,11 @@ class KnowledgeBase(Sequence[Entity]):
 
         return build_linker(self)
 
-    def link(self, name: str, k: int = 1) -> list[LinkedEntity]:
+    def link(self, name: str, k: int = 1, *, allowed: npt.ArrayLike | None = None) -> list[LinkedEntity]:
         """The k best entities for a name, best first; none where nothing is like it.
 
-        The names are indexed in memory when this is first called; `build_name_index` keeps an index on disk.
+        The names are indexed in memory when this is first called; `build_name_index` keeps an index on disk. `allowed`
+        says of each entity whether it may be answered.
 
         Example:
             >>> kb = KnowledgeBase.from_names(["Wood duck", "Goose"])
@@ -124,7 +125,7 @@ class KnowledgeBase(Sequence[Entity]):
             raise TypeError(f"name: expected one text, got {name!r:.40}; `retrieve` takes many")
         from oven_retrieval.names import STEPS
 
-        links = self._linker.link([name], k)
+        links = self._linker.link([name], k, allowed=allowed)
         columns = (links.rows[0].tolist(), links.kinds[0].tolist(), links.scores[0].tolist())
         return [
             LinkedEntity(self.ids[row], self.names[row], STEPS[step], score)
@@ -133,19 +134,20 @@ class KnowledgeBase(Sequence[Entity]):
         ]
 
     def retrieve(
-        self, queries: Sequence[str], k: int = 10
+        self, queries: Sequence[str], k: int = 10, *, allowed: npt.ArrayLike | None = None
     ) -> tuple[Int64[np.ndarray, "q k"], Float64[np.ndarray, "q k"]]:
         """Return the rows of the k best entities of each query, and their scores; beyond these, the row is -1.
 
         Scores are comparable within a step only (see `NameLinker.link`, which gives the steps, too): NaN for names
-        that are spelled as ours, minus the edits for typos, BM25's.
+        that are spelled as ours, minus the edits for typos, BM25's. `allowed` says of each entity whether it may be
+        answered.
 
         Example:
             >>> kb = KnowledgeBase.from_names(["Wood duck", "Goose"])
             >>> kb.retrieve(["goose", "mandarin duck"], k=1)[0].tolist()
             [[1], [0]]
         """
-        links = self._linker.link(queries, k)
+        links = self._linker.link(queries, k, allowed=allowed)
         return links.rows, links.scores
 
     @property

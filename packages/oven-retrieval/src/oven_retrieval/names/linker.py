@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from oven_retrieval.names.exact import ExactTable
-from oven_retrieval.names.inflection import Inflections
+from oven_retrieval.names.exact import ExactMatches, ExactTable
+from oven_retrieval.names.inflection import Inflections, LooseMatches
 from oven_retrieval.names.ngrams import LEAST_LIKENESS, NgramIndex
 from oven_retrieval.names.places import spoken_in, wanted_languages
 from oven_retrieval.names.pruned import PrunedIndex, compiled_loops
@@ -42,12 +42,16 @@ Keys = npt.NDArray[np.uint32] | None
 
 
 class _Scope(NamedTuple):
-    """Which names count, `keys` of their languages and `names` of the engine, None for all; which steps are taken."""
+    """Which names count, `keys` of their languages and `names` of the engine, None for all; which steps are taken.
+
+    `rows` are the entities that count, None for all.
+    """
 
     keys: UInt32[np.ndarray, " w"] | None = None
     names: Bool[np.ndarray, " n"] | None = None
     exact_first: bool = True
     guesses: bool = True
+    rows: Bool[np.ndarray, " rows"] | None = None
 
 
 _EVERY_NAME = _Scope()
@@ -140,6 +144,7 @@ class NameLinker:
         exact_first: bool = True,
         guesses: bool = True,
         languages: Sequence[str] | None = None,
+        allowed: npt.ArrayLike | None = None,
     ) -> Ranking:
         """The k best entities for each name.
 
@@ -150,21 +155,24 @@ class NameLinker:
             guesses: False to stop before typos, n-grams and BM25: only names as they are asked, folded or inflected.
             languages: only names and aliases with one of these tags, or with `mul`, count; BM25's statistics stay those
                 of all names.
+            allowed: [entities] which entities may be answered; each call looks at all names for it, so link many at
+                once. The scores are those of a search of all.
 
         Returns:
             Rows, scores and kinds; scores as `Ranking` says. Its `ids()` and `names()` give None, its `steps()` "none",
             for a name that nothing is like.
 
         Raises:
-            ValueError: a language that no name belongs to, or `typos` is set and there are no n-grams.
+            ValueError: a language that no name belongs to, `allowed` of another length or not of truth values, or
+                `typos` is set and there are no n-grams.
         """
         if self.typos and self.ngrams is None:
             raise ValueError("typos: this name index has no n-grams to find them by; build it with ngrams=True")
         if isinstance(names, str):
             raise TypeError(f"names: expected a list of texts, got one text {names[:40]!r}")
         scope = _EVERY_NAME
-        if languages is not None or not exact_first or not guesses:
-            scope = _Scope(*self._names_in(languages), exact_first, guesses)
+        if languages is not None or not exact_first or not guesses or allowed is not None:
+            scope = self._scope(languages, exact_first, guesses, allowed)
         check_k(k)
         if len(names) == 1:
             links = self._link_one(names[0], k, scope)
@@ -178,6 +186,23 @@ class NameLinker:
     def candidates(self, name: str) -> Int64[np.ndarray, " c"]:
         """Rows of all entities that have this name or alias, exact or folded, in the order of the class."""
         return self.exact.find([name]).row
+
+    def _scope(
+        self, languages: Sequence[str] | None, exact_first: bool, guesses: bool, allowed: npt.ArrayLike | None
+    ) -> _Scope:
+        """What counts in a search that leaves something out."""
+        keys, names = self._names_in(languages)
+        rows = None
+        if allowed is not None:
+            rows = np.asarray(allowed)
+            if rows.dtype != np.bool_ or rows.shape != (len(self.kb),):
+                raise ValueError(
+                    f"allowed: expected a truth value for each of the {len(self.kb)} entities, "
+                    f"got {rows.dtype} {list(rows.shape)}"
+                )
+            of_rows = rows[self.engine.owners]
+            names = of_rows if names is None else names & of_rows
+        return _Scope(keys, names, exact_first, guesses, rows)
 
     def _names_in(self, languages: Sequence[str] | None) -> tuple[Keys, Bool[np.ndarray, " n"] | None]:
         """Keys of the languages that count and which names of the engine do; what was asked for last is kept."""
@@ -201,11 +226,12 @@ class NameLinker:
             first, last, has_form = compiled_loops().look_up(self.exact.key, self._form_keys, keys)
             if first < last:
                 for row, step in self.exact.between(first, last, name, folded, scope.keys):
-                    answers[row] = step, np.nan
+                    if scope.rows is None or scope.rows[row]:
+                        answers[row] = step, np.nan
             if len(answers) < k:
                 if has_form or self.typos or (self.inflections is not None and self.inflections.has_form_of(folded)):
                     return self._link_block([name], k, scope)
-                if self._is_simple and k == 1 and scope.guesses and scope.keys is None and folded.isascii():
+                if self._is_simple and k == 1 and scope.guesses and scope.names is None and folded.isascii():
                     links = self._guess_one(name, folded)
                     if links is not None:
                         return links
@@ -213,7 +239,7 @@ class NameLinker:
             hits, unknown = self.engine.search_counting((self.tokenize(name),), k, scope.names)
             if scope.exact_first and self._asks_ngrams(name, hits, unknown, 0):
                 assert self.ngrams is not None
-                _add(answers, _NGRAMS, *self.ngrams.entities([name], k, scope.keys))
+                _add(answers, _NGRAMS, *self.ngrams.entities([name], k, scope.keys, scope.rows))
             elif not answers and hits.rows[0, k - 1] >= 0:
                 return Ranking(hits.rows, hits.scores, np.array([[_BM25] * k]))
             _add(answers, _BM25, hits.rows, hits.scores)
@@ -248,7 +274,7 @@ class NameLinker:
         if scope.exact_first:
             folded = [fold(name) for name in names]
             keys = hash64(folded)
-            exact = self.exact.find(names, scope.keys, keys)
+            exact = _of_rows(self.exact.find(names, scope.keys, keys), scope.rows)
             rank = np.arange(len(exact.query)) - np.searchsorted(exact.query, exact.query)
             first = rank < k
             links.rows[exact.query[first], rank[first]] = exact.row[first]
@@ -256,14 +282,13 @@ class NameLinker:
             open_ = _open(links)
             if self.inflections is not None and len(open_):
                 without = open_.tolist()
-                loose = self.inflections.find(
-                    [names[i] for i in without], scope.keys, ([folded[i] for i in without], keys[open_])
-                )
+                known = [folded[i] for i in without], keys[open_]
+                loose = _of_rows(self.inflections.find([names[i] for i in without], scope.keys, known), scope.rows)
                 rows, steps = _beside(loose.query, loose.row, loose.alias + _INFLECTED, len(open_))
                 _append(links, open_, rows, np.full(rows.shape, np.nan), steps)
             if self.typos and scope.guesses:
                 open_ = _open(links)
-                _append(links, open_, *self._typos([names[i] for i in open_.tolist()], k, scope.keys))
+                _append(links, open_, *self._typos([names[i] for i in open_.tolist()], k, scope))
         open_ = _open(links)
         if len(open_) and scope.guesses:
             queries = [self.tokenize(names[i]) for i in open_.tolist()]
@@ -275,7 +300,8 @@ class NameLinker:
                     if self._asks_ngrams(names[i], hits, unknown, number)
                 ]
                 weak_queries = open_[weak]
-                rows, scores = self.ngrams.entities([names[i] for i in weak_queries.tolist()], k, scope.keys)
+                texts = [names[i] for i in weak_queries.tolist()]
+                rows, scores = self.ngrams.entities(texts, k, scope.keys, scope.rows)
                 _append(links, weak_queries, rows, scores, np.full(rows.shape, _NGRAMS))
             _append(links, open_, hits.rows, hits.scores, np.full(hits.rows.shape, _BM25))
         return links
@@ -284,15 +310,15 @@ class NameLinker:
         """Whether words alone may miss what is meant: one is in no name, or they are not English letters."""
         return self.ngrams is not None and (hits.rows[number, 0] < 0 or unknown[number] > 0 or not name.isascii())
 
-    def _typos(self, names: Sequence[str], k: int, keys: Keys) -> tuple[Int, Float, Int]:
+    def _typos(self, names: Sequence[str], k: int, scope: _Scope) -> tuple[Int, Float, Int]:
         """The k entities with the nearest names: rows, minus the edits, and steps, [q, k]."""
         assert self.ngrams is not None
         rows, scores = np.full((len(names), k), -1, np.int64), np.full((len(names), k), np.nan)
         for number, name in enumerate(names):
             near = self.ngrams.within(name)
-            spoken = np.ones(len(near.row), np.bool_)
-            if keys is not None:
-                spoken = spoken_in(self.kb, near.row, near.number, keys)
+            spoken = np.ones(len(near.row), np.bool_) if scope.rows is None else scope.rows[near.row]
+            if scope.keys is not None:
+                spoken = spoken & spoken_in(self.kb, near.row, near.number, scope.keys)
             edits: dict[int, float] = {}
             for row, score, text, counts in zip(near.row.tolist(), near.score.tolist(), near.text, spoken, strict=True):
                 if counts and row not in edits and self._is_typo(name, text):
@@ -314,6 +340,17 @@ class NameLinker:
         if "".join(text_words) == "".join(meant):
             return True
         return bool(text_words) and bool(meant) and not self.engine.document_frequency(text_words).any()
+
+
+Matches = TypeVar("Matches", ExactMatches, LooseMatches)
+
+
+def _of_rows(matches: Matches, rows: Bool[np.ndarray, " rows"] | None) -> Matches:
+    """The matches whose entities count."""
+    if rows is None:
+        return matches
+    counts = rows[matches.row]
+    return type(matches)(*(column[counts] for column in matches))
 
 
 def _blank(kind: type[NameLinker]) -> NameLinker:

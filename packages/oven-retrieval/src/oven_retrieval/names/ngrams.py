@@ -138,28 +138,62 @@ class NgramIndex:
         numbers, scores, _ = self._most_alike([plain(text)], k, least)
         return self._near(numbers, scores)
 
-    def entities(self, texts: Sequence[str], k: int, keys: UInt32[np.ndarray, " w"] | None = None) -> Entities:
-        """The k entities whose names share most trigrams with each text."""
-        count = 1 if k == 1 and keys is None else _SPARE * k
-        numbers, scores, ends = self._most_alike([plain(text) for text in texts], count, LEAST_LIKENESS)
+    def entities(
+        self,
+        texts: Sequence[str],
+        k: int,
+        keys: UInt32[np.ndarray, " w"] | None = None,
+        allowed: Bool[np.ndarray, " rows"] | None = None,
+    ) -> Entities:
+        """The k entities whose names share most trigrams with each text.
+
+        Of names in languages with these `keys`, and of `allowed` entities, if given: more names are looked at until
+        there are k, or no other is alike.
+        """
+        letters = [plain(text) for text in texts]
+        count = 1 if k == 1 and keys is None and allowed is None else _SPARE * k
+        rows, likeness, looked = self._entities(letters, k, count, keys, allowed)
+        while keys is not None or allowed is not None:
+            short = np.flatnonzero((rows[:, -1] < 0) & (looked >= count))
+            if not len(short):
+                break
+            count *= _SPARE
+            rows[short], likeness[short], looked[short] = self._entities(
+                [letters[i] for i in short.tolist()], k, count, keys, allowed
+            )
+        return rows, likeness
+
+    def _entities(
+        self,
+        texts: Sequence[str],
+        k: int,
+        count: int,
+        keys: UInt32[np.ndarray, " w"] | None,
+        allowed: Bool[np.ndarray, " rows"] | None,
+    ) -> tuple[Int64[np.ndarray, "t k"], Float64[np.ndarray, "t k"], Int64[np.ndarray, " t"]]:
+        """The same among the `count` names most alike plain texts; and how many these are of each."""
+        numbers, scores, ends = self._most_alike(texts, count, LEAST_LIKENESS)
+        looked = np.diff(ends, prepend=0)
         rows, likeness = np.empty((len(texts), k), np.int64), np.empty((len(texts), k))
         rows.fill(-1)
         likeness.fill(np.nan)
         if not len(numbers):
-            return rows, likeness
-        if len(numbers) == 1 and keys is None:
+            return rows, likeness, looked
+        if len(numbers) == 1 and keys is None and allowed is None:
             first = int(ends.searchsorted(1))
             rows[first, 0], likeness[first, 0] = self.row_of(int(numbers[0])), scores[0]
-            return rows, likeness
-        query = np.repeat(np.arange(len(texts)), np.diff(ends, prepend=0))
+            return rows, likeness, looked
+        query = np.repeat(np.arange(len(texts)), looked)
         order, row, *_ = self._order(numbers, scores, query, keys)
+        if allowed is not None:
+            order = order[allowed[row[order]]]
         query, row, score = query[order], row[order], scores[order]
         once = first_of_each(query, row)
         query = query[once]
         rank = np.arange(len(query)) - np.searchsorted(query, query)
         query, rank, once = query[rank < k], rank[rank < k], once[rank < k]
         rows[query, rank], likeness[query, rank] = row[once], score[once]
-        return rows, likeness
+        return rows, likeness, looked
 
     def _most_alike(
         self, texts: Sequence[str], k: int, least: float

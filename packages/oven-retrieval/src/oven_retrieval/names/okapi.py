@@ -51,7 +51,7 @@ class RankBm25:
     ) -> None:
         if not any(tokens):
             raise ValueError(f"tokens: expected at least one name with a token, got {len(tokens)} names")
-        self._owners, self._preference = owners, preference
+        self.owners, self._preference = owners, preference
         self._bm25 = BM25Okapi(tokens, k1=k1, b=b, epsilon=epsilon)
         self._documents = Counter(token for name in tokens for token in set(name))
 
@@ -77,7 +77,7 @@ class RankBm25:
             if not sharing:
                 continue
             scores = np.round(self._bm25.get_scores(query)[sharing], 9)
-            rows, best = best_entities(scores, self._owners[sharing], self._preference[sharing], k)
+            rows, best = best_entities(scores, self.owners[sharing], self._preference[sharing], k)
             hits.rows[i, : len(rows)], hits.scores[i, : len(rows)] = rows, best
         return hits, unknown
 

@@ -79,6 +79,11 @@ class PrunedIndex:
         names = (records.view(np.int32), records.view(np.float32), index.owner, index.preference)
         return tuple(read_only(column) for column in (*tokens, *names))
 
+    @property
+    def owners(self) -> npt.NDArray[np.integer]:
+        """The row that each name belongs to, [N]."""
+        return self._impacts.owner
+
     def search(
         self, queries: Sequence[Sequence[str]], k: int = 1, allowed: Bool[np.ndarray, " n"] | None = None
     ) -> Ranking:
