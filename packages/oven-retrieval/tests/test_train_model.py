@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import tracemalloc
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -272,6 +273,36 @@ def test_recipes_are_the_paper_s():
     assert (recipe.steps, recipe.batch_size, recipe.lr, recipe.final_lr) == (2000, 4096, 1e-4, 1e-6)
     with pytest.raises(ValueError, match="kind: expected one of"):
         paper_recipe("blip", fine_tune=False)
+
+
+def test_a_folder_of_images_finds_every_name_and_holds_little(tmp_path, monkeypatch):
+    for name in ("a/x.jpg", "b/x.png", "b/y.JPEG", "b/z.tar.gif", "c/note.txt", "c/.jpg", "c/\udcff.png", "c/ü.bmp"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    folder = ImageFolder(tmp_path)
+    assert len(folder) == 5
+    with pytest.raises(
+        LookupError, match=r"expected one image file named 'x.jpg'; there are 2, such as .*x\.jpg and .*x\.png"
+    ):
+        folder.find("x.jpg")
+    assert [folder.find(name).name for name in ("y", "y.jpg", "z.tar", "z.tar.gif", "ü", "\udcff")] == [
+        "y.JPEG", "y.JPEG", "z.tar.gif", "z.tar.gif", "ü.bmp", "\udcff.png"]  # fmt: skip
+    assert "note" not in folder
+    assert "z" not in folder
+    (tmp_path / "nothing").mkdir()
+    assert "x" not in ImageFolder(tmp_path / "nothing")
+
+    def walk(path):
+        for number in range(20):
+            yield f"{path}/{number:04d}", [], [f"oven_{number * 1000 + name:08d}.jpg" for name in range(1000)]
+
+    monkeypatch.setattr(os, "walk", walk)
+    tracemalloc.start()
+    many = ImageFolder(tmp_path)
+    held = tracemalloc.get_traced_memory()[0] / 20_000
+    tracemalloc.stop()
+    assert many.find("oven_00019999") == tmp_path / "0019" / "oven_00019999.jpg"
+    assert held < 60  # bytes a file; a list of paths by name held 500
 
 
 def test_a_question_that_no_entity_answers_has_no_entity(tmp_path):

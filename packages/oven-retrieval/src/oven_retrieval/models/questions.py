@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from array import array
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ import numpy as np
 from oven_retrieval.entity import EntityFileError
 from oven_retrieval.kb import KnowledgeBase
 from oven_retrieval.text_files import json_objects, text_field
+from oven_retrieval.tokens import hash64
 
 if TYPE_CHECKING:
     from jaxtyping import Int64
@@ -47,6 +49,9 @@ def _stem(name: str) -> str:
 class ImageFolder:
     """Image files below folders, by their name without the ending; folders are walked once.
 
+    Numerics:
+        About 40 bytes per file: a hash of each name, its folder's number, and the file's name in one text.
+
     Example:
         >>> import tempfile
         >>> folder = Path(tempfile.mkdtemp())
@@ -60,18 +65,41 @@ class ImageFolder:
         self.path = Path(path)
         if not self.path.is_dir():
             raise FileNotFoundError(f"{self.path}: expected a folder of images")
-        self._files: dict[str, list[Path]] = {}
+        self._folders: list[str] = []
+        folder_of, ends, hashes = array("i"), array("q"), array("Q")
+        written = bytearray()
         for folder, _, names in os.walk(self.path):
-            for name in names:
-                file = Path(folder, name)
-                if file.suffix.lower() in SUFFIXES:
-                    self._files.setdefault(file.stem, []).append(file)
+            chosen = [name for name in names if os.path.splitext(name)[1].lower() in SUFFIXES]  # noqa: PTH122 - millions
+            if not chosen:
+                continue
+            for name in chosen:
+                written += os.fsencode(name)
+                ends.append(len(written))
+            hashes.frombytes(hash64([os.path.splitext(name)[0] for name in chosen]).tobytes())  # noqa: PTH122
+            folder_of.extend([len(self._folders)] * len(chosen))
+            self._folders.append(folder)
+        keys = np.frombuffer(hashes, np.uint64) if hashes else np.zeros(0, np.uint64)
+        order = np.argsort(keys, kind="stable")
+        self._keys, self._order = keys[order], order.astype(np.int32)
+        self._folder_of, self._ends, self._written = folder_of, ends, bytes(written)
+        self._count = int(np.count_nonzero(np.diff(self._keys))) + 1 if len(self._keys) else 0
 
     def __len__(self) -> int:
-        return len(self._files)
+        return self._count
 
     def __contains__(self, name: str) -> bool:
-        return name in self._files or _stem(name) in self._files
+        return bool(self._files(name) or self._files(_stem(name)))
+
+    def _files(self, stem: str) -> list[Path]:
+        """The files with this name before the ending."""
+        first, last = (int(np.searchsorted(self._keys, hash64([stem])[0], side)) for side in ("left", "right"))
+        files = []
+        for number in self._order[first:last].tolist():
+            start = self._ends[number - 1] if number else 0
+            file = Path(self._folders[self._folder_of[number]], os.fsdecode(self._written[start : self._ends[number]]))
+            if file.stem == stem:
+                files.append(file)
+        return sorted(files)
 
     def find(self, name: str) -> Path:
         """The file of this name; `name` may carry an ending.
@@ -79,7 +107,7 @@ class ImageFolder:
         Raises:
             LookupError: none, or several (two are shown).
         """
-        files = self._files.get(name) or self._files.get(_stem(name), [])
+        files = self._files(name) or self._files(_stem(name))
         if len(files) != 1:
             several = f"; there are {len(files)}, such as {files[0]} and {files[1]}" if files else ""
             raise LookupError(f"{self.path}: expected one image file named {name!r}{several}")
