@@ -105,7 +105,8 @@ class Settings(MachineSettings, SweepSettings, TrainingSettings, FeatureSettings
         if point is None:
             return self
         trained = point["tune"] == "full" and point["shots"] != 0
-        recipe: dict[str, Any] = {} if trained else {"recipe": "quick", "recipe_fields": {}}
+        untrained = {"recipe": "quick", "recipe_fields": {}, "checkpoint_blocks": False, "num_processes": 1}
+        recipe: dict[str, Any] = {} if trained else untrained
         start: dict[str, Any] = dict.fromkeys(("shots", "init", "projection", "knowledge"), ())
         return replace(self, tune="full" if trained else "frozen", **recipe, **start)
 

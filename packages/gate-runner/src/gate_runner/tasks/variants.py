@@ -43,10 +43,12 @@ def zero_shot(benchmark: Benchmark) -> Benchmark:
 
 def _check_sweep(settings: Settings) -> None:
     """Refuse what a sweep does not have."""
-    alone = {"save_encoders": False, "keep_zero_shot": (), "wise_ft": None, "num_processes": 1, "items": None}
+    alone = {"save_encoders": False, "keep_zero_shot": (), "wise_ft": None, "items": None}
     for name, default in alone.items():
         if getattr(settings, name) != default:
             raise UsageError(f"setting {name} is for single trainings, not for a sweep")
+    if settings.num_processes > 1 and "auto" in settings.knowledge:
+        raise UsageError("setting num_processes shares one training, and --knowledge auto is several: leave out one")
     folder = settings.knowledge_folder
     if folder is not None and not any((folder / name).is_dir() for name in ("external", "gpt3")):
         raise DataError(f"setting knowledge_folder: {folder} holds neither external/ nor gpt3/")

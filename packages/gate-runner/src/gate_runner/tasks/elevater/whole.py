@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import copy
+import hashlib
+from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -12,16 +15,23 @@ from torch import Tensor, nn
 
 from gate_runner.axes import FULL, Variant
 from gate_runner.errors import EncoderError, NotApplicableError
-from gate_runner.features import Kind, images_at
+from gate_runner.features import EncodedRows, Kind, images_at
 from gate_runner.heads.saved import KeptHead
+from gate_runner.tasks.augmentation import Augmented, Plain
 from gate_runner.tasks.backbone import features_of, untouched
-from gate_runner.tasks.elevater.heads import Features, Fitted, draw_shots
-from gate_runner.tasks.recipes import recipe_for
+from gate_runner.tasks.elevater.heads import Draw, Features, Fitted, draw_shots
+from gate_runner.tasks.recipes import augmentation_for, augmentation_of, recipe_for
+from vision_adapters.finetune import recompute_blocks
+from vision_adapters.rows import Rows, SampleRows
 
 if TYPE_CHECKING:
+    from gate_data.pictures import Pictures
     from gate_runner.encoders.encoder import Encoder
     from gate_runner.settings import Settings
     from gate_runner.tasks.job import Job
+    from vision_adapters.training import TrainedEncoder
+    from vision_adapters.training.backbones import SplitName
+    from vision_adapters.tuning.folds import Fold
 
 QUICK = {"steps": 6, "batch_size": 8, "validate_every": 6, "warmup": 1}
 """What the quick recipe becomes in a grid of hundreds of trainings; a field that was set goes before it."""
@@ -33,82 +43,74 @@ _BATCH = 64
 def fit_whole(job: Job, variant: Variant, features: Features, weights: Tensor | None, metric: str) -> Fitted:
     """Train encoder and head on one part of the drawn images, choose on the other, and score the test split once.
 
-    The untrained start is a candidate: a language-initialised head that training only harms stays zero-shot.
+    The untrained start is a candidate: a language-initialised head that training only harms stays zero-shot. Training
+    goes the way of all tasks (`vision_adapters.training.fit_head`), with micro-batches, checkpoints, recomputed blocks,
+    worker processes that decode, and several processes.
     """
     from vision_adapters.losses import class_balance, cross_entropy
     from vision_adapters.metrics import evaluate, metric_named
-    from vision_adapters.training import EncoderWithHead, Scale, fit
-    from vision_adapters.tuning import make_folds
+    from vision_adapters.training import fit_head
 
     encoder, settings, train = job.encoder, job.settings, job.data.train
-    if encoder.module is None:
-        raise EncoderError(f"encoder {encoder.spec!r} shows no weights to train: --tune frozen only")
-    draw = draw_shots(features.train_labels, variant.shots, job.seed, settings.short_classes)
-    labels = features.train_labels[draw.rows]
+    draw, labels, fold = _divided(job, variant, features)
     several = labels.ndim == 2
-    shuffled = variant.shots == FULL or variant.shots > 4
-    try:
-        fold = make_folds(labels, "shuffled" if shuffled else "folds", job.seed)[0]
-    except ValueError as error:
-        raise NotApplicableError(str(error)) from error
+    assert encoder.module is not None
     recipe = recipe_for(settings.changed(recipe_fields=_fields(settings)), encoder.module, "image-classification")
     with untouched(encoder):
         head = _head(variant, job.seed, encoder, features, weights)
-        kind: Kind = "backbone" if variant.projection == "1p" and encoder.backbone is not None else "pooled"
-        as_it_is = Scale(torch.zeros(1), torch.ones(1))
-        embed = partial(features_of, encoder, kind)
-        model = EncoderWithHead(head, as_it_is, encoder=encoder.module, embed=embed).to(encoder.device)
-        encoder.module.requires_grad_(True)
-        for name, weight in encoder.module.named_parameters():
-            weight.requires_grad_(_of_images(name))
         validated = torch.as_tensor(fold.validation)
         if settings.recipe == "quick" and len(validated) > _VALIDATED:
             order = torch.randperm(len(validated), generator=torch.Generator().manual_seed(0))
             validated = validated[order[:_VALIDATED]]
+        rows = draw.rows[torch.as_tensor(fold.train)]
+        parts = {"train": (train.images, rows), "validation": (train.images, draw.rows[validated])}
+        backbone = _backbone(job, variant, parts)
         held = labels[validated]
-        images = images_at(train.images, draw.rows[validated])
         at_start = _untrained(head, features, variant.projection, draw.rows[validated])
-        first = True
+        checkpoint = _checkpoint(job, variant, weights)
+        fresh = checkpoint is None or not checkpoint.exists()
 
-        def validate(tuned: nn.Module) -> float:
-            nonlocal first
-            scores = at_start if first else _scores(tuned, images)  # the start is known from the kept features
-            first = False
+        def bce(scores: Tensor, target: Tensor) -> Tensor:
+            return F.binary_cross_entropy_with_logits(scores, target.float())
+
+        def validate(tuned: nn.Module, inputs: tuple[Rows, ...]) -> float:
+            nonlocal fresh
+            scores = at_start if fresh else _scores(tuned, inputs[0])  # the start is known from the kept features
+            fresh = False
             try:
                 return evaluate(metric, scores, held, resamples=0).value
             except ValueError:  # a validation image of each class is not always there
                 loss = bce(scores, held) if several else F.cross_entropy(scores, held)
                 return -float(loss)
 
-        rows = draw.rows[torch.as_tensor(fold.train)]
-
-        def bce(scores: Tensor, target: Tensor) -> Tensor:
-            return F.binary_cross_entropy_with_logits(scores, target.float())
-
         balance = None
         if settings.class_weight != "none" and not several:
             balance = class_balance(features.train_labels[rows], len(features.classes))
         sampled = settings.class_weight == "sampled"
-        with job.timed("train"):
-            trained = fit(
-                model,
-                (images_at(train.images, rows),),
+        with job.timed("train"), job.together() as group:
+            trained = fit_head(
+                backbone,
+                head,
                 features.train_labels[rows],
                 loss=bce if several else partial(cross_entropy, weight=None if sampled else balance),
                 recipe=recipe,
                 validate=validate,
                 direction=metric_named(metric).direction,
                 seed=job.seed,
+                micro_batches=settings.micro_batches,
+                checkpoint=checkpoint,
+                belongs_to={"data_sha256": job.data.digest(), "draw": draw.sha256, "metric": metric},
                 device=encoder.device,
                 progress=job.progress,
+                group=group,
                 sample_weights=balance[features.train_labels[rows]] if sampled and balance is not None else None,
             )
         with job.timed("test"):
             if trained.best_step == 0:
                 scores = _untrained(head, features, variant.projection, None)
             else:
-                scores = _scores(model.eval(), job.data.test.images)
-        count = sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
+                scores = _scores(trained.module.eval(), job.data.test.images)
+        count = sum(weight.numel() for weight in trained.module.parameters() if weight.requires_grad)
         saved = _kept(encoder, head, variant) if settings.save_heads else None
     training = {
         "validated": trained.best_score,
@@ -119,6 +121,70 @@ def fit_whole(job: Job, variant: Variant, features: Features, weights: Tensor | 
     }
     score = evaluate(metric, scores, features.test_labels, seed=job.seed, resamples=300)
     return Fitted(score, scores, training, saved)
+
+
+def _divided(job: Job, variant: Variant, features: Features, split: str = "") -> tuple[Draw, Tensor, Fold]:
+    """The drawn images, their labels, and which of them train and validate."""
+    from vision_adapters.tuning import make_folds
+
+    encoder = job.encoder
+    if encoder.module is None:
+        raise EncoderError(f"encoder {encoder.spec!r} shows no weights to train: --tune frozen only")
+    draw = draw_shots(features.train_labels, variant.shots, job.seed, job.settings.short_classes)
+    labels = features.train_labels[draw.rows]
+    shuffled = variant.shots == FULL or variant.shots > 4
+    try:
+        return draw, labels, make_folds(labels, split or ("shuffled" if shuffled else "folds"), job.seed)[0]
+    except ValueError as error:
+        raise NotApplicableError(str(error)) from error
+
+
+def _backbone(job: Job, variant: Variant, parts: Mapping[str, tuple[Tensor | Pictures, Tensor]]) -> TrainedEncoder:
+    """The encoder, all of whose image side learns; images are read when they are needed."""
+    from vision_adapters.training import Scale, TrainedEncoder
+
+    encoder, settings = job.encoder, job.settings
+    module = encoder.module
+    assert module is not None
+    kind: Kind = "backbone" if variant.projection == "1p" and encoder.backbone is not None else "pooled"
+
+    def unfreeze() -> None:
+        module.requires_grad_(True)
+        for name, weight in module.named_parameters():
+            weight.requires_grad_(_of_images(name))
+        if settings.checkpoint_blocks:
+            try:
+                recompute_blocks(module)
+            except ValueError as error:
+                raise EncoderError(f"encoder {encoder.spec!r}: --checkpoint-blocks: {error}") from error
+
+    augment = augmentation_for(augmentation_of(settings), "image-classification")
+
+    def rows(name: SplitName) -> Rows:
+        images, numbers = parts[name]
+        if name == "train" and augment != "none":
+            make: Any = Augmented(images, augment)
+        elif name == "train" and settings.decode_workers and not isinstance(images, Tensor):
+            make = Plain(images)
+        else:
+            return EncodedRows(lambda at: images_at(images, numbers[at]), len(numbers), _BATCH)
+        return SampleRows(partial(_of_number, make, numbers), len(numbers), workers=settings.decode_workers)
+
+    as_it_is = Scale(torch.zeros(1), torch.ones(1))
+    return TrainedEncoder(module, partial(features_of, encoder, kind), rows, as_it_is, unfreeze=unfreeze)
+
+
+def _of_number(make: Any, numbers: Tensor, index: int, generator: torch.Generator | None) -> Tensor:
+    sample: Tensor = make(int(numbers[index]), generator)
+    return sample
+
+
+def _checkpoint(job: Job, variant: Variant, weights: Tensor | None) -> Path | None:
+    """A file for each training of a unit: ``auto`` has several."""
+    if job.checkpoint is None:
+        return None
+    texts = "" if weights is None else hashlib.sha256(weights.contiguous().numpy().tobytes()).hexdigest()[:12]
+    return job.checkpoint.with_name(f"{job.checkpoint.name}.{variant.init}-{variant.projection}{texts}")
 
 
 def _kept(encoder: Encoder, head: nn.Module, variant: Variant) -> KeptHead:
@@ -164,15 +230,17 @@ def _head(variant: Variant, seed: int, encoder: Encoder, features: Features, wei
 @torch.no_grad()
 def _untrained(head: nn.Module, features: Features, projection: str, rows: Tensor | None) -> Tensor:
     """The start's scores of training images, or (None) of the test images, from the kept features."""
-    features_of = features.test if rows is None else features.train[rows]
+    shown = features.test if rows is None else features.train[rows]
     if projection == "2p" and features.projection is not None:
-        features_of = features_of @ features.projection
+        shown = shown @ features.projection
     device = next(head.parameters()).device
-    return torch.as_tensor(head(features_of.to(device))).cpu()
+    return torch.as_tensor(head(shown.to(device))).cpu()
 
 
 @torch.no_grad()
 def _scores(model: nn.Module, images: Any) -> Tensor:
-    """Scores of pictures, a few at a time."""
-    numbers = torch.arange(len(images))
-    return torch.cat([model(images_at(images, part)).float().cpu() for part in torch.split(numbers, _BATCH)])
+    """Scores of images, or of rows that read them, a few at a time."""
+    device = next(model.parameters()).device
+    read = images.__getitem__ if isinstance(images, EncodedRows) else partial(images_at, images)
+    parts = torch.split(torch.arange(len(images)), _BATCH)
+    return torch.cat([model(read(part).to(device)).float().cpu() for part in parts])
