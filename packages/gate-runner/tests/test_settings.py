@@ -134,3 +134,10 @@ def test_a_setting_without_an_option_says_how_it_is_given(
 def test_a_setting_that_there_is_not_is_named(text: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         settings_in([text])
+
+
+@pytest.mark.parametrize("share", [0, 0.0, 0.5, 1, 1.0, "best"])
+def test_a_mix_with_the_start_needs_a_trained_encoder(share: Any) -> None:
+    with pytest.raises(UsageError, match="wise_ft is for an encoder that is trained"):
+        Settings(wise_ft=share)
+    assert Settings(tune="full", wise_ft=share).wise_ft == share

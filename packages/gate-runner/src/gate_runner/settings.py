@@ -64,7 +64,7 @@ class Settings(MachineSettings, SweepSettings, TrainingSettings, FeatureSettings
         if self.recipe != "quick":
             raise UsageError(f"--recipe {self.recipe} trains an encoder: it goes with --tune other than frozen")
         for name in ("save_encoders", "keep_zero_shot", "wise_ft", "checkpoint_blocks", "num_processes"):
-            if getattr(self, name) not in (False, (), None, 1) or getattr(self, name) is True:
+            if getattr(self, name) != FIELDS[name].default:
                 raise UsageError(
                     f"{flag_of(name)} is for an encoder that is trained: it goes with --tune other than frozen"
                 )
