@@ -15,7 +15,7 @@ from vision_adapters.losses import cross_entropy, l1
 from vision_adapters.training import Recipe, fit, gate_recipe
 from vision_adapters.training.outcome import Fit
 from vision_adapters.training.schedule import parameter_groups
-from vision_adapters.training.step import batch_indices
+from vision_adapters.training.step import batch_indices, moved
 
 from ._reference import adamw_step
 
@@ -439,3 +439,23 @@ def test_a_checkpoint_of_this_training_that_holds_something_else_is_one_line(tmp
         torch.save({**state, field: ODD_STATES[field]}, path)
     with pytest.raises(ValueError, match=r"c\.pt (holds no whole state|is not a training checkpoint).*remove it"):
         train()
+
+
+def test_batches_go_to_a_gpu_from_pinned_memory() -> None:
+    calls: list[str] = []
+
+    class Recorded(torch.Tensor):
+        def pin_memory(self, *_: Any) -> Recorded:  # type: ignore[override]  # records alone
+            calls.append("pinned")
+            return self
+
+        def to(self, *where: Any, **how: Any) -> Recorded:  # type: ignore[override]  # likewise
+            calls.append(f"{where[0]} {how.get('non_blocking', False)}")
+            return self
+
+    rows = torch.zeros(2).as_subclass(Recorded)
+    moved({"image": [rows]}, torch.device("cuda:1"))
+    assert calls == ["pinned", "cuda:1 True"]
+    calls.clear()
+    moved(rows, torch.device("cpu"))
+    assert calls == ["cpu False"]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from torch import nn
 
 from gate_runner.benchmarks import BENCHMARKS
@@ -31,6 +32,7 @@ from gate_runner.runs.ranks import main
 main()
 """
 SMALL = """
+import torch
 import torch
 from torch import nn
 
@@ -140,8 +142,9 @@ if os.system("mount --bind hosts /etc/hosts"):
 socket.sethostname("server7") if hasattr(socket, "sethostname") else sys.exit(3)
 print("other name", flush=True)
 from pathlib import Path
+import torch
 from gate_runner.runs.ranks import _joined
-_joined(Path("store"), 0, 1, "cpu")
+_joined(Path("store"), 0, 1, torch.device("cpu"))
 files = [f"/proc/self/fd/{file}" for file in os.listdir("/proc/self/fd")]
 own = {os.readlink(file) for file in files if os.path.islink(file)}
 rows = [line.split() for line in open("/proc/net/tcp").readlines()[1:]]
@@ -157,3 +160,21 @@ def test_processes_listen_on_the_loopback_whatever_the_hosts_name_is(tmp_path: P
     if "other name" not in done.stdout:
         pytest.skip(f"no network of its own here: {done.stderr[-200:]}")
     assert done.stdout.splitlines() == ["other name", "127.0.0.1"], done.stderr
+
+
+@pytest.mark.parametrize(("device", "chosen"), [("cuda:3", [3]), ("cuda", [0]), ("cpu", [])])
+def test_each_process_computes_on_its_own_gpu(
+    device: str, chosen: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch.distributed as dist
+
+    set_to: list[int] = []
+    order: list[str] = []
+    monkeypatch.setattr(torch.cuda, "set_device", lambda number: (set_to.append(number), order.append("device")))
+    monkeypatch.setattr(dist, "init_process_group", lambda backend, **_: order.append(backend))
+    monkeypatch.setattr(dist.group, "_WORLD", object(), raising=False)
+    monkeypatch.setattr(type(dist.group), "WORLD", object(), raising=False)
+    ranks._joined(tmp_path / "store", 1, 2, torch.device(device))
+    assert set_to == chosen
+    assert order[-1] == ("cpu:gloo,cuda:nccl" if chosen else "gloo")
+    assert order[:-1] == ["device"] * len(chosen)  # before the group is made

@@ -152,8 +152,14 @@ class Stepper:
 
 
 def moved(value: Any, device: torch.device) -> Any:
-    """Whatever holds tensors on another device."""
-    return each_tensor(lambda tensor: tensor.to(device), value)
+    """Whatever holds tensors on another device; to a GPU from pinned memory, so that the copy waits for nothing."""
+    return each_tensor(lambda tensor: _to(tensor, device), value)
+
+
+def _to(tensor: Tensor, device: torch.device) -> Tensor:
+    if device.type == "cuda" and tensor.device.type == "cpu":
+        return tensor.pin_memory().to(device, non_blocking=True)
+    return tensor.to(device)
 
 
 def widened(output: Any) -> Any:

@@ -81,7 +81,7 @@ def training_processes(
                 line = helper.stdout.readline()
                 if line != _READY:
                     raise RuntimeError(line)
-            yield _joined(store, 0, world, device.type)
+            yield _joined(store, 0, world, device)
         except Exception as error:
             if isinstance(error, RuntimeError) and not is_out_of_memory(error):
                 _name_the_dead(helpers, kills, error)
@@ -93,10 +93,13 @@ def training_processes(
                 _end(helper)
 
 
-def _joined(store: Path, rank: int, world: int, kind: str) -> ProcessGroup:
+def _joined(store: Path, rank: int, world: int, device: torch.device) -> ProcessGroup:
+    import torch
     import torch.distributed as dist
 
-    backend = "cpu:gloo,cuda:nccl" if kind == "cuda" else "gloo"
+    if device.type == "cuda":  # collectives and new tensors without a device go to this process's own GPU
+        torch.cuda.set_device(device.index or 0)
+    backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
     with _on_the_loopback():
         dist.init_process_group(
             backend, init_method=store.absolute().as_uri(), rank=rank, world_size=world, timeout=_LONGEST
@@ -178,10 +181,13 @@ def _leave_with(lines: Any) -> None:
 
 
 def _follow(order: dict[str, Any], out: Any) -> None:
+    import torch
+
     @contextmanager
     def together(kind: str) -> Iterator[ProcessGroup]:
+        device = torch.device(order["given"]["device"] if kind == "cuda" else kind)
         out.write(_READY)
-        yield _joined(Path(order["store"]), order["rank"], order["world"], kind)
+        yield _joined(Path(order["store"]), order["rank"], order["world"], device)
         os._exit(0)  # the first process alone goes on from here
 
     named(order["call"])(order["given"], together)
