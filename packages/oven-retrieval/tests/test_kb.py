@@ -23,6 +23,7 @@ from oven_retrieval import (
     build_kb_from_file,
     build_linker,
     build_name_index,
+    building,
     read_entities,
 )
 from oven_retrieval.filters import is_disambiguation, is_media, is_redirect
@@ -284,6 +285,53 @@ def test_what_is_on_disk_is_pickled_by_its_path(tmp_path, monkeypatch):
     for item in pickled[:2]:
         with pytest.raises(FolderError, match=r"written again after it was pickled|built from the entities"):
             pickle.loads(item)
+
+
+def test_names_and_dictionaries_are_understood_and_other_rows_refused(tmp_path):
+    kb = build_kb(["Duck", "Goose"], tmp_path / "a")
+    assert [(entity.id, entity.name) for entity in add_entities(kb, ["Teal", Entity("Q1", "Wood")])] == [
+        ("0", "Duck"), ("1", "Goose"), ("2", "Teal"), ("Q1", "Wood")]  # fmt: skip
+    rows = [{"id": 7, "name": "Gift", "aliases": {"en": ["Poison"]}, "popularity": "3"}, {"id": "b", "name": "Oslo"}]
+    assert build_kb(rows, tmp_path / "b")[0] == Entity(
+        "7", "Gift", aliases=("Poison",), alias_languages=("en",), popularity=3.0
+    )
+    for number, (wrong, kind, message) in enumerate(
+        [
+            ("Duck", TypeError, "rows: expected many entities or names, got one str 'Duck'"),
+            ({"id": "1", "name": "Duck"}, TypeError, "rows: expected many entities or names, got one dict"),
+            (["Duck", " "], ValueError, "entities:2: name: expected a text that is not blank, got ' '"),
+            ([{"name": "Duck"}], ValueError, "entities:1: id: missing; the fields are 'name'"),
+            ([7], TypeError, "entities:1: expected an Entity, a name or a dictionary, got 7"),
+            ([("Q1", "Duck")], TypeError, r"entities:1: expected .* got \('Q1', 'Duck'\)"),
+        ]
+    ):
+        with pytest.raises(kind, match=message):
+            build_kb(wrong, tmp_path / f"wrong{number}")
+        assert not (tmp_path / f"wrong{number}").exists()
+
+
+@pytest.mark.parametrize("text", ["Q1,Duck\n", "Q1,Duck\nQ2,Goose\n", "id,title\nQ1,Duck\n", "", "\n"])
+def test_a_csv_file_without_a_header_is_refused(tmp_path, text):
+    (tmp_path / "kb.csv").write_text(text)
+    with pytest.raises(EntityFileError, match=r"kb.csv:1: expected a header with id and name; the first line is "):
+        build_kb_from_file(tmp_path / "kb.csv", tmp_path / "kb")
+
+
+@pytest.mark.parametrize("ending", [".jsonl", ".jsonl.gz", ".csv"])
+def test_progress_of_a_file_expects_as_many_as_there_will_be(tmp_path, ending, monkeypatch):
+    monkeypatch.setattr(building, "_PROGRESS_EVERY", 20_000)
+    count, calls = 100_000, []
+    if ending == ".csv":
+        text = "id,name\n" + "".join(f"{i},name of number {i}\n" for i in range(count))
+        (tmp_path / "kb.csv").write_text(text)
+    else:
+        write_lines(tmp_path / f"kb{ending}", ({"id": i, "name": f"name of number {i}"} for i in range(count)))
+    build_kb_from_file(
+        tmp_path / f"kb{ending}", tmp_path / "kb", progress=lambda phase, done, total: calls.append((done, total))
+    )
+    assert [done for done, _ in calls] == [*range(20_000, count + 1, 20_000), count]
+    assert all(0.6 * count < total < 1.7 * count for _, total in calls)  # packed files are read ahead
+    assert calls[-1] == (count, count)
 
 
 def test_names_in_memory_are_pickled_whole():

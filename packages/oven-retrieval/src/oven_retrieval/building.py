@@ -25,7 +25,7 @@ _PROGRESS_EVERY = 100_000
 
 
 def build_kb(
-    rows: Iterable[Row | Entity],
+    rows: Iterable[Row | Entity | str | Mapping[str, Any]],
     path: str | Path,
     *,
     source: str = "entities",
@@ -36,7 +36,8 @@ def build_kb(
     """Write entities to a folder, one at a time, and open it.
 
     Args:
-        rows: entities, or what the readers yield.
+        rows: entities, plain names (their places are the ids), dictionaries with the fields of a JSON line, or what
+            the readers yield.
         path: the new folder.
         source: where they come from; shown in error messages and kept in the manifest.
         filters: names of pages to leave out, of `disambiguation`, `redirects`, `media`.
@@ -44,7 +45,9 @@ def build_kb(
         progress: called with `entities`, how many are written, and how many there will be as far as is known.
 
     Raises:
-        ValueError: an id that occurs twice (both lines), or a filter that does not exist.
+        ValueError: an id that occurs twice (both lines), a dictionary without id or name, or a filter that does not
+            exist.
+        TypeError: a row that is nothing of this.
         FileExistsError: names the folder that is in the way.
 
     Numerics:
@@ -56,6 +59,9 @@ def build_kb(
         >>> kb = build_kb([Entity("Q31", "Belgium"), Entity("Q183", "Germany", aliases=("Deutschland",))], folder)
         >>> len(kb), kb[1].aliases, kb.rows(["Q183", "Q0"]).tolist()
         (2, ('Deutschland',), [1, -1])
+        >>> kb = build_kb(["Duck", {"id": "Q7", "name": "Goose"}], folder, overwrite=True)
+        >>> [(entity.id, entity.name) for entity in kb]
+        [('0', 'Duck'), ('Q7', 'Goose')]
     """
     tests = _tests_of(filters)
     with FolderWriter(path, KIND, overwrite=overwrite) as folder:
@@ -65,7 +71,7 @@ def build_kb(
 
 def add_entities(
     kb: KnowledgeBase,
-    rows: Iterable[Row | Entity],
+    rows: Iterable[Row | Entity | str | Mapping[str, Any]],
     *,
     source: str = "entities",
     filters: Sequence[str] = (),
@@ -159,7 +165,7 @@ def _tests_of(filters: Sequence[str]) -> dict[str, Callable[[Entity, str], bool]
 
 def _write(
     folder: FolderWriter,
-    rows: Iterable[Row | Entity],
+    rows: Iterable[Row | Entity | str | Mapping[str, Any]],
     source: str,
     tests: Mapping[str, Callable[[Entity, str], bool]],
     progress: Progress | None,
@@ -170,14 +176,15 @@ def _write(
     columns = _Columns(folder)
     for entity in before or ():
         columns.append(0, entity)
-    for line, entity, content in _numbered(rows):
+    first = len(columns)
+    for line, entity, content in _numbered(rows, source, first):
         reason = next((name for name, is_left_out in tests.items() if is_left_out(entity, content)), None)
         if reason is not None:
             left_out[reason] += 1
             continue
         columns.append(line, entity)
         if progress is not None and len(columns) % _PROGRESS_EVERY == 0:
-            progress("entities", len(columns), max(length_hint(rows), len(columns)))
+            progress("entities", len(columns), _expected(rows, len(columns) - first) + first)
     columns.finish(source, before)
     if progress is not None:
         progress("entities", len(columns), len(columns))
@@ -210,15 +217,34 @@ def build_kb_from_file(
     """
     from oven_retrieval.readers import read_entities
 
-    return build_kb(read_entities(source, file_format, languages=languages), path, source=str(source), **options)
+    rows = read_entities(source, file_format, languages=languages)
+    return build_kb(rows, path, source=str(source), **options)
 
 
-def _numbered(rows: Iterable[Row | Entity]) -> Iterator[Row]:
+def _expected(rows: object, done: int) -> int:
+    """How many entities there will be: by the share of a file that was read, by a length, or no more than are done."""
+    share = rows.share() if hasattr(rows, "share") else 0.0
+    return max(round(done / share) if share else length_hint(rows), done)
+
+
+def _numbered(rows: Iterable[Row | Entity | str | Mapping[str, Any]], source: str, first: int) -> Iterator[Row]:
+    """Rows as the readers yield them; plain names get their places as ids, from `first` on."""
+    from oven_retrieval.readers import entity_of  # with the readers of files, which few need
+
+    if isinstance(rows, str | Mapping):
+        raise TypeError(f"rows: expected many entities or names, got one {type(rows).__name__} {rows!r:.60}")
     for number, row in enumerate(rows, start=1):
         if isinstance(row, Entity):
             yield number, row, ""
-        else:
+        elif isinstance(row, str | Mapping):
+            try:
+                yield number, Entity(str(first + number - 1), row) if isinstance(row, str) else entity_of(row), ""
+            except ValueError as error:
+                raise ValueError(f"{source}:{number}: {error}") from None
+        elif isinstance(row, tuple) and len(row) == 3 and isinstance(row[1], Entity):
             yield row
+        else:
+            raise TypeError(f"{source}:{number}: expected an Entity, a name or a dictionary, got {row!r:.60}")
 
 
 class _Columns:

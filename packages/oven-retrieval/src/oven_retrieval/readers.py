@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from oven_retrieval.entity import Entity, EntityFileError, tagged
-from oven_retrieval.text_files import csv_objects, json_objects, open_text
+from oven_retrieval.text_files import Reading, csv_objects, json_objects, open_text
 from oven_retrieval.wikidata import WikidataDump
 from oven_retrieval.wordnet import read_wordnet_nouns
 
@@ -90,6 +90,24 @@ def _entity(record: Mapping[str, Any], names: Mapping[str, str]) -> Entity:
         raise ValueError(f"{names.get(field, field)}{colon}{problem}") from None
 
 
+class FileRows:
+    """The rows of an entity file, one at a time, and which share of the file they were."""
+
+    def __init__(self, rows: Iterator[Row], reading: Reading) -> None:
+        self._rows, self.share = rows, reading.share
+
+    def __iter__(self) -> Iterator[Row]:
+        return self
+
+    def __next__(self) -> Row:
+        return next(self._rows)
+
+
+def entity_of(record: Mapping[str, Any]) -> Entity:
+    """Make an entity of a dictionary with the fields of a JSON line, of which `id` and `name` are required."""
+    return _entity(record, {field: field for field in _OWN_FIELDS})
+
+
 def _rows(path: str | Path, records: Iterator[tuple[int, dict[str, Any]]], fields: Mapping[str, str]) -> Iterator[Row]:
     unknown = set(fields) - set(_OWN_FIELDS)
     if unknown:
@@ -105,17 +123,21 @@ def _rows(path: str | Path, records: Iterator[tuple[int, dict[str, Any]]], field
 
 def read_jsonl(path: str | Path, *, fields: Mapping[str, str] | None = None) -> Iterator[Row]:
     """Stream a JSON-lines file of entities."""
-    return _rows(path, json_objects(path), fields or {})
+    reading = Reading(path)
+    return FileRows(_rows(path, json_objects(path, reading), fields or {}), reading)
 
 
 def read_wiki6m(path: str | Path) -> Iterator[Row]:
     """Stream OVEN's `Wiki6M_ver_1_0.jsonl` or its title-only form; only the id and the title are required."""
-    return _rows(path, json_objects(path), WIKI6M_FIELDS)
+    reading = Reading(path)
+    return FileRows(_rows(path, json_objects(path, reading), WIKI6M_FIELDS), reading)
 
 
 def read_csv(path: str | Path, *, fields: Mapping[str, str] | None = None) -> Iterator[Row]:
     """Stream a CSV file with a header; aliases are one cell with `|` between them. Errors as in `read_jsonl`."""
-    return _rows(path, csv_objects(path), fields or {})
+    reading, names = Reading(path), fields or {}
+    required = [names.get(field, field) for field in ("id", "name")]
+    return FileRows(_rows(path, csv_objects(path, reading, required=required), names), reading)
 
 
 READERS: dict[str, Callable[[str | Path], Iterable[Row]]] = {

@@ -9,9 +9,9 @@ import io
 import json
 import os
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, cast
 
 from oven_retrieval.entity import EntityFileError
 
@@ -48,10 +48,27 @@ def read_json(path: str | Path) -> Any:
         raise json.JSONDecodeError(str(error), "", 0) from None
 
 
-def numbered_lines(path: str | Path) -> Iterator[tuple[int, str]]:
+class Reading:
+    """How much of a file has been read, for progress."""
+
+    def __init__(self, path: str | Path) -> None:
+        self._path, self.file = Path(path), cast("TextIO | None", None)
+
+    def share(self) -> float:
+        """Return the share of the file's bytes that has been read, packed ones too; 0 where that is not known."""
+        try:
+            size = self._path.stat().st_size
+            return 0.0 if self.file is None or not size else os.lseek(self.file.fileno(), 0, os.SEEK_CUR) / size
+        except (OSError, ValueError):  # a pipe, or a file that is closed
+            return 0.0
+
+
+def numbered_lines(path: str | Path, reading: Reading | None = None) -> Iterator[tuple[int, str]]:
     """Yield (line number, line) of a UTF-8 file; a byte that is not UTF-8 is an error with its line."""
     number = 0
     with open_text(path) as file:
+        if reading is not None:
+            reading.file = file
         lines = iter(file)
         while True:
             try:
@@ -68,9 +85,9 @@ def numbered_lines(path: str | Path) -> Iterator[tuple[int, str]]:
             yield number, line
 
 
-def json_objects(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
+def json_objects(path: str | Path, reading: Reading | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield (line number, object) of a JSON-lines file; blank lines are skipped."""
-    for number, line in numbered_lines(path):
+    for number, line in numbered_lines(path, reading):
         if not line.strip():
             continue
         try:
@@ -82,10 +99,22 @@ def json_objects(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
         yield number, record
 
 
-def csv_objects(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield (line number, cells by the header's names) of a CSV file."""
-    reader = csv.DictReader((line for _, line in numbered_lines(path)), strict=True)
+def csv_objects(
+    path: str | Path, reading: Reading | None = None, *, required: Sequence[str] = ()
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield (line number, cells by the header's names) of a CSV file.
+
+    Raises:
+        EntityFileError: no header with the required names, or a line with more cells than the header.
+    """
+    reader = csv.DictReader((line for _, line in numbered_lines(path, reading)), strict=True)
     try:
+        header = reader.fieldnames or ()
+        if not set(required) <= set(header):
+            cells = ", ".join(map(repr, header[:12])) or "empty"
+            raise EntityFileError(
+                path, 1, f"expected a header with {' and '.join(required)}; the first line is {cells}"
+            )
         for record in reader:
             if None in record:
                 raise EntityFileError(path, reader.line_num, f"expected {len(reader.fieldnames or ())} cells, got more")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from oven_retrieval.entity import Entity, EntityFileError, tagged
-from oven_retrieval.text_files import open_text
+from oven_retrieval.text_files import Reading, open_text
 
 _TAG = re.compile(r"[a-z]{2,12}(?:-[a-z0-9]{1,8})*")
 
@@ -53,6 +53,8 @@ class WikidataDump:
             if _TAG.fullmatch(tag) is None:
                 raise ValueError(f"languages: expected tags such as 'en' or 'zh-hans', got {tag!r}")
         self.path, self.languages = Path(path), tuple(languages)
+        self._reading = Reading(path)
+        self.share = self._reading.share
         self.without_label = 0
         self.cut: str | None = None
         self.found: Counter[str] = Counter()
@@ -65,6 +67,7 @@ class WikidataDump:
         closed = False
         number = 0
         with open_text(self.path) as file:
+            self._reading.file = file
             while True:
                 try:
                     line = file.readline()

@@ -41,8 +41,10 @@ class ProgressLine:
         self._shown = now
         spent, share = now - self._phase_began, done / max(total, 1)
         rate = f", {done / spent:,.0f} a second" if spent > 0 else ""
-        remaining = "" if share <= 0 else f", {_clock(spent * (1 - share) / share)} left"
-        line = f"{phase} {done:,} of {total:,}{rate}{remaining}"
+        line = f"{phase} {done:,}{rate}"
+        if done < total:  # else it is over, or nobody knows how many there will be
+            remaining = "" if share <= 0 else f", {_clock(spent * (1 - share) / share)} left"
+            line = f"{phase} {done:,} of {total:,}{rate}{remaining}"
         if not self._drawn_over:
             self._stream.write(line + "\n")
         else:

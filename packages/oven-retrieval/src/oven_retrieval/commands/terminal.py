@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import typer
-
 _CONTROLS = {code: f"\\u{code:04x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\t\n"}
 
 
@@ -14,4 +12,6 @@ def plain(text: str) -> str:
 
 def echo(line: str, *, err: bool = False) -> None:
     """Print a line without control characters."""
+    import typer  # which may be missing where an error says so
+
     typer.echo(plain(line), err=err)
