@@ -407,3 +407,11 @@ def test_a_full_disk_keeps_what_is_done(tmp_path, monkeypatch):
     assert not list(tmp_path.rglob("*.faiss"))
     monkeypatch.undo()
     assert build_index(stored, tmp_path / "index", plan=ivf(3000)).report.recall_1 > 0
+
+
+def test_vectors_may_be_an_array(tmp_path):
+    array = np.random.default_rng(0).normal(size=(10, 4))
+    store = build_vectors(array, 10, tmp_path / "v", kb="k", encoder="m", dtype=np.float32, chunk=3)
+    np.testing.assert_array_equal(store.rows(0, 10), array.astype(np.float32))
+    with pytest.raises(ValueError, match=r"encode: expected a function, or an array of 9 rows, got shape \[10, 4\]"):
+        build_vectors(array, 9, tmp_path / "w", kb="k", encoder="m")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -106,7 +107,7 @@ def _again(path: Path, content: str) -> VectorStore:
 
 @locks("path")
 def build_vectors(
-    encode: Callable[[int, int], npt.ArrayLike],
+    encode: Callable[[int, int], npt.ArrayLike] | npt.NDArray[Any],
     count: int,
     path: str | Path,
     *,
@@ -121,7 +122,8 @@ def build_vectors(
     """Encode entities chunk by chunk into a folder; the same call after a kill continues where it stopped.
 
     Args:
-        encode: (first, last) -> vectors [last - first, d] of these rows; (0, 0) is asked for where there are none.
+        encode: (first, last) -> vectors [last - first, d] of these rows; (0, 0) is asked for where there are none. Or
+            all vectors as an array, [count, d].
         count: number of rows.
         path: the new folder; `<path>.rows` holds what is done so far.
         kb: hash of the knowledge base.
@@ -152,6 +154,11 @@ def build_vectors(
         raise ValueError(f"count, chunk: expected at least 0 and 1, got {count}, {chunk}")
     if texts is not None and texts.shape != (count,):
         raise ValueError(f"texts: expected {count} values, one per row, got {list(texts.shape)}")
+    if not callable(encode):
+        array = np.asarray(encode)
+        if array.ndim != 2 or len(array) != count:
+            raise ValueError(f"encode: expected a function, or an array of {count} rows, got shape {list(array.shape)}")
+        encode = partial(_part_of, array)
     writer = FolderWriter(path, KIND, overwrite=overwrite)
     rows = own_file(Path(path).with_name(Path(path).name + ".rows"))
     identity = {"kb": kb, "encoder": encoder, "dtype": kind.str, "count": count}
@@ -195,6 +202,10 @@ def build_vectors(
         (rows / name).unlink()
     rows.rmdir()
     return VectorStore(path)
+
+
+def _part_of(array: npt.NDArray[Any], first: int, last: int) -> npt.NDArray[Any]:
+    return array[first:last]
 
 
 def _resume(rows: Path, identity: dict[str, Any], overwrite: bool) -> tuple[int, int | None]:
