@@ -75,6 +75,39 @@ def test_names_are_linked_and_pictures_are_found(
     assert capsys.readouterr().out.split("\t")[1] == "Q0"
 
 
+def test_each_line_of_standard_input_is_answered_before_the_next_comes(built: tuple[Path, str]) -> None:
+    command = [sys.executable, "-c", "from oven_retrieval.cli import main; main()", "link", "-", "--kb", str(built[0])]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for name, answer in (("green thing", "Q1"), ("blue thing", "Q2"), ("qqqq zzzz", "")):
+            process.stdin.write(f"{name}\n")
+            process.stdin.flush()
+            assert process.stdout.readline().split("\t")[1] == answer
+        process.stdin.write("red thing")  # without an end of line
+        process.stdin.close()
+        assert process.stdout.read().split("\t")[1] == "Q0"
+    assert process.returncode == 0
+
+
+def test_without_its_extra_the_command_line_says_one_line() -> None:
+    script = "import sys; sys.modules['typer'] = None; from oven_retrieval.cli import main; main(['--help'])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr == "oven: the command line needs typer: pip install 'oven-retrieval[cli]'\n"
+
+
+def test_a_folder_is_verified(built: tuple[Path, str], capsys: pytest.CaptureFixture[str]) -> None:
+    folder = built[0]
+    capsys.readouterr()
+    assert oven("verify", "--kb", str(folder)) == 0
+    assert capsys.readouterr().out == f"{folder}: whole: kb, names, vectors, index\n"
+    file = folder / "vectors" / "vectors.bin"
+    file.write_bytes(b"\1" + file.read_bytes()[1:])
+    assert oven("verify", "--kb", str(folder)) == 2
+    assert "vectors.bin: its bytes have changed" in capsys.readouterr().err
+
+
 def test_a_folder_chooses_no_code(built: tuple[Path, str], capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     folder, spec = built
     (tmp_path / "more.jsonl").write_text(json.dumps({"id": "Q9", "name": "grey thing"}))

@@ -15,6 +15,7 @@ from oven_retrieval.workspace import (
     open_workspace,
     remove_from_workspace,
     update_workspace,
+    verify_workspace,
 )
 
 
@@ -45,6 +46,15 @@ def test_lines_without_an_answer_say_why(project):
     ]
     assert len(records[2]["query"]) == 81
     assert records[4]["query"] == "wood"
+
+
+@pytest.mark.parametrize("column", ["kb/name.utf8.bin", "kb/id.utf8.bin", "names/exact_row.bin"])
+def test_damaged_bytes_are_named(project, column):
+    assert verify_workspace(project) == ["kb", "names"]
+    file = project / column
+    file.write_bytes(bytes([file.read_bytes()[0] ^ 1]) + file.read_bytes()[1:])
+    with pytest.raises(FolderError, match=rf"{column}: its bytes have changed since it was written"):
+        verify_workspace(project)
 
 
 def test_more_answers_than_entities_are_refused(project):

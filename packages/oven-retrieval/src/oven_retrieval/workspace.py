@@ -120,6 +120,32 @@ def _put_aside(index: Path) -> None:
         write_file(index / MANIFEST, "{}")
 
 
+def verify_workspace(folder: str | Path) -> list[str]:
+    """Compare every byte of a project's folders with the digests that they were written with.
+
+    Returns:
+        The folders that were compared.
+
+    Raises:
+        FolderError: names the first file that has changed, or the index that was built from other entities.
+    """
+    folder = Path(folder)
+    kb = KnowledgeBase(folder / "kb", verify=True)
+    compared = ["kb"]
+    if (folder / "names").is_dir():
+        open_name_index(folder / "names", kb, verify=True)
+        compared.append("names")
+    if (folder / "vectors").is_dir():
+        from oven_retrieval.vectors import VectorStore, open_index  # loads FAISS
+
+        store = VectorStore(folder / "vectors", kb=kb.hash, verify=True)
+        compared.append("vectors")
+        if (folder / "index").is_dir():
+            open_index(folder / "index", store, verify=True)
+            compared.append("index")
+    return compared
+
+
 def add_to_workspace(
     source: str | Path,
     folder: str | Path,
@@ -156,10 +182,25 @@ def link_lines(
     calibration: Calibration | None = None,
 ) -> Iterator[dict[str, Any]]:
     """Link a stream of names, one per line, in blocks of 8,192."""
+    stream = iter(lines)
+    blocks = iter(lambda: list(islice(stream, BLOCK)), [])
+    return link_blocks(linker, blocks, k, exact_first=exact_first, languages=languages, calibration=calibration)
+
+
+def link_blocks(
+    linker: NameLinker,
+    blocks: Iterable[Sequence[str]],
+    k: int = 1,
+    *,
+    exact_first: bool = True,
+    languages: Sequence[str] | None = None,
+    calibration: Calibration | None = None,
+) -> Iterator[dict[str, Any]]:
+    """Link blocks of names: those of a block are answered before the next one is asked for."""
     if k > len(linker.kb):
         raise ValueError(f"k: expected at most {len(linker.kb):,}, the entities of {linker.kb.path}, got {k:,}")
-    stream = iter(lines)
-    while block := [line.rstrip("\r\n") for line in islice(stream, BLOCK)]:
+    for lines in blocks:
+        block = [line.rstrip("\r\n") for line in lines]
         names = [line if len(line) <= LONGEST_NAME else "" for line in block]
         sure, absent = None, None
         if calibration is not None:

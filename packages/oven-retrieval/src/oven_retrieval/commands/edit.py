@@ -66,6 +66,13 @@ def update(
     _report(context.obj, update_workspace(kb, rebuild=rebuild), kb, encoder)
 
 
+def verify(kb: Folder) -> None:
+    """Compare a project's files with their digests."""
+    from oven_retrieval.workspace import verify_workspace
+
+    echo(f"{kb}: whole: {', '.join(verify_workspace(kb))}")
+
+
 def _report(encoders: Encoders, linker: NameLinker, folder: Path, encoder: str | None) -> None:
     echo(f"{len(linker.kb):,} entities in {folder}")
     if (folder / "vectors").is_dir():

@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -41,14 +41,14 @@ def link(
     The steps are exact names and aliases, case-folded ones, inflections, character trigrams, BM25. A line holds the
     query, the entity's id and name, the step and the score; if nothing is like it: no id, no name, "none", and why.
     """
-    from oven_retrieval.workspace import link_lines, open_workspace
+    from oven_retrieval.workspace import link_blocks, open_workspace
 
     if typos and bm25_only:
         raise ValueError("link: --bm25-only skips every other step, also --typos; expected one of them")
     linker = open_workspace(kb, typos=typos)
     calibration = _calibration(kb) if refuse else None
-    for record in link_lines(
-        linker, _lines(source), k, exact_first=not bm25_only, languages=language, calibration=calibration
+    for record in link_blocks(
+        linker, _blocks(source), k, exact_first=not bm25_only, languages=language, calibration=calibration
     ):
         if as_json:
             echo(json.dumps(record, ensure_ascii=False))
@@ -69,15 +69,34 @@ def _calibration(kb: Path) -> Calibration:
     return Calibration.read(kb / CALIBRATION)
 
 
-def _lines(source: Path) -> Iterator[str]:
-    """Lines of a file or of standard input; one that is not UTF-8 is an error with its number."""
-    with sys.stdin.buffer if str(source) == "-" else source.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            try:
-                yield line.decode("utf-8")
-            except UnicodeDecodeError as error:
-                where = "standard input" if str(source) == "-" else source
-                raise ValueError(f"{where}:{number}: expected UTF-8: {error.reason}") from None
+_CHUNK = 1 << 18
+
+
+def _blocks(source: Path) -> Iterator[list[str]]:
+    """Lines of a file or of standard input, as many as have come; one that is not UTF-8 is an error with its number."""
+    where = "standard input" if str(source) == "-" else str(source)
+    number, begun = 0, bytearray()
+    opened: Any = sys.stdin.buffer if str(source) == "-" else source.open("rb")
+    with opened as file:
+        while chunk := file.read1(_CHUNK):  # does not wait for more than there is
+            begun += chunk
+            whole = begun.rfind(b"\n") + 1
+            if whole:
+                yield _decoded(bytes(begun[: whole - 1]).split(b"\n"), where, number)
+                number += begun.count(b"\n", 0, whole)
+                del begun[:whole]
+        if begun:
+            yield _decoded([bytes(begun)], where, number)
+
+
+def _decoded(lines: list[bytes], where: str, before: int) -> list[str]:
+    texts = []
+    for number, line in enumerate(lines, start=before + 1):
+        try:
+            texts.append(line.decode("utf-8"))
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{where}:{number}: expected UTF-8: {error.reason}") from None
+    return texts
 
 
 def calibrate(
