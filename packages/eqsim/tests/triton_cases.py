@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from eqsim import ClipEqSimLoss, EqSimLoss, SigLipEqSimLoss
+from eqsim.backends import shares
 from eqsim.backends.dense import dense_parts
 from eqsim.backends.tiled import tiled_parts
 from eqsim.batch import Batch
@@ -35,7 +36,7 @@ def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     passes = importlib.import_module("eqsim.backends.triton_passes")
     for name in ("BLOCK_M", "BLOCK_N", "BLOCK_K"):
         monkeypatch.setattr(passes, name, 16)
-    monkeypatch.setattr(passes, "STRIP_ELEMENTS", 600)
+    monkeypatch.setattr(shares, "STRIP_ELEMENTS", 600)
 
 
 def leaves(n: int, d: int, dtype: torch.dtype = torch.float32) -> list[torch.Tensor]:

@@ -20,6 +20,7 @@ import torch
 import torch.distributed as dist
 
 from eqsim.backends.pair_scores import operator
+from eqsim.backends.shares import deal
 from eqsim.backends.tiles import LOGITS, Plan, tile_statistics
 from eqsim.residuals import mean_hard_loss
 
@@ -34,9 +35,13 @@ if TYPE_CHECKING:
 
 def _blocks(rows: int, columns: int, tile: int, rank: int, world_size: int) -> Iterator[tuple[slice, slice]]:
     """Yield this process's rectangles of a matrix."""
-    corners = [(row, column) for row in range(0, rows, tile) for column in range(0, columns, tile)]
-    for row, column in corners[rank::world_size]:
-        yield slice(row, min(row + tile, rows)), slice(column, min(column + tile, columns))
+    blocks = [
+        (slice(row, min(row + tile, rows)), slice(column, min(column + tile, columns)))
+        for row in range(0, rows, tile)
+        for column in range(0, columns, tile)
+    ]
+    sizes = tuple((b.stop - b.start) * (c.stop - c.start) for b, c in blocks)
+    yield from (blocks[place] for place in deal(sizes, rank, world_size))
 
 
 def log_sum_exps(running: Tensor, world_size: int) -> Tensor:

@@ -16,6 +16,7 @@ from eqsim.backends.beside import (
     log_sum_exps,
 )
 from eqsim.backends.pair_scores import close_squares, listed_differences, softmax_differences
+from eqsim.backends.shares import tile_side
 from eqsim.backends.tiles import (
     ACCELERATOR_TILE,
     DOTS,
@@ -228,7 +229,7 @@ def tiled_parts(
     # wants the product itself.
     logits_ii = (dots_ii if settings.contrast or settings.keeps_kl else matching) * scale
     by_tiles = everything and all_sums is None
-    size = tile or (TILE if image.device.type == "cpu" else ACCELERATOR_TILE)
+    size = tile or tile_side(n, settings.world_size, TILE if image.device.type == "cpu" else ACCELERATOR_TILE)
     plan = _plan(batch, everything=by_tiles, split=split, tile=size)
     lse: Tensor | None = None
     sums: Tensor | None = None

@@ -14,11 +14,13 @@ One file of more than 400 lines: the forward sums and the backward slopes of eac
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import torch
 
 from eqsim.backends.pair_scores import operator
+from eqsim.backends.shares import deal
 from eqsim.residuals import RESIDUALS
 
 if TYPE_CHECKING:
@@ -48,8 +50,8 @@ ACCELERATOR_TILE = 4096
 class Plan(NamedTuple):
     """What a pass computes; a flat tuple of whole numbers, so that it passes through a custom operator.
 
-    This process computes every `world_size`-th tile, from the `rank`-th on; `half` has the kernels multiply in bfloat16
-    (1) or float16 (2); with `store` the dot products stay for the backward pass.
+    This process computes the tiles that `eqsim.backends.shares.deal` gives it; `half` has the kernels multiply in
+    bfloat16 (1) or float16 (2); with `store` the dot products stay for the backward pass.
     """
 
     lse: bool
@@ -86,20 +88,30 @@ class Plan(NamedTuple):
 
     def corners(self, n: int, texts: int) -> list[tuple[slice, slice]]:
         """Rows and columns of this process's tiles, of negatives where they take part."""
-        blocks = [slice(start, min(start + self.tile, n)) for start in range(0, n, self.tile)]
-        tiles = [(b, c) for first, b in enumerate(blocks) for c in blocks[first:]]
-        if self.lse or self.sigmoid:
-            side = min(self.tile, n)
-            beyond = [slice(start, min(start + side, texts)) for start in range(n, texts, side)]
-            tiles += [(b, c) for b in blocks for c in beyond]
-        return tiles[self.rank :: self.world_size]
+        return list(_corners(n, texts, self.lse or self.sigmoid, *self.share))
 
     def stored(self, n: int, texts: int) -> int:
         """How many dot products stay in memory from the forward to the backward pass."""
-        sizes = (
-            (1 + (b != c and c.start < n)) * (b.stop - b.start) * (c.stop - c.start) for b, c in self.corners(n, texts)
-        )
-        return sum(sizes) if self.store else 0
+        return sum(_area(b, c, n) for b, c in self.corners(n, texts)) if self.store else 0
+
+
+def _area(b: slice, c: slice, n: int) -> int:
+    """How many scores a tile holds with its mirror."""
+    return int((1 + (b != c and c.start < n)) * (b.stop - b.start) * (c.stop - c.start))
+
+
+@lru_cache(maxsize=64)
+def _corners(
+    n: int, texts: int, with_negatives: bool, tile: int, rank: int, world_size: int
+) -> tuple[tuple[slice, slice], ...]:
+    blocks = [slice(start, min(start + tile, n)) for start in range(0, n, tile)]
+    tiles = [(b, c) for first, b in enumerate(blocks) for c in blocks[first:]]
+    if with_negatives:
+        side = min(tile, n)
+        beyond = [slice(start, min(start + side, texts)) for start in range(n, texts, side)]
+        tiles += [(b, c) for b in blocks for c in beyond]
+    own = deal(tuple(_area(b, c, n) for b, c in tiles), rank, world_size)
+    return tuple(tiles[place] for place in own)
 
 
 class _Tile(NamedTuple):

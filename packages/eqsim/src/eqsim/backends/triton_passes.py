@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from eqsim.backends.pair_scores import operator
+from eqsim.backends.shares import strip_rows
 from eqsim.backends.tiles import (
     DOTS,
     GRADIENTS_SCHEMA,
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 BLOCK_M, BLOCK_N, BLOCK_K = 64, 64, 32
-STRIP_ELEMENTS = 1 << 27
-"""Elements of each of the two gradient strips that are in memory at a time (256 MB in half precision)."""
 
 
 def _sides(plan: Plan) -> int:
@@ -155,7 +154,7 @@ def triton_gradients(
     factor = _into_range(image, text, scale, lse_weights, sum_weights, plan)
     lse_weights, sum_weights = lse_weights * factor, sum_weights * factor
     columns = -(-n // BLOCK_N)
-    strip = max(1, min(STRIP_ELEMENTS // n, n) // BLOCK_M) * BLOCK_M
+    strip = strip_rows(n, plan.world_size, BLOCK_M)
     starts = range(0, n, strip)
     grad_x = narrow_image.new_empty((min(strip, n), n))
     grad_y = torch.empty_like(grad_x)
