@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from eqsim import ClipEqSimLoss, EqSimLoss, SigLipEqSimLoss, TopK
-from eqsim.backends import choose_backend
+from eqsim.backends import choose_backend, tiled
 from eqsim.backends.dense import dense_parts
 from eqsim.backends.gram import gram_pair_sums
 from eqsim.backends.tiled import tiled_parts
@@ -151,11 +151,15 @@ def test_large_batches_take_the_tiled_path_with_several_tiles() -> None:
         ({"mode": "v2"}, 8192, 512, "cpu", True, "tiled"),
         ({"mode": "v1"}, 900, 512, "cpu", False, "tiled"),
         ({"mode": "v1", "score": "softmax"}, 8192, 512, "cpu", False, "tiled"),
+        ({"mode": "v1", "score": "softmax"}, 8192, 512, "cuda", False, "tiled"),
+        ({"mode": "hybrid", "contrast": "clip"}, 1024, 512, "cuda", True, "tiled"),
+        ({"mode": "v1"}, 8192, 512, "cuda", False, "gram"),
     ],
 )
 def test_auto_picks_by_size_and_says_why(
-    settings: dict[str, object], n: int, d: int, device: str, listed: bool, name: str
+    settings: dict[str, object], n: int, d: int, device: str, listed: bool, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(tiled, "INSTALLED", True)  # as in every environment with torch's CUDA wheels
     choice = choose_backend(Settings(**settings), Size(n, d, device, listed))
     assert choice.name == name
     assert str(n) in choice.reason

@@ -113,8 +113,9 @@ def test_half_precision_products_with_float32_sums(dtype: torch.dtype) -> None:
     assert abs(float(loss.detach()) - float(exact)) < torch.finfo(dtype).eps * float(exact)
 
 
-def test_auto_takes_the_kernels_on_a_gpu() -> None:
-    assert EqSimLoss("v1", "softmax").explain(4096, 64, "cuda").name == "triton"
+def test_the_kernels_are_taken_by_name_alone() -> None:
+    assert EqSimLoss("v1", "softmax", backend="triton").explain(4096, 64, "cuda").name == "triton"
+    assert EqSimLoss("v1", "softmax").explain(4096, 64, "cuda").name == "tiled"
 
 
 @pytest.mark.parametrize("score", ["cosine", "logits", "softmax"])

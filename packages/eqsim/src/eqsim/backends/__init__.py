@@ -34,10 +34,14 @@ class Backend(NamedTuple):
 BACKENDS = {
     "dense": Backend(lambda settings, size: None, dense.suits, dense.run),
     "gram": Backend(gram.refuses, gram.suits, gram.run),
-    "triton": Backend(tiled.triton_refuses, tiled.triton_suits, tiled.run_triton),
+    # By name only: the kernels have run in Triton's interpreter alone, and a wrong gradient would be silent.
+    "triton": Backend(tiled.triton_refuses, lambda settings, size: None, tiled.run_triton),
     "tiled": Backend(lambda settings, size: None, tiled.suits, tiled.run),
 }
-"""By the name that `backend=` gives; "auto" takes the first that can and suits. The last can everything."""
+"""By the name that `backend=` gives; "auto" takes the first that can and suits, never "triton".
+
+The last can everything.
+"""
 
 
 class BackendChoice(NamedTuple):

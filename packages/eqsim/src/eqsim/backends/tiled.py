@@ -52,9 +52,6 @@ SCORE_CODES = {"cosine": DOTS, "logits": LOGITS, "softmax": SOFTMAX}
 INSTALLED = importlib.util.find_spec("triton") is not None
 """Asked once: torch.compile cannot trace the question in torch 2.6."""
 
-LARGE_BATCH = 1024
-"""From here a kernel's launches are paid for by its tiles."""
-
 
 def suits(settings: Settings, size: Size) -> str | None:
     """Take whatever no other backend took."""
@@ -74,13 +71,6 @@ def triton_refuses(settings: Settings, size: Size) -> str | None:
         return (
             f"the features are on {size.device!r}, not on 'cuda' (TRITON_INTERPRET=1 runs the kernels slowly on a CPU)"
         )
-    return None
-
-
-def triton_suits(settings: Settings, size: Size) -> str | None:
-    """Take batches on a GPU that are large enough."""
-    if size.device == "cuda" and size.n >= LARGE_BATCH:
-        return f"n = {size.n} on a GPU: tiles stay on the chip"
     return None
 
 
