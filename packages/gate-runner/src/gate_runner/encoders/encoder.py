@@ -72,6 +72,8 @@ class Encoder:
         blocks: prepared images to what every block gives in one pass, or None where the model shows none.
         precision: of what it computes of pictures; features are float32 all the same.
         detector: what finds boxes in whole pictures, where the model is a detector; it then gives no features.
+        code: a digest of what its answers rest on beside its weights: its source files, or its tokenizer's and
+            configuration's; empty where these come with a library.
 
     Example:
         >>> means = Encoder("channel means", image_size=32, image=lambda images: images.mean(dim=(2, 3)))
@@ -97,6 +99,7 @@ class Encoder:
     transform: OwnTransform | None = field(default=None, kw_only=True)
     detector: Detector | None = field(default=None, kw_only=True)
     precision: Literal["float32", "bfloat16"] = field(default="float32", kw_only=True)
+    code: str = field(default="", kw_only=True)
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     outputs: dict[str, Any] = field(default_factory=dict, repr=False)
     _readouts: dict[str, int] = field(default_factory=dict, repr=False, init=False)
@@ -254,5 +257,6 @@ class Encoder:
             "provides": self.provides(),
             "parameters": self.parameters(),
             "fingerprint": self.fingerprint(),
+            **({"code": self.code} if self.code else {}),
             **({} if self.transform is None else {"transform": self.transform.description}),
         }

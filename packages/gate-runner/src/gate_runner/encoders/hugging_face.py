@@ -14,6 +14,7 @@ from torch import Tensor
 
 from gate_data.request import size_of
 from gate_runner.encoders.blocks import Blocks, by_hooks, grid_of, of_states
+from gate_runner.encoders.code import digest_of_folder
 from gate_runner.encoders.detectors import CLOSED, Detector
 from gate_runner.encoders.encoder import CLIP_MEAN, CLIP_STD, Encoder, PatchFeatures, TextTokens
 from gate_runner.encoders.spec import EncoderSpec
@@ -94,6 +95,7 @@ def load(spec: EncoderSpec) -> Encoder:
         std=std,
         transform=None if processor is None else of_processor(processor, size),
         logit_scale=float(model.logit_scale.detach().exp()) if hasattr(model, "logit_scale") else None,
+        code=_code(transformers, source),
     )
 
 
@@ -119,7 +121,8 @@ def load_detector(spec: EncoderSpec) -> Encoder:
             f"encoder {spec.text!r} is a detector: it gives boxes, no features; run detection sets"
         )
 
-    return Encoder(spec.text, 224, image, module=model, detector=Detector(model, processor))
+    code = _code(library, where)
+    return Encoder(spec.text, 224, image, module=model, detector=Detector(model, processor), code=code)
 
 
 def load_shifted(spec: EncoderSpec) -> Encoder:
@@ -196,6 +199,17 @@ class _TextSide:
         mask = ids.get("attention_mask")
         every = torch.ones(states.shape[:2], dtype=torch.bool, device=states.device)
         return TextTokens(states, every if mask is None else mask.bool())
+
+
+def _code(transformers: Any, source: str) -> str:
+    """A digest of tokenizer and configurations, in a folder or in the hub's cache."""
+    if Path(source).is_dir():
+        return digest_of_folder(Path(source))
+    try:
+        config = transformers.utils.cached_file(source, "config.json", local_files_only=True)
+    except OSError:
+        return ""
+    return digest_of_folder(Path(config).parent) if config else ""
 
 
 def _pooled(outputs: Any) -> Tensor:

@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from gate_runner.encoders.blocks import by_hooks
+from gate_runner.encoders.code import digest_of_classes, digest_of_module
 from gate_runner.encoders.encoder import CLIP_MEAN, CLIP_STD, Encoder, PatchFeatures, TextTokens
 from gate_runner.encoders.spec import EncoderSpec
 from gate_runner.errors import EncoderError
@@ -18,6 +19,7 @@ def load(spec: EncoderSpec) -> Encoder:
     """Make what the spec names, and wrap it; an `Encoder` is called by the spec from now on."""
     encoder = adopt(made_by(spec.name, "encoder"), spec.text)
     encoder.spec = spec.text
+    encoder.code = digest_of_module(spec.name.partition(":")[0])
     return encoder
 
 
@@ -57,6 +59,7 @@ def adopt(model: Any, spec: str) -> Encoder:
         module=model if isinstance(model, nn.Module) else None,
         mean=_channels(model, spec, "mean", CLIP_MEAN),
         std=_channels(model, spec, "std", CLIP_STD),
+        code=digest_of_classes(model),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
@@ -19,14 +20,39 @@ if TYPE_CHECKING:
     from gate_runner.settings import Settings
 
 
+TEXTS = ("one", "two words")
+"""Texts that every text side has to take."""
+ODD_TEXTS = {
+    "plain": "a small image of a red square beside a blue circle under a green triangle in front of a dark wall",
+    "capitals": "A Photo of the EIFFEL Tower in Paris",
+    "marks": 'it\'s (3.14), 2,718 & 50% off; "quoted" - and/or #7!',
+    "digits": "12 34567 0089 2024",
+    "accents": "na\u00efve caf\u00e9, \u00dcbergr\u00f6\u00dfe, \u041c\u043e\u0441\u043a\u0432\u0430, \u6771\u4eac",
+    "long": " ".join(f"word {number}" for number in range(400)),
+    "empty": "",
+}
+"""Texts by which text sides are known again; one may refuse them, or give no number."""
+
+
 def probe(encoder: Encoder) -> dict[str, Any]:
-    """Check the shape and the values of all that an encoder offers."""
+    """Check the shape and the values of all that an encoder offers, and keep by what it is known again.
+
+    That is every kind of feature that can be asked for: an encoder whose code gives another one is another encoder.
+    """
     if encoder.detector is not None:
         return {}
+    precision, encoder.precision = encoder.precision, "float32"
+    try:
+        outputs = _outputs(encoder)
+    finally:
+        encoder.precision = precision
+    return {"device": encoder.device.type, **outputs}
+
+
+def _outputs(encoder: Encoder) -> dict[str, list[float]]:
     generator = torch.Generator().manual_seed(0)
     images = torch.randint(0, 256, (2, *encoder.shape), generator=generator, dtype=torch.uint8)
     images[1] = torch.linspace(0, 255, images.shape[-1]).to(torch.uint8)  # noise is like nothing: one is smooth
-    texts = ["one", "two words"]
     outputs = {"image": _checked(encoder, "image", encoder.encode_image(images), "2", "d")}
     if encoder.backbone is not None:
         outputs["backbone"] = _checked(encoder, "backbone", encoder.encode_backbone(images), "2", "b")
@@ -34,14 +60,51 @@ def probe(encoder: Encoder) -> dict[str, Any]:
         patches = encoder.encode_patches(images)
         places = str(math.prod(patches.grid))
         outputs["patches"] = _checked(encoder, "patches", patches.tokens, "2", places, "d")
-    if encoder.text is not None:
-        width = str(outputs["image"].shape[1])
-        outputs["text"] = _checked(encoder, "text", encoder.encode_text(texts), "2", width)
-    if encoder.text_tokens is not None:
+    sums = {name: kept(output) for name, output in outputs.items()}
+    sums |= _blocks(encoder, images)
+    for name, encode in (("text", encoder.text), ("text_tokens", encoder.text_tokens)):
+        if encode is not None:
+            sums |= _texts(encoder, name, outputs["image"].shape[1])
+    return sums
+
+
+def _blocks(encoder: Encoder, images: Tensor) -> dict[str, list[float]]:
+    """What every block gives; nothing where the encoder shows none, or says so when they are asked for."""
+    try:
+        given = encoder.encode_blocks(images)
+    except EncoderError:  # which whoever asks for a read-out is told
+        return {}
+    sums = {"blocks": kept(given.pooled)}
+    if given.backbone is not None:
+        sums["blocks:before"] = kept(given.backbone)
+    for number, block in enumerate(given.blocks, start=1):
+        parts = [block.places.flatten(1)] if block.cls is None else [block.cls, block.places.flatten(1)]
+        sums[f"block:{number}"] = kept(torch.cat([part.float() for part in parts], dim=1))
+    return sums
+
+
+def _texts(encoder: Encoder, name: str, width: int) -> dict[str, list[float]]:
+    """What a text side gives of texts of every kind; an empty list of those that it refuses or has no numbers for."""
+
+    def encode(texts: Sequence[str]) -> Tensor:
+        if name == "text":
+            return _checked(encoder, name, encoder.encode_text(texts), str(len(texts)), str(width))
         words = encoder.encode_text_tokens(texts)
-        tokens = _checked(encoder, "text_tokens", words.tokens, "2", str(words.mask.shape[-1]), "e")
-        outputs["text_tokens"] = tokens * words.mask.unsqueeze(-1)
-    return {"device": encoder.device.type, **{name: kept(output) for name, output in outputs.items()}}
+        mask = words.mask.unsqueeze(-1)
+        tokens = _checked(encoder, name, words.tokens, str(len(texts)), str(words.mask.shape[-1]), "e")
+        return torch.cat([tokens * mask, mask.to(tokens)], dim=2)
+
+    sums = {name: kept(encode(TEXTS))}
+    try:
+        rows = list(encode(list(ODD_TEXTS.values())))
+    except EncoderError:  # of one of them
+        rows = []
+        for text in ODD_TEXTS.values():
+            try:
+                rows += encode([text])
+            except EncoderError:
+                rows.append(torch.empty(0))
+    return sums | {f"{name}:{kind}": kept(row) for kind, row in zip(ODD_TEXTS, rows, strict=True)}
 
 
 def _checked(encoder: Encoder, kind: str, output: Tensor, *expected: str) -> Tensor:
@@ -50,8 +113,9 @@ def _checked(encoder: Encoder, kind: str, output: Tensor, *expected: str) -> Ten
         not want.isdecimal() or have == int(want) for have, want in zip(output.shape, expected, strict=True)
     )
     if not fits:
+        count = {"1": "one input", "2": "two inputs"}.get(expected[0], f"{expected[0]} inputs")
         raise EncoderError(
-            f"encoder {encoder.spec!r}: {name} of two inputs gave shape {tuple(output.shape)}, "
+            f"encoder {encoder.spec!r}: {name} of {count} gave shape {tuple(output.shape)}, "
             f"expected ({', '.join(expected)})"
         )
     if not bool(torch.isfinite(output).all()):

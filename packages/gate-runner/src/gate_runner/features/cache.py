@@ -140,7 +140,11 @@ class FeatureCache:
         if fingerprint is None:
             return cls()
         known_by: tuple[Any, ...] = (encoder.spec, fingerprint, encoder.image_size, encoder.mean, encoder.std)
-        known_by += (encoder.device.type, *(() if encoder.precision == "float32" else (encoder.precision,)))
+        known_by += (
+            encoder.code,
+            encoder.device.type,
+            *(() if encoder.precision == "float32" else (encoder.precision,)),
+        )
         key = digest_of(f"{_FORMAT} {known_by}".encode()).hex()
         outputs = encoder.outputs or probe(encoder)
         for number in itertools.count():  # the same weights behind other code are another encoder

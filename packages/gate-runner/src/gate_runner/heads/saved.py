@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from gate_data.readers.limits import refuse_special
 from gate_runner.__about__ import __version__
+from gate_runner.encoders.spec import agree
 from gate_runner.errors import DataError, EncoderError, UsageError
 from gate_runner.files import write_folder
 
@@ -112,7 +113,7 @@ def save_head(head: KeptHead, encoder: Encoder, folder: Path, about: Mapping[str
     files = {"head.safetensors": tensor_bytes(head.module.state_dict())}
     if head.encoder is not None:
         files["encoder.safetensors"] = tensor_bytes(head.encoder)
-    described = {**encoder.describe(), **encoder.preparation(), "fingerprint": start}
+    described = {**encoder.describe(), **encoder.preparation(), "fingerprint": start, "outputs": _of_images(encoder)}
     card = {
         "schema": SCHEMA,
         "gate_runner": __version__,
@@ -193,6 +194,12 @@ def load_head(folder: Path | str, *, encoder: Encoder | nn.Module | str | None =
         differing.append(f"the transform {card['transform']}, not {now or 'squares'}")
     if differing:
         raise EncoderError(f"{path} was adapted on pictures with {'; '.join(differing)}: probabilities would differ")
+    before = card["encoder"].get("outputs")
+    if before and not agree(before, _of_images(loaded)):
+        raise EncoderError(
+            f"{path} was adapted on {card['encoder']['spec']} when its code gave other features with the same weights: "
+            "probabilities would differ; adapt the head again"
+        )
     if card["part"]:
         _take_weights(loaded, card["part"], _tensors(path / "encoder.safetensors", card), path)
     try:
@@ -203,6 +210,15 @@ def load_head(folder: Path | str, *, encoder: Encoder | nn.Module | str | None =
     if values is not None and values.shape[1] != len(card["classes"]):
         raise DataError(f"{path}: {len(card['classes'])} classes for a head of {values.shape[1]} outputs")
     return Head(loaded, head.to(loaded.device), card)
+
+
+def _of_images(encoder: Encoder) -> dict[str, Any]:
+    """What an encoder gave of the fixed images, of every kind that a head may take."""
+    from gate_runner.encoders.probe import probe
+
+    encoder.outputs = encoder.outputs or probe(encoder)
+    kinds = ("device", "image", "backbone", "block")
+    return {name: values for name, values in encoder.outputs.items() if name.startswith(kinds)}
 
 
 def _read_card(folder: Path) -> dict[str, Any]:

@@ -152,6 +152,11 @@ class RunFolder:
         for key in sorted({*owner, *identity} - {"outputs"}):
             if owner.get(key) != identity.get(key):
                 first, second = _apart(owner.get(key), identity.get(key))
+                if isinstance(second, Mapping) and {*second} <= {"code"}:
+                    raise UsageError(
+                        f"{self.path} holds a run of {identity[key].get('spec')!r} with other source files, tokenizer "
+                        "or configuration (field code): choose another --output"
+                    )
                 raise UsageError(
                     f"{self.path} holds a run with {key} {first!r}, not {second!r}; choose another --output"
                 )
@@ -162,7 +167,7 @@ class RunFolder:
         if not same:
             raise UsageError(
                 f"{self.path} holds a run of {identity['encoder']['spec']!r} when it gave other features for the same "
-                "two pictures: its code or its weights were changed, or it draws at random; choose another --output"
+                "images or texts: its code or its weights were changed, or it draws at random; choose another --output"
             )
 
     def _manifest(self) -> tuple[dict[str, Any], list[Mapping[str, Any]]]:
