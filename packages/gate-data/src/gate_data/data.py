@@ -157,7 +157,8 @@ class Data(Generic[Kind]):
     def digest(self) -> str:
         """SHA-256 over every image, target and text: two runs with one digest saw the same data.
 
-        Of images that stay in their files, the files' folders, names, sizes and contents stand for the pixels.
+        Of images that stay in their files, every byte of the files and their folders, names and sizes stand for the
+        pixels. What files hold is remembered in the user's cache folder while their sizes, times and inodes stay.
         """
         digest = hashlib.sha256()
         for split in (self.train, self.validation, self.test):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -82,7 +83,6 @@ class Splits:
         test: what is scored, once.
         classes: names of classes or answers, in the order of their indices; empty for regression.
         note: anything a reader of a score must know, such as what differs from the published sizes.
-        digest: SHA-256 over every image, target and text.
 
     Example:
         >>> [len(split) for split in load("digits", limit=50)]
@@ -94,7 +94,19 @@ class Splits:
     test: SplitDataset
     classes: tuple[str, ...]
     note: str
-    digest: str
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 over every image, target and text, see `gate_data.Data.digest`: all files are read the first time.
+
+        Example:
+            >>> len(load("digits", limit=50).digest)
+            64
+        """
+        from gate_data.data import Data
+
+        train, validation, test = (part.split for part in self)
+        return Data(train, validation, test, self.classes, self.note).digest()
 
     def __iter__(self) -> Iterator[SplitDataset]:
         return iter((self.train, self.validation, self.test))
@@ -169,7 +181,7 @@ def load(
     else:
         raise unknown("data set", name, data_sets())
     train, validation, test = (SplitDataset(part, transform) for part in (data.train, data.validation, data.test))
-    return Splits(train, validation, test, data.classes, data.note, data.digest())
+    return Splits(train, validation, test, data.classes, data.note)
 
 
 def _own(path: Path, request: DataRequest) -> Data[Any]:

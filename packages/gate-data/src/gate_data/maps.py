@@ -14,6 +14,7 @@ from jaxtyping import Shaped
 
 from gate_data.pictures import content_digest
 from gate_data.readers.source import Source, file_of, stamp
+from gate_data.remembered import known_contents, listing_mark, remember_contents
 
 if TYPE_CHECKING:  # whoever only lists files does without torch
     import torch
@@ -63,12 +64,26 @@ class Maps:
     @cached_property
     def contents(self) -> tuple[bytes, ...]:
         """A digest of what each annotation's file holds, and of the place in it; read once."""
-        return tuple(f"{content_digest(file_of(source))} {source[1:]}".encode() for source in self.files)
+        return tuple(
+            f"{digest} {source[1:]}".encode() for digest, source in zip(self._digests, self.files, strict=True)
+        )
+
+    @cached_property
+    def _digests(self) -> tuple[str, ...]:
+        """Of the annotations' files; no file is opened that did not change since they were remembered."""
+        listing = listing_mark([(source,) for source in self.files])
+        mark = hashlib.blake2b(b"maps " + listing.digest, digest_size=16).digest() if listing.settled else None
+        known = known_contents(mark, len(self.files))
+        if known is not None:
+            return tuple(digest.hex() for digest in known)
+        digests = tuple(content_digest(file_of(source)) for source in self.files)
+        remember_contents(mark, [bytes.fromhex(digest) for digest in digests])
+        return digests
 
     def note_in(self, digest: hashlib._Hash) -> None:
         """Add every annotation's folder, name, size and content to a digest."""
-        for source in self.files:
-            digest.update(f"{stamp(source)} {content_digest(file_of(source))}\n".encode())
+        for source, content in zip(self.files, self._digests, strict=True):
+            digest.update(f"{stamp(source)} {content}\n".encode())
 
     def collate(self, index: Any) -> Tensor:
         """Those of the samples at these positions, as a loss takes them."""

@@ -84,7 +84,7 @@ class Originals(Generic[Place]):
         if parts is None:
             return None
         how = (__version__, request.limit, request.size, self.form, parts.classes)
-        digest = hashlib.blake2b(f"data/1 {how} {parts.note}".encode("utf-8", "surrogateescape"), digest_size=16)
+        digest = hashlib.blake2b(f"data/2 {how} {parts.note}".encode("utf-8", "surrogateescape"), digest_size=16)
         is_file, settled = self.form.target in ("map", "depth"), True
         for samples in (parts.train, parts.validation or (), parts.test):
             digest.update(f"{len(samples)}\n".encode())

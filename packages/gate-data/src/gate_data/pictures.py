@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
@@ -30,8 +32,10 @@ if TYPE_CHECKING:  # whoever only lists files does without torch
     import torch
     from torch import Tensor
 
-_WHOLE, _PIECE = 64_000_000, 65_536
-"""Bytes up to which a file is read whole for a digest, and how much is read at three places of a larger one."""
+_WHOLE, _PIECE = 64_000_000, 1 << 20
+"""Bytes up to which a picture's file is held to be decoded, and how much of any other is read at a time."""
+
+_HASHING = threading.Lock()
 
 Transform = Callable[[Image.Image], UInt8[np.ndarray, "3 h w"]]
 """A model's own way from a picture in RGB to the pixels that it takes."""
@@ -122,7 +126,7 @@ class Pictures:
         return part
 
     def note_in(self, digest: hashlib._Hash) -> None:
-        """Add every file's folder, name, size and content to a digest; of a large file, parts of its content."""
+        """Add every file's folder, name, size and content to a digest."""
         for frames, content in zip(self.files, self.contents, strict=True):
             digest.update(" ".join(map(stamp, frames)).encode() + b" " + content + b"\n")
         if self.transparency != "white":
@@ -223,7 +227,10 @@ def content_digest(file: str) -> str:
 def _of_file(file: str) -> bytes:
     with reading(file):
         about = Path(file).stat()
-        return _digest_of(file, about.st_size, about.st_mtime_ns, about.st_ino)
+        with (
+            _HASHING if about.st_size > _WHOLE else contextlib.nullcontext()
+        ):  # by one thread, whose answer others take
+            return _digest_of(file, about.st_size, about.st_mtime_ns, about.st_ctime_ns, about.st_ino)
 
 
 def _held(source: Source) -> bytes | None:
@@ -261,15 +268,12 @@ def _content(source: Source, held: bytes | None) -> bytes:
 
 
 @lru_cache(maxsize=4096)  # arrays, of which every row asks
-def _digest_of(file: str, size: int, time: int, inode: int) -> bytes:
+def _digest_of(file: str, size: int, time: int, change: int, inode: int) -> bytes:
+    del time, change, inode  # part of the key: a file that changed is read again
     digest = hashlib.blake2b(str(size).encode(), digest_size=16)
     with Path(file).open("rb") as opened:
-        if size <= _WHOLE:
-            digest.update(opened.read())
-        else:
-            for offset in (0, size // 2, size - _PIECE):
-                opened.seek(offset)
-                digest.update(opened.read(_PIECE))
+        while part := opened.read(_PIECE):
+            digest.update(part)
     return digest.digest()
 
 

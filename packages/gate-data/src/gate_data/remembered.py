@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
+import threading
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from gate_data.errors import DataError
+from gate_data.readers.folders import cache_home
 from gate_data.readers.source import Source, file_of
 
 _WIDTH = 16
 _SETTLING = 2.0
 """Seconds after a change in which a file may change again without another time: what is that new is not remembered."""
 
-_folder: Path | None = None
+_BY_DEFAULT = Path("\0")
+_folder: Path | None = _BY_DEFAULT
 
 
 class Listing(NamedTuple):
@@ -27,14 +31,23 @@ class Listing(NamedTuple):
 
 
 def remember_in(folder: Path | None) -> None:
-    """Keep digests of contents in a folder from now on, or (None, as at the start) nowhere."""
+    """Keep digests of contents in a folder from now on, or (None) nowhere; at the start, in the user's cache folder."""
     global _folder
     _folder = folder
 
 
+def _place() -> Path | None:
+    if _folder is not _BY_DEFAULT:
+        return _folder
+    try:
+        return cache_home() / "contents"
+    except RuntimeError:  # there is no home
+        return None
+
+
 def listing_mark(samples: Iterable[Sequence[Source]]) -> Listing:
     """What stands for the contents of files as long as nobody reads them."""
-    digest, newest = hashlib.blake2b(digest_size=_WIDTH), 0
+    digest, newest = hashlib.blake2b(b"contents/2\n", digest_size=_WIDTH), 0
     working_folder = os.getcwd()  # noqa: PTH109 - text
     last, about = "", ""
     for sources in samples:
@@ -57,9 +70,10 @@ def listing_mark(samples: Iterable[Sequence[Source]]) -> Listing:
 
 def known_contents(mark: bytes | None, count: int) -> tuple[bytes, ...] | None:
     """The digests that were kept under a listing; None where there are none, or not whole ones."""
-    if _folder is None or mark is None:
+    folder = _place()
+    if folder is None or mark is None:
         return None
-    path = _folder / mark.hex()
+    path = folder / mark.hex()
     try:
         if not path.is_file():
             return None
@@ -86,13 +100,15 @@ def remember_digest(mark: bytes | None, digest: str) -> None:
 
 def remember_contents(mark: bytes | None, contents: Sequence[bytes]) -> None:
     """Keep digests under a listing; where nothing can be written, they are made again next time."""
-    if _folder is None or mark is None or not contents:
+    folder = _place()
+    if folder is None or mark is None or not contents:
         return
     packed = b"".join(contents)
-    partial = _folder / f".{mark.hex()}.{os.getpid()}"
+    partial = folder / f".{mark.hex()}.{os.getpid()}.{threading.get_ident()}"
     try:
-        _folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         partial.write_bytes(packed + hashlib.blake2b(packed, digest_size=_WIDTH).digest())
-        partial.replace(_folder / mark.hex())
+        partial.replace(folder / mark.hex())
     except OSError:
-        partial.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)

@@ -83,7 +83,7 @@ class QuestionPictures(Pictures):
         return replace(self, files=tuple(self.files[at] for at in index))
 
     def note_in(self, digest: hashlib._Hash) -> None:
-        """Add every picture's name, box and content to a digest; of a large file, parts of its content."""
+        """Add every picture's name, box and content to a digest."""
         for pictures in self.files:
             for picture in pictures:
                 name = "" if picture.path is None else picture.path.name
