@@ -198,3 +198,35 @@ def test_operations_do_not_grow_with_the_batch_nor_wait_for_the_device(mode: str
             run(loss, inputs, 10.0)
         counts.append(counter.count)
     assert counts[0] == counts[1] == counts[2]
+
+
+def all_functions(n: int, d: int) -> dict[str, Callable[..., torch.Tensor]]:
+    """Losses that between them pass every autograd function of the package."""
+    generator = torch.Generator().manual_seed(1)
+    teacher = (*torch.randn(2, n, 3, generator=generator), 2.0)
+    pairs = torch.tensor([(i, (i + 1) % n) for i in range(n)])
+    return {
+        "gram": lambda *x: EqSimLoss("v2", backend="gram", sides=("text",))(*x[:2]),
+        "gram logits": lambda *x: EqSimLoss("v1", "logits", backend="gram")(*x),
+        "gram, clip": lambda *x: ClipEqSimLoss("v1", backend="gram")(*x),
+        "tiled": lambda *x: ClipEqSimLoss("hybrid", pair_weight=0.5, backend="tiled")(*x, close_pairs=pairs),
+        "tiled softmax": lambda *x: ClipEqSimLoss("v2", "softmax", backend="tiled")(*x),
+        "sigmoid": lambda *x: SigLipEqSimLoss("v1", backend="tiled")(*x, -3.0),
+        "kl": lambda *x: ClipEqSimLoss("v1", keep_weight=1.0, backend="tiled")(*x, teacher=teacher),
+        "squares": lambda *x: EqSimLoss("v1", keep_weight=1.0, keep="squares", backend="tiled")(*x, teacher=teacher),
+    }
+
+
+@pytest.mark.parametrize("name", all_functions(8, 4))
+def test_backward_inside_autocast_is_as_precise_as_outside(name: str) -> None:
+    n, d = 40, 16
+    gradients = []
+    for inside in (False, True):
+        generator = torch.Generator().manual_seed(0)
+        inputs = [rows.requires_grad_() for rows in torch.randn(2, n, d, generator=generator).unbind(0)]
+        inputs.append(torch.tensor(5.0, requires_grad=True))
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=inside):
+            all_functions(n, d)[name](*inputs).backward()
+        gradients.append([torch.zeros(()) if leaf.grad is None else leaf.grad for leaf in inputs])
+    for within, without in zip(*gradients[::-1], strict=True):
+        torch.testing.assert_close(within, without, rtol=1e-5, atol=1e-6 * float(without.abs().max()))

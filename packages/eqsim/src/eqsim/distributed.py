@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.distributed as dist
 
+from eqsim.features import without_autocast
+
 if TYPE_CHECKING:
     from jaxtyping import Float
     from torch import Tensor
@@ -57,6 +59,7 @@ class _Gather(torch.autograd.Function):
         return gather_rows(local, counts)
 
     @staticmethod
+    @without_autocast
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
         total = grads[0].contiguous().clone()
         dist.all_reduce(total)

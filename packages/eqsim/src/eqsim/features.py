@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from jaxtyping import Float
     from torch import Tensor
 
 
 HALF_CODES = {torch.bfloat16: 1, torch.float16: 2}
 """What passes over a batch call the half precision of the caller's features; 0 is none."""
+
+
+def without_autocast(backward: Callable[..., Any]) -> Callable[..., Any]:
+    """Run a Function's backward in the precision of its tensors, also where a caller has it inside autocast.
+
+    `torch.amp.custom_bwd` would fix the device when the class is made, and the losses take any.
+    """
+
+    @functools.wraps(backward)
+    def in_full(ctx: Any, *grads: Tensor) -> Any:
+        with torch.autocast(grads[0].device.type, enabled=False):
+            return backward(ctx, *grads)
+
+    return in_full
 
 
 def at_least_float32(values: Tensor) -> Tensor:
@@ -37,6 +54,7 @@ class _UnitRows(torch.autograd.Function):
         return unit
 
     @staticmethod
+    @without_autocast
     def backward(ctx: Any, *grads: Tensor) -> Tensor:
         unit, inverse = ctx.saved_tensors
         return unit_rows_backward(grads[0], unit, inverse)

@@ -22,6 +22,7 @@ import torch.distributed as dist
 from eqsim.backends.pair_scores import operator
 from eqsim.backends.shares import deal
 from eqsim.backends.tiles import LOGITS, Plan, tile_statistics
+from eqsim.features import without_autocast
 from eqsim.residuals import mean_hard_loss
 
 if TYPE_CHECKING:
@@ -121,6 +122,7 @@ class _TeacherCross(torch.autograd.Function):
         return total
 
     @staticmethod
+    @without_autocast
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         at_image, at_text, along, scale = ctx.saved_tensors
         grad = grads[0] * ctx.world_size  # each rank has its share; see `eqsim.distributed`
@@ -152,6 +154,7 @@ class _SquaredDifferences(torch.autograd.Function):
         return total
 
     @staticmethod
+    @without_autocast
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         image, text, of_image, of_text, k, h, c, e = ctx.saved_tensors
         grad_image = torch.mm(image, h).addmm_(of_image, e.T, alpha=-1).mul_(2 * grads[0])

@@ -22,7 +22,7 @@ import torch.distributed as dist
 
 from eqsim.backends.tiled import run as run_tiled
 from eqsim.batch import Parts
-from eqsim.features import inverse_norms, unit_rows_backward
+from eqsim.features import inverse_norms, unit_rows_backward, without_autocast
 from eqsim.residuals import PairSums, mean_terms
 
 if TYPE_CHECKING:
@@ -122,6 +122,7 @@ class _GramSums(torch.autograd.Function):
         return a, 2 * n * grams[-2], n * grams[-1]
 
     @staticmethod
+    @without_autocast
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
         image, text, grams = ctx.saved_tensors
         grad_a, grad_d, grad_x = (grad * ctx.world_size for grad in grads)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from eqsim.features import without_autocast
 from eqsim.residuals import PairDifferences
 
 if TYPE_CHECKING:
@@ -92,6 +93,7 @@ class _PairProducts(torch.autograd.Function):
         return products
 
     @staticmethod
+    @without_autocast
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None, None]:
         image, text, pairs = ctx.saved_tensors
         grad_image, grad_text = _pair_products_backward(grads[0].contiguous(), image, text, pairs)

@@ -29,6 +29,7 @@ from eqsim.backends.tiles import (
     tile_statistics,
 )
 from eqsim.batch import Parts
+from eqsim.features import without_autocast
 from eqsim.residuals import (
     PairDifferences,
     PairSums,
@@ -114,6 +115,7 @@ class _TiledPass(torch.autograd.Function):
         return lse, sums
 
     @staticmethod
+    @without_autocast
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         image, text, scale, bias, matching, lse, rho, diagonal, stored = ctx.saved_tensors
         plan = Plan.of(ctx.numbers)
@@ -163,6 +165,7 @@ class _Matching(torch.autograd.Function):
         return torch.linalg.vecdot(image, text), (alive[0] + alive[1] - 2 - near) / 2
 
     @staticmethod
+    @without_autocast
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor]:
         image, text = ctx.saved_tensors
         dots, near = grads[0][:, None], grads[1][:, None]
