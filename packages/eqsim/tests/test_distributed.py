@@ -29,6 +29,8 @@ BOUNDS = {1: (0, 12), 2: (0, 8, 12), 4: (0, 5, 6, 10, 12)}
 OWNERS = torch.tensor([0, 0, 3, 7, 8, 11, 2])
 """The images that the negatives are false for; those of one process may be none."""
 PAIRS = torch.tensor([(i, (i + 1) % TOTAL) for i in range(TOTAL)] + [(0, 5), (5, 0), (0, 5)])
+NEARLY_ALL = torch.triu_indices(TOTAL, TOTAL, 1).T[2:]
+"""All but two pairs."""
 
 
 def cases(rank: int, world_size: int) -> dict[str, tuple[torch.nn.Module, torch.Tensor | None]]:
@@ -51,6 +53,8 @@ def cases(rank: int, world_size: int) -> dict[str, tuple[torch.nn.Module, torch.
         "tiled pair": (PairLoss(0.5, backend="tiled", **share), PAIRS),
         "tiled relative": (ClipEqSimLoss("relative", pair_weight=0.5, backend="tiled", **share), PAIRS),
         "dense relative": (EqSimLoss("relative", "softmax", pair_weight=1.0, backend="dense", **share), PAIRS),
+        "tiled, few distant": (EqSimLoss("hybrid", "softmax", backend="tiled", **share), NEARLY_ALL),
+        "gram, few distant": (EqSimLoss("hybrid", "logits", backend="gram", **share), NEARLY_ALL),
         "gram, clip, pair": (ClipEqSimLoss("hybrid", pair_weight=2.0, backend="gram", **share), PAIRS),
     }
 

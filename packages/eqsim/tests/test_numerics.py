@@ -12,7 +12,8 @@ import pytest
 import torch
 
 from eqsim import ClipEqSimLoss, EqSimLoss, SigLipEqSimLoss
-from eqsim.backends import tiled, tiles
+from eqsim.backends import compute_parts, tiled, tiles
+from eqsim.batch import Batch
 
 N, DIM = 300, 24
 
@@ -192,12 +193,12 @@ class _Counter(torch.utils._python_dispatch.TorchDispatchMode):
 def test_operations_do_not_grow_with_the_batch_nor_wait_for_the_device(mode: str, backend: str) -> None:
     loss = ClipEqSimLoss(mode, backend=backend) if backend == "dense" else EqSimLoss(mode, backend=backend)
     counts = []
-    for n in (10, 40, 160):
+    for n in (10, 20, 40, 160):  # with 10, four neighbours of each leave few distant pairs: another way
         inputs = batch(0.5, n)
         with _Counter() as counter:
             run(loss, inputs, 10.0)
         counts.append(counter.count)
-    assert counts[0] == counts[1] == counts[2]
+    assert counts[1] == counts[2] == counts[3]
 
 
 def all_functions(n: int, d: int) -> dict[str, Callable[..., torch.Tensor]]:
@@ -230,3 +231,37 @@ def test_backward_inside_autocast_is_as_precise_as_outside(name: str) -> None:
         gradients.append([torch.zeros(()) if leaf.grad is None else leaf.grad for leaf in inputs])
     for within, without in zip(*gradients[::-1], strict=True):
         torch.testing.assert_close(within, without, rtol=1e-5, atol=1e-6 * float(without.abs().max()))
+
+
+@pytest.mark.parametrize("score", ["cosine", "logits", "softmax"])
+@pytest.mark.parametrize("distant", [0, 2, 40, 1780, 3540, 5340, 7080])
+def test_hybrid_is_accurate_whatever_the_share_of_distant_pairs(distant: int, score: str) -> None:
+    """Of 7,140 pairs; float32 against float64 by the dense matrix, the distant term by itself and the gradients."""
+    n, d = 120, 16
+    generator = torch.Generator().manual_seed(distant)
+    image, text = torch.randn(2, n, d, generator=generator).unbind(0)
+    both = torch.triu_indices(n, n, 1).T
+    close = both[torch.randperm(len(both), generator=generator)[: len(both) - distant]]
+    settings = {"mode": "hybrid", "score": score, "distant_reduction": "mean"}
+    results = {}
+    for backend, dtype in (
+        ("exact", torch.float64),
+        ("dense", torch.float32),
+        ("tiled", torch.float32),
+        ("gram", torch.float32),
+    ):
+        if backend == "gram" and score == "softmax":
+            continue
+        inputs = [rows.to(dtype).requires_grad_() for rows in (image, text)]
+        loss = EqSimLoss(**settings, backend="dense" if backend == "exact" else backend)
+        batch = Batch.of(loss.settings, *inputs, 3.0 / d**0.5, None, close)
+        with torch.no_grad():
+            v1 = compute_parts(batch).terms.v1
+        value = loss(*inputs, 3.0 / d**0.5, close_pairs=close)
+        results[backend] = (float(v1), torch.cat(torch.autograd.grad(value, inputs)).double())
+    v1, gradient = results.pop("exact")
+    for backend, (own, own_gradient) in results.items():
+        if distant == 0:
+            assert own == 0.0, backend
+        assert abs(own - v1) <= 3e-6 * v1, backend
+        assert float((own_gradient - gradient).norm()) <= 3e-6 * float(gradient.norm()), backend

@@ -56,7 +56,7 @@ def differences(scores: Tensor, pairs: Tensor | None) -> tuple[Tensor, Tensor, i
     return listed.d, listed.a, pairs.shape[0]
 
 
-def _distant(settings: Settings, scores: Tensor, close_pairs: Tensor) -> tuple[Tensor, Tensor | int]:
+def distant_squares(settings: Settings, scores: Tensor, close_pairs: Tensor) -> tuple[Tensor, Tensor | int]:
     """Return the sum of a^2 over the pairs that are in the list in neither order, and what it is divided by."""
     n = scores.shape[0]
     distant = ~torch.eye(n, dtype=torch.bool, device=scores.device)
@@ -73,7 +73,7 @@ def matrix_terms(settings: Settings, scores: Tensor, pairs: Tensor | None) -> Te
     if settings.mode == "relative" and pairs is not None:
         return relative_terms(settings, pair_differences(scores, pairs))
     d, a, count = differences(scores, pairs)
-    distant = _distant(settings, scores, pairs) if settings.mode == "hybrid" and pairs is not None else None
+    distant = distant_squares(settings, scores, pairs) if settings.mode == "hybrid" and pairs is not None else None
     return mean_terms(settings, squared_sums(d, a, settings.term_names), count, distant)
 
 

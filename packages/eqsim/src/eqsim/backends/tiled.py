@@ -30,6 +30,7 @@ from eqsim.backends.tiles import (
 )
 from eqsim.batch import Parts
 from eqsim.features import without_autocast
+from eqsim.functional import distant_squares
 from eqsim.residuals import (
     PairDifferences,
     PairSums,
@@ -46,6 +47,9 @@ if TYPE_CHECKING:
     from eqsim.batch import Batch, Size
     from eqsim.residuals import Terms
     from eqsim.settings import Settings
+
+FEW_DISTANT = 4
+"""A list of more than this part of all ordered pairs may leave few distant ones, and is itself of the matrix's size."""
 
 SCORE_CODES = {"cosine": DOTS, "logits": LOGITS, "softmax": SOFTMAX}
 
@@ -214,7 +218,8 @@ def tiled_parts(
     n = image.shape[0]
     text = batch.text[:n]
     unit = settings.score == "cosine"
-    everything = settings.runs_over_all_pairs(listed=pairs is not None)
+    masked = settings.mode == "hybrid" and pairs is not None and FEW_DISTANT * pairs.shape[0] > n * (n - 1)
+    everything = settings.runs_over_all_pairs(listed=pairs is not None) and not masked
     # 2 mean d^2 + 2 mean a^2 needs no d_ij; one side alone or a margin does, since (d - a)^2 is then wanted accurately.
     split = settings.margin == 0 and len(settings.sides) == 2
     dots_ii, matching = matching_scores(image, text, unit=unit)
@@ -260,21 +265,38 @@ def tiled_parts(
     if settings.score == "softmax" and lse is not None:
         scores = softmax_differences(logits, logits_ii, lse[0], pairs)
     pair = mean_pair_loss(logits) if settings.pair_weight > 0 else None
-    return Parts(contrastive, _listed_terms(settings, scores, pairs, n, all_sums), pair, hard, keep)
+    distant = None
+    if masked:
+        distant = distant_squares(settings, _all_scores(batch, None if lse is None else lse[0]), pairs)
+    return Parts(contrastive, _listed_terms(settings, scores, pairs, n, all_sums, distant), pair, hard, keep)
+
+
+def _all_scores(batch: Batch, row_lse: Tensor | None) -> Float[Tensor, "n n"]:
+    """Return the score matrix of a gathered batch, for a list of pairs that is of its size."""
+    settings, n = batch.settings, batch.image.shape[0]
+    dots = batch.image @ batch.text[:n].mT
+    if settings.score == "cosine":
+        return dots
+    logits = dots * batch.scale
+    return torch.exp(logits - row_lse[:, None]) if settings.score == "softmax" and row_lse is not None else logits
 
 
 def _listed_terms(
-    settings: Settings, scores: PairDifferences, pairs: Tensor, n: int, all_sums: PairSums | None
+    settings: Settings,
+    scores: PairDifferences,
+    pairs: Tensor,
+    n: int,
+    all_sums: PairSums | None,
+    distant: tuple[Tensor, Tensor | int] | None,
 ) -> Terms:
     """Return the terms of close pairs, and in the hybrid of all others.
 
-    The distant sum is the sum over all pairs less that over the close ones, so its relative error grows where close
-    pairs carry nearly all of sum a^2.
+    The distant sum is the sum over all pairs less that over the close ones, unless it is given: of few distant pairs
+    the difference would be rounding errors.
     """
     if settings.mode == "relative":
         return relative_terms(settings, scores)
-    distant: tuple[Tensor, Tensor | int] | None = None
-    if settings.mode == "hybrid" and all_sums is not None:
+    if settings.mode == "hybrid" and all_sums is not None and distant is None:
         close, number = close_squares(scores.a, pairs, n)
         distant = all_sums.v1 - close, settings.distant_divisor(n, n * (n - 1) - number)
     return mean_terms(settings, squared_sums(scores.d, scores.a, settings.term_names), pairs.shape[0], distant)
