@@ -203,6 +203,9 @@ def text_encoder(name: str, device: str) -> Callable[[list[str]], Any]:
         import torch
     except ImportError:
         raise ModuleNotFoundError("an encoder of open_clip needs it: pip install open_clip_torch") from None
+    loading: Any = sys.modules.get("transformers.dynamic_module_utils")
+    if loading is not None:  # a text tower's folder that brings code is an error, not a question
+        loading.TIME_OUT_REMOTE_CODE = 0
     model: Any = open_clip.create_model(model_name, pretrained=weights, device=device).eval()
     tokenize: Any = open_clip.get_tokenizer(model_name)
 

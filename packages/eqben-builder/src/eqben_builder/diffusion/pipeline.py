@@ -134,7 +134,9 @@ def load_pipeline(model: str, device: str = "cpu") -> Any:
     local = Path(model).is_dir()
     # Untyped to mypy, by way of Any: diffusers' classes are annotated in part.
     library: Any = diffusers
-    pipeline = library.StableDiffusionPipeline.from_pretrained(model, use_safetensors=True, local_files_only=local)
+    pipeline = library.StableDiffusionPipeline.from_pretrained(
+        model, use_safetensors=True, trust_remote_code=False, local_files_only=local
+    )
     pipeline.scheduler = library.DDIMScheduler.from_config(pipeline.scheduler.config)
     pipeline.set_progress_bar_config(disable=True)
     return pipeline.to(device)

@@ -103,13 +103,17 @@ def load_detector(spec: EncoderSpec) -> Encoder:
     """A detector with its processor, from a local directory or the hub."""
     library, where = of_transformers(spec)
     try:
-        config = library.AutoConfig.from_pretrained(where)
+        config = library.AutoConfig.from_pretrained(where, trust_remote_code=False)
         if config.model_type in CLOSED:
-            model = library.AutoModelForObjectDetection.from_pretrained(where)
-            processor = library.AutoImageProcessor.from_pretrained(where)
+            model = library.AutoModelForObjectDetection.from_pretrained(
+                where, use_safetensors=True, trust_remote_code=False
+            )
+            processor = library.AutoImageProcessor.from_pretrained(where, trust_remote_code=False)
         else:
-            model = library.AutoModelForZeroShotObjectDetection.from_pretrained(where)
-            processor = library.AutoProcessor.from_pretrained(where)
+            model = library.AutoModelForZeroShotObjectDetection.from_pretrained(
+                where, use_safetensors=True, trust_remote_code=False
+            )
+            processor = library.AutoProcessor.from_pretrained(where, trust_remote_code=False)
     except (OSError, ValueError, KeyError, ImportError) as error:
         lines = str(error).strip().splitlines()
         raise EncoderError(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -39,13 +41,31 @@ def load(spec: EncoderSpec) -> Encoder:
     check_patches(spec, 32 if is_resnet else vision.get("patch_size", 1))
     drawn = {"pretrained_image": False, "pretrained_text": False}
     weights: dict[str, Any] = {"pretrained": spec.weights} if seed is None else drawn
-    with torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=[]), refused_code():
         torch.manual_seed(seed or 0)
         model = open_clip.create_model(spec.name, **weights, force_image_size=spec.pixels)
-    encoder = from_clip(model, open_clip.get_tokenizer(spec.name), spec.text)
+        tokenize = open_clip.get_tokenizer(spec.name)
+    encoder = from_clip(model, tokenize, spec.text)
     how = PreprocessCfg(**model.visual.preprocess_cfg)
     encoder.transform = of_steps(image_transform_v2(how, is_train=False), encoder.image_size)
     return encoder
+
+
+@contextmanager
+def refused_code() -> Iterator[None]:
+    """Make code that a folder brings an error, not a question, while open_clip loads parts by transformers.
+
+    Text towers such as ``roberta-base`` are looked for in the working folder first.
+    """
+    module: Any = sys.modules.get("transformers.dynamic_module_utils")
+    if module is None:
+        yield
+        return
+    seconds, module.TIME_OUT_REMOTE_CODE = module.TIME_OUT_REMOTE_CODE, 0
+    try:
+        yield
+    finally:
+        module.TIME_OUT_REMOTE_CODE = seconds
 
 
 def from_clip(model: Any, tokenize: Callable[[list[str]], Tensor], spec: str) -> Encoder:

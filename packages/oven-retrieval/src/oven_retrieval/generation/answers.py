@@ -28,18 +28,19 @@ def load_generator(
         transformers: Any = importlib.import_module("transformers")
     except ImportError:
         raise ImportError("a generative linker needs transformers: pip install 'oven-retrieval[generate]'") from None
-    config = transformers.AutoConfig.from_pretrained(name)
+    config = transformers.AutoConfig.from_pretrained(name, trust_remote_code=False)
     kinds = transformers.models.auto.modeling_auto
     if type(config) in kinds.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING:
-        model = transformers.AutoModelForImageTextToText.from_pretrained(name)
-        processor = transformers.AutoProcessor.from_pretrained(name)
+        loader: Any = transformers.AutoModelForImageTextToText
+        model = loader.from_pretrained(name, use_safetensors=True, trust_remote_code=False)
+        processor = transformers.AutoProcessor.from_pretrained(name, trust_remote_code=False)
     else:
         seq2seq = type(config) in kinds.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING
         if not seq2seq and type(config) not in kinds.MODEL_FOR_CAUSAL_LM_MAPPING:
             raise ValueError(f"{name}: expected a model that generates text, got a {config.model_type!r}")
         loader = transformers.AutoModelForSeq2SeqLM if seq2seq else transformers.AutoModelForCausalLM
-        model = loader.from_pretrained(name)
-        processor = transformers.AutoTokenizer.from_pretrained(name)
+        model = loader.from_pretrained(name, use_safetensors=True, trust_remote_code=False)
+        processor = transformers.AutoTokenizer.from_pretrained(name, trust_remote_code=False)
     return NameGenerator(model.to(device).eval(), processor, linker, aliases=aliases, batch=batch)
 
 
