@@ -12,7 +12,9 @@ from typer.testing import CliRunner
 from gate_runner.choosing import MANY, Candidate, Choice, Costs, choose, encoders_in, twins
 from gate_runner.cli import app
 from gate_runner.errors import UsageError
+from gate_runner.runs.stored import read_runs
 from gate_runner.settings import Settings
+from vision_adapters import score_outcomes, worse_than_another
 
 SPECS = ("micro-clip", "micro-clip/random", "micro-clip/random:0", "timm:resnet18/nowhere.pth")
 
@@ -27,7 +29,13 @@ def choice(tmp_path_factory: pytest.TempPathFactory) -> Choice:
 def test_the_best_comes_first_and_what_fails_is_said(choice: Choice) -> None:
     first, *others = choice.candidates
     assert first.verdict == "best"
-    assert {candidate.verdict for candidate in others} <= {"tied", "beaten", "failed"}
+    verdicts = [candidate.verdict for candidate in others]
+    assert len(verdicts) == 3
+    assert all(verdict in ("tied", "beaten") for verdict in verdicts[:2])
+    assert verdicts == sorted(verdicts, key=("tied", "beaten", "failed").index)
+    for candidate in choice.candidates[:3]:
+        assert (candidate.p is None) is (candidate is first)
+        assert candidate.verdict != "beaten" or (candidate.p or 0) <= 0.05
     scored = [candidate for candidate in choice.candidates if candidate.verdict in ("best", "tied")]
     assert all((candidate.value or 0) <= (first.value or 0) for candidate in scored)
     (failed,) = [candidate for candidate in choice.candidates if candidate.verdict == "failed"]
@@ -81,11 +89,31 @@ def test_pictures_that_end_in_the_first_round_are_judged_at_the_whole_level(tmp_
     specs = [f"micro-clip/random:{seed}" for seed in range(MANY)]
     settings = Settings(readout=("last",))  # all 200 faces: rounds of 150 and 450 samples of a split would follow
     choice = choose("faces@knn", specs, tmp_path, settings, first=150)
-    lowest = min(candidate.p for candidate in choice.candidates if candidate.p is not None)
-    assert lowest < 0.5
-    again = choose("faces@knn", specs, tmp_path, settings, first=150, alpha=1.5 * lowest)
-    assert {c.verdict for c in again.candidates if c.p == lowest} == {"beaten"}
-    assert {c.verdict for c in again.candidates if c.p and c.p > 1.5 * lowest} <= {"tied"}
+    values = sorted(candidate.p for candidate in choice.candidates if candidate.p is not None)
+    assert values[0] < values[-1]
+    alpha = (values[0] + values[-1]) / 2  # a third of it, a round's share, is below the smallest
+    assert alpha / 3 < values[0]
+    again = choose("faces@knn", specs, tmp_path, settings, first=150, alpha=alpha)
+    verdicts = {candidate.p: candidate.verdict for candidate in again.candidates[1:]}
+    assert verdicts == {p: "beaten" if p <= alpha else "tied" for p in values}
+
+
+def test_the_judge_counts_all_pairs_and_the_intervals_hold_for_all_encoders(tmp_path: Path) -> None:
+    """The best is picked by the samples it is tested on: tests with the others alone call too many worse."""
+    pytest.importorskip("skimage")
+    specs = [f"micro-clip/random:{seed}" for seed in range(3)]
+    choice = choose("faces@knn", specs, tmp_path, Settings(readout=("last",)))
+    runs = read_runs(choice.runs)
+    outcomes = [run.outcomes(run.results[0]) for run in runs]
+    expected = worse_than_another("acc@1", [[right] for right in outcomes])
+    by_encoder = dict(zip([run.encoder for run in runs], expected, strict=True))
+    others = choice.candidates[1:]
+    assert len(others) == 2
+    assert [c.p for c in others] == [by_encoder[c.encoder] for c in others]
+    best = choice.candidates[0]
+    wide = score_outcomes("acc@1", outcomes[0], level=1 - 0.05 / 3)
+    assert (best.low, best.high) == (wide.low, wide.high)
+    assert "picking the best one is accounted for" in " ".join(choice.sentences)
 
 
 def test_the_front_is_what_nothing_beats_in_both() -> None:

@@ -3,6 +3,7 @@
 # ruff: noqa: TID252  # lazy_loader reads relative imports alone
 
 from .__about__ import __version__ as __version__
+from .best import worse_than_another as worse_than_another
 from .classifier import HeadClassifier as HeadClassifier
 from .efficiency import performance_efficiency as performance_efficiency
 from .fewshot import detection_indices as detection_indices

@@ -125,8 +125,8 @@ def paired_test(
         first, second = ([outcomes[counts] for outcomes in side] for side in (first, second))
     count = len(first[0])
     compute = statistic or value_of(metric)
-    pairs = [_aligned(metric, *pair) if statistic is None else pair for pair in zip(first, second, strict=True)]
-    by_pair = [_of_means(*pair) if means else _of_any(compute, *pair) for pair in pairs]
+    pairs = [aligned(metric, *pair) if statistic is None else pair for pair in zip(first, second, strict=True)]
+    by_pair = [_of_means(*pair) if means else difference_of(compute, *pair) for pair in pairs]
     pooled = [_of_means(_mean(first), _mean(second))] if means else by_pair
     plain = np.zeros((1, count))
     by_seed = tuple(float(measure(plain, np.ones((1, count)))[0]) for measure in by_pair)
@@ -202,8 +202,8 @@ def _of_means(a: Any, b: Any) -> Difference:
     return lambda swap, weights: ((1 - 2 * swap) * weights) @ (b - a) / weights.sum(axis=1)
 
 
-def _of_any(compute: Statistic, a: Outcomes, b: Outcomes) -> Difference:
-    """The same for any metric."""
+def difference_of(compute: Statistic, a: Outcomes, b: Outcomes) -> Difference:
+    """For any metric: (which samples are exchanged, weights) to the second model's value less the first's."""
     joined = np.concatenate([a, b]) if isinstance(a, np.ndarray) else a.joined(b)
 
     def difference(swap: Weights, weights: Weights) -> Values:
@@ -215,7 +215,7 @@ def _of_any(compute: Statistic, a: Outcomes, b: Outcomes) -> Difference:
     return difference
 
 
-def _aligned(metric: str, a: Any, b: Any) -> tuple[Outcomes, Outcomes]:
+def aligned(metric: str, a: Any, b: Any) -> tuple[Outcomes, Outcomes]:
     """Ranks for rankings; the same number of classes for masks, where one model may never have predicted the last."""
     if metric in _RANKED:
         from scipy.stats import rankdata

@@ -1,7 +1,7 @@
 """Which encoder to take for some pictures: runs, paired tests and costs in one answer.
 
-A run of each encoder that is still in question, on few pictures first. The judge is the paired test of
-`gate_runner.comparison`, its error shared by the rounds.
+A run of each encoder that is still in question, on few pictures first. The judge is
+`vision_adapters.worse_than_another`, whose error covers the choice of the best; the rounds share it.
 
 One file of more than 400 lines: rounds, judge and costs are one procedure, and its answer is read from all three.
 """
@@ -16,7 +16,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from gate_runner.comparison import compare
+from gate_runner.comparison.best import interval_among, worse_runs
 from gate_runner.encoders.spec import parse_spec
 from gate_runner.errors import DataError, UsageError
 from gate_runner.executors import run as execute
@@ -79,9 +79,9 @@ class Candidate:
         encoder: its spec.
         verdict: ``"best"``, ``"tied"``, ``"beaten"`` or ``"failed"``.
         value: of the headline metric, on as many pictures as it was judged by; None where it failed.
-        low: lower end of its 95 % interval.
+        low: lower end of its interval; the intervals of all encoders hold together with 95 %, so the best's does, too.
         high: upper end.
-        p: of the paired test against the best of its last round, after Holm's correction; None for the best.
+        p: that no other encoder of its last round is better, adjusted for all comparisons; None for the best.
         readout: where it was read out.
         row_bytes: of one picture's features.
         pictures: of all splits, by which it was judged.
@@ -212,9 +212,8 @@ def choose(
     reasons: dict[str, str] = {}
     dropped: dict[str, tuple[StoredRun, float]] = {}
     runs: dict[str, list[StoredRun]] = {}
-    remaining, limits = list(encoders), _limits(len(encoders), first, settings.limit)
+    remaining, limits = list(encoders), limits_of(len(encoders), first, settings.limit)
     ranked: list[StoredRun] = []
-    share = alpha / len(limits)
     for number, limit in enumerate(limits):
         ranked, complete = _round(benchmark, remaining, output, settings.changed(limit=limit), reasons, observer)
         if not ranked:
@@ -223,8 +222,8 @@ def choose(
         for run in ranked:
             runs.setdefault(run.encoder, []).append(run)
         is_last = complete or number == len(limits) - 1
-        level = alpha - number * share if is_last else share  # the last round has what the others did not spend
-        worse = _beaten(ranked, level)
+        level = level_of(number, len(limits), alpha, is_last=is_last)
+        worse = _worse(ranked)
         if is_last:
             break
         dropped |= {run.encoder: (run, worse[run.encoder]) for run in ranked if worse[run.encoder] <= level}
@@ -237,7 +236,10 @@ def choose(
     verdicts += [(run, "beaten", p) for run, p in dropped.values()]
     measured = {run.encoder: _measured(run.encoder, settings, price, runs[run.encoder]) for run, *_ in verdicts}
     same = twins({encoder: measurement.features for encoder, measurement in measured.items()})
-    candidates = [_candidate(run, verdict, p, measured[run.encoder], same) for run, verdict, p in verdicts]
+    candidates = [
+        _candidate(run, verdict, p, measured[run.encoder], same, interval_among(run, len(verdicts), alpha))
+        for run, verdict, p in verdicts
+    ]
     candidates.sort(key=lambda candidate: ("best", "tied", "beaten").index(candidate.verdict))
     failed = [Candidate(name, "failed", reason=reason) for name, reason in reasons.items()]
     score = best.results[0].scores[0]
@@ -253,7 +255,7 @@ def choose(
     return replace(choice, sentences=_sentences(choice, len(limits)), compressed=tuple(compressed))
 
 
-def _limits(encoders: int, first: int, limit: int | None) -> list[int | None]:
+def limits_of(encoders: int, first: int, limit: int | None) -> list[int | None]:
     """Samples of each split in each round; the last is what was asked for."""
     if encoders < MANY:
         return [limit]
@@ -298,13 +300,15 @@ def _signed(run: StoredRun) -> float:
     return _value(run) if run.results[0].scores[0].direction == "higher" else -_value(run)
 
 
-def _beaten(runs: Sequence[StoredRun], alpha: float) -> dict[str, float]:
-    """Of each run but the first, Holm's p that the first is not better; 1 where there is nothing to compare."""
-    if len(runs) < 2:
-        return {run.encoder: 1.0 for run in runs}
-    compared = compare(*runs, only=[runs[0].results[0].name], alpha=alpha)
-    by_label = {contrast.second: contrast.p_adjusted for contrast in compared.contrasts}
-    return {run.encoder: by_label.get(run.label, 1.0) for run in runs}
+def level_of(number: int, rounds: int, alpha: float, *, is_last: bool) -> float:
+    """Return the error of one round: an equal share, and in the last one all that the others did not spend."""
+    return alpha - number * alpha / rounds if is_last else alpha / rounds
+
+
+def _worse(runs: Sequence[StoredRun]) -> dict[str, float]:
+    """By encoder, the adjusted p that no other one is better."""
+    by_label = worse_runs(runs)
+    return {run.encoder: by_label[run.label] for run in runs}
 
 
 class _Measured(NamedTuple):
@@ -316,18 +320,23 @@ class _Measured(NamedTuple):
 
 
 def _candidate(
-    run: StoredRun, verdict: str, p: float | None, measured: _Measured, same: Mapping[str, str]
+    run: StoredRun,
+    verdict: str,
+    p: float | None,
+    measured: _Measured,
+    same: Mapping[str, str],
+    interval: tuple[float, float],
 ) -> Candidate:
     result = run.results[0]
-    score, about = result.scores[0], result.training.get("readout", {})
+    about = result.training.get("readout", {})
     chosen = str(about.get("chosen", "last"))
     twin = f"the same features as {same[run.encoder]}" if run.encoder in same else ""
     return Candidate(
         encoder=run.encoder,
         verdict=verdict,
         value=_value(run),
-        low=score.low,
-        high=score.high,
+        low=interval[0],
+        high=interval[1],
         p=p,
         readout=chosen,
         row_bytes=4 * sum(measured.widths[part] for part in Readout.parse(chosen).parts(measured.widths)),
@@ -405,17 +414,24 @@ def _sentences(choice: Choice, rounds: int) -> tuple[str, ...]:
     interval = f"{best.low:.3f}–{best.high:.3f}"
     advice = f"Take {best.encoder}, read out at {best.readout}: {choice.metric} {best.value:.3f} ({interval})"
     if not tied:
-        named = "the other" if beaten == 1 else f"all {beaten} others"
-        lines = [advice + (f"; a paired test tells it from {named} (Holm)." if beaten else ".")]
+        others_are = "The other one is" if beaten == 1 else f"All {beaten} others are"
+        lines = [f"{advice}.", *([f"{others_are} significantly worse (paired test)."] if beaten else [])]
     else:
         names = ", ".join(candidate.encoder for candidate in tied)
-        lines = [f"{advice}; a paired test does not tell it from {names} (Holm), and tells it from {beaten} others."]
+        lines = [
+            f"{advice}.",
+            f"Not shown to be worse (paired test): {names}."
+            + (f" {beaten} are significantly worse." if beaten else ""),
+        ]
         fastest = max(
             (best, *tied), key=lambda candidate: candidate.costs.images_per_second if candidate.costs else 0.0
         )
         if fastest is not best and fastest.costs and best.costs:
             times = fastest.costs.images_per_second / best.costs.images_per_second
             lines.append(f"Of these, {fastest.encoder} is the fastest, {times:.1f} times {best.encoder}.")
+    scored = 1 + len(tied) + beaten
+    if scored > 1:
+        lines.append(f"The intervals hold for all {scored} encoders at once, so picking the best one is accounted for.")
     encoded, all_of_them = choice.pictures
     if rounds > 1:
         lines.append(

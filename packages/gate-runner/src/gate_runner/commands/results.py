@@ -155,7 +155,7 @@ def report(
     ] = "html",
     pictures: Annotated[int, typer.Option(help="Hardest test samples to show per benchmark, on the page.")] = 4,
     data_root: Annotated[Path | None, typer.Option(help="Folder with data sets' original files, for pictures.")] = None,
-    tests: Annotated[bool, typer.Option(help="Mark what a paired test does not tell from the best.")] = True,
+    tests: Annotated[bool, typer.Option(help="Mark what a paired test does not show to be worse than another.")] = True,
     look: Annotated[
         bool, typer.Option("--look", help="On the page: neighbours, a map and places by the first run's encoder.")
     ] = False,

@@ -194,7 +194,7 @@ def compare(
             missing = [(run.label, name, reason) for run, results in sides if (reason := _unusable(results))]
             left_out.update(dict.fromkeys(missing))
             if not missing:
-                _refuse_other_conditions(name, first, second)
+                refuse_other_conditions(name, first, second)
                 able.append((first, second, name))
     if not able:
         reasons = "; ".join(f"{run} {name}: {reason}" for run, name, reason in left_out)
@@ -226,7 +226,8 @@ def _unusable(results: Sequence[Result]) -> str:
     return f"failed: {failed[0].reason}" if failed else ""
 
 
-def _refuse_other_conditions(name: str, first: StoredRun, second: StoredRun) -> None:
+def refuse_other_conditions(name: str, first: StoredRun, second: StoredRun) -> None:
+    """Raise a UsageError where two runs of a benchmark differ in settings, seeds, data or test samples."""
     ours, theirs = first.named(name), second.named(name)
     mine, yours, modes = ours[0], theirs[0], Settings.modes()
     conditions: list[tuple[str, object, object]] = [

@@ -35,8 +35,8 @@ def choice_section(choice: Choice) -> Section:
 
 def rows_of(choice: Choice) -> tuple[list[str], list[list[str]]]:
     """Heads, and a row of texts for each encoder."""
-    heads = ["encoder", choice.metric, "95 % CI", "verdict", "p Holm", "images/s", "read/s", "ms alone", "parameters",
-             "weights", "bytes", "$/million", "read out", "Pareto", "judged by", ""]  # fmt: skip
+    heads = ["encoder", choice.metric, "95 % CI for all", "verdict", "p adjusted", "images/s", "read/s", "ms alone",
+             "parameters", "weights", "bytes", "$/million", "read out", "Pareto", "judged by", ""]  # fmt: skip
     front = choice.pareto()
     return heads, [_cells(candidate, candidate.encoder in front) for candidate in choice.candidates]
 

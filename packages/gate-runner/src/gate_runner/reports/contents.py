@@ -14,7 +14,7 @@ from gate_runner.runs.results import Result, untrained
 from gate_runner.runs.stored import StoredRun
 from gate_runner.settings import Settings
 from gate_runner.tasks.registry import known_task_type, task_types
-from vision_adapters.paired import holm, paired_test
+from vision_adapters.best import worse_than_another
 
 _PERMUTATIONS = 1999
 SWEEP = "elevater"
@@ -33,7 +33,7 @@ class Cell:
     by_seed: tuple[float, ...] = ()
     share: float | None = None  # (value - chance) / (perfect - chance), negative below chance
     rank: int | None = None  # 1 for the best of the row; None where there are not two values that can be ranked
-    near_best: bool = False  # the paired test does not tell this value from the row's best
+    near_best: bool = False  # not significantly worse than another value of the row, and not its best
     reason: str = ""  # why there is no score
     seconds: Mapping[str, float] = field(default_factory=dict)  # by phase, summed over seeds
     joules: float | None = None  # over devices and seeds; None where nothing was measured
@@ -101,8 +101,8 @@ class Contents:
 def gather(runs: Sequence[StoredRun], *, tests: bool = True) -> Contents:
     """Arrange runs, whose labels are distinct, as rows of benchmarks.
 
-    ``tests`` looks by paired permutation tests (1,999 permutations, Holm within a row, 5 %) which values cannot be told
-    from the best of their row.
+    ``tests`` looks by paired permutation tests (1,999 permutations, 5 % within a row, over all pairs) which values are
+    not significantly worse than another of their row.
     """
     results: dict[str, dict[str, tuple[Result, ...]]] = {}
     for run in runs:
@@ -226,7 +226,7 @@ def _ranked(cells: Mapping[str, Cell], direction: str) -> dict[str, Cell]:
 def _near_best(
     cells: Mapping[str, Cell], results: Mapping[str, tuple[Result, ...]], runs: Mapping[str, StoredRun]
 ) -> dict[str, Cell]:
-    """Mark what a paired test does not tell from the best; runs with other seeds or samples are not tested."""
+    """Mark what is not significantly worse than another; runs with other seeds or samples are not tested."""
     best = next((label for label, cell in cells.items() if cell.rank == 1), None)
     if best is None:
         return dict(cells)
@@ -241,18 +241,15 @@ def _near_best(
     outcomes = {label: [runs[label].outcomes(result) for result in results[label]] for label in (best, *compared)}
     if any(len(outcomes[label][0]) != len(outcomes[best][0]) for label in compared):
         return dict(cells)
-    tests = [
-        paired_test(
-            metric,
-            outcomes[best],
-            outcomes[label],
-            resamples=400 if len(results[best]) > 1 else 1,
-            permutations=_PERMUTATIONS,
-            statistic=statistic,
-        ).p
-        for label in compared
-    ]
-    near = {label for label, p in zip(compared, holm(tests), strict=True) if p > 0.05}
+    p = worse_than_another(
+        metric,
+        list(outcomes.values()),
+        direction="lower" if results[best][0].scores[0].direction == "lower" else "higher",
+        resamples=400,
+        permutations=_PERMUTATIONS,
+        statistic=statistic,
+    )
+    near = {label for label, value in zip(outcomes, p, strict=True) if label != best and value > 0.05}
     return {label: replace(cell, near_best=label in near) for label, cell in cells.items()}
 
 

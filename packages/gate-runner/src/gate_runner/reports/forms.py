@@ -37,7 +37,7 @@ def report(
             ``"classes"`` has a row for each class of each classification, ``"confusions"`` one for each confusion.
         pictures: hardest test samples that the page shows for each benchmark.
         data_root: folder of original files, for these samples.
-        tests: mark what a paired test does not tell from the best.
+        tests: mark what a paired test does not show to be worse than another.
         look: load the first run's encoder, and show on the page the hardest pictures' neighbours in training, a map of
             the test split by its features, and what places show.
         encoder: that encoder's spec, where it runs code or is fetched: a run's folder does not decide on that.

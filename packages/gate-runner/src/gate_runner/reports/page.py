@@ -112,11 +112,11 @@ def _leader(contents: Contents, tested: bool, board: Board | None) -> list[str]:
     if close:
         named = f": {', '.join(close)}" if len(close) <= 6 else ""
         sentences.append(
-            f"On {len(close)} of {_count(len(ranked), 'benchmark')} a paired test does not tell the best value from at "
-            f"least one other (marked ≈){named}."
+            f"On {len(close)} of {_count(len(ranked), 'benchmark')} a paired test does not show all other values to "
+            f"be worse (marked ≈){named}."
         )
     elif tested:
-        sentences.append("Wherever two runs can be compared, a paired test tells the best value from all others.")
+        sentences.append("Wherever runs can be compared, a paired test shows all values but the best to be worse.")
     return [*sentences, *_places(board)]
 
 
