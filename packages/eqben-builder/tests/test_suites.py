@@ -11,9 +11,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from eqben_builder.formats import Picture, encode_png
-from eqben_builder.suites import SUITES, read_gallery, read_suite
+from eqben_builder.formats import Picture, encode_png, read_any
+from eqben_builder.formats.row import videos_of
+from eqben_builder.suites import SUITES, Similarities, SuiteData, SuiteRow, read_gallery, read_suite, suite_table
 from eqben_builder.suites.files import Files
+
+PICTURE = Picture(content=b"")
 
 
 def image(root, *names, size=(8, 6)):
@@ -592,3 +595,89 @@ def test_no_folder_and_no_question(tmp_path):
     with pytest.raises(ValueError, match="holds no question of SugarCrepe"):
         read(tmp_path, "sugarcrepe")
     assert np.all([suite.id == name for name, suite in SUITES.items()])
+
+
+def write_eqben(root, ending=".png"):
+    """The flat public files: AG's rows of three videos, and Kubric's, whose numbers are the same."""
+    own, rows = root / "eqben", []
+    for video in range(3):
+        for pair in range(4):
+            names = [f"eqbenag/V{video}.mp4/{side}{pair}" for side in "ab"]
+            image(own, *(name + ending for name in names))
+            rows.append(
+                {f"image{k}": f"{name}.png" for k, name in enumerate(names)} | {"caption0": "a", "caption1": "b"}
+            )
+    dump(own, "ann_ag.json", rows)
+    for aspect in ("loc", "attr"):
+        names = [f"eqbenkubric_{aspect}/{k}{side}" for k in range(2) for side in "ab"]
+        image(own, *(name + ending for name in names))
+        pairs = [{"image0": f"{a}.png", "image1": f"{b}.png", "caption0": "a", "caption1": "b"}
+                 for a, b in zip(names[::2], names[1::2], strict=True)]  # fmt: skip
+        dump(own, f"eqbenkubric_{aspect}.json", pairs)
+    return own
+
+
+@pytest.mark.parametrize("ending", [".png", ".jpg"])
+def test_eqbens_pairs_of_a_video_stand_together_and_the_light_release_is_read(tmp_path, ending):
+    own = write_eqben(tmp_path, ending)
+    data = read(tmp_path, "eqben")
+    clusters = {row.id: row.cluster for row in data.rows}
+    assert len(data.rows) == 16
+    assert {clusters[f"ann_ag/{k}"] for k in range(4)} == {"ag V0.mp4"}
+    assert len(set(clusters.values())) == 3 + 4  # videos, and pairs of Kubric, though all are numbered from 0
+    assert videos_of(read_any(own / "ann_ag.json"))[::4] == [f"ag video V{k}.mp4" for k in range(3)]
+    assert data.rows[0].images[0].load().shape == (6, 8, 3)
+    (own / f"eqbenag/V0.mp4/a0{ending}").unlink()
+    with pytest.raises(
+        FileNotFoundError, match=r"ann_ag.json, row 0: .* names no picture in .*, nor one that ends in .jpg"
+    ):
+        read(tmp_path, "eqben")
+
+
+def test_intervals_of_eqben_know_its_videos(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = [SuiteRow(str(k), "ag", "pairs", (PICTURE, PICTURE), ("a", "b"), f"ag V{k // 20}") for k in range(400)]
+    right = np.repeat(rng.random(20) < 0.5, 20)
+    values = [np.array([[1.0, 0.0], [0.0, 1.0]]) if hit else np.zeros((2, 2)) for hit in right]
+    share = suite_table(SuiteData(SUITES["eqben"], rows, {}, {}, ()), Similarities(values, [None] * 400)).overall.score
+    assert share.high - share.low > 0.3  # of 400 questions that were independent: .1
+
+
+def write_whatsup(root):
+    options = [f"A cup {where} a chair" for where in ("left of", "right of", "on", "under")]
+    names = [f"{thing}_{place}_chair" for thing in ("cup", "mug") for place in ("left_of", "right_of", "on", "under")]
+    rows = [{"image_path": f"data/controlled_images/{name}.jpeg", "caption_options": options} for name in names]
+    dump(root, "controlled_images_dataset.json", rows)
+    for name in ("controlled_clevr_dataset", "coco_qa_one_obj", "coco_qa_two_obj", "vg_qa_one_obj", "vg_qa_two_obj"):
+        dump(root, f"{name}.json", [])
+    image(root, *(f"controlled_images/{name}.jpeg" for name in names))
+
+
+def test_a_set_of_which_a_picture_is_missing_is_no_set(tmp_path):
+    root = tmp_path / "whatsup"
+    write_whatsup(root)
+    everything = read(tmp_path, "whatsup")
+    assert not any("sets are left out" in note for note in everything.notes)
+    (root / "controlled_images/cup_on_chair.jpeg").unlink()
+    for data in (read(tmp_path, "whatsup"), read(tmp_path, "whatsup", limit=7)):
+        right = [np.array([[1.0], [0.0], [0.0], [0.0]])] * len(data.rows)
+        table = suite_table(data, Similarities(right, [None] * len(data.rows)))
+        assert (len(data.rows), table.line("a", "set of four").questions, table.line("a", "pair").questions) == (
+            7,
+            1,
+            3,
+        )
+        assert "set of four: 1 sets are left out: a question of each is not here" in data.notes
+        assert "pair: 1 sets are left out: a question of each is not here" in data.notes
+    cut = read(tmp_path, "whatsup", limit=2)
+    assert {measure for row in cut.rows for measure in row.sets} == {"pair"}
+
+
+def test_suites_are_named_or_the_nearest_are(tmp_path):
+    write_sugarcrepe(tmp_path)
+    assert read_suite("sugarcrepe", tmp_path).suite is SUITES["sugarcrepe"]
+    with pytest.raises(KeyError, match="no suite 'sugar_crepe'; nearest: sugarcrepe"):
+        SUITES["sugar_crepe"]
+    with pytest.raises(KeyError, match="no suite 'ARO'; nearest: aro"):
+        read_suite("ARO", tmp_path)
+    assert "nothing" not in SUITES

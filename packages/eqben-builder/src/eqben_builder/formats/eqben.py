@@ -22,6 +22,8 @@ PLACES = {
     "eqbenkubric_cnt": ("kubric", "counting"),
     "eqbensd": ("sd", ""),
 }
+#: Subsets whose pairs are frames of videos.
+_OF_VIDEOS = ("ag", "youcook2", "gebc")
 _KNOWN = {"id", "subset", "aspect", "kind", "mask", "extra"}
 _TEXTS = ("image0", "image1", "caption0", "caption1")
 
@@ -30,7 +32,8 @@ def read_eqben(path: Path, root: Path, content: Any = None) -> Iterator[PairRow]
     """Read any of EqBen's three JSON forms, told apart by their structure.
 
     Where a row does not say its subset, it follows from the picture's first folder (`eqbenag`, …) or from the form:
-    nested is "ag", by video is "youcook2" with arrays and else "gebc".
+    nested is "ag", by video is "youcook2" with arrays and else "gebc". The video, which pairs are resampled by, is that
+    of the form, or the picture's second folder. A `.png` that is not there may be a `.jpg`, as in the light release.
     """
     content = load_json(path) if content is None else content
     if isinstance(content, dict):
@@ -50,10 +53,31 @@ def _by_video(path: Path, root: Path, content: dict[str, Any]) -> Iterator[PairR
                 raise ValueError(f"{where}: expected a list of pairs, found {type(rows).__name__}")
             for k, row in enumerate(rows):
                 name = "/".join(part for part in (video, subject, str(k)) if part)
-                yield _pair(f"{where}, row {k}", root, row, name, "ag" if nested else "video")
+                yield _pair(f"{where}, row {k}", root, row, name, "ag" if nested else "video", video)
 
 
-def _pair(where: str, root: Path, row: Any, name: str, form: str) -> PairRow:
+def _eqben_picture(root: Path, name: object, where: str, field: str) -> Picture:
+    """The picture that a row names; of EqBen's light release, whose pictures are JPEG, the file that ends so."""
+    try:
+        return picture_at(root, name, where, field)
+    except FileNotFoundError:
+        if not isinstance(name, str) or not name.lower().endswith(".png"):
+            raise
+        try:
+            return picture_at(root, name[:-4] + ".jpg", where, field)
+        except FileNotFoundError:
+            raise FileNotFoundError(
+                f"{where}: field {field!r} names no picture in {root}: {name!r}, nor one that ends in .jpg"
+            ) from None
+
+
+def _video_of(place: str, subset: str) -> str:
+    """The video that a picture's path names, EQBENAG/VIDEO/FRAME; empty where it names none."""
+    parts = place.split("/")
+    return parts[1] if subset in _OF_VIDEOS and len(parts) > 2 else ""
+
+
+def _pair(where: str, root: Path, row: Any, name: str, form: str, video: str = "") -> PairRow:
     if not isinstance(row, dict):
         raise ValueError(f"{where}: expected an object, found {type(row).__name__}")
     values = {field: row.get(field, row.get(f"{field[:-1]}_{field[-1]}")) for field in _TEXTS}
@@ -62,7 +86,7 @@ def _pair(where: str, root: Path, row: Any, name: str, form: str) -> PairRow:
         caption = values[field]
         # AG lists several captions of one graph: the first is the one that is scored.
         captions.append(text(caption[0] if isinstance(caption, list) and caption else caption, where, field))
-    images = [picture_at(root, values[field], where, field) for field in _TEXTS[:2]]
+    images = [_eqben_picture(root, values[field], where, field) for field in _TEXTS[:2]]
     subset, aspect = PLACES.get(str(values["image0"]).split("/")[0], ("", ""))
     if form == "video":
         arrays = str(values["image0"]).endswith(".npy")
@@ -70,6 +94,10 @@ def _pair(where: str, root: Path, row: Any, name: str, form: str) -> PairRow:
     fields = {*_TEXTS, *(f"{field[:-1]}_{field[-1]}" for field in _TEXTS)} | _KNOWN
     extra = {key: value for key, value in row.items() if key not in fields}
     extra |= object_of(row.get("extra", {}), where)
+    video = video or _video_of(str(values["image0"]), subset)
+    source = extra.get("source", {})
+    if video and isinstance(source, dict):
+        extra["source"] = {"video": video} | source  # pairs of one video are not independent
     mask = None if row.get("mask") is None else picture_at(root, row["mask"], where, "mask")
     return PairRow(
         str(row.get("id", name)),

@@ -90,6 +90,8 @@ class Files:
         self.missing: Counter[str] = Counter()
         self.left_out: Counter[str] = Counter()
         self.notes: list[str] = []
+        self.sets: Counter[tuple[str, str]] = Counter()
+        """Questions of each set, by measure and name, missing pictures or not."""
         self._at = ""  # the entry that is read, for errors about its pictures and captions
 
     def find(self, *names: str) -> Path:
@@ -164,6 +166,7 @@ class Files:
         """The question, or none where a picture of it is missing, which is counted."""
         if not isinstance(captions, list | tuple) or not all(isinstance(caption, str) for caption in captions):
             raise ValueError(f"{self._at}captions should be a list of texts, found {str(captions)[:60]}")
+        self.sets.update((sets or {}).items())
         absent = [image for image in images if isinstance(image, str)]
         self.missing.update(absent)
         if absent:

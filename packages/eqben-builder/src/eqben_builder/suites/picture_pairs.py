@@ -37,7 +37,8 @@ def eqben(files: Files) -> Iterator[SuiteRow]:
     for path in paths:
         for row in formats.read_any(path):
             kubric = f"kubric/{row.aspect}" if row.subset == "kubric" and row.aspect else row.subset
-            yield from _pair(files, row, kubric, row.id.split("/")[0], prefix=path.stem)
+            cluster = f"{row.subset} {row.source['video']}" if "video" in row.source else f"{path.stem}/{row.id}"
+            yield from _pair(files, row, kubric, cluster, prefix=path.stem)
 
 
 def _pair(files: Files, row: Any, subset: str, cluster: str, prefix: str = "") -> Iterator[SuiteRow]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
+
 from eqben_builder.suites import caption_choice, picture_pairs
 from eqben_builder.suites.suite import Average, Pooled, Suite, Without
 
@@ -180,5 +182,14 @@ _LISTED = (
     ),
 )  # fmt: skip
 
+
+class _Suites(dict[str, Suite]):
+    """Suites by id; of one that is not there, the nearest are named."""
+
+    def __missing__(self, name: object) -> Suite:
+        near = get_close_matches(str(name).lower(), self, n=3, cutoff=0.5)
+        raise KeyError(f"no suite {name!r}; {'nearest' if near else 'there are'}: {', '.join(near or self)}")
+
+
 #: Id -> suite.
-SUITES: dict[str, Suite] = {suite.id: suite for suite in _LISTED}
+SUITES: dict[str, Suite] = _Suites({suite.id: suite for suite in _LISTED})

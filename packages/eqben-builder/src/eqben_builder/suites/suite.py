@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -96,11 +96,11 @@ class SuiteData(NamedTuple):
     notes: tuple[str, ...]
 
 
-def read_suite(suite: Suite, root: str | Path, *, limit: int | None = None) -> SuiteData:
+def read_suite(suite: Suite | str, root: str | Path, *, limit: int | None = None) -> SuiteData:
     """Read a suite's original files; pictures are decoded as `Image.open(...).convert("RGB")` does.
 
     Args:
-        suite: One of `SUITES`.
+        suite: One of `SUITES`, or its id.
         root: The data root; the suite lies in its folder of the suite's name, or in the root itself.
         limit: So many questions, spread over the subsets; None for all.
 
@@ -110,6 +110,7 @@ def read_suite(suite: Suite, root: str | Path, *, limit: int | None = None) -> S
     Raises:
         FileNotFoundError: No such file, with what was looked for; not one picture of the suite.
         ValueError: File, row and field that is wrong; an id that two questions share; no questions at all.
+        KeyError: An id that no suite has, with the nearest.
 
     Example:
         >>> import json, tempfile
@@ -123,6 +124,10 @@ def read_suite(suite: Suite, root: str | Path, *, limit: int | None = None) -> S
         >>> len(read_suite(SUITES["sugarcrepe"], root).rows)
         7
     """
+    if isinstance(suite, str):
+        from eqben_builder.suites.registry import SUITES  # whose suites are made of this module's
+
+        suite = SUITES[suite]
     files = Files(Path(root), suite.id)
     rows = list(suite.read(files))
     if not rows:
@@ -144,7 +149,22 @@ def read_suite(suite: Suite, root: str | Path, *, limit: int | None = None) -> S
             f"{files.left_out.total()} of {len(rows) + files.left_out.total()} questions are left out: "
             f"{len(files.missing)} pictures are missing ({names}{', …' if len(files.missing) > 5 else ''})",
         )
-    return SuiteData(suite, _spread(rows, limit), files.missing, files.left_out, tuple(notes))
+    chosen, broken = _whole_sets(_spread(rows, limit), files.sets)
+    notes += [
+        f"{measure}: {count} sets are left out: a question of each is not here" for measure, count in broken.items()
+    ]
+    return SuiteData(suite, chosen, files.missing, files.left_out, tuple(notes))
+
+
+def _whole_sets(rows: list[SuiteRow], members: Mapping[tuple[str, str], int]) -> tuple[list[SuiteRow], Counter[str]]:
+    """The questions, each in the sets alone that are whole; and how many sets of each measure are not."""
+    present = Counter(item for row in rows for item in row.sets.items())
+    broken = {item for item, count in present.items() if count < members[item]}
+    whole = [
+        replace(row, sets={item[0]: item[1] for item in row.sets.items() if item not in broken}) if row.sets else row
+        for row in rows
+    ]
+    return whole, Counter(measure for measure, _ in broken)
 
 
 def _counted(suite: Suite, rows: Sequence[SuiteRow], left_out: Mapping[str, int]) -> Iterator[str]:
