@@ -275,3 +275,9 @@ def test_a_missing_extra_is_named(monkeypatch):
     monkeypatch.setattr(builder, "find_spec", lambda name: None)
     with pytest.raises(ImportError, match=r"torch is not installed: pip install 'eqben-builder\[diffusion\]'"):
         DiffusionBuilder("nowhere")
+
+
+def test_a_licence_is_that_of_the_model():
+    assert DiffusionBuilder("CompVis/stable-diffusion-v1-4").licence == "CreativeML-OpenRAIL-M"
+    assert DiffusionBuilder("somebody/other-model").licence == "unknown"
+    assert DiffusionBuilder("somebody/other-model", licence="Apache-2.0").licence == "Apache-2.0"

@@ -273,3 +273,13 @@ def test_every_form_keeps_every_field_and_the_mask(form, tmp_path):
     np.testing.assert_array_equal(back.mask.load(), row.mask.load())
     for own, other in zip(back.pictures(), row.pictures(), strict=True):
         np.testing.assert_array_equal(own.load(), other.load())
+
+
+def test_decoding_leaves_pillows_own_limit_to_the_process():
+    before = Image.MAX_IMAGE_PIXELS
+    assert before is not None
+    Picture(content=encode_png(np.zeros((4, 4, 3), np.uint8))).load()
+    assert before == Image.MAX_IMAGE_PIXELS
+    with pytest.raises(ValueError, match="cannot be decoded"):
+        Picture(content=b"nothing").load()
+    assert before == Image.MAX_IMAGE_PIXELS

@@ -19,7 +19,8 @@ import numpy as np
 import pytest
 from PIL import Image, ImageCms
 
-from eqben_builder.building import build, read_records, verify
+from eqben_builder import writing
+from eqben_builder.building import build, read_records, verification, verify
 from eqben_builder.formats import PairRow, Picture, encode_png, read_any, write_as
 from eqben_builder.micro.builder import MicroBuilder
 from eqben_builder.pictures import AnimatedPictureWarning, decode, decode_array
@@ -502,3 +503,39 @@ def test_a_name_that_no_file_system_takes_names_no_picture(tmp_path, name):
     path.write_text(json.dumps([{"image0": name, "image1": "b.png", "caption0": "a", "caption1": "b"}]))
     with pytest.raises(FileNotFoundError, match=r"pairs.json, row 0: field 'image0' names no picture"):
         list(read_any(path))
+
+
+def test_a_whole_build_is_known_again_by_other_versions(tmp_path, monkeypatch):
+    build(small(), tmp_path / "pairs", pairs=1)
+    monkeypatch.setattr(MicroBuilder, "versions", lambda self: {"numpy": "99.0", "pillow": "99.0"})
+    before = (tmp_path / "pairs" / "manifest.json").read_bytes()
+    assert build(small(), tmp_path / "pairs", pairs=1)["complete"]
+    assert (tmp_path / "pairs" / "manifest.json").read_bytes() == before
+    with pytest.raises(ValueError, match="holds another build: its pairs_of_each_aspect is 1, asked for is 2"):
+        build(small(), tmp_path / "pairs", pairs=2)
+    manifest = json.loads(before) | {"complete": False}
+    (tmp_path / "pairs" / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(ValueError, match=r"its versions\.\w+ is .*; give a new folder"):
+        build(small(), tmp_path / "pairs", pairs=1)
+
+
+def test_folders_are_written_where_a_folder_is_no_file_to_open(tmp_path, monkeypatch):
+    opened = os.open
+
+    def as_windows(path, flags, *rest, **options):
+        if Path(path).is_dir():
+            raise PermissionError(13, "Permission denied", str(path))
+        return opened(path, flags, *rest, **options)
+
+    monkeypatch.setattr(writing.os, "open", as_windows)
+    monkeypatch.setattr(writing, "_FOLDERS_OPEN", False)
+    assert build(small(), tmp_path / "pairs", pairs=1)["complete"]
+    assert len(list(read_any(write_as(read_any(tmp_path / "pairs"), tmp_path / "flat", "eqben-flat")))) == 3
+
+
+def test_verify_hashes_pictures_only_where_near_repeats_are_refused(built, monkeypatch):
+    def never(picture):
+        raise AssertionError("hashed")
+
+    monkeypatch.setattr(verification, "perceptual_hash", never)
+    assert verify(built).failures == ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import threading
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,12 +38,10 @@ def decode(source: bytes | Path, name: str | None = None, *, plain: bool = False
     frame is taken, which an `AnimatedPictureWarning` says.
     """
     called = name or (str(source) if isinstance(source, Path) else "a picture in memory")
-    # Pillow's own limit is a warning first; ours stands before the decoding, and the user's may lie above Pillow's.
-    Image.MAX_IMAGE_PIXELS = None
     try:
         if isinstance(source, Path) and source.exists() and not source.is_file():
             raise ValueError("it is no file that holds data")  # a pipe would be waited for without end
-        with Image.open(io.BytesIO(source) if isinstance(source, bytes) else source, formats=FORMATS) as opened:
+        with _opened(source) as opened:
             _check_size(opened.width * opened.height, called)
             _refuse_planar(opened, called)
             if _animated(opened):
@@ -56,6 +55,19 @@ def decode(source: bytes | Path, name: str | None = None, *, plain: bool = False
         raise
     except Exception as error:  # Pillow's readers raise errors of every kind over broken files
         raise ValueError(f"{called} cannot be decoded: {error}") from error
+
+
+_own_limit = threading.Lock()
+
+
+def _opened(source: bytes | Path) -> Image.Image:
+    """Open a picture without Pillow's own limit, which is the process's and comes back: we check the size."""
+    with _own_limit:
+        before, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
+        try:
+            return Image.open(io.BytesIO(source) if isinstance(source, bytes) else source, formats=FORMATS)
+        finally:
+            Image.MAX_IMAGE_PIXELS = before
 
 
 def _animated(image: Image.Image) -> bool:

@@ -50,6 +50,10 @@ def _holder(path: Path) -> str:
         return "another process"
 
 
+#: Windows opens no folder as a file, and flushes files alone that are open for writing.
+_FOLDERS_OPEN = os.name != "nt"
+
+
 def write_atomically(path: Path, content: bytes) -> None:
     """Write beside the file, then rename: a reader sees the old content or the new, never a part."""
     partial = path.with_name(f"{path.name}.partial")
@@ -69,7 +73,9 @@ def write_atomically(path: Path, content: bytes) -> None:
 def settle(folder: Path, *, deep: bool = True) -> None:
     """Have the disk hold what was written: every file and folder below, or the folder's own entries alone."""
     for path in [folder, *folder.rglob("*")] if deep else [folder]:
-        handle = os.open(path, os.O_RDONLY)
+        if not _FOLDERS_OPEN and path.is_dir():
+            continue
+        handle = os.open(path, os.O_RDONLY if _FOLDERS_OPEN else os.O_RDWR)
         try:
             os.fsync(handle)
         finally:

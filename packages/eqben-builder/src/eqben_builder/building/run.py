@@ -291,7 +291,8 @@ def _same_build(folder: Path, manifest: dict[str, Any], head: dict[str, Any]) ->
             raise ValueError(
                 f"{folder} holds another build: its {field} is {manifest.get(field)!r}, asked for is {head[field]!r}"
             )
-    for group in ("parameters", "versions"):
+    # What is whole says itself by which versions it was made: it is the build that was asked for.
+    for group in ("parameters",) if manifest.get("complete") else ("parameters", "versions"):
         theirs, ours = manifest.get(group) or {}, head[group]
         for name in sorted({*theirs, *ours}):
             if theirs.get(name) != ours.get(name):

@@ -155,7 +155,6 @@ class DiffusionBuilder:
     """
 
     subset = "sd"
-    licence = "CreativeML-OpenRAIL-M"
     count = None
 
     def __init__(
@@ -171,6 +170,7 @@ class DiffusionBuilder:
         self_share: float = 0.4,
         device: str = "cpu",
         duplicate_bits: int | None = 4,
+        licence: str | None = None,
     ) -> None:
         unknown = [name for name in aspects or () if name not in ASPECTS]
         if unknown:
@@ -186,6 +186,8 @@ class DiffusionBuilder:
         self.steps, self.guidance, self.cross, self.self_share = steps, guidance, cross, self_share
         self.aspects: tuple[str, ...] = tuple(name for name in ASPECTS if name in (aspects or ASPECTS))
         self.duplicate_bits = duplicate_bits
+        own = "CreativeML-OpenRAIL-M" if "stable-diffusion-v1" in self.model.lower() else "unknown"
+        self.licence = licence or own
         self._pipeline: Any = None
 
     def __getstate__(self) -> dict[str, Any]:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 CAPTIONS = 5
 RANKS = (1, 5, 10)
 _CHUNK = 512
+#: Resamples at once: 10 MB of counts for a gallery of 25,000.
+_DRAWN = 50
 
 
 @dataclass(frozen=True)
@@ -304,13 +306,21 @@ def gallery_table(
         ):
             values, sizes = _values(right_ranks(queries, answers, right))
             count = len(values)
-            drawn = np.random.default_rng(seed).multinomial(count, np.full(count, 1 / count), resamples)
-            draws = drawn @ values / count
+            draws = _resampled(values, resamples, np.random.default_rng(seed))
             for k, (measure, chance) in enumerate(_chances(len(answers), sizes).items()):
                 share = share_of(float(values[:, k].mean()), draws[:, k], chance, count, (1 - level) / 2)
                 published = published_scores(gallery.name, direction, measure) if judgements == "original" else {}
                 lines.append(GalleryLine(judgements, direction, measure, share, count, published))
     return tuple(lines)
+
+
+def _resampled(values: NDArray[np.float64], resamples: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Means of each column over queries that are drawn with replacement, [resamples, columns]."""
+    count = len(values)
+    share, parts = np.full(count, 1 / count), []
+    for start in range(0, resamples, _DRAWN):
+        parts.append(rng.multinomial(count, share, min(_DRAWN, resamples - start)) @ values / count)
+    return np.concatenate(parts)
 
 
 def right_ranks(
