@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ pytest.importorskip("typer")
 
 from eqben_builder.cli import main
 from eqben_builder.commands.models import Models, made_by
+from eqben_builder.formats import PairRow
 
 MODELS = """
 import numpy as np
@@ -32,6 +34,9 @@ def load(device):
 
 def nothing():
     return object()
+
+def fusion():
+    return lambda images, captions: [image.mean() - len(text) for image, text in zip(images, captions)]
 
 def language():
     return lambda captions: [len(text) for text in captions]
@@ -208,3 +213,46 @@ def test_commands_print_by_the_way_that_escapes():
     ]
     assert echoes
     assert all(name == "printing.py" or '"\\r' in line for name, line in echoes), echoes
+
+
+def test_fusion_models_score_suites_and_every_line_is_written(here, capsys):
+    arguments = ["score", "micro/compositional", "--limit", 15, "--fusion", "own_eqben_models:fusion"]
+    for file in ("scores.json", "scores.csv"):
+        status, out, _ = call(capsys, *arguments, "--encoder", "own_eqben_models:load", "--results", file)
+        assert status == 0
+        assert f"scores {file}" in out
+    records = json.loads((here / "scores.json").read_text())
+    assert {record["model"] for record in records} == {"own_eqben_models:load", "own_eqben_models:fusion"}
+    assert all(0 <= record["score"] <= 1 for record in records if record["measure"] != "mean rank")
+    assert (here / "scores.csv").read_text().count("\n") == len(records) + 1
+    for wrong, message in (
+        (["--results", "scores.txt"], "expected a file that ends in .json or .csv"),
+        (["--scores", "x.npz"], "--scores is for pairs"),
+    ):
+        status, _, err = call(capsys, *arguments, *wrong)
+        assert status == 2
+        assert message in err
+
+
+def test_pictures_in_parquet_are_read_again_and_not_held(here, capsys, monkeypatch):
+    pytest.importorskip("pyarrow")
+    call(capsys, "build", "micro", "pairs", "--pairs", 30, "--size", 32, "--workers", 1)
+    assert call(capsys, "convert", "pairs", "flat", "--format", "parquet")[0] == 0
+    live, most = set(), 0
+    make = PairRow.__init__
+
+    def counted(self, *values, **named):
+        nonlocal most
+        make(self, *values, **named)
+        if self.image0.content is not None:
+            live.add(key := object.__hash__(self))
+            weakref.finalize(self, live.discard, key)
+            most = max(most, len(live))
+
+    monkeypatch.setattr(PairRow, "__init__", counted)
+    encoder = ["--encoder", "own_eqben_models:load"]
+    status, streamed, _ = call(capsys, "score", "flat", *encoder, "--batch-size", 4, "--blind")
+    assert status == 0
+    assert 0 < most <= 64 + 5 * 4  # the rows of one read, and the batches that are decoded
+    status, plain, _ = call(capsys, "score", "pairs", *encoder, "--batch-size", 4, "--blind")
+    assert plain == streamed

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
+from PIL import Image
 
 from eqben_builder.building import build
-from eqben_builder.formats import PairRow, read_any
+from eqben_builder.formats import PairRow, Picture, read_any
 from eqben_builder.micro.builder import MicroBuilder
-from eqben_builder.scoring import dual_similarities, fusion_similarities
+from eqben_builder.scoring import OpenClipEncoder, dual_similarities, fusion_similarities
+from eqben_builder.scoring.decoding import decoded_ahead
 
 
 @pytest.fixture(scope="module")
@@ -102,3 +106,67 @@ def test_wrong_models_are_refused(rows):
         dual_similarities([], Model())
     with pytest.raises(ValueError, match="batch = 0"):
         dual_similarities(rows, Model(), batch=0)
+
+
+def test_pictures_are_decoded_in_threads_ahead_of_the_model(rows, monkeypatch):
+    threads, order = set(), []
+    load = Picture.load
+
+    def watched(self):
+        threads.add(threading.current_thread().name.partition("_")[0])
+        order.append("decoded")
+        return load(self)
+
+    monkeypatch.setattr(Picture, "load", watched)
+
+    class Watching(Model):
+        def encode_image(self, images):
+            order.append("encoded")
+            return super().encode_image(images)
+
+    dual_similarities(rows, Watching(), batch=1)
+    assert threads == {"decode"}
+    first = order.index("encoded")
+    assert order[:first].count("decoded") >= 2  # the first pair's pictures; two more pairs are under way
+    broken = PairRow("broken", "micro", "", Picture(content=b"no picture"), rows[0].image1, "a", "b")
+    with pytest.raises(ValueError, match="a picture in memory cannot be decoded"):
+        dual_similarities([*rows, broken], Model(), batch=2)
+
+
+def test_decoded_pictures_come_in_order_and_few_at_once():
+    live, most = 0, 0
+
+    class Counted:
+        def __init__(self, number):
+            self.number = number
+
+        def load(self):
+            nonlocal live, most
+            live += 1
+            most = max(most, live)
+            return np.full((1, 1, 3), self.number, np.uint8)
+
+    batches = ((number, [Counted(number)] * 2) for number in range(30))
+    for number, images in decoded_ahead(batches, workers=3):
+        assert [int(image[0, 0, 0]) for image in images] == [number, number]
+        live -= 2
+    assert most <= 2 * 3  # the batch that is looked at and two ahead
+
+
+def test_a_model_of_open_clip_is_wrapped_or_refused_in_one_line(rows):
+    torch = pytest.importorskip("torch")
+    open_clip = pytest.importorskip("open_clip")
+    vision = {"layers": 1, "width": 16, "head_width": 8, "patch_size": 8, "image_size": 16}
+    text = {"context_length": 77, "vocab_size": 49408, "width": 16, "heads": 2, "layers": 1}
+    torch.manual_seed(0)
+    model = open_clip.CLIP(embed_dim=8, vision_cfg=vision, text_cfg=text)
+    with pytest.raises(TypeError, match=r"encoder: CLIP of open_clip takes tensors, .*OpenClipEncoder\(model"):
+        dual_similarities(rows, model)
+    preprocess = open_clip.image_transform(16, is_train=False)
+    encoder = OpenClipEncoder(model, preprocess, open_clip.tokenize)
+    cosines = dual_similarities(rows, encoder, batch=4)
+    with torch.no_grad():
+        image = model.encode_image(preprocess(Image.fromarray(rows[0].image0.load()))[None], normalize=True)
+        text = model.encode_text(open_clip.tokenize([rows[0].caption0]), normalize=True)
+    assert cosines[0, 0, 0] == pytest.approx(float(image @ text.T), abs=1e-5)
+    assert not model.training

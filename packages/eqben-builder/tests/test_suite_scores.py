@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import itertools
+import json
 import math
+import tracemalloc
 from collections import Counter
 
 import numpy as np
@@ -11,9 +14,21 @@ import pytest
 
 from eqben_builder.formats import Picture
 from eqben_builder.scoring.blind import _DISCOUNT, _WORD
-from eqben_builder.suites import SUITES, Gallery, Similarities, SuiteData, SuiteRow, gallery_table, suite_table
+from eqben_builder.suites import (
+    SUITES,
+    Gallery,
+    Similarities,
+    SuiteData,
+    SuiteRow,
+    gallery_table,
+    micro_suite,
+    similarities_of,
+    suite_records,
+    suite_table,
+    write_records,
+)
 from eqben_builder.suites.blind import blind_outcomes, paired_difference
-from eqben_builder.suites.galleries import _values, right_ranks
+from eqben_builder.suites.galleries import _resampled, _values, right_ranks
 from eqben_builder.suites.outcomes import folds_of, outcomes_of
 from eqben_builder.suites.published import published_scores, published_table
 
@@ -411,3 +426,56 @@ def test_the_micro_suite_has_every_shape_and_holds_what_it_says():
             assert row.captions[0] != row.captions[1]
     with pytest.raises(ValueError, match="pairs = 0"):
         micro_suite(pairs=0)
+
+
+def test_a_model_of_both_is_asked_for_each_combination_once_and_scored_by_shape():
+    data, requests = micro_suite(pairs=2, size=16), []
+
+    def mixed(image, text):
+        return (image.astype(float).mean() * 7 + len(text) * 3.3) % 1
+
+    def p_yes(images, captions):
+        requests.extend((image.tobytes(), text) for image, text in zip(images, captions, strict=True))
+        return [mixed(image, text) for image, text in zip(images, captions, strict=True)]
+
+    expected = [[[mixed(image.load(), text) for image in row.images] for text in row.captions] for row in data.rows]
+    calls = []
+    for batch in (1, 5, 1000):
+        requests.clear()
+        similar = similarities_of(data.rows, p_yes, batch=batch, progress=lambda *step: calls.append(step))
+        assert [s.tolist() for s in similar.values] == expected
+        assert len(requests) == sum(len(row.captions) * len(row.images) for row in data.rows)
+        assert calls[-1] == ("combinations", len(requests), len(requests))
+    table = suite_table(data, similar)
+    assert "both" in table.outcomes  # paraphrases
+    assert "text only" not in table.outcomes
+    with pytest.raises(ValueError, match=r"the model gave \(1,\) scores for \d+ combinations"):
+        similarities_of(data.rows, lambda images, captions: [0.0])
+
+
+def test_scores_of_a_suite_are_records(tmp_path):
+    data = micro_suite(pairs=4, size=16)
+    table = suite_table(data, similarities_of(data.rows, lambda images, captions: [float(len(c)) for c in captions]))
+    records = suite_records("longest", table)
+    assert len(records) == 1 + len(table.averages) + len(table.lines)
+    for record, line in zip(records, (table.overall, *table.averages, *table.lines), strict=True):
+        assert (record["score"], record["low"], record["high"], record["chance"]) == tuple(line.score)
+        assert (record["name"], record["measure"], record["ties"]) == (line.name, line.measure, line.ties)
+        assert set(record["blind_lines"]) == set(line.blind)
+    assert json.loads(write_records(tmp_path / "s.json", records).read_text()) == json.loads(json.dumps(records))
+    rows = list(csv.DictReader(write_records(tmp_path / "s.csv", records).read_text().splitlines()))
+    assert [float(row["score"]) for row in rows] == [record["score"] for record in records]
+    assert all(row["better"] == "" for row, record in zip(rows, records, strict=True) if record["better"] is None)
+    with pytest.raises(ValueError, match=r"s.txt: expected a file that ends in .json or .csv"):
+        write_records(tmp_path / "s.txt", records)
+
+
+def test_resamples_of_a_gallery_are_drawn_in_parts_and_stay_the_same():
+    values = np.random.default_rng(1).random((300, 5))
+    whole = np.random.default_rng(7).multinomial(300, np.full(300, 1 / 300), 120) @ values / 300
+    assert np.array_equal(_resampled(values, 120, np.random.default_rng(7)), whole)
+    tracemalloc.start()
+    _resampled(np.zeros((25_010, 5)), 1000, np.random.default_rng(0))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 40e6  # all at once are 200 MB

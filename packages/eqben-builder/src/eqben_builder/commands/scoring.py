@@ -10,7 +10,7 @@ import typer
 from eqben_builder.commands.printing import say
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     import numpy as np
     from numpy.typing import NDArray
@@ -52,6 +52,9 @@ def score_with(models: Models) -> Callable[..., None]:
         save: Annotated[
             Path | None, typer.Option(help="Write the first model's similarities to this npz file.")
         ] = None,
+        results: Annotated[
+            Path | None, typer.Option(help="Suites: write every line to this .json or .csv file.")
+        ] = None,
         scale: Annotated[
             str | None, typer.Option(help="VALSE: what the scores are, probability or calibrated (any scale).")
         ] = None,
@@ -75,28 +78,36 @@ def score_with(models: Models) -> Callable[..., None]:
         from eqben_builder.scoring import fusion_similarities
 
         if is_suite(str(source), data_root):
-            options = {"--scores": scores, "--fusion": fusion, "--save": save, "--scale": scale}
+            options = {"--scores": scores, "--save": save, "--scale": scale}
             for name, value in options.items():
                 if value:
                     raise ValueError(f"{name} is for pairs, and {source} is a suite")
             score_suites(
-                str(source), encoder or models.default(), models, data_root=data_root, language_model=language_model,
-                limit=limit, page=page, batch_size=batch_size, device=device, seed=seed,
+                str(source), encoder or ([] if fusion else models.default()), models, data_root=data_root,
+                language_model=language_model, limit=limit, page=page, batch_size=batch_size, device=device, seed=seed,
+                fusion=fusion or (), results=results,
             )  # fmt: skip
             return
-        if data_root is not None or language_model is not None:
-            raise ValueError(f"--data-root and --language-model are for suites, and {source} is none")
-        rows = list(islice(read_any(source, images=images), limit))
+        if data_root is not None or language_model is not None or results is not None:
+            raise ValueError(f"--data-root, --language-model and --results are for suites, and {source} is none")
+
+        def pairs() -> Iterator[PairRow]:
+            return islice(read_any(source, images=images), limit)
+
+        rows = [row if page is not None else _without_contents(row) for row in pairs()]
         if not rows:
             raise ValueError(f"{source} holds no pairs")
+        # Of pairs whose files hold the pictures, these are read again, some at a time, for each model.
+        stream = pairs if rows[0].image0.path is None and page is None else rows.__iter__
         foils = rows[0].image1 is None
         if foils and page is not None:
             raise ValueError(f"{source} holds rows of one picture: the page shows pairs of two")
         similarities = _similarities(
-            rows, encoder or ([] if scores or fusion else models.default()), scores or [], models, batch_size, device
-        )
+            rows, stream, encoder or ([] if scores or fusion else models.default()), scores or [], models, batch_size,
+            device,
+        )  # fmt: skip
         for spec in fusion or []:
-            similarities[spec] = fusion_similarities(rows, models.model(spec), batch=max(1, batch_size // 4))
+            similarities[spec] = fusion_similarities(stream(), models.model(spec), batch=max(1, batch_size // 4))
         if save is not None:
             import numpy as np
 
@@ -119,8 +130,25 @@ def score_with(models: Models) -> Callable[..., None]:
     return score
 
 
+def _without_contents(row: PairRow) -> PairRow:
+    """A pair without the pictures that it holds in memory; those in files of their own stay."""
+    from dataclasses import replace
+
+    from eqben_builder.formats import Picture
+
+    if row.image0.content is None:
+        return row
+    return replace(row, image0=Picture(), image1=None if row.image1 is None else Picture(), mask=None)
+
+
 def _similarities(
-    rows: list[PairRow], encoders: list[str], files: list[Path], models: Models, batch_size: int, device: str
+    rows: list[PairRow],
+    stream: Callable[[], Iterator[PairRow]],
+    encoders: list[str],
+    files: list[Path],
+    models: Models,
+    batch_size: int,
+    device: str,
 ) -> dict[str, NDArray[np.float64]]:
     """Similarities of each model, files first."""
     from eqben_builder.scoring import dual_similarities, read_scores
@@ -131,7 +159,7 @@ def _similarities(
         name = path.stem if path.stem not in similarities else str(path)
         similarities[name] = read_scores(path, ids, foils=foils)
     for spec in encoders:
-        similarities[spec] = dual_similarities(rows, models.encoder(spec, device), batch=batch_size)
+        similarities[spec] = dual_similarities(stream(), models.encoder(spec, device), batch=batch_size)
     return similarities
 
 

@@ -41,21 +41,40 @@ def score_suites(
     batch_size: int,
     device: str,
     seed: int,
+    fusion: Sequence[str] = (),
+    results: Path | None = None,
 ) -> None:
-    """Score one suite, or all that are there, with each encoder, and print every subset and average."""
-    from eqben_builder.suites import SUITES, encode_gallery, encode_rows, gallery_table, similarities, suite_table
+    """Score one suite, or all that are there, with each model, and print every subset and average."""
+    from eqben_builder.suites import (
+        SUITES,
+        encode_gallery,
+        encode_rows,
+        gallery_records,
+        gallery_table,
+        similarities,
+        similarities_of,
+        suite_records,
+        suite_table,
+        write_records,
+    )
 
     if data_root is None and name != f"micro/{ALL}":
         expected = SUITES[name].expected if name in SUITES else f"a folder for each of {', '.join(SUITES)}"
         expected = "its annotations and their pictures" if name in GALLERIES else expected
         raise ValueError(f"{name} reads original files: give --data-root ({expected})")
-    encoder = models.encoder(encoders[0], device)  # before anything is read: what is wrong with it is said at once
+    if results is not None and results.suffix not in (".json", ".csv"):
+        raise ValueError(f"--results {results}: expected a file that ends in .json or .csv")
+    # Before anything is read: what is wrong with a model is said at once.
+    encoder = models.encoder(encoders[0], device) if encoders else None
+    scores = {spec: models.model(spec) for spec in fusion}
     scorers = {} if language_model is None else {language_model: models.model(language_model)}
     suites, galleries = _read(name, data_root, limit)
+    if scores and galleries:
+        raise ValueError(f"--fusion: {galleries[0].name} is searched by features; expected --encoder")
     tables: dict[str, list[SuiteTable]] = {}
     searched: dict[str, list[tuple[Gallery, tuple[GalleryLine, ...]]]] = {}
     for number, spec in enumerate(encoders):
-        encoder = models.encoder(spec, device) if number else encoder
+        encoder = models.encoder(spec, device) if number or encoder is None else encoder
         for data in suites:
             features = encode_rows(data.rows, encoder, batch=batch_size, progress=_progress(data.suite.title))
             table = suite_table(data, similarities(data.rows, features), scorers=scorers, seed=seed)
@@ -66,6 +85,19 @@ def score_suites(
             lines = gallery_table(gallery, images, texts, seed=seed)
             searched.setdefault(spec, []).append((gallery, lines))
             _show_gallery(gallery, lines, spec)
+    for spec, score in scores.items():
+        for data in suites:
+            similar = similarities_of(data.rows, score, batch=batch_size, progress=_progress(data.suite.title))
+            table = suite_table(data, similar, scorers=scorers, seed=seed)
+            tables.setdefault(spec, []).append(table)
+            _show(table, spec, data.suite.title)
+    if results is not None:
+        records = [
+            record for spec, scored in tables.items() for table in scored for record in suite_records(spec, table)
+        ]
+        for spec, held in searched.items():
+            records += [record for gallery, lines in held for record in gallery_records(spec, gallery, lines)]
+        say(f"scores {write_records(results, records)}")
     if page is not None:
         from eqben_builder.pages import write_suites_page
 
@@ -97,7 +129,7 @@ def _progress(title: str) -> Progress:
 
     def show(phase: str, done: int, total: int) -> None:
         if terminal:
-            typer.echo(f"\r{title}: {phase} {done:,}/{total:,} ", err=True, nl=phase == "captions" and done == total)
+            typer.echo(f"\r{title}: {phase} {done:,}/{total:,} ", err=True, nl=phase != "pictures" and done == total)
 
     return show
 

@@ -4,6 +4,7 @@
 
 from .blind import blind_scores as blind_scores
 from .intervals import Share as Share
+from .open_clip_encoder import OpenClipEncoder as OpenClipEncoder
 from .score_files import read_scores as read_scores
 from .similarity import dual_similarities as dual_similarities
 from .similarity import fusion_similarities as fusion_similarities

@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from eqben_builder.scoring.decoding import decoded_ahead
+from eqben_builder.scoring.open_clip_encoder import check_encoder
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from jaxtyping import Float64
     from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-    from eqben_builder.formats import PairRow
+    from eqben_builder.formats import PairRow, Picture
 
     Image = NDArray[np.uint8]
 
@@ -45,6 +48,10 @@ def dual_similarities(
 
     Raises:
         ValueError: No rows; rows of one and of two pictures; features of a wrong shape, not finite, or all zero.
+        TypeError: A model of open_clip or transformers as it is: see `OpenClipEncoder`.
+
+    Numerics:
+        Two batches of pictures are decoded ahead in threads.
 
     Example:
         >>> from eqben_builder.formats import PairRow, Picture, encode_png
@@ -59,10 +66,10 @@ def dual_similarities(
         [[[1.0, 0.0], [0.0, 1.0]]]
     """
     parts = []
-    for batch_rows in _batches(rows, batch):
-        pictures, at = _distinct([picture for row in batch_rows for picture in row.pictures()])
+    check_encoder(encoder)
+    for (batch_rows, at), pictures in decoded_ahead(_with_pictures(rows, batch)):
         captions, of = _distinct([text for row in batch_rows for text in (row.caption0, row.caption1)])
-        images = unit_rows(encoder.encode_image([picture.load() for picture in pictures]), len(pictures), "pictures")
+        images = unit_rows(encoder.encode_image(pictures), len(pictures), "pictures")
         texts = unit_rows(encoder.encode_text(captions), len(captions), "captions")
         v, t = images[at].reshape(len(batch_rows), -1, images.shape[1]), texts[of].reshape(len(batch_rows), 2, -1)
         if v.shape[2] != t.shape[2]:
@@ -97,18 +104,36 @@ def fusion_similarities(
         [[[1.0, 0.0], [0.0, 1.0]]]
     """
     parts = []
-    for batch_rows in _batches(rows, batch):
+    for (batch_rows, at), pictures in decoded_ahead(_with_pictures(rows, batch)):
         images: list[Image] = []
         captions: list[str] = []
+        places = iter(at)
         for row in batch_rows:
-            loaded = [picture.load() for picture in row.pictures()]
+            loaded = [pictures[next(places)] for _ in row.pictures()]
             images += loaded * 2
             captions += [text for text in (row.caption0, row.caption1) for _ in loaded]
-        scores = np.asarray(score(images, captions), dtype=np.float64)
-        if scores.shape != (len(images),) or not np.isfinite(scores).all():
-            raise ValueError(f"the model gave {scores.shape} scores for {len(images)} combinations, or one not finite")
+        scores = combined(score, images, captions)
         parts.append(scores.reshape(len(batch_rows), 2, -1))
     return _joined(parts)
+
+
+def combined(
+    score: Callable[[Sequence[Image], Sequence[str]], ArrayLike], images: Sequence[Image], captions: Sequence[str]
+) -> NDArray[np.float64]:
+    """One finite score for each picture and caption; a `ValueError` for any other answer of a model."""
+    scores = np.asarray(score(images, captions), dtype=np.float64)
+    if scores.shape != (len(images),) or not np.isfinite(scores).all():
+        raise ValueError(f"the model gave {scores.shape} scores for {len(images)} combinations, or one not finite")
+    return scores
+
+
+def _with_pictures(
+    rows: Iterable[PairRow], batch: int
+) -> Iterator[tuple[tuple[list[PairRow], list[int]], list[Picture]]]:
+    """Batches of pairs, which of the distinct pictures each shows, and these."""
+    for batch_rows in _batches(rows, batch):
+        pictures, at = _distinct([picture for row in batch_rows for picture in row.pictures()])
+        yield (batch_rows, at), pictures
 
 
 def _batches(rows: Iterable[PairRow], batch: int) -> Iterator[list[PairRow]]:

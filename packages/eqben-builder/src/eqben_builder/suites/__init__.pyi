@@ -6,6 +6,7 @@ from .features import Features as Features
 from .features import Similarities as Similarities
 from .features import encode_rows as encode_rows
 from .features import similarities as similarities
+from .features import similarities_of as similarities_of
 from .files import SuiteRow as SuiteRow
 from .galleries import Gallery as Gallery
 from .galleries import encode_gallery as encode_gallery
@@ -13,6 +14,9 @@ from .galleries import gallery_table as gallery_table
 from .galleries import read_gallery as read_gallery
 from .micro import micro_suite as micro_suite
 from .registry import SUITES as SUITES
+from .results import gallery_records as gallery_records
+from .results import suite_records as suite_records
+from .results import write_records as write_records
 from .suite import Suite as Suite
 from .suite import SuiteData as SuiteData
 from .suite import read_suite as read_suite

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from eqben_builder.scoring.similarity import unit_rows
+from eqben_builder.scoring.decoding import decoded_ahead
+from eqben_builder.scoring.open_clip_encoder import check_encoder
+from eqben_builder.scoring.similarity import combined, unit_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -74,6 +76,7 @@ def encode_rows(
 
     Raises:
         ValueError: Features of a wrong shape, not finite, or all zero; a picture that cannot be decoded.
+        TypeError: A model of open_clip or transformers as it is: see `OpenClipEncoder`.
 
     Example:
         >>> from eqben_builder.formats import Picture, encode_png
@@ -107,17 +110,22 @@ def encoded(
     """float32 features of pictures, then of captions, as the encoder gives them; each with how many, and of what."""
     if batch < 1:
         raise ValueError(f"batch = {batch!r}, expected at least 1")
-    kinds: tuple[tuple[str, Sequence[Any], Callable[[Any], ArrayLike]], ...] = (
-        ("pictures", pictures, lambda chunk: encoder.encode_image([picture.load() for picture in chunk])),
-        ("captions", captions, lambda chunk: encoder.encode_text(list(chunk))),
+    check_encoder(encoder)
+    chunks = (
+        (min(start + batch, len(pictures)), pictures[start : start + batch]) for start in range(0, len(pictures), batch)
     )
-    for kind, values, encode in kinds:
-        parts = []
-        for start in range(0, len(values), batch):
-            parts.append(np.asarray(encode(values[start : start + batch]), dtype=np.float32))
-            if progress is not None:
-                progress(kind, min(start + batch, len(values)), len(values))
-        yield np.concatenate(parts), len(values), kind
+    parts = []
+    for done, images in decoded_ahead(chunks):
+        parts.append(np.asarray(encoder.encode_image(images), dtype=np.float32))
+        if progress is not None:
+            progress("pictures", done, len(pictures))
+    yield np.concatenate(parts), len(pictures), "pictures"
+    parts = []
+    for start in range(0, len(captions), batch):
+        parts.append(np.asarray(encoder.encode_text(list(captions[start : start + batch])), dtype=np.float32))
+        if progress is not None:
+            progress("captions", min(start + batch, len(captions)), len(captions))
+    yield np.concatenate(parts), len(captions), "captions"
 
 
 def similarities(rows: Sequence[SuiteRow], features: Features) -> Similarities:
@@ -164,3 +172,75 @@ def similarities(rows: Sequence[SuiteRow], features: Features) -> Similarities:
                 values[k] = cosines[j]
                 texts[k] = own[j] if own is not None and rows[k].shape == "paraphrases" else None
     return Similarities(values, texts)
+
+
+def similarities_of(
+    rows: Sequence[SuiteRow],
+    score: Callable[[Sequence[NDArray[np.uint8]], Sequence[str]], ArrayLike],
+    *,
+    batch: int = 64,
+    progress: Progress | None = None,
+) -> Similarities:
+    """Score each question by a model that sees a picture and a caption together.
+
+    Args:
+        rows: Of one suite.
+        score: From n pictures, uint8 [height, width, 3], and n captions to n numbers: a fusion encoder's logit of a
+            match, or a generative model's probability that the answer to "does this image show …?" is yes.
+        batch: Combinations at once, at least 1; those of one question stay together.
+        progress: Called with "combinations".
+
+    Returns:
+        One array [captions, pictures] a question, in their order. "text only" of paraphrases, which compares captions
+        alone, is left out.
+
+    Raises:
+        ValueError: Another number of scores, one that is not finite; a picture that cannot be decoded.
+
+    Example:
+        >>> from eqben_builder.formats import Picture, encode_png
+        >>> from eqben_builder.suites import SuiteRow
+        >>> white = Picture(content=encode_png(np.full((2, 2, 3), 255, np.uint8)))
+        >>> rows = [SuiteRow("0", "s", "captions", (white,), ("a white square", "a black square"), "0")]
+        >>> def p_yes(images, captions):
+        ...     return [float((image.mean() > 127) == ("white" in text)) for image, text in zip(images, captions)]
+        >>> similarities_of(rows, p_yes).values[0].tolist()
+        [[1.0], [0.0]]
+    """
+    if batch < 1:
+        raise ValueError(f"batch = {batch!r}, expected at least 1")
+    total, done = sum(len(row.captions) * len(row.images) for row in rows), 0
+    values: list[NDArray[np.float64]] = []
+    for chunk, pictures in decoded_ahead(_together(rows, batch)):
+        images: list[NDArray[np.uint8]] = []
+        captions: list[str] = []
+        first = 0
+        for row in chunk:
+            shown = pictures[first : first + len(row.images)]
+            first += len(row.images)
+            images += shown * len(row.captions)
+            captions += [caption for caption in row.captions for _ in shown]
+        scores, at = combined(score, images, captions), 0
+        for row in chunk:
+            count = len(row.captions) * len(row.images)
+            values.append(scores[at : at + count].reshape(len(row.captions), len(row.images)))
+            at += count
+        done += at
+        if progress is not None:
+            progress("combinations", done, total)
+    return Similarities(values, [None] * len(rows))
+
+
+def _together(rows: Sequence[SuiteRow], batch: int) -> Iterator[tuple[list[SuiteRow], list[Picture]]]:
+    """Questions of at most so many combinations, at least one question, with their pictures."""
+    chunk: list[SuiteRow] = []
+    size = 0
+    for row in rows:
+        count = len(row.captions) * len(row.images)
+        if chunk and size + count > batch:
+            yield chunk, [picture for member in chunk for picture in member.images]
+            chunk, size = [], 0
+        chunk.append(row)
+        size += count
+    if chunk:
+        yield chunk, [picture for member in chunk for picture in member.images]
