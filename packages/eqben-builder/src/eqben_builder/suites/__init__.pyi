@@ -13,13 +13,13 @@ from .galleries import encode_gallery as encode_gallery
 from .galleries import gallery_table as gallery_table
 from .galleries import read_gallery as read_gallery
 from .micro import micro_suite as micro_suite
+from .reading import read_suite as read_suite
 from .registry import SUITES as SUITES
 from .results import gallery_records as gallery_records
 from .results import suite_records as suite_records
 from .results import write_records as write_records
 from .suite import Suite as Suite
 from .suite import SuiteData as SuiteData
-from .suite import read_suite as read_suite
 from .table import SuiteLine as SuiteLine
 from .table import SuiteTable as SuiteTable
 from .table import suite_table as suite_table
