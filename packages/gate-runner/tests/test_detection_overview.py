@@ -13,7 +13,7 @@ import pytest
 from gate_data.tables import read_table
 from gate_runner.detection.tables import overview
 from gate_runner.exporting import export
-from gate_runner.reports.contents import gather
+from gate_runner.reports.contents import gather, overviews
 from gate_runner.reports.forms import as_latex, as_markdown
 from gate_runner.reports.page import build_page
 from gate_runner.runs.results import Result
@@ -98,6 +98,23 @@ def test_published_scores_stand_beside_whole_suites_alone() -> None:
     assert "Grounding DINO-T (zero-shot, valid, other split)" in second.heads
     valid = second.heads.index("Grounding DINO-T (zero-shot, valid, other split)")
     assert float(second.rows[-1][valid]) == pytest.approx(51.4, abs=0.11)  # mmdetection's own mean over the 13
+
+
+def test_runs_that_saw_other_data_are_named_below_the_tables() -> None:
+    other = replace(result("b", 0.9), data={"test": 3, "sha256": "1"})
+    apart = [run(result("a", 0.1), result("b", 0.2)), run(result("a", 0.3), other, label="second")]
+    warning = "Not comparable between runs, which saw different data: b@0."
+    tables = overviews(apart)
+    assert [table.warning for table in tables] == [warning, warning]
+    for table in tables:
+        assert warning in table.as_markdown()
+        assert warning in table.as_latex()
+        rows = list(csv.DictReader(io.StringIO(table.as_csv())))
+        assert rows
+        assert {row["warning"] for row in rows} == {warning}
+    assert warning in build_page(apart, pictures=0, tests=False)
+    alike = [run(result("a", 0.1)), run(result("a", 0.3), label="second")]
+    assert [table.warning for table in overviews(alike)] == ["", ""]
 
 
 def test_every_form_of_a_report_has_them(tmp_path: Path) -> None:

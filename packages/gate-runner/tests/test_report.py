@@ -189,6 +189,47 @@ def test_values_on_other_data_are_not_ranked(tmp_path: Path) -> None:
     assert "not ranked" in build_page(read_runs([a, b]), pictures=0)
 
 
+@pytest.mark.parametrize("form", ["md", "latex", "csv"])
+def test_tables_say_which_values_are_of_other_data(
+    form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Side by side in a paper they would be read as one comparison."""
+    a = write_run(tmp_path / "a", {"digits": 0.5, "pets": 0.4}, encoder="a")
+    b = write_run(tmp_path / "b", {"digits": 0.7}, encoder="b", data={"sha256": "other", "test": 120})
+    c = write_run(tmp_path / "c", {"pets": 0.6}, encoder="c")
+    with pytest.raises(SystemExit) as ended:
+        main(["report", str(a), str(b), str(c), "--format", form, "--no-tests"])
+    assert ended.value.code == 0
+    shown = capsys.readouterr()
+    reason = "Not comparable between runs: digits (the runs saw different data)."
+    assert shown.err.splitlines() == [f"warning: {reason}"]
+    if form == "csv":
+        rows = list(csv.DictReader(io.StringIO(shown.out)))
+        assert [(row["benchmark"], row["not_comparable"], row["rank"]) for row in rows] == [
+            ("digits", "the runs saw different data", ""),
+            ("digits", "the runs saw different data", ""),
+            ("pets", "", "2"),
+            ("pets", "", "1"),
+        ]
+        return
+    assert reason in shown.out
+    lines = shown.out.splitlines()
+    (digits,) = [line for line in lines if line.startswith(("| digits", "digits"))]
+    assert ("†" if form == "md" else r"$\dagger$") in digits
+    assert "**" not in digits
+    assert "textbf" not in digits
+    (pets,) = [line for line in lines if line.startswith(("| pets", "pets"))]
+    assert "†" not in pets
+    assert ("**" if form == "md" else "textbf") in pets
+
+
+def test_runs_on_the_same_data_have_no_such_note(two: list[StoredRun]) -> None:
+    contents = gather(two, tests=False)
+    assert contents.not_comparable == ""
+    assert "†" not in as_markdown(contents)
+    assert {row["not_comparable"] for row in csv.DictReader(io.StringIO(as_csv(contents)))} == {""}
+
+
 def test_what_one_run_alone_finished_has_no_rank(tmp_path: Path) -> None:
     a = write_run(tmp_path / "a", {"digits": 0.5, "micro/mini": 0.9}, encoder="a")
     b = write_run(tmp_path / "b", {"digits": 0.6}, encoder="b")

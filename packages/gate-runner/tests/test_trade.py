@@ -14,7 +14,7 @@ from gate_runner.cli import main
 from gate_runner.comparison import compare, trade_between
 from gate_runner.encoders import load_encoder
 from gate_runner.encoders.tuned import save_tuned, share_of
-from gate_runner.errors import EncoderError
+from gate_runner.errors import EncoderError, UsageError
 from gate_runner.reports.trade import trade_page
 from gate_runner.runs.stored import read_runs
 
@@ -76,6 +76,12 @@ def test_the_command_reads_runs_and_writes_a_page(folders: list[Path], tmp_path:
     record = json.loads(capsys.readouterr().out)  # type: ignore[attr-defined]
     assert {side["kind"] for side in record["sides"]} == {"recognition", "other tasks"}
     assert "new gained" in page.read_text(encoding="utf-8")
+
+
+def test_a_mix_that_saw_other_data_is_refused(folders: list[Path], tmp_path: Path) -> None:
+    other = write_run(tmp_path / "other", MIDDLE, encoder="other", data={"sha256": "others", "test": 120})
+    with pytest.raises(UsageError, match=r"cannot be compared: data sha256 is .* and others in"):
+        trade_between(*read_runs(folders[:2]), read_runs([other]), permutations=99)
 
 
 def main_exits_well(arguments: list[str]) -> None:

@@ -9,7 +9,7 @@ from gate_runner.files import csv_text
 _LATEX: dict[int, str] = str.maketrans({
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$", "–": "--", "×": r"$\times$",
-    "≈": r"$\approx$", "↑": r"$\uparrow$", "↓": r"$\downarrow$",
+    "≈": r"$\approx$", "†": r"$\dagger$", "↑": r"$\uparrow$", "↓": r"$\downarrow$",
 })  # fmt: skip
 _MARKDOWN: dict[int, str] = str.maketrans({**{sign: f"\\{sign}" for sign in "\\`*_[]~|"}, "&": "&amp;", "<": "&lt;"})
 
@@ -26,6 +26,7 @@ class Table:
     words: tuple[int, ...] = ()  # columns behind the first that hold words
     best: frozenset[tuple[int, int]] = frozenset()  # row and column of each cell that is set in bold
     figure: str = ""  # inline SVG of the same numbers, above it on a page
+    warning: str = ""  # why some of its values must not be compared; part of every form, of CSV as a column
 
     def as_markdown(self) -> str:
         """Its title, the table, and its note."""
@@ -33,11 +34,13 @@ class Table:
         rows.insert(1, ["---" if at in (0, *self.words) else "---:" for at in range(len(self.heads))])
         lines = [f"| {' | '.join(row)} |" for row in rows]
         title, note = (f"\n**{self.title}**\n\n" if self.title else ""), (f"\n{self.note}\n" if self.note else "")
-        return title + "\n".join(lines) + "\n" + note
+        warning = f"\n{self.warning.translate(_MARKDOWN)}\n" if self.warning else ""
+        return title + "\n".join(lines) + "\n" + warning + note
 
     def as_csv(self) -> str:
         """Its rows under one line of heads."""
-        return csv_text(["table", *self.heads], ([self.id, *row] for row in self.rows))
+        heads, end = (["warning"], [self.warning]) if self.warning else ([], [])
+        return csv_text(["table", *self.heads, *heads], ([self.id, *row, *end] for row in self.rows))
 
     def as_latex(self) -> str:
         """A ``tabular`` with booktabs' rules."""
@@ -45,7 +48,11 @@ class Table:
         head, *body = (" & ".join(row) + r" \\" for row in self._cells(_LATEX, r"\textbf{{{}}}"))
         title = [f"% {' '.join(self.title.split())}"] if self.title else []
         begin = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", head, r"\midrule"]
-        return "\n".join([*title, *begin, *body, r"\bottomrule", r"\end{tabular}", ""])
+        warning = []
+        if self.warning:
+            text = self.warning.translate(_LATEX)
+            warning = [rf"\multicolumn{{{len(self.heads)}}}{{p{{\linewidth}}}}{{\footnotesize {text}}} \\"]
+        return "\n".join([*title, *begin, *body, r"\bottomrule", *warning, r"\end{tabular}", ""])
 
     def _cells(self, marks: dict[int, str], bold: str) -> list[list[str]]:
         """Heads and rows as texts in which no name is a command of the form; the best in bold."""

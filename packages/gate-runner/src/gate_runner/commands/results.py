@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -169,7 +170,11 @@ def report(
     form: Any = format_
     output = output or (Path("report.html") if format_ == "html" else None)
     how: dict[str, Any] = {"pictures": pictures, "data_root": data_root, "tests": tests}
-    text = make(*runs, output=output, form=form, look=look, encoder=encoder, **how)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        text = make(*runs, output=output, form=form, look=look, encoder=encoder, **how)
+    for warning in caught:
+        echo(f"warning: {warning.message}", err=True)
     if output is None:
         echo(text, nl=False)
     else:

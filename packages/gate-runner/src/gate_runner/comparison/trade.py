@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gate_runner.comparison.contrasts import Contrast, compare
+from gate_runner.comparison.contrasts import Contrast, compare, refuse_other_conditions
 from gate_runner.errors import UsageError
 from gate_runner.runs.stored import StoredRun
 from gate_runner.tasks.registry import known_task_type
@@ -80,6 +80,8 @@ def _gains(before: StoredRun, mix: StoredRun, kinds: Mapping[str, str]) -> dict[
     """Mean gain of a mix by kind."""
     gains: dict[str, list[float]] = {}
     for name, kind in kinds.items():
+        if mix.named(name) and before.named(name):
+            refuse_other_conditions(name, before, mix)
         means = []
         for run in (before, mix):
             scores = [result.headline for result in run.named(name)]

@@ -15,7 +15,7 @@ from gate_runner.runs.stored import Stored, StoredRun, as_written, read_runs
 
 _COLUMNS = (
     "model", "encoder", "benchmark", "task", "source", "seed", "metric", "direction", "value", "low", "high", "chance",
-    "test_samples", "limit", "note", "status", "reason",
+    "test_samples", "limit", "note", "status", "reason", "data_sha256",
 )  # fmt: skip
 
 
@@ -25,6 +25,7 @@ def _tables(run: StoredRun, model: ModelName, organization: str) -> Files:
     for result in run.results:
         about = [model.id, run.encoder, published(result.name, result.source), result.task, result.source, result.seed]
         ending = [result.data.get("test"), result.settings.get("limit"), result.note, result.status, result.reason]
+        ending.append(result.data.get("sha256"))
         scores = [[s.metric, s.direction, s.value, s.low, s.high, s.chance] for s in result.scores] or [[None] * 6]
         rows += [[*about, *score, *ending] for score in scores]
     over = {f"{table.id}.csv": table.as_csv() for table in overviews([run])}

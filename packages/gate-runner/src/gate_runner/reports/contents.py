@@ -93,6 +93,16 @@ class Contents:
         return {result.name.partition("@")[0]: result.source for result in units}
 
     @property
+    def not_comparable(self) -> str:
+        """Which rows hold values that must not be compared, and why; empty where there are none."""
+        reasons: dict[str, list[str]] = {}
+        for row in self.rows:
+            if row.mixed:
+                reasons.setdefault(row.mixed.partition(": ")[2], []).append(row.name)
+        parts = [f"{', '.join(names)} ({reason})" for reason, names in reasons.items()]
+        return f"Not comparable between runs: {'; '.join(parts)}." if parts else ""
+
+    @property
     def stand_ins(self) -> int:
         """How many benchmarks are synthetic stand-ins."""
         return [*(row.source for row in self.rows), *self.swept.values()].count("micro")
@@ -126,8 +136,24 @@ def gather(runs: Sequence[StoredRun], *, tests: bool = True) -> Contents:
 def overviews(runs: Sequence[StoredRun]) -> list[Table]:
     """Of each task type that has them, tables over all its results."""
     tasks = dict.fromkeys(result.task for run in runs for result in run.results)
-    makers = [known_task_type(task).overview for task in tasks]
-    return [table for maker in makers if maker for table in named(maker)(runs)]
+    tables: list[Table] = []
+    for task in tasks:
+        maker = known_task_type(task).overview
+        if maker:
+            warning = other_data(runs, task)
+            made = named(maker)(runs)
+            tables += [replace(table, warning=warning) for table in made] if warning else made
+    return tables
+
+
+def other_data(runs: Sequence[StoredRun], task: str) -> str:
+    """Return which benchmarks of a task type the runs saw on different data; empty where that is none."""
+    digests: dict[tuple[str, int], set[str]] = {}
+    for result in (result for run in runs for result in run.results):
+        if result.task == task and result.status == "ok":
+            digests.setdefault((result.name, result.seed), set()).add(str(result.data.get("sha256")))
+    names = dict.fromkeys(name for (name, _), seen in digests.items() if len(seen) > 1)
+    return f"Not comparable between runs, which saw different data: {', '.join(names)}." if names else ""
 
 
 def joules_of(energy: Mapping[str, Any]) -> float | None:

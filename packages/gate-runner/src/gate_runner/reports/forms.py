@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
@@ -74,7 +75,11 @@ def report(
         if form == "html":
             text = build_page(runs, pictures=pictures, data_root=root, tests=tests, after=after)
         else:
-            text = printable(_TABLES[form](gather(runs, tests=tests)), "\n\t")
+            contents = gather(runs, tests=tests)
+            for warning in dict.fromkeys([contents.not_comparable, *(t.warning for t in overviews(runs))]):
+                if warning and form in ("md", "csv", "latex"):
+                    warnings.warn(warning, UserWarning, stacklevel=2)
+            text = printable(_TABLES[form](contents), "\n\t")
     if output is not None:
         write(Path(output), text.encode())
     return text
@@ -101,13 +106,13 @@ def as_csv(contents: Contents) -> str:
         return "\n".join(table.as_csv() for table in _tables(contents))
     heads = (
         "run", "benchmark", "task", "source", "note", "metric", "direction", "value", "low", "high", "chance",
-        "rank", "near_best", "seeds", "samples", "seconds", "joules", "failed",
+        "rank", "near_best", "seeds", "samples", "seconds", "joules", "failed", "not_comparable",
     )  # fmt: skip
     rows = [
         [
             label, row.name, row.task, row.source, row.note, row.metric, row.direction, cell.value, cell.low,
             cell.high, cell.chance, cell.rank, int(cell.near_best), len(cell.by_seed), row.samples,
-            cell.seconds.get("total"), cell.joules, cell.reason,
+            cell.seconds.get("total"), cell.joules, cell.reason, row.mixed.partition(": ")[2],
         ]
         for row in contents.rows
         for label, cell in row.cells.items()
@@ -161,10 +166,11 @@ def _tables(contents: Contents) -> list[Table]:
     for at, row in enumerate(contents.rows):
         cells = [row.cells.get(label) for label in contents.labels]
         chance = "" if row.chance is None else number(row.chance)
-        rows.append((row.name, row.shown_metric, chance, *map(_text, cells)))
+        rows.append((f"{row.name} †" if row.mixed else row.name, row.shown_metric, chance, *map(_text, cells)))
         best |= {(at, 3 + column) for column, cell in enumerate(cells) if cell is not None and cell.rank == 1}
     heads = ("benchmark", "metric", "chance", *contents.labels)
-    scores = Table("scores", "", heads, tuple(rows), words=(1,), best=frozenset(best))
+    warning = contents.not_comparable and f"† {contents.not_comparable}"
+    scores = Table("scores", "", heads, tuple(rows), words=(1,), best=frozenset(best), warning=warning)
     return [*([scores] if rows else []), *overviews(contents.runs)]
 
 

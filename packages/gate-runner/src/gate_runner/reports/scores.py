@@ -70,6 +70,8 @@ def task_types(contents: Contents) -> str:
     explained = "How far from chance (0) to a perfect score (100 %), mean over the benchmarks of each type."
     if ranks:
         explained += " Ranks, 1 for the best, are of the benchmarks that every run finished."
+    if contents.not_comparable:
+        explained += f" {contents.not_comparable}"
     return joined([note(explained), table(["Run", *tasks, *(["mean rank"] if ranks else [])], rows)])
 
 

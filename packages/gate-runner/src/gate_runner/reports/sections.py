@@ -29,7 +29,7 @@ def over_sets(contents: Contents) -> str:
     """Tables over all results of a task type; empty where none has them."""
     parts: list[str] = []
     for shown in overviews(contents.runs):
-        parts += [piece("headed", shown.title), shown.figure, note(shown.note) if shown.note else ""]
+        parts += [piece("headed", shown.title), shown.figure, *map(note, filter(None, (shown.warning, shown.note)))]
         parts.append(table(shown.heads, shown.rows, words=shown.words))
     return joined(parts)
 
