@@ -12,21 +12,20 @@ from xml.parsers import expat
 import numpy as np
 
 from gate_data.boxes.objects import Objects
+from gate_data.boxes.placing import places_of
 from gate_data.data import Data, Split
 from gate_data.errors import DataError
 from gate_data.original_files import Originals, Parts, Place, Sample, readable
 from gate_data.pictures import Pictures
 from gate_data.ragged import Ragged
 from gate_data.readers import Files, Row
-from gate_data.readers.decode import open_picture
 from gate_data.readers.folders import PICTURES
 from gate_data.readers.maps import ranked
 from gate_data.readers.source import read_bytes, read_text
 from gate_data.readers.tables import by_id, objects, read_json
+from gate_data.readers.upright import Corners, Sides, frame_of, frames_of
 from gate_data.request import DataRequest
 
-_Corners = tuple[float, float, float, float]
-"""Left, top, width and height of a box, in pixels."""
 _WIDEST = 2**31 - 1
 """Pixels of a picture's side, as formats of pictures hold them."""
 UNNAMED = "(unlabelled)"
@@ -36,7 +35,7 @@ UNNAMED = "(unlabelled)"
 class _Box(NamedTuple):
     """One object; without an area of its own it has its box's."""
 
-    corners: _Corners
+    corners: Corners
     label: int
     area: float = 0.0
     crowd: bool = False
@@ -54,6 +53,7 @@ class Listed:
     classes: tuple[str, ...]
     clipped: int = 0
     dropped: int = 0
+    remarks: tuple[str, ...] = ()
 
     def take(self, rows: Sequence[int]) -> Listed:
         """Some of the pictures, in this order."""
@@ -74,7 +74,7 @@ class Listed:
     @property
     def note(self) -> str:
         """What was changed; empty for nothing."""
-        remarks = []
+        remarks = list(self.remarks)
         if self.clipped:
             remarks.append(f"{self.clipped} box{'es' * (self.clipped != 1)} cut at the edge of a picture")
         if self.dropped:
@@ -101,9 +101,9 @@ def read_coco(path: Path, folder: Path | None = None, *, sort_ids: bool = False)
         area = row.number("area", 0) if row.values.get("area") else 0.0
         crowd = row.values.get("iscrowd") is not None and row.integer("iscrowd", 0, 1) == 1
         boxes[image].append(_Box(_bbox(row), rank[label], area, crowd))
-    sizes = [_size(row, folder or path.parent) for row in images.values()]
+    sizes = [_size(row) for row in images.values()]
     files = _found(path, folder or path.parent, [row.path("file_name") for row in images.values()])
-    return _listed(files, list(boxes.values()), sizes, tuple(names[number] for number in sorted(names)))
+    return _listed(str(path), files, list(boxes.values()), sizes, tuple(names[number] for number in sorted(names)))
 
 
 def read_voc(folder: Path) -> Listed:
@@ -125,11 +125,11 @@ def listed_voc(pictures: Sequence[tuple[Path, Path | None]]) -> Listed:
     read = [voc(file) if file is not None else (None, []) for _, file in pictures]
     rank = ranked({name for _, named in read for name, _ in named})
     boxes = [[_Box(corners, rank[name]) for name, corners in named] for _, named in read]
-    sizes = [size or _of_header(picture) for (picture, _), (size, _) in zip(pictures, read, strict=True)]
-    return _listed([str(picture) for picture, _ in pictures], boxes, sizes, tuple(rank))
+    where = next((str(file.parent) for _, file in pictures if file is not None), "")
+    return _listed(where, [str(picture) for picture, _ in pictures], boxes, [size for size, _ in read], tuple(rank))
 
 
-def voc(path: Path) -> tuple[tuple[int, int] | None, list[tuple[str, _Corners]]]:
+def voc(path: Path) -> tuple[Sides | None, list[tuple[str, Corners]]]:
     """The picture's size, where the file says it, and named boxes; corners count from 1, the last pixel included."""
     tree = _parsed(path)
     size, boxes = tree.find("size"), []
@@ -176,12 +176,13 @@ def listed_yolo(pictures: Sequence[tuple[Path, Path | None]], classes: Sequence[
     A line is ``CLASS X Y WIDTH HEIGHT`` in shares of the picture's sides, with the box's middle, or
     ``CLASS X1 Y1 X2 Y2 X3 Y3 …``, whose box is the one round the outline. A picture without objects has no file.
     """
-    boxes, sizes = [], []
-    for picture, file in pictures:
-        size = _of_header(picture)
-        sizes.append(size)
-        boxes.append([] if file is None else [_yolo_box(row, size, len(classes)) for row in _yolo_rows(file)])
-    return _listed([str(picture) for picture, _ in pictures], boxes, sizes, tuple(classes))
+    files = [str(picture) for picture, _ in pictures]
+    sizes = [(frame or frame_of(file)).upright for file, frame in zip(files, frames_of(files), strict=True)]
+    boxes = [
+        [] if file is None else [_yolo_box(row, size, len(classes)) for row in _yolo_rows(file)]
+        for (_, file), size in zip(pictures, sizes, strict=True)
+    ]
+    return _listed("", files, boxes, [None] * len(files), tuple(classes))
 
 
 def _yolo_rows(path: Path) -> list[Row]:
@@ -207,23 +208,29 @@ def _yolo_box(row: Row, size: tuple[int, int], count: int) -> _Box:
 
 
 def _listed(
-    files: Sequence[str], boxes: Sequence[Sequence[_Box]], sizes: Sequence[tuple[int, int]], classes: tuple[str, ...]
+    where: str,
+    files: Sequence[str],
+    boxes: Sequence[Sequence[_Box]],
+    sizes: Sequence[Sides | None],
+    classes: tuple[str, ...],
 ) -> Listed:
-    """Boxes within their pictures; those without an area are left out."""
+    """Boxes within their upright pictures; those without an area are left out."""
+    places, remarks = places_of(where, files, sizes, [[box.corners for box in listed] for listed in boxes])
     clipped = dropped = 0
     pictures: list[dict[str, list[Any]]] = []
-    for listed, size in zip(boxes, sizes, strict=True):
+    for listed, place in zip(boxes, places, strict=True):
         pictures.append({"box": [], "label": [], "area": [], "crowd": []})
         for raw, label, area, crowd in listed:
-            box, cut = _inside(raw, size)
+            box, cut = _inside(place.box(raw), place.size)
             if box is None:
                 dropped += 1
                 continue
             clipped += cut
-            own_area = area if area and not cut else box[2] * box[3]
+            own_area = place.area(area) if area and not cut else box[2] * box[3]
             for name, value in zip(pictures[-1], (box, label, own_area, crowd), strict=True):
                 pictures[-1][name].append(value)
-    return Listed(tuple(files), Objects.of(pictures, sizes), classes, clipped, dropped)
+    objects = Objects.of(pictures, [place.size for place in places])
+    return Listed(tuple(files), objects, classes, clipped, dropped, tuple(remarks))
 
 
 def _categories(path: Path, content: Any) -> dict[int, str]:
@@ -246,7 +253,7 @@ def _categories(path: Path, content: Any) -> dict[int, str]:
     return names
 
 
-def _bbox(row: Row) -> _Corners:
+def _bbox(row: Row) -> Corners:
     raw = row.values.get("bbox")
     if not isinstance(raw, list) or len(raw) != 4:
         raise row.error("bbox", "four numbers: left, top, width, height")
@@ -254,7 +261,7 @@ def _bbox(row: Row) -> _Corners:
     return left, top, wide, high
 
 
-def _inside(box: _Corners, size: tuple[int, int]) -> tuple[_Corners | None, bool]:
+def _inside(box: Corners, size: tuple[int, int]) -> tuple[Corners | None, bool]:
     """A box cut at the edges of its picture, or None where nothing is left, and whether it was cut by over a pixel."""
     left, top, wide, high = box
     if wide <= 0 or high <= 0:
@@ -272,18 +279,10 @@ def _sides(row: Row) -> tuple[int, int]:
     return row.integer("width", 1, _WIDEST), row.integer("height", 1, _WIDEST)
 
 
-def _size(row: Row, folder: Path) -> tuple[int, int]:
-    """A COCO picture's width and height, from its header where the file does not say them."""
+def _size(row: Row) -> Sides | None:
+    """A COCO picture's width and height, where the file says them."""
     named = row.values.get("width") is not None and row.values.get("height") is not None
-    return _sides(row) if named else _of_header(folder / row.path("file_name"))
-
-
-def _of_header(path: Path) -> tuple[int, int]:
-    try:
-        with open_picture(str(path)) as opened:
-            return opened.size
-    except OSError as error:
-        raise DataError(f"{path} is not there or no picture: {error}") from error
+    return _sides(row) if named else None
 
 
 def _found(path: Path, folder: Path, names: Sequence[str]) -> tuple[str, ...]:
@@ -347,4 +346,4 @@ def boxed_originals(
 
 def remarks_of(splits: Mapping[str, Listed]) -> list[str]:
     """What was changed of each split's boxes."""
-    return [f"{name}: {listed.note}" for name, listed in splits.items() if listed.note]
+    return [": ".join(filter(None, [name, listed.note])) for name, listed in splits.items() if listed.note]

@@ -31,7 +31,7 @@ class Objects:
 
     Args:
         rows: for each picture a row per object: ``box`` ``[m, 4]`` float64, left, top, width and height in pixels of
-            the original picture; ``label`` ``[m]``; ``area`` ``[m]`` in square pixels, by which objects are small,
+            the upright picture; ``label`` ``[m]``; ``area`` ``[m]`` in square pixels, by which objects are small,
             medium or large; ``crowd`` ``[m]``, True for a region that holds many, in which detections count nowhere.
         sizes: width and height of each picture ``[n, 2]``, in pixels.
 

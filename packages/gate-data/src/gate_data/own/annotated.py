@@ -125,6 +125,7 @@ def objects_of(own: OwnBenchmark, folder: Path) -> tuple[list[int], list[int]]:
 
 def _lists(own: OwnBenchmark, folder: Path) -> BoxSplits:
     read = read_boxes(own, folder)
+    remarks = remarks_of(read)
     if "" in read:
         read = {"train": read[""]}
     elif "train" not in read:
@@ -138,7 +139,7 @@ def _lists(own: OwnBenchmark, folder: Path) -> BoxSplits:
             read["train"], read[name] = train.take(stay), train.take(held)
     shown = shown_names(own, folder, read["train"].classes)
     train, validation, test = (replace(read[name], classes=shown) for name in SPLITS)
-    return BoxSplits(train, validation, test, "; ".join(remarks_of({name: read[name] for name in SPLITS})))
+    return BoxSplits(train, validation, test, "; ".join(remarks))
 
 
 def read_boxes(own: OwnBenchmark, folder: Path) -> dict[str, Listed]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 
+from gate_data.boxes.files import remarks_of
 from gate_data.cards import Hub
 from gate_data.errors import DataError, MissingExtraError
 from gate_data.own.annotated import SPLITS, annotated, coco_files, read_boxes, root_of
@@ -15,7 +16,8 @@ from gate_data.readers import Clip, Cut, Member, Row, files_of_classes, table
 from gate_data.readers.captions import coco_captions
 from gate_data.readers.clips import VIDEOS
 from gate_data.readers.folders import PICTURES, is_saved
-from gate_data.readers.source import Source, file_of
+from gate_data.readers.source import File, Source, Turned, file_of
+from gate_data.readers.turning import turned_maps
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,7 @@ class Entry:
     """A sample before its class has a number."""
 
     source: Source | tuple[Source, ...]
-    target: str | float | Member
+    target: str | float | Member | Turned
     split: str
     where: str
     text: str | tuple[str, ...] = ""
@@ -38,10 +40,22 @@ class Entry:
 
 def entries_of(own: OwnBenchmark, folder: Path) -> tuple[list[Entry], str]:
     """All that a benchmark's file names, and what was left out of it."""
+    if own.data.kind in ("coco", "voc", "yolo") and own.samples != "image-text":
+        return _cut_out(own, folder)
     entries = list(_READERS[own.data.kind](own, folder))
+    if own.samples == "segmentation":
+        return upright_maps(entries)
     if own.samples == "image-retrieval" and any(type(entry.source) is tuple for entry in entries):
         return _things(entries), ""
     return _captioned(entries) if own.samples == "image-text" else (entries, "")
+
+
+def upright_maps(entries: list[Entry]) -> tuple[list[Entry], str]:
+    """Entries whose class maps lie on their pictures as these are seen, and what was done for it."""
+    pictures: list[File] = [entry.source for entry in entries]  # type: ignore[misc]  # one still picture each
+    maps: list[File] = [entry.target for entry in entries]  # type: ignore[misc]  # a file each
+    turned, note = turned_maps(pictures, maps)
+    return [replace(entry, target=target) for entry, target in zip(entries, turned, strict=True)], note
 
 
 def _from_folders(own: OwnBenchmark, folder: Path) -> Iterator[Entry]:
@@ -96,10 +110,7 @@ def _from_datasets(own: OwnBenchmark, folder: Path) -> Iterator[Entry]:
 
 
 def _from_coco(own: OwnBenchmark, folder: Path) -> Iterator[Entry]:
-    """COCO's captions by picture, or its boxes, cut out."""
-    if own.samples != "image-text":
-        yield from _cut_out(own, folder)
-        return
+    """COCO's captions by picture."""
     for split, path in coco_files(own).items():
         root = root_of(own, folder, split)
         for file, row in coco_captions(folder / path):
@@ -107,23 +118,24 @@ def _from_coco(own: OwnBenchmark, folder: Path) -> Iterator[Entry]:
             yield _of_row(own, root, named, split)
 
 
-def _cut_out(own: OwnBenchmark, folder: Path) -> Iterator[Entry]:
+def _cut_out(own: OwnBenchmark, folder: Path) -> tuple[list[Entry], str]:
     """A sample for each box that is no crowd; those of one picture stay together."""
-    for split, listed in read_boxes(own, folder).items():
+    entries = []
+    lists = read_boxes(own, folder)
+    for split, listed in lists.items():
         for file, objects in zip(listed.files, listed.objects.rows, strict=True):
             for box, label, crowd in zip(objects["box"], objects["label"], objects["crowd"], strict=True):
                 if not crowd:
                     x, y, wide, high = (float(side) for side in box)
                     cut = Cut(file, (x, y, x + wide, y + high))
-                    yield Entry(cut, listed.classes[label], split, file, group=file)
+                    entries.append(Entry(cut, listed.classes[label], split, file, group=file))
+    return entries, "; ".join(remarks_of(lists))
 
 
 _READERS = {
     "folders": _from_folders,
     "table": _from_tables,
     "coco": _from_coco,
-    "voc": _cut_out,
-    "yolo": _cut_out,
     "maps": _from_maps,
     "datasets": _from_datasets,
 }

@@ -24,6 +24,7 @@ from gate_data.readers.clips import VIDEOS
 from gate_data.readers.decode import open_picture
 from gate_data.readers.folders import PICTURES
 from gate_data.readers.group_splits import group_split
+from gate_data.readers.source import Turned
 from gate_data.readers.splits import held_out_by_label, spread
 from gate_data.request import DataRequest
 
@@ -106,6 +107,7 @@ def _map_side(parts: Parts) -> int:
     largest = _SMALLEST
     for row in spread([0] * len(parts.train), _SIZED):
         source = parts.train[row].target
+        source = source.source if isinstance(source, Turned) else source
         if not isinstance(source, str | Member):
             return MAP_SIDE
         with open_picture(source) as image:

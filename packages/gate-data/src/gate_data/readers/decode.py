@@ -64,8 +64,8 @@ def decode(
         fitted = fitting(opened, file, held, longer)
         if fitted.size == size:
             _note_frames(fitted, file)
-        if isinstance(source, Cut) and fitted.getexif().get(_ORIENTATION, 1) in _TURNED:
-            size = size[::-1]
+        if isinstance(source, Cut) and opened.format != "TIFF" and fitted.getexif().get(_ORIENTATION, 1) in _TURNED:
+            size = size[::-1]  # of TIFF, Pillow gives the upright picture's
         ImageOps.exif_transpose(fitted, in_place=True)  # a copy costs 5 % of a PNG file's decoding
         image = _to_rgb(fitted, file, transparency)
     return _inside(image, source, size) if isinstance(source, Cut) else image
@@ -83,7 +83,12 @@ def open_picture(file: File, held: bytes | None = None) -> Image.Image:
     if is_dicom(described(file)):
         return dicom_picture(file, held)
     try:
-        return Image.open(str(file) if held is None else io.BytesIO(held), formats=FORMATS)
+        opened = Image.open(str(file) if held is None else io.BytesIO(held), formats=FORMATS)
+        if opened.format == "TIFF":
+            opened.filename = (
+                ""  # Pillow maps unpacked ones into memory, and mixes up the sides of those that are turned
+            )
+        return opened
     except UnidentifiedImageError as error:
         raise DataError(f"{described(file)} cannot be read as an image: it is none of {', '.join(FORMATS)}") from error
 

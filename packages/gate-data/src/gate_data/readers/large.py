@@ -19,6 +19,7 @@ REDUCED = 64
 """Times the limit of pixels that a picture may have where it is never decoded whole: an eighth of both its sides."""
 _DECODED = 8
 """Bytes of a pixel while a picture is decoded: four of Pillow's, and a copy."""
+_ORIENTATION = 274
 _REDUCED_PAGE, _OVERVIEWS = 254, 16
 """TIFF's tag of a page that is a smaller copy of another, and how many pages are looked at for one."""
 
@@ -91,6 +92,8 @@ def _tiles(file: File, held: bytes | None, factor: int, limit: int) -> Image.Ima
             raise DataError(f"{name} is a large TIFF of {page.dtype} with {channels} channels: convert it first")
         if page.photometric not in (1, 2, 6):  # black is 0, RGB, YCbCr, which its decoder makes RGB of
             raise DataError(f"{name} is a large TIFF whose colours are {page.photometric!r}: convert it first")
+        if (tag := page.tags.get(_ORIENTATION)) is not None and tag.value != 1:
+            raise DataError(f"{name} is a large TIFF that its orientation turns: turn its pixels first")
         tiles = math.prod(page.chunked)
         if len(page.dataoffsets) != tiles or len(page.databytecounts) != tiles:
             raise DataError(f"{name} cannot be read as an image: it lists {len(page.dataoffsets)} of {tiles} tiles")

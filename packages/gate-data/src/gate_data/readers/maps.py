@@ -13,7 +13,8 @@ from PIL import Image
 from gate_data.errors import DataError
 from gate_data.readers.decode import open_picture
 from gate_data.readers.limits import reading, within
-from gate_data.readers.source import File, Member, Source, Stored, described
+from gate_data.readers.source import File, Member, Source, Stored, Turned, described
+from gate_data.readers.upright import orientation_of, turned_map
 
 IGNORED = -100
 """What a pixel has that counts nowhere."""
@@ -77,6 +78,8 @@ class ClassMap:
             from gate_data.readers.arrays import stored_array
 
             return stored_array(source)
+        if isinstance(source, Turned):
+            return turned_map(self._values(source.source), source.orientation)
         assert isinstance(source, str | Member)
         if self.key:
             from gate_data.readers.arrays import read_matlab
@@ -90,12 +93,14 @@ class ClassMap:
     def _of_picture(self, source: File) -> Shaped[np.ndarray, "h w"]:
         with reading(described(source), "an annotation"), open_picture(source) as image:
             within(image.width * image.height, "pixels", described(source))
+            image.load()  # numpy asks for the shape first, and of TIFF, Pillow turns pixels as it loads them
             values = np.asarray(image.convert("RGB") if self.colours is not None else image)
+            orientation = orientation_of(image)
         if self.colours is not None:
-            return self._of_colours(values, source)
+            return turned_map(self._of_colours(values, source), orientation)
         if values.ndim != 2:
             raise DataError(f"{described(source)} has the shape {values.shape}, expected one channel")
-        return values
+        return turned_map(values, orientation)
 
     def _of_colours(self, values: np.ndarray, source: File) -> Shaped[np.ndarray, "h w"]:
         assert self.colours is not None

@@ -48,6 +48,18 @@ class Cut(NamedTuple):
     box: tuple[float, float, float, float]
 
 
+class Turned(NamedTuple):
+    """A class map that was drawn on a picture as it is stored, and is turned with it, by EXIF's number.
+
+    Example:
+        >>> Turned("masks/1.png", 6).orientation
+        6
+    """
+
+    source: str | Member
+    orientation: int
+
+
 class Clip(NamedTuple):
     """A video file, of which so many frames are read, each from the middle of an equal part of its length.
 
@@ -63,13 +75,13 @@ class Clip(NamedTuple):
 File = str | Member
 """What holds bytes. Paths are text, for a million of them has to fit into memory."""
 
-Source = str | Member | Stored | Cut | Clip
+Source = str | Member | Stored | Cut | Clip | Turned
 """Whatever a sample can be read from; nothing is opened before it is needed."""
 
 
 def file_of(source: Source) -> str:
     """The path of the file, or of the archive, that a source lies in."""
-    if isinstance(source, Cut | Clip):
+    if isinstance(source, Cut | Clip | Turned):
         source = source.source
     if isinstance(source, str):
         return source
@@ -84,7 +96,7 @@ def described(source: Source) -> str:
         'birds.zip: a.jpg'
     """
     match source:
-        case Cut() | Clip():
+        case Cut() | Clip() | Turned():
             return described(source.source)
         case Member():
             return f"{source.archive}: {source.name}"

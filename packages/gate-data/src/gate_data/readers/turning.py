@@ -1,0 +1,76 @@
+"""Class maps beside their pictures: one shape, and turned where a map was drawn on a picture that EXIF turns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gate_data.errors import DataError
+from gate_data.readers.source import File, Turned, described
+from gate_data.readers.upright import Frame, frames_of, of_one_shape
+
+
+def turned_maps(pictures: Sequence[File], maps: Sequence[File]) -> tuple[list[File | Turned], str]:
+    """Each picture's class map as it lies on the picture that is seen, and what a reader must know.
+
+    A map of the sides that a picture has in its file is turned with it. Maps of other sides but one shape, smaller or
+    larger, are taken as they are.
+
+    Raises:
+        DataError: maps of another shape than their pictures, or no telling how maps of turned pictures are meant; the
+            message has their number and the first.
+    """
+    shown, drawn = frames_of(pictures), frames_of(maps)
+    ways = [_way(picture, own) for picture, own in zip(shown, drawn, strict=True)]
+    if odd := [row for row, way in enumerate(ways) if way == "neither"]:
+        picture, own = shown[odd[0]], drawn[odd[0]]
+        assert picture is not None
+        assert own is not None
+        raise DataError(
+            f"{len(odd)} of {len(maps)} class maps have another shape than their pictures, such as "
+            f"{described(maps[odd[0]])}: {own.upright[0]} x {own.upright[1]} for {picture.upright[0]} x "
+            f"{picture.upright[1]} of {described(pictures[odd[0]])}; make the maps of the pictures as they are"
+        )
+    undecided = [row for row, way in enumerate(ways) if way == "either"]
+    if undecided and {"seen", "stored"} <= {*ways}:
+        raise DataError(
+            "of pictures that EXIF turns, some class maps are as stored and some as seen, and nothing tells how "
+            f"{len(undecided)} are meant, such as {described(maps[undecided[0]])}: turn the pictures' pixels, and "
+            "remove EXIF's orientation"
+        )
+    is_stored = "stored" in ways
+    turned: list[File | Turned] = []
+    for picture, file, way in zip(shown, maps, ways, strict=True):
+        is_turned = picture is not None and (way == "stored" or (way == "either" and is_stored))
+        turned.append(Turned(file, picture.orientation) if is_turned and picture is not None else file)
+    return turned, "; ".join(_remarks(turned, ways, shown, drawn))
+
+
+def _way(picture: Frame | None, own: Frame | None) -> str:
+    if picture is None or own is None:
+        return ""  # what cannot be read is said where it is decoded
+    size = own.upright
+    seen, stored = of_one_shape(size, picture.upright), of_one_shape(size, picture.stored)
+    if picture.orientation == 1 or not (seen or stored):
+        return "" if seen else "neither"
+    if own.orientation != 1:
+        return "" if seen else "neither"  # turned by itself
+    return "either" if seen and stored else "seen" if seen else "stored"
+
+
+def _remarks(
+    turned: Sequence[File | Turned], ways: Sequence[str], shown: Sequence[Frame | None], drawn: Sequence[Frame | None]
+) -> list[str]:
+    count = sum(isinstance(source, Turned) for source in turned)
+    smaller = sum(
+        picture is not None and own is not None and sorted(picture.stored) != sorted(own.stored)
+        for picture, own in zip(shown, drawn, strict=True)
+    )
+    unknown = 0 if {"seen", "stored"} & {*ways} else ways.count("either")
+    remarks = []
+    if count:
+        remarks.append(f"{count} class maps turned with their pictures, by EXIF")
+    if smaller:
+        remarks.append(f"{smaller} class maps have other sides than their pictures, in the same shape")
+    if unknown:
+        remarks.append(f"EXIF turns {unknown} pictures: their class maps are taken as the pictures are seen")
+    return remarks
