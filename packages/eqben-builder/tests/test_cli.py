@@ -38,6 +38,12 @@ def nothing():
 def fusion():
     return lambda images, captions: [image.mean() - len(text) for image, text in zip(images, captions)]
 
+def follower():
+    return lambda images, prompt: "1;2"
+
+def silent():
+    return lambda images, prompt: ""
+
 def language():
     return lambda captions: [len(text) for text in captions]
 """
@@ -256,3 +262,39 @@ def test_pictures_in_parquet_are_read_again_and_not_held(here, capsys, monkeypat
     assert 0 < most <= 64 + 5 * 4  # the rows of one read, and the batches that are decoded
     status, plain, _ = call(capsys, "score", "pairs", *encoder, "--batch-size", 4, "--blind")
     assert plain == streamed
+
+
+def test_a_model_is_asked_which_caption_is_whose(here, capsys):
+    call(capsys, "build", "micro", "pairs", "--pairs", 2, "--size", 16, "--workers", 1)
+    status, out, _ = call(capsys, "score", "pairs", "--ask", "own_eqben_models:follower")
+    assert status == 0
+    assert "right, own caption first    1.000" in out
+    assert "right, own caption second   0.000" in out
+    assert "0 of 12 answers could not be read; 1.000 say 1;2" in out
+    assert out.splitlines()[-1].split() == ["micro", "6", "1.000", "0.000", "0.000"]
+    for arguments, message in (
+        (["--ask", "own_eqben_models:silent"], "none of 12 answers says which caption is whose, the first is ''"),
+        (["--ask", "own_eqben_models:follower", "--page", "p.html"], "--page shows similarities, and --ask gives none"),
+        (["--ask", "own_eqben_models:follower", "--save", "s.npz"], "--save keeps similarities, and --ask gives none"),
+    ):
+        status, _, err = call(capsys, "score", "pairs", *arguments)
+        assert (status, err.count("\n")) == (2, 1)
+        assert message in err
+
+
+def test_boundaries_are_grounded_from_the_command_line(here, capsys):
+    row = {"timestamp": 2, "prev_timestamp": 0, "next_timestamp": 4, "subject": "a wall"}
+    row |= {"status_before": "is black", "status_after": "is white"}
+    (here / "boundaries.json").write_text(json.dumps({"abcdefghijk": [row]}))
+    (here / "videos").mkdir()
+    status, _, err = call(capsys, "ground", "boundaries.json", "videos", "--encoder", "own_eqben_models:load")
+    assert status == 2
+    assert "none of 1 boundaries has a video in videos that can be decoded" in err
+    pytest.importorskip("av")
+    dark, light = (Image.new("RGB", (16, 16), colour) for colour in ("black", "white"))
+    dark.save(here / "clip.gif", save_all=True, append_images=[light], duration=2000)
+    (here / "clip.gif").rename(here / "videos" / "abcdefghijk.mkv")  # FFmpeg looks inside
+    status, out, _ = call(capsys, "ground", "boundaries.json", "videos", "--encoder", "own_eqben_models:load")
+    assert status == 0
+    assert out.splitlines()[0] == "own_eqben_models:load: 1 boundaries, 0 without a video that can be decoded"
+    assert out.splitlines()[1].split()[-3:] == ["3", "s", "mean"]

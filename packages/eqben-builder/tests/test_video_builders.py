@@ -13,6 +13,7 @@ import pytest
 from eqben_builder.building import Made, build, read_records
 from eqben_builder.building.builder import builder_of, certifier_of
 from eqben_builder.video.gebc import GebcBuilder, has_action_word
+from eqben_builder.video.grounding import ground_gebc
 from eqben_builder.video.library import Library, shrunk
 from eqben_builder.video.youcook2 import YouCook2Builder, face_detector
 
@@ -248,3 +249,29 @@ class Greys:
     def _feature(self, level):
         angle = level * np.pi / 12
         return [np.cos(angle), np.sin(angle)]
+
+
+def test_boundaries_are_grounded_in_their_videos(tmp_path):
+    rows = [boundary(k, k + 1.0, float(k), k + 2.0, f"level {k}", f"level {k + 1}") for k in range(5)]
+    content = {"SIbQ1aJ8eLM": rows, "absent00000": rows[:2], "short000000": rows[:3], "broken00000": rows[:1]}
+    annotations = write_json(tmp_path / "a.json", content)
+    write_clip(tmp_path / "v" / "SIbQ1aJ8eLM_000001_000011.mp4", 8)
+    write_clip(tmp_path / "v" / "short000000.mp4", 2)
+    (tmp_path / "v" / "broken00000.mp4").write_bytes(b"no frames")
+    report = ground_gebc(annotations, tmp_path / "v", Greys())
+    assert report.true == (1.0, 2.0, 3.0, 4.0, 5.0)
+    assert np.allclose(report.predicted, np.array(report.true) - 0.1)
+    assert report.missing == 6
+    assert any("broken00000" in reason for reason in report.reasons)
+    assert report.accuracy[0.1] == 1.0
+    assert report.average == 1.0
+    coarse = ground_gebc(annotations, tmp_path / "v", Greys(), rate=0.5, thresholds=(0.1, 2.0))
+    assert coarse.accuracy[0.1] < 1.0
+    with pytest.raises(ValueError, match="rate = 0"):
+        ground_gebc(annotations, tmp_path / "v", Greys(), rate=0)
+    (tmp_path / "none").mkdir()
+    with pytest.raises(ValueError, match="none of 11 boundaries has a video"):
+        ground_gebc(annotations, tmp_path / "none", Greys())
+    (tmp_path / "none" / "broken00000.mp4").write_bytes(b"no frames")
+    with pytest.raises(ValueError, match=r"that can be decoded, such as .*broken00000.mp4"):
+        ground_gebc(annotations, tmp_path / "none", Greys())

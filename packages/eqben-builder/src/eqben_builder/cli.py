@@ -1,4 +1,4 @@
-"""The command line: `eqben build|verify|score|review|apply-votes|convert`. Nothing heavy is imported for its help."""
+"""The command line: `eqben build|verify|score|ground|review|apply-votes|convert`; its help imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def make_app(models: Models | None = None) -> typer.Typer:
 
     Example:
         >>> [command.name or command.callback.__name__ for command in make_app().registered_commands]
-        ['build', 'verify', 'score', 'review', 'apply-votes', 'convert']
+        ['build', 'verify', 'score', 'ground', 'review', 'apply-votes', 'convert']
     """
     try:
         import typer
@@ -33,6 +33,7 @@ def make_app(models: Models | None = None) -> typer.Typer:
         raise ImportError("the command line needs typer: pip install 'eqben-builder[cli]'") from error
 
     from eqben_builder.commands.building import apply_votes, build, convert, review, verify
+    from eqben_builder.commands.grounding import ground_with
     from eqben_builder.commands.scoring import score_with
 
     app = typer.Typer(
@@ -45,6 +46,7 @@ def make_app(models: Models | None = None) -> typer.Typer:
     app.command()(build)
     app.command()(verify)
     app.command("score")(score_with(models or Models()))
+    app.command("ground")(ground_with(models or Models()))
     app.command()(review)
     app.command("apply-votes")(apply_votes)
     app.command()(convert)

@@ -143,7 +143,9 @@ def _duration(seconds: float) -> str:
 def convert(
     source: Annotated[Path, typer.Argument(help="A build's folder, parquet, EqBen's, Winoground's, VALSE's.")],
     output: Annotated[Path, typer.Argument(help="Folder to write; it must not exist.")],
-    form: Annotated[str, typer.Option("--format", help="parquet, eqben-flat or folder.")] = "parquet",
+    form: Annotated[
+        str, typer.Option("--format", help="parquet, folder, eqben-flat, -ag, -video or -all.")
+    ] = "parquet",
     images: Annotated[Path | None, typer.Option(help="Folder of the pictures, where it is another.")] = None,
 ) -> None:
     """Read pairs from any known form and write them in another, one pair at a time."""

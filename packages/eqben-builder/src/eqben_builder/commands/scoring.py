@@ -38,6 +38,12 @@ def score_with(models: Models) -> Callable[..., None]:
                 help="MODULE:FUNCTION that returns a model: pictures and captions to scores; may be repeated."
             ),
         ] = None,
+        ask: Annotated[
+            str | None,
+            typer.Option(
+                help="Pairs: MODULE:FUNCTION that returns a multimodal language model: pictures and a prompt to text."
+            ),
+        ] = None,
         images: Annotated[Path | None, typer.Option(help="Folder of the pictures, where it is another.")] = None,
         data_root: Annotated[
             Path | None, typer.Option(help="Suites: holds a folder for each, and coco/ and the like.")
@@ -78,7 +84,7 @@ def score_with(models: Models) -> Callable[..., None]:
         from eqben_builder.scoring import fusion_similarities
 
         if is_suite(str(source), data_root):
-            options = {"--scores": scores, "--save": save, "--scale": scale}
+            options = {"--scores": scores, "--ask": ask, "--save": save, "--scale": scale}
             for name, value in options.items():
                 if value:
                     raise ValueError(f"{name} is for pairs, and {source} is a suite")
@@ -91,6 +97,11 @@ def score_with(models: Models) -> Callable[..., None]:
         if data_root is not None or language_model is not None or results is not None:
             raise ValueError(f"--data-root, --language-model and --results are for suites, and {source} is none")
 
+        if ask is not None and not (encoder or fusion or scores):
+            for name, file in (("--save keeps", save), ("--page shows", page)):
+                if file is not None:
+                    raise ValueError(f"{name} similarities, and --ask gives none: add --encoder, --fusion or --scores")
+
         def pairs() -> Iterator[PairRow]:
             return islice(read_any(source, images=images), limit)
 
@@ -102,12 +113,12 @@ def score_with(models: Models) -> Callable[..., None]:
         foils = rows[0].image1 is None
         if foils and page is not None:
             raise ValueError(f"{source} holds rows of one picture: the page shows pairs of two")
-        similarities = _similarities(
-            rows, stream, encoder or ([] if scores or fusion else models.default()), scores or [], models, batch_size,
-            device,
-        )  # fmt: skip
+        encoders = encoder or ([] if scores or fusion or ask else models.default())
+        similarities = _similarities(rows, stream, encoders, scores or [], models, batch_size, device)
         for spec in fusion or []:
             similarities[spec] = fusion_similarities(stream(), models.model(spec), batch=max(1, batch_size // 4))
+        if ask is not None:
+            _show_answers(rows, stream(), ask, models, seed)
         if save is not None:
             import numpy as np
 
@@ -184,6 +195,28 @@ def _show_pairs(s: NDArray[np.float64], rows: list[PairRow], seed: int) -> None:
         relative = np.median(equivariance_scores(s, scale="spread"))
         absolute = np.median(equivariance_scores(s))
         say(f"median equivariance score {absolute:.4g}, in units of the scores' spread {relative:.4g} (0 is best)")
+
+
+def _show_answers(rows: list[PairRow], stream: Iterator[PairRow], spec: str, models: Models, seed: int) -> None:
+    """Which caption is whose, in the model's own words: the paper's table 7, by subset."""
+    from eqben_builder.scoring import caption_order_scores
+
+    if rows[0].image1 is None:
+        raise ValueError("--ask needs pairs of two pictures")
+    shown = ((row.image0.load(), row.image1.load(), row.caption0, row.caption1) for row in stream if row.image1)
+    orders = caption_order_scores(shown, models.model(spec), seed=seed)
+    say(f"{spec}, asked which caption is whose in both orders of the captions")
+    for name, share in (
+        ("right, own caption first", orders.first), ("right, own caption second", orders.swapped),
+        ("right in both orders", orders.both), ("same answer in both orders", orders.consistent),
+    ):  # fmt: skip
+        say(f"{name:<28}{_said(share):<22}chance {share.chance:.3f}")
+    say(f"{orders.unparsed} of {2 * len(rows)} answers could not be read; {orders.follows_order:.3f} say 1;2")
+    say(f"{'':<22}{'pairs':>8}  {'own first':<12}{'own second':<12}both")
+    for subset in dict.fromkeys(row.subset for row in rows):
+        outcomes = orders.outcomes[[row.subset == subset for row in rows]]
+        first, second = outcomes.mean(axis=0).tolist()
+        say(f"{subset:<22}{len(outcomes):>8}  {first:<12.3f}{second:<12.3f}{outcomes.all(axis=1).mean():.3f}")
 
 
 def _show_foils(s: NDArray[np.float64], scale: str | None, seed: int) -> None:
