@@ -13,8 +13,10 @@ from eqben_builder.building import build, read_manifest, read_records, verify
 from eqben_builder.formats import PairRow, Picture, encode_png, read_any, write_as
 from eqben_builder.micro.builder import MicroBuilder
 from eqben_builder.pages import apply_votes, write_results_page, write_review_page
+from eqben_builder.pages.densities import density_charts, smoothed
 from eqben_builder.pages.results import margins
 from eqben_builder.pages.review import read_votes
+from eqben_builder.scoring import equivariance_scores
 
 NASTY = "</script><script>alert(1)</script> \"'&<b>"
 
@@ -277,3 +279,33 @@ def test_broken_votes_are_refused(tmp_path, text, message):
     (tmp_path / "v.json").write_text(text)
     with pytest.raises(ValueError, match=message):
         read_votes(tmp_path / "v.json")
+
+
+@pytest.mark.parametrize("n", [1, 3, 5000])
+def test_densities_integrate_to_one(n):
+    values = np.abs(np.random.default_rng(0).standard_normal(n))
+    grid = np.linspace(0, 8, 400)
+    assert smoothed(values, grid).sum() * (grid[1] - grid[0]) == pytest.approx(1.0, abs=0.03)
+
+
+def test_the_distribution_is_shown_by_subset_with_the_models_over_one_another(tmp_path):
+    rng = np.random.default_rng(1)
+    black, white = (Picture(content=encode_png(np.full((8, 8, 3), level, np.uint8))) for level in (0, 255))
+    subsets = ["kubric" if k % 3 else "ag" for k in range(90)]
+    rows = [PairRow(str(k), subset, "", black, white, "one", "two") for k, subset in enumerate(subsets)]
+    good = np.eye(2) + 0.05 * rng.standard_normal((90, 2, 2))
+    poor = rng.standard_normal((90, 2, 2))
+    page = write_results_page(rows, {"good": good, "poor <b>": poor, "flat": np.ones((90, 2, 2))}, tmp_path / "p.html")
+    text = page.read_text()
+    assert text.count("<svg") == 2  # one a subset
+    assert text.count("<polyline") == 6  # three models each
+    assert "nan" not in text
+    assert "poor &lt;b&gt;" in text
+    charts = density_charts({"good": equivariance_scores(good), "poor": equivariance_scores(poor)}, subsets, "e")
+    assert [(chart["name"], chart["pairs"]) for chart in charts] == [("ag", 30), ("kubric", 60)]
+    assert len({chart["end"] for chart in charts}) == 1
+    for chart in charts:
+        better, worse = chart["curves"]
+        members = np.array(subsets) == chart["name"]
+        assert better["median"] == np.median(equivariance_scores(good)[members])
+        assert better["median"] < worse["median"]

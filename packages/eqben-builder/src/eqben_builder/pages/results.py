@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from eqben_builder.formats.row import videos_of
+from eqben_builder.pages.densities import density_charts
 from eqben_builder.pages.rendering import write_page
 from eqben_builder.scoring import equivariance_scores, score_table
 from eqben_builder.suites.published import published_of
@@ -44,7 +45,8 @@ def write_results_page(
         seed: Of the intervals.
 
     Returns:
-        The path. Everything is within the file; names are escaped.
+        The path. Everything is within the file; names are escaped. Beside tables and the worst pairs it shows the
+        distribution of the equivariance score by subset, the models over one another, as figures 6 and 13 do.
 
     Raises:
         ValueError: No models; what `score_table` refuses.
@@ -62,14 +64,18 @@ def write_results_page(
     if not scores:
         raise ValueError("no scores to show")
     subsets, aspects, videos = [row.subset for row in rows], [row.aspect for row in rows], videos_of(rows)
+    equivariance = {name: _equivariance(np.asarray(s, dtype=np.float64)) for name, s in scores.items()}
     models = [
-        (name, score_table(s, subsets, aspects, clusters=videos, seed=seed), float(np.median(_equivariance(s))))
+        (name, score_table(s, subsets, aspects, clusters=videos, seed=seed), float(np.median(equivariance[name])))
         for name, s in scores.items()
     ]
+    densities = density_charts(equivariance, subsets, "equivariance score")
     first = np.asarray(next(iter(scores.values())), dtype=np.float64)
     order = np.argsort(margins(first), kind="stable")[: max(worst, 0)].tolist()
     shown = [(rows[k], first[k].tolist()) for k in order]
-    return write_page(path, "results.html", title=title, pairs=len(rows), models=models, worst=shown)
+    return write_page(
+        path, "results.html", title=title, pairs=len(rows), models=models, worst=shown, densities=densities
+    )
 
 
 def _equivariance(scores: NDArray[np.float64]) -> NDArray[np.float64]:
