@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from eqben_builder.building.folder import PAIRS, records_in, row_of
-from eqben_builder.formats.eqben import read_eqben, read_valse, read_winoground, write_eqben
+from eqben_builder.formats.eqben import FORMS, read_eqben, read_valse, read_winoground, write_eqben
 from eqben_builder.formats.folder import write_folder
 from eqben_builder.formats.parquet import read_parquet, write_parquet
 from eqben_builder.formats.row import PairRow, picture_at
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 #: What `write_as` writes.
 WRITERS: dict[str, Callable[[Iterable[PairRow], Path], Any]] = {
     "parquet": write_parquet,
-    "eqben-flat": write_eqben,
+    **{f"eqben-{form}": partial(write_eqben, form=form) for form in FORMS},
     "folder": write_folder,
 }
 
@@ -136,7 +137,8 @@ def write_as(rows: Iterable[PairRow], output: str | os.PathLike[str], form: str)
     Args:
         rows: Taken one by one: a generator of any length will do.
         output: A folder that does not exist yet.
-        form: "parquet", "eqben-flat" (the form of EqBen's Kubric and SD) or "folder".
+        form: "parquet", "folder", or one of EqBen's: "eqben-flat" (of its Kubric and SD), "eqben-ag", "eqben-video" (of
+            GEBC and YouCook2), "eqben-all" (four rows a pair).
 
     Returns:
         The folder.

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from eqben_builder.formats.row import PairRow, Picture, picture_at, text
 from eqben_builder.untrusted import json_lines, load_json, object_of, opened_zip
@@ -29,7 +32,7 @@ _TEXTS = ("image0", "image1", "caption0", "caption1")
 
 
 def read_eqben(path: Path, root: Path, content: Any = None) -> Iterator[PairRow]:
-    """Read any of EqBen's three JSON forms, told apart by their structure.
+    """Read any of EqBen's four JSON forms, told apart by their structure: nested, by video, flat, and all in four rows.
 
     Where a row does not say its subset, it follows from the picture's first folder (`eqbenag`, …) or from the form:
     nested is "ag", by video is "youcook2" with arrays and else "gebc". The video, which pairs are resampled by, is that
@@ -38,6 +41,8 @@ def read_eqben(path: Path, root: Path, content: Any = None) -> Iterator[PairRow]
     content = load_json(path) if content is None else content
     if isinstance(content, dict):
         yield from _by_video(path, root, content)
+    elif isinstance(content, list) and _is_of_fours(content):
+        yield from _fours(path, root, content)
     elif isinstance(content, list):
         yield from (_pair(f"{path}, row {k}", root, row, str(k), "") for k, row in enumerate(content))
     else:
@@ -96,7 +101,7 @@ def _pair(where: str, root: Path, row: Any, name: str, form: str, video: str = "
     extra |= object_of(row.get("extra", {}), where)
     video = video or _video_of(str(values["image0"]), subset)
     source = extra.get("source", {})
-    if video and isinstance(source, dict):
+    if video and "subset" not in row and isinstance(source, dict):  # not of a file that we have written
         extra["source"] = {"video": video} | source  # pairs of one video are not independent
     mask = None if row.get("mask") is None else picture_at(root, row["mask"], where, "mask")
     return PairRow(
@@ -112,18 +117,54 @@ def _pair(where: str, root: Path, row: Any, name: str, form: str, video: str = "
     )
 
 
-def write_eqben(rows: Iterable[PairRow], folder: Path) -> Path:
-    """Write EqBen's flat JSON form, that of Kubric and SD, with the pictures beside it in `images/`, masks in `masks/`.
+def _is_of_fours(rows: list[Any]) -> bool:
+    return bool(rows) and isinstance(rows[0], dict) and {"image", "caption"} <= rows[0].keys()
 
-    Each row also holds `id`, `subset`, `aspect`, `mask` and `extra`, which EqBen's loader does not look at.
+
+def _fours(path: Path, root: Path, content: list[Any]) -> Iterator[PairRow]:
+    """Pairs of the form of all subsets, four rows each: two captions with two images in any of the two orders."""
+    if len(content) % 4:
+        raise ValueError(f"{path}: {len(content)} rows of an image and a caption: expected four of each pair")
+    for start in range(0, len(content), 4):
+        where, rows = f"{path}, rows {start} to {start + 3}", content[start : start + 4]
+        if not all(isinstance(row, dict) for row in rows):
+            raise ValueError(f"{where}: expected objects")
+        images = [text(row.get("image"), where, "image") for row in rows]
+        captions = [text(row.get("caption"), where, "caption") for row in rows]
+        combinations = set(zip(images, captions, strict=True))
+        if (images[0], captions[0]) == (images[3], captions[3]) or combinations != {
+            (image, caption) for image in (images[0], images[3]) for caption in (captions[0], captions[3])
+        }:
+            raise ValueError(
+                f"{where} are not the four combinations of two images and two captions; the published file in random "
+                "order holds no pairs"
+            )
+        row = {name: rows[0][name] for name in _KNOWN if name in rows[0]}
+        row |= {"image0": images[0], "image1": images[3], "caption0": captions[0], "caption1": captions[3]}
+        yield _pair(where, root, row, str(start // 4), "")
+
+
+#: Form -> what a writer makes of it: nested by video and object, by video, a flat list, or four rows a pair.
+FORMS = ("flat", "ag", "video", "all")
+
+
+def write_eqben(rows: Iterable[PairRow], folder: Path, form: str = "flat") -> Path:
+    """Write one of EqBen's JSON forms, with the pictures beside it in `images/`, masks in `masks/`.
+
+    "flat" is that of Kubric and SD; "ag" {video: {object: [pair]}} with lists of captions, that of Action Genome;
+    "video" {video: [pair]}, that of GEBC and YouCook2, whose pictures it stores as arrays of blue, green and red; "all"
+    [{image, caption}], four rows a pair, that of the file of all subsets. Each pair (of "all" its first row) also holds
+    `id`, `subset`, `aspect`, `mask` and `extra`, which EqBen's loader does not look at.
     """
     flat: list[dict[str, Any]] = []
+    by_video: dict[str, Any] = {}
     for k, row in enumerate(rows):
         if row.image1 is None:
             raise ValueError(f"pair {row.id!r} has one picture: EqBen's files hold pairs of two")
+        arrays = form == "video" and row.subset == "youcook2"
         pair: dict[str, Any] = {
-            "image0": _store(row.image0, folder, f"images/{k:06d}_0"),
-            "image1": _store(row.image1, folder, f"images/{k:06d}_1"),
+            "image0": _store(row.image0, folder, f"images/{k:06d}_0", arrays=arrays),
+            "image1": _store(row.image1, folder, f"images/{k:06d}_1", arrays=arrays),
             "caption0": row.caption0,
             "caption1": row.caption1,
             "id": row.id,
@@ -132,16 +173,34 @@ def write_eqben(rows: Iterable[PairRow], folder: Path) -> Path:
         }
         if row.mask is not None:
             pair["mask"] = _store(row.mask, folder, f"masks/{k:06d}")
-        flat.append(pair | ({"extra": dict(row.extra)} if row.extra else {}))
+        pair |= {"extra": dict(row.extra)} if row.extra else {}
+        video = str(row.source.get("video", row.id))
+        if form == "all":
+            fours = [{"image": pair[f"image{i}"], "caption": pair[f"caption{c}"]} for c in (0, 1) for i in (0, 1)]
+            fours[0] |= {name: value for name, value in pair.items() if name not in _TEXTS}
+            flat += fours
+        elif form == "video":
+            by_video.setdefault(video, []).append(pair)
+        elif form == "ag":
+            thing = str(row.source.get("object", row.aspect or row.subset))
+            lists = {name: [pair[name]] for name in ("caption0", "caption1")}
+            by_video.setdefault(video, {}).setdefault(thing, []).append(pair | lists)
+        else:
+            flat.append(pair)
     target = folder / "pairs.json"
     partial = target.with_name("pairs.json.partial")
-    partial.write_text(json.dumps(flat, indent=1, ensure_ascii=False, default=str) + "\n", encoding="utf-8")
+    partial.write_text(json.dumps(by_video or flat, indent=1, ensure_ascii=False, default=str) + "\n", encoding="utf-8")
     partial.replace(target)
     return target
 
 
-def _store(picture: Picture, folder: Path, name: str) -> str:
-    content, ending = picture.encoded()
+def _store(picture: Picture, folder: Path, name: str, *, arrays: bool = False) -> str:
+    if arrays:
+        file = io.BytesIO()
+        np.save(file, picture.load()[:, :, ::-1])  # blue first, as the published arrays
+        content, ending = file.getvalue(), ".npy"
+    else:
+        content, ending = picture.encoded()
     path = folder / f"{name}{ending}"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
