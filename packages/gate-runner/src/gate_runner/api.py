@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -121,12 +121,13 @@ def run(
         >>> [(result.name, result.status) for result in done]
         [('digits', 'ok')]
     """
+    from gate_runner.encoders.own import borrowed
     from gate_runner.runs.display import PlainDisplay
     from gate_runner.trackers import make_trackers
 
     how = (settings or Settings()).changed(**options)
     watching = [*(make_trackers(trackers) if trackers else ()), *observers]
-    with _borrowed(encoder):
+    with borrowed(encoder):
         request = make_request(names, encoder, name=name, output=output, settings=how)
         results = execute(request, PlainDisplay() if show else Observer(), watching)
     return Run(request.output, tuple(results))
@@ -167,11 +168,12 @@ def plan(
         >>> [part.name for part in planned.parts]
         ['digits']
     """
+    from gate_runner.encoders.own import borrowed
     from gate_runner.planning.plan import plan as make
 
     how = settings or Settings(isolate="worker" if isinstance(encoder, str) else "none")
     how = how.changed(**options)
-    with _borrowed(encoder):
+    with borrowed(encoder):
         return make(make_request(names, encoder, name=name, output=output, settings=how), budget=seconds_in(budget))
 
 
@@ -238,6 +240,7 @@ def adapt(
     """
     from gate_runner.adapting import adaptation, asks_for_texts
     from gate_runner.class_words import ClassWords
+    from gate_runner.encoders.own import borrowed
     from gate_runner.encoders.spec import usual_encoder
     from gate_runner.files import held
     from gate_runner.heads.saved import check_folder, copy_head
@@ -253,7 +256,7 @@ def adapt(
         if copy_to is not None:
             check_folder(copy_to)
             stack.enter_context(held(copy_to.parent / f".{copy_to.name}.lock"))
-        stack.enter_context(_borrowed(encoder))
+        stack.enter_context(borrowed(encoder))
         adapted = adaptation(
             images,
             method,
@@ -270,26 +273,3 @@ def adapt(
         if copy_to is not None:
             copy_head(adapted.head, copy_to)
     return Run(adapted.request.output, tuple(results))
-
-
-@contextmanager
-def _borrowed(encoder: Any) -> Iterator[None]:
-    """Leave a module as it was found: device, training mode of each part, and which weights want gradients."""
-    import torch
-
-    module = getattr(encoder, "module", None) if not isinstance(encoder, torch.nn.Module) else encoder
-    if not isinstance(module, torch.nn.Module):
-        yield
-        return
-    training = {part: part.training for part in module.modules()}
-    gradients = {weight: weight.requires_grad for weight in module.parameters()}
-    device = next((weight.device for weight in module.parameters()), None)
-    try:
-        yield
-    finally:
-        if device is not None:
-            module.to(device)
-        for part, mode in training.items():
-            part.training = mode
-        for weight, required in gradients.items():
-            weight.requires_grad_(required)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -49,9 +49,24 @@ def fingerprint_of(weights: Mapping[str, Tensor]) -> str:
     return digest.hexdigest()
 
 
+@contextmanager
+def evaluating(module: nn.Module | None) -> Iterator[None]:
+    """Put a module into evaluation mode while a block runs, and each of its parts back into its own."""
+    training = [] if module is None else [part for part in module.modules() if part.training]
+    for part in training:
+        part.training = False
+    try:
+        yield
+    finally:
+        for part in training:
+            part.training = True
+
+
 @dataclass
 class Encoder:
     """A frozen model behind four functions, of which only the first must be there.
+
+    The module computes in evaluation mode and without gradients whenever it is asked, and is left in its own mode.
 
     Args:
         spec: the string that it was made from.
@@ -202,7 +217,7 @@ class Encoder:
         """What a model returns; what it raises becomes an error that names it, but for want of memory."""
         try:
             half = self.precision == "bfloat16" and isinstance(inputs, Tensor)
-            with torch.autocast(self.device.type, torch.bfloat16) if half else nullcontext():
+            with evaluating(self.module), torch.autocast(self.device.type, torch.bfloat16) if half else nullcontext():
                 return function(inputs)
         except Exception as error:
             if isinstance(error, UsageError) or is_out_of_memory(error):

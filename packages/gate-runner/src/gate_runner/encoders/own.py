@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from gate_runner.encoders.blocks import by_hooks
@@ -36,6 +38,8 @@ def adopt(model: Any, spec: str) -> Encoder:
     patches = getattr(model, "encode_patches", None)
     tokens = getattr(model, "encode_text_tokens", None)
 
+    weights = model.parameters() if isinstance(model, nn.Module) else ()
+
     def places(images: Tensor) -> PatchFeatures:
         tokens, grid = _two(spec, "encode_patches", patches, images, "(tokens [n, t, d], (rows, columns))")
         if not (isinstance(grid, tuple | list) and len(grid) == 2):
@@ -60,6 +64,7 @@ def adopt(model: Any, spec: str) -> Encoder:
         mean=_channels(model, spec, "mean", CLIP_MEAN),
         std=_channels(model, spec, "std", CLIP_STD),
         code=digest_of_classes(model),
+        device=next((weight.device for weight in weights), torch.device("cpu")),
     )
 
 
@@ -78,3 +83,27 @@ def _two(spec: str, name: str, function: Any, inputs: Any, expected: str) -> tup
     if isinstance(outputs, tuple | list) and len(outputs) == 2:
         return outputs[0], outputs[1]
     raise EncoderError(f"encoder {spec!r}: {name} gave a {type(outputs).__name__}; expected {expected}")
+
+
+@contextmanager
+def borrowed(encoder: Any) -> Iterator[None]:
+    """Leave a module as it came: device, training mode of each part, and which weights want gradients."""
+    module = encoder if isinstance(encoder, nn.Module) else getattr(encoder, "module", None)
+    if not isinstance(module, nn.Module):
+        yield
+        return
+    training = {part: part.training for part in module.modules()}
+    gradients = {weight: weight.requires_grad for weight in module.parameters()}
+    device = next((weight.device for weight in module.parameters()), None)
+    own_device = encoder.device if isinstance(encoder, Encoder) else None
+    try:
+        yield
+    finally:
+        if device is not None:
+            module.to(device)
+        if own_device is not None:
+            encoder.device = own_device
+        for part, mode in training.items():
+            part.training = mode
+        for weight, required in gradients.items():
+            weight.requires_grad_(required)

@@ -82,7 +82,8 @@ def load_tuned(folder: Path | str, base: Any, *, spec: str | None = None, share:
 
     Args:
         folder: that a run with ``save_encoders`` wrote: ``RUN/encoders/BENCHMARK.seedN``.
-        base: the encoder as it was before: an `Encoder`, or an object that `gate_runner.run` takes; changed in place.
+        base: the encoder as it was before: an `Encoder`, or an object that `gate_runner.run` takes. It is changed in
+            place once all checks have passed, stays on its device, and is then in evaluation mode without gradients.
         spec: what it is called from now on; ``tuned:FOLDER`` by default.
         share: of the trained weights in a mix with those from before (WiSE-FT), 0 to 1.
 
@@ -116,23 +117,34 @@ def load_tuned(folder: Path | str, base: Any, *, spec: str | None = None, share:
                 f"{trained} was trained on pictures with {name} {about[name]}, not {now} as {encoder.spec}"
             )
     path = trained / (_WHOLE if (trained / _WHOLE).is_file() else _CHANGED)
-    start = {name: value.clone() for name, value in encoder.module.state_dict().items()} if share != 1 else {}
+    start = encoder.module.state_dict()
     refuse_special(path)
     try:
-        encoder.module.load_state_dict({**encoder.module.state_dict(), **load_file(path)}, strict=True)
+        weights = load_file(path)
+        refuse_other_shapes(weights, start, some=True)
     except (OSError, SafetensorError, ValueError, RuntimeError) as error:
         raise EncoderError(f"{path} cannot be used: {' '.join(str(error).split()):.200}") from error
-    if encoder.fingerprint() != about["fingerprint"]:
+    if fingerprint_of({**start, **weights}) != about["fingerprint"]:  # before the module is touched
         raise EncoderError(f"{path} was changed: its weights are not those of {trained / 'card.json'}")
     if share != 1:
-        weights = encoder.module.state_dict()
-        mixed = {name: _between(start[name], value, share) for name, value in weights.items()}
-        encoder.module.load_state_dict(mixed, strict=True)
+        weights = {name: _between(start[name], value.to(start[name].device), share) for name, value in weights.items()}
+    encoder.module.load_state_dict({**start, **weights}, strict=True)
+    encoder.to(str(encoder.device))
     scale = getattr(encoder.module, "logit_scale", None)
     if encoder.logit_scale is not None and isinstance(scale, Tensor):  # it has learnt, too
         encoder.logit_scale = float(scale.detach().exp())
     encoder.spec = spec or f"tuned:{trained}" + ("" if share == 1 else f"@{share:g}")
     return encoder
+
+
+def refuse_other_shapes(weights: Mapping[str, Tensor], own: Mapping[str, Tensor], *, some: bool = False) -> None:
+    """Refuse weights of another model, before any of them is taken; ``some`` may be missing."""
+    unknown = sorted(weights.keys() - own.keys()) or ([] if some else sorted(own.keys() - weights.keys()))
+    if unknown:
+        raise ValueError(f"weights {', '.join(unknown[:3])} are in one of the two only")
+    for name, value in weights.items():
+        if value.shape != own[name].shape:
+            raise ValueError(f"{name} has shape {tuple(value.shape)}, expected {tuple(own[name].shape)}")
 
 
 def _between(start: Tensor, end: Tensor, share: float) -> Tensor:

@@ -60,6 +60,7 @@ def embed(
     """
     from gate_runner.encoders import load_encoder
     from gate_runner.encoders.loading import device_for
+    from gate_runner.encoders.own import borrowed
     from gate_runner.encoders.spec import usual_encoder
     from gate_runner.features import FeatureCache, encode_pictures
 
@@ -69,9 +70,11 @@ def embed(
     files, splits, labels = pictures_of(Path(images))
     encoder = usual_encoder()[0] if encoder is None else encoder
     loaded = load_encoder(encoder, device=device_for(device)) if isinstance(encoder, str) else encoder
-    pictures = Pictures.of(files, loaded.image_size)
-    cache = FeatureCache.of(loaded, loaded.fingerprint())
-    rows = encode_pictures(cache, loaded, pictures, "pooled", "images", batch_size, progress)[:]
+    with borrowed(loaded):
+        loaded.to(device_for(device))
+        pictures = Pictures.of(files, loaded.image_size)
+        cache = FeatureCache.of(loaded, loaded.fingerprint())
+        rows = encode_pictures(cache, loaded, pictures, "pooled", "images", batch_size, progress)[:]
     columns = {"files": [described(file) for file in files], "splits": splits, "labels": labels}
     filled = {name: values for name, values in columns.items() if any(value != "" for value in values)}
     try:

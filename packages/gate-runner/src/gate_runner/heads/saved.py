@@ -148,7 +148,9 @@ def load_head(folder: Path | str, *, encoder: Encoder | nn.Module | str | None =
     Args:
         folder: that `gate_runner.adapt`, or a run with ``save_heads``, wrote.
         encoder: to use instead of making the one that the card names, or its spec; its weights must be the same. It has
-            to be given where the card names code, a plug-in or what is fetched: a file does not choose these.
+            to be given where the card names code, a plug-in or what is fetched: a file does not choose these. A module
+            belongs to the head from now on: it is moved to the device, in evaluation mode, without gradients, and
+            takes the weights of a head that was trained with its encoder.
         device: a torch device; ``"auto"`` takes the first GPU where there is one.
 
     Returns:
@@ -178,6 +180,7 @@ def load_head(folder: Path | str, *, encoder: Encoder | nn.Module | str | None =
         loaded = load_named_encoder(named, path / "card.json", chosen=encoder, device=device_for(device))
     else:
         loaded = adopt(encoder, type(encoder).__name__)
+        loaded.to(device_for(device))
     expected, fingerprint = card["encoder"]["fingerprint"], loaded.fingerprint()
     if expected != fingerprint:
         raise EncoderError(
@@ -269,6 +272,7 @@ def _tensors(path: Path, card: dict[str, Any]) -> dict[str, Tensor]:
 
 
 def _take_weights(encoder: Encoder, part: str, weights: dict[str, Tensor], path: Path) -> None:
+    from gate_runner.encoders.tuned import refuse_other_shapes
     from vision_adapters.low_rank import add_lora, lora_targets
 
     assert encoder.module is not None  # only what shows a module is fine-tuned
@@ -276,6 +280,8 @@ def _take_weights(encoder: Encoder, part: str, weights: dict[str, Tensor], path:
         if part == "lora":
             targets, read = lora_targets(weights)
             add_lora(encoder.module, targets=targets, read=read)
+        else:
+            refuse_other_shapes(weights, encoder.module.state_dict())
         encoder.module.load_state_dict(weights, strict=True)
     except (RuntimeError, ValueError) as error:
         reason = " ".join(str(error).split())
