@@ -8,8 +8,6 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eqben_builder.writing import write_atomically
-
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -81,6 +79,8 @@ def write_records(path: str | Path, records: Sequence[Mapping[str, Any]]) -> Pat
         >>> file.read_text().splitlines()[1].count("1")
         17
     """
+    from eqben_builder.writing import write_atomically  # with the locks of builds
+
     path = Path(path)
     if path.suffix == ".json":
         text = json.dumps(list(records), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
