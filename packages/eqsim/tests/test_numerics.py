@@ -265,3 +265,10 @@ def test_hybrid_is_accurate_whatever_the_share_of_distant_pairs(distant: int, sc
             assert own == 0.0, backend
         assert abs(own - v1) <= 3e-6 * v1, backend
         assert float((own_gradient - gradient).norm()) <= 3e-6 * float(gradient.norm()), backend
+
+
+def test_a_tile_of_an_accelerator_is_summed_in_one_launch() -> None:
+    tile = torch.empty(tiles.ACCELERATOR_TILE, tiles.ACCELERATOR_TILE, device="meta")  # any device but the CPU
+    with _Counter() as counter:
+        tiles._square_sum(tile)
+    assert counter.count <= 3

@@ -208,7 +208,13 @@ def _absorb_both(along: Tensor, down: Tensor, tile: _Tile, values: Tensor, facto
 
 
 def _square_sum(residual: Tensor) -> Tensor:
-    """Return the sum of residual^2, in parts: one long float32 sum loses a digit on some processors."""
+    """Return the sum of residual^2: on a CPU in parts, for one long float32 sum loses a digit on some processors.
+
+    An accelerator sums as a tree, and a thousand parts of a tile would be a thousand launches.
+    """
+    if residual.device.type != "cpu":
+        total: Tensor = torch.linalg.vector_norm(residual).square()
+        return total
     return torch.stack([torch.dot(part, part) for part in torch.split(residual.reshape(-1), 1 << 14)]).sum()
 
 
