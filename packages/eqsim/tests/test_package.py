@@ -68,3 +68,21 @@ print(*sorted(files))
     files = in_a_fresh_process(code).split()
     assert "backends/tiled.py" in files
     assert len(files) <= 16, files
+
+
+def test_the_package_can_be_imported_again() -> None:
+    """As notebooks do that drop it from `sys.modules`; a loss of the first import still works."""
+    code = """
+import sys, torch
+image, text = torch.randn(2, 300, 8)
+def first():
+    import eqsim
+    return eqsim.ClipEqSimLoss(mode="v1")
+loss = first()
+for name in [name for name in sys.modules if name.partition(".")[0] == "eqsim"]:
+    del sys.modules[name]
+again = first()
+assert type(again) is not type(loss)
+print(float(loss(image, text, 10.0)) == float(again(image, text, 10.0)))
+"""
+    assert in_a_fresh_process(code) == "True\n"

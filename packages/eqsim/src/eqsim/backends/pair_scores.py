@@ -9,6 +9,7 @@ text are. As products of differences of rows they are not: with I, T the rows of
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -24,7 +25,19 @@ if TYPE_CHECKING:
 
 
 # `torch.library.custom_op` would do the same, but imports the compiler at the first call, which takes seconds.
-_LIBRARY: Any = torch.library.Library("eqsim", "DEF")  # type: ignore[no-untyped-call]  # torch leaves this class untyped
+def _new_library() -> Any:
+    """Return a library of operators in a namespace that is free: a notebook may import the package a second time."""
+    for number in itertools.count(1):
+        name = "eqsim" if number == 1 else f"eqsim_{number}"
+        try:
+            return torch.library.Library(name, "DEF")  # type: ignore[no-untyped-call]  # torch leaves this class untyped
+        except RuntimeError as error:
+            if "Only a single TORCH_LIBRARY" not in str(error):
+                raise
+    raise AssertionError("a count does not end")
+
+
+_LIBRARY: Any = _new_library()
 
 
 def operator(schema: str, shapes: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -34,8 +47,8 @@ def operator(schema: str, shapes: Callable[..., Any]) -> Callable[[Callable[...,
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         _LIBRARY.define(schema)
         _LIBRARY.impl(name, function, "CompositeExplicitAutograd")
-        torch.library.register_fake(f"eqsim::{name}", shapes, lib=_LIBRARY)
-        registered: Callable[..., Any] = getattr(torch.ops.eqsim, name).default
+        torch.library.register_fake(f"{_LIBRARY.ns}::{name}", shapes, lib=_LIBRARY)
+        registered: Callable[..., Any] = getattr(getattr(torch.ops, _LIBRARY.ns), name).default
         return registered
 
     return register
