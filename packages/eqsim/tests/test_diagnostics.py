@@ -73,3 +73,22 @@ def test_diagnoses_can_be_compared_and_put_into_sets() -> None:
     first, second = (diagnose(EqSimLoss("v1"), *features(4)) for _ in range(2))
     assert first != second
     assert len({first, second}) == 2
+
+
+def test_negatives_and_a_teacher_have_their_shares() -> None:
+    image, text = features()
+    negatives = text.roll(3, 1)[:7]
+    owners = torch.arange(7)
+    loss = ClipEqSimLoss("v1", pair_weight=0.1, hard_weight=0.3, keep_weight=0.4)
+    call = {
+        "close_pairs": torch.tensor([[0, 1], [2, 3]]),
+        "negatives_of": owners,
+        "teacher": (image[:, :4], torch.cat([text, negatives])[:, :4], 5.0),
+    }
+    diagnosis = diagnose(loss, image, torch.cat([text, negatives]), 10.0, **call)
+    assert set(diagnosis.gradient_share) == {"contrastive", "v1", "pair", "hard", "keep"}
+    assert min(diagnosis.gradient_share.values()) > 0
+    named = loss(image, torch.cat([text, negatives]), 10.0, output_dict=True, **call)
+    for term, name in (("contrastive", "contrastive_loss"), ("hard", "hard_loss"), ("keep", "keep_loss")):
+        assert diagnosis.terms[term] == pytest.approx(float(named[name]), rel=1e-5)
+    assert "keep" in str(diagnosis)

@@ -39,7 +39,7 @@ class Diagnosis:
         terms: value of each term after its margin, times the weight.
         inside_margin: for each term with pairs, the share of its pairs whose squared residual is within the margin.
         gradient_share: norm of each term's gradient with respect to both feature matrices, over the sum of the norms;
-            with a contrastive loss, that too.
+            with a contrastive loss, known pairs, negatives or a teacher, of theirs, too.
         dead: terms that exist in the mode, but have no gradient.
 
     Example:
@@ -79,21 +79,25 @@ class Diagnosis:
 def diagnose(
     loss: BatchLoss,
     image_features: Float[Tensor, "n d"],
-    text_features: Float[Tensor, "n d"],
+    text_features: Float[Tensor, "nm d"],
     logit_scale: Tensor | float | None = None,
     logit_bias: Tensor | float | None = None,
     *,
     close_pairs: Int[Tensor, "p 2"] | None = None,
+    negatives_of: Int[Tensor, " m"] | None = None,
+    teacher: tuple[Tensor, Tensor, Tensor | float] | None = None,
 ) -> Diagnosis:
     """Measure residuals, margins and the gradient of each term on one process's batch.
 
     Args:
         loss: the loss whose settings to look at; also `ClipEqSimLoss` and `SigLipEqSimLoss`.
         image_features: (n, d).
-        text_features: (n, d).
+        text_features: (n + m, d), the last m negatives.
         logit_scale: as in the loss.
         logit_bias: as in the loss.
         close_pairs: as in the loss; None lets the loss's rule choose.
+        negatives_of: as in the loss.
+        teacher: as in the loss.
 
     Returns:
         A `Diagnosis`; `print` shows it as a table.
@@ -117,18 +121,22 @@ def diagnose(
 
     Source: "EqSim/EqBen" figure 6 plots the distribution of the equivariance score.
     """
-    loss.check(image_features, text_features, logit_scale, logit_bias, close_pairs)
+    loss.check(image_features, text_features, logit_scale, logit_bias, close_pairs, negatives_of, teacher)
     settings = loss.settings
     image, text = (at_least_float32(rows.detach()).clone().requires_grad_() for rows in (image_features, text_features))
     with torch.enable_grad(), torch.autocast(image.device.type, enabled=False):
         scale = 1.0 if logit_scale is None else logit_scale
-        batch = Batch.of(settings, image, text, scale, logit_bias, close_pairs).gathered()
+        batch = Batch.of(settings, image, text, scale, logit_bias, close_pairs, negatives_of, teacher).gathered()
         parts = dense_parts(batch)
         values = {name: settings.weight * getattr(parts.terms, name) for name in settings.term_names}
         if parts.contrastive is not None:
             values = {"contrastive": parts.contrastive} | values
         if parts.pair is not None:
             values["pair"] = settings.pair_weight * parts.pair
+        if parts.hard is not None:
+            values["hard"] = settings.hard_weight * parts.hard
+        if parts.keep is not None:
+            values["keep"] = settings.keep_weight * parts.keep
         norms = {}
         for name, value in values.items():
             grads = torch.autograd.grad(value, (image, text), retain_graph=True)
