@@ -8,7 +8,7 @@ import warnings
 import pytest
 import torch
 
-from eqsim import EqSimLoss, Multinomial, PairLoss, TopK, diagnose
+from eqsim import ClipEqSimLoss, EqSimLoss, Multinomial, PairLoss, TopK, diagnose
 from eqsim.functional import select_close_pairs
 
 from . import _reference
@@ -244,3 +244,33 @@ def test_a_miner_gives_pairs_and_a_loss_takes_them() -> None:
 def test_the_pair_loss_is_no_kind_of_eqsim() -> None:
     assert not isinstance(PairLoss(), EqSimLoss)
     assert PairLoss().settings.term_names == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (torch.ones(8, 3), r"differ in width: \(8, 4\) against \(8, 3\); expected one number of features$"),
+        (torch.ones(7, 4), r"differ in number: \(8, 4\) against \(7, 4\); expected at least as many texts as images$"),
+    ],
+)
+def test_a_wrong_width_and_too_few_texts_are_two_messages(text: torch.Tensor, shown: str) -> None:
+    with pytest.raises(ValueError, match=shown):
+        EqSimLoss("v1")(torch.ones(8, 4), text)
+
+
+def test_a_scale_whose_logarithm_was_given_is_said_once() -> None:
+    image, text = (rows.detach() for rows in features(8))
+    logarithm = torch.nn.Parameter(torch.tensor(2.6592))
+    loss = ClipEqSimLoss("v1")
+    with pytest.warns(UserWarning, match=r"logit_scale=2.659 is a parameter .* pass model.logit_scale.exp\(\)"):
+        loss(image, text, logarithm)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        loss(image, text, logarithm)
+        for scale in (
+            logarithm.exp(),
+            2.6592,
+            torch.nn.Parameter(torch.tensor(14.3)),
+            torch.nn.Parameter(torch.ones(1)),
+        ):
+            ClipEqSimLoss("v1")(image, text, scale)

@@ -90,7 +90,7 @@ TEACHER = (torch.ones(2, 4), torch.ones(3, 4), 1.0)
         (
             {"keep_weight": 1.0},
             {"teacher": (torch.ones(2, 4), torch.ones(3, 5), 1.0)},
-            "the teacher's .* differ in shape",
+            "the teacher's .* differ in width",
         ),
         ({"hard_weight": 1.0}, {}, "negatives_of is None with 1 negatives"),
         ({"hard_weight": 1.0}, {"negatives_of": torch.tensor([2])}, r"negatives_of holds 2: .* \[0, 2\)"),

@@ -49,10 +49,12 @@ def check_features(image: Tensor, text: Tensor, *, negatives: bool = False, of: 
             raise ValueError(f"{name} has shape {tuple(value.shape)}: expected (n, d) with n >= 1 and d >= 1")
         if not value.is_floating_point():
             raise TypeError(f"{name} has dtype {value.dtype}: expected a floating-point dtype")
-    if image.shape[1] != text.shape[1] or not 0 <= len(text) - len(image) <= (len(text) if negatives else 0):
-        shapes = f"{tuple(image.shape)} against {tuple(text.shape)}"
-        more = "; expected at least as many texts as images" if negatives else ""
-        raise ValueError(f"{' and '.join(names)} differ in shape: {shapes}{more}")
+    shapes = f"{tuple(image.shape)} against {tuple(text.shape)}"
+    if image.shape[1] != text.shape[1]:
+        raise ValueError(f"{' and '.join(names)} differ in width: {shapes}; expected one number of features")
+    if not 0 <= len(text) - len(image) <= (len(text) if negatives else 0):
+        texts = "at least as many texts as images" if negatives else "one text for each image"
+        raise ValueError(f"{' and '.join(names)} differ in number: {shapes}; expected {texts}")
     for attribute in ("dtype", "device"):
         ours, theirs = getattr(image, attribute), getattr(text, attribute)
         if ours != theirs:
@@ -133,3 +135,15 @@ def check_scale(score: str, logit_scale: Tensor | float | None, *, needed_for: s
         return
     if isinstance(logit_scale, torch.Tensor) and logit_scale.numel() != 1:
         raise ValueError(f"logit_scale has shape {tuple(logit_scale.shape)}: expected one number")
+
+
+LARGEST_LOG_SCALE = 4.61
+"""Just above log 100, where CLIP clips its scale; scales themselves start at 10 (SigLIP) and 14 (CLIP)."""
+
+
+def logarithm_given(logit_scale: Tensor | float | None) -> float | None:
+    """Return the value of a scale that is a model's own parameter, if it is that of a logarithm; else None."""
+    if not isinstance(logit_scale, torch.nn.Parameter):
+        return None
+    value = float(logit_scale.detach())
+    return value if 1 < value < LARGEST_LOG_SCALE else None

@@ -11,7 +11,14 @@ from torch import nn
 
 from eqsim.backends import choose_backend, compute_parts
 from eqsim.batch import Batch, Size
-from eqsim.checks import check_features, check_owners, check_pairs, check_scale, check_teacher
+from eqsim.checks import (
+    check_features,
+    check_owners,
+    check_pairs,
+    check_scale,
+    check_teacher,
+    logarithm_given,
+)
 from eqsim.close_pairs import Multinomial
 from eqsim.distributed import check_process_group, rows_of_ranks
 from eqsim.settings import EPSILON, Settings
@@ -35,7 +42,7 @@ class BatchLoss(nn.Module):
     def __init__(self, settings: Settings) -> None:
         super().__init__()
         self.settings = settings
-        self._warned = False
+        self._warned = self._looked = False
         # Settings that cannot work at any size are refused now, not at the first batch.
         self.explain(2, 1)
 
@@ -71,6 +78,9 @@ class BatchLoss(nn.Module):
     ) -> Tensor | dict[str, Tensor]:
         """Compute the loss of a batch; see the class for shapes and errors."""
         rows = self.check(image_features, text_features, logit_scale, logit_bias, close_pairs, negatives_of, teacher)
+        if not self._looked and not torch.compiler.is_compiling():
+            self._looked = True  # at the first step alone: reading a number waits for the device
+            self._warn_logarithm(logit_scale)
         with torch.autocast(image_features.device.type, enabled=False):
             scale = 1.0 if logit_scale is None else logit_scale
             features = image_features, text_features, scale, logit_bias
@@ -143,6 +153,16 @@ class BatchLoss(nn.Module):
         if parts.keep is not None:
             losses["keep_loss"] = self.settings.keep_weight * parts.keep
         return losses or {"eqsim_loss": parts.terms.total()}
+
+    def _warn_logarithm(self, logit_scale: Tensor | float | None) -> None:
+        value = logarithm_given(logit_scale)
+        if value is not None:
+            warnings.warn(
+                f"{type(self).__name__}: logit_scale={value:.4g} is a parameter with the value of a logarithm; "
+                "if the model keeps the scale's logarithm, pass model.logit_scale.exp()",
+                UserWarning,
+                stacklevel=4,
+            )
 
     def _warn_dead(self, terms: Terms) -> None:
         if self._warned:
@@ -229,7 +249,8 @@ class EqSimLoss(BatchLoss):
         RuntimeError: world_size > 1 without a process group.
 
     Warns:
-        UserWarning: once, when a margin exceeds a term's mean, which leaves that term without any gradient.
+        UserWarning: once, when a margin exceeds a term's mean, which leaves that term without any gradient; at the
+            first step, when `logit_scale` is a parameter with the value of a logarithm.
 
     Numerics: float32 accumulation, autocast switched off inside, scales up to 100. Agreement with the float64
         definition and costs are in the README.
