@@ -22,16 +22,18 @@ def all_pairs(n: int) -> list[tuple[int, int]]:
     return [(i, j) for i in range(n) for j in range(n) if i != j]
 
 
-def _margin_mean(squares: list[Tensor], margin: float, like: Tensor) -> Tensor:
+def _margin_mean(squares: list[Tensor], margin: float, margin_mode: str, like: Tensor) -> Tensor:
     if not squares:
         return like.sum() * 0.0
+    if margin_mode == "pair":
+        return sum((torch.clamp(square - margin, min=0.0) for square in squares), like.sum() * 0.0) / len(squares)
     return torch.clamp(sum(squares, like.sum() * 0.0) / len(squares) - margin, min=0.0)
 
 
-def v1(scores: Float[Tensor, "n n"], pairs: Pairs, margin: float = 0.0) -> Tensor:
+def v1(scores: Float[Tensor, "n n"], pairs: Pairs, margin: float = 0.0, margin_mode: str = "mean") -> Tensor:
     """Mean of (s_ij - s_ji)^2 over `pairs`."""
     squares = [(scores[i, j] - scores[j, i]) ** 2 for i, j in pairs]
-    return _margin_mean(squares, margin, scores)
+    return _margin_mean(squares, margin, margin_mode, scores)
 
 
 def v2(
@@ -39,16 +41,17 @@ def v2(
     pairs: Pairs,
     sides: Sequence[str] = ("text", "image"),
     margin: float = 0.0,
+    margin_mode: str = "mean",
 ) -> Tensor:
     """Sum over sides of the mean squared difference of differences over `pairs`."""
     total = scores.sum() * 0.0
     s = scores
     if "text" in sides:
         squares = [((s[i, i] - s[i, j]) - (s[j, j] - s[j, i])) ** 2 for i, j in pairs]
-        total = total + _margin_mean(squares, margin, scores)
+        total = total + _margin_mean(squares, margin, margin_mode, scores)
     if "image" in sides:
         squares = [((s[i, i] - s[j, i]) - (s[j, j] - s[i, j])) ** 2 for i, j in pairs]
-        total = total + _margin_mean(squares, margin, scores)
+        total = total + _margin_mean(squares, margin, margin_mode, scores)
     return total
 
 
@@ -58,6 +61,7 @@ def hybrid(
     sides: Sequence[str] = ("text", "image"),
     margin: float = 0.0,
     margin_v1: float = 0.0,
+    margin_mode: str = "mean",
     distant_reduction: str = "mean",
 ) -> Tensor:
     """v2 over the close list plus v1 over the pairs that are in it in neither order."""
@@ -65,11 +69,13 @@ def hybrid(
     close_set = {frozenset(pair) for pair in close}
     distant = [(i, j) for i, j in all_pairs(n) if frozenset((i, j)) not in close_set]
     if distant_reduction == "mean" or not distant:
-        far = v1(scores, distant, margin_v1)
+        far = v1(scores, distant, margin_v1, margin_mode)
+    elif margin_mode == "pair":
+        far = v1(scores, distant, margin_v1, "pair") * (len(distant) / n**2)
     else:
         squares = sum(((scores[i, j] - scores[j, i]) ** 2 for i, j in distant), scores.sum() * 0.0)
         far = torch.clamp(squares / n**2 - margin_v1, min=0.0)
-    return v2(scores, close, sides, margin) + far
+    return v2(scores, close, sides, margin, margin_mode) + far
 
 
 def _three(scores: Float[Tensor, "n n"], i: int, j: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -162,3 +168,16 @@ def kl(logits: Float[Tensor, "n nm"], teacher: Float[Tensor, "n nm"]) -> Tensor:
         p, q = torch.exp(theirs) / torch.exp(theirs).sum(), torch.exp(own) / torch.exp(own).sum()
         total = total + (p * (torch.log(p) - torch.log(q))).sum() / (2 * n)
     return total
+
+
+def cyclic(image: Float[Tensor, "n d"], text: Float[Tensor, "n d"]) -> tuple[Tensor, Tensor]:
+    """CyCLIP's in-modal and cross-modal terms as means over all N^2 pairs of unit features."""
+    n = image.shape[0]
+    image = torch.stack([row / row.square().sum().sqrt() for row in image])
+    text = torch.stack([row / row.square().sum().sqrt() for row in text])
+    in_modal, cross = image.sum() * 0.0, image.sum() * 0.0
+    for i in range(n):
+        for j in range(n):
+            in_modal = in_modal + ((image[i] * image[j]).sum() - (text[i] * text[j]).sum()) ** 2 / n**2
+            cross = cross + ((image[i] * text[j]).sum() - (image[j] * text[i]).sum()) ** 2 / n**2
+    return in_modal, cross

@@ -194,3 +194,31 @@ def test_a_scale_of_zero_has_the_dense_gradient(kind: type, score: str) -> None:
         loss = kind("v1", score, backend=backend)(*inputs)
         computed.append(gradients(loss, inputs))
     torch.testing.assert_close(computed[1], computed[0], rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("score", ["cosine", "logits", "softmax"])
+@pytest.mark.parametrize("mode", ["v1", "v2", "hybrid"])
+def test_margins_of_pairs_in_tiles_are_the_dense_matrix(mode: str, score: str) -> None:
+    for sides, contrast, listed in itertools.product(
+        (("text", "image"), ("text",)), (None, "clip", "sigmoid"), (False, True)
+    ):
+        settings = Settings(mode, score, sides, 0.05, 0.02, "pair", contrast=contrast)
+        inputs = leaves(13, 4)
+        image, text, scale, bias = inputs
+        rows = (unit_rows(image), unit_rows(text)) if score == "cosine" else (image, text)
+        pairs = neighbours(13)[:20] if listed or mode == "hybrid" else None
+        batch = Batch(settings, *rows, scale, bias if contrast == "sigmoid" else None, pairs)
+        losses = []
+        for parts in (dense_parts(batch), tiled_parts(batch, tile=4)):
+            losses.append(parts.terms.total() + (0.0 if parts.contrastive is None else parts.contrastive))
+        torch.testing.assert_close(losses[1], losses[0], rtol=1e-11, atol=1e-12)
+        for ours, theirs in zip(gradients(losses[1], inputs), gradients(losses[0], inputs), strict=True):
+            torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-11)
+
+
+def test_gram_refuses_margins_of_pairs_and_auto_goes_elsewhere() -> None:
+    settings = {"margin": 0.1, "margin_mode": "pair"}
+    with pytest.raises(ValueError, match="margin_mode='pair' needs every single pair; 'dense' and 'tiled' can"):
+        EqSimLoss("v2", backend="gram", **settings)
+    assert EqSimLoss("v2", **settings).explain(8192, 64).name == "tiled"
+    assert EqSimLoss("v1", **settings).explain(8192, 64).name == "gram", "v1 has no margin here"

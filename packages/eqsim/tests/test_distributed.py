@@ -11,7 +11,7 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 from torch import nn
 
-from eqsim import ClipEqSimLoss, EqSimLoss, PairLoss, SigLipEqSimLoss, TopK
+from eqsim import ClipEqSimLoss, CyclicLoss, EqSimLoss, PairLoss, SigLipEqSimLoss, TopK
 from eqsim.backends import tiled
 
 if TYPE_CHECKING:
@@ -55,6 +55,11 @@ def cases(rank: int, world_size: int) -> dict[str, tuple[torch.nn.Module, torch.
         "dense relative": (EqSimLoss("relative", "softmax", pair_weight=1.0, backend="dense", **share), PAIRS),
         "tiled, few distant": (EqSimLoss("hybrid", "softmax", backend="tiled", **share), NEARLY_ALL),
         "gram, few distant": (EqSimLoss("hybrid", "logits", backend="gram", **share), NEARLY_ALL),
+        "cyclic": (CyclicLoss(**share), None),
+        "tiled, margin of pairs": (
+            EqSimLoss("hybrid", "softmax", margin=1e-3, margin_v1=1e-4, margin_mode="pair", **share, backend="tiled"),
+            PAIRS,
+        ),
         "gram, clip, pair": (ClipEqSimLoss("hybrid", pair_weight=2.0, backend="gram", **share), PAIRS),
     }
 
@@ -94,7 +99,8 @@ def outcome(rank: int, world_size: int) -> dict[str, list[torch.Tensor]]:
         layer, log_scale, image, text = model_and_data()
         rows = rows_of(rank, world_size)
         inputs = [layer(image[rows]), layer(text[rows]) + text[rows]]
-        inputs.append(log_scale.exp())
+        if not isinstance(loss, CyclicLoss):
+            inputs.append(log_scale.exp())
         value = loss(*inputs) if pairs is None else loss(*inputs, close_pairs=pairs)
         outcomes[name] = averaged(value, (layer.weight, log_scale), world_size)
     for name, loss in beside(rank, world_size).items():

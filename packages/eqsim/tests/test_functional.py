@@ -53,30 +53,33 @@ def assert_same(fast: torch.Tensor, slow: torch.Tensor, inputs: torch.Tensor) ->
 
 
 @pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("margin_mode", ["mean", "pair"])
 @pytest.mark.parametrize("margin", [0.0, 0.7, 1e3])
-def test_v1_is_the_loop(n: int, margin: float) -> None:
+def test_v1_is_the_loop(n: int, margin_mode: str, margin: float) -> None:
     scores, pairs = scores_of(n), pairs_of(n)
     for listed_pairs in (None, pairs):
         listed = _reference.all_pairs(n) if listed_pairs is None else as_list(listed_pairs)
-        fast = eqsim_v1(scores, listed_pairs, margin=margin)
-        assert_same(fast, _reference.v1(scores, listed, margin), scores)
+        fast = eqsim_v1(scores, listed_pairs, margin=margin, margin_mode=margin_mode)
+        assert_same(fast, _reference.v1(scores, listed, margin, margin_mode), scores)
 
 
 @pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("margin_mode", ["mean", "pair"])
 @pytest.mark.parametrize("margin", [0.0, 0.7, 6.0])
 @pytest.mark.parametrize("sides", SIDES)
-def test_v2_is_the_loop(n: int, margin: float, sides: tuple[str, ...]) -> None:
+def test_v2_is_the_loop(n: int, margin_mode: str, margin: float, sides: tuple[str, ...]) -> None:
     scores, pairs = scores_of(n), pairs_of(n)
     for listed_pairs in (None, pairs):
         listed = _reference.all_pairs(n) if listed_pairs is None else as_list(listed_pairs)
-        fast = eqsim_v2(scores, listed_pairs, sides=sides, margin=margin)
-        assert_same(fast, _reference.v2(scores, listed, sides, margin), scores)
+        fast = eqsim_v2(scores, listed_pairs, sides=sides, margin=margin, margin_mode=margin_mode)
+        assert_same(fast, _reference.v2(scores, listed, sides, margin, margin_mode), scores)
 
 
 @pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("margin_mode", ["mean", "pair"])
 @pytest.mark.parametrize("reduction", ["mean", "reference"])
 @pytest.mark.parametrize("sides", SIDES)
-def test_hybrid_is_the_loop(n: int, reduction: str, sides: tuple[str, ...]) -> None:
+def test_hybrid_is_the_loop(n: int, margin_mode: str, reduction: str, sides: tuple[str, ...]) -> None:
     scores, pairs = scores_of(n), pairs_of(n)
     for margins in ((0.0, 0.0), (0.7, 0.4)):
         fast = eqsim_hybrid(
@@ -85,9 +88,10 @@ def test_hybrid_is_the_loop(n: int, reduction: str, sides: tuple[str, ...]) -> N
             sides=sides,
             margin=margins[0],
             margin_v1=margins[1],
+            margin_mode=margin_mode,
             distant_reduction=reduction,
         )
-        assert_same(fast, _reference.hybrid(scores, as_list(pairs), sides, *margins, reduction), scores)
+        assert_same(fast, _reference.hybrid(scores, as_list(pairs), sides, *margins, margin_mode, reduction), scores)
 
 
 def test_hybrid_without_distant_pairs_keeps_v2_alone() -> None:
@@ -193,6 +197,7 @@ def test_half_precision_scores_are_reduced_in_float32() -> None:
         (lambda s: eqsim_v1(s.long()), "torch.int64"),
         (lambda s: eqsim_v1(s, margin=-0.5), "-0.5"),
         (lambda s: eqsim_v1(s, margin=float("nan")), "nan"),
+        (lambda s: eqsim_v1(s, margin_mode="median"), "median"),
         (lambda s: eqsim_v2(s, sides=("both",)), "both"),
         (lambda s: eqsim_v2(s, sides="text"), "'text'"),
         (lambda s: eqsim_v2(s, sides=()), r"\(\)"),
@@ -222,7 +227,7 @@ def test_pairs_of_a_large_batch_stay_apart_in_int32() -> None:
     n = 70_000
     assert (61_356 * n + 67_301) % 2**32 == 20_005
     for dtype in (torch.int64, torch.int32):
-        total, number = close_squares(torch.tensor([1.0, 2.0, 1.0]), pairs.to(dtype), n)
+        total, number = close_squares(torch.tensor([1.0, 4.0, 1.0]), pairs.to(dtype), n)
         assert (float(total), int(number)) == (2 * (1 + 4), 4)
 
 

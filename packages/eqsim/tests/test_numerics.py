@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from eqsim import ClipEqSimLoss, EqSimLoss, SigLipEqSimLoss
+from eqsim import ClipEqSimLoss, CyclicLoss, EqSimLoss, SigLipEqSimLoss
 from eqsim.backends import compute_parts, tiled, tiles
 from eqsim.batch import Batch
 
@@ -207,6 +207,7 @@ def all_functions(n: int, d: int) -> dict[str, Callable[..., torch.Tensor]]:
     teacher = (*torch.randn(2, n, 3, generator=generator), 2.0)
     pairs = torch.tensor([(i, (i + 1) % n) for i in range(n)])
     return {
+        "cyclic": lambda *x: CyclicLoss()(*x[:2]),
         "gram": lambda *x: EqSimLoss("v2", backend="gram", sides=("text",))(*x[:2]),
         "gram logits": lambda *x: EqSimLoss("v1", "logits", backend="gram")(*x),
         "gram, clip": lambda *x: ClipEqSimLoss("v1", backend="gram")(*x),

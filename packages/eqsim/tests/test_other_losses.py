@@ -1,4 +1,4 @@
-"""The loss for matching heads against its definition, and what negatives and teachers are refused."""
+"""CyCLIP's terms and the loss for matching heads against their definitions, and what is refused."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import inspect
 import pytest
 import torch
 
-from eqsim import ClipEqSimLoss, EqSimITMLoss, EqSimLoss, SigLipEqSimLoss
+from eqsim import ClipEqSimLoss, CyclicLoss, EqSimITMLoss, EqSimLoss, SigLipEqSimLoss
 from eqsim.settings import Settings
+
+from . import _reference
 
 
 def features(n: int, d: int = 5, spread: float = 1.0) -> list[torch.Tensor]:
@@ -19,8 +21,31 @@ def features(n: int, d: int = 5, spread: float = 1.0) -> list[torch.Tensor]:
     return [image.requires_grad_(), text.requires_grad_()]
 
 
+@pytest.mark.parametrize("n", [1, 2, 9])
+@pytest.mark.parametrize("spread", [1.0, 1e-4])
+def test_cyclic_is_the_loop(n: int, spread: float) -> None:
+    inputs = features(n, spread=spread)
+    named = CyclicLoss(0.3, 0.7, "mean")(*inputs, output_dict=True)
+    slow = _reference.cyclic(*inputs)
+    for ours, theirs, weight in zip(named.values(), slow, (0.3, 0.7), strict=True):
+        torch.testing.assert_close(ours, weight * theirs, rtol=1e-8, atol=1e-15)
+        grads = [torch.autograd.grad(value, inputs, retain_graph=True) for value in (ours, weight * theirs)]
+        for fast, plain in zip(*grads, strict=True):
+            torch.testing.assert_close(fast, plain, rtol=1e-7, atol=1e-13)
+    reference = CyclicLoss(0.3, 0.7)(*inputs)
+    torch.testing.assert_close(reference, n * (named["in_modal_loss"] + named["cross_modal_loss"]))
+
+
+def test_the_cross_modal_term_is_v1_over_all_pairs() -> None:
+    n = 12
+    inputs = features(n)
+    cross = CyclicLoss(0.0, 1.0, "mean")(*inputs)
+    torch.testing.assert_close(cross, EqSimLoss("v1")(*inputs) * (n - 1) / n)
+
+
 @pytest.mark.parametrize("mode", ["v1", "v2"])
-def test_matching_heads_score_quadruples(mode: str) -> None:
+@pytest.mark.parametrize("margin_mode", ["mean", "pair"])
+def test_matching_heads_score_quadruples(mode: str, margin_mode: str) -> None:
     generator = torch.Generator().manual_seed(0)
     heads = torch.randn(4, 7, 2, generator=generator, dtype=torch.float64, requires_grad=True)
     score = heads.softmax(dim=-1)[..., 1]
@@ -31,11 +56,14 @@ def test_matching_heads_score_quadruples(mode: str) -> None:
             ((score[0] - score[2]) - (score[3] - score[1])).square(),
         ],
     }[mode]
-    expected = sum(torch.relu(square.mean() - 0.05) for square in squares)
-    loss = EqSimITMLoss(mode, "softmax", margin=0.05, weight=2.0)(*heads)
+    if margin_mode == "mean":
+        expected = sum(torch.relu(square.mean() - 0.05) for square in squares)
+    else:
+        expected = sum(torch.relu(square - 0.05).mean() for square in squares)
+    loss = EqSimITMLoss(mode, "softmax", margin=0.05, margin_mode=margin_mode, weight=2.0)(*heads)
     torch.testing.assert_close(loss, 2 * expected)
     torch.testing.assert_close(torch.autograd.grad(loss, heads)[0], torch.autograd.grad(2 * expected, heads)[0])
-    single = EqSimITMLoss(mode, "sigmoid", margin=0.05)(*(heads[..., 1] - heads[..., 0]))
+    single = EqSimITMLoss(mode, "sigmoid", margin=0.05, margin_mode=margin_mode)(*(heads[..., 1] - heads[..., 0]))
     torch.testing.assert_close(single, expected)
 
 
@@ -62,6 +90,9 @@ def test_a_signature_lists_every_setting_with_its_default(kind: type) -> None:
 @pytest.mark.parametrize(
     ("build", "shown"),
     [
+        (lambda: CyclicLoss(-1.0), "in_modal=-1.0"),
+        (lambda: CyclicLoss(reduction="sum"), "'sum'"),
+        (lambda: CyclicLoss()(torch.ones(2, 3), torch.ones(3, 3)), r"\(2, 3\) against \(3, 3\)"),
         (lambda: EqSimITMLoss("hybrid"), "'hybrid'"),
         (lambda: EqSimITMLoss(activation="tanh"), "'tanh'"),
         (lambda: EqSimITMLoss(weight=-1), "weight=-1"),

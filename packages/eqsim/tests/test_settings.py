@@ -41,6 +41,7 @@ def draw(seed: int) -> Case:
         "sides": choose.choice([("text", "image"), ("image", "text"), ("text",), ("image",)]),
         "margin": choose.choice([0.0, 0.0, 0.01, 0.3]),
         "margin_v1": choose.choice([0.0, 0.01, 0.3]),
+        "margin_mode": choose.choice(["mean", "pair"]),
         "distant_reduction": choose.choice(["mean", "reference"]),
         "weight": choose.choice([0.0, 0.5, 0.5, 1.0]),
         "pair_weight": choose.choice([0.0, 0.0, 0.7]),
@@ -78,14 +79,14 @@ def definition(
     logits = _reference.score_matrix(image, text, kind, scale) * (scale if kind == "cosine" else 1.0)
     scores = scores[:, :n]
     listed = _reference.all_pairs(case.n) if case.pairs is None else case.pairs
-    v2 = (chosen["sides"], chosen["margin"])
+    v2 = (chosen["sides"], chosen["margin"], chosen["margin_mode"])
     total = scores.sum() * 0.0
     if chosen["mode"] == "v1":
-        total = total + _reference.v1(scores, listed, chosen["margin_v1"])
+        total = total + _reference.v1(scores, listed, chosen["margin_v1"], chosen["margin_mode"])
     elif chosen["mode"] == "v2":
         total = total + _reference.v2(scores, listed, *v2)
     elif chosen["mode"] == "hybrid":
-        margins = (chosen["sides"], chosen["margin"], chosen["margin_v1"])
+        margins = (chosen["sides"], chosen["margin"], chosen["margin_v1"], chosen["margin_mode"])
         total = total + _reference.hybrid(scores, listed, *margins, chosen["distant_reduction"])
     elif chosen["mode"] == "relative":
         total = total + _reference.relative(scores, listed, chosen["epsilon"])

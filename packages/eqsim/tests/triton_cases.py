@@ -113,6 +113,17 @@ def test_half_precision_products_with_float32_sums(dtype: torch.dtype) -> None:
     assert abs(float(loss.detach()) - float(exact)) < torch.finfo(dtype).eps * float(exact)
 
 
+@pytest.mark.parametrize("mode", ["v1", "v2", "hybrid"])
+def test_margins_of_pairs_go_by_tiles(mode: str) -> None:
+    computed = []
+    for backend in ("dense", "triton"):
+        inputs = leaves(37, 20, torch.float64)[:3]
+        loss = EqSimLoss(mode, margin=0.05, margin_v1=0.02, margin_mode="pair", backend=backend)(*inputs)
+        computed.append([loss.detach(), *gradients(loss, inputs)])
+    for theirs, ours in zip(*computed, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-11)
+
+
 def test_the_kernels_are_taken_by_name_alone() -> None:
     assert EqSimLoss("v1", "softmax", backend="triton").explain(4096, 64, "cuda").name == "triton"
     assert EqSimLoss("v1", "softmax").explain(4096, 64, "cuda").name == "tiled"

@@ -3,6 +3,7 @@
 from eqsim import functional
 from eqsim.__about__ import __version__
 from eqsim.close_pairs import Multinomial, TopK
+from eqsim.cyclic import CyclicLoss
 from eqsim.diagnostics import Diagnosis, diagnose
 from eqsim.itm import EqSimITMLoss
 from eqsim.loss import ClipEqSimLoss, EqSimLoss, SigLipEqSimLoss
@@ -11,6 +12,7 @@ from eqsim.terms import build_loss
 
 __all__ = [
     "ClipEqSimLoss",
+    "CyclicLoss",
     "Diagnosis",
     "EqSimITMLoss",
     "EqSimLoss",

@@ -15,6 +15,7 @@ from eqsim.close_pairs import select_close_pairs
 from eqsim.features import at_least_float32
 from eqsim.residuals import (
     Terms,
+    beyond_margin,
     checked_scores,
     eqsim_relative,
     hard_negative_loss,
@@ -24,7 +25,7 @@ from eqsim.residuals import (
     relative_terms,
     squared_sums,
 )
-from eqsim.settings import DistantReduction, Settings, Side
+from eqsim.settings import DistantReduction, MarginMode, Settings, Side
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,7 +64,7 @@ def distant_squares(settings: Settings, scores: Tensor, close_pairs: Tensor) -> 
     i, j = close_pairs[:, 0], close_pairs[:, 1]
     no = torch.zeros((), dtype=torch.bool, device=scores.device)
     distant = distant.index_put((torch.cat([i, j]), torch.cat([j, i])), no)
-    squares = (scores - scores.mT).square()
+    squares = beyond_margin(scores - scores.mT, settings.margin_of_pairs("v1"))
     total = torch.where(distant, squares, torch.zeros_like(squares)).sum()
     return total, settings.distant_divisor(n, distant.sum())
 
@@ -74,7 +75,7 @@ def matrix_terms(settings: Settings, scores: Tensor, pairs: Tensor | None) -> Te
         return relative_terms(settings, pair_differences(scores, pairs))
     d, a, count = differences(scores, pairs)
     distant = distant_squares(settings, scores, pairs) if settings.mode == "hybrid" and pairs is not None else None
-    return mean_terms(settings, squared_sums(d, a, settings.term_names), count, distant)
+    return mean_terms(settings, squared_sums(settings, d, a), count, distant)
 
 
 def eqsim_v1(
@@ -82,6 +83,7 @@ def eqsim_v1(
     pairs: Int[Tensor, "p 2"] | None = None,
     *,
     margin: float = 0.0,
+    margin_mode: MarginMode = "mean",
 ) -> Float[Tensor, ""]:
     """Mean squared difference of the two off-diagonal scores of a pair, (s_ij - s_ji)^2.
 
@@ -89,6 +91,7 @@ def eqsim_v1(
         scores: (n, n), any real values; rows are images, columns are texts.
         pairs: (p, 2) ordered pairs (i, j), i != j, duplicates counted; None means all n (n - 1) ordered pairs.
         margin: >= 0, in squared score units, taken off the mean, which then is at least 0.
+        margin_mode: "mean" gives max(mean - margin, 0), "pair" the mean over pairs of max(square - margin, 0).
 
     Returns:
         A scalar; 0 when there is no pair (n = 1, or an empty list).
@@ -106,7 +109,9 @@ def eqsim_v1(
         divides by n^2 instead of the number of pairs: that is `distant_reduction="reference"` of `eqsim_hybrid`.
     """
     check_non_negative(margin=margin)
-    return matrix_terms(Settings("v1", margin_v1=margin), checked_scores(scores, pairs), pairs).total()
+    return matrix_terms(
+        Settings("v1", margin_v1=margin, margin_mode=margin_mode), checked_scores(scores, pairs), pairs
+    ).total()
 
 
 def eqsim_v2(
@@ -115,6 +120,7 @@ def eqsim_v2(
     *,
     sides: Sequence[Side] = BOTH_SIDES,
     margin: float = 0.0,
+    margin_mode: MarginMode = "mean",
 ) -> Float[Tensor, ""]:
     """Sum over the sides of the mean squared difference of score changes.
 
@@ -126,6 +132,7 @@ def eqsim_v2(
         pairs: (p, 2) ordered pairs, duplicates counted; None means all n (n - 1) ordered pairs.
         sides: "text", "image" or both.
         margin: >= 0, taken off each side; see `eqsim_v1`.
+        margin_mode: where the margin is taken off; see `eqsim_v1`.
 
     Returns:
         A scalar; 0 when there is no pair.
@@ -140,7 +147,7 @@ def eqsim_v2(
 
     Source: "EqSim/EqBen" section 3, equation 6, the term for close pairs; the margin per side as in the authors' code.
     """
-    settings = Settings("v2", sides=sides, margin=margin)
+    settings = Settings("v2", sides=sides, margin=margin, margin_mode=margin_mode)
     return matrix_terms(settings, checked_scores(scores, pairs), pairs).total()
 
 
@@ -151,6 +158,7 @@ def eqsim_hybrid(
     sides: Sequence[Side] = BOTH_SIDES,
     margin: float = 0.0,
     margin_v1: float = 0.0,
+    margin_mode: MarginMode = "mean",
     distant_reduction: DistantReduction = "mean",
 ) -> Float[Tensor, ""]:
     """v2 over the close list plus v1 over the pairs that are in it in neither order.
@@ -161,6 +169,7 @@ def eqsim_hybrid(
         sides: the sides of v2.
         margin: >= 0, taken off each side of v2.
         margin_v1: >= 0, taken off v1.
+        margin_mode: where the margins are taken off; see `eqsim_v1`.
         distant_reduction: "mean" divides by the number of distant pairs, as the paper writes; "reference" by n^2,
             as the authors' code does.
 
@@ -178,7 +187,13 @@ def eqsim_hybrid(
 
     Source: "EqSim/EqBen" section 3 and figure 4.
     """
-    settings = Settings(sides=sides, margin=margin, margin_v1=margin_v1, distant_reduction=distant_reduction)
+    settings = Settings(
+        sides=sides,
+        margin=margin,
+        margin_v1=margin_v1,
+        margin_mode=margin_mode,
+        distant_reduction=distant_reduction,
+    )
     return matrix_terms(settings, checked_scores(scores, close_pairs), close_pairs).total()
 
 
@@ -190,6 +205,7 @@ def eqsim_quad(
     *,
     sides: Sequence[Side] = BOTH_SIDES,
     margin: float = 0.0,
+    margin_mode: MarginMode = "mean",
 ) -> Float[Tensor, ""]:
     """v2 from the four scores of each pair, for models that give a score for a pair of inputs only.
 
@@ -200,6 +216,7 @@ def eqsim_quad(
         s_jj: score(image j, text j).
         sides: "text", "image" or both.
         margin: >= 0, taken off each side.
+        margin_mode: where the margin is taken off; see `eqsim_v1`.
 
     Returns:
         A scalar.
@@ -214,7 +231,9 @@ def eqsim_quad(
 
     Source: "EqSim/EqBen" section 3, equation 6, with scores of an image-text-matching head.
     """
-    return quad_terms(Settings("v2", sides=sides, margin=margin), s_ii, s_ij, s_ji, s_jj).total()
+    return quad_terms(
+        Settings("v2", sides=sides, margin=margin, margin_mode=margin_mode), s_ii, s_ij, s_ji, s_jj
+    ).total()
 
 
 def quad_terms(settings: Settings, *scores: Tensor) -> Terms:
@@ -223,7 +242,7 @@ def quad_terms(settings: Settings, *scores: Tensor) -> Terms:
     if len(set(shapes)) != 1:
         raise ValueError(f"s_ii, s_ij, s_ji, s_jj have shapes {shapes}: expected one shape")
     s_ii, s_ij, s_ji, s_jj = map(at_least_float32, scores)
-    return mean_terms(settings, squared_sums(s_ii - s_jj, s_ij - s_ji, settings.term_names), s_ii.numel())
+    return mean_terms(settings, squared_sums(settings, s_ii - s_jj, s_ij - s_ji), s_ii.numel())
 
 
 def equivariance_score(scores: Float[Tensor, "n n"], pairs: Int[Tensor, "p 2"] | None = None) -> Float[Tensor, " p"]:

@@ -10,7 +10,7 @@ from torch import nn
 from eqsim.checks import check_choice
 from eqsim.features import at_least_float32
 from eqsim.functional import quad_terms
-from eqsim.settings import Settings, Side
+from eqsim.settings import MarginMode, Settings, Side
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,6 +33,7 @@ class EqSimITMLoss(nn.Module):
             last axis (the second is "matched"), or "identity".
         sides: sides of v2.
         margin: >= 0, squared score units.
+        margin_mode: "mean" or "pair"; see `eqsim.EqSimLoss`.
         weight: >= 0.
 
     Shapes:
@@ -61,18 +62,26 @@ class EqSimITMLoss(nn.Module):
         activation: Activation = "sigmoid",
         sides: Sequence[Side] = ("text", "image"),
         margin: float = 0.0,
+        margin_mode: MarginMode = "mean",
         weight: float = 1.0,
     ) -> None:
         super().__init__()
         check_choice("mode", mode, ("v1", "v2"))
         check_choice("activation", activation, ("sigmoid", "softmax", "identity"))
         self.mode, self.activation, self.sides = mode, activation, sides
-        self.margin, self.weight = margin, weight
+        self.margin, self.margin_mode, self.weight = margin, margin_mode, weight
         self.sides = self._settings().sides
 
     def _settings(self) -> Settings:
         """Return the settings of now, for a weight or a margin may be set between steps; raise for wrong ones."""
-        return Settings(self.mode, sides=self.sides, margin=self.margin, margin_v1=self.margin, weight=self.weight)
+        return Settings(
+            self.mode,
+            sides=self.sides,
+            margin=self.margin,
+            margin_v1=self.margin,
+            margin_mode=self.margin_mode,
+            weight=self.weight,
+        )
 
     def forward(
         self,

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from eqsim.batch import Parts
     from eqsim.close_pairs import Miner
     from eqsim.residuals import Terms
-    from eqsim.settings import Contrast, DistantReduction, Keep, Mode, Score, Side
+    from eqsim.settings import Contrast, DistantReduction, Keep, MarginMode, Mode, Score, Side
 
 
 class BatchLoss(nn.Module):
@@ -205,6 +205,7 @@ class EqSimLoss(BatchLoss):
         sides: sides of v2, "text", "image" or both.
         margin: >= 0, squared score units, taken off the mean of each side of v2, which then is at least 0.
         margin_v1: >= 0, taken off v1.
+        margin_mode: "mean" gives max(mean - margin, 0), "pair" the mean over pairs of max(square - margin, 0).
         close: the miner of close pairs: `TopK`, `Multinomial`, or a callable of yours from (image rows, text rows,
             logit scale) of the whole batch to (p, 2) pairs, the same on every rank. None means all pairs for "v1" and
             "v2", and TopK(k=4) for "hybrid". With "v1" and "v2" a miner restricts the mean to its pairs. `close_pairs`
@@ -279,6 +280,7 @@ class EqSimLoss(BatchLoss):
         sides: Sequence[Side] = ("text", "image"),
         margin: float = 0.0,
         margin_v1: float = 0.0,
+        margin_mode: MarginMode = "mean",
         close: Miner | None = None,
         distant_reduction: DistantReduction = "mean",
         weight: float = 1.0,
@@ -302,6 +304,7 @@ class EqSimLoss(BatchLoss):
                 sides=sides,
                 margin=margin,
                 margin_v1=margin_v1,
+                margin_mode=margin_mode,
                 close=close,
                 distant_reduction=distant_reduction,
                 epsilon=epsilon,

@@ -23,7 +23,7 @@ from eqsim.features import at_least_float32
 from eqsim.settings import EPSILON
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable
 
     from jaxtyping import Float, Int
 
@@ -38,7 +38,7 @@ RESIDUALS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 
 class PairSums(NamedTuple):
-    """Sums of squared residuals over one set of ordered pairs."""
+    """Sums of squared residuals over one set of ordered pairs, each less its margin where pairs have one."""
 
     v1: Tensor
     v2_text: Tensor
@@ -58,10 +58,19 @@ class Terms(NamedTuple):
         return self.v1 + self.v2_text + self.v2_image + self.relative
 
 
-def squared_sums(d: Tensor, a: Tensor, names: Collection[str]) -> PairSums:
-    """Return the sum of squared residuals of each named term; 0 for the others."""
+def beyond_margin(residual: Tensor, margin: float) -> Tensor:
+    """Return max(residual^2 - margin, 0) of each pair."""
+    squares = residual.square()
+    return torch.relu(squares - margin) if margin > 0 else squares
+
+
+def squared_sums(settings: Settings, d: Tensor, a: Tensor) -> PairSums:
+    """Return the sum of squared residuals of each term that the mode has; 0 for the others."""
     zero = a.sum() * 0.0
-    sums = (residual(d, a).square().sum() if name in names else zero for name, residual in RESIDUALS.items())
+    sums = (
+        beyond_margin(residual(d, a), settings.margin_of_pairs(name)).sum() if name in settings.term_names else zero
+        for name, residual in RESIDUALS.items()
+    )
     return PairSums(*sums)
 
 
@@ -76,13 +85,10 @@ def mean_terms(
 ) -> Terms:
     """Turn sums over `count` pairs into the terms that the mode has; the hybrid's v1 comes from `distant`, its own."""
     v1, divisor = distant or (sums.v1, count)
-    means = {
-        "v1": (v1, divisor, settings.margin_v1),
-        "v2_text": (sums.v2_text, count, settings.margin),
-        "v2_image": (sums.v2_image, count, settings.margin),
-    }
+    means = {"v1": (v1, divisor), "v2_text": (sums.v2_text, count), "v2_image": (sums.v2_image, count)}
     terms = dict.fromkeys(Terms._fields, sums.v1 * 0.0)
-    return Terms(**(terms | {name: margin_mean(*means[name]) for name in settings.term_names}))
+    off = {name: settings.margin_of(name) - settings.margin_of_pairs(name) for name in settings.term_names}
+    return Terms(**(terms | {name: margin_mean(*means[name], off[name]) for name in settings.term_names}))
 
 
 def relative_terms(settings: Settings, pairs: PairDifferences) -> Terms:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 Side = Literal["text", "image"]
 DistantReduction = Literal["mean", "reference"]
+MarginMode = Literal["mean", "pair"]
 Mode = Literal["v1", "v2", "hybrid", "relative", "none"]
 Score = Literal["cosine", "logits", "softmax"]
 Contrast = Literal["clip", "sigmoid"]
@@ -35,6 +36,7 @@ class Settings:
     sides: Sequence[Side] = ("text", "image")
     margin: float = 0.0
     margin_v1: float = 0.0
+    margin_mode: MarginMode = "mean"
     close: Miner | None = None
     distant_reduction: DistantReduction = "mean"
     epsilon: float = EPSILON
@@ -55,6 +57,7 @@ class Settings:
     def __post_init__(self) -> None:
         check_choice("mode", self.mode, ("v1", "v2", "hybrid", "relative", "none"))
         check_choice("score", self.score, ("cosine", "logits", "softmax"))
+        check_choice("margin_mode", self.margin_mode, ("mean", "pair"))
         check_choice("distant_reduction", self.distant_reduction, ("mean", "reference"))
         check_sides(self.sides)
         object.__setattr__(self, "sides", tuple(self.sides))
@@ -113,6 +116,19 @@ class Settings:
         v2 = tuple(f"v2_{side}" for side in ("text", "image") if side in self.sides)
         terms: dict[str, tuple[str, ...]] = {"v1": ("v1",), "v2": v2, "hybrid": ("v1", *v2), "relative": ("relative",)}
         return terms.get(self.mode, ())
+
+    def margin_of(self, term: str) -> float:
+        """Return the margin of a term, of `term_names`."""
+        return self.margin_v1 if term == "v1" else self.margin
+
+    def margin_of_pairs(self, term: str) -> float:
+        """Return what is taken off each pair's square of a term: nothing where margins are taken off means."""
+        return self.margin_of(term) if self.margin_mode == "pair" else 0.0
+
+    @property
+    def pairwise_margin(self) -> bool:
+        """Whether a term of the mode has a margin for each pair, so that sums over pairs do not suffice."""
+        return any(self.margin_of_pairs(term) > 0 for term in self.term_names if term != "relative")
 
     def runs_over_all_pairs(self, *, listed: bool) -> bool:
         """Return whether a sum over all n^2 pairs is needed, given whether there is a list of close pairs."""

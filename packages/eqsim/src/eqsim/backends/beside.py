@@ -109,7 +109,7 @@ class _TeacherCross(torch.autograd.Function):
         shared = tile, rank, world_size
         plan = Plan(True, False, False, False, False, LOGITS, *shared)
         nothing = scale.new_zeros(())
-        numbers = [int(number) for number in plan]
+        numbers = plan.numbers()
         running = tile_statistics(*teacher, nothing, nothing, numbers)[0]
         lse = log_sum_exps(running, world_size).unbind(0)
         at_image, at_text, entropy = teacher_products(image, text, *teacher, *lse, *shared)

@@ -36,6 +36,8 @@ def refuses(settings: Settings, size: Size) -> str | None:
     """Refuse what is not a sum over all pairs of squares of dot products."""
     if settings.score == "softmax":
         return "score='softmax' is not a dot product of the features"
+    if settings.pairwise_margin:
+        return "margin_mode='pair' needs every single pair"
     if not settings.runs_over_all_pairs(listed=size.listed):
         return f"mode={settings.mode!r} over a list of close pairs has no sum over all pairs"
     return None

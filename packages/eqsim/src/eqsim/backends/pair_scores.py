@@ -142,8 +142,8 @@ def softmax_differences(
     return PairDifferences(own[i] - own[j], s_ij - s_ji, (own[i] - s_ij) + (own[j] - s_ji))
 
 
-def close_squares(a: Tensor, pairs: Int[Tensor, "p 2"], n: int) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
-    """Return the sum of a^2 over the list's set of pairs, in both orders, and that set's size.
+def close_squares(squares: Tensor, pairs: Int[Tensor, "p 2"], n: int) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
+    """Return the sum of the squares of a over the list's set of pairs, in both orders, and that set's size.
 
     Shapes depend on the input's shape alone, so nothing waits for the device.
     """
@@ -152,4 +152,4 @@ def close_squares(a: Tensor, pairs: Int[Tensor, "p 2"], n: int) -> tuple[Float[T
     key, order = torch.sort(key)
     first = torch.ones_like(key, dtype=torch.bool)
     first[1:] = key[1:] != key[:-1]
-    return 2 * (a.square()[order] * first).sum(), 2 * first.sum()
+    return 2 * (squares[order] * first).sum(), 2 * first.sum()

@@ -34,6 +34,7 @@ from eqsim.functional import distant_squares
 from eqsim.residuals import (
     PairDifferences,
     PairSums,
+    beyond_margin,
     mean_pair_loss,
     mean_terms,
     relative_terms,
@@ -206,6 +207,9 @@ def _plan(batch: Batch, *, everything: bool, split: bool, tile: int) -> Plan:
         world_size=settings.world_size,
         half=batch.half,
         store=int(fits and cpu),
+        margin=settings.margin_of_pairs("v2_text"),
+        # v2 from sum a^2 has no margin (`split`), and v1's is not its business.
+        margin_v1=settings.margin_of_pairs("v1") if settings.mode != "v2" else 0.0,
     )
 
 
@@ -234,8 +238,8 @@ def tiled_parts(
     if plan.lse or plan.sigmoid or plan.terms:
         own = matching if unit else logits_ii
         offset = scale.new_zeros(()) if bias is None else bias
-        numbers = [int(number) for number in plan]
-        kernels = triton and batch.text.shape[0] == n
+        numbers = plan.numbers()
+        kernels = triton and batch.text.shape[0] == n and not settings.pairwise_margin
         lse, sums = _TiledPass.apply(image, batch.text, scale, offset, own, numbers, kernels)
     clip = None if lse is None or not plan.lse else (lse.sum() / 2 - logits_ii.sum()) / n
     contrastive = clip if settings.contrast == "clip" else None
@@ -297,6 +301,6 @@ def _listed_terms(
     if settings.mode == "relative":
         return relative_terms(settings, scores)
     if settings.mode == "hybrid" and all_sums is not None and distant is None:
-        close, number = close_squares(scores.a, pairs, n)
+        close, number = close_squares(beyond_margin(scores.a, settings.margin_of_pairs("v1")), pairs, n)
         distant = all_sums.v1 - close, settings.distant_divisor(n, n * (n - 1) - number)
-    return mean_terms(settings, squared_sums(scores.d, scores.a, settings.term_names), pairs.shape[0], distant)
+    return mean_terms(settings, squared_sums(settings, scores.d, scores.a), pairs.shape[0], distant)

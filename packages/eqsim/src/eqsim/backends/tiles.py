@@ -14,6 +14,7 @@ One file of more than 400 lines: the forward sums and the backward slopes of eac
 
 from __future__ import annotations
 
+import struct
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -21,7 +22,7 @@ import torch
 
 from eqsim.backends.pair_scores import operator
 from eqsim.backends.shares import deal
-from eqsim.residuals import RESIDUALS
+from eqsim.residuals import RESIDUALS, beyond_margin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -51,7 +52,8 @@ class Plan(NamedTuple):
     """What a pass computes; a flat tuple of whole numbers, so that it passes through a custom operator.
 
     This process computes the tiles that `eqsim.backends.shares.deal` gives it; `half` has the kernels multiply in
-    bfloat16 (1) or float16 (2); with `store` the dot products stay for the backward pass.
+    bfloat16 (1) or float16 (2); with `store` the dot products stay for the backward pass. The margins are those of each
+    pair, and 0 where they are taken off means.
     """
 
     lse: bool
@@ -65,11 +67,17 @@ class Plan(NamedTuple):
     world_size: int = 1
     half: int = 0
     store: int = 0
+    margin: float = 0.0
+    margin_v1: float = 0.0
 
     @classmethod
     def of(cls, numbers: Sequence[int]) -> Self:
         """Read a plan back from the numbers that passed through a custom operator."""
-        return cls(*map(bool, numbers[:5]), *numbers[5:])
+        return cls(*map(bool, numbers[:5]), *numbers[5:-2], *struct.unpack("dd", struct.pack("qq", *numbers[-2:])))
+
+    def numbers(self) -> list[int]:
+        """Return whole numbers that stand for the plan; those of the margins have their bits."""
+        return [*map(int, self[:-2]), *struct.unpack("qq", struct.pack("dd", *self[-2:]))]
 
     @property
     def terms(self) -> bool:
@@ -77,9 +85,10 @@ class Plan(NamedTuple):
         return self.v1 or self.v2_text or self.v2_image
 
     @property
-    def summed(self) -> list[tuple[int, str]]:
-        """Place and name of each residual whose squares are summed; see `eqsim.residuals.RESIDUALS`."""
-        return [(place, name) for place, name in enumerate(RESIDUALS) if getattr(self, name)]
+    def summed(self) -> list[tuple[int, str, float]]:
+        """Place, name and margin of each residual whose squares are summed; see `eqsim.residuals.RESIDUALS`."""
+        margins = (self.margin_v1, self.margin, self.margin)
+        return [(place, name, margins[place]) for place, name in enumerate(RESIDUALS) if getattr(self, name)]
 
     @property
     def share(self) -> tuple[int, int, int]:
@@ -207,11 +216,19 @@ def _absorb_both(along: Tensor, down: Tensor, tile: _Tile, values: Tensor, facto
     absorb(down, tile.c, values, 0, scratch)
 
 
-def _square_sum(residual: Tensor) -> Tensor:
-    """Return the sum of residual^2: on a CPU in parts, for one long float32 sum loses a digit on some processors.
+def _active(residual: Tensor, margin: float) -> Tensor:
+    """Return the residual where its square exceeds the margin, else 0."""
+    return residual if margin == 0 else torch.where(residual.square() > margin, residual, torch.zeros_like(residual))
 
-    An accelerator sums as a tree, and a thousand parts of a tile would be a thousand launches.
+
+def _square_sum(residual: Tensor, margin: float = 0.0) -> Tensor:
+    """Return the sum of max(residual^2 - margin, 0).
+
+    On a CPU in parts, for one long float32 sum loses a digit on some processors. An accelerator sums as a tree, and a
+    thousand parts of a tile would be a thousand launches.
     """
+    if margin > 0:
+        return beyond_margin(residual, margin).sum()
     if residual.device.type != "cpu":
         total: Tensor = torch.linalg.vector_norm(residual).square()
         return total
@@ -219,8 +236,8 @@ def _square_sum(residual: Tensor) -> Tensor:
 
 
 def _add_sums(sums: Tensor, a: Tensor, d: Tensor | None, plan: Plan, weight: int) -> None:
-    for place, name in plan.summed:
-        sums[place] += weight * _square_sum(RESIDUALS[name](a if d is None else d, a))
+    for place, name, margin in plan.summed:
+        sums[place] += weight * _square_sum(RESIDUALS[name](a if d is None else d, a), margin)
 
 
 def _softplus_sum(values: Tensor) -> Tensor:
@@ -325,8 +342,8 @@ def tile_softmax_sums(
         s_x, s_y = _softmax_tile(tile, row_lse)
         a, d = s_x - s_y, _differences(matching, tile, plan)
         _add_sums(sums, a, d, plan, tile.weight())
-        for term, name in plan.summed:
-            residual = RESIDUALS[name](a if d is None else d, a)
+        for term, name, margin in plan.summed:
+            residual = _active(RESIDUALS[name](a if d is None else d, a), margin)
             if name != "v1":
                 diagonal[term, tile.b] += 4 * residual.sum(1)
                 if not tile.on_diagonal:
@@ -342,12 +359,12 @@ def _slopes(a: Tensor, d: Tensor | None, weights: Tensor, plan: Plan) -> tuple[T
     """Return the gradients of the weighted sums with respect to s_ij (minus that of s_ji) and to d."""
     if d is None:
         # The caller's difference is its own: no copy is needed where nothing else reads it.
-        return (a.mul_(4 * weights[0]) if plan.v1 else None), None
+        return (_active(a, plan.margin_v1).mul_(4 * weights[0]) if plan.v1 else None), None
     pull = torch.zeros_like(d)
-    slope = a * (4 * weights[0]) if plan.v1 else torch.zeros_like(d)
-    for place, name in plan.summed:
+    slope = _active(a, plan.margin_v1) * (4 * weights[0]) if plan.v1 else torch.zeros_like(d)
+    for place, name, margin in plan.summed:
         if name != "v1":
-            residual = RESIDUALS[name](d, a) * (4 * weights[place])
+            residual = _active(RESIDUALS[name](d, a), margin) * (4 * weights[place])
             slope = slope - residual if name == "v2_text" else slope + residual
             pull += residual
     return slope, pull
