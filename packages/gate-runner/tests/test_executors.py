@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from gate_runner.errors import UsageError
+from gate_runner.errors import StorageError, UsageError
 from gate_runner.executors import Opening, executor_names, run
 from gate_runner.executors.executor import HereExecutor
 from gate_runner.executors.slurm import SlurmExecutor
@@ -139,7 +139,7 @@ def test_answers_that_lie_in_the_run_folder_are_not_believed(
 
     shutil.rmtree(tmp_path / "run" / "slurm")
     (tmp_path / "run" / "slurm").symlink_to(tmp_path)
-    with pytest.raises(UsageError, match="slurm is a link"):
+    with pytest.raises(StorageError, match="slurm is a link"):
         SlurmExecutor(request)
 
 

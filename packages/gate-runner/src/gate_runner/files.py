@@ -54,13 +54,32 @@ def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
         shutil.rmtree(beside, ignore_errors=True)
 
 
-def write(path: Path, content: bytes) -> None:
-    """Write to a file beside it and rename, so that a reader sees the old file or the new one."""
+def inside(folder: Path, *names: str) -> Path:
+    """Return a place below a folder that somebody else may have filled; a link on the way to it is refused.
+
+    Raises:
+        StorageError: shows the link.
+    """
+    path = folder
+    for name in names:
+        path /= name
+        if path.is_symlink():
+            raise StorageError(
+                f"{path} is a link; expected what {folder} holds itself: remove it, or take another folder"
+            )
+    return path
+
+
+def write(path: Path, content: bytes, *, follow: bool = False) -> None:
+    """Write to a file beside it and rename, so that a reader sees the old file or the new one.
+
+    A link is replaced. With ``follow``, for a path that the user has named, its target is, and pipes are written to.
+    """
     try:
-        if path.exists() and not path.is_file():
+        if follow and path.exists() and not path.is_file():
             path.write_bytes(content)
             return
-        path = path.resolve() if path.is_symlink() else path
+        path = path.resolve() if follow and path.is_symlink() else path
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
         try:
@@ -113,6 +132,8 @@ def held(path: Path, *, wait: float = 0.0) -> Iterator[None]:
     lock = FileLock(path, timeout=wait)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists() and path.lstat().st_nlink > 1:  # it is emptied when it is taken
+            raise StorageError(f"{path} is a second name of another file: remove it")
         lock.acquire(poll_interval=0.02)
         path.write_text(json.dumps({"pid": os.getpid(), "host": platform.node()}))
     except Timeout:

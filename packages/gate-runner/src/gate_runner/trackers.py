@@ -14,6 +14,7 @@ from typing import Any
 
 from gate_data.readers.limits import refuse_special
 from gate_runner.errors import UsageError, unknown
+from gate_runner.runs.folder import RunFolder
 from gate_runner.runs.observers import Observer, Planned
 from gate_runner.runs.results import Result
 
@@ -51,6 +52,8 @@ class WandbTracker(Tracker):
         os.environ.setdefault("WANDB_DISABLE_GIT", "true")  # Git runs what the working folder's configuration names
         import wandb
 
+        for name in ("wandb", ".wandb"):  # W&B writes into either
+            RunFolder(self.output).place(name)
         identity = f"{self.output.resolve()} {self.encoder}"
         self.run = wandb.init(
             project="gate-runner",
@@ -110,7 +113,7 @@ class TensorBoardTracker(Tracker):
         """Open the event file."""
         from torch.utils.tensorboard import SummaryWriter
 
-        self.writer = SummaryWriter(str(self.output / "tensorboard"))
+        self.writer = SummaryWriter(str(RunFolder(self.output).place("tensorboard")))
         self.writer.add_text("configuration", f"```json\n{json.dumps(configuration, indent=2, sort_keys=True)}\n```")
 
     def finished(self, result: Result) -> None:
@@ -156,7 +159,7 @@ def _curve(result: Result) -> Iterator[tuple[int, str, float]]:
 def _configuration(output: Path) -> dict[str, Any]:
     """What the run folder's manifest says of encoder, limit, versions and machine; empty before there is one."""
     try:
-        manifest = json.loads((output / "manifest.json").read_text())
+        manifest = json.loads(RunFolder(output).manifest_file.read_text())
     except (OSError, ValueError, RecursionError):
         return {}
     return {**manifest["identity"], **(manifest["runs"][-1] if manifest["runs"] else {})}

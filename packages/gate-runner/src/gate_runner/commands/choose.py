@@ -69,7 +69,7 @@ def choose(
     runs = read_runs(choice.runs)
     sections = looks(runs[0], chosen=runs[0].encoder, data_root=settings.data_root)  # the user has just said it
     text = build_page(runs, data_root=settings.data_root, first=[choice_section(choice)], after=sections)
-    write(page, text.encode())
+    write(page, text.encode(), follow=True)
     if json:
         shown = {**vars(choice), "runs": [str(path) for path in choice.runs], "pareto": choice.pareto()}
         echo_json(shown)

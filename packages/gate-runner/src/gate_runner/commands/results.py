@@ -111,7 +111,7 @@ def trade(
     places = [_run_of(name, names or _DEFAULT_NAMES, runs, settings) for name in (before, after, *mixes)]
     first, second, *mixed = read_runs(places)
     change = trade_between(first, second, mixed)
-    write(page, trade_page(change).encode())
+    write(page, trade_page(change).encode(), follow=True)
     if json:
         echo_json(change)
         return

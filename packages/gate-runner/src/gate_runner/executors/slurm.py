@@ -15,6 +15,7 @@ from typing import Any
 from gate_runner.errors import StorageError, UsageError, printable
 from gate_runner.executors.executor import Opening, Postponed
 from gate_runner.executors.slot import Slot, failed
+from gate_runner.runs.folder import RunFolder
 from gate_runner.runs.observers import Observer
 from gate_runner.runs.part import Part
 from gate_runner.runs.request import RunRequest
@@ -31,7 +32,7 @@ class PartJob:
     def __call__(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Compute a part on the job's machine, in a worker of its own."""
         part = Part.from_mapping(values["part"])
-        if not (part.output / "manifest.json").exists():
+        if not part.folder.manifest_file.exists():
             raise StorageError(
                 f"{part.output} holds no manifest.json on {platform.node()}: "
                 "the run folder must lie on a file system that all nodes share"
@@ -70,7 +71,7 @@ class SlurmExecutor:
             raise ImportError("--executor slurm needs submitit: pip install 'gate-runner[slurm]'") from error
         self.request = request
         self.failures = (submitit.core.utils.FailedJobError, submitit.core.utils.UncompletedJobError)
-        jobs = request.output.absolute() / "slurm"
+        jobs = RunFolder(request.output.absolute()).place("slurm")
         _refuse_in_scripts("output", str(jobs), "%")  # SLURM and submitit fill in what follows a %
         options = dict(request.settings.executor_options)
         for key, value in options.items():
@@ -148,8 +149,6 @@ class SlurmExecutor:
 
 def _folder_of_jobs(jobs: Path) -> Path:
     """A new folder that nobody can have filled before: submitit believes the pickles that lie beside a job's log."""
-    if jobs.is_symlink():
-        raise UsageError(f"slurm: {jobs} is a link: name another --output, or remove it")
     return jobs / f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(8)}"
 
 

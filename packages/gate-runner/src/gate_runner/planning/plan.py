@@ -111,7 +111,9 @@ def plan(request: RunRequest, *, budget: float | None = None) -> Plan:
     if budget is not None:
         planned, choice = _within(planned, budget - startup, workers)
     result = Plan(request.spec, startup, tuple(planned), workers, time.monotonic() - begin, choice)
-    write(request.output / "plan.json", (json.dumps(result.to_mapping(), indent=2, sort_keys=True) + "\n").encode())
+    write(
+        RunFolder(request.output).plan_file, (json.dumps(result.to_mapping(), indent=2, sort_keys=True) + "\n").encode()
+    )
     return result
 
 

@@ -81,7 +81,7 @@ def report(
                     warnings.warn(warning, UserWarning, stacklevel=2)
             text = printable(_TABLES[form](contents), "\n\t")
     if output is not None:
-        write(Path(output), text.encode())
+        write(Path(output), text.encode(), follow=True)
     return text
 
 

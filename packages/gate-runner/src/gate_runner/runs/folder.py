@@ -19,7 +19,7 @@ from gate_data.ragged import Outcomes, Ragged
 from gate_data.readers.limits import refuse_special
 from gate_runner.encoders.spec import agree
 from gate_runner.errors import DataError, UsageError
-from gate_runner.files import discard, held, read_arrays, write
+from gate_runner.files import discard, held, inside, read_arrays, write
 from gate_runner.runs.results import Result, samples_digest, validated
 
 PREDICTED = "predicted_sha256"
@@ -33,13 +33,28 @@ MANIFEST_SCHEMA = "gate-runner/manifest/3"
 class RunFolder:
     """``manifest.json``, ``results/``, ``samples/`` and, while something is computed, ``unfinished/`` and ``locks/``.
 
-    What failed leaves its traceback in ``failures/`` until it succeeds. The folder is made with its first file.
+    What failed leaves its traceback in ``failures/`` until it succeeds. The folder is made with its first file. It may
+    be a stranger's: no place in it may be a link, which would lead to files of the user.
     """
 
     path: Path
 
+    def place(self, *names: str) -> Path:
+        """Return a place in the folder; a ``StorageError`` where it is a link, or lies behind one."""
+        return inside(self.path, *names)
+
     def _place(self, folder: str, ending: str, name: str, seed: int) -> Path:
-        return self.path / folder / f"{_stem(name, seed)}{ending}"
+        return self.place(folder, f"{_stem(name, seed)}{ending}")
+
+    @property
+    def manifest_file(self) -> Path:
+        """Where identity, machine and request of the runs lie."""
+        return self.place("manifest.json")
+
+    @property
+    def plan_file(self) -> Path:
+        """Where a plan lies."""
+        return self.place("plan.json")
 
     result_file = partialmethod(_place, "results", ".json")
     """Where the result of a benchmark lies."""
@@ -123,25 +138,25 @@ class RunFolder:
         """Remove what a killed process left half-written of a part; to be called while `working` on it."""
         stem = _stem(name, seed)
         for folder, pattern in (
-            ("results", f".{stem}.json.*"),
-            ("samples", f".{stem}.npz.*"),
-            ("unfinished", f".{stem}.json.*"),
-            ("unfinished", f"{stem}.pt.*.partial"),
-            ("unfinished", f"{stem}.features/*.partial"),
+            (self.place("results"), f".{stem}.json.*"),
+            (self.place("samples"), f".{stem}.npz.*"),
+            (self.place("unfinished"), f".{stem}.json.*"),
+            (self.place("unfinished"), f"{stem}.pt.*.partial"),
+            (self.place("unfinished", f"{stem}.features"), "*.partial"),
         ):
-            for path in (self.path / folder).glob(pattern):
+            for path in folder.glob(pattern):
                 discard(path)
 
     def claim(self, identity: Mapping[str, Any], circumstances: Mapping[str, Any]) -> None:
         """Make the folder this run's, or check that it already is."""
-        with held(self.path / ".manifest.lock", wait=30):
+        with held(self.place(".manifest.lock"), wait=30):
             self.check(identity)
             owner, runs = self._manifest()
             for unfinished in self.path.glob(".manifest.json.*"):
                 discard(unfinished)
             stored = owner or dict(identity)  # the outputs of the first run stay: later ones must not drift
             manifest = {"schema": MANIFEST_SCHEMA, "identity": stored, "runs": [*runs, dict(circumstances)]}
-            write(self.path / "manifest.json", (json.dumps(manifest, indent=2, sort_keys=True) + "\n").encode())
+            write(self.manifest_file, (json.dumps(manifest, indent=2, sort_keys=True) + "\n").encode())
 
     def check(self, identity: Mapping[str, Any]) -> None:
         """See whether a run may use the folder, and change nothing."""
@@ -172,9 +187,9 @@ class RunFolder:
 
     def _manifest(self) -> tuple[dict[str, Any], list[Mapping[str, Any]]]:
         """Whose the folder is, and the runs that used it so far; empty where there are none."""
-        path = self.path / "manifest.json"
+        path = self.manifest_file
         if not path.exists():
-            if (self.path / "results").exists():
+            if self.place("results").exists():
                 raise UsageError(f"{self.path} holds results but no manifest.json; choose another --output")
             return {}, []
         manifest = read_manifest(path)
@@ -229,9 +244,10 @@ def read_manifest(path: Path) -> dict[str, Any]:
 
 def stored_plan(output: Path) -> dict[tuple[str, int], float]:
     """The seconds that a plan in a run folder expects."""
+    path = RunFolder(output).plan_file
     try:
-        refuse_special(output / "plan.json")
-        parts = json.loads((output / "plan.json").read_text())["parts"]
+        refuse_special(path)
+        parts = json.loads(path.read_text())["parts"]
         expected = {(part["name"], part["seed"]): float(part["seconds"]) for part in parts if not part["reason"]}
     except (OSError, ValueError, KeyError, TypeError, RecursionError, OverflowError):
         return {}

@@ -94,7 +94,8 @@ def read_run(path: Path) -> StoredRun:
     """Read a run folder."""
     if not path.is_dir():
         raise UsageError(f"run {path} is not a folder; expected one that 'gate-runner run' wrote")
-    manifest_file = path / "manifest.json"
+    folder = RunFolder(path)
+    manifest_file = folder.manifest_file
     if not manifest_file.is_file():
         head = f"; a head goes into a file by: gate-runner adapt export {path} FILE.onnx"
         raise UsageError(
@@ -109,9 +110,9 @@ def read_run(path: Path) -> StoredRun:
         )
     spec = manifest["identity"]["encoder"]["spec"]
     results = []
-    for file in sorted((path / "results").glob("*.json")):
-        result = Result.from_file(file)
-        expected = RunFolder(path).result_file(result.name, result.seed)
+    for file in sorted(folder.place("results").glob("*.json")):
+        result = Result.from_file(folder.place("results", file.name))
+        expected = folder.result_file(result.name, result.seed)
         if file != expected:  # a copy would count as one seed more
             raise DataError(f"{file} is of {result.name} seed {result.seed}, whose file is {expected.name}: remove it")
         results.append(result)

@@ -1,0 +1,139 @@
+"""A run folder of a stranger holds links to files of the user: none is written, read or removed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gate_runner.errors import StorageError
+from gate_runner.files import held, write
+from gate_runner.runs.folder import RunFolder, stored_plan
+from gate_runner.runs.stored import read_run
+
+from ._command import call_here
+from ._folders import write_run
+
+RUN = ("run", "digits", "--limit", "20", "--encoder", "micro-clip/random", "--isolate", "none", "--output", "run")
+HEADS = ("--setting", "save_heads=true")
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("finished")
+    done = call_here(*RUN, *HEADS, cwd=folder)
+    assert done.returncode == 0, done.stderr.decode()
+    return folder / "run"
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+PLACES = (
+    "results", "results/digits.seed0.json", "samples", "samples/digits.seed0.npz", "unfinished",
+    "unfinished/digits.seed0.pt", "unfinished/digits.seed0.json", "unfinished/digits.seed0.features", "failures",
+    "failures/digits.seed0.txt", "heads", "heads/digits.seed0", "locks", "locks/digits.seed0.lock", "manifest.json",
+    "plan.json", ".manifest.lock",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("aim", ["there", "missing"])
+@pytest.mark.parametrize("place", PLACES)
+def test_nothing_behind_a_link_is_touched(place: str, aim: str, finished: Path, tmp_path: Path) -> None:
+    mine, run = tmp_path / "mine", tmp_path / "run"
+    is_folder = "." not in place or place.endswith(("features", "heads/digits.seed0"))
+    shutil.copytree(finished, run)
+    (run / "results" / "digits.seed0.json").unlink()  # there is something to do
+    if aim == "there" and is_folder:
+        shutil.copytree(run / place, mine) if (run / place).is_dir() else mine.mkdir()
+        for name in ("digits.seed0.pt", "digits.seed0.json", "digits.seed0.lock", "precious.txt", "a.partial"):
+            (mine / name).write_text("mine")
+        (mine / "digits.seed0.features").mkdir()
+        (mine / "digits.seed0.features" / "precious.txt").write_text("mine")
+        (mine / "digits.seed0").mkdir(exist_ok=True)
+        (mine / "digits.seed0" / "precious.txt").write_text("mine")
+    elif aim == "there":
+        mine.write_bytes((run / place).read_bytes() if (run / place).is_file() else b"mine")
+    link = run / place
+    shutil.rmtree(link) if link.is_dir() else link.unlink(missing_ok=True)
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(mine)
+    before = mine.read_bytes() if mine.is_file() else contents(mine)
+    done = call_here(*RUN, *HEADS, "--recompute", cwd=tmp_path)
+    assert link.is_symlink()
+    assert mine.exists() == (aim == "there")
+    assert (mine.read_bytes() if mine.is_file() else contents(mine)) == before
+    assert done.returncode in (1, 2)
+    assert b"Traceback" not in done.stderr
+    assert place.rpartition("/")[2].encode() in done.stderr
+
+
+PROPERTIES: list[Callable[[RunFolder], object]] = [
+    lambda folder: folder.result_file("digits", 0),
+    lambda folder: folder.samples_file("digits", 0),
+    lambda folder: folder.predictions_file("digits", 0),
+    lambda folder: folder.failure_file("digits", 0),
+    lambda folder: folder.encoder_folder("digits", 0),
+    lambda folder: folder.head_folder("digits", 0),
+    lambda folder: folder.lock_file("digits", 0),
+    lambda folder: folder.unfinished_file("digits", 0),
+    lambda folder: folder.sizes_file("digits", 0),
+    lambda folder: folder.features_folder("digits", 0),
+    lambda folder: folder.manifest_file,
+    lambda folder: folder.plan_file,
+]
+
+
+@pytest.mark.parametrize("place", PROPERTIES)
+def test_every_place_refuses_a_link(place: Callable[[RunFolder], Path], tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+    path = place(folder)
+    path.parent.mkdir(parents=True)
+    path.symlink_to(tmp_path / "missing")
+    with pytest.raises(StorageError, match="is a link"):
+        place(folder)
+    path.unlink()
+    if path.parent != folder.path:
+        path.parent.rmdir()
+        path.parent.symlink_to(tmp_path)
+        with pytest.raises(StorageError, match="is a link"):
+            place(folder)
+
+
+@pytest.mark.parametrize("place", ["manifest.json", "results", "results/digits.seed0.json", "plan.json"])
+def test_readers_open_nothing_behind_a_link(place: str, tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", {"digits": 0.5})
+    (run / "plan.json").write_text("{}")
+    (run / place).rename(tmp_path / "mine")
+    (run / place).symlink_to(tmp_path / "mine")
+    with pytest.raises(StorageError, match="is a link"):
+        stored_plan(run) if place == "plan.json" else read_run(run)
+
+
+def test_the_users_own_link_to_a_run_folder_is_one(tmp_path: Path) -> None:
+    write_run(tmp_path / "run", {"digits": 0.5})
+    (tmp_path / "link").symlink_to("run")
+    assert read_run(tmp_path / "link").results
+
+
+def test_a_lock_that_is_another_file_is_not_emptied(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("precious")
+    os.link(tmp_path / "mine", tmp_path / "x.lock")
+    with pytest.raises(StorageError, match="a second name of another file"), held(tmp_path / "x.lock"):
+        pass
+    assert (tmp_path / "mine").read_text() == "precious"
+
+
+def test_a_link_is_followed_only_where_the_user_named_it(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("precious")
+    (tmp_path / "link").symlink_to("mine")
+    write(tmp_path / "link", b"page", follow=True)
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "mine").read_text() == "page"
+    write(tmp_path / "link", b"result")
+    assert not (tmp_path / "link").is_symlink()
+    assert (tmp_path / "mine").read_text() == "page"
