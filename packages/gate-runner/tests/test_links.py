@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from gate_runner import files
 from gate_runner.errors import StorageError
-from gate_runner.files import held, write
+from gate_runner.files import held, write, write_folder
 from gate_runner.runs.folder import RunFolder, stored_plan
 from gate_runner.runs.stored import read_run
 
@@ -137,3 +140,45 @@ def test_a_link_is_followed_only_where_the_user_named_it(tmp_path: Path) -> None
     write(tmp_path / "link", b"result")
     assert not (tmp_path / "link").is_symlink()
     assert (tmp_path / "mine").read_text() == "page"
+
+
+def test_writers_of_one_folder_leave_it_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, failures = tmp_path / "head", []
+
+    def slowly(path: Path, content: bytes) -> None:
+        write(path, content)
+        time.sleep(0.02)
+
+    def writing(letter: bytes) -> None:
+        try:
+            for _ in range(3):
+                write_folder(folder, dict.fromkeys(("card.json", "head.safetensors", "encoder.safetensors"), letter))
+        except Exception as error:  # noqa: BLE001 - the test's thread shows it
+            failures.append(error)
+
+    monkeypatch.setattr(files, "write", slowly)
+    writers = [threading.Thread(target=writing, args=(letter,)) for letter in (b"a", b"b", b"c")]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    assert failures == []
+    written = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert sorted(written) == ["card.json", "encoder.safetensors", "head.safetensors"]
+    assert len(set(written.values())) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["head"]
+
+
+def test_a_head_that_is_kept_under_the_users_link_goes_where_it_leads(tmp_path: Path) -> None:
+    write_folder(tmp_path / "real", {"card.json": b"old"})
+    (tmp_path / "link").symlink_to("real")
+    write_folder(tmp_path / "link", {"card.json": b"new"})
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real" / "card.json").read_bytes() == b"new"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "real"]
+
+
+def test_a_folder_with_signs_of_patterns_is_swept_alone(tmp_path: Path) -> None:
+    (tmp_path / ".a.1.new").mkdir()
+    write_folder(tmp_path / "[ab]", {"card.json": b"new"})
+    assert (tmp_path / ".a.1.new").is_dir()

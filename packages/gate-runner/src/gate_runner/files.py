@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import glob
 import io
 import json
 import os
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
     import numpy as np
 
 
+_LONGEST_WRITE = 600.0
+"""Seconds that another process may take to write a folder that this one writes next."""
+
+
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
     """The arrays of an ``.npz`` file, if they are no larger than a stranger's may be and hold no objects."""
     import numpy as np
@@ -36,22 +41,26 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
 
 
 def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write a folder of files beside it and exchange the two at once: a reader sees the old or the new one."""
+    """Write a folder of files beside it and exchange the two at once: a reader sees the old or the new one.
+
+    Of several writers each writes all of it, one after another. A link, which the user has named, is followed.
+    """
     from oven_retrieval.durable import replace_folder
 
+    folder = folder.resolve() if folder.is_symlink() else folder
     beside = folder.parent / f".{folder.name}.{os.getpid()}.new"
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        for unfinished in folder.parent.glob(f".{folder.name}.*.new"):  # of writers that were killed
-            shutil.rmtree(unfinished, ignore_errors=True)
-        beside.mkdir()
-        for name, content in files.items():
-            write(beside / name, content)
-        replace_folder(beside, folder)
-    except OSError as error:
-        raise StorageError.about(folder, error) from error
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
+    with held(folder.parent / f".{folder.name}.writing", wait=_LONGEST_WRITE):
+        try:
+            for unfinished in folder.parent.glob(f".{glob.escape(folder.name)}.*.new"):  # of writers that were killed
+                discard(unfinished)
+            beside.mkdir()
+            for name, content in files.items():
+                write(beside / name, content)
+            replace_folder(beside, folder)
+        except OSError as error:
+            raise StorageError.about(folder, error) from error
+        finally:
+            discard(beside)
 
 
 def inside(folder: Path, *names: str) -> Path:
