@@ -73,13 +73,16 @@ def from_clip(model: Any, tokenize: Callable[[list[str]], Tensor], spec: str) ->
     visual = model.visual
     pad = getattr(getattr(model, "text", model), "pad_id", 0)
 
+    # behind attentional pooling (CoCa) the last norm is of the pooled width: places come as the last block gives them
+    normalised = getattr(visual, "attn_pool", None) is None
+
     def device() -> torch.device:
         device: torch.device = next(model.parameters()).device
         return device
 
     def patches(images: Tensor) -> PatchFeatures:
         outputs = model.forward_intermediates(
-            image=images, image_indices=1, intermediates_only=True, normalize_intermediates=True
+            image=images, image_indices=1, intermediates_only=True, normalize_intermediates=normalised
         )
         maps = outputs["image_intermediates"][-1]
         return PatchFeatures(maps.flatten(2).transpose(1, 2), (maps.shape[2], maps.shape[3]))
