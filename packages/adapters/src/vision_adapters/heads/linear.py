@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-FeatureNorm = Literal["raw", "l2", "batchnorm"]
+FeatureNorm = Literal["raw", "l2", "batchnorm", "l2-batchnorm"]
 M = TypeVar("M", bound=nn.Module)
 
 
@@ -67,7 +67,7 @@ class LinearHead(nn.Module):
         dim: features per sample, d >= 1.
         outputs: classes (or labels, or regressed numbers), k >= 1.
         features: "raw" leaves x as it is, "l2" scales each row to length 1, "batchnorm" is batch normalisation
-            without affine parameters (ELEVATER's choice for its linear probe).
+            without affine parameters (ELEVATER's choice), "l2-batchnorm" is both, in this order.
         logit_scale: s > 0.
         train_scale: True makes log s a parameter; otherwise it is a buffer.
 
@@ -99,7 +99,7 @@ class LinearHead(nn.Module):
         self.weight = nn.Parameter(torch.empty(outputs, dim))
         nn.init.uniform_(self.weight, -(dim**-0.5), dim**-0.5)
         self.bias = nn.Parameter(torch.zeros(outputs))
-        self.norm = nn.BatchNorm1d(dim, affine=False) if features == "batchnorm" else nn.Identity()
+        self.norm = nn.BatchNorm1d(dim, affine=False) if features.endswith("batchnorm") else nn.Identity()
         self.train_scale = train_scale
         if train_scale:
             self.log_scale = nn.Parameter(torch.tensor(math.log(logit_scale)))
@@ -114,7 +114,7 @@ class LinearHead(nn.Module):
         """Scores of each class for each row of features."""
         if x.shape[-1] != self.weight.shape[1]:
             raise ValueError(f"features have {x.shape[-1]} columns, the head was made for {self.weight.shape[1]}")
-        x = F.normalize(x, dim=-1) if self.features == "l2" else self.norm(x)
+        x = self.norm(F.normalize(x, dim=-1) if self.features.startswith("l2") else x)
         return self.logit_scale() * F.linear(x, self.weight) + self.bias
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
 from itertools import tee
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,7 @@ from vision_adapters.rows.source import Draw, drawn
 from vision_adapters.training.checkpoint import changing_state, fingerprint, load, require_whole, restoring, save
 from vision_adapters.training.outcome import Direction, Fit, Kept, Validation, best_first
 from vision_adapters.training.recipe import Recipe
-from vision_adapters.training.schedule import Rate, parameter_groups
+from vision_adapters.training.schedule import Rate, optimiser_for
 from vision_adapters.training.shared import Share, from_first
 from vision_adapters.training.step import Loss, Stepper, Taken, batch_indices, resolved_precision
 
@@ -51,6 +51,7 @@ def fit(
     stop: int | None = None,
     sample_weights: Tensor | None = None,
     watch: Callable[[Validation], None] | None = None,
+    choose: Literal["best", "last"] = "best",
 ) -> Fit:
     """Train a module in place and leave in it the weights that validated best, the untrained ones included.
 
@@ -81,6 +82,7 @@ def fit(
         sample_weights: [n], >= 0: samples are drawn with replacement, each as likely as its weight says, so that
             classes with few samples are seen as often as others; by default, each sample is seen once an epoch.
         watch: told each validation, in the first process.
+        choose: "last" leaves the weights of the last step in it instead, where nothing is left to validate on.
 
     Raises:
         ValueError: what cannot be trained on, with its place, or a checkpoint of another training, with the values.
@@ -127,18 +129,14 @@ def fit(
         raise ValueError(f"to stop at step {stop} of {recipe.steps} and go on later takes a checkpoint, got None")
     module.to(device)
     first_of_all = group is None or group.rank() == 0
-    optimiser = torch.optim.AdamW(
-        parameter_groups(module, recipe.weight_decay, recipe.head_lr_scale),
-        lr=recipe.lr,
-        betas=recipe.betas,
-        eps=recipe.eps,
-    )
+    optimiser = optimiser_for(module, recipe)
     rate = Rate(recipe, optimiser)
     precision = resolved_precision(recipe.precision, device)
     marks: dict[str, str] = {}
     if checkpoint is not None:
         marks = fingerprint(inputs, targets, recipe, seed, direction, module)
         marks |= {"keep": str(keep), "layers": str(layers), "precision": precision, **(belongs_to or {})}
+        marks |= {"choose": choose} if choose != "best" else {}
         if likely is not None:
             marks["sample_weights"] = hashlib.sha256(likely.tobytes()).hexdigest()[:16]
         for partial in checkpoint.parent.glob(
@@ -195,7 +193,9 @@ def fit(
                 if share is not None:
                     share.agree(seed, step)
                 score = from_first(_validated(module, validate, step) if first_of_all else None, group)
-                if len(best) < keep or _better(score, best[-1].score, direction):
+                if choose == "last":
+                    best = [Kept(step, score, changing_state(module))]
+                elif len(best) < keep or _better(score, best[-1].score, direction):
                     best = best_first([*best, Kept(step, score, changing_state(module))], direction)[:keep]
                 history.append(_validation(step, score, records, now))
                 records = []

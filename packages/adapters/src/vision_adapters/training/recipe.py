@@ -8,11 +8,12 @@ from typing import Literal, get_args
 
 Schedule = Literal["plateau", "cosine", "constant"]
 Precision = Literal["float32", "bfloat16", "auto"]
+Optimiser = Literal["adamw", "sgd"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """AdamW, its schedule, and how often to validate.
+    """The optimiser, its schedule, and how often to validate.
 
     Args:
         lr: learning rate, > 0.
@@ -32,6 +33,8 @@ class Recipe:
         head_lr_scale: factor of the rate for parameters under the module's `head`, > 0; GATE's code uses 10.
         micro_batches: into how many parts a batch is cut, >= 1; the gradient is that of the whole batch for losses that
             average over samples, at 1/micro_batches of the memory.
+        optimiser: "adamw", or "sgd" with momentum, whose decay is part of the gradient and of all parameters.
+        momentum: 0 <= momentum < 1, of "sgd".
         precision: of the forward passes: "float32"; "bfloat16" (autocast; weights stay float32); or "auto", bfloat16
             on a GPU that computes in it, float32 elsewhere.
 
@@ -62,6 +65,8 @@ class Recipe:
     head_lr_scale: float = 1.0
     micro_batches: int = 1
     precision: Precision = "float32"
+    optimiser: Optimiser = "adamw"
+    momentum: float = 0.9
 
     def __post_init__(self) -> None:
         """Check every number at the door."""
@@ -72,6 +77,10 @@ class Recipe:
         for name in ("lr", "eps", "head_lr_scale"):
             if not (getattr(self, name) > 0 and math.isfinite(getattr(self, name))):
                 raise ValueError(f"{name} must be positive and finite, got {getattr(self, name)}")
+        if self.optimiser not in get_args(Optimiser):
+            raise ValueError(f"optimiser must be one of {get_args(Optimiser)}, got {self.optimiser!r}")
+        if not 0 <= self.momentum < 1:
+            raise ValueError(f"momentum must be at least 0 and below 1, got {self.momentum}")
         if not 0 < self.factor < 1:
             raise ValueError(f"factor must lie between 0 and 1, got {self.factor}")
         for name in ("weight_decay", "threshold"):

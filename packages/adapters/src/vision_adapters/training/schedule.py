@@ -18,6 +18,15 @@ NORMS = (
 )
 
 
+def optimiser_for(module: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
+    """A recipe's optimiser over the trainable parameters of a module."""
+    groups = parameter_groups(module, recipe.weight_decay, recipe.head_lr_scale)
+    if recipe.optimiser == "sgd":
+        every = [{**group, "weight_decay": recipe.weight_decay} for group in groups]
+        return torch.optim.SGD(every, lr=recipe.lr, momentum=recipe.momentum)
+    return torch.optim.AdamW(groups, lr=recipe.lr, betas=recipe.betas, eps=recipe.eps)
+
+
 def parameter_groups(module: nn.Module, weight_decay: float, head_lr_scale: float = 1.0) -> list[dict[str, Any]]:
     """Split the trainable parameters by whether they decay and by their learning rate.
 

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from vision_adapters.heads import LinearHead, language_head
+from vision_adapters.heads import LinearHead, language_head, seeded
 from vision_adapters.metrics import metric_named
 from vision_adapters.tuning.data import Tuned, TuningData
 from vision_adapters.tuning.folds import make_folds
@@ -34,9 +34,9 @@ def tune_elevater(data: TuningData) -> Tuned:
     """The published search: six learning rates, weight decays refined around the best, 10 epochs each, then 50 epochs.
 
     SGD with momentum .9, batches of 64 in one fixed order, batch normalisation without affine on the raw features,
-    logit scale 1, started at the class texts. A run's score is that of its best epoch on validation. The final run
-    trains on training and validation; its last epoch is taken, for nothing is left to choose an epoch by. Several folds
-    are replaced by the toolkit's split of all rows.
+    logit scale 1, started at the class texts, or at random without them. A run's score is that of its best epoch on
+    validation. The final run trains on training and validation; its last epoch is taken, for nothing is left to choose
+    an epoch by. Several folds are replaced by the toolkit's split of all rows.
 
     The configurations of a stage are trained side by side: the normalised batches are shared, gradients are written
     out, and as many configurations as a core's cache holds are one matrix product.
@@ -104,14 +104,11 @@ class _Problem:
         return [part for part in torch.split(parts, BATCH) if len(part) > 1]
 
     def head(self) -> LinearHead:
-        """The start: class texts, or zeros without them."""
+        """The start: class texts, or random weights, the same in every search, without them."""
         embeddings = self.data.class_embeddings
         if embeddings is not None:
             return language_head(embeddings, 1.0, features="batchnorm")
-        with torch.random.fork_rng(devices=[]):
-            head = LinearHead(self.x.shape[1], self.data.classes, features="batchnorm")
-        torch.nn.init.zeros_(head.weight)
-        return head
+        return seeded(lambda: LinearHead(self.x.shape[1], self.data.classes, features="batchnorm"), 0)
 
     def scores(self, runs: list[Run]) -> list[float]:
         """The best epochs' validation scores of many configurations, trained side by side."""

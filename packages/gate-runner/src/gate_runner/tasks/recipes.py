@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gate_runner.errors import UsageError, unknown
 from gate_runner.tasks.registry import known_task_type
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from gate_runner.settings import Settings
     from gate_runner.tasks.joint import Moves
+    from vision_adapters.heads.linear import FeatureNorm
     from vision_adapters.training import Recipe
     from vision_adapters.training.gate import Family
 
@@ -28,6 +29,9 @@ _QUICK = {"steps": 450, "batch_size": 32, "validate_every": 50, "schedule": "cos
 ImageNet .385 at the start, .450 after 150 steps, .473 after 400; of ADE20K .317, .366, .408; of CUB's episodes .873,
 and .992 after 150. All are in the figures of ``experiments/tuning_table.py``."""
 _STARTS = ("probe", "random")
+HEAD_FIELDS = ("head_norm", "logit_scale", "train_scale")
+"""Fields that only sweeps have which train whole encoders: ELEVATER's table 9."""
+_NORMS: dict[str, FeatureNorm] = {"none": "raw", "l2": "l2", "batchnorm": "batchnorm", "l2-batchnorm": "l2-batchnorm"}
 AUGMENTATIONS = ("none", "gate", "randaugment", "crop", "flip", "crop-flip")
 _YES, _NO = ("true", "1", "yes"), ("false", "0", "no")
 _POLICY = re.compile(r"rand(-(m|n|mstd|mmax|p|inc|w)\d{1,3}(\.\d{1,3})?)*")
@@ -157,21 +161,58 @@ def starts_at_probe(settings: Settings) -> bool:
     return bool(start == "probe")
 
 
+class HeadForm(NamedTuple):
+    """How the head of a sweep's whole training takes its features; None is what goes with the recipe."""
+
+    norm: FeatureNorm | None = None
+    scale: float | None = None
+    train_scale: bool = False
+
+
+def head_form(settings: Settings) -> HeadForm:
+    """Fields of the recipe that a sweep's heads have: ``head_norm``, ``logit_scale`` and ``train_scale``.
+
+    With ``probe=elevater`` they are batch normalisation without affine parameters and a scale of 1, as in ELEVATER's
+    section F.3; otherwise length 1 and the encoder's own scale.
+    """
+    form = _head_form(settings.recipe_fields)
+    if settings.probe != "elevater":
+        return form
+    return form._replace(norm=form.norm or "batchnorm", scale=form.scale or 1.0)
+
+
+def _head_form(values: Mapping[str, Any]) -> HeadForm:
+    norm, scale = values.get("head_norm"), values.get("logit_scale")
+    if norm is not None and norm not in _NORMS:
+        raise unknown("value of head_norm", str(norm), tuple(_NORMS))
+    try:
+        number = None if scale is None else float(scale)
+    except (TypeError, ValueError):
+        number = math.nan
+    if number is not None and not (number > 0 and math.isfinite(number)):
+        raise UsageError(f"recipe: logit_scale is {scale!r}, expected a number above 0, e.g. 1 or 100")
+    train = str(values.get("train_scale", False)).lower()
+    if train not in (*_YES, *_NO):
+        raise unknown("value of train_scale", train, ("true", "false"))
+    return HeadForm(None if norm is None else _NORMS[norm], number, train in _YES)
+
+
 def checked(values: Mapping[str, Any]) -> dict[str, Any]:
     """Fields of a recipe, brought to their types."""
     from vision_adapters.training import Recipe
 
     known_fields = {entry.name: entry for entry in fields(Recipe)}
+    _head_form(values)
     recipe: dict[str, Any] = {}
     for name, value in values.items():
         if name == "head_start" and value not in _STARTS:
             raise unknown("value of head_start", str(value), _STARTS)
         if name == "augment":
             checked_augmentation(value)
-        if name in ("augment", "base", "head_start"):
+        if name in ("augment", "base", "head_start", *HEAD_FIELDS):
             continue
         if name not in known_fields:
-            raise unknown("field of a recipe", name, [*known_fields, "augment", "head_start"])
+            raise unknown("field of a recipe", name, [*known_fields, "augment", "head_start", *HEAD_FIELDS])
         kind = str(known_fields[name].type)
         try:
             if isinstance(value, bool) or (isinstance(value, str) and not (value.isascii() and "_" not in value)):

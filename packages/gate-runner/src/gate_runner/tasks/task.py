@@ -47,6 +47,10 @@ class Details(NamedTuple):
     words: Sequence[int] = ()
 
 
+_OF_SWEEPS = ("head_norm", "logit_scale", "train_scale")
+"""Fields of a recipe that heads of sweeps alone have."""
+
+
 @dataclass(frozen=True)
 class TaskType:
     """A kind of problem: how features become a score, and what else must know of it.
@@ -162,6 +166,9 @@ class TaskType:
             raise UsageError("folds are of frozen encoders, without shots, a sweep, a read-out or saved heads")
         if settings.readout:
             return self._read_out(benchmark, settings)
+        of_sweeps = [name for name in _OF_SWEEPS if name in settings.recipe_fields]
+        if of_sweeps and settings.axes() is None:
+            raise UsageError(f"recipe: {of_sweeps[0]} is for sweeps that train whole encoders (--shots, --tune full)")
         if not self.cells or (self.sweeps and settings.axes() is None):
             if settings.shots:
                 raise UsageError(f"--shots does not apply to {benchmark.id!r}, whose task type is {self.id!r}")

@@ -49,9 +49,31 @@ def _check_sweep(settings: Settings) -> None:
             raise UsageError(f"setting {name} is for single trainings, not for a sweep")
     if settings.num_processes > 1 and "auto" in settings.knowledge:
         raise UsageError("setting num_processes shares one training, and --knowledge auto is several: leave out one")
+    _check_trained(settings)
     folder = settings.knowledge_folder
     if folder is not None and not any((folder / name).is_dir() for name in ("external", "gpt3")):
         raise DataError(f"setting knowledge_folder: {folder} holds neither external/ nor gpt3/")
+
+
+def _check_trained(settings: Settings) -> None:
+    """Refuse what only trainings of whole encoders have, and what ELEVATER's search of a recipe has not."""
+    from gate_runner.tasks.recipes import HEAD_FIELDS, head_form
+
+    head_form(settings)
+    fields, whole = settings.recipe_fields, "full" in settings.tune.split(",")
+    for name in HEAD_FIELDS:
+        if name in fields and not whole:
+            raise UsageError(f"recipe: {name} is for sweeps that train whole encoders: it goes with --tune full")
+    if settings.probe != "elevater" or not whole:
+        return
+    if settings.recipe != "quick" or settings.num_processes > 1 or settings.class_weight == "sampled":
+        raise UsageError(
+            "setting probe=elevater with --tune full searches a recipe in one process: it goes without --recipe, "
+            "num_processes and class_weight=sampled"
+        )
+    searched = ("lr", "weight_decay", "steps", "schedule", "optimiser", "validate_every")
+    if fixed := [name for name in searched if name in fields]:
+        raise UsageError(f"setting probe=elevater with --tune full sets {', '.join(fixed)} itself: leave it out")
 
 
 def of_classification(benchmark: Benchmark, text: str) -> Benchmark:

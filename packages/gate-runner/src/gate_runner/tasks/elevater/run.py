@@ -14,6 +14,7 @@ from gate_runner.axes import PROBES_WITHOUT_TEXTS, Variant
 from gate_runner.class_words import told_apart, words_in
 from gate_runner.errors import NotApplicableError
 from gate_runner.tasks.elevater.heads import Features, features_of, fit_frozen, projection_of
+from gate_runner.tasks.elevater.searched import fit_searched
 from gate_runner.tasks.elevater.texts import ClassTexts, class_texts
 from gate_runner.tasks.elevater.whole import fit_whole
 from gate_runner.tasks.features import Embedder
@@ -104,7 +105,8 @@ def _outcome(job: Job, variant: Variant) -> Outcome:
 def _fitted(job: Job, variant: Variant, features: Features, texts: ClassTexts) -> Outcome:
     metric, weights = job.benchmark.metrics[0], texts.weights
     if variant.tune == "full" and variant.shots != 0:
-        fitted = fit_whole(job, variant, features, weights, metric)
+        fit = fit_searched if job.settings.probe == "elevater" else fit_whole
+        fitted = fit(job, variant, features, weights, metric)
     else:
         probe = job.settings.probe
         alone = probe if weights is not None or probe in PROBES_WITHOUT_TEXTS else PROBES_WITHOUT_TEXTS[0]

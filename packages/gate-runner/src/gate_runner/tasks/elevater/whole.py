@@ -20,8 +20,9 @@ from gate_runner.heads.saved import KeptHead
 from gate_runner.tasks.augmentation import Augmented, Plain
 from gate_runner.tasks.backbone import features_of, untouched
 from gate_runner.tasks.elevater.heads import Draw, Features, Fitted, draw_shots
-from gate_runner.tasks.recipes import augmentation_for, augmentation_of, recipe_for
+from gate_runner.tasks.recipes import augmentation_for, augmentation_of, head_form, recipe_for
 from vision_adapters.finetune import recompute_blocks
+from vision_adapters.recompute import recomputed
 from vision_adapters.rows import Rows, SampleRows
 
 if TYPE_CHECKING:
@@ -29,9 +30,10 @@ if TYPE_CHECKING:
     from gate_runner.encoders.encoder import Encoder
     from gate_runner.settings import Settings
     from gate_runner.tasks.job import Job
+    from vision_adapters.heads import LinearHead
     from vision_adapters.training import TrainedEncoder
     from vision_adapters.training.backbones import SplitName
-    from vision_adapters.tuning.folds import Fold
+    from vision_adapters.tuning.folds import Fold, Split
 
 QUICK = {"steps": 6, "batch_size": 8, "validate_every": 6, "warmup": 1}
 """What the quick recipe becomes in a grid of hundreds of trainings; a field that was set goes before it."""
@@ -52,22 +54,22 @@ def fit_whole(job: Job, variant: Variant, features: Features, weights: Tensor | 
     from vision_adapters.training import fit_head
 
     encoder, settings, train = job.encoder, job.settings, job.data.train
-    draw, labels, fold = _divided(job, variant, features)
+    draw, labels, fold = divided(job, variant, features)
     several = labels.ndim == 2
     assert encoder.module is not None
     recipe = recipe_for(settings.changed(recipe_fields=_fields(settings)), encoder.module, "image-classification")
     with untouched(encoder):
-        head = _head(variant, job.seed, encoder, features, weights)
+        head = head_at_start(job, variant, features, weights)
         validated = torch.as_tensor(fold.validation)
         if settings.recipe == "quick" and len(validated) > _VALIDATED:
             order = torch.randperm(len(validated), generator=torch.Generator().manual_seed(0))
             validated = validated[order[:_VALIDATED]]
         rows = draw.rows[torch.as_tensor(fold.train)]
         parts = {"train": (train.images, rows), "validation": (train.images, draw.rows[validated])}
-        backbone = _backbone(job, variant, parts)
+        backbone = backbone_of(job, variant, parts)
         held = labels[validated]
         at_start = _untrained(head, features, variant.projection, draw.rows[validated])
-        checkpoint = _checkpoint(job, variant, weights)
+        checkpoint = checkpoint_of(job, variant, weights)
         fresh = checkpoint is None or not checkpoint.exists()
 
         def bce(scores: Tensor, target: Tensor) -> Tensor:
@@ -75,7 +77,7 @@ def fit_whole(job: Job, variant: Variant, features: Features, weights: Tensor | 
 
         def validate(tuned: nn.Module, inputs: tuple[Rows, ...]) -> float:
             nonlocal fresh
-            scores = at_start if fresh else _scores(tuned, inputs[0])  # the start is known from the kept features
+            scores = at_start if fresh else scores_of(tuned, inputs[0])  # the start is known from the kept features
             fresh = False
             try:
                 return evaluate(metric, scores, held, resamples=0).value
@@ -109,9 +111,9 @@ def fit_whole(job: Job, variant: Variant, features: Features, weights: Tensor | 
             if trained.best_step == 0:
                 scores = _untrained(head, features, variant.projection, None)
             else:
-                scores = _scores(trained.module.eval(), job.data.test.images)
+                scores = scores_of(trained.module.eval(), job.data.test.images)
         count = sum(weight.numel() for weight in trained.module.parameters() if weight.requires_grad)
-        saved = _kept(encoder, head, variant) if settings.save_heads else None
+        saved = kept_head(encoder, head, variant) if settings.save_heads else None
     training = {
         "validated": trained.best_score,
         "trained_parameters": count,
@@ -123,7 +125,7 @@ def fit_whole(job: Job, variant: Variant, features: Features, weights: Tensor | 
     return Fitted(score, scores, training, saved)
 
 
-def _divided(job: Job, variant: Variant, features: Features, split: str = "") -> tuple[Draw, Tensor, Fold]:
+def divided(job: Job, variant: Variant, features: Features, split: Split | None = None) -> tuple[Draw, Tensor, Fold]:
     """The drawn images, their labels, and which of them train and validate."""
     from vision_adapters.tuning import make_folds
 
@@ -139,8 +141,13 @@ def _divided(job: Job, variant: Variant, features: Features, split: str = "") ->
         raise NotApplicableError(str(error)) from error
 
 
-def _backbone(job: Job, variant: Variant, parts: Mapping[str, tuple[Tensor | Pictures, Tensor]]) -> TrainedEncoder:
-    """The encoder, all of whose image side learns; images are read when they are needed."""
+def backbone_of(
+    job: Job, variant: Variant, parts: Mapping[str, tuple[Tensor | Pictures, Tensor]], pieces: int = 1
+) -> TrainedEncoder:
+    """The encoder, all of whose image side learns; images are read when they are needed.
+
+    A training batch passes the encoder in so many pieces, computed again in the backward pass; the head sees all.
+    """
     from vision_adapters.training import Scale, TrainedEncoder
 
     encoder, settings = job.encoder, job.settings
@@ -170,8 +177,15 @@ def _backbone(job: Job, variant: Variant, parts: Mapping[str, tuple[Tensor | Pic
             return EncodedRows(lambda at: images_at(images, numbers[at]), len(numbers), _BATCH)
         return SampleRows(partial(_of_number, make, numbers), len(numbers), workers=settings.decode_workers)
 
-    as_it_is = Scale(torch.zeros(1), torch.ones(1))
-    return TrainedEncoder(module, partial(features_of, encoder, kind), rows, as_it_is, unfreeze=unfreeze)
+    as_it_is, embed = Scale(torch.zeros(1), torch.ones(1)), partial(features_of, encoder, kind)
+    again = recomputed(module, embed)
+
+    def embedded(images: Tensor) -> Tensor:
+        if pieces == 1 or not torch.is_grad_enabled():
+            return embed(images)
+        return torch.cat([again(piece) for piece in images.chunk(pieces)])
+
+    return TrainedEncoder(module, embedded, rows, as_it_is, unfreeze=unfreeze)
 
 
 def _of_number(make: Any, numbers: Tensor, index: int, generator: torch.Generator | None) -> Tensor:
@@ -179,7 +193,7 @@ def _of_number(make: Any, numbers: Tensor, index: int, generator: torch.Generato
     return sample
 
 
-def _checkpoint(job: Job, variant: Variant, weights: Tensor | None) -> Path | None:
+def checkpoint_of(job: Job, variant: Variant, weights: Tensor | None) -> Path | None:
     """A file for each training of a unit: ``auto`` has several."""
     if job.checkpoint is None:
         return None
@@ -187,7 +201,7 @@ def _checkpoint(job: Job, variant: Variant, weights: Tensor | None) -> Path | No
     return job.checkpoint.with_name(f"{job.checkpoint.name}.{variant.init}-{variant.projection}{texts}")
 
 
-def _kept(encoder: Encoder, head: nn.Module, variant: Variant) -> KeptHead:
+def kept_head(encoder: Encoder, head: nn.Module, variant: Variant) -> KeptHead:
     """Copies of encoder and head as they were scored."""
     assert encoder.module is not None
     weights = {name: value.detach().cpu().clone() for name, value in encoder.module.state_dict().items()}
@@ -207,24 +221,27 @@ def _of_images(name: str) -> bool:
     return not name.startswith(texts)
 
 
-def _head(variant: Variant, seed: int, encoder: Encoder, features: Features, weights: Tensor | None) -> nn.Module:
-    """The head at its start, on features scaled to length 1."""
+def head_at_start(job: Job, variant: Variant, features: Features, weights: Tensor | None) -> LinearHead:
+    """The head at its start, as the settings have it: normalisation of its features, and the scale of its scores."""
     from vision_adapters.heads import LinearHead, language_head, seeded
 
-    scale = encoder.logit_scale or 100.0
-    backbone, projection = features.train, features.projection
-    if weights is not None:
-        if variant.projection == "2p" or projection is None:
-            return language_head(weights, scale)
-        merged = weights @ projection.T
-        # cosines are of projected features: on average over the training images, the merged head has their size
-        size = float((backbone.norm(dim=1) / (backbone @ projection).norm(dim=1)).mean())
-        head = seeded(lambda: LinearHead(backbone.shape[1], len(merged), features="l2", logit_scale=scale), 0)
-        with torch.no_grad():
-            head.weight.copy_(size * merged)
-        return head
-    width = backbone.shape[1] if variant.projection == "1p" or projection is None else projection.shape[1]
-    return seeded(lambda: LinearHead(width, len(features.classes), features="l2", logit_scale=10.0), seed)
+    form = head_form(job.settings)
+    norm = form.norm or "l2"
+    own = 10.0 if weights is None else job.encoder.logit_scale or 100.0
+    how: Any = {"features": norm, "logit_scale": form.scale or own, "train_scale": form.train_scale}
+    backbone, projection, classes = features.train, features.projection, len(features.classes)
+    if weights is None:
+        width = backbone.shape[1] if variant.projection == "1p" or projection is None else projection.shape[1]
+        return seeded(lambda: LinearHead(width, classes, **how), job.seed)
+    if variant.projection == "2p" or projection is None:
+        return language_head(weights, how.pop("logit_scale"), **how)
+    merged = weights @ projection.T
+    # cosines are of projected features: on average over the training images, the merged head has their size
+    size = float((backbone.norm(dim=1) / (backbone @ projection).norm(dim=1)).mean()) if norm == "l2" else 1.0
+    head = seeded(lambda: LinearHead(backbone.shape[1], classes, **how), 0)
+    with torch.no_grad():
+        head.weight.copy_(size * merged)
+    return head
 
 
 @torch.no_grad()
@@ -233,12 +250,14 @@ def _untrained(head: nn.Module, features: Features, projection: str, rows: Tenso
     shown = features.test if rows is None else features.train[rows]
     if projection == "2p" and features.projection is not None:
         shown = shown @ features.projection
-    device = next(head.parameters()).device
-    return torch.as_tensor(head(shown.to(device))).cpu()
+    device, training = next(head.parameters()).device, head.training
+    scores = torch.as_tensor(head.eval()(shown.to(device))).cpu()
+    head.train(training)
+    return scores
 
 
 @torch.no_grad()
-def _scores(model: nn.Module, images: Any) -> Tensor:
+def scores_of(model: nn.Module, images: Any) -> Tensor:
     """Scores of images, or of rows that read them, a few at a time."""
     device = next(model.parameters()).device
     read = images.__getitem__ if isinstance(images, EncodedRows) else partial(images_at, images)
