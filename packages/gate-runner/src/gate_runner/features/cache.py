@@ -32,7 +32,7 @@ from torch import Tensor
 
 from gate_data.readers.folders import cache_home
 from gate_runner.encoders.spec import agree
-from gate_runner.errors import DataError
+from gate_runner.errors import DataError, StorageError
 from gate_runner.features.inputs import WIDTH, Digests, Encode, Inputs, Numbered, digest_of
 from gate_runner.features.shelf import Shelf, make_room
 from gate_runner.features.unfinished import alone, finish, note, noted, take_over
@@ -148,7 +148,10 @@ class FeatureCache:
         key = digest_of(f"{_FORMAT} {known_by}".encode()).hex()
         outputs = encoder.outputs or probe(encoder)
         for number in itertools.count():  # the same weights behind other code are another encoder
-            folder = (root or cache_folder()) / (f"{key}-{number}" if number else key)
+            try:
+                folder = (root or cache_folder()) / (f"{key}-{number}" if number else key)
+            except RuntimeError as error:  # there is no home
+                return cls._kept_nowhere(str(error))
             about = folder / "encoder.json"
             try:
                 if about.is_symlink() or (about.exists() and not about.is_file()):
@@ -159,11 +162,15 @@ class FeatureCache:
                 card = {"spec": encoder.spec, "fingerprint": fingerprint, "outputs": outputs}
                 try:
                     write(about, (json.dumps(card) + "\n").encode())
-                except OSError as error:
-                    _LOG.warning("features are not kept: %s", error)
-                    return cls()
+                except (OSError, StorageError) as error:
+                    return cls._kept_nowhere(str(error))
                 return cls(folder, cap)
         raise AssertionError("unreachable")
+
+    @classmethod
+    def _kept_nowhere(cls, why: str) -> FeatureCache:
+        _once(f"features are not kept for the next run: {why}", why)
+        return cls()
 
     def rows(
         self,
@@ -190,18 +197,24 @@ class FeatureCache:
             digests = inputs.digests()
             missing: Sequence[int] = range(len(inputs))
             segment = digest_of(b"files ", inputs.mark).hex() if digests is None else ""
-            if digests is not None:
-                shelf = Shelf.sound(folder, digests)
-                missing = _first(digests, shelf.missing(digests))
-                if not missing:
-                    take_over(folder, but="")  # of kills behind the last row
-                    break
-                segment = digest_of(digests[missing].tobytes()).hex()
-            folder.mkdir(parents=True, exist_ok=True)
-            if take_over(folder, but=segment):
-                continue
-            with alone(folder, segment, wait=True):  # who wants the same waits, and finds it
-                if digests is not None and len(_first(digests, Shelf(folder).missing(digests))) < len(missing):
+            with contextlib.ExitStack() as stack:
+                try:
+                    if digests is not None:
+                        shelf = Shelf.sound(folder, digests)
+                        missing = _first(digests, shelf.missing(digests))
+                        if not missing:
+                            with contextlib.suppress(OSError, StorageError):  # of a cache that can only be read
+                                take_over(folder, but="")  # of kills behind the last row
+                            break
+                        segment = digest_of(digests[missing].tobytes()).hex()
+                    folder.mkdir(parents=True, exist_ok=True)
+                    if take_over(folder, but=segment):
+                        continue
+                    stack.enter_context(alone(folder, segment, wait=True))  # who wants the same waits, and finds it
+                    written = Shelf(folder)
+                except (OSError, StorageError) as error:
+                    return self._without_disk(request, _NoRoomError(f"{folder}: {_words_of(error)}"))
+                if digests is not None and len(_first(digests, written.missing(digests))) < len(missing):
                     continue
                 if digests is None and inputs.digests() is not None:
                     continue
@@ -210,7 +223,7 @@ class FeatureCache:
                         pass
                     continue
                 try:
-                    self._write(request, Shelf(folder), folder / f"{segment}.npy", missing)
+                    self._write(request, written, folder / f"{segment}.npy", missing)
                 except _NoRoomError as error:
                     return self._without_disk(request, error)
         self.reused[kind] += len(np.unique(digests)) - (self.encoded[kind] - encoded)
@@ -227,17 +240,18 @@ class FeatureCache:
     def _write(self, request: _Asked, shelf: Shelf, path: Path, numbers: Sequence[int]) -> None:
         """Encode what no segment holds into a new one, from where a killed writer stopped."""
         log, count = path.with_suffix(".part"), len(numbers)
-        writer = RowWriter.left(path, count, path.stem)
-        digests = noted(log, writer.done) if writer is not None else []
-        if writer is not None and not digests:
-            writer = None
-        if writer is None:
-            for file in (path, log):
-                file.unlink(missing_ok=True)
-        elif writer.count < count:  # killed after the last row: who reads looks for the rest again
-            finish(path.parent, path.stem, np.array(digests, f"S{WIDTH}"))
-            log.unlink(missing_ok=True)
-            return
+        with _room(path, log):
+            writer = RowWriter.left(path, count, path.stem)
+            digests = noted(log, writer.done) if writer is not None else []
+            if writer is not None and not digests:
+                writer = None
+            if writer is None:
+                for file in (path, log):
+                    file.unlink(missing_ok=True)
+            elif writer.count < count:  # killed after the last row: who reads looks for the rest again
+                finish(path.parent, path.stem, np.array(digests, f"S{WIDTH}"))
+                log.unlink(missing_ok=True)
+                return
         stored = set(digests)
 
         def wanted(digest: bytes) -> bool:
@@ -254,10 +268,11 @@ class FeatureCache:
                 note(log, writer.done, batch)
                 writer.append(_of_type(writer.dtype, rows, request.name))
             digests += batch
-        if writer is not None:
-            writer.cut()
-            finish(path.parent, path.stem, np.array(digests, f"S{WIDTH}"))
-        log.unlink(missing_ok=True)
+        with _room(path, log):
+            if writer is not None:
+                writer.cut()
+                finish(path.parent, path.stem, np.array(digests, f"S{WIDTH}"))
+            log.unlink(missing_ok=True)
 
     def _encoded(
         self, request: _Asked, numbers: Sequence[int], stored: set[bytes], is_missing: Callable[[bytes], bool]
@@ -302,9 +317,12 @@ class FeatureCache:
 
         first = encode(torch.zeros(1, dtype=torch.long))
         if len(request.inputs) * math.prod(first.shape[1:]) * first.element_size() <= self.in_memory:
-            _LOG.warning("features of %s are kept in memory alone: %s", request.name, why)
+            _once(f"features of {request.name} are kept in memory alone: {why}", f"memory {self.folder} {why}")
             return self._held(request)
-        _LOG.warning("features of %s are encoded again whenever they are needed: %s", request.name, why)
+        _once(
+            f"features of {request.name} are encoded again whenever they are needed: {why}",
+            f"again {self.folder} {request.name}",
+        )
         self.placed[request.name] = "encoded again"
         return EncodedRows(encode, len(request.inputs), request.size)
 
@@ -342,17 +360,31 @@ class _NoRoomError(Exception):
     """Neither the cap nor the disk has room for a segment."""
 
 
+_WARNED: set[str] = set()
+"""What was said of places that cannot be written, once in a process."""
+
+
+def _once(message: str, what: str) -> None:
+    if what not in _WARNED:
+        _WARNED.add(what)
+        _LOG.warning("%s", message)
+
+
+def _words_of(error: Exception) -> str:
+    return str(getattr(error, "strerror", None) or error)
+
+
 @contextlib.contextmanager
 def _room(*files: Path) -> Iterator[None]:
-    """Turn a full disk into `_NoRoomError`, and remove what was begun."""
+    """Turn what a disk refuses into `_NoRoomError`, and remove what was begun where it is full."""
     try:
         yield
-    except OSError as error:
-        if not isinstance(error, DiskFullError) and error.errno not in _FULL:
-            raise
-        for file in files:
-            file.unlink(missing_ok=True)
-        raise _NoRoomError(str(error.strerror)) from error
+    except (OSError, StorageError) as error:
+        if isinstance(error, DiskFullError | StorageError) or error.errno in _FULL:
+            for file in files:
+                with contextlib.suppress(OSError):
+                    file.unlink(missing_ok=True)
+        raise _NoRoomError(_words_of(error)) from error
 
 
 def _first(digests: Digests, missing: Digests) -> list[int]:

@@ -165,7 +165,9 @@ class Shelf:
         numbers = self._find(digests)
         used = np.unique(self.segment[numbers])
         for number in used:
-            with contextlib.suppress(FileNotFoundError):  # another process made room; the rows are open, and stay
+            with contextlib.suppress(
+                OSError
+            ):  # another process made room, or the disk can only be read: rows stay open
                 os.utime(self.files[number])
         segment, offset = torch.from_numpy(self.segment[numbers]), torch.from_numpy(self.offset[numbers])
         return FoundRows(self.segments, segment, offset)

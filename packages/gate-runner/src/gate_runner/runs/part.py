@@ -6,6 +6,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -77,7 +78,8 @@ class Part:
         """The benchmark's data, with images of files at ``size`` pixels."""
         from gate_data.remembered import remember_in
 
-        remember_in(cache_home() / "contents")
+        with suppress(RuntimeError):  # there is no home
+            remember_in(cache_home() / "contents")
         data = self.benchmark.load(self.source, self.request(size))
         return data if self.settings.folds is None else pooled(data)
 
@@ -88,7 +90,8 @@ class Part:
         undivided = "variant" in self.benchmark.training
         if undivided or self.source not in ("local", "file") or self.settings.folds is not None:
             return None
-        remember_in(cache_home() / "contents")
+        with suppress(RuntimeError):  # there is no home
+            remember_in(cache_home() / "contents")
         root = self.benchmark.root_of(self.source, self.settings.data_root)
         originals = self.benchmark.originals
         return None if root is None else originals.listing(originals.find(root), self.request(size))
