@@ -11,7 +11,8 @@ from PIL import Image
 
 from gate_data.boxes.files import voc
 from gate_data.errors import DataError
-from gate_data.own import guess
+from gate_data.own import OwnBenchmark, guess
+from gate_data.own.originals import originals_from
 from gate_data.readers.archives import members
 from gate_data.readers.json_lists import entries
 from gate_data.readers.tables import lines
@@ -48,6 +49,15 @@ def test_yaml_that_would_fill_the_memory_or_names_no_classes(tmp_path: Path, con
     (tmp_path / "data.yaml").write_text(content)
     with pytest.raises(DataError, match=message):
         guess(tmp_path)
+
+
+def test_two_pictures_for_one_annotation_are_refused(tmp_path: Path) -> None:
+    yolo(tmp_path)
+    (tmp_path / "classes.txt").write_text("a\n")
+    picture(tmp_path / "images" / "2.jpg")
+    own = OwnBenchmark.model_validate({**guess(tmp_path).values, "benchmark": {"id": "a", "task": "detection"}})
+    with pytest.raises(DataError, match=r"2\.txt would stand for two pictures, .*2\.jpg and 2\.png"):
+        originals_from(own, tmp_path / "benchmark.toml").check(tmp_path)
 
 
 def test_a_yaml_file_runs_nothing(tmp_path: Path) -> None:

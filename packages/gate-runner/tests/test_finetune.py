@@ -23,7 +23,7 @@ from eqben_builder.micro.builder import MicroBuilder
 from gate_data.own import guess, write_benchmark
 from gate_runner.cli import app
 from gate_runner.encoders import load_encoder
-from gate_runner.errors import UsageError
+from gate_runner.errors import DataError, UsageError
 from gate_runner.finetuning import training as module
 from gate_runner.finetuning.pairs import read_captioned
 from gate_runner.finetuning.request import FinetuneRequest
@@ -236,6 +236,51 @@ def test_shards_and_every_form_of_pairs_are_read(pairs: Path, tmp_path: Path) ->
         read = read_captioned(str(tmp_path / form)).train
         assert read.pictures_each == 2, form
         assert sorted(read.captions) == sorted(read_captioned(str(pairs)).train.captions), form
+
+
+def named_shard(path: Path, names: list[str]) -> Path:
+    """A member of each name: a picture of a colour of its own, or a text with the name."""
+    with tarfile.open(path, "w") as archive:
+        for number, name in enumerate(names):
+            picture = io.BytesIO()
+            Image.new("RGB", (8, 8), (number, 0, 0)).save(picture, "PNG")
+            content = picture.getvalue() if name.lower().endswith(("png", "jpg")) else name.encode()
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return path
+
+
+def test_dots_in_the_names_of_a_shard_cost_no_sample(tmp_path: Path) -> None:
+    keys = ["0000", "0001", "photo.v1.2", "photo.v1.3", "park.morning", "in.a.folder/a", "in.a.folder/b.c"]
+    path = named_shard(tmp_path / "a.tar", [f"{key}.{ending}" for key in keys for ending in ("png", "txt")])
+    captioned = read_captioned(str(path))
+    captions = {forms[0][0] for split in (captioned.train, captioned.validation) for forms in split.captions}
+    assert captions == {f"{key}.txt" for key in keys}
+    files = {source[0].name for split in (captioned.train, captioned.validation) for source in split.pictures.files}
+    assert files == {f"{key}.png" for key in keys}
+    assert "make no sample" not in " ".join(captioned.notes)
+
+
+def test_what_makes_no_sample_of_a_shard_is_counted(tmp_path: Path) -> None:
+    names = ["0.png", "0.txt", "1.png", "1.txt", "1.seg.png", "2.txt", "2.note.txt", "0.cls", "._1.png"]
+    notes = " ".join(read_captioned(str(named_shard(tmp_path / "a.tar", names))).notes)
+    assert "1 shards, 2 pictures" in notes
+    assert "3 images and texts of the shards make no sample, such as 1.seg.png" in notes
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["0.png", "0.txt", "0.png"], "two members called 0.png"),
+        (["0.png", "0.txt", "0.PNG"], "0.png and 0.PNG are one member of one sample"),
+        (["0.png", "0.jpg", "0.txt"], "sample '0' has two images"),
+        (["0.a.png", "0.a.jpg", "0.a.txt"], "sample '0.a' has two images"),
+    ],
+)
+def test_two_members_for_one_key_and_ending_are_refused(tmp_path: Path, names: list[str], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        read_captioned(str(named_shard(tmp_path / "a.tar", ["1.png", "1.txt", *names])))
 
 
 def test_a_folder_with_a_benchmarks_file_is_read_by_it(tmp_path: Path) -> None:

@@ -43,6 +43,12 @@ def annotated(own: OwnBenchmark, folder: Path, *, needed: bool) -> dict[str, lis
         pictures = _listed(root, folder / part) if part.endswith(".txt") else _in(root / part)
         inner = "" if part.endswith(".txt") else part
         pairs[split] = [(picture, _annotation(own, folder, inner, picture)) for picture in pictures]
+        picture_of: dict[Path | None, Path] = {}
+        for picture, file in pairs[split]:
+            if (other := picture_of.setdefault(file, picture)) != picture:
+                raise DataError(
+                    f"{file} would stand for two pictures, {other} and {picture.name}: move one of them away"
+                )
     lacking = [
         (picture, file) for listed in pairs.values() for picture, file in listed if file is None or not file.is_file()
     ]

@@ -6,7 +6,7 @@ import os
 import tarfile
 import threading
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -103,9 +103,20 @@ def _index(path: str, size: int, changed: int) -> dict[str, Entry]:
         with zipfile.ZipFile(path) as file:
             if any(not entry.filename for entry in file.infolist()):  # Python 3.13 lists it, others stumble over it
                 raise zipfile.BadZipFile("a member has no name")
-            return {entry.filename: Entry(entry.file_size) for entry in file.infolist() if not entry.is_dir()}
+            listed = [(entry.filename, Entry(entry.file_size)) for entry in file.infolist() if not entry.is_dir()]
+            return _once(path, listed)
     with Path(path).open("rb") as opened:
-        return dict(_of_tar(opened, Path(path).name, 0, Path(path).stat().st_size))
+        return _once(path, _of_tar(opened, Path(path).name, 0, Path(path).stat().st_size))
+
+
+def _once(path: str, listed: Iterable[tuple[str, Entry]]) -> dict[str, Entry]:
+    """Members by name. Of two with one name, which one is meant would depend on the reader."""
+    entries: dict[str, Entry] = {}
+    for name, entry in listed:
+        if name in entries:
+            raise DataError(f"{path} holds two members called {name}: pack it again with one of them")
+        entries[name] = entry
+    return entries
 
 
 def _of_tar(opened: BinaryIO, name: str, start: int, end: int) -> Iterator[tuple[str, Entry]]:

@@ -140,26 +140,72 @@ def _of_shards(shards: Sequence[Path]) -> tuple[CaptionedSplit, tuple[str, ...]]
     sources: list[Member] = []
     captions: list[list[Texts]] = []
     negatives: list[Texts] = []
+    unused: list[str] = []
     for shard in shards:
-        samples: dict[str, dict[str, str]] = {}
-        for name in members(shard):
-            folder, slash, last = name.rpartition("/")
-            stem, _, ending = last.partition(".")
-            samples.setdefault(folder + slash + stem, {})[ending.lower()] = name
+        samples, bare = _samples_of(shard)
+        unused += bare
         for key, parts in samples.items():
-            picture = next((parts[ending[1:]] for ending in PICTURES if ending[1:] in parts), None)
-            if picture is None:
-                continue
             caption, false = _said_in(shard, key, parts)
-            sources.append(Member(str(shard), picture))
+            sources.append(Member(str(shard), parts[_picture_of(parts)]))
             captions.append([(caption,)])
             negatives.append(false)
     if not sources:
         raise DataError(f"{shards[0]}: no pictures among its members ({', '.join(PICTURES)})")
     any_false = negatives if any(negatives) else ()
-    return CaptionedSplit(Pictures.of(sources, 224), captions, any_false), (
-        f"{len(shards)} shards, {len(sources)} pictures",
-    )
+    notes = [f"{len(shards)} shards, {len(sources)} pictures"]
+    if unused:
+        notes.append(
+            f"{len(unused):,} images and texts of the shards make no sample, such as {unused[0]}: a sample is KEY.jpg "
+            "with KEY.txt or KEY.json"
+        )
+    return CaptionedSplit(Pictures.of(sources, 224), captions, any_false), tuple(notes)
+
+
+def _samples_of(shard: Path) -> tuple[dict[str, dict[str, str]], list[str]]:
+    """A shard's samples by key: endings to members; and the pictures and texts that belong to none.
+
+    The key ends at the first dot, as webdataset has it. Where no picture has such a key, names hold dots, and it ends
+    at the last one.
+    """
+    by_key: dict[str, dict[str, str]] = {}
+    for name in members(shard):
+        folder, slash, last = name.rpartition("/")
+        if last.startswith("."):
+            continue
+        stem, _, ending = last.partition(".")
+        _add(by_key.setdefault(folder + slash + stem, {}), ending.lower(), name, shard)
+    samples: dict[str, dict[str, str]] = {}
+    unused: list[str] = []
+    for key, parts in by_key.items():
+        groups = {key: parts}
+        if not _picture_of(parts):
+            groups = {}
+            for name in parts.values():
+                longer, _, ending = name.rpartition(".")
+                _add(groups.setdefault(longer, {}), ending.lower(), name, shard)
+        for longer, own in groups.items():
+            picture = _picture_of(own)
+            if several := [name for ending, name in own.items() if f".{ending}" in PICTURES and ending != picture]:
+                raise DataError(f"{shard}, sample {longer!r} has two images, {own[picture]} and {several[0]}: keep one")
+            if picture:
+                samples[longer] = own
+            own_endings = {picture, "txt", "json"} if picture else set()
+            unused += [
+                name for ending, name in own.items()
+                if ending not in own_endings and f".{ending.rpartition('.')[2]}" in (*PICTURES, ".txt")
+            ]  # fmt: skip
+    return samples, unused
+
+
+def _add(parts: dict[str, str], ending: str, name: str, shard: Path) -> None:
+    if ending in parts:
+        raise DataError(f"{shard}: {parts[ending]} and {name} are one member of one sample: rename one of them")
+    parts[ending] = name
+
+
+def _picture_of(parts: dict[str, str]) -> str:
+    """The ending of a sample's picture; empty without one."""
+    return next((ending[1:] for ending in PICTURES if ending[1:] in parts), "")
 
 
 def _said_in(shard: Path, key: str, parts: dict[str, str]) -> tuple[str, Texts]:
