@@ -48,6 +48,10 @@ def read_json(path: str | Path) -> Any:
         raise json.JSONDecodeError(str(error), "", 0) from None
 
 
+LONGEST_FIELD = 2**24
+"""Characters of a cell; Python's csv refuses more than 131,072, until somebody sets another limit."""
+
+
 class Reading:
     """How much of a file has been read, for progress."""
 
@@ -107,20 +111,52 @@ def csv_objects(
     Raises:
         EntityFileError: no header with the required names, or a line with more cells than the header.
     """
-    reader = csv.DictReader((line for _, line in numbered_lines(path, reading)), strict=True)
-    try:
-        header = reader.fieldnames or ()
-        if not set(required) <= set(header):
-            cells = ", ".join(map(repr, header[:12])) or "empty"
+    if csv.field_size_limit() < LONGEST_FIELD:
+        csv.field_size_limit(LONGEST_FIELD)
+    reader = csv.reader((line for _, line in numbered_lines(path, reading)), strict=True)
+    header: list[str] = []
+    while True:
+        first = reader.line_num + 1
+        try:
+            cells = next(reader)
+        except StopIteration:
+            break
+        except csv.Error as error:
+            raise EntityFileError(path, first, f"expected CSV: {_quotes(error)}") from None
+        if not cells:
+            continue
+        if not header:
+            header = cells
+            _check_header(path, header, required)
+            continue
+        if len(cells) > len(header):
+            raise EntityFileError(path, first, f"expected {len(header)} cells, got more")
+        record = {**dict.fromkeys(header), **dict(zip(header, cells, strict=False))}
+        if torn := [field for field in required if "\n" in (record[field] or "")]:
             raise EntityFileError(
-                path, 1, f"expected a header with {' and '.join(required)}; the first line is {cells}"
+                path, first, f"expected {torn[0]} on one line: a quote opens in it and holds the rest"
             )
-        for record in reader:
-            if None in record:
-                raise EntityFileError(path, reader.line_num, f"expected {len(reader.fieldnames or ())} cells, got more")
-            yield reader.line_num, record
-    except csv.Error as error:
-        raise EntityFileError(path, reader.line_num, f"expected CSV: {error}") from None
+        yield first, record
+    if not header:
+        _check_header(path, header, required)
+
+
+def _quotes(error: csv.Error) -> str:
+    if "end of data" in str(error):
+        return "a quote opens in this row and is never closed"
+    if "expected after" in str(error):
+        return (
+            "a cell begins with a quote and goes on behind the closing one; double quotes that are a part of the text"
+        )
+    return str(error)
+
+
+def _check_header(path: str | Path, header: Sequence[str], required: Sequence[str]) -> None:
+    if not set(required) <= set(header):
+        if len(header) == 1 and ";" in header[0]:
+            raise EntityFileError(path, 1, "cells are separated by ';', expected ',': save it as CSV with commas")
+        cells = ", ".join(map(repr, header[:12])) or "empty"
+        raise EntityFileError(path, 1, f"expected a header with {' and '.join(required)}; the first line is {cells}")
 
 
 def text_field(record: Mapping[str, Any], field: str, *, required: bool = True) -> str:

@@ -25,6 +25,8 @@ Row = tuple[int, dict[str, str]]
 
 NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 """A number as files have it: Python also reads `1_0` as ten, and digits of other scripts."""
+LONGEST_FIELD = 2**24
+"""Characters of a cell; Python's csv refuses more than 131,072, until somebody sets another limit."""
 MISSING = frozenset({"", "na", "nan", "n/a", "null", "none", "-"})
 MODEL_NAMES = ("model", "model_name", "model_id", "name", "checkpoint", "run")
 BENCHMARK_NAMES = ("benchmark", "dataset", "data_set", "eval_dataset", "benchmark_name")
@@ -46,12 +48,7 @@ def _read_records(text: str, where: str) -> tuple[list[str], list[Row]]:
 
     Of two header rows the first names benchmarks (an empty cell repeats the one before), the second metrics.
     """
-    first = text.split("\n", 1)[0]
-    reader = csv.reader(io.StringIO(text), delimiter="\t" if "\t" in first and "," not in first else ",")
-    try:
-        lines = [(reader.line_num, [cell.strip() for cell in cells]) for cells in reader if any(map(str.strip, cells))]
-    except csv.Error as error:
-        raise EeveeError(f"{where}, line {reader.line_num}: {error}") from None
+    lines = _lines_of(text, where)
     if len(lines) < 2:
         raise EeveeError(f"{where}: {len(lines)} lines; expected a header and rows")
     header, body = lines[0][1], lines[1:]
@@ -65,6 +62,31 @@ def _read_records(text: str, where: str) -> tuple[list[str], list[Row]]:
         if len(cells) != len(header):
             raise EeveeError(f"{where}, line {line}: {len(cells)} cells; expected {len(header)}, as in the header")
     return header, [(line, dict(zip(header, cells, strict=True))) for line, cells in body]
+
+
+def _lines_of(text: str, where: str) -> list[tuple[int, list[str]]]:
+    """Cells of the rows that hold some, with the number of the line in which each begins."""
+    head = text.split("\n", 1)[0]
+    if ";" in head and "," not in head and "\t" not in head:
+        raise EeveeError(f"{where}, line 1: cells are separated by ';'; expected ',': save it as CSV with commas")
+    if csv.field_size_limit() < LONGEST_FIELD:
+        csv.field_size_limit(LONGEST_FIELD)
+    delimiter = "\t" if "\t" in head and "," not in head else ","
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    lines = []
+    while True:
+        first = reader.line_num + 1
+        try:
+            cells = [cell.strip() for cell in next(reader)]
+        except StopIteration:
+            return lines
+        except csv.Error as error:
+            unclosed = "a quote opens in this row and is never closed" if "end of data" in str(error) else str(error)
+            raise EeveeError(f"{where}, line {first}: {unclosed}") from None
+        if torn := [cell for cell in cells if "\n" in cell]:
+            raise EeveeError(f"{where}, line {first}: a quote opens in this row and holds the next, {torn[0]!r:.60}")
+        if any(cells):
+            lines.append((first, cells))
 
 
 def _joined(first: list[str], second: list[str]) -> list[str]:

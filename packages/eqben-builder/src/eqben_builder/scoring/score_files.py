@@ -14,7 +14,7 @@ from eqben_builder.untrusted import within
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from jaxtyping import Float64
     from numpy.typing import NDArray
@@ -119,8 +119,8 @@ def _npz(source: Path, columns: Sequence[str]) -> tuple[list[str] | None, NDArra
 
 
 def _csv(source: Path, columns: Sequence[str]) -> tuple[list[str] | None, NDArray[np.float64]]:
-    with source.open(newline="", encoding="utf-8") as file:
-        reader = csv.DictReader(file)
+    with source.open(newline="", encoding="utf-8-sig") as file:
+        reader = csv.DictReader(_strict(source, file))
         header = reader.fieldnames or []
         doubled = [name for name in dict.fromkeys(header) if header.count(name) > 1]
         if doubled:
@@ -137,6 +137,14 @@ def _csv(source: Path, columns: Sequence[str]) -> tuple[list[str] | None, NDArra
             ids.append(str(row.get("id")))
     scores = np.array(values, dtype=np.float64).reshape(len(values), len(columns))
     return (ids if "id" in header else None), scores
+
+
+def _strict(source: Path, file: Iterable[str]) -> Iterator[str]:
+    """The lines of a table of numbers and ids, in which a row is a line: a quote holds no rows."""
+    for number, line in enumerate(file, start=1):
+        if line.count('"') % 2:
+            raise ValueError(f"{source}, line {number}: a quote is opened and not closed")
+        yield line
 
 
 def _number(text: str | None, where: str) -> float:

@@ -174,6 +174,8 @@ def _of_row(own: OwnBenchmark, root: Path, row: Row, split: str) -> Entry:
         text = row.text(data.text) if task == "relational" else ""
     if task.startswith("video"):
         source = (Clip(first, data.frames),)
+    if isinstance(target, str) and ("\n" in target or "\r" in target):
+        raise row.error(data.target, "a label on one line: is a quote before it not closed?")
     group = row.text(own.splits.group) if own.splits.group else ""
     return Entry(source, target, split, row.where, text, group)
 
@@ -193,6 +195,8 @@ def _inside(root: Path, row: Row, column: str) -> str | Member:
     if isinstance(held := row.values.get(column), Member):
         return held
     path = Path(row.text(column))
+    if "\n" in row.text(column):
+        raise row.error(column, "a path on one line: is a quote before it not closed?")
     if ".." in path.parts:
         raise row.error(column, f"a path inside {root}")
     return str(path if path.is_absolute() else root / path)

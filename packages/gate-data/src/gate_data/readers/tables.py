@@ -15,7 +15,8 @@ from gate_data.imports import extra
 from gate_data.readers.json_lists import entries
 from gate_data.readers.limits import reading, refuse_special, within
 
-csv.field_size_limit(2**24)
+_LONGEST = 2**24
+"""Characters of a field; Python's csv refuses more than 131,072, until somebody sets another limit."""
 _AT_ONCE = 256
 """Rows of Parquet: a long text that the file holds once may stand in each of them."""
 
@@ -256,27 +257,75 @@ def _rows(path: Path, delimiter: str | None) -> Iterator[Row]:
             if delimiter is None:
                 delimiter = "\t" if path.suffix in (".tsv", ".tab") or "\t" in file.readline() else ","
                 file.seek(0)
-            reader = csv.DictReader(file, delimiter=delimiter, skipinitialspace=True)
-            if len(reader.fieldnames or ()) == 1 and ";" in str((reader.fieldnames or [""])[0]):
+            yield from _records(path, file, delimiter)
+    except UnicodeDecodeError as error:
+        with path.open("rb") as file:
+            how = "it is UTF-16: " if file.read(2) in (b"\xff\xfe", b"\xfe\xff") else ""
+        hint = f"{how}save it as UTF-8 (in Excel: 'CSV UTF-8')"
+        raise DataError(f"{path} cannot be read as a table: {error}; {hint}") from error
+
+
+def _records(path: Path, file: Any, delimiter: str) -> Iterator[Row]:
+    """Rows of a CSV or TSV file below its header, with the number of the line in which each begins."""
+    if csv.field_size_limit() < _LONGEST:
+        csv.field_size_limit(_LONGEST)
+    reader = csv.reader(file, delimiter=delimiter, skipinitialspace=True, strict=True)
+    names: list[str] | None = None
+    while True:
+        first = reader.line_num + 1
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            raise DataError(f"{path}, line {first} cannot be read as a row: {_problem(error)}") from error
+        if not cells:
+            continue
+        if names is None:
+            names = cells
+            if len(names) == 1 and ";" in names[0]:
                 raise DataError(
                     f"{path}, line 1: fields are separated by ';', expected ',': save it as CSV with commas, "
                     "or as .tsv with tabs"
                 )
-            names = Counter(reader.fieldnames or ())
-            if doubled := [name for name, count in names.items() if name and count > 1]:
+            if doubled := [name for name, count in Counter(names).items() if name and count > 1]:
                 raise DataError(f"{path}, line 1: the field {doubled[0]!r} comes twice")
-            for values in reader:
-                if None in values:
-                    raise DataError(
-                        f"{path}, line {reader.line_num}: {len(values) - 1 + len(values[None])} fields, expected "
-                        f"{len(reader.fieldnames or ())}"
-                    )
-                yield Row(path, reader.line_num, values)
-    except (UnicodeDecodeError, csv.Error) as error:
-        with path.open("rb") as file:
-            how = "it is UTF-16: " if file.read(2) in (b"\xff\xfe", b"\xfe\xff") else ""
-        hint = f"; {how}save it as UTF-8 (in Excel: 'CSV UTF-8')" if isinstance(error, UnicodeDecodeError) else ""
-        raise DataError(f"{path} cannot be read as a table: {error}{hint}") from error
+            continue
+        if reader.line_num > first and (held := _held_rows(cells, delimiter)):
+            raise DataError(
+                f"{path}, line {first}: a quote opens in this row and holds the rows behind it, such as {held[:60]!r}: "
+                "close it, or double it where it is a part of the text"
+            )
+        if len(cells) > len(names):
+            raise DataError(f"{path}, line {first}: {len(cells)} fields, expected {len(names)}")
+        yield Row(path, first, {**dict.fromkeys(names), **dict(zip(names, cells, strict=False))})
+
+
+def _problem(error: csv.Error) -> str:
+    if "end of data" in str(error):
+        return "a quote opens in it and is never closed; close it, or double it where it is a part of the text"
+    if "expected after" in str(error):
+        return (
+            "a cell begins with a quote and goes on behind the closing one; double quotes that are a part of the text"
+        )
+    return str(error)
+
+
+def _held_rows(cells: Sequence[str], delimiter: str) -> str:
+    """A line inside a cell that is a row of the table by its look: it names a file where the row itself does."""
+    endings = {column: PurePath(cell).suffix.lower() for column, cell in enumerate(cells) if "\n" not in cell}
+    for cell in cells:
+        for line in cell.splitlines()[1:] if "\n" in cell else ():
+            parts = line.split(delimiter)
+            alike = (ending and PurePath(part).suffix.lower() == ending for part, ending in _beside(parts, endings))
+            if len(parts) > 1 and any(alike):
+                return line
+    return ""
+
+
+def _beside(parts: Sequence[str], endings: Mapping[int, str]) -> Iterator[tuple[str, str]]:
+    """Parts of a line with the endings of their columns."""
+    return ((part.strip(' "'), endings[column]) for column, part in enumerate(parts) if column in endings)
 
 
 def _json_lines(path: Path, file: Any) -> Iterator[Row]:
