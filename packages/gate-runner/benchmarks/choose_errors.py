@@ -70,20 +70,19 @@ def picked_first(right: np.ndarray, seed: int) -> list[float]:
     return [adjusted.get(column, 1.0) for column in range(right.shape[1])]
 
 
-def chosen(right: np.ndarray, judge: Judge, seed: int) -> tuple[int, set[int], int]:
-    """The encoder that is taken, those that are called worse, and pictures encoded, in the rounds of `choose`."""
+def chosen(right: np.ndarray, judge: Judge, seed: int) -> tuple[int, set[int]]:
+    """The encoder that is taken, and those that are called worse, in the rounds of `choose`."""
     pictures, encoders = right.shape
     limits = [limit for limit in limits_of(encoders, 300, pictures) if limit is not None]
-    remaining, encoded = list(range(encoders)), 0
+    remaining = list(range(encoders))
     worse: set[int] = set()
     for number, limit in enumerate(limits):
         p = judge(right[:limit, remaining], seed)
-        encoded += limit * len(remaining)
         level = level_of(number, len(limits), ALPHA, is_last=number == len(limits) - 1)
         beaten = {encoder for encoder, value in zip(remaining, p, strict=True) if value <= level}
         worse |= beaten
         remaining = [encoder for encoder in remaining if encoder not in beaten]
-    return max(remaining, key=lambda encoder: right[:, encoder].mean()), worse, encoded
+    return max(remaining, key=lambda encoder: right[:, encoder].mean()), worse
 
 
 def equal(draws: int, encoders: int, pictures: int) -> dict[str, float]:
@@ -94,7 +93,7 @@ def equal(draws: int, encoders: int, pictures: int) -> dict[str, float]:
     for draw in range(draws):
         right = outcomes(rng, np.full(encoders, BASE), pictures)
         for name, judge in (("ours", ours), ("picked first", picked_first)):
-            taken, worse, _ = chosen(right, judge, draw)
+            taken, worse = chosen(right, judge, draw)
             wrong[name] += bool(worse)
             if name == "ours":
                 value = right[:, taken].mean()
@@ -111,21 +110,18 @@ def better(draws: int, encoders: int, gain: float) -> dict[str, float]:
     values = np.full(encoders, BASE)
     values[0] += gain
     rows: dict[str, float] = {}
-    results: dict[str, list[tuple[int, set[int], int]]] = {"ours": [], "picked first": []}
+    results: dict[str, list[tuple[int, set[int]]]] = {"ours": [], "picked first": []}
     for draw in range(draws):
         right = outcomes(rng, values, PICTURES)
         for name, judge in (("ours", ours), ("picked first", picked_first)):
             results[name].append(chosen(right, judge, draw))
     for name, done in results.items():
-        rows[f"taken, {name}"] = float(np.mean([taken == 0 for taken, *_ in done]))
-        rows[f"others called worse, {name}"] = float(
-            np.mean([len(worse - {0}) / (encoders - 1) for _, worse, _ in done])
-        )
+        rows[f"taken, {name}"] = float(np.mean([taken == 0 for taken, _ in done]))
+        rows[f"others called worse, {name}"] = float(np.mean([len(worse - {0}) / (encoders - 1) for _, worse in done]))
         rows[f"all others called worse, {name}"] = float(
-            np.mean([len(worse - {0}) == encoders - 1 for _, worse, _ in done])
+            np.mean([len(worse - {0}) == encoders - 1 for _, worse in done])
         )
-        rows[f"itself called worse, {name}"] = float(np.mean([0 in worse for _, worse, _ in done]))
-        rows[f"pictures encoded, {name}"] = float(np.mean([encoded for *_, encoded in done]) / (encoders * PICTURES))
+        rows[f"itself called worse, {name}"] = float(np.mean([0 in worse for _, worse in done]))
     return rows
 
 
