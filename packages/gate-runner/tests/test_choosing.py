@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 import json
+import time
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 from typer.testing import CliRunner
 
-from gate_runner.choosing import MANY, Candidate, Choice, Costs, choose, encoders_in, twins
+import gate_runner.choosing
+import gate_runner.encoders.loading
+from gate_runner.choosing import MANY, Candidate, Choice, choose, encoders_in
 from gate_runner.cli import app
+from gate_runner.encoders import costs as costs_module
+from gate_runner.encoders.costs import Costs, LoadedEncoders, measured, speeds, twins
+from gate_runner.encoders.loading import load_encoder
 from gate_runner.errors import UsageError
+from gate_runner.features import FeatureCache
+from gate_runner.reports import report
+from gate_runner.reports.choice import rows_of
 from gate_runner.runs.stored import read_runs
 from gate_runner.settings import Settings
 from vision_adapters import score_outcomes, worse_than_another
@@ -140,6 +154,162 @@ def test_the_command_prints_json_and_writes_a_page(tmp_path: Path) -> None:
     assert "Which encoder" in page
     assert "pictures a second" in page
     assert "A look at the features" in page
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    """Three classes of 20 noisy colours."""
+    rng = np.random.default_rng(0)
+    for name, colour in {"blue": (20, 40, 220), "green": (30, 200, 40), "red": (220, 30, 20)}.items():
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for number in range(20):
+            pixels = (np.array(colour) + rng.integers(-60, 60, (40, 32, 3))).clip(0, 255).astype(np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "photos" / name / f"{number}.png")
+    return tmp_path / "photos"
+
+
+def test_own_pictures_are_shown_each_encoder_loaded_once_and_nothing_encoded_for_the_page(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GATE_RUNNER_CACHE", str(tmp_path / "cache"))
+    loads: Counter[str] = Counter()
+    caches: list[FeatureCache] = []
+    plain_load, plain_of = gate_runner.encoders.loading.load_encoder, FeatureCache.of
+
+    def load(text: str, *, device: str = "cpu") -> Any:
+        loads[text] += 1
+        return plain_load(text, device=device)
+
+    def kept(*given: Any, **options: Any) -> FeatureCache:
+        caches.append(plain_of(*given, **options))
+        return caches[-1]
+
+    monkeypatch.setattr(gate_runner.encoders.loading, "load_encoder", load)
+    monkeypatch.setattr(FeatureCache, "of", kept)
+    out = tmp_path / "out"
+    words = ["choose", str(photos), "--encoders", "micro-clip,micro-clip/random", "--output", str(out)]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    assert loads == {"micro-clip": 1, "micro-clip/random": 1}
+    encoded = [cache.encoded.total() for cache in caches]
+    assert sum(encoded) == 2 * 60  # each picture once by each encoder, for rounds, fewer bytes and page together
+    page = (out / "choice.html").read_text()
+    assert "A look at the features" in page
+    assert "No pictures:" not in page
+    hardest = page[page.index('id="hardest"') :]
+    assert hardest.count("data:image/jpeg;base64,") >= 4
+
+
+def test_a_report_of_a_readout_shows_own_pictures_and_looks_on_the_device_of_runs(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GATE_RUNNER_CACHE", str(tmp_path / "cache"))
+    words = ["run", "--data", str(photos), "--encoder", "micro-clip", "--readout", "auto", "--output"]
+    done = CliRunner().invoke(app, [*words, str(tmp_path / "run"), "--isolate", "none"])
+    assert done.exit_code == 0, done.output
+    seen: list[str] = []
+
+    def load(text: str, *, device: str = "cpu") -> Any:
+        seen.append(device)
+        return load_encoder(text)
+
+    monkeypatch.setattr(gate_runner.encoders.loading, "load_encoder", load)
+    monkeypatch.setattr(gate_runner.encoders.loading, "device_for", lambda device: f"the device of {device}")
+    page = report(tmp_path / "run", look=True, pictures=2)
+    assert seen == ["the device of auto"]
+    assert "No pictures:" not in page
+    assert "A map of" in page
+    assert page.count("data:image/jpeg;base64,") >= 4
+
+
+def test_an_error_of_any_kind_is_one_encoders_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = gate_runner.choosing.execute
+
+    def execute(request: Any, *others: Any) -> Any:
+        if request.spec == "micro-clip/random:7":
+            raise RuntimeError("CUDA error: device-side assert triggered\nand more lines")
+        return plain(request, *others)
+
+    monkeypatch.setattr(gate_runner.choosing, "execute", execute)
+    specs = ("micro-clip/random:7", "micro-clip", "micro-clip/random")
+    choice = choose("digits@knn", specs, tmp_path, Settings(limit=40))
+    assert {c.encoder for c in choice.candidates[:2]} == set(specs[1:])
+    assert choice.candidates[2] == Candidate(
+        specs[0], "failed", reason="RuntimeError: CUDA error: device-side assert triggered"
+    )
+
+
+def test_an_encoder_whose_speed_cannot_be_measured_stays_in_the_choice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*given: Any) -> Any:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(gate_runner.choosing, "measured", fail)
+    choice = choose("digits@knn", ("micro-clip", "micro-clip/random"), tmp_path, Settings(limit=40))
+    assert [c.costs for c in choice.candidates] == [None, None]
+    assert choice.candidates[0].reason == "costs not measured: OutOfMemoryError: CUDA out of memory"
+    heads, rows = rows_of(choice)
+    assert {len(row) for row in rows} == {len(heads)}
+    assert rows[0][heads.index("images/s")] == "–"
+
+
+def test_a_busy_machine_is_named_and_speed_is_of_processor_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = load_encoder("micro-clip")
+    for clock, processor, busy in (
+        (10.0, 100.0, True),
+        (100.0, 119.0, False),
+        (100.0, 121.0, True),
+        (9.0, None, False),
+    ):
+        monkeypatch.setattr(costs_module, "speeds", lambda *_, both=(clock, processor): both)
+        costs = measured(encoder, 8, price=3.6).costs
+        shown = processor if busy and processor else clock
+        assert (costs.images_per_second, costs.busy, costs.clock_per_second) == (shown, busy, clock)
+        assert costs.dollars == pytest.approx(3.6 / 3600 / shown * 1e6)
+    best = Candidate("a", "best", 0.9, costs=Costs(100.0, 1.0, 1, 4, clock_per_second=10.0, busy=True))
+    heads, rows = rows_of(Choice("x", "acc@1", "higher", (best,), (), (1, 1)))
+    assert rows[0][heads.index("images/s")] == "100.0 *"
+    sentences = " ".join(gate_runner.choosing._sentences(Choice("x", "acc@1", "higher", (best,), (), (1, 1)), 1))
+    assert "from processor time; the clock gave down to 10% of them" in sentences
+    quiet = replace(best, costs=Costs(100.0, 1.0, 1, 4, clock_per_second=100.0))
+    assert "busy" not in " ".join(
+        gate_runner.choosing._sentences(Choice("x", "acc@1", "higher", (quiet,), (), (1, 1)), 1)
+    )
+
+
+def test_processor_time_is_not_that_of_waiting() -> None:
+    """An encoder that sleeps, as one does whose machine works for others: the clock counts it, the processor not."""
+    encoder = load_encoder("micro-clip")
+    plain = encoder.image
+
+    def slow(images: torch.Tensor) -> torch.Tensor:
+        time.sleep(0.1)
+        return plain(images)
+
+    encoder.image = slow
+    clock, processor = speeds(encoder, 1, seconds=0)
+    assert clock <= 10
+    assert processor is not None
+    assert processor > 1.2 * clock
+
+
+def test_encoders_stay_loaded_while_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    loads: Counter[str] = Counter()
+
+    def load(text: str, *, device: str = "cpu") -> Any:
+        loads[text] += 1
+        return load_encoder(text, device=device)
+
+    monkeypatch.setattr(gate_runner.encoders.loading, "load_encoder", load)
+    specs = ("micro-clip", "micro-clip/random")
+    roomy, tight = LoadedEncoders("cpu"), LoadedEncoders("cpu", room=1)
+    for spec in (*specs, *specs):
+        roomy.get(spec)
+    assert loads == dict.fromkeys(specs, 1)
+    for spec in (*specs, specs[1], specs[0]):
+        tight.get(spec)
+    assert loads == {"micro-clip": 3, "micro-clip/random": 2}
 
 
 def test_what_cannot_be_chosen_from_is_one_line(tmp_path: Path) -> None:

@@ -14,50 +14,27 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from gate_runner.comparison.best import interval_among, worse_runs
+from gate_runner.encoders.costs import Costs, LoadedEncoders, Measured, measured, twins
 from gate_runner.encoders.spec import parse_spec
 from gate_runner.errors import DataError, UsageError
 from gate_runner.executors import run as execute
+from gate_runner.machine import release
 from gate_runner.readouts import Readout
 from gate_runner.runs.observers import Observer
 from gate_runner.runs.request import folder_name, make_request
+from gate_runner.runs.results import Result
 from gate_runner.runs.stored import StoredRun, read_runs
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from gate_runner.benchmarks import Benchmark
     from gate_runner.settings import Settings
 
 MANY = 4
 """Encoders from which a round on few pictures comes first."""
 _GROWTH = 3
-_SAME = 1e-4
-"""Of features' size, up to which two encoders' are the same."""
-
-
-@dataclass(frozen=True)
-class Costs:
-    """What an encoder takes on this machine.
-
-    Args:
-        images_per_second: in batches, of pictures that are decoded already.
-        milliseconds: for one picture alone, the median, likewise.
-        parameters: weights, or None where they cannot be seen.
-        weight_bytes: memory of weights and buffers.
-        read_per_second: pictures a second with reading and decoding, over the choice's own runs; None where these took
-            all features from the cache.
-        dollars: for a million pictures, or None without a price.
-    """
-
-    images_per_second: float
-    milliseconds: float
-    parameters: int | None
-    weight_bytes: int
-    read_per_second: float | None = None
-    dollars: float | None = None
 
 
 @dataclass(frozen=True)
@@ -176,19 +153,22 @@ def choose(
     alpha: float = 0.05,
     price: float | None = None,
     observer: Observer | None = None,
+    loaded: LoadedEncoders | None = None,
 ) -> Choice:
-    """Find the encoder that does best on some pictures, and those that a paired test does not tell from it.
+    """Find the encoder that does best on some pictures, and those that a paired test does not show to be worse.
 
     Args:
         benchmark: a benchmark, or a name of one.
-        encoders: specs, at least two; one that fails is said, and the others go on.
+        encoders: specs, at least two; one that fails, with whatever error, is a row with its reason.
         output: folder of all runs; the same call again continues.
-        settings: of the runs; its ``readout`` is where each encoder is read, by default ``("auto",)``.
+        settings: of the runs; its ``readout`` is where each encoder is read. By default it is ``("auto",)``, in
+            settings of one's own ``("last",)`` where they say nothing else.
         first: samples of each split in the first round, where there are many encoders; each next one has three times
             as many, until the pictures are all there.
         alpha: family-wise error over all rounds.
         price: dollars for an hour of this machine.
         observer: told of every run.
+        loaded: holds the encoders, so that who goes on with the best one need not load it again.
 
     Returns:
         See `Choice`; its sentences say which encoder to take and how sure that is.
@@ -209,13 +189,15 @@ def choose(
     settings, output = settings or Settings().changed(readout="auto"), Path(output)
     if len(settings.readout) > 1 or "all" in settings.readout:
         raise UsageError(f"--readout {','.join(settings.readout)}: a choice reads each encoder at one, such as auto")
-    reasons: dict[str, str] = {}
+    loaded = loaded or LoadedEncoders(settings.device)
+    work = _Work(benchmark, output, settings, price, observer or Observer(), loaded)
+    reasons = work.reasons
     dropped: dict[str, tuple[StoredRun, float]] = {}
     runs: dict[str, list[StoredRun]] = {}
     remaining, limits = list(encoders), limits_of(len(encoders), first, settings.limit)
     ranked: list[StoredRun] = []
     for number, limit in enumerate(limits):
-        ranked, complete = _round(benchmark, remaining, output, settings.changed(limit=limit), reasons, observer)
+        ranked, complete = work.round(remaining, limit)
         if not ranked:
             listed = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
             raise UsageError(f"no encoder could be scored: {listed}")
@@ -234,10 +216,9 @@ def choose(
         p = worse[run.encoder]
         verdicts.append((run, "beaten" if p <= level else "tied", p))
     verdicts += [(run, "beaten", p) for run, p in dropped.values()]
-    measured = {run.encoder: _measured(run.encoder, settings, price, runs[run.encoder]) for run, *_ in verdicts}
-    same = twins({encoder: measurement.features for encoder, measurement in measured.items()})
+    same = twins({name: work.measured[name].features for name in work.measured if name not in reasons})
     candidates = [
-        _candidate(run, verdict, p, measured[run.encoder], same, interval_among(run, len(verdicts), alpha))
+        _candidate(run, verdict, p, work.of(run.encoder, runs), same, interval_among(run, len(verdicts), alpha))
         for run, verdict, p in verdicts
     ]
     candidates.sort(key=lambda candidate: ("best", "tied", "beaten").index(candidate.verdict))
@@ -251,7 +232,7 @@ def choose(
         runs=tuple(run.path for run in ranked),
         pictures=(sum(candidate.pictures for candidate in candidates), candidates[0].pictures * len(candidates)),
     )
-    compressed = _compressed(benchmark, best, settings, candidates[0], observer)
+    compressed = work.compressed(best, candidates[0])
     return replace(choice, sentences=_sentences(choice, len(limits)), compressed=tuple(compressed))
 
 
@@ -263,33 +244,96 @@ def limits_of(encoders: int, first: int, limit: int | None) -> list[int | None]:
     return [*small, limit]
 
 
-def _round(
-    benchmark: str | Benchmark,
-    encoders: Sequence[str],
-    output: Path,
-    settings: Settings,
-    reasons: dict[str, str],
-    observer: Observer | None,
-) -> tuple[list[StoredRun], bool]:
-    """Runs of one round, the best first, and whether they saw all pictures; what fails goes to ``reasons``."""
-    paths, complete = [], True
-    for spec in encoders:
-        folder = output / folder_name(spec, settings.limit)
+class _Work:
+    """The runs and measurements of a choice; each encoder is loaded once while there is room for all."""
+
+    def __init__(
+        self,
+        benchmark: str | Benchmark,
+        output: Path,
+        settings: Settings,
+        price: float | None,
+        observer: Observer,
+        loaded: LoadedEncoders,
+    ) -> None:
+        self.benchmark, self.output, self.settings, self.price = benchmark, output, settings, price
+        self.observer, self.loaded = observer, loaded
+        self.measured: dict[str, Measured] = {}
+        self.unmeasured: dict[str, str] = {}  # why an encoder that was scored has no costs
+        self.reasons: dict[str, str] = {}  # why an encoder failed
+
+    def round(self, encoders: Sequence[str], limit: int | None) -> tuple[list[StoredRun], bool]:
+        """Return runs of one round, the best first, and whether they saw all pictures."""
+        paths, complete = [], True
+        for spec in encoders:
+            try:
+                folder, results = self._run(spec, self.output / folder_name(spec, limit), limit)
+            except Exception as error:  # noqa: BLE001 - one encoder's error, of whatever kind, ends no choice
+                self.reasons[spec] = _reason(error)
+                release()
+                continue
+            failed = next((result for result in results if result.status != "ok"), None)
+            if failed is not None:
+                self.reasons[spec] = failed.reason
+                continue
+            self._measure(spec)
+            paths.append(folder)
+            most = max(int(results[0].data[name]) for name in ("train", "validation", "test"))
+            complete &= limit is None or most < limit
+        runs = read_runs(paths) if paths else []
+        return sorted(runs, key=_signed, reverse=True), complete
+
+    def _run(
+        self, spec: str, folder: Path, limit: int | None, readout: Sequence[str] = ()
+    ) -> tuple[Path, list[Result]]:
+        settings = self.settings.changed(limit=limit, **({"readout": tuple(readout)} if readout else {}))
+        encoder = self.loaded.get(spec)
+        request = make_request([self.benchmark], encoder, output=folder, settings=settings)
+        return folder, execute(request, self.observer)
+
+    def _measure(self, spec: str) -> None:
+        if spec in self.measured or spec in self.unmeasured:
+            return
         try:
-            request = make_request([benchmark], spec, output=folder, settings=settings)
-            results = execute(request, observer or Observer())
-        except UsageError as error:
-            reasons[spec] = str(error)
-            continue
-        failed = next((result for result in results if result.status != "ok"), None)
-        if failed is not None:
-            reasons[spec] = failed.reason
-            continue
-        paths.append(folder)
-        most = max(int(results[0].data[name]) for name in ("train", "validation", "test"))
-        complete &= settings.limit is None or most < settings.limit
-    runs = read_runs(paths) if paths else []
-    return sorted(runs, key=_signed, reverse=True), complete
+            self.measured[spec] = measured(self.loaded.get(spec), min(32, self.settings.batch_size), self.price)
+        except Exception as error:  # noqa: BLE001 - it was scored, and stays in the choice
+            self.unmeasured[spec] = f"costs not measured: {_reason(error)}"
+            release()
+
+    def of(self, spec: str, runs: Mapping[str, Sequence[StoredRun]]) -> Measured | str:
+        """Return what was measured of an encoder, or why nothing was."""
+        if spec not in self.measured:
+            return self.unmeasured[spec]
+        known = self.measured[spec]
+        return known._replace(costs=replace(known.costs, read_per_second=_read_per_second(runs[spec])))
+
+    def compressed(self, best: StoredRun, chosen: Candidate) -> list[Compressed]:
+        """Return the best encoder's scores with its features in fewer bytes, where read-outs were encoded."""
+        if self.settings.readout in ((), ("last",)) or not chosen.row_bytes:
+            return []
+        width = chosen.row_bytes // 4
+        sizes = {"float16": 2 * width, "int8": width, "binary": -(-width // 8)}
+        if width > 64:
+            sizes["dims64"] = 256
+            if best.results[0].data["train"] >= 64:  # so many components need as many samples
+                sizes["pca64"] = 256
+        limit = best.manifest["identity"].get("limit")
+        folder = best.path.with_name(f"{best.path.name}-compressed")
+        codes = [f"{chosen.readout}/{code}" for code in sizes]
+        _, results = self._run(best.encoder, folder, limit, codes)
+        first = [result for result in results if result.seed == self.settings.seeds[0]]
+        rows = []
+        for (code, row_bytes), result in zip(sizes.items(), first, strict=True):
+            if result.status == "ok":
+                score = result.scores[0]
+                rows.append(Compressed(code, row_bytes, score.value, score.low, score.high))
+        return rows
+
+
+def _reason(error: Exception) -> str:
+    """Return an error in one line."""
+    text = next(iter(str(error).splitlines()), "")
+    return text if isinstance(error, UsageError) else f"{type(error).__name__}: {text}"
 
 
 def _value(run: StoredRun) -> float:
@@ -311,25 +355,22 @@ def _worse(runs: Sequence[StoredRun]) -> dict[str, float]:
     return {run.encoder: by_label[run.label] for run in runs}
 
 
-class _Measured(NamedTuple):
-    """An encoder's costs, the widths of its read-outs, and its features of a few pictures of noise."""
-
-    costs: Costs
-    widths: Mapping[str, int]
-    features: Tensor
-
-
 def _candidate(
     run: StoredRun,
     verdict: str,
     p: float | None,
-    measured: _Measured,
+    measured: Measured | str,
     same: Mapping[str, str],
     interval: tuple[float, float],
 ) -> Candidate:
     result = run.results[0]
     about = result.training.get("readout", {})
     chosen = str(about.get("chosen", "last"))
+    if isinstance(measured, str):
+        width, costs, about_costs = 0, None, measured
+    else:
+        width = 4 * sum(measured.widths[part] for part in Readout.parse(chosen).parts(measured.widths))
+        costs, about_costs = measured.costs, ""
     twin = f"the same features as {same[run.encoder]}" if run.encoder in same else ""
     return Candidate(
         encoder=run.encoder,
@@ -339,70 +380,18 @@ def _candidate(
         high=interval[1],
         p=p,
         readout=chosen,
-        row_bytes=4 * sum(measured.widths[part] for part in Readout.parse(chosen).parts(measured.widths)),
+        row_bytes=width,
         pictures=sum(int(result.data[name]) for name in ("train", "validation", "test")),
-        costs=measured.costs,
-        reason="; ".join(filter(None, [str(about.get("note", "")), twin])),
+        costs=costs,
+        reason="; ".join(filter(None, [str(about.get("note", "")), twin, about_costs])),
     )
 
 
-def _measured(spec: str, settings: Settings, price: float | None, runs: Iterable[StoredRun]) -> _Measured:
-    """Load an encoder and measure it; ``runs`` are its own of the choice."""
-    import torch
-
-    from gate_runner.encoders.loading import device_for, load_encoder
-    from gate_runner.encoders.probe import rate
-
-    encoder = load_encoder(spec, device=device_for(settings.device))
-    weights = 0
-    if encoder.module is not None:
-        weights = sum(tensor.nbytes for tensor in (*encoder.module.parameters(), *encoder.module.buffers()))
+def _read_per_second(runs: Iterable[StoredRun]) -> float | None:
+    """Pictures a second with reading and decoding, over an encoder's runs; None where all came from the cache."""
     results = [result for run in runs for result in run.results if result.memory.get("encoded")]
     seconds = sum(result.seconds.get("encode", 0.0) for result in results)
-    read = sum(int(result.memory["encoded"]) for result in results) / seconds if seconds else None
-    per_second = rate(encoder, min(32, settings.batch_size))
-    dollars = None if price is None else price / 3600 / per_second * 1e6
-    costs = Costs(per_second, 1000 / rate(encoder, 1), encoder.parameters(), weights, read, dollars)
-    noise = torch.randint(0, 256, (4, *encoder.shape), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
-    return _Measured(costs, encoder.readouts(), encoder.encode_image(noise).float().cpu())
-
-
-def twins(features: Mapping[str, Tensor]) -> dict[str, str]:
-    """Encoders whose features of the same pictures are those of one before them, and of which."""
-    same: dict[str, str] = {}
-    for spec, rows in features.items():
-        for earlier, others in features.items():
-            if earlier == spec:
-                break
-            if others.shape == rows.shape and float((rows - others).abs().max()) <= _SAME * float(others.abs().max()):
-                same[spec] = earlier
-                break
-    return same
-
-
-def _compressed(
-    benchmark: str | Benchmark, best: StoredRun, settings: Settings, chosen: Candidate, observer: Observer | None
-) -> list[Compressed]:
-    """What the best encoder scores with its features in fewer bytes; the last output alone has no read-outs encoded."""
-    if settings.readout in ((), ("last",)):
-        return []
-    width = chosen.row_bytes // 4
-    sizes = {"float16": 2 * width, "int8": width, "binary": -(-width // 8)}
-    if width > 64:
-        sizes["dims64"] = 256
-        if best.results[0].data["train"] >= 64:  # so many components need as many samples
-            sizes["pca64"] = 256
-    limit = best.manifest["identity"].get("limit")
-    how = settings.changed(readout=tuple(f"{chosen.readout}/{code}" for code in sizes), limit=limit)
-    folder = best.path.with_name(f"{best.path.name}-compressed")
-    results = execute(make_request([benchmark], best.encoder, output=folder, settings=how), observer or Observer())
-    first = [result for result in results if result.seed == settings.seeds[0]]
-    rows = []
-    for (code, row_bytes), result in zip(sizes.items(), first, strict=True):
-        if result.status == "ok":
-            score = result.scores[0]
-            rows.append(Compressed(code, row_bytes, score.value, score.low, score.high))
-    return rows
+    return sum(int(result.memory["encoded"]) for result in results) / seconds if seconds else None
 
 
 def _sentences(choice: Choice, rounds: int) -> tuple[str, ...]:
@@ -429,6 +418,13 @@ def _sentences(choice: Choice, rounds: int) -> tuple[str, ...]:
         if fastest is not best and fastest.costs and best.costs:
             times = fastest.costs.images_per_second / best.costs.images_per_second
             lines.append(f"Of these, {fastest.encoder} is the fastest, {times:.1f} times {best.encoder}.")
+    costs = [candidate.costs for candidate in choice.candidates if candidate.costs is not None]
+    if any(measurement.busy for measurement in costs):
+        shares = sorted((c.clock_per_second or c.images_per_second) / c.images_per_second for c in costs if c.busy)
+        lines.append(
+            "The machine was busy with other work: speeds with * and their dollars are from processor time; the clock "
+            f"gave down to {shares[0]:.0%} of them. read/s is by the clock."
+        )
     scored = 1 + len(tied) + beaten
     if scored > 1:
         lines.append(f"The intervals hold for all {scored} encoders at once, so picking the best one is accounted for.")

@@ -39,6 +39,7 @@ def choose(
     from gate_runner.choosing import choose as chosen_of
     from gate_runner.choosing import encoders_in
     from gate_runner.commands.run import own_folder
+    from gate_runner.encoders.costs import LoadedEncoders
     from gate_runner.errors import UsageError
     from gate_runner.files import write
     from gate_runner.reports.choice import WORDS, choice_section, rows_of
@@ -63,11 +64,13 @@ def choose(
     settings = Settings().changed(readout=readout, **options)
     folder = output or Path("runs") / f"choose-{plain.id}{f'-{task}' if task else ''}"
     console = Terminal(highlight=False, soft_wrap=True, stderr=True)
+    loaded = LoadedEncoders(settings.device)
+    how: dict[str, Any] = {"first": first, "alpha": alpha, "price": price, "loaded": loaded}
     with watching(console) as display:
-        choice = chosen_of(benchmark, specs, folder, settings, first=first, alpha=alpha, price=price, observer=display)
+        choice = chosen_of(benchmark, specs, folder, settings, observer=display, **how)
     page = folder / "choice.html"
     runs = read_runs(choice.runs)
-    sections = looks(runs[0], chosen=runs[0].encoder, data_root=settings.data_root)  # the user has just said it
+    sections = looks(runs[0], encoder=loaded.get(runs[0].encoder), data_root=settings.data_root)
     text = build_page(runs, data_root=settings.data_root, first=[choice_section(choice)], after=sections)
     write(page, text.encode(), follow=True)
     if json:

@@ -10,6 +10,7 @@ from gate_runner.charts.plot import Dot, Line, plot, shortened
 
 if TYPE_CHECKING:
     from gate_runner.choosing import Candidate, Choice
+    from gate_runner.encoders.costs import Costs
 
 WORDS = ("encoder", "verdict", "read out", "")
 """Heads of columns that hold words."""
@@ -24,7 +25,7 @@ def choice_section(choice: Choice) -> Section:
     ]
     parts = [
         *map(note, choice.sentences),
-        piece("scroll", _picture(choice), "Quality against speed"),
+        piece("scroll", picture, "Quality against speed") if (picture := _picture(choice)) else "",
         table(heads, rows, words=[number for number, head in enumerate(heads) if number and head in WORDS]),
         note("images/s and ms alone are the encoder's, of decoded pictures; read/s is with reading and decoding."),
         note("The best encoder's features in fewer bytes a picture:") if compressed else "",
@@ -43,25 +44,32 @@ def rows_of(choice: Choice) -> tuple[list[str], list[list[str]]]:
 
 def _cells(candidate: Candidate, front: bool) -> list[str]:
     costs, p = candidate.costs, candidate.p
-    if candidate.value is None or costs is None:
+    if candidate.value is None:
         return [candidate.encoder, "–", "", candidate.verdict, *[""] * 11, candidate.reason]
+    spent = ["–"] * 7 if costs is None else _spent(costs, candidate.row_bytes)
     return [
         candidate.encoder,
         f"{candidate.value:.3f}",
         f"{candidate.low:.3f}–{candidate.high:.3f}",
         candidate.verdict,
         "–" if p is None else "<0.001" if p < 0.001 else f"{p:.3f}",
-        f"{costs.images_per_second:.1f}",
-        "–" if costs.read_per_second is None else f"{costs.read_per_second:.1f}",
-        f"{costs.milliseconds:.1f}",
-        "unseen" if costs.parameters is None else f"{costs.parameters / 1e6:.1f} M",
-        f"{costs.weight_bytes / 1e6:.0f} MB",
-        f"{candidate.row_bytes:,}",
-        "–" if costs.dollars is None else f"{costs.dollars:.2f}",
+        *spent,
         candidate.readout,
         "yes" if front else "",
         f"{candidate.pictures:,}",
         candidate.reason,
+    ]
+
+
+def _spent(costs: Costs, row_bytes: int) -> list[str]:
+    return [
+        f"{costs.images_per_second:.1f}{' *' if costs.busy else ''}",
+        "–" if costs.read_per_second is None else f"{costs.read_per_second:.1f}",
+        f"{costs.milliseconds:.1f}",
+        "unseen" if costs.parameters is None else f"{costs.parameters / 1e6:.1f} M",
+        f"{costs.weight_bytes / 1e6:.0f} MB",
+        f"{row_bytes:,}",
+        "–" if costs.dollars is None else f"{costs.dollars:.2f}",
     ]
 
 
@@ -82,6 +90,8 @@ def _picture(choice: Choice) -> str:
         if candidate.value is not None and candidate.costs is not None
     ]
     line = sorted((dot.x, dot.y) for dot in dots if dot.filled)
+    if not dots:
+        return ""
     speeds, ends = [dot.x for dot in dots], [end for dot in dots for end in dot.ends]
     description = "; ".join(f"{dot.hint} at {10**dot.x:.0f} a second" for dot in dots)
     return plot(

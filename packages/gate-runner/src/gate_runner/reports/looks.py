@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -27,28 +28,39 @@ _COLOURED = 6
 
 
 def looks(
-    run: StoredRun, *, chosen: str | None = None, pictures: int = 4, data_root: Path | None = None
+    run: StoredRun,
+    *,
+    chosen: str | None = None,
+    pictures: int = 4,
+    data_root: Path | None = None,
+    device: str = "auto",
+    encoder: Encoder | None = None,
 ) -> list[Section]:
     """A section on the features of a run's encoder, for each benchmark of classes; none where there is no such.
 
-    Pictures are encoded again, or taken from the feature cache. Of an encoder that runs code or is fetched the folder
-    does not decide: the user has ``chosen`` it.
+    Features are those that the run kept, out of the feature cache, or are encoded again on ``device``. Of an encoder
+    that runs code or is fetched the folder does not decide: the user has ``chosen`` it. ``encoder`` is the run's own
+    where it is loaded already.
     """
-    from gate_runner.encoders.loading import load_named_encoder
+    from gate_runner.encoders.loading import device_for, load_named_encoder
 
-    contents, encoder, parts = gather([run], tests=False), None, []
+    contents, parts = gather([run], tests=False), []
     for row in contents.rows:
         again, _ = made_again(contents, row, data_root)
         if again is None or not again.task.by_class or len(again.data.test.images.shape) != 4:
             continue
-        encoder = encoder or load_named_encoder(run.encoder, run.path / "manifest.json", chosen=chosen)
-        parts += [piece("headed", row.name), *_look(again, encoder, pictures)]
+        if encoder is None:
+            where = device_for(device)
+            encoder = load_named_encoder(run.encoder, run.path / "manifest.json", chosen=chosen, device=where)
+        sized, _ = made_again(contents, row, data_root, size=encoder.image_size)
+        parts += [piece("headed", row.name), *_look(again, sized or again, encoder, pictures)]
     return [Section("features", "A look at the features", joined(parts))] if parts else []
 
 
-def _look(again: MadeAgain, encoder: Encoder, count: int) -> list[str]:
-    train = _features(again, encoder, again.data.train, "train")
-    test = _features(again, encoder, again.data.test, "test")
+def _look(again: MadeAgain, sized: MadeAgain, encoder: Encoder, count: int) -> list[str]:
+    """Show a benchmark; ``sized`` are the same samples at the encoder's size, as the run read them."""
+    train = _features(sized, encoder, sized.data.train, "train")
+    test = _features(sized, encoder, sized.data.test, "test")
     parts: list[str] = []
     hardest, _ = again.hardest(count)
     if hardest:
@@ -56,19 +68,25 @@ def _look(again: MadeAgain, encoder: Encoder, count: int) -> list[str]:
         parts += [
             piece("pictures", [example, *_nearest(again, train, test[example.index], count)]) for example in hardest
         ]
-        parts += _places(again, encoder, hardest)
+        parts += _places(sized, encoder, hardest)
     return [*parts, *_map(again, test)]
 
 
 def _features(again: MadeAgain, encoder: Encoder, split: Split, name: str) -> np.ndarray:
-    """Rows of length 1, by the way that the run read pictures."""
+    """Rows of length 1, by the way that the run read pictures, and of the kind that it kept."""
     from gate_runner.features import FeatureCache, encode_pictures
 
-    settings = again.results[0][1].settings
+    result = again.results[0][1]
+    settings, readouts = result.settings, encoder.readouts()
+    kind = "readouts" if "readout" in result.training and len(readouts) > 1 else "pooled"
+    encoder.precision = result.training.get("precision", "float32")
     own = settings.get("transform", "model") == "model" and settings.get("tune", "frozen") == "frozen"
     cache = FeatureCache.of(encoder, encoder.fingerprint())
     batch, transform = int(settings.get("batch_size", 64)), encoder.transform if own else None
-    rows = encode_pictures(cache, encoder, split.images, "pooled", name, batch, transform=transform)[:].float().numpy()
+    rows = encode_pictures(cache, encoder, split.images, kind, name, batch, transform=transform)[:].float().numpy()
+    if kind == "readouts":
+        start = sum(width for _, width in itertools.takewhile(lambda part: part[0] != "last", readouts.items()))
+        rows = rows[:, start : start + readouts["last"]]
     unit: np.ndarray = rows / np.linalg.norm(rows, axis=1, keepdims=True).clip(1e-12)
     return unit
 

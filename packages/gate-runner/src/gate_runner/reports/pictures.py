@@ -24,6 +24,7 @@ from vision_adapters.paired import value_of
 
 if TYPE_CHECKING:
     from gate_data.data import Data
+    from gate_data.request import Size
     from gate_runner.runs.results import Result
     from gate_runner.runs.stored import StoredRun
     from gate_runner.tasks.task import TaskType
@@ -121,8 +122,10 @@ class MadeAgain:
         return Example(*encoded(pixels), index, truth, _answers(self.data, self.task, guesses, index), verdict)
 
 
-def made_again(contents: Contents, row: Row, data_root: Path | None = None) -> tuple[MadeAgain | None, str]:
-    """The samples of a row, or why there are none to show."""
+def made_again(
+    contents: Contents, row: Row, data_root: Path | None = None, *, size: Size = 224
+) -> tuple[MadeAgain | None, str]:
+    """Return the samples of a row, pictures of files at ``size``, or why there are none to show."""
     import torch
 
     from gate_runner.benchmarks import DataRequest, find_benchmark
@@ -138,7 +141,7 @@ def made_again(contents: Contents, row: Row, data_root: Path | None = None) -> t
         if row.source == "local" and data_root is None:
             return None, "its pictures are read from original files: give --data-root"
         skip = bool(result.settings.get("skip_unreadable"))
-        request = DataRequest(data_root, result.settings.get("limit"), skip_unreadable=skip)
+        request = DataRequest(data_root, result.settings.get("limit"), size, skip_unreadable=skip)
         with _cached() if row.source == "hub" else nullcontext():
             data = benchmark.load(row.source, request)
     except Exception as error:  # noqa: BLE001 - whatever a benchmark's source raises, the report goes on without pictures

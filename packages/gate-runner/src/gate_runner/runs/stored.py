@@ -32,7 +32,11 @@ class StoredRun:
         return str(self.manifest["identity"]["encoder"]["spec"])
 
     def own_file(self, benchmark: str) -> Path | None:
-        """The TOML file of a benchmark of one's own, where the manifest says where it was; None for any other."""
+        """The TOML file of a benchmark of one's own, where the manifest says where it was; None for any other.
+
+        Variants (``photos@readout=auto``) have their benchmark's.
+        """
+        benchmark = benchmark.partition("@")[0]
         for run in reversed(self.manifest.get("runs", [])):
             if benchmark in run.get("files", {}):
                 return self.path / str(run["files"][benchmark])
