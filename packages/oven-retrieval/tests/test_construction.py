@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oven_retrieval import Entity, EntityFileError, build_kb, build_linker
-from oven_retrieval.construction import LabelledImage, SplitRules, link_labels, make_benchmark, read_labels
-from oven_retrieval.construction.make import make_question
+from oven_retrieval.construction import LabelledImage, SplitRules, link_labels, make, make_benchmark, read_labels
+from oven_retrieval.construction.make import make_question, read_templates
 from oven_retrieval.construction.screening import label_problem, question_problem, read_blocklist
 from oven_retrieval.construction.splits import Example, split_examples
 from oven_retrieval.evaluation import Prediction, evaluate_splits, outcomes, read_splits
@@ -253,3 +253,93 @@ def test_rare_entities_are_left_out_and_nothing_is_half_made(linker, tmp_path, m
 def test_blocklist_from_a_file(tmp_path):
     (tmp_path / "block.txt").write_text("# reasons\n\nBad Word\n", encoding="utf-8")
     assert read_blocklist(tmp_path / "block.txt") == {"bad word"}
+
+
+def test_a_model_is_the_second_stage(linker, tmp_path):
+    kb, requests = linker.kb, []
+
+    def second(texts):
+        requests.extend(texts)
+        return [[-1], [0, 1], []][: len(texts)]
+
+    names = [("mandarin duck", ""), ("zzz", ""), ("a bird of the lake", ""), ("yyy", "")]
+    links = link_labels(linker, names, second=second)
+    assert requests == ["zzz", "a bird of the lake", "yyy"]  # not what has an exact name
+    assert links[0].step in ("exact name", "folded name", "exact alias", "folded alias")
+    assert [(link.row, link.step, link.problem) for link in links[1:]] == [
+        (-1, "", "no entity with such a name"),
+        (0, "second stage", None),
+        (-1, "", "no entity with such a name"),
+    ]
+    with pytest.raises(ValueError, match="second: expected candidates for 3 labels, got 1"):
+        link_labels(linker, names, second=lambda texts: [[0]])
+    with pytest.raises(ValueError, match=rf"second: 'zzz': expected rows below {len(kb)}, got {len(kb)}"):
+        link_labels(linker, names, second=lambda texts: [[len(kb)]] * len(texts))
+    report = make_benchmark(
+        [*labels(), *(LabelledImage(f"w{n}", "gadget", "plant", source="web") for n in range(4))],
+        linker,
+        tmp_path / "made",
+        second=lambda texts: [[kb.rows(["P3"])[0]] if text == "gadget" else [] for text in texts],
+    )
+    assert report["links"]["second stage"] == 1
+
+
+def test_templates_categories_and_statistics(linker, tmp_path):
+    file = tmp_path / "templates.json"
+    file.write_text('{"Plant": "which plant grows here?", "*": "which {category} is it?"}')
+    report = make_benchmark(
+        labels(),
+        linker,
+        tmp_path / "made",
+        templates=read_templates(file),
+        blocked_categories=["Aircraft"],
+    )
+    questions = {row["question"] for row in rows_of(tmp_path / "made" / "entity_train.jsonl")}
+    assert "which plant grows here?" in questions
+    assert report["dropped"]["blocked category"] == 2  # the label's own category, of two examples
+    assert report["sources"]["flora"] == {"entity": {"labels": 20, "entities": 20}}
+    assert report["sources"][""]["query"]["labels"] == 3
+    assert report["super_categories"]["plant"] == 20
+    assert sum(report["super_categories"].values()) == len(
+        {row["entity_id"] for file in (tmp_path / "made").glob("*_*.jsonl") for row in rows_of(file)}
+    )
+    assert make_question("bird") == "what is the species of the bird in this image?"
+    for text, message in (
+        ('{"*": "what is it?"}', r"'\*': expected {category} in the question, got 'what is it\?'"),
+        ('{"plant": " "}', "'plant': expected a question, got ' '"),
+        ('["plant"]', "expected a JSON object of super-category and question"),
+        ("{", "expected a JSON object of super-category and question"),
+    ):
+        file.write_text(text)
+        with pytest.raises(ValueError, match=message):
+            read_templates(file)
+
+
+def test_groups_are_those_of_the_papers_figure(tmp_path):
+    kinds = ["Lake"] * 3 + ["park"] * 2 + ["bird"] * 5 + ["moth"] * 4 + ["object"] * 9
+    kb = build_kb((Entity(f"Q{i}", f"thing {i}", category=kind) for i, kind in enumerate(kinds)), tmp_path / "kb")
+    items = [make._Item(LabelledImage(str(row), "x"), row, "?") for row in range(len(kb)) for _ in range(2)]
+    assert make.super_categories(items, kb) == {"others": 13, "location": 5, "bird": 5}
+
+
+def test_the_command_takes_what_the_library_does(tmp_path, capsys):
+    pytest.importorskip("typer")
+    from oven_retrieval.cli import main
+    from oven_retrieval.workspace import build_workspace
+
+    rows = [{"id": f"Q{i}", "name": f"plant {chr(97 + i)}", "category": "plant"} for i in range(12)]
+    (tmp_path / "kb.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    build_workspace(tmp_path / "kb.jsonl", tmp_path / "kb")
+    images = [
+        {"image_id": f"i{i}-{n}", "label": f"plant {chr(97 + i)}"} for i in range(12) for n in range(9 if i else 2)
+    ]
+    (tmp_path / "labels.jsonl").write_text("".join(json.dumps(image) + "\n" for image in images))
+    (tmp_path / "templates.json").write_text('{"plant": "which plant?"}')
+    arguments = ["make", str(tmp_path / "labels.jsonl"), "--kb", str(tmp_path / "kb")]
+    options = ["--least-examples", "5", "--templates", str(tmp_path / "templates.json"), "--block-category", "bird"]
+    with pytest.raises(SystemExit) as ended:
+        main([*arguments, "--output", str(tmp_path / "made"), *options])
+    assert not ended.value.code
+    out = capsys.readouterr().out
+    assert "entities by super-category: plant 11" in out
+    assert "left out: 2 entity with fewer than 5 examples" in out

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +17,11 @@ from oven_retrieval.tokens import fold, words
 LEAST_OVERLAP = 0.5
 """The least `name_overlap` of a candidate that n-grams or BM25 give."""
 _NOT_EXACT = ("inflected name", "inflected alias", "typo", "ngrams", "bm25")
+
+
+SECOND_STAGE = "second stage"
+Candidates = Callable[[Sequence[str]], Sequence[Sequence[int]]]
+"""From labels to rows of the knowledge base, best first; -1 for none."""
 
 
 class LabelLink(NamedTuple):
@@ -46,7 +51,9 @@ def name_overlap(label: str, names: Sequence[str]) -> float:
     return max(shares, default=0.0) if label_words else 0.0
 
 
-def link_labels(linker: NameLinker, labels: Sequence[tuple[str, str]]) -> list[LabelLink]:
+def link_labels(
+    linker: NameLinker, labels: Sequence[tuple[str, str]], *, second: Candidates | None = None
+) -> list[LabelLink]:
     """Link labels to entities.
 
     First stage: entities that have the label as a name or alias, exact before folded; a redirect is an alias here.
@@ -58,9 +65,14 @@ def link_labels(linker: NameLinker, labels: Sequence[tuple[str, str]]) -> list[L
     Args:
         linker: of the knowledge base.
         labels: (label, category or "") each.
+        second: the second stage by a model of yours, such as a generative linker: from labels to rows of candidates,
+            best first; the first that is no disambiguation page is taken.
 
     Returns:
-        One link per label.
+        One link per label; `step` is "second stage" where `second` gave it.
+
+    Raises:
+        ValueError: `second` gives another number of answers than labels, or a row that is not in the knowledge base.
 
     Example:
         >>> from oven_retrieval import KnowledgeBase, build_linker
@@ -81,6 +93,11 @@ def link_labels(linker: NameLinker, labels: Sequence[tuple[str, str]]) -> list[L
         at = slice(bounds[number], bounds[number + 1])
         links.append(_exact(kb, matches.row[at], matches.step[at], category))
     open_ = [number for number, link in enumerate(links) if link is None]
+    if second is not None:
+        texts = [labels[number][0] for number in open_]
+        for number, rows in zip(open_, _candidates(second, texts, len(kb)), strict=True):
+            links[number] = _first_page(kb, [(row, SECOND_STAGE) for row in rows])
+        return [link for link in links if link is not None]
     linked = linker.link([labels[number][0] for number in open_], 10)
     for number, rows, steps in zip(open_, linked.rows, linked.kinds, strict=True):
         label = labels[number][0]
@@ -94,6 +111,18 @@ def link_labels(linker: NameLinker, labels: Sequence[tuple[str, str]]) -> list[L
         ]
         links[number] = _first_page(kb, near)
     return [link for link in links if link is not None]
+
+
+def _candidates(second: Candidates, texts: Sequence[str], entities: int) -> list[list[int]]:
+    """What a model of the second stage answers: rows of each label, without those that stand for none."""
+    answers = second(texts) if texts else []
+    if len(answers) != len(texts):
+        raise ValueError(f"second: expected candidates for {len(texts)} labels, got {len(answers)}")
+    candidates = [[int(row) for row in rows if row >= 0] for rows in answers]
+    for text, rows in zip(texts, candidates, strict=True):
+        if any(row >= entities for row in rows):
+            raise ValueError(f"second: {text!r:.60}: expected rows below {entities}, got {max(rows)}")
+    return candidates
 
 
 def _names(kb: KnowledgeBase, row: int) -> list[str]:

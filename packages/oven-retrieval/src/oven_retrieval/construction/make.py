@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
-from oven_retrieval.construction.linking import LabelLink, link_labels
+from oven_retrieval.construction.linking import Candidates, LabelLink, link_labels
 from oven_retrieval.construction.screening import LabelledImage, screen
 from oven_retrieval.construction.splits import SPLITS, Example, SplitRules, split_examples
 from oven_retrieval.durable import locks
+from oven_retrieval.kb import KnowledgeBase
 from oven_retrieval.names import NameLinker
 from oven_retrieval.progress import Say
+from oven_retrieval.text_files import read_json
 from oven_retrieval.tokens import fold
 
 PARTS = ("entity", "query")
@@ -59,15 +61,47 @@ FALLBACK = "what is the {category} in this image?"
 WITHOUT_CATEGORY = "what is the main object in this image?"
 
 
-def make_question(category: str) -> str:
-    """The question that leads to a label of this super-category.
+OTHERS = "*"
+"""The super-category of a file of templates that stands for all that it does not name."""
+
+
+def read_templates(path: str | Path) -> dict[str, str]:
+    """Read questions by super-category from a JSON object, over ours; `{category}` in one is the category's name.
+
+    Raises:
+        ValueError: no such object, a question that is blank, or one for all others ("*") without {category}.
+
+    Example:
+        >>> import tempfile
+        >>> file = Path(tempfile.mkdtemp()) / "templates.json"
+        >>> _ = file.write_text('{"Plantae": "which plant is this?", "*": "which {category} is this?"}')
+        >>> templates = read_templates(file)
+        >>> [make_question(category, templates) for category in ("plantae", "Bicycle", "bird")][:2]
+        ['which plant is this?', 'which bicycle is this?']
+    """
+    try:
+        content = read_json(path)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path}: expected a JSON object of super-category and question: {error}") from None
+    if not isinstance(content, dict) or not content:
+        raise ValueError(f"{path}: expected a JSON object of super-category and question, got {content!r:.60}")
+    for category, question in content.items():
+        if not isinstance(question, str) or not question.strip():
+            raise ValueError(f"{path}: {category!r}: expected a question, got {question!r:.60}")
+    if "{category}" not in content.get(OTHERS, "{category}"):
+        raise ValueError(f"{path}: {OTHERS!r}: expected {{category}} in the question, got {content[OTHERS]!r:.60}")
+    return TEMPLATES | {fold(category): question for category, question in content.items()}
+
+
+def make_question(category: str, templates: Mapping[str, str] = TEMPLATES) -> str:
+    """The question that leads to a label of this super-category, by folded category in `templates`.
 
     Source: OVEN's appendix 10.1, whose one printed template is the first of the example.
     """
-    template = TEMPLATES.get(fold(category))
-    if template is not None:
-        return template
-    return FALLBACK.format(category=fold(category)) if fold(category) else WITHOUT_CATEGORY
+    folded = fold(category)
+    if not folded:
+        return WITHOUT_CATEGORY
+    return templates.get(folded, templates.get(OTHERS, FALLBACK)).replace("{category}", folded)
 
 
 class _Item(NamedTuple):
@@ -102,14 +136,17 @@ def make_benchmark(
     *,
     rules: SplitRules | None = None,
     blocked: Collection[str] = (),
+    blocked_categories: Collection[str] = (),
+    templates: Mapping[str, str] = TEMPLATES,
+    second: Candidates | None = None,
     least_examples: int = 1,
     say: Say | None = None,
 ) -> dict[str, Any]:
     """Screen, link, ask, split and write.
 
     In order, each with its reason in `dropped.jsonl`: blocked labels, questions that want no entity, labels that are
-    none; labels that link to no entity; repeated examples; questions about one image with several answers; entities
-    with too few examples; what a split's rules leave out.
+    none; labels that link to no entity; blocked super-categories, of the label or the entity; repeated examples;
+    questions about one image with several answers; entities with too few examples; what a split's rules leave out.
 
     Args:
         labels: what `read_labels` gives.
@@ -118,11 +155,16 @@ def make_benchmark(
             each label, `dropped.jsonl`, and `report.json`.
         rules: how to split; `SplitRules()` by default.
         blocked: labels that shall not be in it, in lower case (see `fold`).
+        blocked_categories: super-categories that shall not be in it.
+        templates: folded super-category -> question, as `read_templates` gives them.
+        second: the second stage of linking by a model, as in `link_labels`.
         least_examples: entities with fewer are left out (OVEN asks 50 of one of its sources).
         say: called with one line per step.
 
     Returns:
-        The report.
+        The report: what was dropped and why, links by step, examples and entities of each split; `sources`: of each, by
+        entity and query split, how many labels it came with and how many entities are left (the paper's figure 7);
+        `super_categories`: entities of each group (figures 3 and 8).
 
     Raises:
         FileExistsError: the folder is there.
@@ -154,12 +196,14 @@ def make_benchmark(
     try:
         with (partial / "dropped.jsonl").open("w", encoding="utf-8") as file:
             drops = _Drops(file)
-            screened, read = _screened(labels, blocked, drops)
+            populations: Populations = {}
+            screened, read = _screened(_counted(labels, populations), blocked, drops)
             (say or _silent)(f"{read:,} labelled images, {len(screened):,} after screening")
-            linked, links = _linked(screened, linker, drops)
-            items = _questions(linked, linker, least_examples, drops)
+            linked, links = _linked(screened, linker, second, drops)
+            linked = _unblocked(linked, linker, {fold(name) for name in blocked_categories}, drops)
+            items = _questions(linked, linker, templates, least_examples, drops)
             (say or _silent)(f"{len(items):,} examples of {len({item.row for item in items}):,} entities are linked")
-            counts = _write_splits(items, linker, partial, rules or SplitRules(), drops)
+            counts, written = _write_splits(items, linker, partial, rules or SplitRules(), drops)
         _write_links(partial, links, linker)
         report: dict[str, Any] = {
             "knowledge_base": linker.kb.hash,
@@ -169,6 +213,8 @@ def make_benchmark(
             "links": dict(Counter(link.problem or link.step for link in links.values()).most_common()),
             "ambiguous_labels": sum(link.rivals > 0 for link in links.values()),
             "splits": counts,
+            "sources": _sources(populations, written),
+            "super_categories": super_categories(written, linker.kb),
             "rules": asdict(rules or SplitRules()),
         }
         (partial / "report.json").write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -181,6 +227,72 @@ def make_benchmark(
 
 def _silent(line: str) -> None:
     """Say nothing."""
+
+
+Populations = dict[str, dict[str, set[str]]]
+"""Source -> part -> its labels as they came."""
+
+
+def _counted(labels: Iterable[LabelledImage], populations: Populations) -> Iterator[LabelledImage]:
+    """The same images, whose labels are noted by source and part."""
+    for item in labels:
+        by_part = populations.setdefault(item.source, {part: set() for part in PARTS})
+        by_part[PARTS[bool(item.question)]].add(item.label)
+        yield item
+
+
+def _sources(populations: Populations, items: list[_Item]) -> dict[str, dict[str, dict[str, int]]]:
+    """Labels that each source came with, and entities that are left of it, by part."""
+    entities: dict[tuple[str, str], set[int]] = {}
+    for item in items:
+        entities.setdefault((item.image.source, item.part), set()).add(item.row)
+    return {
+        source: {
+            part: {"labels": len(names), "entities": len(entities.get((source, part), ()))}
+            for part, names in by_part.items()
+            if names
+        }
+        for source, by_part in sorted(populations.items())
+    }
+
+
+_MERGED = dict.fromkeys(("park", "lake", "river", "mountain"), "location") | {"bridge": "building"}
+_GENERAL = {"", "object", "item", "others"}
+LEAST_GROUP = 5
+"""Super-categories of fewer entities are among the others."""
+
+
+def super_categories(items: Iterable[_Item], kb: KnowledgeBase) -> dict[str, int]:
+    """Entities of each super-category, the largest first; general and small ones together as "others".
+
+    Source: OVEN's figure 8 and its appendix 10.1, which merge parks, lakes, rivers and mountains into locations, and
+    bridges into buildings.
+    """
+    group_of: dict[int, str] = {}
+    for item in items:
+        category = fold(item.image.category or kb.categories[kb.category_codes[item.row]])
+        group_of.setdefault(item.row, _MERGED.get(category, category))
+    sizes = Counter(group_of.values())
+    groups = Counter(
+        "others" if group in _GENERAL or sizes[group] < LEAST_GROUP else group for group in group_of.values()
+    )
+    return dict(groups.most_common())
+
+
+def _unblocked(
+    linked: list[tuple[LabelledImage, int]], linker: NameLinker, categories: Collection[str], drops: _Drops
+) -> list[tuple[LabelledImage, int]]:
+    """Examples whose super-category, and whose entity's, is not blocked."""
+    if not categories:
+        return linked
+    kb, passed = linker.kb, []
+    for item, row in linked:
+        own = {fold(item.category), fold(kb.categories[kb.category_codes[row]])}
+        if own & set(categories):
+            drops.add(item, "blocked category")
+        else:
+            passed.append((item, row))
+    return passed
 
 
 def _screened(
@@ -201,10 +313,10 @@ Links = dict[tuple[str, str], LabelLink]
 
 
 def _linked(
-    screened: list[LabelledImage], linker: NameLinker, drops: _Drops
+    screened: list[LabelledImage], linker: NameLinker, second: Candidates | None, drops: _Drops
 ) -> tuple[list[tuple[LabelledImage, int]], Links]:
     labels = list(dict.fromkeys((item.label, item.category) for item in screened))
-    links = dict(zip(labels, link_labels(linker, labels), strict=True))
+    links = dict(zip(labels, link_labels(linker, labels, second=second), strict=True))
     linked = []
     for item in screened:
         link = links[item.label, item.category]
@@ -218,6 +330,7 @@ def _linked(
 def _questions(
     linked: list[tuple[LabelledImage, int]],
     linker: NameLinker,
+    templates: Mapping[str, str],
     least_examples: int,
     drops: _Drops,
 ) -> list[_Item]:
@@ -226,7 +339,7 @@ def _questions(
     answers: dict[tuple[str, str], set[int]] = {}
     for image, row in linked:
         category = kb.categories[kb.category_codes[row]]
-        question = " ".join(image.question.split()) or make_question(image.category or category)
+        question = " ".join(image.question.split()) or make_question(image.category or category, templates)
         if (image.image_id, question, row) in items:
             drops.add(image, "repeated example")
             continue
@@ -250,7 +363,8 @@ def _questions(
 
 def _write_splits(
     items: list[_Item], linker: NameLinker, folder: Path, rules: SplitRules, drops: _Drops
-) -> dict[str, dict[str, int]]:
+) -> tuple[dict[str, dict[str, int]], list[_Item]]:
+    """Write each split's file; examples and entities of each, and the examples that are in one."""
     kb = linker.kb
     examples = [
         Example(
@@ -288,7 +402,7 @@ def _write_splits(
     for name, lines in files.items():
         if lines:
             (folder / f"{name}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return dict(sorted(counts.items()))
+    return dict(sorted(counts.items())), [item for item, split in zip(items, splits, strict=True) if split]
 
 
 def _write_links(folder: Path, links: Links, linker: NameLinker) -> None:
