@@ -78,6 +78,19 @@ def test_train_answer_eval_search(world, tmp_path):
     done = call("search", "--kb", world / "p", "--model", tmp_path / "m", "--image", world / "images" / "i4_1.png",
                 "--text", "a star", "-k", 2, "--json")  # fmt: skip
     assert json.loads(done.output)["entities"][0]["name"] == "a blue star"
+    done = call("sizes", world / "val.jsonl", "--kb", world / "p", "--model", tmp_path / "m", "--images",
+                world / "images", "--figure", tmp_path / "sizes.svg", "--json")  # fmt: skip
+    assert done.exit_code == 0, done.output
+    points = json.loads(done.output.splitlines()[-1])["m"]
+    assert [point["entities"] for point in points] == [9]  # every entity is asked for
+    assert points[0]["value"] == pytest.approx(100 * np.mean(right), abs=6)  # vectors are stored as float16
+    assert (tmp_path / "sizes.svg").read_text(encoding="utf-8").startswith("<svg")
+    done = call("sizes", world / "val.jsonl", "--kb", world / "p", "--model", tmp_path / "m", "--images",
+                world / "images", "--sizes", "4,x")  # fmt: skip
+    assert "--sizes: expected whole numbers with commas between them, got '4,x'" in done.output + str(done.exception)
+    done = call("history", tmp_path / "m", "--figure", tmp_path / "history.svg")
+    assert [line.split(":")[1].split()[1] for line in done.stdout.splitlines()] == ["0", "3", "6"]
+    assert (tmp_path / "history.svg").read_text(encoding="utf-8").count("<polyline") == 2
     # A fine-tuned model's encoder is another one than the project's.
     done = call("search", "--kb", world / "p", "--model", tmp_path / "m", "--text", "a star")
     assert done.exit_code != 0

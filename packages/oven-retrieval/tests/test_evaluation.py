@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import json
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oven_retrieval import EntityFileError
+from oven_retrieval import Entity, EntityFileError, build_kb
+from oven_retrieval.cli import main
 from oven_retrieval.evaluation import (
+    Estimate,
+    Line,
     Prediction,
     Reference,
     accuracy,
     accuracy_by_popularity,
     accuracy_by_size,
+    bar_figure,
     effective_size,
     evaluate_splits,
     harmonic_mean,
+    line_figure,
+    model_table,
     outcomes,
     read_splits,
     report_lines,
@@ -302,3 +309,97 @@ def test_outcomes_are_compared_and_hashed():
     marked = [outcomes([Reference("a", "Q1", "val_seen")], [Prediction("a", "Q1", 0.9)]) for _ in range(2)]
     assert marked[0] == marked[0]
     assert len(set(marked)) == 2
+
+
+def test_figures_show_every_model_and_refuse_what_cannot_be_drawn():
+    svg = line_figure([Line("a <b>", [(100, 20.0), (1000, 10.0)]), Line("c", [(100, 5.0)])], "entities", log=True)
+    root = ElementTree.fromstring(svg)  # our own text
+    names = [element.tag.rpartition("}")[2] for element in root.iter()]
+    assert (names.count("polyline"), names.count("circle")) == (2, 3)
+    places = [element.attrib["points"] for element in root.iter() if element.tag.endswith("polyline")]
+    (x0, y0), (x1, y1) = (map(float, pair.split(",")) for pair in places[0].split())
+    assert x0 < x1
+    assert y0 < y1  # accuracy falls, and SVG counts downwards
+    assert "a &lt;b&gt;" in svg
+    for lines, log, message in (
+        ([], False, "expected finite points"),
+        ([Line("a", [(1, float("nan"))])], False, "expected finite points"),
+        ([Line("a", [(0, 1.0)])], True, "expected x above 0 on a logarithmic axis, got 0"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            line_figure(lines, "x", log=log)
+    bars = {"one model": [Estimate(20.0, 15.0, 26.0), None], "other": [Estimate(0.0, 0.0, 3.0)] * 2}
+    root = ElementTree.fromstring(bar_figure(["from 0", "from 100"], bars, "page views"))
+    heights = [float(e.attrib["height"]) for e in root.iter() if e.tag.endswith("rect") and len(e)]
+    assert len(heights) == 3
+    assert heights[0] > 100 > 1e-9 >= heights[1]
+    with pytest.raises(ValueError, match=r"expected one estimate for each of 1 groups, got \{'a': 2\}"):
+        bar_figure(["g"], {"a": [None, None]}, "x")
+
+
+def test_bins_of_popularity_of_ones_own():
+    bins = accuracy_by_popularity([1, 0, 1], [5, 50, 9000], edges=(0, 10, 1000))
+    assert [(each.low, each.high, each.questions) for each in bins] == [(0, 10, 1), (10, 1000, 1), (1000, np.inf, 1)]
+    for edges in ((), (1, 2), (0, 5, 5)):
+        with pytest.raises(ValueError, match="edges: expected numbers that rise from 0"):
+            accuracy_by_popularity([1], [1], edges=edges)
+
+
+def write_split(folder, name, right_of):
+    rows = references(4, 4, name)
+    lines = [{"data_id": r.data_id, "entity_id": r.entity_id, "data_split": r.data_split} for r in rows]
+    (folder / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    for model, right in right_of.items():
+        given = [{"data_id": a.data_id, "pred_entity_id": a.entity_id} for a in answers(rows, right)]
+        (folder / f"{model}-{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in given))
+
+
+def run_eval(capsys, *arguments):
+    with pytest.raises(SystemExit) as ended:
+        main([*map(str, arguments)])
+    printed = capsys.readouterr()
+    return ended.value.code or 0, printed.out, printed.err
+
+
+def test_several_models_three_splits_and_a_figure(tmp_path, capsys, monkeypatch):
+    pytest.importorskip("typer")
+    monkeypatch.chdir(tmp_path)
+    for split in ("query", "entity", "human"):
+        write_split(tmp_path, split, {"clip": {0, 4}, "pali": {0, 1, 4, 5, 6}})
+    build_kb((Entity(f"Q{i}", f"name {i}", popularity=10.0**i) for i in range(8)), "project/kb")
+    given = []
+    for split in ("query", "entity", "human"):
+        given += [f"--{split}-reference", f"{split}.jsonl"]
+        given += [part for model in ("clip", "pali") for part in (f"--{split}-predictions", f"{model}-{split}.jsonl")]
+    names = ["--name", "CLIP", "--name", "PaLI"]
+    status, out, err = run_eval(capsys, "eval", *given, *names, "--kb", "project", "--figure", "f.svg")
+    assert status == 0, err
+    table = [line.split() for line in out.splitlines()[-4:-1]]
+    assert table[0][0] == "model"
+    assert table[1] == ["CLIP", *["25.0"] * 6, "25.0", "25.0", "25.0", "25.0"]
+    assert table[2][:4] == ["PaLI", "50.0", "75.0", "60.0"]
+    root = ElementTree.fromstring((tmp_path / "f.svg").read_text())
+    assert sum(e.tag.endswith("rect") and len(e) > 0 for e in root.iter()) == 8  # four bins, two models
+    status, out, _ = run_eval(capsys, "eval", *given, *names, "--json")
+    results = json.loads(out)
+    assert results["PaLI"]["honest"]["human"]["unseen"][0] == 75.0
+    assert results["PaLI"]["official"]["human_score"] == 60.0
+    assert results["PaLI"]["official"]["final_score"] == 60.0
+    for arguments, message in (
+        (["--human-reference", "human.jsonl"], "expected both --human-reference and --human-predictions"),
+        (
+            [*given, "--query-predictions", "clip-query.jsonl"],
+            "for each split, got 3 of query, 2 of entity",
+        ),
+        ([*given, "--name", "CLIP"], "expected a --name for each of 2 models, got 1"),
+        ([*given, "--name", "a", "--name", "a"], "two models are called 'a'"),
+        ([*given, "--page", "p.html"], "--page shows one model, got 2"),
+        ([*given, "--figure", "f.svg"], "--figure needs --kb"),
+        ([*given, "--edges", "0,x"], "--edges: expected numbers with commas"),
+    ):
+        status, _, err = run_eval(capsys, "eval", *arguments)
+        assert (status, err.count("\n")) == (2, 1)
+        assert message in err
+    part = {"honest": {"query": dict.fromkeys(("seen", "unseen", "harmonic"), (0,))}}
+    with pytest.raises(ValueError, match="b: expected the splits query, got human"):
+        model_table({"a": part, "b": {"honest": {"human": {}}}})

@@ -14,7 +14,7 @@ transformers = pytest.importorskip("transformers")
 tokenizers = pytest.importorskip("tokenizers")
 Image = pytest.importorskip("PIL.Image")
 
-from oven_retrieval import Entity, build_kb, build_linker  # noqa: E402  # torch may be absent
+from oven_retrieval import Entity, Ranking, build_kb, build_linker  # noqa: E402  # torch may be absent
 from oven_retrieval.evaluation.files import read_predictions  # noqa: E402  # likewise
 from oven_retrieval.generation import NameGenerator  # noqa: E402  # likewise
 from oven_retrieval.generation.answers import load_generator, make_prompts, write_answers  # noqa: E402  # likewise
@@ -308,3 +308,39 @@ def test_prompts():
     assert make_prompts(object(), ["a"], images=True) == ["a"]
     with pytest.raises(ValueError, match=r"expected \{question\} in it"):
         make_prompts(object(), ["a"], images=False, template="x")
+
+
+class Written:
+    """A generator whose model writes what it is told."""
+
+    batch, lead, aliases = 2, "", False
+
+    def __init__(self, linker, texts):
+        self.linker, self._texts, self.model, self.processor = linker, iter(texts), torch.nn.Linear(1, 1), object()
+        self.asked_first = []
+
+    def free(self, prompts, images, *, beams, exact_first):
+        self.asked_first.append(exact_first)
+        texts = [next(self._texts) for _ in prompts]
+        links = self.linker.link(texts, exact_first=exact_first)
+        return Ranking(links.rows, np.zeros(links.rows.shape), links.kinds, [[text] for text in texts], links.kb)
+
+
+def test_free_texts_of_nothing_or_of_two_names_are_no_answers(linker, tmp_path):
+    questions = [Question(str(i), None, "what is this ?") for i in range(4)]
+    texts = ["wood duck or gate", "wood", "", "golden gate\nrose"]
+    write_answers(Written(linker, texts), questions, tmp_path / "a.jsonl", constrained=False)
+    records = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
+    assert [record["pred_entity_id"] for record in records] == [None, "Q0", None, None]
+    assert [record.get("several names") for record in records] == [
+        ["wood duck", "gate"], None, None, ["golden gate", "rose"]]  # fmt: skip
+    with pytest.raises(ValueError, match="the model writes nothing for the first 2 questions, such as 'what is this"):
+        write_answers(Written(linker, [" "] * 4), questions, tmp_path / "b.jsonl", constrained=False)
+    plain = Written(linker, ["wood"] * 4)
+    write_answers(plain, questions, tmp_path / "c.jsonl", constrained=False, exact_first=False)
+    assert plain.asked_first == [False, False]
+    half = (tmp_path / "d.jsonl.partial").write_text(json.dumps({"data_id": "0"}) + "\n")
+    assert half
+    (tmp_path / "d.jsonl.settings").write_text("{}")
+    with pytest.raises(ValueError, match="exact first"):
+        write_answers(Written(linker, ["wood"] * 4), questions, tmp_path / "d.jsonl", constrained=False)

@@ -33,6 +33,7 @@ from oven_retrieval.models import (  # noqa: E402
     train_model,
     write_predictions,
 )
+from oven_retrieval.models.history import read_history  # noqa: E402
 from oven_retrieval.models.questions import answer_rows  # noqa: E402
 from oven_retrieval.models.run import paper_recipe  # noqa: E402
 from oven_retrieval.models.trained import read_config  # noqa: E402
@@ -319,3 +320,19 @@ def test_a_question_that_no_entity_answers_has_no_entity(tmp_path):
     assert record == {"data_id": "d1", "pred_entity_id": None, "pred_entity_text": "", "score": None}
     reference = [Reference("d1", "Q2", "val_seen"), Reference("d2", "Q2", "val_unseen")]
     assert not outcomes(reference, read_predictions(file)).correct.any()
+
+
+def test_a_training_keeps_its_history(world, tmp_path):
+    lines = []
+    model = run(world, tmp_path / "model", kind="fusion", say=lines.append)
+    looks = read_history(tmp_path / "model")
+    assert [look[0] for look in looks] == [0, 4, 8, 12]
+    said_last = next(line for line in reversed(lines) if line.startswith("step 12"))
+    assert f"seen {looks[-1][1]:.1f} %, unseen {looks[-1][2]:.1f} %, harmonic mean {looks[-1][3]:.1f}" in said_last
+    assert max(look[3] for look in looks) == model.report["training"]["harmonic"]
+    with pytest.raises(FolderError, match="expected a folder of `train` with"):
+        read_history(tmp_path)
+    for text in ("{", '{"report": {"training": {}}}', '{"report": {"training": {"history": []}}}', "[]"):
+        (tmp_path / "model.json").write_text(text)
+        with pytest.raises(FolderError, match="train again"):
+            read_history(tmp_path)

@@ -32,6 +32,7 @@ def make_app(encoders: Encoders | None = None) -> typer.Typer:
         raise ImportError("the command line needs typer: pip install 'oven-retrieval[cli]'") from error
 
     from oven_retrieval.commands.build import build
+    from oven_retrieval.commands.curves import history, sizes
     from oven_retrieval.commands.edit import add, remove, update, verify
     from oven_retrieval.commands.evaluate import evaluate
     from oven_retrieval.commands.link import calibrate, link
@@ -47,7 +48,9 @@ def make_app(encoders: Encoders | None = None) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     own = {"obj": encoders or Encoders()}
-    commands = (build, add, remove, update, verify, link, calibrate, search, make, train, answer, generate)
+    commands = (
+        build, add, remove, update, verify, link, calibrate, search, make, train, answer, generate, sizes, history,
+    )  # fmt: skip
     for command in commands:
         app.command(context_settings=own)(command)
     app.command("eval", context_settings=own)(evaluate)

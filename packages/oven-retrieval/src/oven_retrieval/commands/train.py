@@ -169,6 +169,9 @@ def generate(
     output: Annotated[Path, typer.Option(help="OVEN's prediction jsonl to write, for `eval`.")],
     images: Annotated[Path | None, typer.Option(help="Folder of the questions' images; none for text models.")] = None,
     free: Annotated[bool, typer.Option("--free", help="Write freely, then map to the nearest name.")] = False,
+    bm25_only: Annotated[
+        bool, typer.Option("--bm25-only", help="With --free: map texts by BM25 alone, as the paper does.")
+    ] = False,
     aliases: Annotated[bool, typer.Option("--aliases", help="Aliases may be written too.")] = False,
     beams: Annotated[int, typer.Option(min=1, help="Of the search.")] = 4,
     template: Annotated[str | None, typer.Option(help="Prompt with {question}; the model's own by default.")] = None,
@@ -180,6 +183,8 @@ def generate(
     from oven_retrieval.models import ImageFolder, read_questions
     from oven_retrieval.workspace import open_workspace
 
+    if bm25_only and not free:
+        raise ValueError("generate: --bm25-only maps free texts; expected --free with it")
     question_list, _ = read_questions(questions, None if images is None else ImageFolder(images), answered=False)
     generator = load_generator(model, open_workspace(kb), device=device, aliases=aliases, batch=batch_size)
     write_answers(
@@ -189,6 +194,7 @@ def generate(
         constrained=not free,
         beams=beams,
         template=template,
+        exact_first=not bm25_only,
         progress=ProgressLine(),
     )
     if generator.unwritable:

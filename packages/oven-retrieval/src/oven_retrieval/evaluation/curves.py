@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -35,7 +36,10 @@ class SizePoint(NamedTuple):
 
 
 def accuracy_by_popularity(
-    correct: npt.ArrayLike, popularity: npt.ArrayLike, entities: Sequence[str] | None = None
+    correct: npt.ArrayLike,
+    popularity: npt.ArrayLike,
+    entities: Sequence[str] | None = None,
+    edges: Sequence[float] = POPULARITY_EDGES,
 ) -> list[Bin]:
     """Head against tail: accuracy of the questions in bins of their entity's popularity.
 
@@ -43,12 +47,13 @@ def accuracy_by_popularity(
         correct: [n] whether each question was answered right.
         popularity: [n] of each question's entity, at least 0.
         entities: [n] id of each question's entity, whose questions do not count as independent; None if they do.
+        edges: where bins start, rising from 0.
 
     Returns:
-        The bins of `POPULARITY_EDGES` that hold a question, the last one open, with Wilson intervals.
+        The bins of `edges` that hold a question, the last one open, with Wilson intervals.
 
     Raises:
-        ValueError: lengths that differ, a popularity below 0 or NaN.
+        ValueError: lengths that differ, a popularity below 0 or NaN, edges that do not rise from 0.
 
     Example:
         >>> bins = accuracy_by_popularity([1, 0, 1], [5, 50, 9000])
@@ -64,8 +69,10 @@ def accuracy_by_popularity(
         raise ValueError(f"entities: expected one per question, {len(views)}, got {len(entities)}")
     if len(views) and not views.min() >= 0:
         raise ValueError(f"popularity: expected at least 0, got {views.min()}")
-    bin_index = np.searchsorted(POPULARITY_EDGES, views, side="right") - 1
-    highs = [*POPULARITY_EDGES[1:], float("inf")]
+    if not edges or edges[0] != 0 or any(not low < high for low, high in pairwise(edges)):
+        raise ValueError(f"edges: expected numbers that rise from 0, got {list(edges)}")
+    bin_index = np.searchsorted(edges, views, side="right") - 1
+    highs = [*edges[1:], float("inf")]
     return [
         Bin(
             float(low),
@@ -73,7 +80,7 @@ def accuracy_by_popularity(
             int((bin_index == i).sum()),
             accuracy(right[bin_index == i], *_labels(entities, bin_index == i)),
         )
-        for i, (low, high) in enumerate(zip(POPULARITY_EDGES, highs, strict=True))
+        for i, (low, high) in enumerate(zip(edges, highs, strict=True))
         if np.any(bin_index == i)
     ]
 

@@ -233,9 +233,12 @@ def final_score(query: Outcomes, entity: Outcomes) -> Estimate:
 
 
 def read_splits(
-    *, query: tuple[str | Path, str | Path] | None = None, entity: tuple[str | Path, str | Path] | None = None
+    *,
+    query: tuple[str | Path, str | Path] | None = None,
+    entity: tuple[str | Path, str | Path] | None = None,
+    human: tuple[str | Path, str | Path] | None = None,
 ) -> dict[str, Split]:
-    """(Reference file, prediction file) of the query split, the entity split or both, read for `evaluate_splits`.
+    """(Reference file, prediction file) of the query, the entity and the human split, read for `evaluate_splits`.
 
     Example:
         >>> import tempfile
@@ -245,26 +248,27 @@ def read_splits(
         >>> read_splits(entity=(reference, answers))["entity"][1]
         [Prediction(data_id='a', entity_id='Q1', score=None)]
     """
-    split_files = {"query": query, "entity": entity}
+    split_files = {"query": query, "entity": entity, "human": human}
     splits = {
         name: (read_references(files[0]), read_predictions(files[1]))
         for name, files in split_files.items()
         if files is not None
     }
     if not splits:
-        raise ValueError("query, entity: expected the files of at least one split, got none")
+        raise ValueError("query, entity, human: expected the files of at least one split, got none")
     return splits
 
 
 def evaluate_splits(splits: Mapping[str, Split]) -> dict[str, Any]:
-    """Score predictions of the query split, the entity split or both.
+    """Score predictions of the query split, the entity split, the human set, or several of them.
 
     Args:
         splits: from `read_splits`.
 
     Returns:
         `official`: the published numbers, or `refused` with the reason where that script would fail; `honest`: every
-        question counted once. All in percent; with both splits also their harmonic mean. `confidence` of the intervals.
+        question counted once. All in percent; with the query and the entity split also their harmonic mean; the human
+        set (the paper's table 2) stands alone. `confidence` of the intervals.
 
     Raises:
         ValueError: a split without seen or unseen questions.
@@ -282,11 +286,13 @@ def evaluate_splits(splits: Mapping[str, Split]) -> dict[str, Any]:
     try:
         published = {name: official_split(*split) for name, split in splits.items()}
         official = {name: scores._asdict() for name, scores in published.items()}
-        if len(splits) == 2:
-            official |= official_means(**published)
+        if {"query", "entity"} <= published.keys():
+            official |= official_means(published["query"], published["entity"])
+        if "human" in published:
+            official["human_score"] = round(harmonic_mean(*published["human"]), 2)
     except ValueError as error:
         official = {"refused": str(error)}
-    if len(splits) == 2:
+    if {"query", "entity"} <= marked.keys():
         honest["final"] = final_score(marked["query"], marked["entity"])
     return {"official": official, "honest": honest, "confidence": CONFIDENCE}
 
@@ -327,3 +333,42 @@ def _line(split: str, kind: str, estimate: Estimate, official: float | None) -> 
     value, low, high = estimate
     beside = "" if official is None else f"   official {official:.2f}"
     return f"{split:7} {kind:9} {value:.2f} [{low:.2f}, {high:.2f}]{beside}"
+
+
+def model_table(results: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """The paper's tables 1 and 2: one line a model, with seen, unseen and harmonic mean of each split, and their mean.
+
+    Args:
+        results: name of a model -> what `evaluate_splits` gives, all for the same splits.
+
+    Raises:
+        ValueError: models with other splits than the first.
+
+    Example:
+        >>> references = [Reference("a", "Q1", "val_seen"), Reference("b", "Q2", "val_unseen")]
+        >>> right = evaluate_splits({"human": (references, [Prediction("a", "Q1"), Prediction("b", "Q2")])})
+        >>> wrong = evaluate_splits({"human": (references, [Prediction("a", "Q1"), Prediction("b", "Q1")])})
+        >>> for line in model_table({"CLIP": wrong, "PaLI": right}):
+        ...     print(line)
+        model   human seen  human unseen     human HM
+        CLIP         100.0          0.0          0.0
+        PaLI         100.0        100.0        100.0
+    """
+    first = next(iter(results.values()))["honest"]
+    for name, result in results.items():
+        if result["honest"].keys() != first.keys():
+            raise ValueError(f"{name}: expected the splits {', '.join(first)}, got {', '.join(result['honest'])}")
+    heads, columns = [], []
+    for split in first:
+        if split == "final":
+            heads.append("overall HM")
+            columns.append([result["honest"]["final"][0] for result in results.values()])
+            continue
+        for kind, label in (("seen", "seen"), ("unseen", "unseen"), ("harmonic", "HM")):
+            heads.append(f"{split} {label}")
+            columns.append([result["honest"][split][kind][0] for result in results.values()])
+    width = max(5, *map(len, results))
+    lines = [f"{'model':{width}}" + "".join(f"  {head:>11}" if len(head) > 11 else f"{head:>13}" for head in heads)]
+    for row, name in enumerate(results):
+        lines.append(f"{name:{width}}" + "".join(f"{column[row]:>13.1f}" for column in columns))
+    return lines

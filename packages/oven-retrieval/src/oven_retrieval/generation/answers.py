@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import json
+import re
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
@@ -73,9 +74,26 @@ def write_answers(
     constrained: bool = True,
     beams: int = 4,
     template: str | None = None,
+    exact_first: bool = True,
     progress: Progress | None = None,
 ) -> int:
-    """Answer questions and write `data_id pred_entity_id score text`; the same call after a kill continues."""
+    """Answer questions and write `data_id pred_entity_id score text`; the same call after a kill continues.
+
+    Args:
+        generator: the model, and the linker whose entities are the answers.
+        asked: the questions.
+        output: the new file.
+        constrained: whether the model can write names alone; else it writes freely, and the linker maps its text.
+        beams: of the search.
+        template: prompt with {question}; the model's own where None.
+        exact_first: of free texts: False to map them by BM25 alone, as the paper does.
+        progress: called with the phase, how many questions are done, and how many there are.
+
+    Raises:
+        FileExistsError: the file is there.
+        ValueError: a template without {question}, answers of other settings that were begun, or a model that writes
+            nothing for all questions of the first block.
+    """
     output = Path(output)
     if output.exists():
         raise FileExistsError(f"{output} exists; expected a new file")
@@ -90,6 +108,7 @@ def write_answers(
         "beams": beams,
         "template": template,
         "lead": generator.lead,
+        "exact first": exact_first,
     }
     if done:
         _check_settings(settings_file, partial, settings)
@@ -99,7 +118,13 @@ def write_answers(
         remaining = iter(asked[done:])
         count = done
         while block := list(islice(remaining, generator.batch)):
-            for question, record in zip(block, _records(generator, block, constrained, beams, template), strict=True):
+            records = _records(generator, block, constrained, beams, template, exact_first)
+            if not count and not any(record["text"].strip() for record in records):
+                raise ValueError(
+                    f"the model writes nothing for the first {len(block)} questions, such as {block[0].text!r:.60}; "
+                    "expected a name (is the template the one that it was trained with?)"
+                )
+            for question, record in zip(block, records, strict=True):
                 file.write(json.dumps({"data_id": question.data_id, **record}, ensure_ascii=False) + "\n")
             file.flush()
             count += len(block)
@@ -152,7 +177,12 @@ def _resume(partial: Path, questions: Sequence[Question]) -> int:
 
 
 def _records(
-    generator: NameGenerator, block: Sequence[Question], constrained: bool, beams: int, template: str | None
+    generator: NameGenerator,
+    block: Sequence[Question],
+    constrained: bool,
+    beams: int,
+    template: str | None,
+    exact_first: bool,
 ) -> list[dict[str, Any]]:
     files = [question.image for question in block if question.image is not None]
     if files and len(files) < len(block):
@@ -164,18 +194,42 @@ def _records(
     if constrained:
         generated = generator.constrained(prompts, images, beams=beams)
     else:
-        generated = generator.free(prompts, images, beams=beams)
+        generated = generator.free(prompts, images, beams=beams, exact_first=exact_first)
     ids = generator.linker.kb.ids
-    return [
-        {
-            "pred_entity_id": ids[row] if row >= 0 else None,
-            "score": round(float(score), 5) if row >= 0 else None,
-            "text": texts[0] if texts else "",
-        }
-        for row, score, texts in zip(
-            generated.rows[:, 0].tolist(), generated.scores[:, 0], generated.texts, strict=True
-        )
-    ]
+    records: list[dict[str, Any]] = []
+    for row, score, texts in zip(generated.rows[:, 0].tolist(), generated.scores[:, 0], generated.texts, strict=True):
+        text = texts[0] if texts else ""
+        several = [] if constrained else names_of_several(generator.linker, text)
+        if several:
+            records.append({"pred_entity_id": None, "score": None, "text": text, "several names": several})
+        else:
+            known = row >= 0
+            record = {"pred_entity_id": ids[row] if known else None, "score": round(float(score), 5) if known else None}
+            records.append(record | {"text": text})
+    return records
+
+
+_SEVERAL = re.compile(r"\n|;|\bor\b")
+
+
+def names_of_several(linker: NameLinker, text: str) -> list[str]:
+    """The names in a text that gives those of different entities, with "or", a semicolon or a new line between them.
+
+    Such a text is no answer. Empty where it is one name itself, or where a part is no name.
+
+    Example:
+        >>> from oven_retrieval import KnowledgeBase, build_linker
+        >>> linker = build_linker(KnowledgeBase.from_names(["Wood duck", "Goose", "Life or Death"]))
+        >>> [names_of_several(linker, text) for text in ("wood duck or goose", "life or death", "duck; goose")]
+        [['wood duck', 'goose'], [], []]
+    """
+    parts = [part.strip() for part in _SEVERAL.split(text) if part.strip()]
+    if len(parts) < 2:
+        return []
+    matches = linker.exact.find([text, *parts])
+    rows = [set(matches.row[matches.query == number].tolist()) for number in range(1 + len(parts))]
+    one_entity = bool(rows[0]) or bool(set.intersection(*rows[1:]))
+    return [] if one_entity or not all(rows[1:]) else parts
 
 
 def _open(file: Path) -> Any:

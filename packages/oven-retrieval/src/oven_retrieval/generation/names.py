@@ -143,6 +143,7 @@ class NameGenerator:
         k: int = 1,
         beams: int = 1,
         max_new_tokens: int = 32,
+        exact_first: bool = True,
         progress: Progress | None = None,
     ) -> Ranking:
         """Entities nearest to what the model writes when it may write anything: the linker maps its best text.
@@ -153,6 +154,7 @@ class NameGenerator:
             k: entities per question.
             beams: of the search for the text.
             max_new_tokens: where a text is cut off.
+            exact_first: False to map by BM25 alone, as the paper does.
             progress: called with the phase, how many questions are done, and how many there are.
 
         Returns:
@@ -166,7 +168,7 @@ class NameGenerator:
                 sequence_scores.append(score)
             if progress is not None:
                 progress("questions", min(first + self.batch, len(prompts)), len(prompts))
-        links = self.linker.link(texts, k)
+        links = self.linker.link(texts, k, exact_first=exact_first)
         scores = np.where(links.rows >= 0, np.array(sequence_scores, dtype=np.float64).reshape(-1, 1), np.nan)
         return Ranking(links.rows, scores, links.kinds, [[text] * k for text in texts], links.kb)
 

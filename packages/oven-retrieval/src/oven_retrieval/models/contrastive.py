@@ -93,13 +93,18 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Trained:
-    """The step whose parameters were kept (0: as it came), its accuracies in percent, and the steps that were taken."""
+    """The step whose parameters were kept (0: as it came), its accuracies in percent, and the steps that were taken.
+
+    `history`: (step, seen, unseen, harmonic mean) of each look at the validation questions, the first before training:
+    the paper's figure 4.
+    """
 
     step: int
     seen: float
     unseen: float
     harmonic: float
     steps: int
+    history: tuple[tuple[int, float, float, float], ...] = ()
 
 
 class DualEncoder(Protocol):
@@ -209,6 +214,7 @@ def train_dual(
     size, device = min(recipe.batch_size, len(train.truth)), next(model.parameters()).device
     accuracy = seen_unseen(model.eval(), validation, entities, seen)
     best, best_parameters = Trained(0, *accuracy, harmonic_mean(*accuracy), 0), copy.deepcopy(model.state_dict())
+    history = [(0, *accuracy, best.harmonic)]
     steps = waited = 0
     for chosen in islice(_batches(len(train.truth), size, recipe.seed), recipe.steps):
         if waited == recipe.patience:
@@ -235,6 +241,7 @@ def train_dual(
             continue
         accuracy = seen_unseen(model.eval(), validation, entities, seen)
         mean = harmonic_mean(*accuracy)
+        history.append((steps, *accuracy, mean))
         if log is not None:
             log(steps, *accuracy, mean)
         waited += 1
@@ -242,7 +249,7 @@ def train_dual(
             best, waited, best_parameters = Trained(steps, *accuracy, mean, steps), 0, copy.deepcopy(model.state_dict())
     model.load_state_dict(best_parameters)
     model.eval()
-    return replace(best, steps=steps)
+    return replace(best, steps=steps, history=tuple(history))
 
 
 def learning_rate(step: int, recipe: Recipe) -> float:
