@@ -84,7 +84,19 @@ def test_gains_wins_ties_and_losses() -> None:
         "Win / tie / loss": "1 / 1 / 0",
     }  # fmt: skip
     assert wins(having(RECORDS, shots=5), "gpt3") == (1, 0, 1)
-    assert ("LP 2P 5-shot", "gpt3", "45.00 ± 0.00", "70.0", "20.0") in second.rows
+    assert ("LP 2P 5-shot", "gpt3", "45.00 ± 0.00", "1 / 0 / 1", "70.0", "20.0") in second.rows
+    assert second.heads[:4] == ("Adaptation", "Knowledge", "Mean", "Win / tie / loss")
+
+
+def test_the_papers_rows_of_knowledge_have_their_order_and_their_wins() -> None:
+    rows = [
+        record(cell(name, 5, knowledge), value)
+        for name, values in (("a", (0.5, 0.6, 0.4, 0.7, 0.7)), ("b", (0.5, 0.5, 0.6, 0.5, 0.5)))
+        for knowledge, value in zip(("none", "wiktionary+gpt3-5", "gpt3-1", "wiktionary", "auto"), values, strict=True)
+    ]
+    table = gains(rows)[1]
+    assert [row[1] for row in table.rows] == ["none", "wiktionary", "gpt3-1", "wiktionary+gpt3-5", "auto"]
+    assert [row[3] for row in table.rows] == ["", "1 / 1 / 0", "1 / 0 / 1", "1 / 1 / 0", "1 / 1 / 0"]
 
 
 def test_figures_have_a_line_for_each_way_and_for_each_number_of_shots() -> None:

@@ -90,10 +90,14 @@ def test_axes_say_which_units_there_are() -> None:
     assert counted == {("frozen", text): 6 for text in ("gpt3", "random-words", "other-classes")} | {
         ("full", "gpt3"): 6
     }
-    assert Axes(knowledge=("auto",)).candidates() == ("none",)
+    assert Axes(knowledge=("auto",)).candidates() == ("none", "wiktionary", "gpt3-5", "wiktionary+gpt3-5")
+    assert Axes(knowledge=("auto", "gpt3:2")).candidates() == ("none", "gpt3-2")
     for options, message in (
         ({"shots": "5,many"}, "not 'many'"),
         ({"init": "langauge"}, "nearest: language"),
+        ({"knowledge": "gpt:3"}, "unknown value of --knowledge 'gpt:3'; nearest: gpt3"),
+        ({"knowledge": "gpt3:0"}, "unknown value of --knowledge 'gpt3:0'"),
+        ({"knowledge": "gpt3+gpt3:2"}, "a source is named twice"),
         ({"tune": "frozen,lora"}, "unknown value of --tune 'lora'"),
     ):
         with pytest.raises(UsageError, match=message):

@@ -288,7 +288,10 @@ class SweepSettings:
     )
     knowledge: tuple[str, ...] = _sweep(
         (),
-        "Of a sweep: none, wiktionary, wordnet, gpt3, and auto, which chooses on validation.\nIt is in class texts.",
+        "Of a sweep, in class texts: none, wiktionary, gpt3:5, …, or auto, which chooses on validation.\n"
+        "Sources are wiktionary, wordnet, wordnet-path, wordnet-definition and gpt3; ``gpt3:N`` are its first N texts, "
+        "``wiktionary+gpt3:N`` both. ``auto`` chooses among none and those that are named, or else ELEVATER's rows: "
+        "wiktionary, gpt3:5 and wiktionary+gpt3:5.",
         read=words_in,
         accepts=_WORDS,
         common=True,

@@ -26,7 +26,7 @@ def points(settings: Settings) -> Sequence[tuple[str, int]]:
     if axes is None:
         return [("", seed) for seed in settings.seeds]
     _check_sweep(settings)
-    candidates = "+".join(axes.candidates())
+    candidates = ",".join(axes.candidates())
     return [
         (f"{variant.name}:{candidates}" if variant.knowledge == "auto" else variant.name, seed)
         for variant, seed in axes.units()
@@ -84,7 +84,7 @@ def of_classification(benchmark: Benchmark, text: str) -> Benchmark:
         return replace(benchmark, id=f"{benchmark.id}@{text}", title=title, task=text, metrics=metrics, training={})
     name, _, candidates = text.partition(":")
     point = Variant.parse(name)
-    cell = {**point._asdict(), "candidates": candidates.split("+") if candidates else ["none"]}
+    cell = {**point._asdict(), "candidates": candidates.split(",") if candidates else ["none"]}
     words = {name: benchmark.training[name] for name in WORDS if benchmark.training.get(name)}
     metric = ICINW[benchmark.id].metric if benchmark.id in ICINW else benchmark.metrics[0]
     return replace(

@@ -8,7 +8,7 @@ from dataclasses import replace
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
-from gate_runner.axes import CONTROLS, FULL, SOURCES, Variant, shots_in_words
+from gate_runner.axes import CONTROLS, FULL, Variant, in_order_of_sources, is_real, shots_in_words
 from gate_runner.charts.markup import folded, joined, piece
 from gate_runner.charts.table import Table
 from gate_runner.errors import DataError
@@ -286,10 +286,11 @@ def gains(records: Sequence[Record]) -> list[Table]:
         tuple((name, *cells) for name, cells in lines.items()) if columns else (),
         "Wins, ties and losses are data sets, by their means over seeds; a tie is a difference below .05 points.",
     )
-    sources = [name for name in ("none", *SOURCES, "auto") if having(records, knowledge=name)]
+    every = {record.cell.knowledge for record in records} - set(CONTROLS)
+    sources = sorted(every, key=in_order_of_sources)
     rows = [
         (_adapted(shots, tune, projection), knowledge, mean_text(mean_over_sets(cells, sets)),
-         *_figures(_each(cells, sets)))
+         "" if knowledge == "none" else " / ".join(map(str, wins(group, knowledge))), *_figures(_each(cells, sets)))
         for (shots, tune, projection), group in grouped(spoken, "shots", "tune", "projection").items()
         for knowledge in sources
         if ok(cells := having(group, knowledge=knowledge))
@@ -297,9 +298,10 @@ def gains(records: Sequence[Record]) -> list[Table]:
     second = Table(
         "knowledge-per-data-set",
         "Each source of knowledge on each data set, in percent, language-initialised (ELEVATER's table 17)",
-        ("Adaptation", "Knowledge", "Mean", *sets),
+        ("Adaptation", "Knowledge", "Mean", "Win / tie / loss", *sets),
         tuple(rows if len(sources) > 1 else ()),
-        "Where a source knows none of a data set's classes, the texts are those without knowledge.",
+        "Where a source knows none of a data set's classes, the texts are those without knowledge. gpt3-N is the "
+        "first N of its texts, A+B both sources. Wins, ties and losses are data sets, against no knowledge.",
         (1,),
     )
     return [first, second]
@@ -324,7 +326,8 @@ def controls(records: Sequence[Record]) -> Table:
     for shots, tune, projection in grouped(controlled, "shots", "tune", "projection"):
         for name, cells in grouped(records, "dataset").items():
             known = {record.cell.knowledge for record in cells if record.known}
-            real = next((source for source in ("gpt3", "wiktionary", "wordnet") if source in known), None)
+            single = sorted((source for source in known if "+" not in source), key=in_order_of_sources, reverse=True)
+            real = next((source for source in single if is_real(source)), None)
             if real is None:
                 continue
             row = having(cells, shots=shots, tune=tune, projection=projection, init="language")

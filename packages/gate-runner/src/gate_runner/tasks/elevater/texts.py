@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,8 +21,8 @@ from gate_runner.tasks.features import Embedder
 if TYPE_CHECKING:
     from knowledge_prompts import ClassPrompts, KnowledgeSource, PromptSet
 
-_FILES = {"wiktionary": ("wiktionary",), "wordnet": ("wordnet-definition", "wordnet-path"), "gpt3": ("gpt3",)}
-"""Our names, and those of ELEVATER's files."""
+_BOTH = ("wordnet-definition", "wordnet-path")
+"""What ``wordnet`` is."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,8 @@ def class_texts(
         if isinstance(stored, str):
             return ClassTexts(None, reason=stored)
         control = knowledge in CONTROLS  # a class without knowledge keeps its plain prompts
-        sources = _control(stored, knowledge, prompts.classes) if control else stored.get(knowledge, [])
+        named = partial(_named, stored, prompts.classes)
+        sources = _control(named, knowledge, prompts.classes) if control else named(knowledge)
     built = build_prompts(prompts, sources, classes=list(classes))
     return _embedded(embed, built, len(classes) - len(built.without_knowledge) if sources else 0)
 
@@ -98,11 +100,30 @@ def class_prompts(dataset: str, classes: Sequence[str]) -> ClassPrompts | None:
     return prompts
 
 
-def _control(stored: dict[str, list[KnowledgeSource]], control: str, classes: Sequence[str]) -> list[KnowledgeSource]:
+def _named(stored: Mapping[str, KnowledgeSource], classes: Sequence[str], knowledge: str) -> list[KnowledgeSource]:
+    """The sources that a value of ``--knowledge`` names, of those that know a class."""
+    from knowledge_prompts import StoredKnowledge
+
+    sources: list[KnowledgeSource] = []
+    for part in knowledge.split("+"):
+        name, _, count = part.partition("-")
+        if name == "gpt3" and count and "gpt3" in stored:
+            like = stored["gpt3"]
+            first = {label: list(like.items(label))[: int(count)] for label in classes}
+            sources.append(StoredKnowledge(first, name="gpt3", whole=like.whole))
+        else:
+            parts = _BOTH if part == "wordnet" and part not in stored else (part,)
+            sources += [stored[each] for each in parts if each in stored]
+    return sources
+
+
+def _control(
+    named: Callable[[str], list[KnowledgeSource]], control: str, classes: Sequence[str]
+) -> list[KnowledgeSource]:
     """As many random words as the best real source has, or what it says of other classes; nothing where it is none."""
     from knowledge_prompts.sources.random_words import RandomWords, vocabulary_of
 
-    like = next((stored[source][0] for source in ("gpt3", "wiktionary", "wordnet") if source in stored), None)
+    like = next((known[0] for source in ("gpt3", "wiktionary", "wordnet") if (known := named(source))), None)
     if like is None:
         return []
     if control == "random-words":
@@ -120,21 +141,13 @@ def _others(like: KnowledgeSource, classes: Sequence[str]) -> KnowledgeSource:
     return StoredKnowledge(moved, name="other-classes", whole=like.whole)
 
 
-def _real(dataset: str, prompts: ClassPrompts, folder: Path | None) -> dict[str, list[KnowledgeSource]] | str:
+def _real(dataset: str, prompts: ClassPrompts, folder: Path | None) -> dict[str, KnowledgeSource] | str:
     """The real sources that know at least one class, or why none can be read."""
     from knowledge_prompts import StoredKnowledge, stored_sources
 
     if dataset in TEXTS:
-        return {name: [StoredKnowledge(items, name=name)] for name, items in TEXTS[dataset].knowledge.items()}
+        return {name: StoredKnowledge(items, name=name) for name, items in TEXTS[dataset].knowledge.items()}
     if folder is None:
         return "no folder of knowledge was given (--setting knowledge_folder=FOLDER)"
-    stored = {source.name: source for source in stored_sources(folder, dataset)}
-    by_source: dict[str, list[KnowledgeSource]] = {
-        ours: [
-            stored[source_name]
-            for source_name in theirs
-            if source_name in stored and any(stored[source_name].items(c) for c in prompts.classes)
-        ]
-        for ours, theirs in _FILES.items()
-    }
-    return {ours: sources for ours, sources in by_source.items() if sources}
+    stored = stored_sources(folder, dataset)
+    return {source.name: source for source in stored if any(source.items(name) for name in prompts.classes)}
