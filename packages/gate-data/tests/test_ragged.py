@@ -86,3 +86,13 @@ def test_parts_of_different_length_are_refused(labels: Ragged) -> None:
         Split(_images(5), labels, ("a",) * 7)
     with pytest.raises(DataError, match="5 images and 2 groups"):
         Split(_images(5), labels, groups=torch.zeros(2))
+
+
+def test_ends_are_summed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each item of a batch summed the lengths of all samples before it."""
+    boxes = Ragged({"label": np.arange(300)}, np.full(100, 3))
+    assert boxes[41]["label"].tolist() == [123, 124, 125]
+    monkeypatch.setattr(np, "cumsum", lambda *_: pytest.fail("summed again"))
+    assert boxes[-1]["label"].tolist() == [297, 298, 299]
+    monkeypatch.undo()
+    assert boxes.take(np.array([7, 2]))[1]["label"].tolist() == [6, 7, 8]

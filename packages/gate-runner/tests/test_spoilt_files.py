@@ -118,7 +118,7 @@ def originals(name: str) -> Originals[Any]:
 
 def load_and_read(name: str, root: Path, sheet: Sheet | None, touched: Path | None = None) -> Seen:
     """Load, and read the pictures and maps that lie in the touched file."""
-    arrays._opened.cache_clear()
+    arrays._handles.clear()
     declared = originals(name)
     folder = declared.find(root)
     data = declared.load(folder, DataRequest(root, size=8, sheet=sheet))

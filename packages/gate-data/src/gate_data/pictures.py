@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
@@ -23,6 +22,7 @@ from PIL import Image
 from gate_data.errors import DataError
 from gate_data.readers.clips import read_clip
 from gate_data.readers.decode import Fit, Transparency, decode, resized
+from gate_data.readers.forking import FreshLock
 from gate_data.readers.limits import reading
 from gate_data.readers.source import Clip, Cut, Member, Source, Stored, file_of, read_bytes, stamp
 from gate_data.remembered import Listing, known_contents, listing_mark, remember_contents
@@ -35,7 +35,7 @@ if TYPE_CHECKING:  # whoever only lists files does without torch
 _WHOLE, _PIECE = 64_000_000, 1 << 20
 """Bytes up to which a picture's file is held to be decoded, and how much of any other is read at a time."""
 
-_HASHING = threading.Lock()
+_HASHING = FreshLock()
 
 Transform = Callable[[Image.Image], UInt8[np.ndarray, "3 h w"]]
 """A model's own way from a picture in RGB to the pixels that it takes."""

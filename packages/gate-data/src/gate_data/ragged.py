@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -65,21 +66,26 @@ class Ragged:
     def __len__(self) -> int:
         return len(self.lengths)
 
+    @cached_property
+    def _ends(self) -> np.ndarray:
+        """Where each sample's rows end, summed once."""
+        return np.cumsum(self.lengths)
+
     def __getitem__(self, index: int) -> dict[str, np.ndarray]:
         """One sample's rows."""
-        start = int(self.lengths[:index].sum())
-        stop = start + int(self.lengths[index])
+        stop = int(self._ends[index])
+        start = stop - int(self.lengths[index])
         return {name: column[start:stop] for name, column in self.columns.items()}
 
     def __iter__(self) -> Iterator[dict[str, np.ndarray]]:
-        ends = np.cumsum(self.lengths)
+        ends = self._ends
         for start, stop in zip(ends - self.lengths, ends, strict=True):
             yield {name: column[start:stop] for name, column in self.columns.items()}
 
     def take(self, index: np.ndarray) -> Ragged:
         """The samples at these positions, in this order."""
         index = np.asarray(index, dtype=np.int64)
-        ends = np.cumsum(self.lengths)
+        ends = self._ends
         starts, lengths = (ends - self.lengths)[index], self.lengths[index]
         offsets = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         rows = np.repeat(starts, lengths) + offsets

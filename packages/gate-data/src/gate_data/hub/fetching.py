@@ -291,7 +291,7 @@ def _write(path: Path, values: Mapping[str, Any]) -> None:
 
 
 def _key(hub: Hub, root: Path | None, take: int | None) -> str:
-    """What was asked for; of a folder's copy also its files' names, sizes and times of change."""
+    """What was asked for; of a folder's copy also its files' names, sizes, times and inodes."""
     identity: list[Any] = [hub.config, hub.files, hub.revision, hub.columns, hub.train, hub.validation, hub.test, take]
     if root is not None:
         folder = root / hub.id
@@ -299,5 +299,6 @@ def _key(hub: Hub, root: Path | None, take: int | None) -> str:
         for file in sorted(folder.rglob("*")):
             if file.is_file() and not {".cache", ".git"} & set(file.relative_to(folder).parts):
                 state = file.stat()
-                identity.append((str(file.relative_to(folder)), state.st_size, state.st_mtime_ns))
+                about = (state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino)
+                identity.append((str(file.relative_to(folder)), *about))
     return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]

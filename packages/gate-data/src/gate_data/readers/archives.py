@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import tarfile
-import threading
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -13,9 +12,10 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from gate_data.errors import DataError
+from gate_data.readers.forking import FreshLock
 from gate_data.readers.limits import refuse_special, within
 
-_LOCK = threading.Lock()
+_LOCK = FreshLock()
 
 
 class Entry(NamedTuple):
@@ -37,7 +37,7 @@ def members(archive: str | Path) -> Mapping[str, Entry]:
     with _reading(path):
         stat = path.stat()
         with _LOCK:
-            return _index(str(path), stat.st_size, stat.st_mtime_ns)
+            return _index(str(path), *_about(stat))
 
 
 def read(archive: str | Path, name: str) -> bytes:
@@ -50,7 +50,7 @@ def read(archive: str | Path, name: str) -> bytes:
     with _reading(path, name):
         if path.suffix == ".zip":
             stat = path.stat()
-            with _zip(str(path), stat.st_mtime_ns, os.getpid()).open(name) as member:
+            with _zip(str(path), os.getpid(), *_about(stat)).open(name) as member:
                 return member.read(entry.size + 1)
         with path.open("rb") as file:
             file.seek(entry.offset)
@@ -96,9 +96,14 @@ def _reading(path: Path, name: str = "") -> Iterator[None]:
         raise DataError(f"{path}{':' if name else ''} {problem}: {' '.join(str(error).split())}") from error
 
 
+def _about(stat: os.stat_result) -> tuple[int, ...]:
+    """What another file under the same name has otherwise; its time of change as well, for copies keep the other."""
+    return stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino
+
+
 @lru_cache(maxsize=64)
-def _index(path: str, size: int, changed: int) -> dict[str, Entry]:
-    del size, changed  # part of the key: another file under the same name is read again
+def _index(path: str, *about: int) -> dict[str, Entry]:
+    del about  # part of the key: another file under the same name is read again
     if path.endswith(".zip"):
         with zipfile.ZipFile(path) as file:
             if any(not entry.filename for entry in file.infolist()):  # Python 3.13 lists it, others stumble over it
@@ -141,6 +146,6 @@ def _of_tar(opened: BinaryIO, name: str, start: int, end: int) -> Iterator[tuple
 
 
 @lru_cache(maxsize=16)
-def _zip(path: str, changed: int, process: int) -> zipfile.ZipFile:
-    del changed, process  # a forked process must not share the file's position
+def _zip(path: str, process: int, *about: int) -> zipfile.ZipFile:
+    del process, about  # a forked process must not share the file's position
     return zipfile.ZipFile(path)

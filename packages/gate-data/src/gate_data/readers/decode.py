@@ -17,6 +17,7 @@ from gate_data.errors import DataError
 from gate_data.readers.dicom import dicom_picture, is_dicom
 from gate_data.readers.large import fitting
 from gate_data.readers.limits import reading, refuse_special
+from gate_data.readers.opening import open_unlimited
 from gate_data.readers.source import Cut, File, Member, Source, Stored, described, read_bytes
 from gate_data.request import Size, height_width
 
@@ -75,7 +76,6 @@ def open_picture(file: File, held: bytes | None = None) -> Image.Image:
     """A picture whose header is read, in one of `FORMATS`, to be used as a context."""
     if "HEIF" in FORMATS:
         _with_heic()
-    Image.MAX_IMAGE_PIXELS = None  # Pillow's own limit is a warning first: ours stands before the decoding
     if held is None and isinstance(file, str):
         refuse_special(Path(file))
     if held is None and isinstance(file, Member):
@@ -83,7 +83,7 @@ def open_picture(file: File, held: bytes | None = None) -> Image.Image:
     if is_dicom(described(file)):
         return dicom_picture(file, held)
     try:
-        opened = Image.open(str(file) if held is None else io.BytesIO(held), formats=FORMATS)
+        opened = open_unlimited(Path(str(file)) if held is None else io.BytesIO(held), FORMATS, described(file))
         if opened.format == "TIFF":
             opened.filename = (
                 ""  # Pillow maps unpacked ones into memory, and mixes up the sides of those that are turned

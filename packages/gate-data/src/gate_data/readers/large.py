@@ -30,6 +30,9 @@ def fitting(opened: Image.Image, file: File, held: bytes | None, side: int | Non
     Where the result is scaled down to a side afterwards, the smaller one has at least twice of it.
     """
     pixels, limit, width = opened.width * opened.height, most("pixels"), opened.width
+    pillows = Image.MAX_IMAGE_PIXELS
+    if opened.format == "TIFF" and pillows is not None and pillows < pixels <= limit:
+        return _tiles(file, held, 1, limit)  # Pillow looks at its own limit again, which is the process's
     if pixels <= limit:
         if side is not None:
             opened.draft("RGB", (2 * side, 2 * side))

@@ -13,7 +13,7 @@ from gate_data.originals.classification import cifar, read_cifar100
 from gate_data.originals.few_shot import flowers
 from gate_data.originals.icinw.elevater import elevater_set
 from gate_data.readers import Files, Row, Stored, first_of, table
-from gate_data.readers.arrays import read_matlab, stored_array, stored_shape
+from gate_data.readers.arrays import read_matlab, stored_column, stored_shape
 from gate_data.readers.source import read_bytes
 
 _BATCHES = {
@@ -138,7 +138,10 @@ def patch_camelyon(folder: Path) -> Parts:
         count = stored_shape(str(x), "x")[0]
         if stored_shape(str(y), "y")[0] != count:
             raise DataError(f"{y} has {stored_shape(str(y), 'y')[0]} labels for {count} pictures")
-        labels = [int(stored_array(Stored(str(y), "y", row)).ravel()[0]) for row in range(count)]
+        column = stored_column(str(y), "y").reshape(count, -1)
+        if column.shape[1] != 1:
+            raise DataError(f"{y} has {column.shape[1]} labels for each picture, expected one")
+        labels = [int(label) for label in column[:, 0].tolist()]
         if not set(labels) <= {0, 1}:
             raise DataError(f"{y}: labels are {sorted(set(labels))[:5]}, expected 0 and 1")
         return [Sample(Stored(str(x), "x", row), label) for row, label in enumerate(labels)]
