@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from gate_runner import files
-from gate_runner.errors import StorageError
+from gate_runner.errors import StorageError, UsageError
 from gate_runner.files import held, write, write_folder
+from gate_runner.reports import report
 from gate_runner.runs.folder import RunFolder, stored_plan
 from gate_runner.runs.stored import read_run
 
@@ -182,3 +183,33 @@ def test_a_folder_with_signs_of_patterns_is_swept_alone(tmp_path: Path) -> None:
     (tmp_path / ".a.1.new").mkdir()
     write_folder(tmp_path / "[ab]", {"card.json": b"new"})
     assert (tmp_path / ".a.1.new").is_dir()
+
+
+@pytest.mark.parametrize(
+    "output",
+    ["manifest.json", "results/digits.seed0.json", "results/new.json", "plan.json", "heads/x/page.html", "link"],
+)
+@pytest.mark.parametrize("form", ["html", "csv"])
+def test_a_report_is_not_written_over_a_run(form: str, output: str, tmp_path: Path) -> None:
+    runs = [write_run(tmp_path / name, {"digits": 0.5}) for name in ("a", "b")]
+    (tmp_path / "a" / "link").symlink_to(tmp_path / "b" / "manifest.json")
+    before = contents(tmp_path)
+    for run in runs:  # the run that is read, and one that is not
+        for place in (tmp_path / "a" / output, tmp_path / "b" / ".." / "a" / output):
+            with pytest.raises(UsageError, match="belongs to the run"):
+                report(run, output=place, form=form, pictures=0, tests=False)
+    assert contents(tmp_path) == before
+    assert report(runs[0], output=tmp_path / "a" / "report.html", form=form, pictures=0, tests=False)
+    assert report(runs[0], output=tmp_path / "a" / "report.html", form=form, pictures=0, tests=False)
+
+
+def test_other_commands_write_over_no_run_either(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", {"digits": 0.5})
+    for words in (
+        ("trade", "a", "a", "--page", "a/manifest.json"),
+        ("adapt", "embed", ".", "--output", "a/samples/digits.seed0.npz"),
+        ("adapt", "predict", "head", "x.png", "--output", "a/results/x.csv"),
+    ):
+        done = call_here(*words, cwd=tmp_path)
+        assert done.returncode == 2
+        assert b"belongs to the run" in done.stderr

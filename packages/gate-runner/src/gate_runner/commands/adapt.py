@@ -169,10 +169,13 @@ def predict(
         write_csv,
         write_json_lines,
     )
+    from gate_runner.runs.folder import refuse_in_run
     from oven_retrieval.commands.progress_line import ProgressLine
 
     if output is not None and output.suffix.lower() not in (".csv", ".jsonl"):
         raise UsageError(f"--output {output} must end in .csv or .jsonl")
+    if output is not None:
+        refuse_in_run(output)
     true = true_labels(labels) if labels is not None else {}
     if not images and not true:
         raise UsageError("name image files or folders, or a table of files and labels with --labels")
@@ -208,8 +211,10 @@ def embed(
 ) -> None:
     """Write the features of your own images into a file."""
     from gate_runner.heads.embedding import embed as write
+    from gate_runner.runs.folder import refuse_in_run
     from oven_retrieval.commands.progress_line import ProgressLine
 
+    refuse_in_run(output)
     with ProgressLine() as progress:
         count = write(
             images,

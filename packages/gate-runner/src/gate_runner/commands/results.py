@@ -103,9 +103,11 @@ def trade(
     from gate_runner.configuration import settings_in
     from gate_runner.files import write
     from gate_runner.reports.trade import trade_page
+    from gate_runner.runs.folder import refuse_in_run
     from gate_runner.runs.stored import read_runs
     from gate_runner.settings import Settings
 
+    refuse_in_run(page)
     mixes = [*(mix or ()), *(_mixed(after, name) for name in sorted(share or ()))]
     settings = Settings().changed(**{**options, **settings_in(setting or ())})
     places = [_run_of(name, names or _DEFAULT_NAMES, runs, settings) for name in (before, after, *mixes)]

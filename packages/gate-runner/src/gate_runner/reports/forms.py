@@ -15,6 +15,7 @@ from gate_runner.reports.contents import Cell, Contents, gather, overviews
 from gate_runner.reports.looks import looks
 from gate_runner.reports.page import build_page
 from gate_runner.reports.scores import number
+from gate_runner.runs.folder import refuse_in_run
 from gate_runner.runs.results import Result
 from gate_runner.runs.stored import Stored, as_written, read_runs
 
@@ -47,7 +48,8 @@ def report(
         The text.
 
     Raises:
-        UsageError: no runs, a folder that holds none, a form that there is not, or an encoder that has to be said.
+        UsageError: no runs, a folder that holds none, a form that there is not, an encoder that has to be said, or
+            an output that is a file of a run.
         StorageError: the file cannot be written; an old one is still there.
 
     Example:
@@ -68,6 +70,8 @@ def report(
         raise UsageError(f"pictures must be at least 0, not {pictures}")
     if not sources:
         raise UsageError("no run to report; expected at least one")
+    if output is not None:
+        refuse_in_run(Path(output))
     runs, root = read_runs(sources), None if data_root is None else Path(data_root)
     look = look and form == "html"
     after = looks(runs[0], chosen=encoder, pictures=pictures, data_root=root) if look else []

@@ -6,7 +6,7 @@ import io
 import json
 import math
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from functools import partialmethod
 from pathlib import Path
@@ -240,6 +240,30 @@ def read_manifest(path: Path) -> dict[str, Any]:
     validated(_Manifest, content, str(path))
     manifest: dict[str, Any] = content
     return manifest
+
+
+_OWN = (
+    "manifest.json", "plan.json", "results", "samples", "predictions", "failures", "encoders", "heads", "unfinished",
+    "locks", "slurm",
+)  # fmt: skip
+"""What a run folder holds of its own."""
+
+
+def refuse_in_run(path: Path) -> None:
+    """Refuse to write a page or table over a file of a run.
+
+    Raises:
+        UsageError: shows the path and the run.
+    """
+    place = path.resolve()
+    for folder in place.parents:
+        if place.relative_to(folder).parts[0] in _OWN and (folder / "manifest.json").is_file():
+            with suppress(UsageError, OSError):
+                read_manifest(folder / "manifest.json")
+                break
+    else:
+        return
+    raise UsageError(f"{path} belongs to the run {folder}; name another file, such as {folder / 'report.html'}")
 
 
 def stored_plan(output: Path) -> dict[tuple[str, int], float]:
