@@ -215,7 +215,7 @@ def test_a_report_of_a_readout_shows_own_pictures_and_looks_on_the_device_of_run
 
     monkeypatch.setattr(gate_runner.encoders.loading, "load_encoder", load)
     monkeypatch.setattr(gate_runner.encoders.loading, "device_for", lambda device: f"the device of {device}")
-    page = report(tmp_path / "run", look=True, pictures=2)
+    page = report(tmp_path / "run", look=True, pictures=2, data_root=photos)
     assert seen == ["the device of auto"]
     assert "No pictures:" not in page
     assert "A map of" in page

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import threading
@@ -10,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from gate_runner import files
 from gate_runner.errors import StorageError, UsageError
@@ -213,3 +215,58 @@ def test_other_commands_write_over_no_run_either(tmp_path: Path) -> None:
         done = call_here(*words, cwd=tmp_path)
         assert done.returncode == 2
         assert b"belongs to the run" in done.stderr
+
+
+@pytest.fixture(scope="module")
+def own_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with pictures, their benchmark's file, and a run of it."""
+    folder = tmp_path_factory.mktemp("own")
+    for name, colour in (("blue", (0, 0, 200)), ("red", (200, 0, 0))):
+        (folder / "photos" / name).mkdir(parents=True)
+        for number in range(12):
+            Image.new("RGB", (8, 8), (colour[0], number, colour[2])).save(folder / "photos" / name / f"{number}.png")
+    words = ("run", "--data", "photos", "--encoder", "micro-clip/random", "--isolate", "none", "--output", "run")
+    done = call_here(*words, cwd=folder)
+    assert done.returncode == 0, done.stderr.decode()
+    return folder
+
+
+def page(folder: Path, *more: str) -> str:
+    done = call_here("report", "run", "--output", "r.html", *more, cwd=folder)
+    assert done.returncode == 0, done.stderr.decode()
+    return (folder / "r.html").read_text()
+
+
+def test_a_manifest_does_not_choose_what_a_report_opens(own_run: Path, tmp_path: Path) -> None:
+    text = page(own_run)
+    assert "predicted: " not in text
+    assert "photos/benchmark.toml is outside of run: give --data-root photos" in text
+    assert "predicted: " in page(own_run, "--data-root", "photos")
+
+    shutil.copytree(own_run, tmp_path / "own")
+    run = tmp_path / "own" / "run"
+    manifest = json.loads((run / "manifest.json").read_text())
+    for file in ("/etc/passwd", "../" * 20 + "etc/passwd", "link", "far.toml", "roots.toml", "knowledge.toml"):
+        manifest["runs"][-1]["files"] = {"photos": file}
+        (run / "manifest.json").write_text(json.dumps(manifest))
+        (run / "link").unlink(missing_ok=True)
+        (run / "link").symlink_to("/etc/passwd")
+        head = '[benchmark]\nid = "photos"\n[data]\nkind = "folders"\n'
+        (run / "far.toml").write_text(f'{head}root = "../photos"\n')
+        (run / "roots.toml").write_text(f'{head}roots = {{ train = "a", test = "{tmp_path}/own/photos" }}\n')
+        (run / "knowledge.toml").write_text(f'{head}[classes]\nknowledge = ["words=/etc/passwd"]\n')
+        text = page(tmp_path / "own")
+        assert "is outside of run: give --data-root" in text, file
+        assert "is not TOML" not in text
+
+    shutil.copytree(tmp_path / "own" / "photos", run / "photos")
+    manifest["runs"][-1]["files"] = {"photos": "photos/benchmark.toml"}
+    (run / "manifest.json").write_text(json.dumps(manifest))
+    assert "predicted: " in page(tmp_path / "own")  # all of it is the run folder's own
+
+
+def test_choose_shows_the_pictures_that_it_was_given(own_run: Path) -> None:
+    words = ("choose", "photos", "--encoders", "micro-clip,micro-clip/random", "--output", "chosen")
+    done = call_here(*words, cwd=own_run)
+    assert done.returncode == 0, done.stderr.decode()
+    assert "outside of" not in (own_run / "chosen" / "choice.html").read_text()

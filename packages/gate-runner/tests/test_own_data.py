@@ -487,7 +487,9 @@ def test_what_cannot_be_read_is_left_out_and_listed_on_request(
     assert sum(result.data[name] for name in ("train", "validation", "test")) == 33
     assert "cannot be read: " in result.note
     assert all(str(file) in caplog.text for file in broken)
-    assert "predicted: " in gate_runner.report(tmp_path / "b", pictures=1)  # the same pictures are left out there
+    assert "predicted: " in gate_runner.report(
+        tmp_path / "b", pictures=1, data_root=tmp_path
+    )  # the same pictures are left out there
     boxes(tmp_path)
     (tmp_path / "images" / "7.png").write_text("no picture")
     data = resolve([str(toml(tmp_path, BOXES))])[0].load("file", DataRequest(None, size=16, skip_unreadable=True))

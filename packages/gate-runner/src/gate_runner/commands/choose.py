@@ -70,8 +70,9 @@ def choose(
         choice = chosen_of(benchmark, specs, folder, settings, observer=display, **how)
     page = folder / "choice.html"
     runs = read_runs(choice.runs)
-    sections = looks(runs[0], encoder=loaded.get(runs[0].encoder), data_root=settings.data_root)
-    text = build_page(runs, data_root=settings.data_root, first=[choice_section(choice)], after=sections)
+    root = Path(plain.sources["file"]).parent if "file" in plain.sources else settings.data_root
+    sections = looks(runs[0], encoder=loaded.get(runs[0].encoder), data_root=root)  # the user has just said both
+    text = build_page(runs, data_root=root, first=[choice_section(choice)], after=sections)
     write(page, text.encode(), follow=True)
     if json:
         shown = {**vars(choice), "runs": [str(path) for path in choice.runs], "pareto": choice.pareto()}

@@ -157,7 +157,9 @@ def report(
         typer.Option("--format", help="html (one page), a table (md, csv, latex), or CSV of classes or confusions."),
     ] = "html",
     pictures: Annotated[int, typer.Option(help="Hardest test samples to show per benchmark, on the page.")] = 4,
-    data_root: Annotated[Path | None, typer.Option(help="Folder with data sets' original files, for pictures.")] = None,
+    data_root: Annotated[
+        Path | None, typer.Option(help="Folder of original files or of your own data, for images.")
+    ] = None,
     tests: Annotated[bool, typer.Option(help="Mark what a paired test does not show to be worse than another.")] = True,
     look: Annotated[
         bool, typer.Option("--look", help="On the page: neighbours, a map and places by the first run's encoder.")

@@ -38,7 +38,7 @@ def report(
         form: ``"html"`` for the page, or the table of scores as ``"md"``, ``"csv"`` or ``"latex"``; as CSV,
             ``"classes"`` has a row for each class of each classification, ``"confusions"`` one for each confusion.
         pictures: hardest test samples that the page shows for each benchmark.
-        data_root: folder of original files, for these samples.
+        data_root: folder of original files, or of your own data, for these samples.
         tests: mark what a paired test does not show to be worse than another.
         look: load the first run's encoder, and show on the page the hardest pictures' neighbours in training, a map of
             the test split by its features, and what places show.

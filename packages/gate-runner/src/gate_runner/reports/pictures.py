@@ -136,7 +136,7 @@ def made_again(
         return None, row.mixed or "no run finished this benchmark"
     run, result = results[0]
     try:
-        own = run.own_file(row.benchmark)
+        own = run.own_file(row.benchmark, data_root)
         benchmark = find_benchmark(row.benchmark) if own is None else own_benchmark(own)
         if row.source == "local" and data_root is None:
             return None, "its pictures are read from original files: give --data-root"

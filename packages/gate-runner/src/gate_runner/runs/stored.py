@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import tomllib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -12,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from gate_data.ragged import Outcomes, Ragged
+from gate_data.readers.limits import refuse_special
 from gate_runner.errors import DataError, UsageError
 from gate_runner.runs.folder import PREDICTED, RunFolder, read_manifest, read_predicted, read_samples
 from gate_runner.runs.results import Result, samples_digest
@@ -31,15 +34,26 @@ class StoredRun:
         """The spec that made the encoder."""
         return str(self.manifest["identity"]["encoder"]["spec"])
 
-    def own_file(self, benchmark: str) -> Path | None:
-        """The TOML file of a benchmark of one's own, where the manifest says where it was; None for any other.
+    def own_file(self, benchmark: str, data_root: Path | None = None) -> Path | None:
+        """Return the TOML file of a benchmark of one's own, as the manifest names it; None for any other.
 
         Variants (``photos@readout=auto``) have their benchmark's.
+
+        Raises:
+            DataError: the file, or what it names in turn, is neither below the run folder nor below ``data_root``: a
+                manifest, which may be a stranger's, does not choose what is opened.
         """
         benchmark = benchmark.partition("@")[0]
         for run in reversed(self.manifest.get("runs", [])):
             if benchmark in run.get("files", {}):
-                return self.path / str(run["files"][benchmark])
+                file = self.path / str(run["files"][benchmark])
+                roots = [root.resolve() for root in (data_root, self.path) if root is not None]
+                place = next(_outside(file, roots, trusted=data_root is not None), None)
+                if place is not None:
+                    place = Path(os.path.normpath(place))
+                    folder = place if place.is_dir() else place.parent
+                    raise DataError(f"{place} is outside of {self.path}: give --data-root {folder}")
+                return file
         return None
 
     def named(self, name: str) -> tuple[Result, ...]:
@@ -64,6 +78,41 @@ class StoredRun:
         if predicted is None or samples_digest(predicted) != expected:
             raise DataError(f"{path} was changed after its result was written; run again with --recompute")
         return predicted
+
+
+def _outside(file: Path, roots: Sequence[Path], *, trusted: bool) -> Iterator[Path]:
+    """A benchmark's file, and what is there of what it names, as far as they are below none of the roots.
+
+    Args:
+        file: the TOML file.
+        roots: resolved.
+        trusted: the user has named the first root: a file below that may name anything.
+    """
+    if not any(file.resolve().is_relative_to(root) for root in roots):
+        yield file
+        return
+    if trusted and file.resolve().is_relative_to(roots[0]):
+        return
+    try:
+        refuse_special(file)
+        texts = list(_texts(tomllib.loads(file.read_text(encoding="utf-8"))))
+    except (OSError, ValueError, RecursionError):
+        return  # its reader says what is wrong
+    for text in texts:
+        for name in {text, text.rpartition("=")[2]}:
+            place = file.parent / name
+            with suppress(OSError, ValueError):
+                if place.exists() and not any(place.resolve().is_relative_to(root) for root in roots):
+                    yield place
+
+
+def _texts(value: object) -> Iterator[str]:
+    """All texts in a TOML value, keys left out."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for entry in value.values() if isinstance(value, dict) else value:
+            yield from _texts(entry)
 
 
 class HasFolder(Protocol):
