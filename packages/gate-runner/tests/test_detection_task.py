@@ -262,7 +262,9 @@ def test_without_patches_it_says_so(tmp_path: Path) -> None:
 
 
 def test_predictions_of_a_result_are_json(runs: list[Path]) -> None:
-    for path in (runs[0] / "results").glob("*.json"):
+    paths = sorted((runs[0] / "results").glob("*.json"))
+    assert len(paths) == 2
+    for path in paths:
         drawn = json.loads(path.read_text())["training"]["drawn"]
         assert 0 < len(drawn) <= 18
         assert all(len(row) == 6 for rows in drawn.values() for row in rows)

@@ -487,7 +487,9 @@ def test_real_maps_of_coco_stuff(shared_data: Path) -> None:
     pytest.importorskip("scipy.io")
     from gate_data.readers.arrays import read_matlab
 
-    for path in sorted((shared_data / "samples" / "cocostuff").glob("*.mat")):
+    paths = sorted((shared_data / "samples" / "cocostuff").glob("*.mat"))
+    assert paths
+    for path in paths:
         matlab = np.asarray(read_matlab(str(path), "labelMapThings"))
         assert matlab.ndim == 2
         assert set(np.unique(matlab)) - {0} <= set(read_table("coco_stuff")["ids"])

@@ -40,10 +40,12 @@ def test_generated_files_come_back(tmp_path_factory, items):
 
 
 def test_the_stored_files_are_written_byte_for_byte(shared_knowledge, tmp_path):
-    for path in sorted((shared_knowledge / "external").iterdir()):
+    external, generated = (sorted((shared_knowledge / name).iterdir()) for name in ("external", "gpt3"))
+    assert (len(external), len(generated)) == (21, 21)
+    for path in external:
         write_external(tmp_path / "out", read_external(path))
         assert (tmp_path / "out").read_bytes() == path.read_bytes(), path.name
-    for path in sorted((shared_knowledge / "gpt3").iterdir()):
+    for path in generated:
         write_gpt3(tmp_path / "out", read_gpt3(path))
         assert (tmp_path / "out").read_bytes() == path.read_bytes(), path.name
 

@@ -131,7 +131,9 @@ def test_sources_give_texts_or_nothing(tiny_wordnet):
 def test_stored_values_are_reproduced(installed, shared_knowledge):
     compatible, live = WordNet(installed, compatible=True), WordNet(installed)
     stored = covered = classes = 0
-    for path in sorted((shared_knowledge / "external").iterdir()):
+    paths = sorted((shared_knowledge / "external").iterdir())
+    assert paths
+    for path in paths:
         for record in json.loads(path.read_text("utf-8")):
             name = record["classname"]
             assert compatible.definition(name) == record["def_wn"], name
