@@ -73,7 +73,7 @@ def _lines_of(text: str, where: str) -> list[tuple[int, list[str]]]:
         csv.field_size_limit(LONGEST_FIELD)
     delimiter = "\t" if "\t" in head and "," not in head else ","
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    lines = []
+    lines: list[tuple[int, list[str]]] = []
     while True:
         first = reader.line_num + 1
         try:

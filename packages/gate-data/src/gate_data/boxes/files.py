@@ -255,7 +255,7 @@ def _categories(path: Path, content: Any) -> dict[int, str]:
 
 def _bbox(row: Row) -> Corners:
     raw = row.values.get("bbox")
-    if not isinstance(raw, list) or len(raw) != 4:
+    if not isinstance(raw, list) or len(raw) != 4 or any(isinstance(value, str | bool) for value in raw):
         raise row.error("bbox", "four numbers: left, top, width, height")
     left, top, wide, high = (Row(row.file, row.line, {"bbox": value}, row.unit).number("bbox") for value in raw)
     return left, top, wide, high

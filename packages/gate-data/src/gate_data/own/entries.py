@@ -11,6 +11,7 @@ from gate_data.boxes.files import remarks_of
 from gate_data.cards import Hub
 from gate_data.errors import DataError, MissingExtraError
 from gate_data.own.annotated import SPLITS, annotated, coco_files, read_boxes, root_of
+from gate_data.own.columns import splits_in
 from gate_data.own.spec import OwnBenchmark
 from gate_data.readers import Clip, Cut, Member, Row, files_of_classes, table
 from gate_data.readers.captions import coco_captions
@@ -62,7 +63,15 @@ def _from_folders(own: OwnBenchmark, folder: Path) -> Iterator[Entry]:
     clips = own.samples.startswith("video")
     for split, inside in own.splits.named.items() or [("", "")]:
         root = root_of(own, folder, split) / inside
-        for name, paths in files_of_classes(root, VIDEOS if clips else PICTURES).items():
+        listed = files_of_classes(root, VIDEOS if clips else PICTURES)
+        tops = {name.partition("/")[0] for name in listed if "/" in name}
+        if not own.splits.named and (parts := splits_in(sorted(tops), exact=True)):
+            lines = ", ".join(f'{split} = "{name}"' for split, name in parts.items())
+            raise DataError(
+                f"{root} holds {', '.join(parts.values())} with folders of classes in them, and the benchmark's file "
+                f"names no splits: write {lines} under [splits], or remove the file so that it is written again"
+            )
+        for name, paths in listed.items():
             for path in paths:
                 source = (Clip(path, own.data.frames),) if clips else path
                 yield Entry(source, name, split, str(root / name))
@@ -104,7 +113,9 @@ def _from_datasets(own: OwnBenchmark, folder: Path) -> Iterator[Entry]:
         for row in listed.rows:
             if names and isinstance(label := row.values.get(target), int | list):
                 numbers = label if isinstance(label, list) else [label]
-                words = data.separator.join(names[number] for number in numbers if 0 <= number < len(names))
+                if any(not isinstance(number, int) or not 0 <= number < len(names) for number in numbers):
+                    raise row.error(target, f"a class from 0 to {len(names) - 1}: leave out rows of hidden labels")
+                words = data.separator.join(names[number] for number in numbers)
                 row = row._replace(values={**row.values, target: words})
             yield _of_row(own, root, row, split if own.splits.named else "")
 

@@ -17,6 +17,7 @@ from gate_data.own.annotated import boxed, root_of
 from gate_data.own.class_names import in_class_order, named_classes, shown_names
 from gate_data.own.columns import TABLES
 from gate_data.own.entries import Entry, entries_of
+from gate_data.own.odd import deeper, hidden_labels, odd_labels
 from gate_data.own.reading import read_benchmark
 from gate_data.own.spec import OwnBenchmark
 from gate_data.readers import IGNORED, ClassMap, Member, held_out
@@ -140,7 +141,8 @@ def parts_of(own: OwnBenchmark, folder: Path, *, skip_missing: bool = False) -> 
         trained = {sample.target for sample in lists["train"]}
         if unseen := sorted({sample.target for sample in lists["test"]} - trained):
             raise DataError(f"classes in test that training lacks: {', '.join(names[index] for index in unseen[:8])}")
-    note = "; ".join(filter(None, [note, missing, left_out(own, folder), drawn]))
+    doubts = (*odd_labels(own, entries), *deeper(own, folder))
+    note = "; ".join(filter(None, [note, missing, left_out(own, folder), *doubts, drawn]))
     return Parts(lists["train"], lists["test"], lists["validation"], shown_names(own, folder, names), note)
 
 
@@ -173,6 +175,8 @@ def _class_names(own: OwnBenchmark, folder: Path, entries: Sequence[Entry]) -> t
                 "one? Rename one of them"
             )
     listed = named_classes(own, folder)
+    if not listed:
+        hidden_labels(labels, entries)
     unknown = sorted(set(labels) - set(listed)) if listed else []
     if unknown:
         raise DataError(f"classes that the list of names lacks: {', '.join(unknown[:8])}")

@@ -106,8 +106,8 @@ class Row(NamedTuple):
 
 
 def _odd(value: object) -> bool:
-    """Whether Python alone would take a text for a number: ``1_0``, or digits of other scripts."""
-    return isinstance(value, str) and ("_" in value or not value.isascii())
+    """Whether Python alone would take a value for a number: ``1_0``, digits of other scripts, or true."""
+    return isinstance(value, bool) or (isinstance(value, str) and ("_" in value or not value.isascii()))
 
 
 def _span(unit: str, low: float, high: float) -> str:

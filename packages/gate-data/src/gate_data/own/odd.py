@@ -1,0 +1,122 @@
+"""What is odd about labels and folders of one's own data: said beside the score, or refused where it must be a slip."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from gate_data.errors import DataError
+from gate_data.own.annotated import root_of
+from gate_data.own.entries import Entry
+from gate_data.own.spec import OwnBenchmark
+from gate_data.readers.clips import VIDEOS
+from gate_data.readers.folders import PICTURES
+from gate_data.readers.source import described
+
+_BLANKS = ("nan", "none", "null", "n/a", "na", "<na>")
+"""What tables hold where a value is missing, in lower case."""
+_TRUTHS = {"true": 1.0, "false": 0.0}
+_NAMED = ("image-classification", "zero-shot", "video-classification", "knn", "clustering")
+"""Tasks in which a picture has one class."""
+_SHOWN = 5
+
+
+def odd_labels(own: OwnBenchmark, entries: Sequence[Entry]) -> Iterator[str]:
+    """Labels that are one number in two forms, that mean a missing value, and pictures with two labels."""
+    if own.samples not in _NAMED:
+        return
+    labels = sorted({str(entry.target) for entry in entries})
+    by_number: dict[float, list[str]] = defaultdict(list)
+    for label in labels:
+        number = _number(label)
+        if number is not None:
+            by_number[number].append(label)
+    if doubled := [names for names in by_number.values() if len(names) > 1]:
+        listed = "; ".join(", ".join(map(repr, names)) for names in doubled[:_SHOWN])
+        yield f"labels that are one number, written in several ways, are classes of their own: {listed}"
+    if blank := [label for label in labels if label.casefold() in _BLANKS]:
+        count = sum(str(entry.target) in blank for entry in entries)
+        yield f"{count:,} samples are labelled {blank[0]!r}, which is a class here: leave out what has no label"
+    yield from _several_labels(entries)
+
+
+def _number(label: str) -> float | None:
+    try:
+        return _TRUTHS[label.casefold()] if label.casefold() in _TRUTHS else float(label)
+    except ValueError:
+        return None
+
+
+def _several_labels(entries: Sequence[Entry]) -> Iterator[str]:
+    first: dict[Any, str] = {}
+    torn: dict[Any, set[str]] = {}
+    for entry in entries:
+        label = str(entry.target)
+        if first.setdefault(entry.source, label) != label:
+            torn.setdefault(entry.source, {first[entry.source]}).add(label)
+    if torn:
+        source = next(iter(torn))
+        name = described(source[0] if type(source) is tuple else source)
+        yield f"{len(torn):,} pictures have several labels, such as {name} ({', '.join(sorted(torn[source]))})"
+
+
+def hidden_labels(labels: Sequence[str], entries: Sequence[Entry]) -> None:
+    """Refuse -1 among class numbers from 0 on: it marks labels that are kept secret."""
+    others = [label for label in labels if label not in ("-1", "-1.0")]
+    if len(others) == len(labels) or len(others) < 2 or not all(label.isdecimal() for label in others):
+        return
+    where = next(entry.where for entry in entries if str(entry.target) in ("-1", "-1.0"))
+    raise DataError(
+        f"{where}: the label is -1 among {others[0]} to {others[-1]}, as of samples whose labels are kept secret: "
+        "leave these rows out, or, if it is a class, list all under [classes] names"
+    )
+
+
+def deeper(own: OwnBenchmark, folder: Path) -> Iterator[str]:
+    """Pictures in folders below a class that has pictures of its own: these alone are taken."""
+    if own.data.kind != "folders":
+        return
+    endings = VIDEOS if own.samples.startswith("video") else PICTURES
+    counts: dict[str, int] = {}
+    for split, inside in own.splits.named.items() or [("", "")]:
+        for name in _listed(root_of(own, folder, split) / inside):
+            counts |= _below(name, endings)
+    if counts:
+        shown = ", ".join(f"{name} {count:,}" for name, count in list(counts.items())[:_SHOWN])
+        yield (
+            f"{sum(counts.values()):,} files left out, in folders below classes that have files of their own: {shown}"
+            f"{' …' if len(counts) > _SHOWN else ''}"
+        )
+
+
+def _below(folder: str, endings: Sequence[str]) -> dict[str, int]:
+    """Files in the folders of a class that has files of its own, by folder."""
+    with os.scandir(folder) as scanned:
+        entries = list(scanned)
+    inner = [entry.path for entry in entries if entry.is_dir() and not entry.name.startswith((".", "__MACOSX"))]
+    if not inner:
+        return {}
+    counts: dict[str, int] = {}
+    if not any(_is_one(entry.name, endings) for entry in entries):  # a group of classes
+        for path in inner:
+            counts |= _below(path, endings)
+        return counts
+    for path in inner:
+        files = (name for _, _, names in os.walk(path) for name in names)
+        if count := sum(_is_one(name, endings) for name in files):
+            counts[path] = count
+    return counts
+
+
+def _is_one(name: str, endings: Sequence[str]) -> bool:
+    return name.lower().endswith(tuple(endings)) and not name.startswith("._")
+
+
+def _listed(root: Path) -> list[str]:
+    with os.scandir(root) as entries:
+        return sorted(
+            entry.path for entry in entries if entry.is_dir() and not entry.name.startswith((".", "__MACOSX"))
+        )

@@ -1,0 +1,134 @@
+"""Labels and folders that are a slip: refused, or said beside the score, never classes of their own in silence."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from gate_data.boxes.files import read_coco
+from gate_data.errors import DataError
+from gate_data.own import OwnBenchmark, guess, write_benchmark
+from gate_data.own.originals import originals_from, originals_of
+from gate_data.readers import table
+
+
+def picture(path: Path, value: int = 0) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new("RGB", (8, 8), (value % 256, value // 256, 0)).save(path)
+
+
+def note_of(root: Path, rows: str, **classes: Any) -> str:
+    for number in range(12):
+        picture(root / f"{number}.png", number)
+    (root / "t.jsonl" if rows.startswith("{") else root / "t.csv").write_text(rows)
+    name = "t.jsonl" if rows.startswith("{") else "t.csv"
+    values = {"benchmark": {"id": "a"}, "data": {"kind": "table", "table": name}, "classes": classes}
+    originals = originals_from(OwnBenchmark.model_validate(values), root / "benchmark.toml")
+    assert originals.parts is not None
+    return originals.parts(root).note
+
+
+def labelled(*labels: str) -> str:
+    return "image,label\n" + "".join(f"{row}.png,{labels[row % len(labels)]}\n" for row in range(12))
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        (("1", "1.0", "2"), "are classes of their own: '1', '1.0'"),
+        (("1", "01", "a"), "are classes of their own: '01', '1'"),
+        (("cat", "dog", "nan"), "4 samples are labelled 'nan', which is a class here"),
+        (("1", "2", "3"), ""),
+        (("-1", "1"), ""),
+        (("1", "one"), ""),
+    ],
+)
+def test_labels_that_are_one_number_are_told(tmp_path: Path, labels: tuple[str, ...], expected: str) -> None:
+    note = note_of(tmp_path, labelled(*labels))
+    assert expected in note
+    assert bool(expected) == bool(note)
+
+
+def test_truths_beside_numbers_in_json_are_told(tmp_path: Path) -> None:
+    rows = "".join(json.dumps({"image": f"{row}.png", "label": (1, True, 0)[row % 3]}) + "\n" for row in range(12))
+    assert "are classes of their own: '1', 'True'" in note_of(tmp_path, rows)
+
+
+def test_pictures_with_several_labels_are_counted(tmp_path: Path) -> None:
+    note = note_of(tmp_path, labelled("a", "b") + "0.png,b\n1.png,b\n2.png,b\n")
+    assert "2 pictures have several labels, such as " in note
+    assert "0.png (a, b)" in note
+
+
+def test_hidden_labels_are_refused_with_their_row(tmp_path: Path) -> None:
+    rows = labelled("0", "1", "2", "-1")
+    with pytest.raises(DataError, match=r"t\.csv, line 5: the label is -1 among 0 to 2"):
+        note_of(tmp_path, rows)
+    assert note_of(tmp_path, rows, names=["-1", "0", "1", "2"]) == ""
+
+
+def test_a_folder_that_was_divided_later_is_refused(tmp_path: Path) -> None:
+    for name in "ab":
+        for number in range(4):
+            picture(tmp_path / name / f"{number}.png", number)
+    write_benchmark(guess(tmp_path).values, tmp_path / "benchmark.toml")
+    for split in ("train", "val"):
+        for name in "ab":
+            for number in range(4):
+                picture(tmp_path / split / name / f"{number}.png", number)
+    for name in "ab":
+        for file in (tmp_path / name).iterdir():
+            file.unlink()
+        (tmp_path / name).rmdir()
+    with pytest.raises(DataError, match=r'names no splits: write train = "train", validation = "val" under \[splits\]'):
+        originals_of(tmp_path / "benchmark.toml").check(tmp_path)
+
+
+def test_a_class_that_is_called_test_stays_a_class(tmp_path: Path) -> None:
+    for name in ("test", "tube"):
+        for number in range(4):
+            picture(tmp_path / name / f"{number}.png", number)
+    own = OwnBenchmark.model_validate({"benchmark": {"id": "a"}, "data": {"kind": "folders"}})
+    originals = originals_from(own, tmp_path / "benchmark.toml")
+    assert originals.parts is not None
+    assert originals.parts(tmp_path).classes == ("test", "tube")
+
+
+def test_pictures_below_a_class_with_a_stray_picture_are_counted(tmp_path: Path) -> None:
+    for name in "ab":
+        picture(tmp_path / name / "top.png")
+        picture(tmp_path / name / "top2.png", 1)
+        for number in range(5):
+            picture(tmp_path / name / "session1" / f"{number}.png", number)
+            picture(tmp_path / name / "session1" / "deeper" / f"{number}.png", number)
+    own = OwnBenchmark.model_validate({"benchmark": {"id": "a"}, "data": {"kind": "folders"}})
+    originals = originals_from(own, tmp_path / "benchmark.toml")
+    assert originals.parts is not None
+    note = originals.parts(tmp_path).note
+    assert "20 files left out, in folders below classes that have files of their own" in note
+    assert "a/session1 10" in note
+
+
+@pytest.mark.parametrize("box", [["1", "1", "3", "3"], [1, 1, True, 3], [True, False, 3, 3]])
+def test_boxes_are_numbers(tmp_path: Path, box: list[Any]) -> None:
+    picture(tmp_path / "0.png")
+    content = {
+        "images": [{"id": 1, "file_name": "0.png", "width": 8, "height": 8}],
+        "categories": [{"id": 1, "name": "a"}],
+        "annotations": [{"id": 1, "image_id": 1, "category_id": 1, "bbox": box}],
+    }
+    (tmp_path / "coco.json").write_text(json.dumps(content))
+    with pytest.raises(DataError, match=r"entry 0: field 'bbox' is .*, expected four numbers"):
+        read_coco(tmp_path / "coco.json")
+
+
+def test_true_is_no_number(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"value": true}\n')
+    (row,) = table(tmp_path / "a.jsonl", ["value"])
+    for read in (row.number, row.integer):
+        with pytest.raises(DataError, match="field 'value' is 'True', expected a"):
+            read("value")
