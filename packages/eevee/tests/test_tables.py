@@ -24,6 +24,8 @@ from eevee import (
     published,
     read_scores,
 )
+from eevee.answers.selecting import selection_warnings
+from eevee.showing.words import check_words
 from eevee.tables.holdout import near_pairs
 from eevee.tables.reading import Layout, number, read_csv_text
 
@@ -373,3 +375,28 @@ def test_near_pairs_are_those_of_the_matrix():
         squares = [matrix[i, j] ** 2 for i, j in want]
         np.testing.assert_allclose(distances**2, squares, atol=1e-13)  # differences of squares of about ten
         assert len(want) > 10
+
+
+@pytest.mark.parametrize(("models", "shares"), [(8, 1), (8, 2), (20, 1), (20, 3), (40, 4), (8, 4)])
+def test_rows_in_shares_beside_per_cent_are_named(models, shares):
+    values = np.random.default_rng(models + shares).uniform(40, 90, (models, 5)).round(1)
+    values[models - shares :] /= 100
+    rows = "".join(f"m{i},{','.join(map(str, row))}\n" for i, row in enumerate(values.tolist()))
+    checked = check(read_csv_text("model,a,b,c,d,e\n" + rows, name="t", direction="higher"))
+    named = {f"m{models - shares + i}": tuple("abcde") for i in range(shares)}
+    assert dict(checked.shares) == named
+    assert "in 0 to 1 where the others are in per cent (shares? then times 100): m" in check_words(checked)
+
+
+def test_one_cell_in_shares_is_named_and_small_values_are_not():
+    values = np.random.default_rng(0).uniform(40, 90, (20, 3)).round(1)
+    values[7, 1] /= 100
+    values[:, 2] = np.linspace(0.2, 3.0, 20)  # a loss
+    rows = "".join(f"m{i},{','.join(map(str, row))}\n" for i, row in enumerate(values.tolist()))
+    table = read_csv_text("model,a,b,c\n" + rows, name="t", direction="higher")
+    assert check(table).shares == (("m7", ("b",)),)
+    assert not any("in 0 to 1" in line for line in selection_warnings(table, 0.1, 0.2, None, []))
+    values[7, 0] /= 100
+    rows = "".join(f"m{i},{','.join(map(str, row))}\n" for i, row in enumerate(values.tolist()))
+    table = read_csv_text("model,a,b,c\n" + rows, name="t", direction="higher")
+    assert any("per cent (shares?): m7;" in line for line in selection_warnings(table, 0.1, 0.2, None, []))

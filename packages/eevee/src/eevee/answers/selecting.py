@@ -14,6 +14,7 @@ from eevee.scorers.named import recorded_scorer
 from eevee.scorers.scorer import Scorer, is_quick
 from eevee.searching.search import Evaluator, search
 from eevee.searching.space import Constraints, Space
+from eevee.tables.checking import shares_beside_percent
 from eevee.tables.holdout import families_note, require_holdout
 from eevee.tables.record import read_result, restored
 from eevee.tables.standard import standardise
@@ -238,6 +239,9 @@ def selection_warnings(
     """Warnings about a selection: too few models, a better rival, an optimistic, unstable or chance-like result."""
     lines = []
     groups = len(set(table.groups))
+    if shares := [model for model, metrics in shares_beside_percent(table) if len(metrics) > 1]:
+        names = ", ".join(shares[:5]) + " …" * (len(shares) > 5)
+        lines.append(f"in 0 to 1 where the other models are in per cent (shares?): {names}; eevee check has the cells")
     if honest is not None and not honest.better_than_random:
         lines.append(
             f"no better than random: on held-out models the subset's error is {honest.unmeasured:.3f} and that of "

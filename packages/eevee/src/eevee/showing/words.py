@@ -36,6 +36,10 @@ def check_words(findings: Check) -> str:
         _listed("models with equal rows", [f"{a} = {b}" for a, b in findings.duplicates]),
         _listed("near-twins", [f"{a} ~ {b} ({d:.2f} sd)" for a, b, d in findings.near_duplicates]),
         _listed("outliers", [f"{m} on {x}: {v:g} ({d:+.0f} sd)" for m, x, v, d in findings.outliers]),
+        _listed(
+            "in 0 to 1 where the others are in per cent (shares? then times 100)",
+            [f"{model} on {', '.join(metrics[:5])}{' …' * (len(metrics) > 5)}" for model, metrics in findings.shares],
+        ),
         _listed("benchmarks without a cost", findings.without_cost),
         findings.families,
         *(_folds(holdout, folds) for holdout, folds in findings.holdouts.items()),

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from eevee.tables.table import ResultTable
 
 DUPLICATE = 1e-6
+GAP, SLACK = 5.0, 1.5
+"""Times by which values in per cent lie above shares, at least, and by which a share may leave their range."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,7 @@ class Check(Recorded):
         duplicates: pairs of models with equal rows.
         near_duplicates: pairs nearer than a tenth of a standard deviation, with their distance.
         outliers: (model, metric, value, distance from the other models' mean in their deviations) beyond six.
+        shares: (model, metrics) with values in 0 to 1 beside others' values in per cent: a hundredth of what they mean.
         without_cost: benchmarks without a cost.
         holdouts: for each way of holding models out, its folds as (models to learn from, held-out ones), or why it has
             none.
@@ -62,6 +65,7 @@ class Check(Recorded):
     duplicates: tuple[tuple[str, str], ...]
     near_duplicates: tuple[tuple[str, str, float], ...]
     outliers: tuple[tuple[str, str, float, float], ...]
+    shares: tuple[tuple[str, tuple[str, ...]], ...]
     without_cost: tuple[str, ...]
     holdouts: dict[str, tuple[tuple[int, int], ...] | str]
     families: str
@@ -100,6 +104,7 @@ def check(table: ResultTable) -> Check:
         duplicates=tuple((names[j], names[i]) for j, i, d in pairs if d < DUPLICATE),
         near_duplicates=tuple((names[j], names[i], d) for j, i, d in pairs if d >= DUPLICATE),
         outliers=tuple(_outliers(table)),
+        shares=shares_beside_percent(table),
         without_cost=tuple(b.id for b in table.benchmarks if b.cost is None),
         holdouts={holdout: _folds(table, holdout) for holdout in HOLDOUTS},
         families=families_note(table),
@@ -112,6 +117,32 @@ def _folds(table: ResultTable, holdout: str) -> tuple[tuple[int, int], ...] | st
         return tuple((len(train), len(held)) for train, held in folds_of(table, holdout, None, 0))
     except EeveeError as error:
         return str(error)
+
+
+def shares_beside_percent(table: ResultTable) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Models, each with the metrics in which its value looks like a share and the other models' like per cent.
+
+    Such values are at most 1 and a fifth of the least of the others, which reach over 1 and at most 100, are at least
+    as many, and are as large as a hundred times the share. Several such models hide one another from `_outliers`.
+
+    Example:
+        >>> from eevee import load_table
+        >>> shares_beside_percent(load_table("gate"))  # as bad as chance, of 100 classes
+        (('mpnet', ('cifar100/acc1',)),)
+    """
+    metrics_of: dict[str, list[str]] = {}
+    for j, metric in enumerate(table.metric_ids):
+        column = table.values[:, j]
+        small, large = (column > 0) & (column <= 1), column > 1
+        if not 0 < small.sum() <= large.sum() or (column < 0).any() or column[large].max() > 100:
+            continue
+        low, high = column[large].min(), column[large].max()
+        meant = 100 * column[small]
+        if low < GAP * column[small].max() or meant.max() < low / SLACK or meant.min() > high * SLACK:
+            continue
+        for i in np.flatnonzero(small):
+            metrics_of.setdefault(table.models[i], []).append(metric)
+    return tuple((model, tuple(metrics)) for model, metrics in metrics_of.items())
 
 
 def _outliers(table: ResultTable) -> list[tuple[str, str, float, float]]:
