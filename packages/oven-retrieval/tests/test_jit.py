@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -72,3 +74,19 @@ def test_a_full_disk_is_a_warning(tmp_path, monkeypatch):
     with pytest.warns(UserWarning, match="compiled code is not kept: .*No space left"):
         assert loop(4) == 8
     assert loop(2.5) == 5.0  # of another type: compiled again, without a second warning
+
+
+def test_a_file_of_the_working_folder_names_no_folder_of_compiled_code(tmp_path):
+    """numba unpickles what lies in its folder of compiled code."""
+    (tmp_path / ".numba_config.yaml").write_text("cache_dir: ./planted\ndisable_jit: 1\n")
+    script = (
+        "import numba, oven_retrieval.names.trigrams, oven_retrieval.names.compiled\n"
+        "from oven_retrieval.names.jit import jit\n"
+        "def double(value): return 2 * value\n"
+        "assert jit(double)(2) == 4\n"
+        "assert numba.njit(double)(2) == 4\n"  # a compilation reads the settings again
+        "assert not numba.config.CACHE_DIR and not numba.config.DISABLE_JIT, numba.config.CACHE_DIR"
+    )
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
+    subprocess.run([sys.executable, "-P", "-c", script], cwd=tmp_path, check=True, timeout=300, env=environment)
+    assert [path.name for path in tmp_path.iterdir()] == [".numba_config.yaml"]

@@ -128,6 +128,8 @@ def _map(again: MadeAgain, test: np.ndarray) -> list[str]:
         return []
     try:
         from umap import UMAP  # type: ignore[import-not-found]  # it may be there, and is no dependency
+
+        import oven_retrieval.names.jit  # noqa: F401 - first: numba then obeys no file of the working folder
     except ImportError:
         plane, how = _components(rows, 2), "principal components; UMAP where umap-learn is installed"
     else:

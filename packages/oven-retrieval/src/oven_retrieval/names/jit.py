@@ -13,6 +13,20 @@ from typing import Any
 import numba
 
 
+def _obey_no_file() -> None:
+    """Take numba's settings from the environment alone.
+
+    numba reads ``.numba_config.yaml`` in the working folder, at import and at each compilation; its ``cache_dir`` names
+    a folder of pickles. In a stranger's folder that runs code.
+    """
+    config: Any = numba.core.config
+    config._config_fname = str(Path(os.devnull) / "none")  # numba has no public way
+    config.reload_config()
+
+
+_obey_no_file()
+
+
 def jit(function: Callable[..., Any]) -> Any:
     """Compile a function without the interpreter's lock, and keep the code wherever a folder can be written.
 
