@@ -539,3 +539,17 @@ def test_verify_hashes_pictures_only_where_near_repeats_are_refused(built, monke
 
     monkeypatch.setattr(verification, "perceptual_hash", never)
     assert verify(built).failures == ()
+
+
+def test_workers_import_nothing_of_the_working_folder(tmp_path):
+    """A file beside the user that is called like a library is first on the path of a new interpreter."""
+    for name in ("multiprocessing", "pickle", "signal", "socket", "numpy", "PIL"):
+        (tmp_path / f"{name}.py").write_text("open('RAN', 'w').close()")
+    words = ["build", "micro", "pairs", "--pairs", "2", "--workers", "2"]
+    script = f"from eqben_builder.cli import console; import sys; sys.argv[1:] = {words!r}; console()"
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
+    program = tmp_path.parent / "eqben.py"
+    program.write_text("if __name__ == '__main__':\n    " + script)
+    done = subprocess.run([sys.executable, program], cwd=tmp_path, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert not (tmp_path / "RAN").exists()

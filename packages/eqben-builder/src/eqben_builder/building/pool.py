@@ -101,6 +101,9 @@ def _work(job: int) -> Finished:
     return do_job(_builder, job)
 
 
+_SAFE = "PYTHONSAFEPATH"
+
+
 class Pool:
     """Does jobs in `workers` processes, or in this one where it is one."""
 
@@ -110,9 +113,13 @@ class Pool:
         self.workers = workers
         self._builder = builder
         self._executor: ProcessPoolExecutor | None = None
+        self._before: str | None = None
 
     def __enter__(self) -> Pool:
         if self.workers > 1:
+            # A new interpreter has the working folder first on its path, where a file may be called like a library.
+            self._before = os.environ.get(_SAFE)
+            os.environ[_SAFE] = "1"
             spawn = multiprocessing.get_context("spawn")
             self._executor = ProcessPoolExecutor(self.workers, spawn, _enter, (self._builder, os.getpid()))
         return self
@@ -122,6 +129,10 @@ class Pool:
     ) -> None:
         if self._executor is not None:
             self._executor.shutdown(wait=True, cancel_futures=True)
+            if self._before is None:
+                del os.environ[_SAFE]
+            else:
+                os.environ[_SAFE] = self._before
 
     def results(self, jobs: Iterator[int]) -> Iterator[Finished]:
         """Results in the order of the jobs; a few jobs more than there are workers are under way at any time."""
