@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import shutil
@@ -141,6 +142,19 @@ def test_answers_that_lie_in_the_run_folder_are_not_believed(
     (tmp_path / "run" / "slurm").symlink_to(tmp_path)
     with pytest.raises(StorageError, match="slurm is a link"):
         SlurmExecutor(request)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_job_imports_nothing_of_the_working_folder(request_here: RunRequest, tmp_path: Path) -> None:
+    pytest.importorskip("submitit")
+    for name in ("submitit", "cloudpickle", "numpy", "pickle"):
+        (tmp_path / f"{name}.py").write_text("from pathlib import Path\nPath('RAN').touch()\n")
+    request = replace(request_here, output=tmp_path / "run").changed(
+        isolate="worker", executor="slurm", executor_options={"cluster": "local"}
+    )
+    with contextlib.chdir(tmp_path):
+        assert SlurmExecutor(request).executor.submit(os.getcwd).result() == str(tmp_path)
+    assert not (tmp_path / "RAN").exists()
 
 
 def test_names() -> None:

@@ -71,6 +71,7 @@ class SlurmExecutor:
             raise ImportError("--executor slurm needs submitit: pip install 'gate-runner[slurm]'") from error
         self.request = request
         self.failures = (submitit.core.utils.FailedJobError, submitit.core.utils.UncompletedJobError)
+        os.environ["PYTHONSAFEPATH"] = "1"  # for jobs: python -m takes libraries from the working folder first
         jobs = RunFolder(request.output.absolute()).place("slurm")
         _refuse_in_scripts("output", str(jobs), "%")  # SLURM and submitit fill in what follows a %
         options = dict(request.settings.executor_options)
