@@ -23,7 +23,7 @@ from vision_adapters.training import (
     fit_head,
     wise_ft,
 )
-from vision_adapters.training.head import Inputs
+from vision_adapters.training.head import Inputs, Trained
 from vision_adapters.training.outcome import Kept
 
 IMAGES = torch.randn(40, 1, 4, 4, generator=torch.Generator().manual_seed(0))
@@ -147,3 +147,22 @@ def test_weights_that_learn_are_those_that_features_depend_on_and_come_back() ->
     assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
     with pytest.raises(ValueError, match="gives no gradients"):
         choose_weights(module, lambda: torch.ones(1), "all")
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_features_of_any_precision_train_a_head(dtype: torch.dtype) -> None:
+    x = 300 * torch.randn(640, 8, generator=torch.Generator().manual_seed(0)).to(dtype)
+    y = (x[:, 0] > 0).long()
+
+    def train(rows: torch.Tensor) -> Trained:
+        return fit_head(
+            FrozenFeatures(lambda split: rows), seeded(lambda: LinearHead(8, 2), 0), y,
+            loss=nn.functional.cross_entropy, recipe=Recipe(lr=0.1, steps=40, batch_size=64, validate_every=20),
+            validate=lambda module, inputs: float((module(*inputs).argmax(1) == y).float().mean()),
+            direction="higher", seed=0,
+        )  # fmt: skip
+
+    trained, expected = train(x), train(x.float())
+    assert trained.best_score > 0.95
+    assert abs(trained.best_score - expected.best_score) <= 0.01
+    assert trained.module.head.weight.dtype == torch.float32

@@ -49,12 +49,16 @@ class EncoderWithHead(nn.Module):
         if self._embed is not None:
             embedded = self._embed(rows.reshape(-1, *rows.shape[-3:]))
             features = embedded.reshape(*rows.shape[:-3], *embedded.shape[1:])
-        scaled: Tensor = self.scale(features)
-        return scaled
+        return self._as_head(self.scale(features))
+
+    def _as_head(self, values: Tensor) -> Tensor:
+        """Numbers in the precision of the head's weights: features are stored as float16, or are NumPy's float64."""
+        weight = next((weight for weight in self.head.parameters() if weight.is_floating_point()), None)
+        return values if weight is None or not values.is_floating_point() else values.to(weight.dtype)
 
     def forward(self, rows: Tensor, *further: Tensor) -> Tensor:
         """The head's outputs."""
-        scaled = (scale(values) for scale, values in zip(self.others, further, strict=True))
+        scaled = (self._as_head(scale(values)) for scale, values in zip(self.others, further, strict=True))
         outputs: Tensor = self.head(self.features(rows), *scaled)
         return outputs
 

@@ -33,6 +33,7 @@ class Scale(nn.Module):
         """Measured on rows whose last axis is the channel, where a mask ``[n, l]`` is True."""
         if isinstance(rows, Tensor):
             flat = rows.reshape(-1, rows.shape[-1]) if mask is None else rows[mask]
+            flat = flat.float() if flat.dtype in (torch.float16, torch.bfloat16) else flat  # sums of halves overflow
             return cls(flat.mean(dim=0), flat.std(dim=0, correction=0).clamp_min(1e-6))
         count, total, square = 0, torch.zeros(1, dtype=torch.float64), torch.zeros(1, dtype=torch.float64)
         centre: Tensor | None = None
