@@ -213,3 +213,11 @@ def test_average_precision_is_what_one_detection_after_another_gives(seed: int) 
     values = np.ones((1, len(truth)))
     assert average_precisions(matches, values)[0, 0] == pytest.approx(slow, abs=1e-9)
     assert mean_average_precision(matches, values)[0] == pytest.approx(np.mean(slow), abs=1e-9)
+
+
+def test_a_batch_without_objects_has_the_loss_of_one_that_is_padded() -> None:
+    head = seeded(lambda: DenseHead(12, 3, grid=(4, 4), width=16), 0)
+    logits = head(torch.randn(2, 16, 12, generator=torch.Generator().manual_seed(0)))
+    empty, padded = head.loss(logits, torch.zeros(2, 0, 5)), head.loss(logits, torch.full((2, 1, 5), -1.0))
+    assert float(empty.detach()) == float(padded.detach()) > 0
+    empty.backward()

@@ -119,6 +119,8 @@ class DenseHead(nn.Module):
         `truth` has the objects of each picture: class index (-1 where there is none), centre, width and height as
         shares.
         """
+        if truth.shape[1] == 0:  # a batch without objects
+            truth = truth.new_full((len(truth), 1, 5), -1.0)
         owner = self._owners(truth)
         mine = owner >= 0
         chosen = truth.gather(1, owner.clamp_min(0)[..., None].expand(-1, -1, 5))
