@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import t as student
 
-from vision_adapters.paired import holm, paired_test
+from vision_adapters.paired import benjamini_hochberg, holm, paired_test
 
 from . import _exchanges as reference
 
@@ -17,7 +17,7 @@ def counts(rng: np.random.Generator, samples: int, classes: int) -> np.ndarray:
     return np.stack([rng.binomial(np.minimum(true, predicted), 0.7), predicted, true], axis=1).astype(float)
 
 
-@pytest.mark.parametrize("samples", [1, 2, 7, 11])
+@pytest.mark.parametrize("samples", [2, 3, 7, 11])
 def test_means_agree_with_every_exchange(samples: int) -> None:
     rng = np.random.default_rng(samples)
     first, second = rng.random(samples), rng.random(samples) + 0.2
@@ -163,3 +163,36 @@ def test_what_cannot_be_paired_is_refused(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         paired_test(*arguments)
+
+
+def test_corrections_leave_out_what_has_no_p_value_and_count_it() -> None:
+    assert holm([0.01, float("nan"), 0.03])[::2] == pytest.approx([0.03, 0.06])
+    assert np.isnan(holm([0.01, float("nan"), 0.03])[1])
+    assert benjamini_hochberg([0.01, float("nan"), 0.03])[::2] == pytest.approx([0.03, 0.045])
+    assert np.isnan(benjamini_hochberg([float("nan")])[0])
+    assert holm([]) == benjamini_hochberg([]) == []
+    for correct in (holm, benjamini_hochberg):
+        with pytest.raises(ValueError, match=r"p value 1 is 1.5; expected a number in \[0, 1\]"):
+            correct([0.1, 1.5])
+
+
+@pytest.mark.parametrize("count", [2, 7, 40])
+def test_the_false_discovery_rate_is_scipys(count: int) -> None:
+    from scipy.stats import false_discovery_control
+
+    values = np.random.default_rng(count).random(count) ** 3
+    values[: count // 3] = values[0]  # ties
+    assert benjamini_hochberg(values.tolist()) == pytest.approx(false_discovery_control(values).tolist())
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "message"),
+    [
+        ([1.0], [0.0], "1 samples with outcomes of 1; a test needs at least 2"),
+        ([np.nan] * 5, [np.nan] * 5, "0 samples with outcomes of 5"),
+        ([1.0, np.nan, 0.0], [1.0, np.nan, np.nan], "sample 2 is NaN in one outcome and a number in another"),
+    ],
+)
+def test_what_no_test_can_be_made_of_is_refused(first: list[float], second: list[float], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        paired_test("acc@1", [np.array(first)], [np.array(second)])

@@ -25,6 +25,7 @@ from .metrics import METRICS as METRICS
 from .metrics import evaluate as evaluate
 from .metrics import paired_difference as paired_difference
 from .metrics import score_outcomes as score_outcomes
+from .paired import benjamini_hochberg as benjamini_hochberg
 from .paired import holm as holm
 from .paired import paired_test as paired_test
 from .power import power_of_outcomes as power_of_outcomes

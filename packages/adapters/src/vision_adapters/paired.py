@@ -13,7 +13,7 @@ from jaxtyping import Float
 from vision_adapters.metrics import METRICS
 from vision_adapters.metrics.score import resamples_of
 
-__all__ = ["holm", "paired_test"]
+__all__ = ["benjamini_hochberg", "holm", "paired_test"]
 
 Outcomes = Any
 """Of each sample, along the first axis: an array; or, for a statistic of one's own, anything with a length and
@@ -90,7 +90,8 @@ def paired_test(
             outcomes that are no arrays, such as all detections of an image.
 
     Raises:
-        ValueError: different numbers of seeds or samples, none at all, or a metric that is unknown and is not a mean.
+        ValueError: different numbers of seeds or samples, fewer than 2 samples with outcomes, one that is NaN for one
+            model alone, or a metric that is unknown and is not a mean.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -123,7 +124,13 @@ def paired_test(
     if means:  # without the samples that have no outcome in any model, such as queries with nothing to find
         counts = ~np.all([np.isnan(outcomes) for outcomes in every], axis=0)
         first, second = ([outcomes[counts] for outcomes in side] for side in (first, second))
+        for outcomes in (*first, *second):
+            if np.isnan(outcomes).any():
+                sample = int(np.flatnonzero(counts)[int(np.isnan(outcomes).argmax())])
+                raise ValueError(f"{metric}: sample {sample} is NaN in one outcome and a number in another")
     count = len(first[0])
+    if count < 2:
+        raise ValueError(f"{metric}: {count} samples with outcomes of {lengths[0]}; a test needs at least 2")
     compute = statistic or value_of(metric)
     pairs = [aligned(metric, *pair) if statistic is None else pair for pair in zip(first, second, strict=True)]
     by_pair = [_of_means(*pair) if means else difference_of(compute, *pair) for pair in pairs]
@@ -173,6 +180,11 @@ def paired_test(
 def holm(values: Sequence[float]) -> list[float]:
     """Holm's adjusted p values: those at most alpha may all be called true with a family-wise error of alpha.
 
+    A test without a p value (NaN) stays without one, and counts among the tests.
+
+    Raises:
+        ValueError: a value outside [0, 1]; shows it and its place.
+
     Example:
         >>> holm([0.01, 0.04, 0.03])
         [0.03, 0.06, 0.06]
@@ -180,12 +192,43 @@ def holm(values: Sequence[float]) -> list[float]:
     Source:
         Holm, Scandinavian Journal of Statistics 6, 1979.
     """
-    order = sorted(range(len(values)), key=lambda index: values[index])
-    adjusted, running = [0.0] * len(values), 0.0
-    for rank, index in enumerate(order):
+    adjusted, running = [math.nan] * len(values), 0.0
+    for rank, index in enumerate(_ascending(values)):
         running = max(running, min(1.0, (len(values) - rank) * values[index]))
         adjusted[index] = running
     return adjusted
+
+
+def benjamini_hochberg(values: Sequence[float]) -> list[float]:
+    """Return Benjamini and Hochberg's adjusted p values: of those at most q, a share of q is false in expectation.
+
+    A test without a p value (NaN) stays without one, and counts among the tests.
+
+    Raises:
+        ValueError: a value outside [0, 1]; shows it and its place.
+
+    Example:
+        >>> benjamini_hochberg([0.01, 0.04, 0.03])
+        [0.03, 0.04, 0.04]
+
+    Source:
+        Benjamini and Hochberg, Journal of the Royal Statistical Society B 57, 1995, for independent tests.
+    """
+    order = _ascending(values)
+    adjusted, running = [math.nan] * len(values), 1.0
+    for rank, index in reversed(list(enumerate(order, start=1))):
+        running = min(running, len(values) * values[index] / rank)
+        adjusted[index] = running
+    return adjusted
+
+
+def _ascending(values: Sequence[float]) -> list[int]:
+    """The places of p values from the smallest on, without those that are NaN."""
+    for place, value in enumerate(values):
+        if not (math.isnan(value) or 0 <= value <= 1):
+            raise ValueError(f"p value {place} is {value}; expected a number in [0, 1], or NaN for a test without one")
+    places = [place for place, value in enumerate(values) if not math.isnan(value)]
+    return sorted(places, key=lambda place: values[place])
 
 
 def value_of(metric: str) -> Statistic:
