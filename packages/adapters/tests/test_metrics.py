@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+import sklearn
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -287,3 +288,19 @@ def test_bad_input_is_named(name: str, predictions: object, targets: object, mes
         warnings.simplefilter("error")
         with pytest.raises(ValueError, match=message):
             evaluate(name, np.array(predictions), np.array(targets))
+
+
+@pytest.mark.parametrize("classes", [2, 3, 7])
+def test_brier_of_classes_is_the_sum_over_them(classes: int) -> None:
+    rng = np.random.default_rng(classes)
+    probabilities = rng.dirichlet(np.ones(classes), 40)
+    labels = rng.integers(0, classes, 40)
+    truths = np.eye(classes)[labels]
+    expected = ((probabilities - truths) ** 2).sum(1).mean() / (2 if classes == 2 else 1)
+    assert evaluate("brier", probabilities, labels).value == pytest.approx(expected)
+    if classes == 2:
+        assert expected == pytest.approx(sk.brier_score_loss(labels, probabilities[:, 1]))
+    elif tuple(map(int, sklearn.__version__.split(".")[:2])) >= (1, 7):  # the first that takes several classes
+        assert expected == pytest.approx(sk.brier_score_loss(labels, probabilities, labels=range(classes)))
+    uniform = evaluate("brier", np.full((40, classes), 1 / classes), labels).value
+    assert METRICS["brier"].chance(labels, classes) == pytest.approx(uniform)

@@ -22,6 +22,10 @@ def as_array(values: Any) -> Array:
     return np.asarray(values)
 
 
+class UndefinedMetricError(ValueError):
+    """A metric has no value on these samples, though every number is in order: such as a ranking of one class."""
+
+
 def refuse_nan(name: str, values: Array, before: int = 0) -> None:
     """Raise for the first sample that holds NaN or infinity."""
     if np.issubdtype(values.dtype, np.floating):

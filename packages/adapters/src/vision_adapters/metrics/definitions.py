@@ -12,7 +12,16 @@ from typing import Literal
 
 import numpy as np
 
-from vision_adapters.metrics.arrays import IGNORED, Array, Floats, class_labels, mean_over, ratio, score_columns
+from vision_adapters.metrics.arrays import (
+    IGNORED,
+    Array,
+    Floats,
+    UndefinedMetricError,
+    class_labels,
+    mean_over,
+    ratio,
+    score_columns,
+)
 from vision_adapters.metrics.ranking import (
     weighted_11point,
     weighted_auc,
@@ -100,7 +109,7 @@ def _refuse_lonely(outcomes: Floats) -> None:
     lonely = (positives == 0) | (positives == len(truths))
     if lonely.all():
         label = int(lonely.argmax())
-        raise ValueError(
+        raise UndefinedMetricError(
             f"label {label} has {int(positives[label])} positives among {len(truths)} samples, expected both classes"
         )
 
@@ -125,8 +134,12 @@ def _macro(rank: Callable[[Floats, Floats, Floats], Floats]) -> Callable[[Floats
 
 
 def _brier(predictions: Array, targets: Array) -> Floats:
-    """Squared error of the probabilities, averaged over labels."""
-    if predictions.ndim == 2 and targets.ndim == 1 and predictions.shape[1] > 1:
+    """Squared error of the probabilities: the sum over more than two classes, the mean over labels.
+
+    Of two classes it is that of the second's probability, half of the sum; so has scikit-learn it.
+    """
+    exclusive = predictions.ndim == 2 and targets.ndim == 1 and predictions.shape[1] > 1
+    if exclusive:
         truths = np.eye(predictions.shape[1])[class_labels(targets, predictions.shape[1])]
         scores = predictions.astype(np.float64)
     else:
@@ -134,8 +147,9 @@ def _brier(predictions: Array, targets: Array) -> Floats:
     outside = (scores < 0) | (scores > 1)
     if outside.any():
         raise ValueError(f"brier needs probabilities, got {scores[outside][0]}; apply a softmax or sigmoid first")
-    means: Floats = np.square(scores - truths).mean(1)
-    return means
+    squares = np.square(scores - truths)
+    errors: Floats = squares.sum(1) if exclusive and squares.shape[1] > 2 else squares.mean(1)
+    return errors
 
 
 def _errors(power: int) -> Callable[[Array, Array], Floats]:
@@ -349,7 +363,7 @@ def _best_constant(power: int) -> Callable[[Array, int], float]:
 def _uniform_brier(targets: Array, classes: int) -> float:
     """The Brier score of 1/k for every class of k, or of .5 for every label."""
     if targets.ndim == 1 and classes > 1:
-        return (1 - 1 / classes) ** 2 / classes + (1 - 1 / classes) / classes**2
+        return (1 - 1 / classes) / (2 if classes == 2 else 1)
     return 0.25
 
 

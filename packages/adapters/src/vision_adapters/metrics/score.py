@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from vision_adapters.metrics.arrays import Array, Floats, as_array, refuse_nan
+from vision_adapters.metrics.arrays import Array, Floats, UndefinedMetricError, as_array, refuse_nan
 from vision_adapters.metrics.definitions import METRICS, Metric
 
 CHUNK = 4_000_000  # weights held at a time: 32 MB
@@ -68,7 +68,8 @@ def evaluate(
     - map_11point, map_11point_elevater, roc_auc, average_precision: scores [n, l] with 0/1 [n, l], scores [n] with 0/1
       [n], or scores [n, k] with classes [n] (one against the rest); the mean over labels with positives and negatives.
       The second is the first with a point of precision 1 at recall 0, as ELEVATER's toolkit scores VOC 2007.
-    - brier: the same forms with probabilities; the mean over labels.
+    - brier: the same forms with probabilities; the sum over classes where there are more than two, else the mean over
+      labels.
     - miou, miou_foreground, mean_acc, overall_acc, dice: masks [n, h, w] or scores [n, k, h, w]; masks [n, h, w], -100
       not counted. Pixels are summed over the images first; classes neither predicted nor true are left out; dice leaves
       out class 0, the background; miou_foreground the pixels whose true class is 0, as GATE's code does.
@@ -189,7 +190,7 @@ def score_outcomes(name: str, outcomes: Floats, *, seed: int = 0, resamples: int
             f"{metric.name} of {len(outcomes)} samples is too large for float64; the worst has {outcomes.max()}"
         )
     if np.isnan(value):
-        raise ValueError(f"{metric.name} has no value: {metric.undefined}")
+        raise UndefinedMetricError(f"{metric.name} has no value: {metric.undefined}")
     share = value in (0.0, 1.0) or (outcomes.ndim == 1 and bool(np.isin(outcomes, (0.0, 1.0)).all()))
     if resamples and metric.trials is not None and share:
         low, high = wilson(value, metric.trials(outcomes), level)

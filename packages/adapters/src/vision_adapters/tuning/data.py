@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from vision_adapters.losses import class_balance
 from vision_adapters.metrics import Score, evaluate, metric_named
+from vision_adapters.metrics.arrays import UndefinedMetricError
 from vision_adapters.tuning.folds import SPLITS, Fold, Split, make_folds
 
 SINGLE_LABEL_METRICS = ("accuracy", "acc@1", "acc@5", "mean_per_class", "macro_f1", "micro_f1", "quadratic_kappa")
@@ -114,11 +115,17 @@ class TuningData:
         return 2 * int(valid.sum()) >= len(valid)
 
     def score(self, scores: Tensor, rows: Tensor) -> float:
-        """The metric of scores for some rows; larger is better, and what these rows do not define is the worst."""
+        """The metric of scores for some rows; larger is better.
+
+        What these rows do not define is the worst, and so are scores that are not finite: a fit that diverged. A wrong
+        shape raises.
+        """
+        if not bool(torch.isfinite(scores).all()):
+            return -math.inf
         try:
             value = evaluate(self.metric, as_predictions(scores, self.metric, several=self.several), self.labels[rows],
                              resamples=0).value  # fmt: skip
-        except ValueError:
+        except UndefinedMetricError:
             return -math.inf
         return value if metric_named(self.metric).direction == "higher" else -value
 
