@@ -71,3 +71,12 @@ def test_noise_is_worth_nothing_and_classes_are() -> None:
         leave_one_out(noise[:3], torch.zeros(3, dtype=torch.long))
     with pytest.raises(ValueError, match="3 samples with 2 targets"):
         leave_one_out(noise[:3], labels[:2])
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_features_in_half_precision_are_left_out_as_wide_ones(dtype: torch.dtype) -> None:
+    generator = torch.Generator().manual_seed(0)
+    x, y = torch.randn(60, 9, generator=generator).to(dtype), torch.arange(60) % 3
+    half, wide = leave_one_out(x, y), leave_one_out(x.float(), y)
+    assert (half.score, half.penalty) == (wide.score, wide.penalty)
+    assert torch.equal(half.outcomes, wide.outcomes)

@@ -104,6 +104,7 @@ def leave_one_out(features: Float[Tensor, "n d"], targets: Int[Tensor, " n"] | F
     """
     if len(features) != len(targets) or len(features) < 2:
         raise ValueError(f"{len(features)} samples with {len(targets)} targets; expected the same, at least 2")
+    features = features.float() if features.dtype in (torch.float16, torch.bfloat16) else features
     classes = targets.ndim == 1
     if classes:
         names, labels = torch.unique(targets, return_inverse=True)
