@@ -12,7 +12,7 @@ from torch import nn
 
 from vision_adapters.heads import LinearHead, seeded
 from vision_adapters.losses import cross_entropy, l1
-from vision_adapters.training import Recipe, fit, gate_recipe
+from vision_adapters.training import Recipe, fit, gate_recipe, shared
 from vision_adapters.training.outcome import Fit
 from vision_adapters.training.schedule import parameter_groups
 from vision_adapters.training.step import batch_indices, moved
@@ -374,9 +374,10 @@ def test_each_layers_gradient_is_recorded(tmp_path: Path) -> None:
 def test_samples_are_drawn_as_often_as_their_weights_say() -> None:
     labels = np.repeat([0, 0, 0, 0, 1], 20)
     likely = np.where(labels == 1, 4.0, 1.0)
-    draws = np.concatenate([batch_indices(100, 10, step, 3, likely / likely.sum()).numpy() for step in range(1, 201)])
+    shares = likely / likely.sum()
+    draws = np.concatenate([batch_indices(100, 10, step, 3, shares.cumsum()).numpy() for step in range(1, 201)])
     assert abs(labels[draws].mean() - 0.5) < 4 * math.sqrt(0.25 / len(draws))
-    assert np.array_equal(batch_indices(100, 10, 7, 3, likely / likely.sum()), draws[60:70])
+    assert np.array_equal(batch_indices(100, 10, 7, 3, shares.cumsum()), draws[60:70])
 
 
 def test_a_rare_class_is_learnt_from_balanced_draws(tmp_path: Path) -> None:
@@ -459,3 +460,28 @@ def test_batches_go_to_a_gpu_from_pinned_memory() -> None:
     calls.clear()
     moved(rows, torch.device("cpu"))
     assert calls == ["cpu False"]
+
+
+def test_weighted_draws_are_numpys_choice() -> None:
+    weights = np.random.default_rng(0).random(50) ** 4
+    weights[7:12] = 0
+    shares = weights / weights.sum()
+    for step in (1, 9):
+        expected = np.random.default_rng([3, step]).choice(50, 16, p=shares)
+        assert batch_indices(50, 16, step, 3, shares.cumsum() / shares.cumsum()[-1]).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize(
+    ("backend", "kind", "sent"), [("nccl", "cuda", "cuda:1"), ("gloo", "cuda", None), ("gloo", "cpu", None)]
+)
+def test_objects_travel_on_the_trainings_device(
+    monkeypatch: pytest.MonkeyPatch, backend: str, kind: str, sent: str | None
+) -> None:
+    """NCCL would take each process's current GPU, which is the first for all that never set one."""
+    devices = []
+    monkeypatch.setattr(shared.dist, "get_backend", lambda group: backend)
+    monkeypatch.setattr(shared.dist, "get_global_rank", lambda group, rank: 0)
+    monkeypatch.setattr(shared.dist, "broadcast_object_list", lambda box, src, group, device: devices.append(device))
+    device = torch.device("cuda", 1) if kind == "cuda" else torch.device("cpu")
+    assert shared.from_first({"a": 1}, object(), device) == {"a": 1}
+    assert devices == [None if sent is None else torch.device(sent)]

@@ -122,6 +122,7 @@ def fit(
     if keep < 1:
         raise ValueError(f"keep must be at least 1, got {keep}")
     likely = None if sample_weights is None else _likely(sample_weights, len(targets))
+    cumulative = None if likely is None else likely.cumsum() / likely.cumsum()[-1]
     last = recipe.steps if stop is None else min(stop, recipe.steps)
     if last < recipe.steps and (last < 0 or last % recipe.validate_every):
         raise ValueError(f"stop must be a step that is validated, a multiple of {recipe.validate_every}, got {stop}")
@@ -154,7 +155,7 @@ def fit(
         state: dict[str, Any] | None = None
         if checkpoint is not None and first_of_all and checkpoint.exists():
             state = load(checkpoint, marks, device if group is None else torch.device("cpu"))
-        state = from_first(state, group)
+        state = from_first(state, group, device)
         share = None if group is None else Share(module, group, device, min(recipe.batch_size, len(targets)))
         stepper = Stepper(module, optimiser, loss, recipe, device, precision, layers=layers, share=share)
         if state is not None:
@@ -173,7 +174,7 @@ def fit(
         if share is not None:
             share.agree(seed, done)
         wholes, shares = tee(
-            Draw(seed, step, batch_indices(len(targets), recipe.batch_size, step, seed, likely))
+            Draw(seed, step, batch_indices(len(targets), recipe.batch_size, step, seed, cumulative))
             for step in range(done + 1, last + 1)
         )
         own = shares if share is None else (draw._replace(rows=share.rows(draw.rows)) for draw in shares)
@@ -192,7 +193,7 @@ def fit(
             if step % recipe.validate_every == 0 or step == recipe.steps:
                 if share is not None:
                     share.agree(seed, step)
-                score = from_first(_validated(module, validate, step) if first_of_all else None, group)
+                score = from_first(_validated(module, validate, step) if first_of_all else None, group, device)
                 if choose == "last":
                     best = [Kept(step, score, changing_state(module))]
                 elif len(best) < keep or _better(score, best[-1].score, direction):

@@ -71,12 +71,16 @@ class Share:
         return torch.cat(parts)
 
 
-def from_first(value: Any, group: dist.ProcessGroup | None) -> Any:
-    """What the first process has, in every process of a group."""
+def from_first(value: Any, group: dist.ProcessGroup | None, device: torch.device) -> Any:
+    """What the first process has, in every process of a group.
+
+    NCCL sends what lies on a GPU, and would take each process's current one, which is the first for all that set none.
+    """
     if group is None:
         return value
     box = [value]
-    dist.broadcast_object_list(box, src=dist.get_global_rank(group, 0), group=group)
+    at = device if device.type == "cuda" and dist.get_backend(group) == "nccl" else None
+    dist.broadcast_object_list(box, src=dist.get_global_rank(group, 0), group=group, device=at)
     return box[0]
 
 

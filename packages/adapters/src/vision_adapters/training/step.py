@@ -25,16 +25,18 @@ def epoch_order(samples: int, epoch: int, seed: int) -> npt.NDArray[np.int64]:
 
 
 def batch_indices(
-    samples: int, batch_size: int, step: int, seed: int, weights: npt.NDArray[np.float64] | None = None
+    samples: int, batch_size: int, step: int, seed: int, cumulative: npt.NDArray[np.float64] | None = None
 ) -> Tensor:
-    """The samples of step 1, 2, …: a new permutation in each epoch, whole batches only; or drawn by weights of sum 1.
+    """The samples of step 1, 2, …: a new permutation in each epoch, whole batches only; or drawn by weights.
+
+    Those are given as their running sums, the last 1, so that a draw takes log n.
 
     They depend on the arguments alone, so that a resumed training needs no state for them.
     """
     size = min(batch_size, samples)
-    if weights is not None:
-        draws = np.random.default_rng([seed, step])
-        return torch.from_numpy(draws.choice(samples, size, p=weights))
+    if cumulative is not None:
+        draws = np.random.default_rng([seed, step]).random(size)
+        return torch.from_numpy(cumulative.searchsorted(draws, side="right"))
     epoch, position = divmod(step - 1, samples // size)
     order = epoch_order(samples, epoch, seed)
     return torch.from_numpy(order[position * size : (position + 1) * size].copy())
