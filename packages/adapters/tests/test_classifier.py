@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 
 import numpy as np
@@ -146,3 +147,26 @@ def test_methods_that_take_no_class_weight_say_so() -> None:
         HeadClassifier(class_weight="balanced").fit(X, np.eye(2, dtype=int)[np.tile([0, 1], 10)])
     with pytest.raises(ValueError, match="class 'cow' of 2 with weight 2, expected one above 0"):
         HeadClassifier(class_weight={"cow": 2}).fit(X, y)
+
+
+def test_the_head_is_copied_once_and_again_when_its_weights_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = np.eye(4).repeat(6, 0), np.repeat(list("abcd"), 6)
+    classifier = HeadClassifier().fit(X, y)
+    copies = []
+
+    class Counting:
+        def deepcopy(self, head: torch.nn.Module) -> torch.nn.Module:
+            copies.append(head)
+            return copy.deepcopy(head)
+
+    monkeypatch.setattr("vision_adapters.classifier.copy", Counting())
+    first = classifier.decision_function(X)
+    np.testing.assert_array_equal(classifier.decision_function(X), first)
+    classifier.predict_proba(X)
+    assert len(copies) == 1
+    with torch.no_grad():
+        next(classifier.head_.parameters()).mul_(2)
+    assert not np.array_equal(classifier.decision_function(X), first)
+    classifier.fit(X[:, ::-1].copy(), y)
+    classifier.predict(X)
+    assert len(copies) == 3

@@ -6,11 +6,12 @@ import json
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from vision_adapters import AttentiveHead, LinearHead, load_head, save_head, tune, tuning_data
+from vision_adapters import AttentiveHead, HeadClassifier, LinearHead, load_head, save_head, tune, tuning_data
 from vision_adapters.tuning.baselines import CacheHead
 
 
@@ -75,3 +76,18 @@ def test_what_was_changed_or_is_no_head_is_one_line(tmp_path: Path) -> None:
         os.mkfifo(pipe)
         with pytest.raises(ValueError, match="is no file"):
             load_head(tmp_path)
+
+
+def test_a_classifier_is_saved_as_its_head_with_its_classes(tmp_path: Path) -> None:
+    X, y = np.eye(4, dtype=np.float32).repeat(6, 0), np.repeat(list("abcd"), 6)
+    with pytest.raises(ValueError, match="HeadClassifier was not fitted; call fit before save_head"):
+        save_head(HeadClassifier(), tmp_path)
+    with pytest.raises(ValueError, match="a head of type str cannot be kept"):
+        save_head("head", tmp_path)
+    classifier = HeadClassifier().fit(X, y)
+    save_head(classifier, tmp_path)
+    loaded = load_head(tmp_path)
+    assert loaded.classes == ("a", "b", "c", "d")
+    with torch.no_grad():
+        scores = loaded.module(torch.from_numpy(X)).double().numpy()
+    np.testing.assert_allclose(scores, classifier.decision_function(X), rtol=1e-5, atol=1e-5)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from typing import Any, Literal, Self
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -135,9 +136,8 @@ class HeadClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         check_is_fitted(self)
         X = validate_data(self, _host(X), dtype=[np.float64, np.float32], reset=False)
         # in float64, for a row's last digits in float32 depend on how many rows are scored with it
-        wide_head = copy.deepcopy(self.head_).double()
         with torch.no_grad():
-            return torch.as_tensor(wide_head(torch.tensor(X, dtype=torch.float32).double()))
+            return torch.as_tensor(_wide(self.head_)(torch.tensor(X, dtype=torch.float32).double()))
 
     def _codes(self, y: Any, several: bool) -> torch.Tensor:
         """Labels as numbers of `classes_`."""
@@ -163,6 +163,21 @@ class HeadClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_label = True
         return tags
+
+
+_WIDE: WeakKeyDictionary[torch.nn.Module, tuple[Any, torch.nn.Module]] = WeakKeyDictionary()
+"""Heads in float64, by the heads that they were made of: no prediction may change a classifier's own state."""
+
+
+def _wide(head: torch.nn.Module) -> torch.nn.Module:
+    """A head in float64; made again once its weights were changed in place."""
+    state = sorted(head.state_dict(keep_vars=True).items())
+    mark = [(name, id(tensor), tensor._version) for name, tensor in state]
+    known = _WIDE.get(head)
+    if known is None or known[0] != mark:
+        known = mark, copy.deepcopy(head).double()
+        _WIDE[head] = known
+    return known[1]
 
 
 def _host(values: Any) -> Any:

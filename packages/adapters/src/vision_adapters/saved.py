@@ -8,12 +8,15 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
 from vision_adapters.heads import AttentiveHead, LinearHead
 from vision_adapters.tuning.baselines import CacheHead
+
+if TYPE_CHECKING:
+    from vision_adapters.classifier import HeadClassifier
 
 __all__ = ["load_head", "save_head"]
 
@@ -35,18 +38,22 @@ class SavedHead:
 
 
 def save_head(
-    head: nn.Module, folder: str | Path, *, classes: Sequence[str] = (), about: Mapping[str, Any] | None = None
+    head: nn.Module | HeadClassifier,
+    folder: str | Path,
+    *,
+    classes: Sequence[str] = (),
+    about: Mapping[str, Any] | None = None,
 ) -> None:
     """Write a head into a folder, from which `load_head` makes it again.
 
     Args:
-        head: a `LinearHead`, an `AttentiveHead` or the head of a `Tuned`.
+        head: a `LinearHead`, an `AttentiveHead`, the head of a `Tuned`, or a fitted `HeadClassifier`.
         folder: made if it is not there; a head in it is written over.
-        classes: names, one for each score.
+        classes: names, one for each score; by default those that a classifier has.
         about: whatever JSON holds, e.g. which encoder's features it takes.
 
     Raises:
-        ValueError: a head of another type, or not as many names as scores.
+        ValueError: a head of another type, a classifier that was not fitted, or not as many names as scores.
 
     Example:
         >>> import tempfile
@@ -56,6 +63,8 @@ def save_head(
         >>> loaded.classes, loaded.module.weight.shape
         (('cat', 'dog'), torch.Size([2, 4]))
     """
+    if not isinstance(head, nn.Module):
+        head, classes = _of_classifier(head, classes)
     form, content = head_form(head), tensor_bytes(head.state_dict())
     outputs = form.get("outputs", len(classes))
     if classes and len(classes) != outputs:
@@ -75,6 +84,16 @@ def save_head(
         partial = path / f"{name}.{os.getpid()}.partial"
         partial.write_bytes(written)
         partial.replace(path / name)
+
+
+def _of_classifier(classifier: Any, classes: Sequence[str]) -> tuple[nn.Module, Sequence[str]]:
+    """The head of a fitted classifier, and the names of its classes where no others are given."""
+    head = getattr(classifier, "head_", None)
+    if head is None and hasattr(classifier, "fit"):
+        raise ValueError(f"{type(classifier).__name__} was not fitted; call fit before save_head")
+    if not isinstance(head, nn.Module):
+        raise ValueError(f"a head of type {type(classifier).__name__} cannot be kept; expected a torch module")
+    return head, tuple(classes) or tuple(str(name) for name in classifier.classes_.tolist())
 
 
 def load_head(folder: str | Path) -> SavedHead:
