@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -178,10 +179,19 @@ def diversity(classes: list[str], encode_text: Callable[[list[str]], Any], outpu
     for name, spread in concepts.spread.items():
         _echo(f"{name}: {len(concepts.points[name])} concepts, spread {spread:.3f}")
     if output is not None:
-        figure = draw_map(concepts)
         output.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(output)
+        with _defaults_of_matplotlib():
+            draw_map(concepts).savefig(output)
         _echo(f"wrote {output}")
+
+
+def _defaults_of_matplotlib() -> AbstractContextManager[None]:
+    """Leave a matplotlibrc of the working folder aside, which could start LaTeX with a preamble of its own."""
+    try:
+        import matplotlib
+    except ImportError:
+        return nullcontext()  # who draws says what is missing
+    return matplotlib.rc_context(dict(matplotlib.rcParamsDefault))
 
 
 def text_encoder(name: str, device: str) -> Callable[[list[str]], Any]:

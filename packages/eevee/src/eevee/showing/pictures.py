@@ -51,7 +51,9 @@ def render(figure: Figure, kind: str) -> bytes:
     out = io.BytesIO()
     for text in figure.findobj(matplotlib.text.Text):
         text.set_parse_math(False)  # a name with dollar signs is no formula
-    with matplotlib.rc_context({"svg.hashsalt": "eevee", "svg.fonttype": "path", "text.parse_math": False}):
+        text.set_usetex(False)  # a matplotlibrc of the working folder could start LaTeX with its own preamble
+    house: Any = {"svg.hashsalt": "eevee", "svg.fonttype": "path", "text.parse_math": False, "text.usetex": False}
+    with matplotlib.rc_context(house):
         figure.savefig(out, format=kind, dpi=150, metadata={"Date": None} if kind == "svg" else {"Software": None})
     return out.getvalue()
 
