@@ -28,7 +28,10 @@ def parser(prog: str = "eevee") -> argparse.ArgumentParser:
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     source = _Parser(add_help=False)
-    source.add_argument("--table", default="gate", help="gate, gate-full, mieb or a CSV file (default: gate)")
+    source.add_argument("runs", nargs="*", metavar="RUN", help="run folders of gate-runner, one for each model")
+    source.add_argument(
+        "--table", help="gate, gate-full, mieb or a CSV file (default: gate); with RUNs, they are added to it"
+    )
     source.add_argument("--about", help="CSV with metric or benchmark, and direction, cost, task, family, low, high")
     source.add_argument("--models", help="CSV with model, and model_family, model_date, group")
     source.add_argument("--model-column", default="", metavar="COLUMNS", help="what names a model, comma-separated")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from eevee.errors import EeveeError, plain
 from eevee.tables.holdout import group_twins
-from eevee.tables.loading import join_tables, load_table
+from eevee.tables.loading import SHIPPED, join_tables, load_table
 from eevee.tables.reading import Layout
 
 if TYPE_CHECKING:
@@ -28,14 +28,7 @@ def run(options: argparse.Namespace) -> int:
     """Run the command that was parsed and return its exit code."""
     if options.command in ("items", "rank"):
         return _finish(options, *{"items": _items, "rank": _rank}[options.command](options))
-    table = load_table(
-        options.table,
-        direction=options.direction,
-        about=options.about,
-        models=options.models,
-        layout=Layout(listed(options.model_column), options.value, listed(options.drop)),
-        bounds=_bounds(options.bounds),
-    )
+    table = _table(options)
     if options.twins < 0:
         raise EeveeError(f"--twins is {options.twins}; expected 0 or more")
     if options.twins > 0:
@@ -51,6 +44,24 @@ def run(options: argparse.Namespace) -> int:
     else:
         table = table.with_scaling(options.scaling)
     return _finish(options, *_COMMANDS[options.command](options, table))
+
+
+def _table(options: argparse.Namespace) -> ResultTable:
+    """The table that is named, the run folders that are, or both."""
+    from eevee.tables.runs import table_of_runs
+
+    if options.runs and not options.table:
+        own, bounds = table_of_runs(options.runs), _bounds(options.bounds)
+        return own if bounds is None else own.with_bounds(bounds)
+    table = load_table(
+        options.table or "gate",
+        direction=options.direction,
+        about=options.about,
+        models=options.models,
+        layout=Layout(listed(options.model_column), options.value, listed(options.drop)),
+        bounds=_bounds(options.bounds),
+    )
+    return table_of_runs(options.runs, table) if options.runs else table
 
 
 def _finish(options: argparse.Namespace, result: Recorded, words: str) -> int:
@@ -118,8 +129,19 @@ def _check(options: argparse.Namespace, table: ResultTable) -> tuple[Recorded, s
 
 
 def _select(options: argparse.Namespace, table: ResultTable) -> tuple[Recorded, str]:
-    from eevee.answers.selecting import select
+    from eevee.answers.selecting import few_models, select
     from eevee.showing.words import selection_words
+
+    own = options.runs or (options.table or "gate") not in SHIPPED
+    line, shown = few_models(table) if own else "", _progress(options)
+
+    def progress(phase: str, done: int, total: int) -> None:
+        nonlocal line
+        if line:  # said as the search begins, when all options have turned out to be right
+            print(f"before the search: {line}", file=sys.stderr)  # noqa: T201
+            line = ""
+        if shown is not None:
+            shown(phase, done, total)
 
     chosen = select(
         table,
@@ -136,7 +158,7 @@ def _select(options: argparse.Namespace, table: ResultTable) -> tuple[Recorded, 
         holdout=options.holdout,
         seed=options.seed,
         nested=not options.no_nested,
-        progress=_progress(options),
+        progress=progress,
     )
     return chosen, selection_words(chosen)
 

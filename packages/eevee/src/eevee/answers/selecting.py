@@ -233,12 +233,23 @@ FEW_MODELS = 50
 LOUD = 0.2
 
 
+def few_models(table: ResultTable) -> str:
+    """Return how many models a choice needs, where these are fewer; empty where they are enough."""
+    groups = len(set(table.groups))
+    if groups >= FEW_MODELS:
+        return ""
+    return (
+        f"{groups} models (or groups of near-twins) are few, {FEW_MODELS} are enough: the error of a subset on a new "
+        f"model is uncertain, and another pool of models would choose other benchmarks; a known table with your rows "
+        f"added has more (eevee select RUN... --table gate)"
+    )
+
+
 def selection_warnings(
     table: ResultTable, error: float, rival_error: float, honest: Nested | None, curve: Sequence[CurvePoint]
 ) -> list[str]:
     """Warnings about a selection: too few models, a better rival, an optimistic, unstable or chance-like result."""
     lines = []
-    groups = len(set(table.groups))
     if shares := [model for model, metrics in shares_beside_percent(table) if len(metrics) > 1]:
         names = ", ".join(shares[:5]) + " …" * (len(shares) > 5)
         lines.append(f"in 0 to 1 where the other models are in per cent (shares?): {names}; eevee check has the cells")
@@ -255,11 +266,8 @@ def selection_warnings(
         )
     if honest is not None and honest.holdout == "family" and (note := families_note(table)):
         lines.append(note)
-    if groups < FEW_MODELS:
-        lines.append(
-            f"{groups} models (or groups of near-twins) are few: the error of a subset on a new model is "
-            f"uncertain, and another pool of models would choose other benchmarks"
-        )
+    if line := few_models(table):
+        lines.append(line)
     if rival_error < error * (1 - 1e-9):
         lines.append(f"{rival_error:.4f}, the other searcher's error, is lower than {error:.4f}")
     if honest is not None:

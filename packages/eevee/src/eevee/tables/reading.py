@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
+import logging
 import math
 import re
 from dataclasses import dataclass, field
@@ -31,6 +32,7 @@ MISSING = frozenset({"", "na", "nan", "n/a", "null", "none", "-"})
 MODEL_NAMES = ("model", "model_name", "model_id", "name", "checkpoint", "run")
 BENCHMARK_NAMES = ("benchmark", "dataset", "data_set", "eval_dataset", "benchmark_name")
 VALUE_NAMES = ("value", "score", "result")
+_LOG = logging.getLogger(__name__)
 FACTS = ("metric", "benchmark", "task", "family", "direction", "cost", "low", "high")
 MODEL_FACTS = ("group", "model_family", "model_date")
 
@@ -212,7 +214,10 @@ class _Draft:
         for key, owner in self.owners.items():
             direction = self.directions[key]
             if not direction:
-                raise EeveeError(f"{self.where}: metric {key!r} has no direction; expected 'higher' or 'lower'")
+                raise EeveeError(
+                    f"{self.where}: metric {key!r} has no direction; expected 'higher' or 'lower': a column "
+                    f"'direction', or for all metrics --direction higher (in Python direction='higher')"
+                )
             if len(self.percents.get(key, ())) > 1:
                 raise EeveeError(
                     f"{self.where}: metric {key!r} has values with a percent sign and values without; expected one or "
@@ -317,11 +322,56 @@ def _read_long(draft: _Draft, header: list[str], rows: list[Row], direction: str
     # a name with a slash says whose it is: two owners are then a mistake
     plain = {key: metrics for key, metrics in owners.items() if "/" not in key and key not in metrics}
     shared = set(plain) if any(len(metrics) > 1 for metrics in plain.values()) else set()
-    for line, row in rows:
+    for line, row in _finished(draft, header, rows):
         own = {**row, "metric": f"{row['benchmark']}/{row['metric']}"} if row.get("metric") in shared else row
         metric = draft.column(line, own, direction)
         _note_model(draft, line, row)
         draft.cell(line, row["model"], metric, row["value"])
+
+
+def _finished(draft: _Draft, header: list[str], rows: list[Row]) -> list[Row]:
+    """Rows that hold a score: of gate-runner's export those that did not fail, seeds by their mean."""
+    if not {"status", "seed", "reason"} <= set(header):
+        return rows
+    failed = [(line, row) for line, row in rows if row["status"] not in ("", "ok")]
+    for line, row in failed:
+        _LOG.warning(
+            "%s, line %d: left out: %s of %s failed: %s",
+            draft.where,
+            line,
+            row["benchmark"],
+            row["model"],
+            row["reason"],
+        )
+    by_cell: dict[tuple[str, str, str], list[Row]] = {}
+    for line, row in rows:
+        if row["status"] in ("", "ok"):
+            by_cell.setdefault((row["model"], row["benchmark"], row.get("metric", "")), []).append((line, row))
+    if rows and not by_cell:
+        raise EeveeError(f"{draft.where}: all {len(rows)} rows failed; expected rows with a score")
+    merged = []
+    for seeds in by_cell.values():
+        line, row = seeds[0]
+        digests = {seed.get("data_sha256", "") for _, seed in seeds}
+        if len({seed["seed"] for _, seed in seeds}) < len(seeds) or len(digests) > 1:
+            raise EeveeError(
+                f"{draft.where}, line {seeds[1][0]}: {row['benchmark']} of {row['model']} appears twice with one seed, "
+                f"or on other data; expected one run of each model"
+            )
+        values = [number(seed["value"], f"{draft.where}, line {at}, column 'value'") for at, seed in seeds]
+        merged.append((line, row if len(seeds) == 1 else {**row, "value": repr(sum(values) / len(values))}))
+    return _of_one_data(draft, merged)
+
+
+def _of_one_data(draft: _Draft, rows: list[Row]) -> list[Row]:
+    """Without the benchmarks that models saw on different data."""
+    digests: dict[str, set[str]] = {}
+    for _, row in rows:
+        digests.setdefault(row["benchmark"], set()).add(row.get("data_sha256", ""))
+    unlike = [benchmark for benchmark, seen in digests.items() if len(seen) > 1]
+    if unlike:
+        _LOG.warning("%s: left out: %s, which models saw on different data", draft.where, ", ".join(unlike))
+    return [(line, row) for line, row in rows if row["benchmark"] not in unlike]
 
 
 def _read_wide(draft: _Draft, header: list[str], rows: list[Row], direction: str | None) -> None:

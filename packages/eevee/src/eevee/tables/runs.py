@@ -1,0 +1,152 @@
+"""Run folders of gate-runner as a table, alone or below the rows of a table that is known."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any, cast
+
+import numpy as np
+
+from eevee.errors import EeveeError
+from eevee.tables.record import read_json
+from eevee.tables.table import Benchmark, Direction, Metric, ResultTable
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class _Score:
+    """A run's headline on one benchmark, over seeds."""
+
+    metric: str
+    direction: str
+    value: float
+    data: frozenset[str]  # digests
+
+
+def table_of_runs(folders: Sequence[str | Path], known: ResultTable | None = None) -> ResultTable:
+    """Read run folders as a table with a row for each, and say in the log what is left out.
+
+    Failed results are left out, and benchmarks that the runs saw on different data. Seeds count by their mean.
+
+    Args:
+        folders: run folders, one for each model.
+        known: a table to which the runs' rows are added; they have its columns alone. A share is taken as per cent
+            where the column holds per cent.
+
+    Raises:
+        EeveeError: a folder that is not a run's, runs of which none finished, nothing in common with ``known``, or
+            fewer than five models in all.
+    """
+    models: dict[str, dict[str, _Score]] = {}
+    for folder in map(Path, folders):
+        name, scores, failed = _read(folder)
+        for benchmark, reason in failed.items():
+            _LOG.warning("left out: %s of %s failed: %s", benchmark, folder, reason)
+        label = name if name not in models and (known is None or name not in known.models) else f"{name} ({folder})"
+        models[label] = scores
+    if not any(models.values()):
+        raise EeveeError(f"{', '.join(map(str, folders))}: no result of these runs finished; expected scores")
+    models = _of_one_data(models)
+    return _alone(models) if known is None else _below(models, known)
+
+
+def _read(folder: Path) -> tuple[str, dict[str, _Score], dict[str, str]]:
+    """An encoder's name, its scores by benchmark, and the reasons of those that failed."""
+    if not (folder / "manifest.json").is_file():
+        raise EeveeError(f"{folder}: holds no manifest.json; expected a folder that 'gate-runner run' wrote")
+    seeds: dict[str, list[dict[str, Any]]] = {}
+    failed: dict[str, str] = {}
+    try:
+        name = str(read_json(folder / "manifest.json")["identity"]["encoder"]["spec"])
+        for file in sorted((folder / "results").glob("*.json")):
+            result = read_json(file)
+            if result["status"] == "ok" and result["scores"]:
+                seeds.setdefault(str(result["name"]), []).append(result)
+            else:
+                failed[str(result["name"])] = str(result.get("reason") or "no reason given")
+        scores = {key: _headline(results) for key, results in seeds.items() if key not in failed}
+    except EeveeError:
+        raise
+    except Exception as error:  # what a run's files may lack
+        raise EeveeError(f"{folder}: not a whole run folder ({type(error).__name__}: {error})") from error
+    return name, scores, failed
+
+
+def _headline(results: Sequence[dict[str, Any]]) -> _Score:
+    first = results[0]["scores"][0]
+    value = fmean(float(result["scores"][0]["value"]) for result in results)
+    data = frozenset(str(result["data"].get("sha256", "")) for result in results)
+    return _Score(str(first["metric"]), str(first["direction"]), value, data)
+
+
+def _of_one_data(models: dict[str, dict[str, _Score]]) -> dict[str, dict[str, _Score]]:
+    """Without the benchmarks that the runs saw on different data, or scored by different metrics."""
+    unlike = []
+    for benchmark in dict.fromkeys(key for scores in models.values() for key in scores):
+        entries = [scores[benchmark] for scores in models.values() if benchmark in scores]
+        if len({score.data for score in entries}) > 1:
+            unlike.append(benchmark)
+            _LOG.warning("left out: %s, which the runs saw on different data", benchmark)
+        elif len({score.metric for score in entries}) > 1:
+            unlike.append(benchmark)
+            _LOG.warning("left out: %s, which the runs scored by different metrics", benchmark)
+    return {
+        model: {key: score for key, score in scores.items() if key not in unlike} for model, scores in models.items()
+    }
+
+
+def _alone(models: dict[str, dict[str, _Score]]) -> ResultTable:
+    names = list(dict.fromkeys(key for scores in models.values() for key in scores))
+    by_name = {key: score for scores in models.values() for key, score in scores.items()}
+    metrics = tuple(Metric(key, key, cast(Direction, by_name[key].direction)) for key in names)
+    with_scores = {model: scores for model, scores in models.items() if scores}
+    values = np.array(
+        [[scores[key].value if key in scores else np.nan for key in names] for scores in with_scores.values()]
+    )
+    return ResultTable("own runs", tuple(with_scores), metrics, tuple(Benchmark(key) for key in names), values)
+
+
+def _below(models: dict[str, dict[str, _Score]], known: ResultTable) -> ResultTable:
+    """The known table, and under it the runs' rows in its columns."""
+    rows, unknown = np.full((len(models), len(known.metrics)), np.nan), dict[str, None]()
+    for row, scores in enumerate(models.values()):
+        for benchmark, score in scores.items():
+            column = _column(benchmark, score, known)
+            if column is None:
+                unknown[benchmark] = None
+                continue
+            per_cent = np.nanmax(np.abs(known.values[:, column])) > 1.5 >= abs(score.value)
+            rows[row, column] = score.value * (100 if per_cent else 1)
+    if unknown:
+        _LOG.warning("left out: %s, which %s does not have as these runs score them", ", ".join(unknown), known.name)
+    measured = ~np.isnan(rows).all(axis=1)
+    if not measured.any():
+        raise EeveeError(
+            f"{', '.join(models)}: no benchmark of {known.name}; expected some of {', '.join(known.benchmark_ids)}"
+        )
+    names = [name for name, there_is in zip(models, measured, strict=True) if there_is]
+    return ResultTable(
+        f"{known.name} and {len(names)} own runs",
+        (*known.models, *names),
+        known.metrics,
+        known.benchmarks,
+        np.vstack([known.values, rows[measured]]),
+        (*known.groups, *names),
+        (*known.families, *[""] * len(names)) if known.families else (),
+        (*known.dates, *[""] * len(names)) if known.dates else (),
+    )
+
+
+def _column(benchmark: str, score: _Score, known: ResultTable) -> int | None:
+    """The column of a benchmark by this metric; acc@1 is acc1 where a table writes it so."""
+    plain = score.metric.replace("@", "").replace("_", "-")
+    names = {benchmark, f"{benchmark}/{score.metric}", f"{benchmark}/{plain}"}
+    for place, metric in enumerate(known.metrics):
+        if metric.id in names and metric.benchmark == benchmark and metric.direction == score.direction:
+            return place
+    return None

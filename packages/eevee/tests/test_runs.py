@@ -1,0 +1,141 @@
+"""Run folders and exported results as tables: what failed is left out and said, what is known gets own rows."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from eevee import EeveeError, load_table
+from eevee.cli import main
+from eevee.tables.reading import read_csv_text
+from eevee.tables.runs import table_of_runs
+
+BENCHMARKS = ("a", "b", "c")
+
+
+def write_run(folder: Path, name: str, scores: dict[str, float | None], data: str = "0", metric: str = "acc@1") -> Path:
+    """A run folder as far as its scores go; None is a result that failed."""
+    (folder / "results").mkdir(parents=True)
+    (folder / "manifest.json").write_text(json.dumps({"identity": {"encoder": {"spec": name}}}))
+    for benchmark, value in scores.items():
+        for seed in (0, 1):
+            score = {"metric": metric, "direction": "higher", "value": (value or 0) + seed / 100}
+            result = {
+                "name": benchmark, "seed": seed, "status": "failed" if value is None else "ok",
+                "reason": "no memory" if value is None else "", "scores": [] if value is None else [score],
+                "data": {"sha256": data if benchmark == "a" else "same"},
+            }  # fmt: skip
+            (folder / "results" / f"{benchmark}.seed{seed}.json").write_text(json.dumps(result))
+    return folder
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> list[Path]:
+    rng = np.random.default_rng(0)
+    return [
+        write_run(
+            tmp_path / f"run{number}", f"model{number}", dict(zip(BENCHMARKS, rng.random(3).tolist(), strict=True))
+        )
+        for number in range(6)
+    ]
+
+
+def test_run_folders_are_a_table_of_means_over_seeds(runs: list[Path]) -> None:
+    table = table_of_runs(runs)
+    assert table.models == tuple(f"model{number}" for number in range(6))
+    assert table.metric_ids == BENCHMARKS
+    first = np.random.default_rng(0).random(3) + 0.005
+    assert table.values[0] == pytest.approx(first)
+
+
+def test_failed_results_and_other_data_are_left_out_and_said(
+    runs: list[Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    failed = write_run(tmp_path / "failed", "weak", {"a": 0.5, "b": None, "c": 0.4})
+    with caplog.at_level(logging.WARNING):
+        table = table_of_runs([*runs, failed])
+    assert np.isnan(table.values[6]).tolist() == [False, True, False]
+    assert caplog.messages == [f"left out: b of {failed} failed: no memory"]
+    caplog.clear()
+    other = write_run(tmp_path / "other", "elsewhere", {"a": 0.5, "b": 0.5, "c": 0.4}, data="1")
+    with caplog.at_level(logging.WARNING):
+        assert table_of_runs([*runs, other]).metric_ids == ("b", "c")
+    assert caplog.messages == ["left out: a, which the runs saw on different data"]
+
+
+def test_own_rows_go_below_a_known_table_in_its_unit(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    own = write_run(tmp_path / "own", "mine", {"cifar100": 0.5, "photos": 0.4})
+    gate = load_table("gate")
+    with caplog.at_level(logging.WARNING):
+        table = table_of_runs([own], gate)
+    assert table.models == (*gate.models, "mine")
+    column = gate.metric_ids.index("cifar100/acc1")
+    assert table.values[-1, column] == pytest.approx(50.5)
+    assert np.isnan(table.values[-1]).sum() == len(gate.metrics) - 1
+    assert np.array_equal(table.values[:-1], gate.values, equal_nan=True)
+    assert caplog.messages == ["left out: photos, which gate does not have as these runs score them"]
+    with pytest.raises(EeveeError, match="mine: no benchmark of gate; expected some of ade20k"):
+        table_of_runs([write_run(tmp_path / "only", "mine", {"photos": 0.4})], gate)
+
+
+def test_the_command_takes_run_folders_and_says_first_how_many_models_are_enough(
+    runs: list[Path], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    paths = [str(path) for path in runs]
+    assert main(["select", *paths, "-k", "1", "--method", "exhaustive", "--no-nested", "--quiet"]) == 0
+    shown = capsys.readouterr()
+    assert shown.err.splitlines()[0].startswith(
+        "before the search: 6 models (or groups of near-twins) are few, 50 are enough"
+    )
+    assert "own runs" in shown.out
+    own = write_run(tmp_path / "own", "mine", {"cifar100": 0.5})
+    assert main(["check", str(own), "--table", "gate"]) == 0
+    assert "22 models" in capsys.readouterr().out
+
+
+def test_what_is_no_run_or_holds_no_score_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    failed = write_run(tmp_path / "failed", "weak", {"a": None})
+    for folder, words in ((failed, "no result of these runs finished"), (tmp_path, "holds no manifest.json")):
+        assert main(["select", str(folder), "-k", "1"]) == 2
+        (line,) = [line for line in capsys.readouterr().err.splitlines() if "left out" not in line]
+        assert words in line
+        assert str(folder) in line
+
+
+HEAD = "model,encoder,benchmark,seed,metric,direction,value,status,reason,data_sha256\n"
+
+
+def _exported(models: int, extra: str = "") -> str:
+    rows = [f"m{n},m{n},{b},{s},acc@1,higher,{(n + i + s) / 10},ok,,{b}" for n in range(models) for i, b in
+            enumerate("xy") for s in (0, 1)]  # fmt: skip
+    return HEAD + "\n".join(rows) + "\n" + extra
+
+
+def test_an_export_with_a_failed_row_is_read_without_it(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        table = read_csv_text(_exported(5, "m0,m0,z,0,,,,failed,no memory,\n"), name="all.csv")
+    assert caplog.messages == ["all.csv, line 22: left out: z of m0 failed: no memory"]
+    assert table.benchmark_ids == ("x", "y")
+    assert table.values[1] == pytest.approx([0.15, 0.25])  # the mean of two seeds
+    with pytest.raises(EeveeError, match=r"all\.csv: all 1 rows failed"):
+        read_csv_text(HEAD + "m0,m0,z,0,,,,failed,no memory,\n", name="all.csv")
+
+
+def test_an_export_on_other_data_is_left_out_and_one_twice_refused(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        table = read_csv_text(
+            _exported(5, "m5,m5,x,0,acc@1,higher,.5,ok,,other\nm5,m5,y,0,acc@1,higher,.5,ok,,y\n"), name="t"
+        )
+    assert table.benchmark_ids == ("y",)
+    assert caplog.messages == ["t: left out: x, which models saw on different data"]
+    with pytest.raises(EeveeError, match="x of m4 appears twice with one seed"):
+        read_csv_text(_exported(5, "m4,m4,x,0,acc@1,higher,.5,ok,,x\n"), name="t")
+
+
+def test_a_metric_without_a_direction_names_the_option() -> None:
+    with pytest.raises(EeveeError, match=r"no direction.*--direction higher"):
+        read_csv_text("model,x\n" + "".join(f"m{n},{n}\n" for n in range(5)), name="t")
