@@ -140,3 +140,13 @@ def test_running_scores_refuse_what_evaluate_refuses() -> None:
         running.update([0.5, np.nan], [1, 0])
     with pytest.raises(ValueError, match="no samples"):
         RunningScores(["accuracy"]).compute()
+
+
+def test_a_score_is_printed_on_one_line() -> None:
+    score = evaluate("accuracy", np.arange(5000) % 7, np.arange(5000) % 5)
+    shown = repr(score)
+    assert "outcomes" not in shown
+    assert "\n" not in shown
+    assert len(shown) < 150
+    assert shown.startswith("Score(metric='accuracy', direction='higher', value=0.")
+    assert len(score.outcomes) == 5000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import sqrt
 from statistics import NormalDist
 from typing import Any, Literal
@@ -33,7 +33,7 @@ class Score:
     value: float
     low: float
     high: float
-    outcomes: Floats
+    outcomes: Floats = field(repr=False)
 
 
 @dataclass(frozen=True)
