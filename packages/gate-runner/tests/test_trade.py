@@ -119,3 +119,25 @@ def test_a_share_of_a_trained_encoder_lies_between_its_weights(tmp_path: Path) -
         scales.append(float(mixed.module.state_dict()["logit_scale"]))
     first = float(start["logit_scale"])
     assert scales == pytest.approx([first, first + 0.25, first + 1.0])
+
+
+def test_every_encoder_is_looked_at_before_the_first_is_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as ended:
+        main(["trade", "micro-clip/random", "tuned:runs/ft", "digits", "--limit", "20"])
+    assert ended.value.code == 2
+    assert "runs/ft" in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(("samples", "says"), [(29, True), (30, False)])
+def test_few_samples_are_no_evidence(samples: int, says: bool, tmp_path: Path) -> None:
+    data = {"sha256": "few", "test": samples}
+    places = [
+        write_run(tmp_path / name, {"digits": skill}, encoder=name, samples=samples, data=data)
+        for name, skill in (("old", 0.2), ("new", 0.9))
+    ]
+    sentence = trade_between(*read_runs(places), permutations=99).sentence
+    assert ("Fewer than 30 test samples are no evidence: digits (29)." in sentence) == says

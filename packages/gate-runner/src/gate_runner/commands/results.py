@@ -110,7 +110,9 @@ def trade(
     refuse_in_run(page)
     mixes = [*(mix or ()), *(_mixed(after, name) for name in sorted(share or ()))]
     settings = Settings().changed(**{**options, **settings_in(setting or ())})
-    places = [_run_of(name, names or _DEFAULT_NAMES, runs, settings) for name in (before, after, *mixes)]
+    every = (before, after, *mixes)
+    _check_encoders(every)
+    places = [_run_of(name, names or _DEFAULT_NAMES, runs, settings) for name in every]
     first, second, *mixed = read_runs(places)
     change = trade_between(first, second, mixed)
     write(page, trade_page(change).encode(), follow=True)
@@ -129,6 +131,15 @@ def _mixed(after: str, share: float) -> str:
         raise UsageError(f"--share {share:g} of {after}: expected 0 to 1, of an encoder tuned:FOLDER")
     folder, equals, start = after.partition("=")
     return f"{folder}@{share:g}{equals}{start}"
+
+
+def _check_encoders(names: Sequence[str]) -> None:
+    """Load every encoder that is to be run, before the first of them is: a wrong one would be noticed hours later."""
+    from gate_runner.encoders import load_encoder
+
+    for name in dict.fromkeys(names):
+        if not (Path(name) / "manifest.json").is_file():
+            load_encoder(name, device="cpu")
 
 
 def _run_of(name: str, names: Sequence[str], runs: Path, settings: Settings) -> Path:

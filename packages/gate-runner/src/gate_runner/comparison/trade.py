@@ -12,6 +12,8 @@ from gate_runner.runs.stored import StoredRun
 from gate_runner.tasks.registry import known_task_type
 
 _NORMAL = 1.959964
+EVIDENCE = 30
+"""Test samples below which a difference says nothing."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +61,17 @@ def trade_between(
     inner = [(run.label, _gains(before, run, names)) for run in mixes]
     ends += [*inner, (after.label, {side.kind: side.gain for side in sides})]
     front = tuple(ends) if mixes else ()
-    sentence = _sentence(before.label, after.label, sides)
+    sentence = _sentence(before.label, after.label, sides) + _no_evidence(sides)
     return Trade(before.label, after.label, sides, front, sentence, compared.left_out)
+
+
+def _no_evidence(sides: Sequence[Side]) -> str:
+    """Name the benchmarks that have too few test samples to say anything."""
+    few = {row.name: row.test.samples for side in sides for row in side.contrasts if row.test.samples < EVIDENCE}
+    if not few:
+        return ""
+    named = ", ".join(f"{name} ({count})" for name, count in few.items())
+    return f" Fewer than {EVIDENCE} test samples are no evidence: {named}."
 
 
 def _side(kind: str, contrasts: Sequence[Contrast]) -> Side:
