@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import shutil
 import tarfile
 from pathlib import Path
@@ -20,17 +21,21 @@ from typer.testing import CliRunner
 from eqben_builder.building import build
 from eqben_builder.formats import read_any, write_as
 from eqben_builder.micro.builder import MicroBuilder
+from eqsim import TopK
 from gate_data.own import guess, write_benchmark
 from gate_runner.cli import app
 from gate_runner.encoders import load_encoder
 from gate_runner.errors import DataError, UsageError
 from gate_runner.finetuning import training as module
+from gate_runner.finetuning.hard_batches import HardRows, nearest_others, with_hard_negatives
 from gate_runner.finetuning.pairs import read_captioned
 from gate_runner.finetuning.request import FinetuneRequest
 from gate_runner.finetuning.training import finetune
 from gate_runner.tasks.augmentation import change_of, varied
 from vision_adapters.rows import Draw
+from vision_adapters.training.pairs import ChosenRows
 
+V2: dict[str, Any] = {"add": ("eqsim:v2=1",)}
 WORDS = (
     "red circle",
     "blue square",
@@ -335,6 +340,17 @@ BAD: dict[str, tuple[Any, dict[str, Any], str]] = {
         "expected false captions, none of them empty, found {",
     ),
     "no such term": (write_pairs, {"add": ("eqsim:v5=1",)}, "'eqsim:v5' is not known; the nearest is eqsim:v"),
+    "no such setting": (write_pairs, {"settings": ("margins=1",)}, "setting of finetune 'margins'; nearest: margin"),
+    "no value": (write_pairs, {"settings": ("margin",)}, "--setting 'margin': expected NAME=VALUE"),
+    "twice": (write_pairs, {"settings": ("close=4", "close=5%")}, "close is given twice: 4 and 5%"),
+    "a share of all": (write_pairs, V2 | {"settings": ("close=500%",)}, "close is '500%'; expected a share such as 5%"),
+    "another score": (write_pairs, V2 | {"settings": ("score=dot",)}, "expected cosine, logits or softmax"),
+    "no side": (write_pairs, V2 | {"settings": ("sides=left",)}, "expected text.image, text or image"),
+    "nothing to set": (write_pairs, {"settings": ("margin=1",)}, "margin changes nothing of --add nothing"),
+    "not of v2": (write_pairs, V2 | {"settings": ("epsilon=1",)}, "epsilon changes nothing of --add eqsim:v2=1"),
+    "all hard": (write_pairs, {"settings": ("hard_negatives=1",)}, "a share from 0 to below 1"),
+    "hard and shared": (write_pairs, {"settings": ("hard_negatives=.3",), "num_processes": 2}, "--num-processes 1"),
+    "workers": (write_pairs, {"settings": ("decode_workers=-1",)}, "expected a whole number"),
     "weight": (write_pairs, {"add": ("keep=-1",)}, "a number above 0"),
     "pairs needed": (write_pairs, {"add": ("pair=1",)}, "runs over known pairs of pictures, and there are none"),
     "negatives needed": (write_pairs, {"add": ("hard=1",)}, "needs false captions, and there are none"),
@@ -492,6 +508,78 @@ def test_a_second_writer_is_told_who_trains(tmp_path: Path) -> None:
     assert f"trains into {tmp_path / 'out'} now" in refused[0]
     assert (tmp_path / "out" / "card.json").exists()
     assert not list(tmp_path.glob(".out*"))
+
+
+TABLE_6: dict[str, dict[str, Any]] = {
+    "HardNeg": {"settings": ("hard_negatives=0.3",)},
+    "v1-all": {"add": ("eqsim:v1=1",)},
+    "v2-all": {"add": ("eqsim:v2=1",)},
+    "v2-close": {"add": ("eqsim:v2=1",), "settings": ("close=25%", "score=softmax")},
+    "hybrid": {"add": ("eqsim:hybrid=1",), "settings": ("close=25%",)},
+    "hybrid, 4 close": {"add": ("eqsim:hybrid=1",), "settings": ("close=4",)},
+    "hybrid, text": {"add": ("eqsim:hybrid=1",), "settings": ("close=2", "sides=text")},
+}
+
+
+def test_every_row_of_table_6_trains_another_encoder(tmp_path: Path) -> None:
+    data = write_pairs(tmp_path / "mine", 40)
+    losses = {
+        name: tuple(row["loss"] for row in history(finetune(finetune_request(data, tmp_path / name, **how)))[1:])
+        for name, how in TABLE_6.items()
+    }
+    assert len(set(losses.values())) == len(TABLE_6), losses
+
+
+def test_settings_reach_the_loss() -> None:
+    how = ("close=5%", "margin=0.2", "margin_mode=pair", "score=softmax", "sides=image", "decode_workers=2")
+    request = finetune_request("x", Path("out"), add=("eqsim:v2=0.5",), settings=how)
+    settings = request.terms.settings
+    assert (settings.close, settings.margin, settings.score) == (TopK(fraction=0.05), 0.2, "softmax")
+    assert (settings.margin_mode, settings.sides, settings.weight) == ("pair", ("image",), 0.5)
+    assert (request.decode_workers, request.hard_share) == (2, 0.0)
+    assert not any("decode_workers" in text for text in request.identity()["settings"])
+    assert FinetuneRequest.from_mapping(request.to_mapping()) == request
+
+
+def test_known_pairs_are_not_taken_for_those_that_are_looked_for(pairs: Path, tmp_path: Path) -> None:
+    known = history(finetune(finetune_request(pairs, tmp_path / "known", add=("eqsim:v2=1",))))
+    near = history(finetune(finetune_request(pairs, tmp_path / "near", add=("eqsim:v2=1",), settings=("close=50%",))))
+    assert known[1]["eqsim_loss"] != near[1]["eqsim_loss"]
+
+
+def test_a_share_of_a_batch_are_the_nearest_of_the_rest() -> None:
+    generator = torch.Generator().manual_seed(0)
+    image, text = (torch.randn(30, 6, generator=generator) for _ in range(2))
+    nearest = nearest_others(image, text)
+    scores = F.normalize(image, dim=1) @ F.normalize(text, dim=1).T
+    scores.fill_diagonal_(-torch.inf)
+    assert torch.equal(nearest[:, :5], scores.argsort(dim=1, descending=True)[:, :5])
+    draw = Draw(0, 1, torch.randperm(30, generator=generator)[:10])
+    changed = with_hard_negatives(draw, nearest, 0.3)
+    assert changed.rows[:7].tolist() == draw.rows[:7].tolist()
+    assert len(set(changed.rows.tolist())) == 10
+    for place, row in enumerate(changed.rows[7:].tolist()):
+        anchor, before = changed.rows[place].item(), set(changed.rows[: 7 + place].tolist())
+        assert row == next(other for other in nearest[int(anchor)].tolist() if other not in before)
+    rows = HardRows(torch.arange(30), nearest, 0.3)
+    forms = HardRows(ChosenRows([[str(number)] for number in range(30)]), nearest, 0.3)
+    (numbers,), (texts,) = list(rows.stream([draw])), list(forms.stream([draw]))
+    assert [str(number) for number in numbers.tolist()] == texts  # pictures and captions stay together
+
+
+@pytest.mark.parametrize("augment", ["none", "crop-flip"])
+def test_workers_make_the_same_pictures(augment: str, tmp_path: Path) -> None:
+    data = write_pairs(tmp_path / "mine")
+    request = finetune_request(data, tmp_path / "0", augment=augment, steps=2)
+    alone = history(finetune(request))
+    again = finetune_request(data, tmp_path / "1", augment=augment, steps=2, settings=("decode_workers=1",))
+    assert history(finetune(again)) == alone
+
+
+def test_few_held_out_samples_are_said_to_be_no_evidence(tmp_path: Path) -> None:
+    lines: list[str] = []
+    finetune(finetune_request(write_pairs(tmp_path / "mine"), tmp_path / "out", steps=0), lines.append)
+    assert any(re.match(r"\d held-out samples are no evidence: give 30 or more", line) for line in lines)
 
 
 def test_help_imports_no_torch_and_has_few_options() -> None:

@@ -65,6 +65,13 @@ def finetune(
     skip_unreadable: Annotated[
         bool, typer.Option("--skip-unreadable", help="Leave out pictures that cannot be read.")
     ] = False,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="EqSim's margin, close (5% or 4), score, sides, …; hard_negatives; decode_workers; several times.",
+        ),
+    ] = None,
 ) -> None:
     """Train an image-text encoder on pictures with captions, with what keeps it: open_clip's loss and EqSim's terms.
 
@@ -81,7 +88,7 @@ def finetune(
         wise_ft=share, epochs=epochs, steps=steps, lr=lr, batch_size=batch_size,
         validate_every=validate_every, warmup=warmup, weight_decay=weight_decay, augment=augment, precision=precision,
         checkpoint_blocks=checkpoint_blocks, num_processes=num_processes, seed=seed, device=device, table=table,
-        data_root=data_root, limit=limit, skip_unreadable=skip_unreadable,
+        data_root=data_root, limit=limit, skip_unreadable=skip_unreadable, settings=tuple(setting or ()),
     )  # fmt: skip
     train(request, lambda line: echo(line, err=True))
     echo(f"kept in {folder}: gate-runner trade {encoder} tuned:{folder} --share .25 --share .5 --share .75")

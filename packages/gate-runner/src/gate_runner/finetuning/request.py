@@ -9,6 +9,7 @@ from typing import Any
 
 from eqsim import ClipEqSimLoss, build_loss
 from gate_runner.errors import UsageError
+from gate_runner.finetuning.loss_settings import LOSS_SETTINGS, loss_settings, pairs_of, share_of_hard
 from gate_runner.finetuning.pairs import Captioned, read_captioned
 from gate_runner.tasks.recipes import checked_augmentation
 
@@ -21,7 +22,8 @@ TUNES = tuple(RATES)
 class FinetuneRequest:
     """All that decides a training, by the names of the options of `gate-runner finetune`, whose help says what each is.
 
-    ``add`` are terms of `eqsim.build_loss`; the two pictures of a known pair are augmented alike.
+    ``add`` are terms of `eqsim.build_loss`, ``settings`` NAME=VALUE of `loss_settings.NAMES`; the two pictures of a
+    known pair are augmented alike.
     """
 
     pairs: str
@@ -49,10 +51,12 @@ class FinetuneRequest:
     data_root: Path | None = None
     limit: int | None = None
     skip_unreadable: bool = False
+    settings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse what no training can have."""
         checked_augmentation(self.augment)
+        self.check_settings()
         if self.tune not in TUNES:
             raise UsageError(f"--tune {self.tune}: expected one of {', '.join(TUNES)}")
         if self.wise_ft not in (None, "best") and (isinstance(self.wise_ft, str) or not 0 <= self.wise_ft <= 1):
@@ -69,7 +73,44 @@ class FinetuneRequest:
     @property
     def terms(self) -> ClipEqSimLoss:
         """The loss, as one sum."""
-        return build_loss(self.loss, self.add)
+        try:
+            return build_loss(self.loss, self.add, **loss_settings(self.named))
+        except (TypeError, ValueError) as error:
+            raise UsageError(str(error)) from error
+
+    @property
+    def named(self) -> dict[str, str]:
+        """The settings by name."""
+        return pairs_of(self.settings)
+
+    @property
+    def hard_share(self) -> float:
+        """The share of a batch that are hard negatives of the rest."""
+        return share_of_hard(self.named)
+
+    @property
+    def decode_workers(self) -> int:
+        """Processes that read and augment training images."""
+        text = self.named.get("decode_workers", "0")
+        if not text.isdecimal() or len(text) > 4:
+            raise UsageError(f"--setting decode_workers is {text!r}; expected a whole number")
+        return int(text)
+
+    def check_settings(self) -> None:
+        """Refuse settings that there are not, or that change nothing of this loss."""
+        loss, named = self.terms.settings, self.named
+        idle = [name for name in LOSS_SETTINGS if name in named and name not in _used_by(loss.mode)]
+        idle = [name for name in idle if not (name in ("focus", "smoothing") and loss.hard_weight)]
+        if idle:
+            raise UsageError(
+                f"--setting {idle[0]} changes nothing of --add {' --add '.join(self.add) or 'nothing'}: it goes with "
+                f"{'hard' if idle[0] in ('focus', 'smoothing') else 'eqsim:v1, v2, hybrid or relative'}"
+            )
+        if "close" in named and loss.pair_weight:
+            raise UsageError("--setting close looks for pairs, and --add pair takes the known ones: leave out one")
+        if self.hard_share and self.num_processes > 1:
+            raise UsageError("--setting hard_negatives fills whole batches: it needs --num-processes 1")
+        _ = self.decode_workers
 
     def to_mapping(self) -> dict[str, Any]:
         """JSON-ready values."""
@@ -79,7 +120,7 @@ class FinetuneRequest:
     def from_mapping(cls, values: dict[str, Any]) -> FinetuneRequest:
         """The request of such values."""
         paths = {name: Path(values[name]) for name in ("output", "table", "data_root") if values[name] is not None}
-        return cls(**{**values, **paths, "add": tuple(values["add"])})
+        return cls(**{**values, **paths, "add": tuple(values["add"]), "settings": tuple(values["settings"])})
 
     def read(self) -> Captioned:
         """Its pictures and captions."""
@@ -100,11 +141,23 @@ class FinetuneRequest:
         apart = ("output", "device", "num_processes", "checkpoint_blocks")
         values = {name: value for name, value in self.to_mapping().items() if name not in apart}
         located = {name: _absolute(values[name]) for name in LOCATED}
-        return {**values, **located, "add": list(self.add)}
+        settings = sorted(text for text in self.settings if not text.startswith("decode_workers="))
+        return {**values, **located, "add": list(self.add), "settings": settings}
 
 
 LOCATED = ("pairs", "encoder", "teacher", "table", "data_root")
 """Fields that name data and weights, which digests tell apart."""
+
+
+def _used_by(mode: str) -> tuple[str, ...]:
+    """The settings that change a mode of EqSim."""
+    every = ("margin", "margin_mode", "score", "sides", "close")
+    return {
+        "v1": ("margin_v1", "margin_mode", "score", "distant_reduction", "close"),
+        "v2": every,
+        "hybrid": (*every, "margin_v1", "distant_reduction"),
+        "relative": ("epsilon",),
+    }.get(mode, ())
 
 
 def _absolute(value: str | None) -> str | None:

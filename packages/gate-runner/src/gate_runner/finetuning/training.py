@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+import math
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -22,13 +21,13 @@ from gate_runner.encoders.spec import agree
 from gate_runner.encoders.tuned import save_tuned
 from gate_runner.errors import EncoderError, UsageError
 from gate_runner.files import BusyError, held
-from gate_runner.finetuning.pairs import Captioned, CaptionedSplit
+from gate_runner.finetuning.hard_batches import HardRows, nearest_others
+from gate_runner.finetuning.pairs import Captioned
+from gate_runner.finetuning.picture_rows import PictureRows
 from gate_runner.finetuning.request import LOCATED, RATES, FinetuneRequest
 from gate_runner.runs.ranks import training_processes
-from gate_runner.tasks.augmentation import Change, change_of, varied
 from gate_runner.tasks.recipes import checked_augmentation
 from vision_adapters.finetune import choose_weights, recompute_blocks
-from vision_adapters.rows import Draw, sample_generator
 from vision_adapters.training import Recipe, fit, wise_ft
 from vision_adapters.training.checkpoint import changing_state
 from vision_adapters.training.pairs import ChosenRows, DualEncoder, features_of_batch, recall_at_1
@@ -41,52 +40,11 @@ if TYPE_CHECKING:
 
 _SIGLIP_BIAS = -10.0
 _ENCODED = 64
+EVIDENCE = 30
+"""Held-out samples below which a recall says nothing."""
+_IN_MEMORY = 2**29
+"""Bytes of held-out pictures up to which they are decoded once."""
 Say = Callable[[str], None]
-
-
-class PictureRows:
-    """Pictures of samples ``[b, u, 3, s, s]``, the next batch read in a thread while a training uses the last.
-
-    Batches that are drawn are augmented, not rows that are asked for.
-    """
-
-    costly = True
-
-    def __init__(self, split: CaptionedSplit, encoder: Encoder, augment: str = "none") -> None:
-        self.split, self.transform = split, encoder.transform
-        self.change = None if augment == "none" else change_of(augment, encoder.image_size)
-
-    def __len__(self) -> int:
-        return len(self.split)
-
-    def __getitem__(self, rows: Any, /) -> Tensor:
-        """The pictures of these samples."""
-        numbers = list(range(len(self)))[rows] if isinstance(rows, slice) else [int(row) for row in rows]
-        pictures = self.split.pictures
-        if isinstance(pictures, Tensor):
-            read = pictures[torch.tensor(numbers)]
-        else:
-            transform = self.transform if pictures.fit == "crop" else None
-            looked = [sample.pixels for sample in pictures.stream(numbers, transform=transform)]
-            read = torch.from_numpy(np.stack([pixels for pixels in looked if pixels is not None]))
-        return read.reshape(len(numbers), self.split.pictures_each, *read.shape[-3:])
-
-    def stream(self, draws: Iterable[Draw]) -> Generator[Tensor]:
-        """One batch per draw."""
-        order: Iterator[Draw] = iter(draws)
-        with ThreadPoolExecutor(1) as thread:
-            ahead = next(order, None)
-            reading = None if ahead is None else thread.submit(self.__getitem__, ahead.rows)
-            while reading is not None:
-                batch, draw, ahead = reading.result(), ahead, next(order, None)
-                reading = None if ahead is None else thread.submit(self.__getitem__, ahead.rows)
-                yield batch if draw is None or self.change is None else self._varied(batch, draw, self.change)
-
-    def _varied(self, batch: Tensor, draw: Draw, change: Change) -> Tensor:
-        """Not in the thread: changes draw from the global generators, which the training does, too."""
-        rows = draw.rows.tolist()
-        generators = (sample_generator(draw.seed, draw.step, row) for row in rows)
-        return torch.stack([varied(image, change, made) for image, made in zip(batch, generators, strict=True)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,6 +107,8 @@ def _finetuned(request: FinetuneRequest, say: Say) -> Path:
     data, encoder = materials.data, materials.encoder
     for note in data.notes:
         say(note)
+    if len(data.validation) < EVIDENCE:
+        say(f"{len(data.validation)} held-out samples are no evidence: give {EVIDENCE} or more to choose and judge by")
     start = {name: value.detach().cpu().clone() for name, value in _module_of(encoder).state_dict().items()}
     values = {"finetune": request.to_mapping()}
     call = "gate_runner.finetuning.training:follow"
@@ -269,6 +229,7 @@ class _Training:
         self.trained = sum(weight.numel() for weight in self.module.parameters() if weight.requires_grad)
         self.start = changing_state(self.module)
         self.recipe = self._recipe()
+        self._decoded: PictureRows | Tensor | None = None
 
     def _recipe(self) -> Recipe:
         request, count = self.request, len(self.train)
@@ -365,15 +326,29 @@ class _Training:
         self.teacher_scale = scale
         return tuple(teacher_rows)
 
+    @torch.no_grad()
+    def _nearest(self) -> Tensor:
+        """The samples that the encoder at its start confuses most with each."""
+        rows, split, encoder = PictureRows(self.train, self.encoder), self.train, self.encoder
+        images, texts = [], []
+        for numbers in torch.split(torch.arange(len(split)), _ENCODED):
+            images.append(encoder.encode_image(rows[numbers][:, 0]).cpu())
+            texts.append(encoder.encode_text([split.captions[number][0][0] for number in numbers.tolist()]).cpu())
+        return nearest_others(torch.cat(images), torch.cat(texts))
+
     def run(self, group: ProcessGroup | None, say: Say) -> Fit:
         """Train, or go on with a training."""
         train, request = self.train, self.request
         inputs: list[Any] = [
-            PictureRows(train, self.encoder, checked_augmentation(request.augment)),
+            PictureRows(train, self.encoder, checked_augmentation(request.augment), request.decode_workers),
             ChosenRows(train.captions),
         ]
         if self.most or self.teacher:
             inputs.append(ChosenRows([[texts] for texts in train.negatives] or [[()]] * len(train)))
+        inputs += self.teacher
+        if request.hard_share:
+            nearest = self._nearest()
+            inputs = [HardRows(rows, nearest, request.hard_share) for rows in inputs]
         request.output.parent.mkdir(parents=True, exist_ok=True)
 
         def watch(row: Validation) -> None:
@@ -383,7 +358,7 @@ class _Training:
         try:
             return fit(
                 self.module,
-                (*inputs, *self.teacher),
+                tuple(inputs),
                 torch.arange(len(train)),
                 loss=self._loss,
                 recipe=self.recipe,
@@ -409,17 +384,26 @@ class _Training:
         owners, pairs, teacher = (arguments.pop(name, None) for name in ("owners", "close_pairs", "teacher"))
         if settings.hard_weight:
             arguments["negatives_of"] = owners
-        if settings.mode != "none" or settings.pair_weight:
+        looks = "close" in self.request.named  # the loss looks for its own pairs
+        if (settings.mode != "none" or settings.pair_weight) and not looks:
             arguments["close_pairs"] = pairs
         if teacher is not None:
             arguments["teacher"] = (*teacher, self.teacher_scale)
         terms: dict[str, Tensor] = self.loss(**arguments, output_dict=True)
         return terms
 
+    def _held_out(self) -> PictureRows | Tensor:
+        """The held-out pictures: decoded once where they are few, read again at each validation beyond that."""
+        if self._decoded is None:
+            rows = PictureRows(self.validation, self.encoder)
+            size = math.prod(rows[:1].shape) * len(rows)
+            self._decoded = rows[:] if size <= _IN_MEMORY else rows
+        return self._decoded
+
     @torch.no_grad()
     def recall(self, module: nn.Module) -> float:
         """Recall at 1 among the held-out pictures and their first captions, both ways."""
-        rows, split = PictureRows(self.validation, self.encoder), self.validation
+        rows, split = self._held_out(), self.validation
         texts = [forms[0] for forms in split.captions]
         parts: list[dict[str, Tensor]] = []
         for numbers in torch.split(torch.arange(len(split)), _ENCODED):
