@@ -69,6 +69,8 @@ def adaptation(
     if isinstance(encoder, str):
         encoder = load_encoder(encoder, device=device_for(settings.device))
     settings = _of_method(method, settings, texts=getattr(encoder, "text", None) is not None)
+    if len(settings.readout) > 1:
+        raise UsageError(f"adapt keeps one head: name one --readout, not {', '.join(settings.readout)}")
     axes = settings.axes()
     units = [] if axes is None else [variant.name for variant, _ in axes.units()]
     if len(units) > 1:

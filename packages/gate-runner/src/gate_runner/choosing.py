@@ -16,17 +16,21 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gate_runner.benchmarks import resolve
 from gate_runner.comparison.best import interval_among, worse_runs
 from gate_runner.encoders.costs import Costs, LoadedEncoders, Measured, measured, twins
 from gate_runner.encoders.spec import parse_spec
 from gate_runner.errors import DataError, UsageError
 from gate_runner.executors import run as execute
+from gate_runner.heads.saved import check_folder, copy_head
 from gate_runner.machine import release
 from gate_runner.readouts import Readout
+from gate_runner.runs.folder import RunFolder
 from gate_runner.runs.observers import Observer
 from gate_runner.runs.request import folder_name, make_request
 from gate_runner.runs.results import Result
 from gate_runner.runs.stored import StoredRun, read_runs
+from gate_runner.tasks.registry import find_task_type
 
 if TYPE_CHECKING:
     from gate_runner.benchmarks import Benchmark
@@ -152,6 +156,7 @@ def choose(
     first: int = 300,
     alpha: float = 0.05,
     price: float | None = None,
+    save: str | PathLike[str] | None = None,
     observer: Observer | None = None,
     loaded: LoadedEncoders | None = None,
 ) -> Choice:
@@ -167,6 +172,7 @@ def choose(
             as many, until the pictures are all there.
         alpha: family-wise error over all rounds.
         price: dollars for an hour of this machine.
+        save: folder for the head of the best encoder, at its read-out, for `gate_runner.heads.load_head`.
         observer: told of every run.
         loaded: holds the encoders, so that who goes on with the best one need not load it again.
 
@@ -189,6 +195,12 @@ def choose(
     settings, output = settings or Settings().changed(readout="auto"), Path(output)
     if len(settings.readout) > 1 or "all" in settings.readout:
         raise UsageError(f"--readout {','.join(settings.readout)}: a choice reads each encoder at one, such as auto")
+    if save is not None:
+        check_folder(Path(save))
+        settings = settings.changed(save_heads=True)
+        for record in resolve([benchmark]) if isinstance(benchmark, str) else [benchmark]:
+            if not find_task_type(record.task).keeps_heads:
+                raise UsageError(f"--save keeps heads of image classification; {record.id!r} is {record.task}")
     loaded = loaded or LoadedEncoders(settings.device)
     work = _Work(benchmark, output, settings, price, observer or Observer(), loaded)
     reasons = work.reasons
@@ -232,6 +244,8 @@ def choose(
         runs=tuple(run.path for run in ranked),
         pictures=(sum(candidate.pictures for candidate in candidates), candidates[0].pictures * len(candidates)),
     )
+    if save is not None:
+        copy_head(RunFolder(best.path).head_folder(best.results[0].name, settings.seeds[0]), Path(save))
     compressed = work.compressed(best, candidates[0])
     return replace(choice, sentences=_sentences(choice, len(limits)), compressed=tuple(compressed))
 

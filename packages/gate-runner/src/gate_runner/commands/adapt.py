@@ -126,9 +126,9 @@ _adaptation(
     """Fit a head on the frozen encoder's features: run, with a head that is kept.
 
     With --shots, --init, --projection or --probe it is that unit of a sweep, which starts at the class texts where the
-    encoder has a text side.
+    encoder has a text side. With --readout the head takes a block, or all of them, as choose says it.
     """,
-    "shots", "init", "projection", "probe",
+    "shots", "init", "projection", "probe", "readout",
 )  # fmt: skip
 _adaptation(
     "finetune",

@@ -29,6 +29,7 @@ def choose(
     alpha: Annotated[float, typer.Option(help="Family-wise error over all rounds.")] = 0.05,
     price: Annotated[float | None, typer.Option(help="Dollars for an hour of this machine.")] = None,
     output: Annotated[Path | None, typer.Option(help="Folder of all runs; runs/choose-NAME by default.")] = None,
+    save: Annotated[Path | None, typer.Option(help="Folder for the best encoder's head, at its read-out.")] = None,
     json: AsJson = False,
     **options: Any,
 ) -> None:
@@ -65,7 +66,7 @@ def choose(
     folder = output or Path("runs") / f"choose-{plain.id}{f'-{task}' if task else ''}"
     console = Terminal(highlight=False, soft_wrap=True, stderr=True)
     loaded = LoadedEncoders(settings.device)
-    how: dict[str, Any] = {"first": first, "alpha": alpha, "price": price, "loaded": loaded}
+    how: dict[str, Any] = {"first": first, "alpha": alpha, "price": price, "save": save, "loaded": loaded}
     with watching(console) as display:
         choice = chosen_of(benchmark, specs, folder, settings, observer=display, **how)
     page = folder / "choice.html"
@@ -84,4 +85,6 @@ def choose(
         echo(f"as {coded.code}: {coded.row_bytes:,} bytes a picture, {choice.metric} {coded.value:.3f}")
     for sentence in choice.sentences:
         echo(sentence)
+    if save is not None:
+        echo(f"kept in {save}: gate-runner adapt predict {save} IMAGES…")
     echo(f"The page with all of it: {page}")

@@ -7,12 +7,14 @@ import logging
 import os
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from gate_runner.encoders.blocks import summary
+from gate_runner.encoders.own import borrowed
 from gate_runner.errors import EncoderError, MissingCapabilityError
 
 if TYPE_CHECKING:
@@ -28,15 +30,22 @@ class _Whole(nn.Module):
     def __init__(self, head: Head) -> None:
         super().__init__()
         encoder = head.encoder
-        self.module, self.last = encoder.module, head.module
-        self.encode = encoder.image if head.card["features"] == "projected" else encoder.backbone
+        self.module, self.last, self.reading, self.blocks = encoder.module, head.module, head.reading, encoder.blocks
+        self.encode = encoder.backbone if head.card["features"] == "backbone" else encoder.image
         self.register_buffer("mean", torch.tensor(encoder.mean).view(3, 1, 1))
         self.register_buffer("std", torch.tensor(encoder.std).view(3, 1, 1))
 
     def forward(self, pixels: Float[Tensor, "n 3 h w"]) -> tuple[Float[Tensor, "n k"], Float[Tensor, "n k"]]:
         """Normalise, encode, classify."""
         assert self.encode is not None  # a head on backbone features was made from them
-        features = self.encode((pixels - self.get_buffer("mean")) / self.get_buffer("std"))
+        prepared = (pixels - self.get_buffer("mean")) / self.get_buffer("std")
+        if self.reading is None:
+            features = self.encode(prepared)
+        else:
+            assert self.blocks is not None  # a head on a read-out was made from them
+            given = self.blocks(prepared)
+            tokens = self.reading.reads_tokens
+            features = self.reading(given.blocks[self.reading.readout.block - 1].places if tokens else summary(given))
         scores: Tensor = self.last(features.float())
         return scores.softmax(dim=1), scores
 
@@ -55,6 +64,13 @@ def export_onnx(head: Head, path: Path) -> float:
         import onnxscript  # noqa: F401 - torch's exporter asks for it by name
     except ImportError as error:
         raise MissingCapabilityError(f"{error.name} is missing: pip install 'gate-runner[onnx]'") from error
+    with borrowed(head.encoder):
+        return _exported(head, path, onnx, onnxruntime)
+
+
+def _exported(head: Head, path: Path, onnx: Any, onnxruntime: Any) -> float:
+    """Write and compare; what is moved to the CPU for it goes back where it was."""
+    device = head.encoder.device
     together = _Whole(head).eval().cpu()
     pixels = torch.rand(3, *head.encoder.shape, generator=torch.Generator().manual_seed(0))
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
@@ -95,6 +111,9 @@ def export_onnx(head: Head, path: Path) -> float:
         beside.replace(path)
     finally:
         beside.unlink(missing_ok=True)
+        head.module.to(device)
+        if head.reading is not None:
+            head.reading.to(device)
     return worst
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from gate_runner.encoders.encoder import Encoder
     from gate_runner.heads.predicting import Prediction, Progress
+    from gate_runner.heads.reading import Reading
 
 SCHEMA = "gate-runner/head/3"
 """Of the card; changes whenever one of its fields does."""
@@ -33,15 +34,16 @@ class KeptHead:
     """A head that a task gives back where heads are to be kept: ``module`` takes features of the encoder as they come.
 
     ``prompts`` are the texts that stood for each class; ``part`` names what of the encoder was trained with the head,
-    whose weights ``encoder`` then holds.
+    whose weights ``encoder`` then holds; ``reading`` is what comes between a read-out and the head.
     """
 
     module: nn.Module
-    features: Literal["projected", "backbone"]
+    features: Literal["projected", "backbone", "readout"]
     classes: Sequence[str] = ()
     prompts: Sequence[str] = ()
     part: str = ""
     encoder: Mapping[str, Tensor] | None = None
+    reading: Reading | None = None
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,7 @@ class Head:
         encoder: on its device.
         module: features to scores.
         card: what was kept about them.
+        reading: what comes between the encoder's read-out and the head; None for its outputs.
 
     Example:
         >>> head = load_head("head/")  # doctest: +SKIP
@@ -62,6 +65,7 @@ class Head:
     encoder: Encoder
     module: nn.Module
     card: dict[str, Any]
+    reading: Reading | None = None
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -70,11 +74,16 @@ class Head:
 
     def scores(self, images: Tensor) -> Float[Tensor, "n k"]:
         """Scores of images ``[n, 3, h, w]``, ``uint8`` or floats in 0 to 1, of any one size."""
-        encode = self.encoder.encode_backbone if self.card["features"] == "backbone" else self.encoder.encode_image
         import torch
 
-        with torch.inference_mode():
-            scores: Tensor = self.module(encode(images))
+        with torch.no_grad():
+            if self.reading is not None:
+                features = self.reading.of_images(self.encoder, images)
+            elif self.card["features"] == "backbone":
+                features = self.encoder.encode_backbone(images)
+            else:
+                features = self.encoder.encode_image(images)
+            scores: Tensor = self.module(features)
         return scores
 
     def predict(
@@ -113,12 +122,15 @@ def save_head(head: KeptHead, encoder: Encoder, folder: Path, about: Mapping[str
     files = {"head.safetensors": tensor_bytes(head.module.state_dict())}
     if head.encoder is not None:
         files["encoder.safetensors"] = tensor_bytes(head.encoder)
+    if head.reading is not None:
+        files["readout.safetensors"] = tensor_bytes(head.reading.state_dict())
     described = {**encoder.describe(), **encoder.preparation(), "fingerprint": start, "outputs": _of_images(encoder)}
     card = {
         "schema": SCHEMA,
         "gate_runner": __version__,
         "encoder": described,
         "features": head.features,
+        **({} if head.reading is None else {"reading": head.reading.form()}),
         "part": head.part,
         "head": form,
         "prompts": list(head.prompts),
@@ -171,6 +183,7 @@ def load_head(folder: Path | str, *, encoder: Encoder | nn.Module | str | None =
     """
     from gate_runner.encoders.loading import device_for, load_named_encoder
     from gate_runner.encoders.own import adopt
+    from gate_runner.heads.reading import Reading
     from vision_adapters.saved import head_from
 
     path = Path(folder)
@@ -197,6 +210,13 @@ def load_head(folder: Path | str, *, encoder: Encoder | nn.Module | str | None =
         differing.append(f"the transform {card['transform']}, not {now or 'squares'}")
     if differing:
         raise EncoderError(f"{path} was adapted on pictures with {'; '.join(differing)}: probabilities would differ")
+    reading = None
+    if card["features"] == "readout":
+        try:
+            reading = Reading.made(card["reading"], _tensors(path / "readout.safetensors", card))
+        except ValueError as error:
+            raise error if isinstance(error, DataError) else DataError(f"{path}: {error}") from error
+        reading.check(loaded, str(path))
     before = card["encoder"].get("outputs")
     if before and not agree(before, _of_images(loaded)):
         raise EncoderError(
@@ -212,7 +232,7 @@ def load_head(folder: Path | str, *, encoder: Encoder | nn.Module | str | None =
     values = getattr(head, "values", None)  # of a cache, whose card does not say its outputs
     if values is not None and values.shape[1] != len(card["classes"]):
         raise DataError(f"{path}: {len(card['classes'])} classes for a head of {values.shape[1]} outputs")
-    return Head(loaded, head.to(loaded.device), card)
+    return Head(loaded, head.to(loaded.device), card, None if reading is None else reading.to(loaded.device))
 
 
 def _of_images(encoder: Encoder) -> dict[str, Any]:
@@ -250,8 +270,9 @@ def _read_card(folder: Path) -> dict[str, Any]:
             raise DataError(
                 f"{path}: {len(set(classes))} different classes for a head of {card['head'].get('outputs')} outputs"
             )
-        if card["features"] not in ("projected", "backbone"):
-            raise DataError(f"{path}: features are {card['features']!r}, expected projected or backbone")
+        if card["features"] not in ("projected", "backbone", "readout"):
+            raise DataError(f"{path}: features are {card['features']!r}, expected projected, backbone or readout")
+        _ = card["reading"] if card["features"] == "readout" else None
     except OSError as error:
         raise DataError(f"{folder} holds no head: {path}: {error.strerror or error}") from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:

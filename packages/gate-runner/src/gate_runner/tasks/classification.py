@@ -16,6 +16,7 @@ from scipy import stats
 from torch import Tensor, nn
 
 from gate_runner.features import Kind
+from gate_runner.heads.reading import Reading
 from gate_runner.heads.saved import KeptHead
 from gate_runner.readouts import Readout
 from gate_runner.tasks.backbone import make_backbone
@@ -23,6 +24,7 @@ from gate_runner.tasks.features import kinds_to_probe, rows_of, solvable
 from gate_runner.tasks.fitting import Loss
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.predicted import best, with_classes
+from gate_runner.tasks.reading import reading_of
 from gate_runner.tasks.started import solved_probe, starts_at_solved, starts_at_texts, text_head
 from gate_runner.tasks.training import most_frequent, outcome_of, score, train_and_test
 from vision_adapters.heads import AttentiveHead, InitializedHead, LinearHead, fixed_head, seeded
@@ -84,7 +86,18 @@ def _attentive(job: Job, blind: Tensor, loss: Loss) -> Outcome:
     heads = max(number for number in (1, 2, 4) if backbone.width % number == 0)
     head = seeded(lambda: AttentiveHead(backbone.width, len(job.data.classes), heads=heads), job.seed)
     benchmark = replace(job.benchmark, training={**_ATTENTIVE, **job.training})
-    return train_and_test(replace(job, benchmark=benchmark), backbone, head, loss, blind, answer=best)
+    outcome = train_and_test(replace(job, benchmark=benchmark), backbone, head, loss, blind, answer=best)
+    if not job.settings.save_heads:
+        return outcome
+    reading = Reading(Readout.parse(job.training["readout"]), job.encoder.readouts(), backbone.scale)
+    return replace(outcome, head=KeptHead(head.cpu(), "readout", job.data.classes, reading=reading))
+
+
+def _read_at(job: Job, head: KeptHead) -> KeptHead:
+    """The head with the read-out of the job's unit, where it has one."""
+    if "readout" not in job.training:
+        return head
+    return replace(head, features="readout", reading=reading_of(job))
 
 
 def _kept(job: Job, head: nn.Module, backbone: Backbone, kind: Kind) -> KeptHead | None:
@@ -101,7 +114,7 @@ def _kept(job: Job, head: nn.Module, backbone: Backbone, kind: Kind) -> KeptHead
     head_record = KeptHead(module, "backbone" if kind == "backbone" else "projected", job.data.classes)
     encoder, tune = job.encoder.module, job.settings.tune
     if tune == "frozen" or encoder is None:
-        return head_record
+        return _read_at(job, head_record)
     state = {name: value.detach().cpu().clone() for name, value in encoder.state_dict().items()}
     return replace(head_record, part=tune, encoder=state)
 
@@ -136,7 +149,7 @@ def solve_and_test(job: Job, blind: Tensor) -> Outcome:
     head = None
     if job.settings.save_heads:
         classes = [job.data.classes[index] for index in present.tolist()]
-        head = KeptHead(tuned.head, "backbone" if kinds[chosen] == "backbone" else "projected", classes)
+        head = _read_at(job, KeptHead(tuned.head, "backbone" if kinds[chosen] == "backbone" else "projected", classes))
     with job.timed("test"):
         return outcome_of(job, _scores(tuned, test, present, len(job.data.classes)), blind, training, best, head)
 

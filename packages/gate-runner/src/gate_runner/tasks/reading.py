@@ -19,6 +19,7 @@ from torch import Tensor
 from gate_data.imports import named
 from gate_runner.errors import UsageError
 from gate_runner.features import ChangedRows, cut
+from gate_runner.heads.reading import Reading, columns_of
 from gate_runner.readouts import Readout
 from gate_runner.tasks.job import Job, Outcome
 from vision_adapters.clusters import agreement, cluster
@@ -96,20 +97,25 @@ def clusters(features: Tensor, targets: Tensor) -> Judged:
 def read_rows(job: Job, split: Split, name: str) -> Rows:
     """The features of a split by the read-out of the job's unit."""
     readout = Readout.parse(job.training["readout"])
-    columns = _columns(job, readout)
-    rows = cut(_summaries(job, split, name), columns)
-    if readout.norm or readout.code:
-        training = cut(_summaries(job, job.data.train, "train"), columns)
-        changes = [Scale.of(training).forward if readout.norm == "z" else _NORMS[readout.norm]]
-        if readout.code:
-            shown = changes[0](training[_drawn(job, len(training), _MOST_SCREENED)].float())
-            try:
-                changes.append(codec(readout.code, shown).restored)
-            except ValueError as error:
-                raise UsageError(f"read-out {readout.name!r}: {error}") from error
-        for change in changes:
-            rows = ChangedRows(rows, change)
-    return rows
+    rows = cut(_summaries(job, split, name), _columns(job, readout))
+    return ChangedRows(rows, reading_of(job).changed) if readout.norm or readout.code else rows
+
+
+def reading_of(job: Job) -> Reading:
+    """The read-out of the job's unit, with what its norm and its code learn from the training split."""
+    readout = Readout.parse(job.training["readout"])
+    reading = Reading(readout, job.encoder.readouts())
+    training = cut(_summaries(job, job.data.train, "train"), _columns(job, readout))
+    scale = Scale.of(training) if readout.norm == "z" else None
+    if scale is not None:
+        reading = Reading(readout, job.encoder.readouts(), scale)
+    if not readout.code:
+        return reading
+    shown = training[_drawn(job, len(training), _MOST_SCREENED)].float()
+    try:
+        return Reading(readout, job.encoder.readouts(), scale, codec(readout.code, reading.changed(shown)))
+    except ValueError as error:
+        raise UsageError(f"read-out {readout.name!r}: {error}") from error
 
 
 def choose_readout(job: Job, run: Run, screen: str) -> Outcome:
@@ -241,22 +247,4 @@ def _summaries(job: Job, split: Split, name: str) -> Rows:
 
 def _columns(job: Job, readout: Readout) -> Tensor:
     """The columns of `_summaries` that a read-out takes."""
-    starts, start = {}, 0
-    for name, width in job.encoder.readouts().items():
-        starts[name] = torch.arange(start, start + width)
-        start += width
-    parts = readout.parts(starts)
-    missing = [part for part in parts if part not in starts]
-    if missing:
-        raise UsageError(
-            f"encoder {job.encoder.spec!r} has no read-out {readout.name!r}; it has: {', '.join(starts)}"
-            + (", and cls+mean of a block" if any(name.endswith("/cls") for name in starts) else "")
-        )
-    return torch.cat([starts[part] for part in parts])
-
-
-_NORMS: dict[str, Callable[[Tensor], Tensor]] = {
-    "": lambda rows: rows,
-    "l2": lambda rows: F.normalize(rows, dim=-1),
-    "ln": lambda rows: F.layer_norm(rows, rows.shape[-1:]),
-}
+    return columns_of(readout, job.encoder.readouts(), job.encoder.spec)

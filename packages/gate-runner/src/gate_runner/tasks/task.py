@@ -181,8 +181,8 @@ class TaskType:
 
     def _read_out(self, benchmark: Benchmark, settings: Settings) -> list[tuple[Benchmark, int]]:
         """A unit for each read-out and seed."""
-        if settings.shots or settings.sweeps or settings.tune != "frozen" or settings.save_heads:
-            raise UsageError("--readout is of frozen encoders, without --shots, a sweep or save_heads")
+        if settings.shots or settings.sweeps or settings.tune != "frozen":
+            raise UsageError("--readout is of frozen encoders, without --shots or a sweep")
         named = [benchmark if unit == "last" else self.read_at(benchmark, unit) for unit in settings.readout]
         return [(unit, seed) for unit in named for seed in settings.seeds]
 
