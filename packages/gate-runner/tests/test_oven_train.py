@@ -99,7 +99,8 @@ def test_train_answer_eval_search(world, tmp_path):
 @pytest.mark.parametrize(
     ("more", "expected"),
     [
-        (["--model", "fusion", "--fine-tune", "all"], "CLIP Fusion trains its own layers only"),
+        (["--model", "fusion", "--fine-tune", "layer77"], "no weight's name matches 'layer77'"),
+        (["--optimiser", "sgd"], "optimiser: expected one of ['adamw', 'adafactor'], got 'sgd'"),
         (["--model", "blip"], "kind: expected one of ['clip2clip', 'fusion'], got 'blip'"),
         (["--fine-tune", "layer77"], "no weight's name matches 'layer77'"),
         (["--fine-tune", "["], "expected a regular expression, got '['"),

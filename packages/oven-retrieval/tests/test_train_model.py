@@ -126,7 +126,9 @@ def refuse_weights_of_strangers(folder, kb):
         open_model(folder, kb, make_towers, encoder_name="toy@1")
 
 
-@pytest.mark.parametrize(("kind", "fine_tune"), [("clip2clip", None), ("clip2clip", "weight"), ("fusion", None)])
+@pytest.mark.parametrize(
+    ("kind", "fine_tune"), [("clip2clip", None), ("clip2clip", "weight"), ("fusion", None), ("fusion", "weight")]
+)
 def test_a_trained_folder_answers(world, tmp_path, kind, fine_tune):
     kb, _, validation, _ = world
     lines = []
@@ -200,8 +202,6 @@ def test_fine_tuning_moves_both_sides_apart(world, tmp_path):
         ValueError, match=r"fine_tune: no weight's name matches 'block7'; some of the names are \['weight"
     ):
         run(world, tmp_path / "other", fine_tune="block7")
-    with pytest.raises(ValueError, match="Fusion trains its own layers only"):
-        run(world, tmp_path / "third", kind="fusion", fine_tune="all")
 
 
 def test_questions_that_cannot_be_used(world, tmp_path):
@@ -336,3 +336,26 @@ def test_a_training_keeps_its_history(world, tmp_path):
         (tmp_path / "model.json").write_text(text)
         with pytest.raises(FolderError, match="train again"):
             read_history(tmp_path)
+
+
+def test_fusion_trains_all_four_towers(world, tmp_path):
+    before = make_towers()
+    model = run(world, tmp_path / "model", kind="fusion", fine_tune="all", recipe=replace(QUICK, lr=3e-3))
+    module = model.dual.module
+    sides = {
+        "query_image": before[0], "query_text": before[1], "entity_image": before[0], "entity_text": before[1],
+    }  # fmt: skip
+    for name, start in sides.items():
+        trained = getattr(module, name).module.weight
+        assert not torch.equal(trained, start.module.weight), name
+    assert not torch.equal(module.query_image.module.weight, module.entity_image.module.weight)
+    kb, _, validation, _ = world
+    again = open_model(tmp_path / "model", kb, make_towers, encoder_name="toy@1")
+    pictures, texts = read([q.image for q in validation[:5]]), [q.text for q in validation[:5]]
+    np.testing.assert_array_equal(again.search(pictures, texts).rows, model.search(pictures, texts).rows)
+
+
+def test_the_papers_recipes_take_adafactor():
+    assert {paper_recipe(kind, fine_tune=True).optimiser for kind in ("clip2clip", "fusion")} == {"adafactor"}
+    with pytest.raises(ValueError, match=r"optimiser: expected one of \['adamw', 'adafactor'\], got 'sgd'"):
+        Recipe(optimiser="sgd")

@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("jaxtyping")
 
 from oven_retrieval.models import Clip2Clip, Entities, Questions, Recipe, Weights  # noqa: E402  # noqa: E402
-from oven_retrieval.models.contrastive import contrastive_loss, seen_unseen, train_dual  # noqa: E402
+from oven_retrieval.models.contrastive import contrastive_loss, make_optimiser, seen_unseen, train_dual  # noqa: E402
 from oven_retrieval.models.dual import TEMPERATURE, Clip2ClipModule, ClipFusion  # noqa: E402
 
 from ._reference import clip2clip_score  # noqa: E402
@@ -107,6 +107,21 @@ def test_fusion_learns_the_seen(split):
     assert [look[0] for look in looks] == [20, 40, 60]
     assert result.seen > 30
     assert result.harmonic == pytest.approx(max(look[3] for look in looks))
+
+
+def test_adafactor_learns_by_steps_in_proportion_to_the_parameters(split):
+    entities, train, validation, seen = split
+    torch.manual_seed(0)
+    model = ClipFusion(16, width=32, heads=4)
+    recipe = Recipe(steps=60, batch_size=256, lr=0.05, warmup=10, validate_every=20, optimiser="adafactor")
+    result = train_dual(model, train, entities, validation, seen, recipe)
+    assert result.seen > 30
+    large, small = torch.nn.Parameter(torch.full((4, 4), 100.0)), torch.nn.Parameter(torch.full((4, 4), 1.0))
+    optimiser = make_optimiser("adafactor", [large, small], 0.01)
+    (large.sum() + small.sum()).backward()
+    optimiser.step()
+    moved = [100.0 - large[0, 0].item(), 1.0 - small[0, 0].item()]
+    assert moved == pytest.approx([1.0, 0.01], rel=0.01)
 
 
 def test_training_stops_early_keeps_the_best_and_repeats(split):

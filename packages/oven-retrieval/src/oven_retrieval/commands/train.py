@@ -53,6 +53,7 @@ def train(
     steps: Annotated[int | None, typer.Option(help="Most steps; the paper's 2,000 or 10,000 by default.")] = None,
     batch_size: Annotated[int | None, typer.Option(help="Questions per step; the paper's 4,096 by default.")] = None,
     lr: Annotated[float | None, typer.Option(help="Learning rate; the paper's by default.")] = None,
+    optimiser: Annotated[str | None, typer.Option(help="adafactor, the paper's and the default, or adamw.")] = None,
     validate_every: Annotated[int | None, typer.Option(help="Steps between two looks at the validation.")] = None,
     patience: Annotated[int | None, typer.Option(help="Looks without a better harmonic mean before it stops.")] = None,
     encode_batch: Batch = 64,
@@ -70,7 +71,7 @@ def train(
         raise ValueError(f"train: {output} exists; expected a new folder")
     changes = {
         "steps": steps, "batch_size": batch_size, "lr": lr, "validate_every": validate_every, "patience": patience,
-        "seed": seed,
+        "seed": seed, "optimiser": optimiser,
     }  # fmt: skip
     own: dict[str, Any] = {name: value for name, value in changes.items() if value is not None}
     recipe = replace(paper_recipe(model, fine_tune=fine_tune is not None), **own)

@@ -11,7 +11,7 @@ from oven_retrieval.evaluation.intervals import Estimate
 
 COLOURS = ("#2f6bd8", "#c2571a", "#2d8a57", "#8a4fc0", "#b08a00", "#c0397a")
 _WIDTH, _HEIGHT = 560, 320
-_LEFT, _RIGHT, _TOP, _BOTTOM = 52, 14, 14, 64
+_LEFT, _RIGHT, _TOP, _BOTTOM = 52, 34, 14, 64
 _DASHES = ("", "6 4", "2 3")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Protocol
@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from oven_retrieval.evaluation.scores import harmonic_mean
 
+OPTIMISERS = ("adamw", "adafactor")
 Log = Callable[[int, float, float, float], None]
 
 
@@ -69,8 +70,10 @@ class Recipe:
         validate_every: steps between two looks at the validation questions.
         patience: looks without a better harmonic mean before training stops.
         seed: of the order of the questions.
+        optimiser: `adamw`, without decay, or `adafactor`, the paper's: its steps are in proportion to the parameters'
+            own size, and at most as large as 1 / sqrt(step).
 
-    Source: OVEN section 11. Theirs is Adafactor, ours AdamW without decay.
+    Source: OVEN section 11.
     """
 
     steps: int = 2000
@@ -81,9 +84,12 @@ class Recipe:
     validate_every: int = 100
     patience: int = 5
     seed: int = 0
+    optimiser: str = "adamw"
 
     def __post_init__(self) -> None:
         """Refuse what cannot be trained."""
+        if self.optimiser not in OPTIMISERS:
+            raise ValueError(f"optimiser: expected one of {list(OPTIMISERS)}, got {self.optimiser!r}")
         for name in ("steps", "batch_size", "validate_every", "patience", "lr", "final_lr"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name}: expected above 0, got {getattr(self, name)!r}")
@@ -210,7 +216,7 @@ def train_dual(
     if len(train.truth) < 2:
         raise ValueError(f"train: expected at least two questions, got {len(train.truth)}")
     parameters = [p for p in model.parameters() if p.requires_grad]
-    optimiser = torch.optim.AdamW(parameters, lr=recipe.lr, weight_decay=0.0)
+    optimiser = make_optimiser(recipe.optimiser, parameters, recipe.lr)
     size, device = min(recipe.batch_size, len(train.truth)), next(model.parameters()).device
     accuracy = seen_unseen(model.eval(), validation, entities, seen)
     best, best_parameters = Trained(0, *accuracy, harmonic_mean(*accuracy), 0), copy.deepcopy(model.state_dict())
@@ -250,6 +256,19 @@ def train_dual(
     model.load_state_dict(best_parameters)
     model.eval()
     return replace(best, steps=steps, history=tuple(history))
+
+
+def make_optimiser(name: str, parameters: Sequence[nn.Parameter], lr: float) -> torch.optim.Optimizer:
+    """One of `OPTIMISERS`, without weight decay.
+
+    Raises:
+        ImportError: Adafactor, and torch is older than 2.5.
+    """
+    if name == "adamw":
+        return torch.optim.AdamW(parameters, lr=lr, weight_decay=0.0)
+    if not hasattr(torch.optim, "Adafactor"):
+        raise ImportError(f"adafactor needs torch 2.5 or newer, this is {torch.__version__}; or take adamw")
+    return torch.optim.Adafactor(parameters, lr=lr, weight_decay=0.0)
 
 
 def learning_rate(step: int, recipe: Recipe) -> float:

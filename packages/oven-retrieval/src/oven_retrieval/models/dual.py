@@ -103,6 +103,9 @@ class ClipFusion(nn.Module):
         width: width of the encoders; 768 in the paper.
         heads: attention heads; 12 in the paper.
         layers: 2 in the paper.
+        query_image: module from a batch of question images to features [n, d], trained, too; None where the inputs are
+            features already. Likewise `query_text`, `entity_image` and `entity_text`. The paper starts both sides from
+            the same CLIP and trains all of it.
 
     Example:
         >>> _ = torch.manual_seed(0)
@@ -110,15 +113,37 @@ class ClipFusion(nn.Module):
         >>> model(torch.randn(3, 8), torch.randn(3, 8), torch.randn(5, 8), torch.randn(5, 8)).shape
         torch.Size([3, 5])
 
-    Source: OVEN sections 4.1 and 11.1. Theirs are T5 layers over CLIP's features and CLIP is trained too; ours are
-    pre-norm transformer layers over pooled features, which stay as they are.
+    Source: OVEN sections 4.1 and 11.1. Theirs are T5 layers, ours pre-norm transformer layers over pooled features.
     """
 
-    def __init__(self, dim: int, *, width: int = 768, heads: int = 12, layers: int = 2) -> None:
+    def __init__(
+        self,
+        dim: int,
+        *,
+        width: int = 768,
+        heads: int = 12,
+        layers: int = 2,
+        query_image: nn.Module | None = None,
+        query_text: nn.Module | None = None,
+        entity_image: nn.Module | None = None,
+        entity_text: nn.Module | None = None,
+    ) -> None:
         super().__init__()
-        self.query = MixedEncoder(dim, width, heads, layers)
-        self.entity = MixedEncoder(dim, width, heads, layers)
+        self.query_mixer = MixedEncoder(dim, width, heads, layers)
+        self.entity_mixer = MixedEncoder(dim, width, heads, layers)
+        self.query_image, self.query_text = query_image or nn.Identity(), query_text or nn.Identity()
+        self.entity_image, self.entity_text = entity_image or nn.Identity(), entity_text or nn.Identity()
         self.log_scale = nn.Parameter(torch.tensor(-math.log(TEMPERATURE)))
+
+    def query(self, image: Tensor, text: Tensor) -> Float[Tensor, "q w"]:
+        """Vectors of questions, of length 1."""
+        vectors: Tensor = self.query_mixer(self.query_image(image), self.query_text(text))
+        return vectors
+
+    def entity(self, image: Tensor, text: Tensor) -> Float[Tensor, "e w"]:
+        """Vectors of entities, of length 1."""
+        vectors: Tensor = self.entity_mixer(self.entity_image(image), self.entity_text(text))
+        return vectors
 
     def similarity(self, query: Float[Tensor, "q w"], entity: Float[Tensor, "e w"]) -> Float[Tensor, "q e"]:
         """Cosines of all pairs."""

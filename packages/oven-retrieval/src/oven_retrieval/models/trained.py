@@ -95,12 +95,6 @@ def safetensors_torch() -> Any:
         raise ImportError("trained models need safetensors: pip install 'oven-retrieval[torch]'") from error
 
 
-def check_fine_tune(kind: str, fine_tune: str | None) -> None:
-    """Say that only CLIP2CLIP fine-tunes the encoder."""
-    if kind != "clip2clip" and fine_tune is not None:
-        raise ValueError("fine_tune: CLIP Fusion trains its own layers only; expected none")
-
-
 def train_only(model: nn.Module, towers: Sequence[Tower], pattern: str) -> int:
     """Let the towers' weights whose name matches a regular expression learn, and freeze the others."""
     try:
@@ -126,25 +120,25 @@ class EncodedDual:
     def __init__(self, config: ModelConfig, make_towers: MakeTowers, weights: Weights = EQUAL_WEIGHTS) -> None:
         if config.kind not in KINDS:
             raise ValueError(f"kind: expected one of {list(KINDS)}, got {config.kind!r}")
-        check_fine_tune(config.kind, config.fine_tune)
         self.config = config
         self.image, self.text = make_towers()
         self.module: Clip2ClipModule | ClipFusion
+        towers: dict[str, Any] = {}
+        if config.fine_tune is not None:
+            image, text = make_towers()
+            towers = {
+                "query_image": self.image,
+                "query_text": self.text,
+                "entity_image": image,
+                "entity_text": text,
+            }
         if config.kind == "fusion":
-            self.module = ClipFusion(config.dim, width=config.width, heads=config.heads, layers=config.layers)
-            return
-        if config.fine_tune is None:
-            self.module = Clip2ClipModule(weights)
-            return
-        image, text = make_towers()
-        self.module = Clip2ClipModule(
-            weights,
-            query_image=self.image,
-            query_text=self.text,
-            entity_image=image,
-            entity_text=text,
-        )
-        train_only(self.module, [self.image, self.text, image, text], config.fine_tune)
+            width, heads, layers = config.width, config.heads, config.layers
+            self.module = ClipFusion(config.dim, width=width, heads=heads, layers=layers, **towers)
+        else:
+            self.module = Clip2ClipModule(weights, **towers)
+        if config.fine_tune is not None:
+            train_only(self.module, list(towers.values()), config.fine_tune)
 
     @property
     def _device(self) -> torch.device:
