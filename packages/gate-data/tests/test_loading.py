@@ -99,7 +99,7 @@ def test_a_folder_of_ones_own_needs_no_file(tmp_path: Path) -> None:
 
 
 def test_torchs_loader_takes_a_split_with_a_transform(tmp_path: Path) -> None:
-    splits = gate_data.load(photographs(tmp_path), size=16, transform=lambda image: image.float() / 255)
+    splits = gate_data.load(photographs(tmp_path), size=16, transform=lambda image: image.float() / 255, raw=False)
     images, targets = next(iter(DataLoader(splits.train, batch_size=5, num_workers=1)))
     assert (images.shape, images.dtype, targets.shape) == ((5, 3, 16, 16), torch.float32, (5,))
 

@@ -6,11 +6,13 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar
 
 from gate_data.cards import ICINW, SHEETS
-from gate_data.errors import DataError
+from gate_data.errors import DataError, UsageError
+from gate_data.imports import named
 from gate_data.original_files import MAP_SIDE, Originals, Sample, counted
 from gate_data.pictures import content_of
 from gate_data.readers import Stored
@@ -47,6 +49,36 @@ class Found:
     counts: tuple[int, int] | None = None
     expected: tuple[int, int] | None = None
     problems: Sequence[str] = field(default_factory=tuple)
+
+
+def check(root: str | PathLike[str], data_sets: Iterable[str] = (), *, deep: bool = False) -> list[Found]:
+    """Look at data sets under a data root, all that are known by default.
+
+    Args:
+        root: the data root.
+        data_sets: their names, as `gate_data.load` takes them.
+        deep: whether every picture and clip is decoded and hashed, not a sample of them.
+
+    Returns:
+        One row for each data set, in their order.
+
+    Raises:
+        UsageError: no such data set; the message shows the nearest.
+        DataError: the root is not a folder.
+
+    Example:
+        >>> import tempfile
+        >>> [(row.benchmark, row.state) for row in check(tempfile.mkdtemp(), ["CIFAR100", "gate/food101"])]
+        [('cifar100', 'missing'), ('food101', 'missing')]
+    """
+    from gate_data.naming import resolve
+    from gate_data.originals_by_name import ORIGINALS
+
+    wanted = [data_sets] if isinstance(data_sets, str) else list(data_sets)
+    names = [resolve(name) or name for name in wanted] or list(ORIGINALS)
+    if missing := [name for name in names if name not in ORIGINALS]:
+        raise UsageError(f"{missing[0]!r} has no files of its own under a data root")
+    return check_data({name: named(ORIGINALS[name]) for name in names}, Path(root).expanduser(), deep)
 
 
 def check_data(originals: Mapping[str, Originals[Any]], root: Path, deep: bool = False) -> list[Found]:

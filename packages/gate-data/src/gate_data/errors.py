@@ -55,7 +55,8 @@ def printable(text: str, keep: str = "") -> str:
 def unknown(kind: str, name: str, existing: Iterable[str]) -> UsageError:
     """An error for a name that nothing has, with the nearest names that exist."""
     names = list(existing)
-    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    by_case = {other.casefold(): other for other in names}
+    near = [by_case[other] for other in difflib.get_close_matches(name.casefold(), by_case, n=3, cutoff=0.5)]
     if not near and len(names) > _LISTED:
         offer, near = f"there are {len(names):,}, e.g.", difflib.get_close_matches(name, names, n=5, cutoff=0.0)
     else:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Shaped
 
+from gate_data.path_list import PathList, packed
 from gate_data.pictures import content_digest
 from gate_data.readers.source import Source, file_of, stamp
 from gate_data.remembered import known_contents, listing_mark, remember_contents
@@ -31,9 +32,13 @@ class Maps:
         read: from an annotation and a side to a map; raises DataError, which names the file and the value.
     """
 
-    files: tuple[Source, ...]
+    files: Sequence[Source]
     side: int
     read: Callable[[Any, int], np.ndarray]
+
+    def __post_init__(self) -> None:
+        """Keep paths in one piece: as objects, each worker of a loader would copy them."""
+        object.__setattr__(self, "files", packed(self.files))
 
     @property
     def shape(self) -> torch.Size:
@@ -59,7 +64,8 @@ class Maps:
 
     def take(self, index: Sequence[int]) -> Maps:
         """Those of the samples at these positions; nothing is read."""
-        return replace(self, files=tuple(self.files[at] for at in index))
+        files = self.files.take(index) if isinstance(self.files, PathList) else tuple(self.files[at] for at in index)
+        return replace(self, files=files)
 
     @cached_property
     def contents(self) -> tuple[bytes, ...]:

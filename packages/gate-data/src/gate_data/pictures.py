@@ -20,6 +20,7 @@ from jaxtyping import UInt8
 from PIL import Image
 
 from gate_data.errors import DataError
+from gate_data.path_list import Stills, packed
 from gate_data.readers.clips import read_clip
 from gate_data.readers.decode import Fit, Transparency, decode, resized
 from gate_data.readers.forking import FreshLock
@@ -59,11 +60,15 @@ class Looked(NamedTuple):
 class Pictures:
     """Images of one size, read from their files whenever they are indexed."""
 
-    files: tuple[tuple[Source, ...], ...]  # of each sample, its frames' in order; one `Clip` for a video file
+    files: Sequence[tuple[Source, ...]]  # of each sample, its frames' in order; one `Clip` for a video file
     side: Size
     fit: Fit = "crop"  # scales the largest middle part of that shape; "whole" scales both sides
     video: bool = False  # samples have a frame axis; all then have the same number of frames
     transparency: Transparency = "white"
+
+    def __post_init__(self) -> None:
+        """Keep paths in one piece: as objects, each worker of a loader would copy them."""
+        object.__setattr__(self, "files", packed(self.files))
 
     @classmethod
     def of(
@@ -95,6 +100,13 @@ class Pictures:
         stacked = torch.from_numpy(np.stack(read)) if read else torch.empty(0, *self.shape[1:], dtype=torch.uint8)
         return stacked if isinstance(index, slice) else stacked[0]
 
+    def decoded(self, index: int) -> list[Image.Image]:
+        """Decode one sample's frames, in RGB and upright, of the size that their files have."""
+        shown: list[Image.Image] = []
+        for source in self.files[index]:
+            shown += read_clip(source) if isinstance(source, Clip) else [decode(source, None, self.transparency)]
+        return shown
+
     def stream(
         self,
         numbers: Sequence[int],
@@ -120,7 +132,8 @@ class Pictures:
 
     def take(self, index: Sequence[int]) -> Pictures:
         """The samples at these positions, in this order; nothing is read."""
-        part = replace(self, files=tuple(self.files[at] for at in index))
+        files = self.files.take(index) if isinstance(self.files, Stills) else tuple(self.files[at] for at in index)
+        part = replace(self, files=files)
         if "contents" in vars(self):
             vars(part)["contents"] = tuple(self.contents[at] for at in index)
         return part
