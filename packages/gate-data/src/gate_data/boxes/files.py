@@ -123,25 +123,39 @@ def read_voc(folder: Path) -> Listed:
 def listed_voc(pictures: Sequence[tuple[Path, Path | None]]) -> Listed:
     """Pictures and objects of Pascal VOC files, wherever they lie."""
     read = [voc(file) if file is not None else (None, []) for _, file in pictures]
-    rank = ranked({name for _, named in read for name, _ in named})
-    boxes = [[_Box(corners, rank[name]) for name, corners in named] for _, named in read]
+    rank = ranked({thing.name for _, things in read for thing in things})
+    boxes = [[_Box(thing.corners, rank[thing.name], crowd=thing.difficult) for thing in things] for _, things in read]
     where = next((str(file.parent) for _, file in pictures if file is not None), "")
-    return _listed(where, [str(picture) for picture, _ in pictures], boxes, [size for size, _ in read], tuple(rank))
+    listed = _listed(where, [str(picture) for picture, _ in pictures], boxes, [size for size, _ in read], tuple(rank))
+    difficult = sum(thing.difficult for _, things in read for thing in things)
+    remark = f"{difficult} difficult objects count as neither found nor missed"
+    return replace(listed, remarks=(*listed.remarks, remark)) if difficult else listed
 
 
-def voc(path: Path) -> tuple[Sides | None, list[tuple[str, Corners]]]:
-    """The picture's size, where the file says it, and named boxes; corners count from 1, the last pixel included."""
-    tree = _parsed(path)
-    size, boxes = tree.find("size"), []
-    for entry, node in enumerate(tree.findall("object")):
-        row = Row(path, entry, {**_texts(node), **_texts(node.find("bndbox"))})
+class Thing(NamedTuple):
+    """An object of a VOC file; VOC's own evaluation leaves difficult ones out."""
+
+    name: str
+    corners: Corners
+    difficult: bool = False
+
+
+def voc(path: Path) -> tuple[Sides | None, list[Thing]]:
+    """The picture's size, where the file gives one, and its objects; corners count from 1, the last pixel included."""
+    tree, line_of = _parsed(path)
+    size, things = tree.find("size"), []
+    for node in tree.findall("object"):
+        row = Row(path, line_of[node], {**_texts(node), **_texts(node.find("bndbox"))})
         left, top, right, bottom = (row.number(name) for name in ("xmin", "ymin", "xmax", "ymax"))
         if right < left or bottom < top:
             raise row.error("xmax", "a box with an area")
-        boxes.append((row.text("name"), (left - 1, top - 1, right - (left - 1), bottom - (top - 1))))
-    sides = None if size is None else _sides(Row(path, 0, _texts(size)))
-    Row(path, 0, _texts(tree)).text("filename")
-    return sides, boxes
+        difficult = "difficult" in row.values and row.integer("difficult", 0, 1) == 1
+        corners = (left - 1, top - 1, right - (left - 1), bottom - (top - 1))
+        things.append(Thing(row.text("name"), corners, difficult))
+    texts = _texts(size)
+    if size is None or texts.get("width", "0") == texts.get("height", "0") == "0":  # labelling tools write it for none
+        return None, things
+    return _sides(Row(path, line_of[size], texts)), things
 
 
 def _texts(node: Element | None) -> dict[str, str]:
@@ -153,21 +167,26 @@ def _texts(node: Element | None) -> dict[str, str]:
     return texts
 
 
-def _parsed(path: Path) -> Element:
-    """An XML file as a tree. Entities are refused: a few lines of them would fill the memory."""
+def _parsed(path: Path) -> tuple[Element, dict[Element, int]]:
+    """An XML file as a tree, and each element's line; entities, which could fill the memory, are refused."""
 
     def refuse(*_: object) -> None:
         raise DataError(f"{path} declares an entity, which an annotation does not need")
 
     tree, parser = TreeBuilder(), expat.ParserCreate()
-    parser.StartElementHandler, parser.EndElementHandler = tree.start, tree.end
+    line_of: dict[Element, int] = {}
+
+    def start(name: str, attributes: dict[str, str]) -> None:
+        line_of[tree.start(name, attributes)] = parser.CurrentLineNumber
+
+    parser.StartElementHandler, parser.EndElementHandler = start, tree.end
     parser.CharacterDataHandler, parser.EntityDeclHandler = tree.data, refuse
     try:
         parser.Parse(read_bytes(str(path)), True)
     except expat.ExpatError as error:
         raise DataError(f"{path} is no XML: {error}") from error
     root: Element = tree.close()
-    return root
+    return root, line_of
 
 
 def listed_yolo(pictures: Sequence[tuple[Path, Path | None]], classes: Sequence[str]) -> Listed:
@@ -182,11 +201,14 @@ def listed_yolo(pictures: Sequence[tuple[Path, Path | None]], classes: Sequence[
         [] if file is None else [_yolo_box(row, size, len(classes)) for row in _yolo_rows(file)]
         for (_, file), size in zip(pictures, sizes, strict=True)
     ]
-    return _listed("", files, boxes, [None] * len(files), tuple(classes))
+    once = [list(dict.fromkeys(listed)) for listed in boxes]
+    listed = _listed("", files, once, [None] * len(files), tuple(classes))
+    equal = sum(map(len, boxes)) - sum(map(len, once))
+    return replace(listed, remarks=(*listed.remarks, f"{equal} rows left out that equal another")) if equal else listed
 
 
 def _yolo_rows(path: Path) -> list[Row]:
-    lines = [line.split() for line in read_text(path).splitlines()]
+    lines = [line.split() for line in read_text(path).split("\n")]
     names = ["class", *map(str, range(1, max(map(len, lines), default=0)))]
     return [
         Row(path, number, dict(zip(names, cells, strict=False))) for number, cells in enumerate(lines, start=1) if cells

@@ -19,7 +19,7 @@ from gate_data.boxes.files import (
 )
 from gate_data.errors import DataError
 from gate_data.original_files import Originals
-from gate_data.own.class_names import named_classes, shown_names
+from gate_data.own.class_names import named_classes, refuse_alike, shown_names
 from gate_data.own.spec import OwnBenchmark
 from gate_data.readers import files_in, held_out, lines
 from gate_data.readers.folders import PICTURES
@@ -163,6 +163,7 @@ def read_boxes(own: OwnBenchmark, folder: Path) -> dict[str, Listed]:
             for split, annotations in pairs.items()
         }
     classes = named or next(iter(read.values())).classes
+    refuse_alike([*classes, *(name for listed in read.values() for name in listed.classes)])
     return {split: listed.in_order(classes, files.get(split) or str(folder)) for split, listed in read.items()}
 
 

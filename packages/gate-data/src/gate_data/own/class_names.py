@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence, Set
 from pathlib import Path
@@ -97,6 +98,23 @@ def laid_in_order(classes: Sequence[str], texts: Sequence[str], where: str) -> t
 def plain_name(name: str) -> str:
     """A name without its case, with blanks for underscores and hyphens."""
     return re.sub(r"[\s_-]+", " ", name).strip().casefold()
+
+
+def refuse_alike(names: Iterable[str]) -> None:
+    """Refuse classes whose names differ in their case alone, or in what is not seen."""
+    by_case: dict[str, str] = {}
+    for name in names:
+        first = by_case.setdefault(_as_seen(name), name)
+        if first != name:
+            raise DataError(
+                f"classes {first!a} and {name!a} differ only in their case, or in what is not seen: are they "
+                "one? Rename one of them"
+            )
+
+
+def _as_seen(name: str) -> str:
+    """A name without its case, in one composition, and without signs that have no width."""
+    return "".join(sign for sign in unicodedata.normalize("NFC", name).casefold() if unicodedata.category(sign) != "Cf")
 
 
 def _by_parts(name: str) -> list[tuple[int, str]]:

@@ -243,7 +243,7 @@ def _yaml(path: Path) -> Any:
 
 
 def _most_of_yolo(files: Sequence[Path]) -> int:
-    numbers = {line.split()[0]: file for file in files for line in read_text(file).splitlines() if line.strip()}
+    numbers = {line.split()[0]: file for file in files for line in read_text(file).split("\n") if line.strip()}
     if not numbers or not all(number.isdecimal() for number in numbers):
         raise DataError(f"{files[0]} and the others are not of YOLO's form: a line begins with the number of a class")
     longest = max(numbers, key=lambda number: (len(number), number))

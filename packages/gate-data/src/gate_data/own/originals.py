@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -14,7 +13,7 @@ from gate_data.data import Data
 from gate_data.errors import DataError
 from gate_data.original_files import MAP_SIDE, Originals, Parts, Sample, from_lists, to_data
 from gate_data.own.annotated import boxed, root_of
-from gate_data.own.class_names import in_class_order, named_classes, shown_names
+from gate_data.own.class_names import in_class_order, named_classes, refuse_alike, shown_names
 from gate_data.own.columns import TABLES
 from gate_data.own.entries import Entry, entries_of
 from gate_data.own.odd import deeper, hidden_labels, odd_labels
@@ -166,14 +165,7 @@ def _class_names(own: OwnBenchmark, folder: Path, entries: Sequence[Entry]) -> t
     if own.samples not in _NAMED:
         return own.classes.names
     labels = in_class_order({name for entry in entries for name in _names_in(own, entry)})
-    by_case: dict[str, str] = {}
-    for name in labels:
-        first = by_case.setdefault(_as_seen(name), name)
-        if first != name:
-            raise DataError(
-                f"classes {first!a} and {name!a} differ only in their case, or in what is not seen: are they "
-                "one? Rename one of them"
-            )
+    refuse_alike(labels)
     listed = named_classes(own, folder)
     if not listed:
         hidden_labels(labels, entries)
@@ -184,11 +176,6 @@ def _class_names(own: OwnBenchmark, folder: Path, entries: Sequence[Entry]) -> t
     if len(names) < (1 if own.samples == "multi-label" else 2):
         raise DataError(f"one class only ({', '.join(names)}): there is nothing to tell apart")
     return names
-
-
-def _as_seen(name: str) -> str:
-    """A name without its case, in one composition, and without signs that have no width."""
-    return "".join(sign for sign in unicodedata.normalize("NFC", name).casefold() if unicodedata.category(sign) != "Cf")
 
 
 def _names_in(own: OwnBenchmark, entry: Entry) -> list[str]:

@@ -81,7 +81,7 @@ def line_of(text: str, path_in_file: Sequence[str]) -> int | None:
     """The line of a key (``a.b`` is ``b`` under ``[a]``), or of the nearest table above it."""
     best = None
     table: list[str] = []
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(text.split("\n"), start=1):
         head = re.match(r"\s*\[\s*([^\[\]]+?)\s*\]", line)
         key = re.match(r"""\s*["']?([A-Za-z0-9_-]+)["']?\s*(?:\.|=)""", line)
         if head:

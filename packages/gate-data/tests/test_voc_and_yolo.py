@@ -1,0 +1,88 @@
+"""Pascal VOC's and YOLO's files as tools write them: difficult objects, no size, equal rows, names that look alike."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from gate_data.boxes.files import listed_voc, listed_yolo, voc
+from gate_data.errors import DataError
+from gate_data.own import OwnBenchmark, guess
+from gate_data.own.originals import originals_from
+
+BOX = "<bndbox><xmin>3</xmin><ymin>5</ymin><xmax>12</xmax><ymax>24</ymax></bndbox>"
+SIZE = "<size><width>40</width><height>40</height></size>"
+
+
+def of_voc(folder: Path, objects: str, head: str = SIZE) -> Path:
+    Image.new("RGB", (40, 40)).save(folder / "0.png")
+    (folder / "0.xml").write_text(f"<annotation>\n{head}\n{objects}\n</annotation>")
+    return folder / "0.xml"
+
+
+def test_difficult_objects_are_neither_found_nor_missed(tmp_path: Path) -> None:
+    file = of_voc(
+        tmp_path,
+        f"<object><name>a</name><difficult>1</difficult>{BOX}</object>"
+        f"<object><name>b</name><difficult>0</difficult>{BOX}</object><object><name>b</name>{BOX}</object>",
+    )
+    listed = listed_voc([(tmp_path / "0.png", file)])
+    (rows,) = listed.objects.rows
+    assert rows["crowd"].tolist() == [True, False, False]
+    assert listed.objects.counts(2).tolist() == [0, 2]
+    assert listed.note == "1 difficult objects count as neither found nor missed"
+
+
+@pytest.mark.parametrize(
+    "head", ["", "<filename>IMG.JPG</filename>", "<size><width>0</width><height>0</height><depth>0</depth></size>"]
+)
+def test_the_header_says_a_size_that_the_file_does_not(tmp_path: Path, head: str) -> None:
+    file = of_voc(tmp_path, f"<object><name>a</name>{BOX}</object>", head)
+    listed = listed_voc([(tmp_path / "0.png", file)])
+    assert listed.objects.sizes.tolist() == [[40, 40]]
+    assert listed.objects.rows.columns["box"].tolist() == [[2, 4, 10, 20]]
+
+
+@pytest.mark.parametrize(
+    ("objects", "head", "message"),
+    [
+        (f"<object>{BOX}</object>", SIZE, r"0\.xml, line 3: field 'name' is missing"),
+        (f"<object><name>a</name>{BOX.replace('>12<', '>1<')}</object>", SIZE, r"line 3: field 'xmax' is '1'"),
+        (f"<object><name>a</name>{BOX}<difficult>2</difficult></object>", SIZE, r"line 3: field 'difficult' is '2'"),
+        ("", "<size><width>0</width><height>40</height></size>", r"line 2: field 'width' is '0'"),
+        ("", "<size><width>x</width><height>40</height></size>", r"line 2: field 'width' is 'x'"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_line(tmp_path: Path, objects: str, head: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        voc(of_voc(tmp_path, objects, head))
+
+
+def test_classes_of_boxes_that_differ_in_case_are_refused(tmp_path: Path) -> None:
+    for number, name in enumerate("aAaa"):
+        Image.new("RGB", (40, 40)).save(tmp_path / f"{number}.png")
+        (tmp_path / f"{number}.xml").write_text(f"<annotation><object><name>{name}</name>{BOX}</object></annotation>")
+    values = guess(tmp_path).values
+    own = OwnBenchmark.model_validate({**values, "benchmark": {**values["benchmark"], "task": "detection"}})
+    with pytest.raises(DataError, match=r"classes '[aA]' and '[aA]' differ only in their case"):
+        originals_from(own, tmp_path / "benchmark.toml").check(tmp_path)
+
+
+def test_equal_rows_of_yolo_are_one_object(tmp_path: Path) -> None:
+    Image.new("RGB", (80, 40)).save(tmp_path / "0.png")
+    (tmp_path / "0.txt").write_text("0 0.5 0.5 0.2 0.4\n0 .50 0.5 0.2 0.4\n1 0.5 0.5 0.2 0.4\n0 0.5 0.5 0.2 0.5\n")
+    listed = listed_yolo([(tmp_path / "0.png", tmp_path / "0.txt")], ("a", "b"))
+    assert listed.objects.counts(2).tolist() == [2, 1]
+    assert listed.note == "1 rows left out that equal another"
+
+
+def test_a_name_with_a_line_separator_is_one_name(tmp_path: Path) -> None:
+    for folder in ("images", "labels"):
+        (tmp_path / folder).mkdir()
+    for number in range(4):
+        Image.new("RGB", (8, 8)).save(tmp_path / "images" / f"{number}.png")
+        (tmp_path / "labels" / f"{number}.txt").write_text(f"{number % 2} .5 .5 .2 .2\n")
+    (tmp_path / "classes.txt").write_text("left\u2028hand\nright\n", encoding="utf-8")
+    assert guess(tmp_path).values["classes"]["names"] == ["left\u2028hand", "right"]
