@@ -129,7 +129,7 @@ def encoders_in(text: str) -> tuple[str, ...]:
     """
     path = Path(text)
     try:
-        lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else text.split(",")
+        lines = path.read_text(encoding="utf-8-sig").split("\n") if path.is_file() else text.split(",")
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: {error}") from error
     named = (spec for line in lines if (spec := line.partition("#")[0].strip()))

@@ -77,7 +77,7 @@ def _counts(file: Path) -> dict[str, int]:
     """How often each noun's sense occurs in tagged texts, by the start of its sense key."""
     counts: dict[str, int] = {}
     if file.is_file():
-        for line in file.read_text(encoding="utf-8").splitlines():
+        for line in file.read_text(encoding="utf-8").split("\n"):
             key, _, numbers = line.partition("::")
             if "%1:" in key and len(numbers.split()) == 2:
                 counts[key] = int(numbers.split()[1])

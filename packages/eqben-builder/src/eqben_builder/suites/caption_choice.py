@@ -55,7 +55,7 @@ def symmetric_relations() -> frozenset[str]:
         The notebook of mertyg/vision-language-models-are-bows at 42dbb5e, "Replicate ARO! VG-Relation, VG-Attribution".
     """
     text = resources.files("eqben_builder.suites").joinpath("aro_symmetric.txt").read_text("utf-8")
-    return frozenset(text.splitlines())
+    return frozenset(filter(None, text.split("\n")))
 
 
 def aro(files: Files) -> Iterator[SuiteRow]:

@@ -125,7 +125,7 @@ def _entries(files: Files, name: str) -> _Entries:
     if name == "flickr30k" and not files.has("flickr30k_test.json"):
         path = files.find("flickr30k_test_karpathy.txt", "flickr30k_test.json")
         grouped: dict[str, list[str]] = {}
-        for number, line in enumerate(path.read_text("utf-8").splitlines()[1:], 2):
+        for number, line in enumerate(path.read_text("utf-8-sig").removesuffix("\n").split("\n")[1:], 2):
             picture, cut, caption = line.partition(".jpg,")
             if not cut:
                 raise ValueError(f"{path}, line {number}: expected NAME.jpg,CAPTION, found {line[:60]!r}")

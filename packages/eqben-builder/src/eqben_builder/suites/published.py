@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def published_table() -> tuple[dict[str, str], ...]:
     """The rows of `published.csv`: suite, name, measure, model, percent and source."""
     text = resources.files("eqben_builder.suites").joinpath("published.csv").read_text("utf-8")
-    return tuple(csv.DictReader(text.splitlines()))
+    return tuple(csv.DictReader(text.split("\n")))
 
 
 def published_scores(suite: str, name: str, measure: str) -> dict[str, float]:

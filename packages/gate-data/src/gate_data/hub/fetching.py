@@ -130,7 +130,7 @@ def _table(hub: Hub, split: str, folder: Path) -> Table:
     about = _about(folder)
     rows: list[Row] = []
     for archive in _archives(folder):
-        for line in read(archive, _LIST).decode().splitlines():
+        for line in read(archive, _LIST).decode().removesuffix("\n").split("\n"):
             values = json.loads(line)
             for column in about["pictures"]:
                 if values[column] is not None:

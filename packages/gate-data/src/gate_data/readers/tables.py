@@ -315,7 +315,7 @@ def _held_rows(cells: Sequence[str], delimiter: str) -> str:
     """A line inside a cell that is a row of the table by its look: it names a file where the row itself does."""
     endings = {column: PurePath(cell).suffix.lower() for column, cell in enumerate(cells) if "\n" not in cell}
     for cell in cells:
-        for line in cell.splitlines()[1:] if "\n" in cell else ():
+        for line in cell.split("\n")[1:] if "\n" in cell else ():
             parts = line.split(delimiter)
             alike = (ending and PurePath(part).suffix.lower() == ending for part, ending in _beside(parts, endings))
             if len(parts) > 1 and any(alike):

@@ -172,7 +172,7 @@ def without_aliases(prompts: ClassPrompts) -> ClassPrompts:
 
 
 def _from_lines(text: str, path: Path) -> ClassPrompts:
-    names = [line.strip() for line in text.splitlines() if line.strip()]
+    names = [line.strip() for line in text.split("\n") if line.strip()]
     try:
         check_class_names(names)
         return ClassPrompts(path.stem, load_class_prompts("generic").templates, tuple(names))

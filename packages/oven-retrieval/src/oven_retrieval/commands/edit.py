@@ -45,7 +45,7 @@ def remove(
 
     names = list(ids or ())
     if ids_from is not None:
-        names += [line.strip() for line in ids_from.read_text(encoding="utf-8").splitlines() if line.strip()]
+        names += [line.strip() for line in ids_from.read_text(encoding="utf-8-sig").split("\n") if line.strip()]
     if not names:
         raise ValueError("remove: expected ids or --ids-from, got none")
     _report(context.obj, remove_from_workspace(names, kb), kb, encoder)

@@ -105,7 +105,9 @@ def read_exceptions(folder: str | Path) -> dict[str, tuple[str, ...]]:
     """
     file = Path(folder) / "noun.exc"
     exceptions: dict[str, tuple[str, ...]] = {}
-    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
+    for number, line in enumerate(file.read_text(encoding="utf-8").split("\n"), start=1):
+        if not line:
+            continue
         plural, *singular = line.replace("_", " ").split(" ") if "_" not in line else line.split()
         if not singular:
             raise ValueError(f"{file}:{number}: expected a plural and its singulars, got {line!r:.60}")
