@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import io
 import json
+import os
 import re
 import shutil
 import tarfile
@@ -23,7 +26,7 @@ from eqben_builder.formats import read_any, write_as
 from eqben_builder.micro.builder import MicroBuilder
 from eqsim import TopK
 from gate_data.own import guess, write_benchmark
-from gate_runner.cli import app
+from gate_runner.cli import app, main
 from gate_runner.encoders import load_encoder
 from gate_runner.errors import DataError, UsageError
 from gate_runner.finetuning import training as module
@@ -588,3 +591,37 @@ def test_help_imports_no_torch_and_has_few_options() -> None:
     command: Any = typer.main.get_command(app)
     options = [param for param in command.commands["finetune"].params if param.param_type_name == "option"]
     assert len([param for param in options if param.name != "help"]) <= 25
+
+
+@pytest.mark.parametrize("room", [0, 2000])
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS])
+def test_a_full_disk_is_one_line_with_the_file_and_loses_nothing(
+    number: int, room: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """torch's writer hides the system's error behind one of its own."""
+    folder, output = write_pairs(tmp_path / "data"), tmp_path / "trained"
+    words = [str(folder / "captions.csv"), "--encoder", "micro-clip", "--steps", "2", "--batch-size", "8"]
+    real = Path.open
+
+    class Full(io.BytesIO):
+        def write(self, content: Any) -> int:
+            if self.tell() + len(content) > room:
+                raise OSError(number, os.strerror(number))
+            return super().write(content)
+
+        def fileno(self) -> int:
+            raise OSError(number, os.strerror(number))
+
+    def opened(path: Path, *given: Any, **more: Any) -> Any:
+        return Full() if path.name.endswith(".partial") else real(path, *given, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "open", opened)
+        with pytest.raises(SystemExit), contextlib.redirect_stderr(io.StringIO()) as err:
+            main(["finetune", *words, "--output", str(output)])
+    (line,) = [line for line in err.getvalue().splitlines() if line.startswith("gate-runner: ")]
+    assert line.startswith("gate-runner: cannot write")
+    assert ".trained.checkpoint.pt: " + os.strerror(number) in line
+    assert "Traceback" not in err.getvalue()
+    assert not output.exists()
+    assert CliRunner().invoke(app, ["finetune", *words, "--output", str(output)]).exit_code == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import glob
 import io
 import json
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     import numpy as np
 
 
+DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO})
+"""Numbers of errors of a disk that is full, closed or broken: no fault of what was computed."""
 _LONGEST_WRITE = 600.0
 """Seconds that another process may take to write a folder that this one writes next."""
 

@@ -74,7 +74,11 @@ def changing_state(module: nn.Module) -> dict[str, Tensor]:
 
 
 def save(path: Path, state: dict[str, Any]) -> None:
-    """Write `state` so that a reader finds the old file or the new one, never a part."""
+    """Write `state` so that a reader finds the old file or the new one, never a part.
+
+    Raises:
+        OSError: the disk is full or read-only; names `path`.
+    """
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
         with partial.open("wb") as file:
@@ -82,6 +86,11 @@ def save(path: Path, state: dict[str, Any]) -> None:
             file.flush()
             os.fsync(file.fileno())
         partial.replace(path)
+    except (OSError, RuntimeError) as error:  # torch's writer hides the system's error behind its own
+        cause = error if isinstance(error, OSError) else error.__context__
+        if isinstance(cause, OSError):
+            raise OSError(cause.errno, cause.strerror, str(path)) from error
+        raise
     finally:
         partial.unlink(missing_ok=True)
 

@@ -19,8 +19,8 @@ from gate_runner.encoders.named import read_card
 from gate_runner.encoders.probe import probe
 from gate_runner.encoders.spec import agree
 from gate_runner.encoders.tuned import save_tuned
-from gate_runner.errors import EncoderError, UsageError
-from gate_runner.files import BusyError, held
+from gate_runner.errors import EncoderError, StorageError, UsageError
+from gate_runner.files import DISK, BusyError, held
 from gate_runner.finetuning.hard_batches import HardRows, nearest_others
 from gate_runner.finetuning.pairs import Captioned
 from gate_runner.finetuning.picture_rows import PictureRows
@@ -90,6 +90,10 @@ def finetune(request: FinetuneRequest, say: Say = lambda line: None) -> Path:
     try:
         with held(output.parent / f".{output.name}.lock"):
             return _finetuned(request, say)
+    except OSError as error:
+        if error.errno not in DISK:
+            raise
+        raise StorageError.about(Path(error.filename or request.output), error) from error
     except BusyError as error:
         raise UsageError(
             f"{error.owner} trains into {request.output} now: wait for its end, or choose another --output"

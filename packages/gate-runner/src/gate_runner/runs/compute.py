@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import logging
 import statistics
 import time
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from gate_runner.class_words import WORDS
 from gate_runner.energy import EnergyMeter
 from gate_runner.errors import DataError, NotApplicableError, StorageError, UsageError
+from gate_runner.files import DISK
 from gate_runner.machine import PeakMemory, is_out_of_memory, release
 from gate_runner.runs.estimated import adaptive_test_of, chosen_of, in_blocks, in_full, narrowed
 from gate_runner.runs.part import Part, halved, with_kept_sizes
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from gate_runner.tasks import Job, Outcome, Progress
 
 _LOG = logging.getLogger(__name__)
-_STORAGE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO}
 
 
 def run_part(
@@ -73,7 +72,7 @@ def run_part(
                     replace(part.blank(description), status="skipped", reason=str(error), seconds=seconds), None
                 )
             except Exception as error:
-                if isinstance(error, OSError) and error.errno in _STORAGE:
+                if isinstance(error, OSError) and error.errno in DISK:
                     raise StorageError.about(Path(error.filename or part.output), error) from error
                 smaller = halved(part, phases.latest) if is_out_of_memory(error) else None
                 if smaller is None:
