@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -9,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image
@@ -270,3 +272,30 @@ def test_choose_shows_the_pictures_that_it_was_given(own_run: Path) -> None:
     done = call_here(*words, cwd=own_run)
     assert done.returncode == 0, done.stderr.decode()
     assert "outside of" not in (own_run / "chosen" / "choice.html").read_text()
+
+
+@pytest.mark.parametrize("output", [("--output", "run"), ()])
+def test_data_on_a_read_only_disk_are_run(
+    output: tuple[str, ...], own_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The benchmark's file is then in the run folder, as that of ``adapt``."""
+    shutil.copytree(own_run / "photos", tmp_path / "photos")
+    (tmp_path / "photos" / "benchmark.toml").unlink()
+    real = Path.open
+
+    def closed(path: Path, mode: str = "r", *given: Any, **more: Any) -> Any:
+        if path.name == "benchmark.toml" and set(mode) & set("wax"):
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+        return real(path, mode, *given, **more)
+
+    monkeypatch.setattr(Path, "open", closed)
+    words = ("run", "--data", "photos", "--encoder", "micro-clip/random", "--isolate", "none", *output)
+    done = call_here(*words, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr.decode()
+    assert (tmp_path / (output[1] if output else "runs") / "photos.toml").is_file()
+    assert sorted(path.name for path in (tmp_path / "photos").iterdir()) == ["blue", "red"]
+    again = call_here(*words, cwd=tmp_path)
+    assert again.returncode == 0
+    assert b"1 already there" in again.stdout + again.stderr
+    if output:
+        assert "predicted: " in page(tmp_path, "--data-root", "photos")

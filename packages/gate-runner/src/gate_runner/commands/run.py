@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from errno import EACCES, EPERM, EROFS
 from json import loads as json_value
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gate_runner.commands.options import AsJson, RunFolder, Setting
-from gate_runner.errors import UsageError
+from gate_runner.errors import DataError, UsageError
 from gate_runner.setting_values import seconds_in
 from gate_runner.signatures import as_command
 from gate_runner.terminal import echo, echo_json
@@ -63,7 +64,7 @@ def run(
     Image classification can be swept: --shots, --tune, --init and --knowledge take several values with
     commas between, as the packs icinw and micro/icinw do where nothing is said.
     """
-    names = [*(names or []), *([own_folder(data)] if data is not None else [])]
+    names = [*(names or []), *([own_folder(data, output)] if data is not None else [])]
     if not names and config is None:
         raise UsageError("name a pack or a benchmark (gate-runner ls packs), or a folder of your own with --data")
     request = requested(context, config, names, encoder, output, options, setting or ())
@@ -102,17 +103,30 @@ def run(
         raise typer.Exit(1)
 
 
-def own_folder(folder: Path) -> str:
-    """The benchmark's file in a folder of one's own, written first where there is none."""
+def own_folder(folder: Path, output: Path | None = None) -> str:
+    """The benchmark's file in a folder of one's own, written first where there is none.
+
+    Where the folder cannot be written, it goes into the run folder, or into ``runs`` where that is not named.
+    """
+    from gate_data.own import benchmark_text, values_at
     from gate_runner.benchmarks.own import looked_at, write_own
+    from gate_runner.files import write
 
     path = folder / "benchmark.toml"
-    if not path.is_file():
-        values, sentences = looked_at(folder, path)
-        for sentence in sentences:
-            echo(sentence, err=True)
+    if path.is_file():
+        return str(path)
+    values, sentences = looked_at(folder, path)
+    for sentence in sentences:
+        echo(sentence, err=True)
+    try:
         write_own(values, path)
-        echo(f"wrote {path}", err=True)
+    except DataError as error:
+        if not isinstance(error.__cause__, OSError) or error.__cause__.errno not in (EROFS, EACCES, EPERM):
+            raise
+        place = Path("runs") if output is None else output
+        path = place / f"{values['benchmark']['id']}.toml"
+        write(path, benchmark_text(values_at(values, folder, place)).encode())
+    echo(f"wrote {path}", err=True)
     return str(path)
 
 
