@@ -102,3 +102,13 @@ def test_weights_of_classes_are_torchs_and_balance_makes_classes_count_the_same(
     )
     cross_entropy = torch.nn.functional.cross_entropy(logits[:11], labels[:11], reduction="none")
     torch.testing.assert_close(ours, (cross_entropy[:8].mean() + cross_entropy[8:].mean()) / 2)
+
+
+@pytest.mark.parametrize("targets", [[0, 0, 0], [-100, -100, -100], [0, -100, 0]])
+def test_a_batch_whose_classes_weigh_nothing_has_loss_and_gradient_0(targets: list[int]) -> None:
+    logits = torch.randn(3, 2, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    loss = losses.cross_entropy(logits, torch.tensor(targets), weight=torch.tensor([0.0, 1.0]))
+    loss.backward()
+    assert float(loss) == 0
+    assert logits.grad is not None
+    assert not logits.grad.any()

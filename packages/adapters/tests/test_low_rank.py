@@ -173,3 +173,16 @@ def test_an_encoders_own_updates_stay() -> None:
     add_lora(twice, targets=["attention"])
     with pytest.raises(ValueError, match="already"):
         add_lora(twice, targets=["mix.0"])
+
+
+@pytest.mark.parametrize("end", [merge_lora, remove_lora])
+def test_a_deep_copy_stays_whole_when_the_other_ends(end) -> None:
+    module = Block().eval()
+    add_lora(module, rank=2)
+    twin = copy.deepcopy(module)
+    before = twin(X).detach()
+    end(module)
+    torch.testing.assert_close(twin(X), before)
+    end(twin)
+    torch.testing.assert_close(twin(X), module(X))
+    assert type(twin.attention) is type(module.attention) is nn.MultiheadAttention

@@ -304,3 +304,10 @@ def test_brier_of_classes_is_the_sum_over_them(classes: int) -> None:
         assert expected == pytest.approx(sk.brier_score_loss(labels, probabilities, labels=range(classes)))
     uniform = evaluate("brier", np.full((40, classes), 1 / classes), labels).value
     assert METRICS["brier"].chance(labels, classes) == pytest.approx(uniform)
+
+
+@pytest.mark.parametrize("name", ["r2", "spearman", "quadratic_kappa"])
+def test_metrics_of_one_value_refuse_several(name: str) -> None:
+    targets = torch.eye(4)[:, :3]
+    with pytest.raises(ValueError, match=r"targets have shape \(4, 3\), expected one of each sample"):
+        evaluate(name, torch.rand(4, 3), targets, resamples=0)

@@ -122,3 +122,17 @@ def test_what_cannot_be_ranked_is_said() -> None:
         rank_gallery(np.eye(2), np.ones((2, 3)), [0, 1], [0, 1])
     with pytest.raises(ValueError, match=r"expected 0\.\.1"):
         neighbour_votes([[2]], [[1.0]], 2)
+
+
+def test_a_row_without_neighbours_has_no_votes_and_no_warning() -> None:
+    votes = neighbour_votes([[-1, -1], [1, -1]], [[-np.inf, -np.inf], [0.5, -np.inf]], 2)
+    assert votes.tolist() == [[0, 0], [0, 1]]
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_a_gallery_with_nan_is_refused(value: float) -> None:
+    rows, odd = np.eye(4), np.eye(4)
+    odd[2, 1] = value
+    for queries, gallery, name in ((odd, rows, "query row 2"), (rows, odd, "gallery row 2")):
+        with pytest.raises(ValueError, match=f"{name} holds NaN or infinity"):
+            rank_gallery(queries, gallery, [0, 1, 0, 1], [0, 1, 0, 1])

@@ -15,11 +15,14 @@ def cross_entropy(
 ) -> Float[Tensor, ""]:
     r"""Mean of $-\log \mathrm{softmax}(z)_y$ over the samples (and pixels) whose target is not -100.
 
-    `weight` is what a sample of each class counts in the mean; see `class_balance`.
+    `weight` is what a sample of each class counts in the mean; see `class_balance`. Where nothing counts, it is 0.
     """
     if weight is not None:
         _check_labels(logits, targets)
-        return F.cross_entropy(logits, targets.long(), weight=weight.to(logits), ignore_index=IGNORED)
+        labelled = targets[targets != IGNORED].long()
+        counts = bool((weight.to(labelled.device)[labelled] != 0).any())  # a mean over nothing is no number
+        how = "mean" if counts else "sum"
+        return F.cross_entropy(logits, targets.long(), weight=weight.to(logits), ignore_index=IGNORED, reduction=how)
     return _mean_valid(_cross_entropies(logits, targets), targets)
 
 

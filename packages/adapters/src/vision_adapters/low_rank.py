@@ -169,6 +169,8 @@ def _end(module: nn.Module, *, merge: bool) -> None:
                 del module.peft_config
         if not parametrize.is_parametrized(part):
             continue
+        shared = type(part)  # a deep copy's too, of which torch would take the parameters' names away
+        part.__class__ = type(shared.__name__, shared.__bases__, dict(vars(shared)))
         for name, steps in list(part.parametrizations.items()):
             if not isinstance(steps[0], LowRankUpdate):
                 continue

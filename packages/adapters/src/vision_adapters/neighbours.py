@@ -56,8 +56,9 @@ def neighbour_votes(
     if not temperature > 0:
         raise ValueError(f"temperature must be above 0, not {temperature}")
     named_rows = named >= 0
-    best = np.max(near, axis=1, keepdims=True, initial=-np.inf, where=named_rows)
-    weights = np.where(named_rows, np.exp(np.where(named_rows, near - best, 0.0) / temperature), 0.0)
+    present = np.where(named_rows, near, -np.inf)  # of no neighbours, all weigh 0
+    best = np.max(present, axis=1, keepdims=True)
+    weights = np.exp((present - np.where(np.isfinite(best), best, 0.0)) / temperature)
     votes = np.zeros((len(named), classes))
     np.add.at(votes, (np.arange(len(named))[:, None], named.clip(min=0)), weights)
     shares: Float[np.ndarray, "n classes"] = votes / np.maximum(votes.sum(axis=1, keepdims=True), 1e-300)
@@ -111,6 +112,10 @@ def rank_gallery(
         raise ValueError(
             f"{len(query_rows)} queries with {len(own)} labels, a gallery of {len(held)} with {len(theirs)}"
         )
+    for rows, name in ((query_rows, "query"), (held, "gallery")):
+        if not np.isfinite(rows).all():
+            row = int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])
+            raise ValueError(f"{name} row {row} holds NaN or infinity, which has no rank")
     order = np.random.default_rng(seed).permutation(len(held))  # equal similarities must not keep the classes' order
     shuffled, labels = held[order], theirs[order]
     precision, recall = np.full(len(query_rows), np.nan), np.full((len(query_rows), len(ks)), np.nan)

@@ -176,6 +176,7 @@ def _errors(power: int) -> Callable[[Array, Array], Floats]:
 
 def _squared_and_target(predictions: Array, targets: Array) -> Floats:
     """Columns: squared error, and the target."""
+    _refuse_several(targets)
     return np.stack([_errors(2)(predictions, targets), targets.astype(np.float64).reshape(len(targets))], axis=1)
 
 
@@ -193,6 +194,7 @@ def _explained(outcomes: Floats, weights: Floats) -> Floats:
 
 
 def _prediction_and_target(predictions: Array, targets: Array) -> Floats:
+    _refuse_several(targets)
     _errors(1)(predictions, targets)  # of one shape, or refused
     return np.stack([predictions.reshape(len(targets)), targets], axis=1).astype(np.float64)
 
@@ -216,6 +218,19 @@ def _mean_ranks(values: Floats, weights: Floats) -> Floats:
     ranks = np.empty_like(weights)
     ranks[:, order] = ((before + upto + 1) / 2)[:, groups]
     return ranks
+
+
+def _refuse_several(targets: Array) -> None:
+    if targets.size != len(targets):
+        raise ValueError(
+            f"targets have shape {targets.shape}, expected one of each sample [n]: score each column alone"
+        )
+
+
+def _graded(predictions: Array, targets: Array) -> Floats:
+    """Classes in their order, columns predicted and true [n, 2]."""
+    _refuse_several(targets)
+    return _guess_and_truth(predictions, targets.reshape(len(targets)))
 
 
 def _guess_and_truth(predictions: Array, targets: Array) -> Floats:
@@ -413,7 +428,7 @@ METRICS: dict[str, Metric] = {
         Metric("spearman", "higher", _NO_CHANCE, _prediction_and_target, _rank_correlation, undefined=_EQUAL),
         Metric("macro_f1", "higher", None, _guess_and_truth, _macro_f1, len, undefined=_NOWHERE),
         Metric("micro_f1", "higher", None, _guess_and_truth, _micro_f1, len, undefined=_NOWHERE),
-        Metric("quadratic_kappa", "higher", _NO_CHANCE, _guess_and_truth, _quadratic_kappa,
+        Metric("quadratic_kappa", "higher", _NO_CHANCE, _graded, _quadratic_kappa,
                undefined="all predictions and targets are of one class"),
     )
 }  # fmt: skip
