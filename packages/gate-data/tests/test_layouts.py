@@ -370,7 +370,7 @@ def test_one_file_with_two_labels_is_said(tmp_path: Path) -> None:
 def test_several_tables_are_asked_for_by_name(tmp_path: Path) -> None:
     labelled(tmp_path, "labels.csv")
     labelled(tmp_path, "wide.csv", "species")
-    with pytest.raises(DataError, match=r"there are labels\.csv, wide\.csv: name one with --table"):
+    with pytest.raises(DataError, match=r"there are labels\.csv, wide\.csv: name one with .table. under"):
         guess(tmp_path)
     own, data, message = read(tmp_path, "wide.csv")
     assert (own.data.table, own.data.target, own.data.root) == ("wide.csv", "species", "images")

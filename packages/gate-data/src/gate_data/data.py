@@ -107,7 +107,7 @@ class Split(Generic[Kind]):
         if count is None or count >= len(self):
             return self
         if count < 1:
-            raise DataError(f"--limit must be at least 1, not {count}")
+            raise DataError(f"limit must be at least 1, not {count}")
         import torch
 
         if self.groups is not None:

@@ -29,7 +29,7 @@ def load_undivided(name: str, originals: Originals[Any] | None, request: DataReq
 
         content = icinw_parts(name, request.root)
     elif request.root is None:
-        raise DataError(f"data set {name!r} reads original files: give --data-root")
+        raise DataError(f"data set {name!r} reads original files: give the folder that holds them (root, --data-root)")
     else:
         assert originals.content is not None
         content = originals.content(originals.find(request.root))

@@ -20,11 +20,11 @@ def check(name: str, root: Path | None) -> None:
     """Whether a data set can be asked for at all: `datasets` is installed, and its copy lies under the data root."""
     hub = _hub(name)
     if find_spec("datasets") is None:
-        raise DataError(f"--source hub reads {hub.id} through datasets: pip install 'gate-data[hub]'")
+        raise DataError(f"the source 'hub' reads {hub.id} through datasets: pip install 'gate-data[hub]'")
     if root is not None and not (root / hub.id).is_dir():
         raise DataError(
-            f"{root / hub.id} is not there: with --data-root, --source hub reads copies of the hub's repositories, as "
-            f"`hf download --repo-type dataset {hub.id} --local-dir {root / hub.id}` makes them"
+            f"{root / hub.id} is not there: with a data root, the source 'hub' reads copies of the hub's repositories, "
+            f"as `hf download --repo-type dataset {hub.id} --local-dir {root / hub.id}` makes them"
         )
 
 

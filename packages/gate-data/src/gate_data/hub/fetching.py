@@ -221,7 +221,7 @@ def _revision(hub: Hub) -> str:
     except Exception as error:
         reason = " ".join(str(error).split())[:300] or type(error).__name__
         raise DataError(
-            f"{hub.id} cannot be read from the Hugging Face hub: {reason}; with --data-root FOLDER, a copy of it in "
+            f"{hub.id} cannot be read from the Hugging Face hub: {reason}; with a data root FOLDER, a copy of it in "
             f"FOLDER/{hub.id} is read instead"
         ) from error
 

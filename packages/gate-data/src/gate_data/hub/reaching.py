@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from threading import Thread
+from pathlib import Path
+from threading import Thread, get_ident
 
+_LIBRARIES = {"huggingface_hub", "transformers", "open_clip", "timm", "sentence_transformers", "httpx", "urllib3"}
 SECONDS = 3.0
 """In which a hub that can be used has answered, of name and connection, too."""
 
@@ -34,17 +36,36 @@ def why_silent() -> str:
     return f"{constants.ENDPOINT} does not answer ({reason})" if reason else ""
 
 
+class _Quiet(logging.Filter):
+    """Nothing that the hub's libraries log in one thread; what others log, and other threads, is shown."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.thread = get_ident()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether a record is shown."""
+        logged_by = {record.name.partition(".")[0], *Path(record.pathname).parts}  # open_clip logs as the root
+        return record.thread != self.thread or record.levelno > logging.ERROR or not logged_by & _LIBRARIES
+
+
 @contextmanager
 def cache_alone() -> Iterator[None]:
     """Libraries look into the hub's cache on this machine alone, as with HF_HUB_OFFLINE=1, and log no error of it."""
     from huggingface_hub import constants
 
     before = constants.HF_HUB_OFFLINE
-    level = logging.root.manager.disable
     constants.HF_HUB_OFFLINE = True
-    logging.disable(logging.ERROR)
+    quiet = _Quiet()
+    loggers = [logging.root, *map(logging.getLogger, sorted(_LIBRARIES))]
+    handlers = {handler for logger in loggers for handler in logger.handlers}
+    if logging.lastResort is not None:
+        handlers.add(logging.lastResort)
+    for handler in handlers:
+        handler.addFilter(quiet)
     try:
         yield
     finally:
         constants.HF_HUB_OFFLINE = before
-        logging.disable(level)
+        for handler in handlers:
+            handler.removeFilter(quiet)

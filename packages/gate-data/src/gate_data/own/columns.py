@@ -35,6 +35,13 @@ _FEW = 10
 """Different numbers up to which they are taken for names of classes."""
 
 
+def naming(folder: Path, table: str) -> str:
+    """How one of several tables is chosen, in the words of an error."""
+    return (
+        f"name one with 'table' under [data] in a benchmark.toml, as gate-runner new {folder} --table {table} writes it"
+    )
+
+
 def tables_in(folder: Path) -> list[Path]:
     """Tables in a folder: by their endings, and Flickr8k's ``captions.txt``."""
     return sorted(
@@ -98,7 +105,7 @@ def of_tables(folder: Path, paths: Sequence[Path]) -> Guess:
     if len(paths) > 1 and (len(splits) != len(paths) or "train" not in splits):
         listed = ", ".join(str(path.relative_to(folder)) for path in paths[:5])
         example = paths[0].relative_to(folder)
-        raise DataError(f"there are {listed}: name one with --table, e.g. gate-runner new {folder} --table {example}")
+        raise DataError(f"there are {listed}: {naming(folder, str(example))}")
     path = folder / splits["train"] if splits else paths[0]
     rows = list(itertools.islice(table(path, ()), _LOOKED_AT))
     columns = [str(name) for name in rows[0].values]

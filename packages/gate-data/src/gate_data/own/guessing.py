@@ -11,7 +11,7 @@ from typing import Any
 
 from gate_data.cards import is_known
 from gate_data.errors import DataError
-from gate_data.own.columns import TABLES, Guess, of_tables, splits_in, tables_in
+from gate_data.own.columns import TABLES, Guess, naming, of_tables, splits_in, tables_in
 from gate_data.own.layouts import coco_kind, of_coco, recognised
 from gate_data.readers import files_of_classes
 from gate_data.readers.clips import VIDEOS
@@ -94,7 +94,7 @@ def _looked_at(folder: Path) -> Guess:
     lists = [path for path in sorted(folder.glob("*.json")) if coco_kind(path)]
     if tables and lists:
         listed = ", ".join(path.name for path in (*tables, *lists))
-        raise DataError(f"{folder} holds {listed}: name one with --table, e.g. --table {tables[0].name}")
+        raise DataError(f"{folder} holds {listed}: {naming(folder, tables[0].name)}")
     guessed = recognised(folder)
     if guessed is not None:
         return guessed

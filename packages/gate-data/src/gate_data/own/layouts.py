@@ -10,7 +10,7 @@ from typing import Any
 from gate_data.errors import DataError
 from gate_data.own.annotated import first_pictures, yolo_file
 from gate_data.own.class_names import listed_names
-from gate_data.own.columns import Guess, roots_of, splits_in
+from gate_data.own.columns import Guess, naming, roots_of, splits_in
 from gate_data.own.map_layouts import maps_layout
 from gate_data.readers.folders import PICTURES, SPLIT_WORDS
 from gate_data.readers.json_lists import entries
@@ -85,8 +85,8 @@ def _coco(folder: Path, inner: Sequence[Path]) -> Guess | None:
     further = [str(path.relative_to(folder)) for path in files if path not in boxes]
     if boxes and further and all(path.parent == folder for path in files):
         listed = ", ".join(str(path.relative_to(folder)) for path in files)
-        raise DataError(f"{folder} holds several COCO files: {listed}; name one with --table")
-    remarks = [f"captions, too: --table {further[0]} takes them"] if boxes and further else []
+        raise DataError(f"{folder} holds several COCO files: {listed}; {naming(folder, further[0])}")
+    remarks = [f"captions, too: table = {further[0]!r} takes them"] if boxes and further else []
     return _of_coco(folder, boxes or files, remarks)
 
 
@@ -97,7 +97,7 @@ def _of_coco(folder: Path, files: Mapping[Path, str], remarks: Sequence[str]) ->
     if len(files) > 1 and (len(splits) != len(files) or "train" not in splits):
         raise DataError(
             f"{folder} holds several COCO files: {', '.join(names[:5])}; leave one, or one for each split "
-            "(train, val, test) with its name in the file's, or name one with --table"
+            f"(train, val, test) with its name in the file's, or {naming(folder, names[0])}"
         )
     first, kind = next(iter(files.items()))
     task, how = "detection", f"boxes, {_OR_CUT_OUT}"
