@@ -185,7 +185,9 @@ def predict(
     top = min(top, len(loaded.classes))
     with ProgressLine() as progress:
         predictions: list[Prediction] = []
-        predicted = noted(loaded.predict(files, top=top, batch_size=batch_size, progress=progress), predictions)
+        predicted = noted(
+            loaded.predict(files, top=top, batch_size=batch_size, progress=progress, keep=bool(true)), predictions
+        )
         if output is None:
             failed = write_csv(predicted, top, sys.stdout)
         else:

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from gate_data.request import Size, height_width, size_of
 from gate_runner.encoders.blocks import Blocks, GiveBlocks, layout, summary
+from gate_runner.encoders.spec import agree
 from gate_runner.errors import EncoderError, MissingCapabilityError, UsageError
 from gate_runner.machine import is_out_of_memory
 
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 
 CLIP_MEAN = (0.48145466, 0.4578275, 0.40821073)
 CLIP_STD = (0.26862954, 0.26130258, 0.27577711)
+
+
+_WITH_BLOCKS = {"pooled": ("last", "image", "blocks"), "backbone": ("before-projection", "backbone", "blocks:before")}
+"""Of a kind of features: their name among read-outs, and those of their probes alone and with the blocks."""
 
 
 class PatchFeatures(NamedTuple):
@@ -186,6 +191,20 @@ class Encoder:
             except MissingCapabilityError:
                 self._readouts = {"last": self.encode_image(picture).shape[1]}
         return self._readouts
+
+    def remember_readouts(self, given: Blocks) -> None:
+        """Take the names and widths of `readouts` from a pass that was made anyway."""
+        self._readouts = layout(given)
+
+    def gives_with_blocks(self, kind: str) -> slice | None:
+        """The columns of `encode_readouts` that are features of a kind, where the probe saw that they are the same."""
+        name, alone, together = _WITH_BLOCKS[kind]
+        same = agree({"": self.outputs.get(alone, ())}, {"": self.outputs.get(together, ())})
+        if alone not in self.outputs or not same or name not in self._readouts:
+            return None
+        names = list(self._readouts)
+        start = sum(self._readouts[before] for before in names[: names.index(name)])
+        return slice(start, start + self._readouts[name])
 
     @torch.no_grad()
     def encode_patches(self, images: UInt8[Tensor, "n 3 h w"] | Float[Tensor, "n 3 h w"]) -> PatchFeatures:

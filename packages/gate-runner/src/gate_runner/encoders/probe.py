@@ -74,6 +74,7 @@ def _blocks(encoder: Encoder, images: Tensor) -> dict[str, list[float]]:
         given = encoder.encode_blocks(images)
     except EncoderError:  # which whoever asks for a read-out is told
         return {}
+    encoder.remember_readouts(given)
     sums = {"blocks": kept(given.pooled)}
     if given.backbone is not None:
         sums["blocks:before"] = kept(given.backbone)

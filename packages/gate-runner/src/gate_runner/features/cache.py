@@ -237,6 +237,19 @@ class FeatureCache:
         held: Tensor = rows.lean()[:]
         return held
 
+    def has_more(self, inputs: Inputs, kind: str, other: str) -> bool:
+        """Whether fewer of some inputs would have to be encoded for a kind than for another one."""
+        if self.folder is None or not any((self.folder / kind).glob("*.digests.npy")):
+            return False
+        digests = inputs.digests()
+        if digests is None:
+            for _ in inputs.read(range(len(inputs)), lambda digest: False, 64):  # hashed, and nothing decoded
+                pass
+            digests = inputs.digests()
+            assert digests is not None  # all were read
+        missing = [len(_first(digests, Shelf(self.folder / name).missing(digests))) for name in (kind, other)]
+        return missing[0] < missing[1]
+
     def _write(self, request: _Asked, shelf: Shelf, path: Path, numbers: Sequence[int]) -> None:
         """Encode what no segment holds into a new one, from where a killed writer stopped."""
         log, count = path.with_suffix(".part"), len(numbers)

@@ -15,7 +15,7 @@ from torch import Tensor
 from gate_data.pictures import Pictures
 from gate_runner.errors import EncoderError, UsageError
 from gate_runner.features.cache import FeatureCache, cut
-from gate_runner.features.inputs import WIDTH, Digests, digest_of, digests_of, how_read
+from gate_runner.features.inputs import WIDTH, Digests, Numbered, digest_of, digests_of, how_read
 from vision_adapters.rows import Rows
 
 if TYPE_CHECKING:
@@ -37,7 +37,19 @@ def encode_pictures(
     watch: Callable[[Tensor, Tensor], None] = lambda numbers, shown: None,
     transform: OwnTransform | None = None,
 ) -> Rows:
-    """Features of pictures ``[n, d]``, of places ``[n, t, d]``, of videos with an axis of frames behind the first."""
+    """Features of pictures ``[n, d]``, of places ``[n, t, d]``, of videos with an axis of frames behind the first.
+
+    Where more of these pictures were encoded for read-outs than for themselves, they are columns of those rows.
+    """
+    inputs = _inputs_of(images, kind, transform, encoder)
+    columns = encoder.gives_with_blocks(kind) if kind in ("pooled", "backbone") else None
+    if columns is not None:
+        own = "both" if encoder.backbone is not None and encoder.projection is not None else kind
+        if cache.has_more(inputs, "readouts", own):
+            return cut(
+                encode_pictures(cache, encoder, images, "readouts", name, batch_size, progress, watch, transform),
+                columns,
+            )
     if kind in ("pooled", "backbone") and encoder.backbone is not None and encoder.projection is not None:
         side_by_side = encode_pictures(cache, encoder, images, "both", name, batch_size, progress, watch, transform)
         width = encoder.projection.shape[1]
@@ -57,15 +69,24 @@ def encode_pictures(
         return features
 
     size = max(1, batch_size // frames.numel())
+    if isinstance(inputs, _Files):
+        inputs.function = encode
+        return cache.encoded_rows(name, kind, inputs, size, progress)
+    assert isinstance(images, Tensor)
+    return cache.rows(name, kind, inputs.digests(), size, lambda numbers: encode(numbers, images[numbers]), progress)
+
+
+def _inputs_of(
+    images: Tensor | Pictures, kind: str, transform: OwnTransform | None, encoder: Encoder
+) -> _Files | Numbered:
+    """Pictures by what they hold, which is all that the cache knows them by."""
     if isinstance(images, Pictures):
-        return cache.encoded_rows(
-            name,
-            kind,
-            _Files(images, encode, transform if images.fit == "crop" and kind != "patches" else None, encoder),
-            size,
-            progress,
-        )
-    return cache.rows(name, kind, digests_of(images), size, lambda numbers: encode(numbers, images[numbers]), progress)
+        return _Files(images, _not_yet, transform if images.fit == "crop" and kind != "patches" else None, encoder)
+    return Numbered(digests_of(images), lambda numbers: _not_yet(numbers, numbers))
+
+
+def _not_yet(numbers: Tensor, shown: Tensor) -> Tensor:
+    raise AssertionError("no function encodes these inputs")
 
 
 class _Files:

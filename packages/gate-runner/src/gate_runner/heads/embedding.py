@@ -74,7 +74,9 @@ def embed(
         loaded.to(device_for(device))
         pictures = Pictures.of(files, loaded.image_size)
         cache = FeatureCache.of(loaded, loaded.fingerprint())
-        rows = encode_pictures(cache, loaded, pictures, "pooled", "images", batch_size, progress)[:]
+        rows = encode_pictures(
+            cache, loaded, pictures, "pooled", "images", batch_size, progress, transform=loaded.transform
+        )[:]
     columns = {"files": [described(file) for file in files], "splits": splits, "labels": labels}
     filled = {name: values for name, values in columns.items() if any(value != "" for value in values)}
     try:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from gate_data.request import Size
+    from vision_adapters.rows import Rows
 
 Progress = Callable[[str, int, int], None]
 """Told of a phase, how much of it is done, and of how much."""
@@ -46,9 +47,16 @@ class Prediction:
 
 
 def predictions(
-    head: Any, files: Sequence[str], top: int, batch_size: int, progress: Progress | None
+    head: Any, files: Sequence[str], top: int, batch_size: int, progress: Progress | None, keep: bool = False
 ) -> Iterator[Prediction]:
     """Classes and probabilities of image files, see `Head.predict`, whose module imports this one."""
+    rows = _from_cache(head, files, batch_size, progress) if keep and files else None
+    if rows is not None:
+        for start in range(0, len(files), batch_size):
+            batch = files[start : start + batch_size]
+            scores = head.scores_of(rows[start : start + batch_size])
+            yield from _ranked(head, batch, dict.fromkeys(range(len(batch))), scores, {}, top)
+        return
     transform = head.encoder.transform if head.card.get("transform") else None
     read = partial(_read_pictures, side=head.encoder.image_size, transform=transform)
     batches = [files[start : start + batch_size] for start in range(0, len(files), batch_size)]
@@ -203,12 +211,41 @@ def _read_pictures(
 def _of_batch(
     head: Any, files: Sequence[str], images: dict[int, Tensor], errors: dict[int, str], top: int
 ) -> Iterator[Prediction]:
+    scores = head.scores(torch.stack(list(images.values()))) if images else None
+    yield from _ranked(head, files, images, scores, errors, top)
+
+
+def _from_cache(head: Any, files: Sequence[str], batch_size: int, progress: Progress | None) -> Rows | None:
+    """Features of all files, kept as those of a run are; None where one of them cannot be read."""
+    from gate_runner.features import FeatureCache, encode_pictures
+
+    encoder, transform = head.encoder, head.encoder.transform if head.card.get("transform") else None
+    if head.card["part"]:  # its weights are the head's own, and nobody else's
+        return None
+    report = (lambda done, total: None) if progress is None else (lambda done, total: progress("encode", done, total))
+    try:
+        cache = FeatureCache.of(encoder, head.card["encoder"]["fingerprint"])
+        pictures = Pictures.of(list(files), encoder.image_size)
+        return encode_pictures(cache, encoder, pictures, head.kind, "images", batch_size, report, transform=transform)
+    except DataError:
+        return None
+
+
+def _ranked(
+    head: Any,
+    files: Sequence[str],
+    places: Iterable[int],
+    scores: Tensor | None,
+    errors: Mapping[int, str],
+    top: int,
+) -> Iterator[Prediction]:
+    """Predictions of a batch, of which the scored ones are in some places and the others have errors."""
     ranked: dict[int, tuple[list[int], list[float]]] = {}
-    if images:
-        scores = head.scores(torch.stack(list(images.values()))).cpu()
+    if scores is not None:
+        scores = scores.cpu()
         best = scores.topk(top).indices  # of scores: small differences of theirs are ties of probabilities
         probabilities = scores.softmax(dim=1).gather(1, best)
-        ranked = dict(zip(images, zip(best.tolist(), probabilities.tolist(), strict=True), strict=True))
+        ranked = dict(zip(places, zip(best.tolist(), probabilities.tolist(), strict=True), strict=True))
     for position, file in enumerate(files):
         if position not in ranked:
             yield Prediction(file, error=errors[position])

@@ -73,13 +73,6 @@ class Reading(nn.Module):
         now = self.code._replace(centre=learnt["centre"], scale=learnt["scale"], basis=learnt.get("basis"))
         return now.restored(rows)
 
-    def of_images(self, encoder: Encoder, images: Tensor) -> Tensor:
-        """What the head takes of images."""
-        tokens = self.reads_tokens
-        given = encoder.encode_blocks(images).blocks[self.readout.block - 1].places if tokens else None
-        features: Tensor = self(encoder.encode_readouts(images) if given is None else given)
-        return features
-
     def form(self) -> dict[str, Any]:
         """What has to be known of it besides its tensors."""
         keep = {} if self.code is None else {"keep": self.code.keep, "bytes": self.code.bytes}

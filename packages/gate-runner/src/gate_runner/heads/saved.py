@@ -72,22 +72,36 @@ class Head:
         """Names of the classes, in the order of the scores."""
         return tuple(self.card["classes"])
 
+    @property
+    def kind(self) -> str:
+        """The kind of features that it takes, as the feature cache calls them."""
+        if self.reading is None:
+            return "backbone" if self.card["features"] == "backbone" else "pooled"
+        return f"tokens:{self.reading.readout.block}" if self.reading.reads_tokens else "readouts"
+
     def scores(self, images: Tensor) -> Float[Tensor, "n k"]:
         """Scores of images ``[n, 3, h, w]``, ``uint8`` or floats in 0 to 1, of any one size."""
+        from gate_runner.features.encoding import features_of_kind
+
+        return self.scores_of(features_of_kind(self.encoder, self.kind, images))
+
+    def scores_of(self, features: Float[Tensor, "n d"]) -> Float[Tensor, "n k"]:
+        """Scores of features of `kind`."""
         import torch
 
+        features = features.to(self.encoder.device)
         with torch.no_grad():
-            if self.reading is not None:
-                features = self.reading.of_images(self.encoder, images)
-            elif self.card["features"] == "backbone":
-                features = self.encoder.encode_backbone(images)
-            else:
-                features = self.encoder.encode_image(images)
-            scores: Tensor = self.module(features)
+            scores: Tensor = self.module(features if self.reading is None else self.reading(features))
         return scores
 
     def predict(
-        self, files: Iterable[str | Path], *, top: int = 1, batch_size: int = 64, progress: Progress | None = None
+        self,
+        files: Iterable[str | Path],
+        *,
+        top: int = 1,
+        batch_size: int = 64,
+        progress: Progress | None = None,
+        keep: bool = False,
     ) -> Iterator[Prediction]:
         """Classes and probabilities of image files, in order; a file that cannot be read has an error instead.
 
@@ -96,6 +110,7 @@ class Head:
             top: classes to give for each, at least 1.
             batch_size: images at a time.
             progress: told how many are done.
+            keep: take features from the feature cache, and keep there what it lacks, as runs do.
 
         Yields:
             A prediction per file.
@@ -107,7 +122,7 @@ class Head:
 
         if top < 1 or batch_size < 1:
             raise UsageError(f"top and batch_size must be at least 1, not {top} and {batch_size}")
-        return predictions(self, [str(file) for file in files], min(top, len(self.classes)), batch_size, progress)
+        return predictions(self, [str(file) for file in files], min(top, len(self.classes)), batch_size, progress, keep)
 
 
 def save_head(head: KeptHead, encoder: Encoder, folder: Path, about: Mapping[str, Any], *, start: str | None) -> None:
