@@ -21,6 +21,18 @@ from vision_adapters.tuning.baselines import CacheHead, cache_values
 from vision_adapters.tuning.data import Tuned, TuningData
 from vision_adapters.tuning.discriminant import BLENDS as DISCRIMINANT_BLENDS
 from vision_adapters.tuning.discriminant import TEMPERATURES, discriminant_head, discriminant_scores
+from vision_adapters.tuning.few_images import (
+    CACHED_FROM,
+    DISCRIMINANT_SCALES,
+    GAIN_IN_ERRORS,
+    MIXED_UP_TO,
+    PUBLISHED_RIDGE,
+    REGRESSION_SCALES,
+    REGRESSION_STRENGTHS,
+    RIDGES,
+    UNVALIDATED_STRENGTH,
+    RidgeDiscriminant,
+)
 from vision_adapters.tuning.logistic import RidgeLogistic
 from vision_adapters.tuning.unit_features import class_means, cosines, may_move, standardisation
 
@@ -40,9 +52,14 @@ CACHE_WEIGHTS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 CACHED_IMAGES = 10_000  # of more, a cache is slow to ask, and regressions are ahead
 MEAN_TEMPERATURES = (5.0, 10.0, 20.0, 40.0)
 
-Kind = Literal["zero_shot", "regression", "around_texts", "solved", "discriminant", "class_means", "cache", "mean"]
+Kind = Literal[
+    "zero_shot", "regression", "around_texts", "solved", "discriminant", "class_means", "cache", "mean",
+    "ridge_discriminant", "ridge_mean",
+]  # fmt: skip
 """Regressions have the texts added, are fitted around them, or solved on features that are centred alone, as
-scikit-learn's is; the cache is Tip-Adapter's; a mean is that of a regression's and a discriminant's scores."""
+scikit-learn's is; the cache is Tip-Adapter's; a mean is that of a regression's and a discriminant's scores, a ridge
+mean that of a solved regression's and a ridge discriminant's."""
+STEADY = ("ridge_discriminant", "ridge_mean")
 REGRESSIONS = ("regression", "around_texts", "solved")
 
 
@@ -59,6 +76,8 @@ class Candidate:
     regression: Kind | None = None  # in a mean
     discriminant_blend: float | None = None  # of the texts in a mean's discriminant
     lengths: Literal["raw"] | None = None  # "raw" for features as they come; None for features at length 1
+    ridge: float | None = None  # of a ridge discriminant, in traces
+    scale: float | None = None  # factor of the regression's scores in a ridge mean
 
     def params(self) -> dict[str, float | str]:
         """What the kind has, by name."""
@@ -92,9 +111,15 @@ def tune_anchored(data: TuningData, *, linear: bool = False) -> Tuned:
     the mean of its scores and a regression's, which err on different images; Tip-Adapter's cache, up to 10,000 images;
     without texts, cosines with class means. The length of a feature may tell classes apart: see `_spaces`.
 
+    Without texts, few images cannot tell so many candidates apart, and scales of single axes are noise. There the
+    start is a ridge discriminant (`RidgeDiscriminant`), or its mean with a solved regression, whichever has the least
+    log-loss: no rotation of the features changes either. Another candidate is chosen only where its paired log-loss on
+    the validation images is better by a standard error. With one image per class it is a regression on centred
+    features at scikit-learn's default penalty.
+
     A validation image whose class has no image left to train on is left out; where that is more than half of them (one
-    image per class), nothing is validated, and `may_move` decides between zero-shot and a fit around the texts at one
-    fixed penalty. With several labels per sample there are regressions with texts alone, and every image counts.
+    image per class), nothing is validated: with texts, `may_move` decides between zero-shot and a fit around them at
+    one fixed penalty. With several labels per sample there are regressions with texts alone, and every image counts.
     `linear` takes features at length 1 alone, and no cache: the head is a `LinearHead`, which a training can go on
     from.
 
@@ -109,8 +134,10 @@ def tune_anchored(data: TuningData, *, linear: bool = False) -> Tuned:
     if not data.has_validation:
         if anchored and not may_move(data, unit):
             choice = Candidate("zero_shot", blend=data.logit_scale)
-        else:
+        elif anchored or data.several:
             choice = Candidate("around_texts" if anchored else "regression", UNVALIDATED, 0.0)
+        else:
+            choice = Candidate("solved", UNVALIDATED_STRENGTH, 0.0)
         head, choice = _refit(data, unit, choice)
         return Tuned("anchored", choice.params(), None, head, (), data.metric)
     trials = _Trials(data, unit)
@@ -129,11 +156,14 @@ def tune_anchored(data: TuningData, *, linear: bool = False) -> Tuned:
         trials.discriminants(space)
         trials.mean(raw=space.raw)
     if not data.several:
-        if not linear:
+        if not linear and (data.class_embeddings is not None or len(unit) >= CACHED_FROM * data.classes):
             trials.cache()
         if data.class_embeddings is None and not isinstance(data.class_weight, tuple):
             trials.class_means()
     best = trials.choose(floor)
+    if data.class_embeddings is None and not data.several:
+        steady = trials.steady()
+        best = best if trials.is_ahead(best, steady) else steady
     head, choice = _refit(data, unit, best.candidate)
     candidates = tuple(
         {**judged.candidate.params(), "validation": judged.validation, "loss": judged.loss} for judged in trials.judged
@@ -150,12 +180,15 @@ class _Trials:
         self.rows = data.validation_rows()[self.counted]
         self.cosines = cosines(data, unit[self.rows])
         self.judged: list[Judged] = []
+        self.losses: dict[Candidate, Tensor] = {}
         self.surest: dict[tuple[str, bool], tuple[Judged, Tensor]] = {}
 
     def judge(self, candidate: Candidate, scores: Tensor) -> Judged:
         """Note how a candidate does."""
-        judged = Judged(candidate, self.data.score(scores, self.rows), _loss(self.data, scores, self.rows))
+        losses = _losses(self.data, scores, self.rows)
+        judged = Judged(candidate, self.data.score(scores, self.rows), float(losses.mean()))
         self.judged.append(judged)
+        self.losses[candidate] = losses
         family = "regression" if candidate.kind in REGRESSIONS else candidate.kind, candidate.lengths == "raw"
         if family not in self.surest or judged.loss < self.surest[family][0].loss:
             self.surest[family] = judged, scores
@@ -258,6 +291,48 @@ class _Trials:
             regression=regression.candidate.kind, discriminant_blend=discriminant.candidate.blend,
         )  # fmt: skip
         self.judge(candidate, 0.5 * scores + 0.5 * its_scores)
+
+    def steady(self) -> Judged:
+        """Return a ridge discriminant, or its mean with a regression, each at its best scale.
+
+        Another ridge than the published one is taken only where it is ahead (`is_ahead`).
+        """
+        data, rows = self.data, self.rows
+        heads = [RidgeDiscriminant(self.unit[fold.train], data.targets(fold.train)) for fold in data.folds]
+        judged: dict[float, Judged] = {}
+        scores_at: dict[float, Tensor] = {}
+        for ridge in RIDGES:
+            at_ridge = [head.head(ridge) for head in heads]
+            parts = [head.scores(self.unit[fold.validation]) for head, fold in zip(at_ridge, data.folds, strict=True)]
+            scores = torch.cat(parts)[self.counted]
+            factor = min(DISCRIMINANT_SCALES, key=lambda factor: _loss(data, factor * scores, rows))
+            scores_at[ridge] = factor * scores
+            candidate = Candidate("ridge_discriminant", temperature=factor, ridge=ridge)
+            judged[ridge] = self.judge(candidate, scores_at[ridge])
+        surest = min(judged, key=lambda ridge: judged[ridge].loss)
+        chosen = surest if self.is_ahead(judged[surest], judged[PUBLISHED_RIDGE]) else PUBLISHED_RIDGE
+        if len(self.unit) > MIXED_UP_TO * data.classes:
+            return judged[chosen]
+        strength, factor, scores = self._regression()
+        candidate = replace(judged[chosen].candidate, kind="ridge_mean", strength=strength, scale=factor)
+        mean = self.judge(candidate, 0.5 * scores_at[chosen] + 0.5 * scores)
+        return min(judged[chosen], mean, key=lambda row: row.loss)
+
+    def _regression(self) -> tuple[float, float, Tensor]:
+        """Return penalty, factor and scaled scores of the surest solved regression among a few strong ones."""
+        space = _Space(self.data, self.unit, raw=False, spread=False)
+        tried = [
+            (strength, factor, factor * scores[self.counted])
+            for strength, scores in space.solved(REGRESSION_STRENGTHS)
+            for factor in REGRESSION_SCALES
+        ]
+        return min(tried, key=lambda row: _loss(self.data, row[2], self.rows))
+
+    def is_ahead(self, other: Judged, base: Judged) -> bool:
+        """Whether the paired log-loss of `other` is better than that of `base` by more than its standard error."""
+        gains = self.losses[base.candidate] - self.losses[other.candidate]
+        error = float(gains.std()) / math.sqrt(len(gains)) if len(gains) > 1 else math.inf
+        return float(gains.mean()) > GAIN_IN_ERRORS * error
 
     def choose(self, floor: float) -> Judged:
         """The least log-loss among those within half a standard error of the best metric and not below `floor`."""
@@ -401,6 +476,17 @@ def _refit(data: TuningData, unit: Tensor, candidate: Candidate) -> tuple[nn.Mod
         keys = unit.new_zeros(data.classes, unit.shape[1]) if texts is None else texts
         parts = (candidate.blend or 0.0, candidate.alpha or 0.0, candidate.beta or 0.0)
         return CacheHead(keys, unit, cache_values(data), *parts).eval(), candidate
+    if candidate.kind in STEADY:
+        assert candidate.ridge is not None
+        assert candidate.temperature is not None
+        weight, bias = RidgeDiscriminant(unit, data.targets()).head(candidate.ridge)
+        weight, bias = candidate.temperature * weight, candidate.temperature * bias
+        if candidate.kind == "ridge_mean":
+            solved, _ = _refit_regression(data, unit, replace(candidate, kind="solved", blend=0.0))
+            factor = candidate.scale or 0.0
+            weight = 0.5 * weight + 0.5 * factor * solved.weight.detach()
+            bias = 0.5 * bias + 0.5 * factor * solved.bias.detach()
+        return fixed_head(weight, bias, "l2"), candidate
     if candidate.kind == "mean":  # the mean of two linear heads is one
         regression, _ = _refit_regression(data, features, replace(candidate, kind=candidate.regression or "regression"))
         temperature, blend = candidate.temperature or 0.0, candidate.discriminant_blend or 0.0
@@ -443,7 +529,11 @@ def _refit_regression(data: TuningData, features: Tensor, candidate: Candidate) 
 
 def _loss(data: TuningData, scores: Tensor, rows: Tensor) -> float:
     """Mean log-loss of some rows."""
+    return float(_losses(data, scores, rows).mean())
+
+
+def _losses(data: TuningData, scores: Tensor, rows: Tensor) -> Tensor:
+    """Log-loss of each of some rows, or of each label of each row."""
     if data.several:
-        return float(F.binary_cross_entropy_with_logits(scores, data.targets(rows)))
-    losses = F.cross_entropy(scores, data.labels[rows], reduction="none")
-    return float((losses * data.sample_weights(rows)).mean())
+        return F.binary_cross_entropy_with_logits(scores, data.targets(rows), reduction="none")
+    return F.cross_entropy(scores, data.labels[rows], reduction="none") * data.sample_weights(rows)
