@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import tracemalloc
 
 import numpy as np
 import pytest
 
 from eevee import Benchmark, EeveeError, Metric, Outcomes, ResultTable, load_table, rank_models, rank_outcomes
+from eevee.answers import leaderboard
 from eevee.answers.leaderboard import _strengths, _wins
 from eevee.cli import main
 
@@ -156,3 +159,55 @@ def test_the_command(tmp_path, capsys):
     out = capsys.readouterr().out
     assert "on other test items of these tasks" in out
     assert "the best: a" in out
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3])
+@pytest.mark.parametrize("level", [0.5, 0.9, 0.95])
+def test_pairs_are_decided_as_by_all_draws_in_memory(share, level):
+    """The definition: |t| of every pair in every draw, by NumPy's own means, and the quantile of the maxima."""
+    generator = np.random.default_rng(3)
+    scores = generator.normal(size=(9, 1)) * 1.5 + generator.normal(size=(9, 14))
+    scores[generator.random(scores.shape) < share] = np.nan
+    measured, resamples = ~np.isnan(scores), 300
+    first, second = np.triu_indices(9, 1)
+    comparable = (measured.astype(int) @ measured.T)[first, second] >= 3
+    everyone = np.ones((9, 9), dtype=bool)
+
+    def t_of(board, pair):
+        i, j = pair
+        gaps = (board[i] - board[j])[measured[i] & measured[j]]
+        return abs(gaps.mean()) / (gaps.std(ddof=1) / np.sqrt(len(gaps)))
+
+    pairs = list(zip(first, second, comparable, strict=True))
+    observed = np.array([t_of(scores, pair) if ok else 0.0 for *pair, ok in pairs])
+    drawn = []
+    for number in range(resamples):
+        centred = np.where(measured, scores - np.nanmean(scores, axis=1, keepdims=True), 0.0)
+        shared = measured.astype(float) @ measured.T
+        own = centred @ centred.T / np.maximum(shared - 1, 1)
+        root = leaderboard._root(0.5 * own + 0.5 * np.trace(own) / 9 * np.eye(9))
+        board = root @ np.random.default_rng([5, number]).standard_normal((9, 14), dtype=np.float32)
+        drawn.append([t_of(board, pair) if ok else 0.0 for *pair, ok in pairs])
+    drawn, undecided = np.array(drawn), comparable.copy()
+    alone = leaderboard._largest_of_tasks(scores, 5, everyone & ~np.eye(9, dtype=bool), np.arange(resamples))
+    if share == 0:
+        np.testing.assert_allclose(alone, drawn.max(1), rtol=1e-4)
+    while undecided.any():
+        new = undecided & (observed > np.quantile(drawn[:, undecided].max(1), level, method="higher"))
+        if not new.any():
+            break
+        undecided &= ~new
+    largest = functools.partial(leaderboard._largest_of_tasks, scores, 5)
+    decided = leaderboard._decided(observed, largest, comparable, level, 9, resamples)
+    np.testing.assert_array_equal(decided, comparable & ~undecided)
+    assert decided.any()
+    assert not decided.all()
+
+
+def test_memory_does_not_grow_with_draws_times_pairs():
+    values = np.random.default_rng(0).normal(size=(120, 12))
+    tracemalloc.start()
+    rank_models(table(values), resamples=2000)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 60e6  # all |t| of all draws are 114 MB, and were held in several copies

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -12,7 +13,7 @@ from eevee.tables.record import Recorded
 from eevee.tables.standard import standardise
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from jaxtyping import Bool, Float, Int
 
@@ -25,6 +26,8 @@ FEWEST_TASKS = 3
 _PRIOR = 0.5
 """Wins that each model of a pair is given beforehand: one that wins every task has no finite strength otherwise."""
 _STRENGTH_RESAMPLES = 200
+_CELLS = 500_000
+"""Numbers of drawn boards that are held at a time: 4 MB, of which there are some copies."""
 _INDEPENDENT = 0.5
 """Share of independent models in the covariance of a board: of few tasks its own has the models too much alike."""
 
@@ -99,8 +102,9 @@ def rank_models(table: ResultTable, *, level: float = 0.95, resamples: int = 400
         EeveeError: `level` or `resamples` out of range, fewer than three benchmarks, or models of which no two share
             three.
 
-    Numerics: normal scores are assumed for c; half of the covariance is that of independent models of equal variance,
-        since that of 31 tasks alone makes c too small (`benchmarks/ranks.py`).
+    Numerics: draws are made a few at a time, and those near the quantile again for later steps, so that memory does not
+        grow with draws times pairs. Normal scores are assumed for c; half of the covariance is that of independent
+        models of equal variance, since that of 31 tasks alone makes c too small (`benchmarks/ranks.py`).
 
     Example:
         >>> from eevee import load_table
@@ -124,7 +128,8 @@ def rank_models(table: ResultTable, *, level: float = 0.95, resamples: int = 400
     differences = scores[first] - scores[second]
     mean = np.nanmean(np.where(comparable[:, None], differences, 0.0), axis=1)
     t = _t_of_pairs(np.where(measured, scores, 0.0)[None], measured)[0]
-    signs = np.sign(mean).astype(np.int64) * _decided(t, _null(scores, resamples, seed), comparable, level)
+    largest = functools.partial(_largest_of_tasks, scores, seed)
+    signs = np.sign(mean).astype(np.int64) * _decided(t, largest, comparable, level, len(scores), resamples)
     return _board(
         table.name, "tasks", level, table.models, scores, first, second, signs, int((~comparable).sum()), seed
     )
@@ -173,12 +178,14 @@ def rank_outcomes(
     first, second = np.triu_indices(len(models), 1)
     mean = (scores[first] - scores[second]).mean(1)
     spread = np.sqrt(np.maximum(_of_pairs(covariance, first, second), 0.0))
-    noise = np.random.default_rng(seed).standard_normal((resamples, len(models))) @ _root(covariance).T
-    gaps = noise[:, first] - noise[:, second]
-    drawn = np.divide(gaps, spread, out=np.zeros_like(gaps), where=spread > 0)
     with np.errstate(divide="ignore", invalid="ignore"):
         t = np.where(spread > 0, mean / spread, np.where(mean == 0, 0.0, np.copysign(np.inf, mean)))
-    signs = np.sign(mean).astype(np.int64) * _decided(np.abs(t), np.abs(drawn), np.ones(len(mean), bool), level)
+    errors = np.zeros((len(models), len(models)))
+    errors[first, second] = spread
+    largest = functools.partial(_largest_of_noise, _root(covariance), errors, seed)
+    signs = np.sign(mean).astype(np.int64) * _decided(
+        np.abs(t), largest, np.ones(len(mean), bool), level, len(models), resamples
+    )
     return _board(", ".join(outcomes), "items", level, models, scores, first, second, signs, 0, seed)
 
 
@@ -231,30 +238,104 @@ def _t_of_pairs(scores: Float[np.ndarray, "r m n"], measured: Bool[np.ndarray, "
     return np.asarray(np.where(np.isnan(t) | (count < 2), 0.0, t))
 
 
-def _null(scores: Float[np.ndarray, "m n"], resamples: int, seed: int) -> Float[np.ndarray, "r p"]:
-    """|t| of each pair on boards of equal models, with the gaps and the covariance of these."""
+def _largest_of_tasks(
+    scores: Float[np.ndarray, "m n"], seed: int, undecided: Bool[np.ndarray, "m m"], numbers: Int[np.ndarray, " r"]
+) -> Float[np.ndarray, " r"]:
+    """On boards of equal models, with the gaps and covariance of these.
+
+    Boards are drawn and forgotten a few at a time: all of them would be resamples times models squared.
+
+    Numerics: float32, for scores of mean 0 and t to six digits.
+    """
     measured = ~np.isnan(scores)
     centred = np.where(measured, scores - np.nanmean(scores, axis=1, keepdims=True), 0.0)
     shared = measured.astype(np.float64) @ measured.T
     covariance = centred @ centred.T / np.maximum(shared - 1, 1)
     alike = np.trace(covariance) / len(scores) * np.eye(len(scores))
-    root = _root((1 - _INDEPENDENT) * covariance + _INDEPENDENT * alike)
-    generator, parts = np.random.default_rng(seed), []
-    step = max(1, 2_000_000 // (len(scores) * (len(scores) + scores.shape[1])))
-    for start in range(0, resamples, step):
-        size = min(step, resamples - start)
-        parts.append(_t_of_pairs(root @ generator.standard_normal((size, *scores.shape)), measured))
-    return np.concatenate(parts)
+    root = _root((1 - _INDEPENDENT) * covariance + _INDEPENDENT * alike).astype(np.float32)
+    mask, whole = measured.astype(np.float32), bool(measured.all())
+    freedom = np.where(undecided, shared - 1, 0.0).astype(np.float32)
+    shared = shared.astype(np.float32)
+    largest = []
+    for part in _parts(numbers, scores.size + len(scores) ** 2):
+        drawn = root @ _noise(seed, part, scores.shape) * mask
+        if whole:  # sums over the tasks of a pair are those of its models
+            sums, squares = drawn.sum(-1)[..., None], (drawn**2).sum(-1)[..., None]
+        else:
+            sums, squares = drawn @ mask.T, drawn**2 @ mask.T
+        total = sums - sums.swapaxes(1, 2)
+        np.square(total, out=total)
+        square = drawn @ drawn.swapaxes(1, 2)
+        square *= -2
+        square += squares
+        square += squares.swapaxes(1, 2)
+        square *= shared
+        square -= total  # n squared times the variance of the differences
+        np.maximum(square, np.float32(1e-30), out=square)
+        total /= square
+        total *= freedom
+        largest.append(np.sqrt(total.reshape(len(part), -1).max(1)))
+    return np.concatenate(largest).astype(np.float64)
+
+
+def _largest_of_noise(
+    root: Float[np.ndarray, "m m"],
+    spread: Float[np.ndarray, "m m"],
+    seed: int,
+    undecided: Bool[np.ndarray, "m m"],
+    numbers: Int[np.ndarray, " r"],
+) -> Float[np.ndarray, " r"]:
+    """The largest gap of normal noise, in standard errors; a few draws at a time."""
+    weight, largest = np.where(undecided & (spread > 0), 1 / np.where(spread > 0, spread, 1.0), 0.0), []
+    for part in _parts(numbers, len(root) ** 2):
+        noise = _noise(seed, part, (len(root),)).astype(np.float64) @ root.T
+        gaps = np.abs(noise[:, :, None] - noise[:, None]) * weight
+        largest.append(gaps.reshape(len(part), -1).max(1))
+    return np.concatenate(largest)
+
+
+def _noise(seed: int, numbers: Int[np.ndarray, " r"], shape: tuple[int, ...]) -> Float[np.ndarray, "r ..."]:
+    """Standard normal numbers of some draws; each has a generator of its own, so that it can be made again."""
+    out = np.empty((len(numbers), *shape), dtype=np.float32)
+    for row, number in zip(out, numbers, strict=True):
+        np.random.default_rng([seed, int(number)]).standard_normal(dtype=np.float32, out=row)
+    return out
+
+
+def _parts(numbers: Int[np.ndarray, " r"], cells: int) -> list[Int[np.ndarray, " s"]]:
+    """Draws of so many cells each, in parts that are held at a time."""
+    step = max(1, _CELLS // cells)
+    return [numbers[start : start + step] for start in range(0, len(numbers), step)]
 
 
 def _decided(
-    t: Float[np.ndarray, " p"], drawn: Float[np.ndarray, "r p"], comparable: Bool[np.ndarray, " p"], level: float
+    t: Float[np.ndarray, " p"],
+    largest: Callable[[Bool[np.ndarray, "m m"], Int[np.ndarray, " r"]], Float[np.ndarray, " r"]],
+    comparable: Bool[np.ndarray, " p"],
+    level: float,
+    count: int,
+    resamples: int,
 ) -> Bool[np.ndarray, " p"]:
-    """Which pairs' differences are decided, by |t| and draws of it for equal models."""
-    undecided = comparable.copy()
+    """Which pairs' differences are decided, by |t| and `largest` of the undecided ones.
+
+    A pair that leaves can only lower a draw's largest |t|: its value with more pairs bounds it, so that only draws near
+    the quantile are made again.
+    """
+    upper = np.triu_indices(count, 1)
+    undecided, bounds = comparable.copy(), np.full(resamples, np.inf)
+    above = resamples - int(np.ceil(level * (resamples - 1)))  # so many values are at or above the quantile
     while undecided.any():
-        critical = np.quantile(drawn[:, undecided].max(1), level, method="higher")
-        new = undecided & (t > critical)
+        matrix = np.zeros((count, count), dtype=bool)
+        matrix[upper] = undecided
+        exact = np.zeros(resamples, dtype=bool)
+        while True:
+            first = np.argsort(-bounds, kind="stable")[:above]
+            missing = first[~exact[first]]
+            if not len(missing):
+                break
+            bounds[missing] = np.minimum(bounds[missing], largest(matrix, missing))
+            exact[missing] = True
+        new = undecided & (t > bounds[first[-1]])
         if not new.any():
             break
         undecided &= ~new
@@ -280,8 +361,11 @@ def _board(
     strength = _strengths(wins.sum(0))
     chosen = np.random.default_rng(seed).integers(0, len(wins), (_STRENGTH_RESAMPLES, len(wins)))
     times = np.stack([np.bincount(rows, minlength=len(wins)) for rows in chosen])
-    resampled = (times @ wins.reshape(len(wins), -1)).reshape(-1, count, count)
-    low, high = np.quantile(_strengths(resampled), [(1 - level) / 2, (1 + level) / 2], axis=0)
+    resampled = np.empty((len(times), count))
+    for rows in _parts(np.arange(len(times)), count**2):
+        part = (times[rows] @ wins.reshape(len(wins), -1)).reshape(-1, count, count)
+        resampled[rows] = _strengths(part, strength)
+    low, high = np.quantile(resampled, [(1 - level) / 2, (1 + level) / 2], axis=0)
     played = np.maximum((wins + wins.transpose(0, 2, 1)).sum((0, 2)), 1e-12)
     borda = wins.sum((0, 2)) / played
     ranks = 1 + (wins.transpose(0, 2, 1)).sum(2)  # the others' wins, ties half
@@ -315,11 +399,13 @@ def _wins(scores: Float[np.ndarray, "m n"]) -> Float[np.ndarray, "n m m"]:
     return np.asarray(wins, dtype=np.float64)
 
 
-def _strengths(wins: Float[np.ndarray, "*r m m"]) -> Float[np.ndarray, "*r m"]:
+def _strengths(
+    wins: Float[np.ndarray, "*r m m"], start: Float[np.ndarray, " m"] | None = None
+) -> Float[np.ndarray, "*r m"]:
     """Bradley and Terry's strengths by Newton's steps on the log likelihood, all boards at once, to 1e-8."""
     own = wins + _PRIOR * (1 - np.eye(wins.shape[-1]))
     games, total = own + own.swapaxes(-1, -2), own.sum(-1)
-    strength = np.zeros(wins.shape[:-1])
+    strength = np.zeros(wins.shape[:-1]) if start is None else np.broadcast_to(start, wins.shape[:-1]).copy()
     for _ in range(50):
         expected = games / (1 + np.exp(strength[..., None, :] - strength[..., None]))
         weight = expected * (1 - expected / np.maximum(games, 1e-300))
