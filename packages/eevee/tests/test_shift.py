@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 
 from eevee import (
+    Benchmark,
     EeveeError,
+    Metric,
+    ResultTable,
     RidgeScorer,
     load_table,
     predict,
@@ -357,3 +360,55 @@ def test_holdout_family_from_the_command_line(tmp_path, capsys):
     assert "with an AUC of" in words
     assert main([*argv, "--holdout", "date"]) == 2
     assert "holding out by date needs a date for every model" in capsys.readouterr().err
+
+
+def latent(seed, twins):
+    """Twelve models in three dimensions, each with a near-twin in its group or alone; and eight new ones."""
+    rng = np.random.default_rng(seed)
+    loadings = rng.normal(size=(3, 20))
+    values, new = (rng.normal(size=(m, 3)) @ loadings + 0.8 * rng.normal(size=(m, 20)) for m in (12, 8))
+    if twins:
+        values = np.repeat(values, 2, axis=0) + 0.01 * rng.normal(size=(24, 20))
+    ids = tuple(f"b{number}" for number in range(20))
+    table = ResultTable(
+        "latent", tuple(f"m{i}" for i in range(len(values))), tuple(Metric(i, i, "higher") for i in ids),
+        tuple(map(Benchmark, ids)), values, groups=tuple(f"g{i // (2 if twins else 1)}" for i in range(len(values))),
+    )  # fmt: skip
+    return table, {f"new{i}": {f"b{j}": float(row[j]) for j in range(3)} for i, row in enumerate(new)}, new
+
+
+def test_the_interval_of_the_mean_leaves_out_groups():
+    """A near-twin that stays in the table tells a model's mean; a new model has no twin there."""
+    covered, widths = 0, {True: [], False: []}
+    for seed in range(4):
+        for twins in (True, False):
+            table, scores, new = latent(seed, twins)
+            predicted = predict(table, ["b0", "b1", "b2"], scores, scorer="ridge", mean=True)
+            means = [predicted.models[f"new{i}"].mean for i in range(len(new))]
+            widths[twins].append(means[0].high - means[0].low)
+            if twins:
+                covered += sum(cell.low <= row.mean() <= cell.high for cell, row in zip(means, new, strict=True))
+    assert np.mean(widths[True]) >= 0.9 * np.mean(widths[False])
+    assert covered >= 27  # of 32
+
+
+def test_the_interval_of_the_mean_holds_families_together_where_it_is_for_a_new_one():
+    table, scores, _ = latent(0, twins=True)
+    alone = replace(table, groups=table.models, families=table.groups)
+    by_model, by_family = (
+        predict(alone, ["b0", "b1", "b2"], scores, scorer="ridge", mean=True, holdout=holdout).models["new0"].mean
+        for holdout in ("model", "family")
+    )
+    assert by_family.high - by_family.low > 1.2 * (by_model.high - by_model.low)
+
+
+def test_an_interval_says_what_it_can_promise():
+    table, scores, _ = latent(1, twins=False)
+    sure = predict(table, ["b0", "b1", "b2"], scores, scorer="ridge", level=0.8)
+    assert sure.promise == 0.8
+    assert not any("promise" in note for note in sure.notes)
+    few = predict(
+        replace(table, groups=("a",) * 6 + ("b",) * 6), ["b0", "b1", "b2"], scores, scorer="ridge", level=0.99
+    )
+    assert 2 / 3 <= few.promise < 0.99
+    assert any(f"so few models promise {few.promise:.0%} at most, not 99%" in note for note in few.notes)

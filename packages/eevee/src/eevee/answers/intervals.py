@@ -39,6 +39,7 @@ class Calibration:
     quantile: float
     unlike: Float[np.ndarray, " held"]
     auc: float
+    promise: float  # what the interval can promise: the level, or n / (n + 1) where that is less
 
     def share(self, unlike: float) -> float:
         """Share of the held-out models that are more like the rest than a row that is so unlike."""
@@ -53,6 +54,7 @@ class Intervals(NamedTuple):
     unlike: Float[np.ndarray, " m"]
     beyond: Float[np.ndarray, " m"]
     auc: float
+    promise: float
 
 
 class Fold(NamedTuple):
@@ -116,6 +118,7 @@ def calibrate(
         float(np.nanquantile(every, min(1.0, level * (n + 1) / n), method="higher")),
         np.sort(unlike),
         auc(unlike, errors >= np.quantile(errors, 0.75)),
+        min(level, n / (n + 1)),
     )
 
 
@@ -139,6 +142,7 @@ def intervals(
     has = np.array([~np.isnan(rows[:, list(data.columns[b])]).all(axis=1) for b in candidate]).T
     predicted, half = np.empty_like(rows), np.empty_like(rows)
     unlike, beyond, warning_auc = np.empty(len(rows)), np.zeros(len(rows)), float("nan")
+    promise = level
     for pattern in np.unique(has, axis=0):
         same = np.flatnonzero((has == pattern).all(axis=1))
         present = tuple(b for b, has_it in zip(candidate, pattern, strict=True) if has_it)
@@ -147,7 +151,7 @@ def intervals(
         new = _level(rows[same], columns, data.signs)
         beyond[same] = np.where(new > np.nanmax(best), 1, np.where(new < np.nanmin(best), -1, 0))
         calibration = calibrate(table, present, scorer, level=level, holdout=holdout, searched=searched)
-        warning_auc = calibration.auc
+        warning_auc, promise = calibration.auc, min(promise, calibration.promise)
         predicted[same] = scorer.predict(data, present, rows[same])
         distance = unlike_rows(scorer, data, present, rows[same])
         half[same] = calibration.quantile * calibration.scale * distance[:, None]
@@ -159,7 +163,7 @@ def intervals(
                 continue
             out = same[beyond[same] == side]
             half[out] *= max(1.0, wide.quantile / calibration.quantile)
-    return Intervals(predicted, half, unlike, beyond, warning_auc)
+    return Intervals(predicted, half, unlike, beyond, warning_auc, promise)
 
 
 def inside_fold(scorer: Scorer, data: Standardised, candidate: Sequence[int]) -> Fold:

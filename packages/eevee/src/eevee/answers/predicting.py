@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ import numpy as np
 from eevee.answers.choosing import AUTO, resolve_scorer
 from eevee.answers.intervals import SEARCH_CELLS, UNLIKE, intervals
 from eevee.errors import EeveeError
-from eevee.tables.holdout import families_note
+from eevee.tables.holdout import families_note, held_together
 from eevee.tables.record import Recorded
 from eevee.tables.standard import overall_scores, standardise
 
@@ -66,6 +67,8 @@ class Prediction(Recorded):
         holdout: whom the intervals are for.
         warning_auc: how well the warning told the quarter of held-out models with the largest errors: 1 always, .5 not
             at all; of the last pattern of given scores.
+        promise: what the intervals can promise: the level, or n / (n + 1) of n independent models held out, where that
+            is less; the intervals are then the largest errors seen.
         notes: what a reader must know, in plain words.
         models: for each new model its prediction.
         ranking: models of the table and new ones, best first, by measured or predicted overall score.
@@ -87,6 +90,7 @@ class Prediction(Recorded):
     choice: Choice | None
     holdout: str
     warning_auc: float
+    promise: float
     notes: tuple[str, ...]
     models: dict[str, ModelPrediction]
     ranking: tuple[str, ...]
@@ -117,8 +121,9 @@ def predict(
         searched: take intervals of searches without the models that they are measured on, in place of leave-one-out's
             on the given subset: wider, since they count that the search saw these models and learn from fewer.
         mean: also give the plain mean of all metrics, for a table of one unit, with a conformal interval: each of the
-            table's models is left out in turn, its mean is predicted from the same metrics, and the half-width is the
-            ceil(level (n + 1))-th smallest of the n absolute errors.
+            table's models is left out in turn with its group (and family, where `holdout` is that), its mean is
+            predicted from the same metrics, and the half-width is the ceil(level (n + 1))-th smallest of the n absolute
+            errors, over models or over groups, where that is larger.
 
     Raises:
         EeveeError: an unknown metric, an infinite value (NaN counts as missing), a model without any score or with a
@@ -145,13 +150,16 @@ def predict(
     columns = data.metric_columns(chosen)
     raw = np.stack([_row(table, columns, model, values) for model, values in scores.items()])
     meta, choice = resolve_scorer(scorer, table, [chosen])
-    predicted, half, unlike, beyond, warning_auc = intervals(
+    predicted, half, unlike, beyond, warning_auc, promise = intervals(
         table, chosen, meta, data.encode(raw), level=level, holdout=holdout, searched=searched
     )
     measured = ~np.isnan(raw)
     middle = np.where(measured, raw, data.decode(predicted))
     lower = np.where(measured, raw, data.decode(predicted - half))
     upper = np.where(measured, raw, data.decode(predicted + half))
+    together = held_together(table, holdout).groups
+    if mean and len(set(together)) < 2:
+        raise EeveeError(f"all {count} models are of one group: nothing is left to predict their mean from")
     own, new = overall_scores(table), overall_scores(table, middle)
     names = [*table.models, *scores]
     totals = np.concatenate([own, new])
@@ -177,7 +185,7 @@ def predict(
             extrapolates=bool(unlike[i] >= UNLIKE or beyond[i]),
             beyond={1: "above", -1: "below"}.get(int(beyond[i]), ""),
             missing=tuple(ids[j] for j in columns if not measured[i, j]),
-            mean=_mean(table, chosen, middle[i], measured[i], level, scorer) if mean else None,
+            mean=_mean(table, together, chosen, middle[i], measured[i], level, scorer) if mean else None,
         )
     return Prediction(
         table=table.name,
@@ -188,7 +196,8 @@ def predict(
         choice=choice,
         holdout=holdout,
         warning_auc=warning_auc,
-        notes=_notes(table, holdout, searched),
+        promise=promise,
+        notes=_notes(table, holdout, searched, level, promise),
         models=models,
         ranking=tuple(names[i] for i in order),
     )
@@ -196,15 +205,16 @@ def predict(
 
 def _mean(
     table: ResultTable,
+    together: Sequence[str],
     chosen: Sequence[int],
     row: np.ndarray,
     measured: np.ndarray,
     level: float,
     scorer: Scorer | str,
 ) -> Cell:
-    """The mean of a row with the half-width that the table's own models, each left out, would have needed."""
+    """The mean of a row with the half-width that the table's own models, each without its group, would have needed."""
     benchmarks = [table.benchmark_ids[position] for position in chosen]
-    errors = []
+    errors, groups = [], []
     for held, (model, values) in enumerate(zip(table.models, table.values, strict=True)):
         known = ~np.isnan(values)
         measured_scores = {
@@ -212,34 +222,46 @@ def _mean(
         }
         if not measured_scores:
             continue
-        cells = predict(_without(table, held), benchmarks, {model: measured_scores}, scorer=scorer).models[model].cells
+        others = _only(table, [at for at, group in enumerate(together) if group != together[held]])
+        cells = predict(others, benchmarks, {model: measured_scores}, scorer=scorer).models[model].cells
         predicted = np.array([cells[name].value for name in table.metric_ids])
         errors.append(abs(float(np.mean((predicted - values)[known]))))
+        groups.append(together[held])
+    independent = len(set(groups))
     if level > len(errors) / (len(errors) + 1):
         raise EeveeError(f"only {len(errors)} models of the table have any given metric: no interval of the mean")
-    half = sorted(errors)[math.ceil(level * (len(errors) + 1)) - 1]
+    # Of few groups the rank among groups, each of which counts once, may lie above that among models.
+    by_group = Counter(groups)
+    order = np.argsort(errors)
+    counted = np.cumsum([1 / by_group[groups[at]] for at in order])
+    place = int(np.searchsorted(counted, min(math.ceil(level * (independent + 1)), independent) - 1e-9))
+    half = max(sorted(errors)[math.ceil(level * (len(errors) + 1)) - 1], errors[order[min(place, len(order) - 1)]])
     mean = float(row.mean())
     return Cell(mean, mean - half, mean + half, bool(measured.all()))
 
 
-def _without(table: ResultTable, held: int) -> ResultTable:
-    """The table without a model."""
+def _only(table: ResultTable, rows: Sequence[int]) -> ResultTable:
+    """The table of some of its models."""
 
-    def others(values: tuple[str, ...]) -> tuple[str, ...]:
-        return values[:held] + values[held + 1 :]
+    def those(values: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(values[at] for at in rows) if values else ()
 
     return replace(
         table,
-        models=others(table.models),
-        groups=others(table.groups),
-        families=others(table.families),
-        dates=others(table.dates),
-        values=np.delete(table.values, held, axis=0),
+        models=those(table.models),
+        groups=those(table.groups),
+        families=those(table.families),
+        dates=those(table.dates),
+        values=table.values[list(rows)],
     )
 
 
-def _notes(table: ResultTable, holdout: str, searched: bool) -> tuple[str, ...]:
+def _notes(table: ResultTable, holdout: str, searched: bool, level: float, promise: float) -> tuple[str, ...]:
     notes = [families_note(table)] if holdout == "family" else []
+    if promise < level:
+        notes.append(
+            f"the intervals are the largest errors seen: so few models promise {promise:.0%} at most, not {level:.0%}"
+        )
     if searched and table.values.size > SEARCH_CELLS:
         notes.append(
             f"{table.values.size:,} cells are many for a search without each fold: the intervals do not count that the "
