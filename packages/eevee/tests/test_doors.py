@@ -14,9 +14,11 @@ import numpy as np
 import pytest
 
 from eevee import (
+    AverageScorer,
     EeveeError,
     ItemChoice,
     Outcomes,
+    RidgeScorer,
     check,
     choose_items,
     estimate,
@@ -335,3 +337,43 @@ def test_ties_parts_of_two_tables_and_items_that_all_solve_are_used(bad, capsys,
     ):
         assert main(command.split()) == 0
         assert words in capsys.readouterr().out
+
+
+def test_a_scorer_given_as_an_object_takes_the_objective():
+    gate = load_table("gate")
+    options = {"method": "greedy", "nested": False, "randoms": 5}
+    expected = select(gate, 4, scorer="ridge", objective="unselected", **options)
+    for scorer in (RidgeScorer(), RidgeScorer(objective="unselected")):
+        chosen = select(gate, 4, scorer=scorer, objective="unselected", **options)
+        assert (chosen.error, chosen.objective) == (expected.error, "unselected")
+    assert select(gate, 4, scorer=RidgeScorer(objective="unselected"), **options).objective == "unselected"
+    assert score(gate, ["ucf"], scorer=AverageScorer(), objective="unselected", randoms=5).objective == "unselected"
+
+    class Own:
+        name, objective = "own", "all"
+
+        def predict(self, data, candidate, inputs):
+            return np.zeros_like(inputs)
+
+        def score(self, data, candidates):
+            return np.zeros((len(candidates), 2))
+
+    with pytest.raises(EeveeError, match="objective is 'unselected', and the scorer 'own' has 'all'"):
+        score(gate, ["ucf"], scorer=Own(), objective="unselected", randoms=5)
+
+
+def test_an_unknown_benchmark_has_its_nearest_names():
+    mieb = load_table("mieb")
+    with pytest.raises(
+        EeveeError, match="unknown benchmark 'resisc45'; the nearest of the table's 132: RESISC45"
+    ) as caught:
+        mieb.positions(["resisc45"])
+    assert len(str(caught.value)) < 150
+    with pytest.raises(EeveeError, match="none of the table's 132 is like it"):
+        mieb.positions(["qqqqqqqq"])
+
+
+def test_a_metric_without_a_direction_names_the_option(tmp_path, capsys):
+    (tmp_path / "results.csv").write_text("model,a,b\n" + "".join(f"m{i},{i},{i * i}\n" for i in range(6)))
+    assert main(["check", "--table", str(tmp_path / "results.csv")]) == 2
+    assert "--direction higher" in capsys.readouterr().err

@@ -61,7 +61,7 @@ def parser(prog: str = "eevee") -> argparse.ArgumentParser:
         default="ridge",
         help="meta-model: ridge, gp, knn, mean, mlp, two with a plus, module:callable, or auto (default: ridge)",
     )
-    model.add_argument("--objective", choices=("all", "unselected"), default="all", help="whose error counts")
+    model.add_argument("--objective", choices=("all", "unselected"), help="whose error counts (default: all)")
     model.add_argument("--alpha", type=float, default=1.0, help="ridge penalty (default: 1)")
     model.add_argument("--seed", type=int, default=0, help="of everything random (default: 0)")
 

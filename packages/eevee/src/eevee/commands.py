@@ -91,7 +91,7 @@ def listed(text: str) -> tuple[str, ...]:
 def _scorer(options: argparse.Namespace) -> Scorer | str:
     from eevee.scorers.named import named_scorer
 
-    return AUTO if options.scorer == AUTO else named_scorer(options.scorer, options.objective, options.alpha)
+    return AUTO if options.scorer == AUTO else named_scorer(options.scorer, options.objective or "all", options.alpha)
 
 
 def _bounds(text: str | None) -> tuple[float, float] | None:

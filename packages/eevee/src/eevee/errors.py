@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 _DIRECTIONS = (0x061C, *range(0x200B, 0x2010), *range(0x2028, 0x202F), *range(0x2060, 0x206A), 0xFEFF)
 """Marks that show nothing, or show what follows in another order."""
 _CONTROLS = {code: f"\\u{code:04x}" for code in (*range(32), *range(127, 160), *_DIRECTIONS) if chr(code) not in "\t\n"}
@@ -10,6 +16,22 @@ _CONTROLS = {code: f"\\u{code:04x}" for code in (*range(32), *range(127, 160), *
 def plain(text: str) -> str:
     """A text whose control and direction characters are escapes: no terminal obeys a name; JSON stays the same JSON."""
     return text.translate(_CONTROLS)
+
+
+_FEW = 12
+"""So many known names are all printed."""
+
+
+def nearest(name: str, known: Sequence[str]) -> str:
+    """Return, for an error, the known names that are nearest to an unknown one, or all of a few."""
+    if len(known) <= _FEW:
+        return f"the table has: {', '.join(known)}"
+    folded = {key.casefold(): key for key in known}
+    close = difflib.get_close_matches(name.casefold(), folded, n=3, cutoff=0.5)
+    close += [key for key in folded if name.casefold() in key and key not in close][: 3 - len(close)]
+    if close:
+        return f"the nearest of the table's {len(known)}: {', '.join(folded[key] for key in close)}"
+    return f"none of the table's {len(known)} is like it"
 
 
 class EeveeError(ValueError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -65,18 +65,35 @@ def choose_scorer(table: ResultTable, candidates: Sequence[Candidate], objective
 
 
 def resolve_scorer(
-    scorer: Scorer | str | None, table: ResultTable, candidates: Sequence[Candidate], objective: str = "all"
+    scorer: Scorer | str | None, table: ResultTable, candidates: Sequence[Candidate], objective: str | None = None
 ) -> tuple[Scorer, Choice | None]:
-    """A scorer from itself, its name, or `auto`; ridge where none is given."""
+    """A scorer from itself, its name, or `auto`; ridge where none is given.
+
+    An objective is that of a scorer by name, `all` where none is given; a scorer that is given as an object has its
+    own, or takes the given one.
+    """
     if not standardise(table).varies.any():
         raise EeveeError("no metric varies; there is nothing to predict")
+    if scorer is not None and not isinstance(scorer, str):
+        return _with_objective(scorer, objective), None
+    objective = "all" if objective is None else objective
     if scorer is None:
         return RidgeScorer(objective=objective), None  # type: ignore[arg-type]  # it is checked there
-    if not isinstance(scorer, str):
-        return scorer, None
     if scorer == AUTO:
         return choose_scorer(table, candidates, objective)
     return named_scorer(scorer, objective), None
+
+
+def _with_objective(scorer: Scorer, objective: str | None) -> Scorer:
+    if objective is None or objective == scorer.objective:
+        return scorer
+    if isinstance(scorer, AverageScorer):
+        return AverageScorer(_with_objective(scorer.first, objective), _with_objective(scorer.second, objective))
+    if is_dataclass(scorer) and any(field.name == "objective" and field.init for field in fields(scorer)):
+        return replace(scorer, objective=objective)
+    raise EeveeError(
+        f"objective is {objective!r}, and the scorer {scorer.name!r} has {scorer.objective!r}; make the scorer with it"
+    )
 
 
 def sample_subsets(table: ResultTable, space: Space, seed: int) -> list[Candidate]:

@@ -80,7 +80,7 @@ def pareto(
     *,
     largest: int = 12,
     scorer: Scorer | str | None = None,
-    objective: str = "all",
+    objective: str | None = None,
     include: Sequence[str] = (),
     exclude: Sequence[str] = (),
     one_per_family: bool = False,
@@ -98,7 +98,7 @@ def pareto(
         table: the results; without any cost each benchmark counts one.
         largest: largest size of a subset, 1 or more; the number of benchmarks to choose from where that is lower.
         scorer: the meta-model, its name or `auto`; ridge by default.
-        objective: of a scorer that is given by name.
+        objective: as for `select`.
         include: ids in every subset.
         exclude: ids in none.
         one_per_family: at most one of each family.

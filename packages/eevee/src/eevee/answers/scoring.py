@@ -126,7 +126,7 @@ def score(
     benchmarks: Sequence[str],
     *,
     scorer: Scorer | str | None = None,
-    objective: str = "all",
+    objective: str | None = None,
     seed: int = 0,
     randoms: int = 1000,
 ) -> Score:
@@ -136,7 +136,7 @@ def score(
         table: results of models on all benchmarks.
         benchmarks: ids of the subset.
         scorer: the meta-model, its name or `auto`; `RidgeScorer()` by default.
-        objective: of a scorer that is given by name.
+        objective: as for `select`.
         seed: of the random subsets.
         randoms: how many.
 

@@ -81,7 +81,7 @@ def select(
     cover: Sequence[str] = (),
     method: str = "evolution",
     scorer: Scorer | str | None = None,
-    objective: str = "all",
+    objective: str | None = None,
     holdout: str = "model",
     seed: int = 0,
     generations: int = 20,
@@ -106,7 +106,8 @@ def select(
             correlations alone.
         scorer: the meta-model, or its name; `RidgeScorer()` by default; `auto` compares ridge, the Gaussian process and
             their average by leave-one-out and says what it chose.
-        objective: of a scorer that is given by name: `all` metrics count, or the `unselected` ones.
+        objective: `all` metrics count (the default), or the `unselected` ones; a scorer that is given as an object has
+            its own, or takes this one.
         holdout: whom the held-out error is for: a `model` of families like the table's, one of a new `family`, or one
             newer than all (`date`).
         seed: of everything random: the same seed gives the same result.

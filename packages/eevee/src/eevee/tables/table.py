@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from eevee.errors import EeveeError
+from eevee.errors import EeveeError, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -232,7 +232,7 @@ class ResultTable:
         index = {key: i for i, key in enumerate(self.benchmark_ids)}
         for key in benchmarks:
             if key not in index:
-                raise EeveeError(f"unknown benchmark {key!r}; the table has: {', '.join(self.benchmark_ids)}")
+                raise EeveeError(f"unknown benchmark {key!r}; {nearest(key, self.benchmark_ids)}")
         return tuple(sorted(index[key] for key in benchmarks))
 
     def with_costs(self, costs: Mapping[str, float]) -> ResultTable:
