@@ -269,7 +269,7 @@ def test_hostile_names_on_the_page_and_in_pictures(tmp_path, capsys):
     assert not [c for c in page if (ord(c) < 32 and c != "\n") or 127 <= ord(c) < 160 or c == "\u202e"]
     (tmp_path / "l.csv").write_text('model,a,b\n"x\ny: rank 1",1,2\n' + "".join(f"m{i},{i},2\n" for i in range(5)))
     assert main(["rank", str(tmp_path / "l.csv"), "--direction", "higher"]) == 2
-    assert "line break" in capsys.readouterr().err
+    assert "a quote opens in this row and holds the next" in capsys.readouterr().err
 
 
 BAD = {
