@@ -26,6 +26,7 @@ from .items.choosing import choose_items as choose_items
 from .items.choosing import estimate as estimate
 from .items.outcomes import Outcomes as Outcomes
 from .items.outcomes import read_outcomes as read_outcomes
+from .scorers.completion import LowRankScorer as LowRankScorer
 from .scorers.gp import GpScorer as GpScorer
 from .scorers.mlp import MlpScorer as MlpScorer
 from .scorers.named import AverageScorer as AverageScorer

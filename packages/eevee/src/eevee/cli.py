@@ -59,7 +59,7 @@ def parser(prog: str = "eevee") -> argparse.ArgumentParser:
     model.add_argument(
         "--scorer",
         default="ridge",
-        help="meta-model: ridge, gp, knn, mean, mlp, two with a plus, module:callable, or auto (default: ridge)",
+        help="meta-model: ridge, gp, knn, mean, mlp, lowrank, two with a plus, module:callable, auto (default: ridge)",
     )
     model.add_argument("--objective", choices=("all", "unselected"), help="whose error counts (default: all)")
     model.add_argument("--alpha", type=float, default=1.0, help="ridge penalty (default: 1)")

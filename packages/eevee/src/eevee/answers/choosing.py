@@ -28,6 +28,8 @@ AUTO = "auto"
 SUBSETS = 16
 WORTH = 0.01
 GP_CELLS = 40_000
+SPARSE = 0.95
+"""Up to this share of measured cells a completion of low rank takes part."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,8 @@ class Choice:
 def choose_scorer(table: ResultTable, candidates: Sequence[Candidate], objective: str = "all") -> tuple[Scorer, Choice]:
     """Choose among ridge, the Gaussian process, their average, the nearest models and the columns' means.
 
-    By their held-out errors on the same subsets.
+    By their held-out errors on the same subsets. Where a twentieth of the cells or more is missing, a completion of low
+    rank takes part, too.
 
     The simplest stays unless another is better by 1 % or more. The Gaussian process takes part on tables of up to 2,000
     models and 40,000 cells.
@@ -52,6 +55,8 @@ def choose_scorer(table: ResultTable, candidates: Sequence[Candidate], objective
     pool: list[Scorer] = [ridge, *(named_scorer(name, objective) for name in ("knn", "mean"))]
     if len(table.models) <= MOST_MODELS and table.values.size <= GP_CELLS:
         pool += [gp, AverageScorer(ridge, gp)]
+        if data.mask.mean() <= SPARSE:
+            pool.append(named_scorer("lowrank", objective))
     errors = {scorer.name: 0.0 for scorer in pool}
     for candidate in candidates:
         cells = data.outside(candidate)

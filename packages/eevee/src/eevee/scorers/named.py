@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from eevee.errors import EeveeError
+from eevee.scorers.completion import LowRankScorer
 from eevee.scorers.gp import GpScorer
 from eevee.scorers.ridge import RidgeScorer
 from eevee.scorers.scorer import (
@@ -203,7 +204,7 @@ class NeighbourScorer:
         return np.asarray(np.where(count > 0, (weight * data.values[nearest]).sum(1) / np.maximum(count, 1), middle))
 
 
-BUILT_IN = ("ridge", "gp", "mlp", "knn", "mean")
+BUILT_IN = ("ridge", "gp", "mlp", "knn", "mean", "lowrank")
 
 
 def _factory(name: str) -> Callable[..., Any]:
@@ -213,5 +214,6 @@ def _factory(name: str) -> Callable[..., Any]:
         return MlpScorer
     factories: dict[str, Callable[..., Any]] = {
         "ridge": RidgeScorer, "gp": GpScorer, "knn": NeighbourScorer, "mean": partial(NeighbourScorer, neighbours=0),
+        "lowrank": LowRankScorer,
     }  # fmt: skip
     return factories[name]
