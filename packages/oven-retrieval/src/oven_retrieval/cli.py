@@ -38,7 +38,7 @@ def make_app(encoders: Encoders | None = None) -> typer.Typer:
     from oven_retrieval.commands.link import calibrate, link
     from oven_retrieval.commands.make import make
     from oven_retrieval.commands.search import search
-    from oven_retrieval.commands.train import answer, generate, train
+    from oven_retrieval.commands.train import answer, generate, train, train_generator
 
     app = typer.Typer(
         help=ABOUT,
@@ -53,6 +53,7 @@ def make_app(encoders: Encoders | None = None) -> typer.Typer:
     )  # fmt: skip
     for command in commands:
         app.command(context_settings=own)(command)
+    app.command("train-generator", context_settings=own)(train_generator)
     app.command("eval", context_settings=own)(evaluate)
     return app
 

@@ -201,3 +201,59 @@ def generate(
     if generator.unwritable:
         echo(f"{generator.unwritable:,} names hold characters that the model's tokenizer does not know", err=True)
     echo(f"wrote {len(question_list):,} predictions to {output}")
+
+
+def train_generator(
+    questions: Annotated[
+        Path, typer.Argument(help="OVEN's jsonl: data_id, question, entity_id, data_split; image_id with --images.")
+    ],
+    kb: Folder,
+    model: Annotated[str, typer.Option(help="Folder of a generative transformers model, or its name on the hub.")],
+    output: Annotated[Path, typer.Option(help="Folder to write, for `generate --model`.")],
+    images: Annotated[Path | None, typer.Option(help="Folder of the questions' images; none for text models.")] = None,
+    validation: Annotated[
+        Path | None, typer.Option(help="Questions of seen and unseen entities; a tenth is held out by default.")
+    ] = None,
+    template: Annotated[str, typer.Option(help="Prompt with {question}.")] = "Answer in en: {question}",
+    free: Annotated[bool, typer.Option("--free", help="Validate by free texts that BM25 maps, as the paper.")] = False,
+    steps: Annotated[int | None, typer.Option(help="Most steps; 2,000 by default.")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Questions per step; 128 by default.")] = None,
+    lr: Annotated[float | None, typer.Option(help="Greatest learning rate; 0.001 by default.")] = None,
+    warmup: Annotated[int | None, typer.Option(help="Steps of warm-up; 1,000 by default.")] = None,
+    optimiser: Annotated[str | None, typer.Option(help="adafactor, the default, or adamw.")] = None,
+    validate_every: Annotated[int | None, typer.Option(help="Steps between two looks at the validation.")] = None,
+    patience: Annotated[int | None, typer.Option(help="Looks without a better harmonic mean before it stops.")] = None,
+    at_once: Annotated[int, typer.Option(min=1, help="Questions that the model sees at once.")] = 8,
+    seed: Annotated[int, typer.Option(help="Of the order and the held-out questions.")] = 0,
+    device: Device = "cpu",
+) -> None:
+    """Fine-tune a generative model on entities' names.
+
+    Stops early by the harmonic mean of seen and unseen entities, and keeps the best.
+    """
+    from oven_retrieval.generation.answers import load_generator
+    from oven_retrieval.generation.training import GeneratorRecipe
+    from oven_retrieval.generation.training import train_generator as run
+    from oven_retrieval.models import ImageFolder, hold_out, read_questions
+    from oven_retrieval.workspace import open_workspace
+
+    if output.exists():
+        raise ValueError(f"train-generator: {output} exists; expected a new folder")
+    changes = {
+        "steps": steps, "batch_size": batch_size, "lr": lr, "warmup": warmup, "optimiser": optimiser,
+        "validate_every": validate_every, "patience": patience,
+    }  # fmt: skip
+    own: dict[str, Any] = {name: value for name, value in changes.items() if value is not None}
+    recipe = GeneratorRecipe(template=template, seed=seed, constrained=not free, **own)
+    pictures = None if images is None else ImageFolder(images)
+    train_questions, _ = read_questions(questions, pictures)
+    if validation is None:
+        train_questions, held_out = hold_out(train_questions, seed=seed)
+    else:
+        held_out, _ = read_questions(validation, pictures)
+    generator = load_generator(model, open_workspace(kb), device=device, batch=at_once)
+    echo(f"{len(train_questions):,} questions to train on, {len(held_out):,} to validate")
+    looks = run(generator, train_questions, held_out, output, recipe=recipe, say=echo)
+    step, seen, unseen, mean = max(looks, key=lambda look: look[3])
+    echo(f"kept step {step:,}: seen {seen:.1f} %, unseen {unseen:.1f} %, harmonic mean {mean:.1f}")
+    echo(f"wrote {output}")

@@ -50,6 +50,9 @@ def make_prompts(processor: Any, questions: Sequence[str], *, images: bool, temp
     if template is not None:
         if "{question}" not in template:
             raise ValueError(f"template: expected {{question}} in it, got {template!r}")
+        mark = getattr(processor, "image_token", "") if images else ""
+        if isinstance(mark, str) and mark not in template:
+            template = f"{mark}{template}"
         return [template.replace("{question}", question) for question in questions]
     if getattr(processor, "chat_template", None):
         shown = [{"type": "image"}] if images else []

@@ -222,14 +222,34 @@ class NameGenerator:
 
     def _batches(self, prompts: Sequence[str], images: Sequence[Any] | None) -> Iterator[tuple[int, Any]]:
         for first in range(0, len(prompts), self.batch):
-            text = list(prompts[first : first + self.batch])
-            if images is None:
-                inputs = self.tokenizer(text, return_tensors="pt", padding=True)
-            else:
-                shown = list(images[first : first + self.batch])
-                inputs = self.processor(images=shown, text=text, return_tensors="pt", padding=True)
-            inputs.pop("token_type_ids", None)  # tokenizers make them, generating models do not take them
-            yield first, inputs.to(self.model.device)
+            last = first + self.batch
+            yield first, self.inputs(prompts[first:last], None if images is None else images[first:last])
+
+    def inputs(self, prompts: Sequence[str], images: Sequence[Any] | None = None) -> Any:
+        """What the model takes for some prompts, padded, on its device."""
+        if images is None:
+            inputs = self.tokenizer(list(prompts), return_tensors="pt", padding=True)
+        else:
+            inputs = self.processor(images=list(images), text=list(prompts), return_tensors="pt", padding=True)
+        inputs.pop("token_type_ids", None)  # tokenizers make them, generating models do not take them
+        return inputs.to(self.model.device)
+
+    def targets(self, names: Sequence[str]) -> list[list[int]]:
+        """The tokens of names, as they are written after a prompt, with the end mark.
+
+        Raises:
+            ValueError: a name with a character that the tokenizer does not know.
+        """
+        written = [list(tokens) for tokens in self._tokens(names)]
+        for name, tokens in zip(names, written, strict=True):
+            if not tokens or self.tokenizer.unk_token_id in tokens:
+                raise ValueError(f"names: {name!r} holds a character that the model's tokenizer does not know")
+        return [[*tokens, self._end] for tokens in written]
+
+    @property
+    def has_own_decoder(self) -> bool:
+        """Whether names are written by a decoder of their own, not after the prompt."""
+        return self._own_decoder
 
     def _generate(self, inputs: Any, **options: Any) -> list[tuple[tuple[int, ...], float]]:
         """Tokens without the end mark, and log-probability with it, of every sequence."""
