@@ -143,8 +143,8 @@ def test_a_model_learns_the_names_and_its_folder_answers(parts, tmp_path):
     prompts, images = prompts_of(again, questions, TEMPLATE)
     rows = again.constrained(prompts, images, beams=1).rows[:, 0]
     right = rows == np.arange(len(NAMES))
-    kept = next(look for look in looks if look[3] == best)
-    assert (100 * right[::2].mean(), 100 * right[1::2].mean()) == pytest.approx(kept[1:3])
+    written = next(look for look in looks if look[3] == best)
+    assert (100 * right[::2].mean(), 100 * right[1::2].mean()) == pytest.approx(written[1:3])
 
 
 def test_training_stops_early_keeps_the_best_and_repeats(linker, tmp_path):
