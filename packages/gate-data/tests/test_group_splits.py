@@ -144,3 +144,27 @@ def test_two_pictures_a_class_without_groups_are_read(tmp_path: Path) -> None:
     splits = load(tmp_path, size=16)
     assert [len(part) for part in splits] == [15, 1, 4]
     assert len({int(target) for _, target in splits.train}) == 10
+
+
+def test_rows_of_one_file_stay_in_one_split(tmp_path: Path) -> None:
+    """Rows were drawn by themselves: a picture that several questions are asked of was trained on and tested on."""
+    lines = ["image,question,answer"]
+    for number in range(20):
+        Image.fromarray(np.full((8, 8, 3), number, np.uint8)).save(tmp_path / f"{number}.png")
+        lines += [f"{number}.png,what is {word}?,{'yes' if number % 2 else 'no'}" for word in ("this", "that", "it")]
+    (tmp_path / "questions.csv").write_text("\n".join(lines) + "\n")
+    splits = load(tmp_path, size=8)
+    sides = [{str(file) for (file,) in part.split.images.files} for part in splits]
+    assert sum(map(len, sides)) == 20
+    assert [len(part) % 3 for part in splits] == [0, 0, 0]
+    assert splits.note == ""
+
+
+def test_given_splits_that_share_files_are_noted(tmp_path: Path) -> None:
+    lines = ["image,label,split"]
+    for number in range(12):
+        Image.fromarray(np.full((8, 8, 3), number, np.uint8)).save(tmp_path / f"{number}.png")
+        lines.append(f"{number}.png,{'ab'[number % 2]},{('train', 'train', 'val', 'test')[number // 3]}")
+    (tmp_path / "all.csv").write_text("\n".join([*lines, "0.png,a,test", "1.png,b,test"]) + "\n")
+    note = load(tmp_path, size=8).note
+    assert note == f"2 files are tested on and trained or validated on, such as {tmp_path}/0.png"

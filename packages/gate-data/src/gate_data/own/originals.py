@@ -19,7 +19,7 @@ from gate_data.own.entries import Entry, entries_of
 from gate_data.own.odd import deeper, hidden_labels, odd_labels
 from gate_data.own.reading import read_benchmark
 from gate_data.own.spec import OwnBenchmark
-from gate_data.readers import IGNORED, ClassMap, Member, held_out
+from gate_data.readers import IGNORED, ClassMap, Clip, Cut, Member, described, held_out
 from gate_data.readers.clips import VIDEOS
 from gate_data.readers.decode import open_picture
 from gate_data.readers.folders import PICTURES
@@ -141,7 +141,7 @@ def parts_of(own: OwnBenchmark, folder: Path, *, skip_missing: bool = False) -> 
         if unseen := sorted({sample.target for sample in lists["test"]} - trained):
             raise DataError(f"classes in test that training lacks: {', '.join(names[index] for index in unseen[:8])}")
     doubts = (*odd_labels(own, entries), *deeper(own, folder))
-    note = "; ".join(filter(None, [note, missing, left_out(own, folder), *doubts, drawn]))
+    note = "; ".join(filter(None, [note, missing, left_out(own, folder), *doubts, drawn, _in_two(lists)]))
     return Parts(lists["train"], lists["test"], lists["validation"], shown_names(own, folder, names), note)
 
 
@@ -214,6 +214,8 @@ def _split(
                 raise DataError(f"{len(shared)} groups are in {first} and in {second}: {', '.join(shared[:5])}")
     shares = {"test": own.splits.test_share, "validation": own.splits.validation_share}
     missing = {name: share for name, share in shares.items() if not lists[name]}
+    if missing and not any(sample.group for sample in lists["train"]):
+        lists["train"] = _of_one_file(lists["train"])
     grouped = any(sample.group for sample in lists["train"])
     if missing and (grouped or _has_few(own, lists["train"], len(missing) + 1)):
         drawn, remark = _together(own, lists["train"], missing, grouped=grouped)
@@ -221,6 +223,32 @@ def _split(
     for name, share in missing.items():
         lists["train"], lists[name] = _drawn(own, lists["train"], share)
     return lists, ""
+
+
+def _of_one_file(samples: Sequence[Sample]) -> list[Sample]:
+    """Samples in groups by their files, where several are of one: questions of a picture, rows that a table repeats."""
+    files = [str(_file_of(sample)) for sample in samples]
+    if len(set(files)) == len(files):
+        return list(samples)
+    return [sample._replace(group=file) for sample, file in zip(samples, files, strict=True)]
+
+
+def _file_of(sample: Sample) -> object:
+    """What a sample shows, of which a part may be cut, or frames read."""
+    sources: Any = sample.source if type(sample.source) is tuple else (sample.source,)
+    return tuple(source.source if isinstance(source, Cut | Clip | Turned) else source for source in sources)
+
+
+def _in_two(lists: Mapping[str, Sequence[Sample]]) -> str:
+    """Files that are trained on and tested on, as whoever made the splits gave them; empty for none."""
+    trained = {_file_of(sample): sample for name in ("train", "validation") for sample in lists[name]}
+    shared = list(dict.fromkeys(file for sample in lists["test"] if (file := _file_of(sample)) in trained))
+    if not shared:
+        return ""
+    source: Any = trained[shared[0]].source
+    example = described(source[0] if type(source) is tuple else source)
+    files = "1 file is" if len(shared) == 1 else f"{len(shared):,} files are"
+    return f"{files} tested on and trained or validated on, such as {example}"
 
 
 def _has_few(own: OwnBenchmark, samples: Sequence[Sample], splits: int) -> bool:
