@@ -12,6 +12,7 @@ from typing_extensions import TypeVar
 
 from gate_data.errors import DataError
 from gate_data.pictures import Pictures
+from gate_data.readers.source import name_bytes
 
 if TYPE_CHECKING:  # whoever only lists files does without torch
     from torch import Tensor
@@ -127,7 +128,7 @@ class Split(Generic[Kind]):
             digest.update(self.targets.contiguous().numpy().data)
         else:
             self.targets.note_in(digest)
-        digest.update("\n".join(self.texts or ()).encode())
+        digest.update(name_bytes("\n".join(self.texts or ())))
 
 
 @dataclass(frozen=True)

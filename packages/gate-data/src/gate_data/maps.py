@@ -14,7 +14,7 @@ from jaxtyping import Shaped
 
 from gate_data.path_list import PathList, packed
 from gate_data.pictures import content_digest
-from gate_data.readers.source import Source, file_of, stamp
+from gate_data.readers.source import Source, file_of, name_bytes, stamp
 from gate_data.remembered import known_contents, listing_mark, remember_contents
 
 if TYPE_CHECKING:  # whoever only lists files does without torch
@@ -71,7 +71,7 @@ class Maps:
     def contents(self) -> tuple[bytes, ...]:
         """A digest of what each annotation's file holds, and of the place in it; read once."""
         return tuple(
-            f"{digest} {source[1:]}".encode() for digest, source in zip(self._digests, self.files, strict=True)
+            name_bytes(f"{digest} {source[1:]}") for digest, source in zip(self._digests, self.files, strict=True)
         )
 
     @cached_property
@@ -89,7 +89,7 @@ class Maps:
     def note_in(self, digest: hashlib._Hash) -> None:
         """Add every annotation's folder, name, size and content to a digest."""
         for source, content in zip(self.files, self._digests, strict=True):
-            digest.update(f"{stamp(source)} {content}\n".encode())
+            digest.update(name_bytes(f"{stamp(source)} {content}\n"))
 
     def collate(self, index: Any) -> Tensor:
         """Those of the samples at these positions, as a loss takes them."""

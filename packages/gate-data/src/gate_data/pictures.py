@@ -25,7 +25,7 @@ from gate_data.readers.clips import read_clip
 from gate_data.readers.decode import Fit, Transparency, decode, resized
 from gate_data.readers.forking import FreshLock
 from gate_data.readers.limits import reading
-from gate_data.readers.source import Clip, Cut, Member, Source, Stored, file_of, read_bytes, stamp
+from gate_data.readers.source import Clip, Cut, Member, Source, Stored, file_of, name_bytes, read_bytes, stamp
 from gate_data.remembered import Listing, known_contents, listing_mark, remember_contents
 from gate_data.request import Size, height_width
 
@@ -141,7 +141,7 @@ class Pictures:
     def note_in(self, digest: hashlib._Hash) -> None:
         """Add every file's folder, name, size and content to a digest."""
         for frames, content in zip(self.files, self.contents, strict=True):
-            digest.update(" ".join(map(stamp, frames)).encode() + b" " + content + b"\n")
+            digest.update(name_bytes(" ".join(map(stamp, frames))) + b" " + content + b"\n")
         if self.transparency != "white":
             digest.update(self.transparency.encode())
 
@@ -277,7 +277,7 @@ def _content(source: Source, held: bytes | None) -> bytes:
         digest.update(held)
         return digest.digest()
     about = _of_file(file_of(source))
-    return about + str(source[1:]).encode() if isinstance(source, Stored) else about
+    return about + name_bytes(str(source[1:])) if isinstance(source, Stored) else about
 
 
 @lru_cache(maxsize=4096)  # arrays, of which every row asks

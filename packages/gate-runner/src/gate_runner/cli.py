@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import sys
@@ -136,6 +137,9 @@ def _options(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; an error that the user can mend is one line, and the exit status 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.encoding.lower().replace("-", "") != "utf8":
+            stream.reconfigure(errors="backslashreplace")  # a name that this locale cannot show ends no command
     try:
         app(args=None if arguments is None else list(arguments), prog_name="gate-runner")
     except (ValueError, OSError, ImportError) as error:

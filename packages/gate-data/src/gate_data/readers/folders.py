@@ -14,7 +14,7 @@ from PIL import features
 from gate_data.errors import DataError
 from gate_data.readers import archives
 from gate_data.readers.limits import reading
-from gate_data.readers.source import Member
+from gate_data.readers.source import Member, readable
 
 SPLIT_WORDS: dict[str, str] = {
     **dict.fromkeys(("train", "training"), "train"),
@@ -135,7 +135,9 @@ def files_of_classes(folder: Path, endings: Sequence[str] = PICTURES) -> dict[st
             below[:0] = [f"{name}/{deeper}" for deeper in sorted(inner)]
             continue
         start = f"{folder}{os.sep}{name.replace('/', os.sep)}{os.sep}"
-        by_class[name] = [start + file for file in files]
+        if readable(name) in by_class:
+            raise DataError(f"{folder / name} and another folder are both called {readable(name)}: rename one")
+        by_class[readable(name)] = [start + file for file in files]
     return by_class
 
 

@@ -123,6 +123,26 @@ def read_text(path: Path) -> str:
         return path.read_text(encoding="utf-8-sig")
 
 
+def name_bytes(text: str) -> bytes:
+    r"""Encode names of files as they are on the disk: the same for any locale, and for names that are not UTF-8.
+
+    Example:
+        >>> name_bytes("\\udcff.png")
+        b'\\xff.png'
+    """
+    return text.encode("utf-8", "surrogateescape")
+
+
+def readable(name: str) -> str:
+    r"""Decode a file's name as UTF-8, whatever the locale; other bytes are shown as escapes.
+
+    Example:
+        >>> readable("r\\udcffd")
+        'r\\\\xffd'
+    """
+    return name_bytes(name).decode("utf-8", "backslashreplace")
+
+
 def stamp(source: Source) -> str:
     """Folder, name and size: what stands for a source's content where reading it would take too long."""
     path = Path(file_of(source))

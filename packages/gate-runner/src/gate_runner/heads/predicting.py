@@ -180,7 +180,10 @@ def write_json_lines(predicted: Iterable[Prediction], file: TextIO) -> int:
             "classes": list(prediction.classes),
             "probabilities": [round(value, 6) for value in prediction.probabilities],
         }  # fmt: skip
-        file.write(json.dumps(record, ensure_ascii=False) + "\n")
+        line = json.dumps(record, ensure_ascii=False)
+        if any("\ud800" <= letter <= "\udfff" for letter in line):  # a file's name that is not UTF-8
+            line = json.dumps(record)
+        file.write(line + "\n")
         failed += bool(prediction.error)
     return failed
 

@@ -1,0 +1,86 @@
+"""Names of files and classes that are not UTF-8, and names that a plain locale cannot show."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from ._command import call_here
+
+ENCODER = ("--encoder", "micro-clip/random")
+PLAIN = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": ""}
+
+
+def photos(folder: Path, classes: tuple[bytes, bytes], name: bytes) -> None:
+    for label, colour in zip(classes, ((0, 0, 200), (200, 0, 0)), strict=True):
+        place = os.fsencode(folder) + b"/" + label
+        os.makedirs(place)  # noqa: PTH103 - bytes
+        for number in range(12):
+            picture = np.full((8, 8, 3), colour, dtype=np.uint8)
+            picture[0, 0] = number
+            with open(place + b"/%d" % number + name, "wb") as file:  # noqa: PTH123 - bytes
+                Image.fromarray(picture).save(file, "PNG")
+
+
+@pytest.mark.parametrize(("classes", "name"), [((b"blue", b"r\xffd"), b".png"), ((b"blue", b"red"), b"\xfe.png")])
+def test_names_that_are_not_utf_8_are_run_shown_and_predicted(
+    classes: tuple[bytes, bytes], name: bytes, tmp_path: Path
+) -> None:
+    try:
+        photos(tmp_path / "photos", classes, name)
+    except OSError:
+        pytest.skip("this file system takes no such name")
+    for words in (
+        ("run", "--data", "photos", *ENCODER, "--isolate", "none", "--output", "run"),
+        ("adapt", "probe", "photos", *ENCODER, "--output", "probe", "--save", "head"),
+        ("adapt", "predict", "head", "photos", "--output", "x.csv"),
+        ("adapt", "predict", "head", "photos", "--output", "x.jsonl"),
+        ("adapt", "embed", "photos", *ENCODER, "--output", "x.npz"),
+        ("report", "run", "--data-root", "photos"),
+        ("report", "run", "--format", "classes"),
+        ("export", "run", "--to", "csv"),
+        ("check-data", "photos"),
+        ("choose", "photos", "--encoders", "micro-clip,micro-clip/random", "--output", "chosen"),
+    ):
+        done = call_here(*words, cwd=tmp_path)
+        assert done.returncode == 0, (words, done.stderr.decode())
+    shown = classes[1].decode("utf-8", "backslashreplace")
+    (file,) = (tmp_path / "run" / "results").iterdir()
+    rows = json.loads(file.read_text())["training"]["by_class"]["rows"]
+    assert {row["class"] for row in rows} == {"blue", shown}
+    predicted = list(csv.DictReader((tmp_path / "x.csv").read_text().splitlines()))
+    assert len(predicted) == 24
+    assert {row["class1"] for row in predicted} <= {"blue", shown}
+    for line in (tmp_path / "x.jsonl").read_text().splitlines():
+        assert (tmp_path / json.loads(line)["file"]).is_file()  # the name comes back
+
+
+def test_a_plain_locale_gives_what_utf_8_gives(tmp_path: Path) -> None:
+    photos(tmp_path / "photos", ("blué".encode(), "röt".encode()), "é.png".encode())
+    how = ("--isolate", "none", "--output")
+    done = call_here("run", "--data", "photos", *ENCODER, *how, "here", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr.decode()
+    words = [["run", "--data", "photos", *ENCODER, *how, "plain"], ["report", "plain", "--format", "classes"]]
+    code = (
+        "from gate_runner.cli import main\n"
+        f"for words in {words!r}:\n"
+        "    try: main(words)\n"
+        "    except SystemExit as end: assert not end.code\n"
+    )
+    plain = subprocess.run(
+        [sys.executable, "-P", "-c", code], cwd=tmp_path, env={**os.environ, **PLAIN}, capture_output=True, check=False
+    )
+    assert plain.returncode == 0, plain.stderr.decode()
+    first, second = (json.loads(next((tmp_path / run / "results").iterdir()).read_text()) for run in ("here", "plain"))
+    assert first["data"]["sha256"] == second["data"]["sha256"]
+    assert first["scores"] == second["scores"]
+    assert first["training"]["by_class"] == second["training"]["by_class"]
+    assert "röt".encode() in plain.stdout
