@@ -55,6 +55,7 @@ def cases(rank: int, world_size: int) -> dict[str, tuple[torch.nn.Module, torch.
         "dense relative": (EqSimLoss("relative", "softmax", pair_weight=1.0, backend="dense", **share), PAIRS),
         "tiled, few distant": (EqSimLoss("hybrid", "softmax", backend="tiled", **share), NEARLY_ALL),
         "gram, few distant": (EqSimLoss("hybrid", "logits", backend="gram", **share), NEARLY_ALL),
+        "read from the group": (ClipEqSimLoss("hybrid", backend="tiled", distributed=True), PAIRS),
         "cyclic": (CyclicLoss(**share), None),
         "tiled, margin of pairs": (
             EqSimLoss("hybrid", "softmax", margin=1e-3, margin_v1=1e-4, margin_mode="pair", **share, backend="tiled"),
@@ -209,6 +210,25 @@ def wrapped_outcome(wrap: Callable[[TwoTowers], nn.Module] | None, rank: int, wo
     return outcomes
 
 
+def without_waiting(rank: int, world_size: int) -> list[torch.Tensor]:
+    """Gradients of batches that are said to be equal, while numbers of rows are not read from any tensor."""
+    layer, log_scale, image, text = model_and_data()
+    size = TOTAL // world_size
+    rows = slice(rank * size, (rank + 1) * size)
+    loss = ClipEqSimLoss("v1", backend="tiled", distributed=True, equal_batches=True)
+    whole = torch.Tensor.tolist
+    torch.Tensor.tolist = refuse_to_wait  # type: ignore[method-assign]
+    try:
+        value = loss(layer(image[rows]), layer(text[rows]) + text[rows], log_scale.exp())
+    finally:
+        torch.Tensor.tolist = whole  # type: ignore[method-assign]
+    return averaged(value, (layer.weight, log_scale), world_size)
+
+
+def refuse_to_wait(*_: object) -> None:
+    raise AssertionError("a tensor was read: the host would wait for the device")
+
+
 def refusals(rank: int, world_size: int) -> list[str]:
     """The messages for a world size that is not the group's, and for features of another size on one rank."""
     uneven = torch.ones(2, 3 if rank == 0 else 2)
@@ -239,6 +259,7 @@ def worker(process: int, ports: dict[int, int], folder: Path) -> None:
         dist.init_process_group("gloo", init_method=address, rank=process, world_size=world_size)
         try:
             torch.save(outcome(process, world_size), folder / f"{world_size}-{process}.pt")
+            torch.save(without_waiting(process, world_size), folder / f"equal-{world_size}-{process}.pt")
             (folder / f"{world_size}-{process}.txt").write_text(
                 "\n".join(refusals(process, world_size)), encoding="utf-8"
             )
@@ -299,3 +320,17 @@ def test_wrapped_towers_get_the_gradients_of_the_whole_batch(results: Path, wrap
                 assert all(float(grad.norm()) > 0 for grad in expected[1:]), name
                 for ours, theirs in zip(together[name], expected, strict=True):
                     torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-12, msg=lambda m, k=name: f"{k}: {m}")
+
+
+def test_equal_batches_are_gathered_without_reading_their_sizes(results: Path) -> None:
+    alone = without_waiting(0, 1)
+    for world_size, rank in [(2, 0), (2, 1), *((4, rank) for rank in range(4))]:
+        together = torch.load(results / f"equal-{world_size}-{rank}.pt", weights_only=True)
+        for ours, theirs in zip(together, alone, strict=True):
+            torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-12)
+
+
+def test_a_loss_reads_the_process_group_only_where_asked() -> None:
+    loss = EqSimLoss("v1", distributed=True)
+    loss(torch.eye(3), torch.eye(3))
+    assert (loss.settings.rank, loss.settings.world_size) == (0, 1)

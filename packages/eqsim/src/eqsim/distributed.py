@@ -33,13 +33,23 @@ def check_process_group(rank: int, world_size: int) -> None:
         )
 
 
-def rows_of_ranks(image: Tensor, text: Tensor, world_size: int) -> tuple[tuple[int, int], ...]:
+def own_place() -> tuple[int, int]:
+    """Return this process's rank and the number of processes, of the initialised process group; (0, 1) without one."""
+    if not (dist.is_available() and dist.is_initialized()):
+        return 0, 1
+    return dist.get_rank(), dist.get_world_size()
+
+
+def rows_of_ranks(image: Tensor, text: Tensor, world_size: int, *, equal: bool = False) -> tuple[tuple[int, int], ...]:
     """Return how many images, and texts beyond them, each rank holds (one tiny gather; compiled, this rank's of all).
+
+    The gather is read by the host, which waits for the device; with `equal` all ranks hold what this one does, and
+    nothing waits.
 
     Raises ValueError on every rank where features differ in size: gloo would abort one process, NCCL wait for ever.
     """
     own = (image.shape[0], text.shape[0] - image.shape[0])
-    if world_size == 1 or torch.compiler.is_compiling():
+    if world_size == 1 or equal or torch.compiler.is_compiling():
         return (own,) * world_size
     shape = torch.tensor((*own, image.shape[1]), device=image.device)
     shapes = [tuple(row.tolist()) for row in gather_rows(shape[None], (1,) * world_size)]

@@ -20,7 +20,7 @@ from eqsim.checks import (
     logarithm_given,
 )
 from eqsim.close_pairs import Multinomial
-from eqsim.distributed import check_process_group, rows_of_ranks
+from eqsim.distributed import check_process_group, own_place, rows_of_ranks
 from eqsim.settings import EPSILON, Settings
 
 if TYPE_CHECKING:
@@ -77,6 +77,7 @@ class BatchLoss(nn.Module):
         output_dict: bool = False,
     ) -> Tensor | dict[str, Tensor]:
         """Compute the loss of a batch; see the class for shapes and errors."""
+        self._find_place()
         rows = self.check(image_features, text_features, logit_scale, logit_bias, close_pairs, negatives_of, teacher)
         if not self._looked and not torch.compiler.is_compiling():
             self._looked = True  # at the first step alone: reading a number waits for the device
@@ -134,10 +135,16 @@ class BatchLoss(nn.Module):
         if close_pairs is None and isinstance(settings.miner, Multinomial) and not settings.draws_by_temperature:
             check_scale(settings.score, logit_scale, needed_for=f"{settings.miner} without a temperature")
         check_process_group(settings.rank, settings.world_size)
-        rows = rows_of_ranks(image_features, text_features, settings.world_size)
+        rows = rows_of_ranks(image_features, text_features, settings.world_size, equal=settings.equal_batches)
         if close_pairs is not None:
             check_pairs(close_pairs, sum(images for images, _ in rows), device)
         return rows
+
+    def _find_place(self) -> None:
+        """Take rank and world size from the process group, which may have been initialised after this loss was made."""
+        settings = self.settings
+        if settings.distributed and (settings.rank, settings.world_size) != (place := own_place()):
+            self.settings = replace(settings, rank=place[0], world_size=place[1])
 
     def _named(self, parts: Parts) -> dict[str, Tensor]:
         """Return what the loss is the sum of, by the names that trainers log."""
@@ -216,6 +223,10 @@ class EqSimLoss(BatchLoss):
         backend: "auto" or a name of `eqsim.backends.BACKENDS`; `explain` says what "auto" picks, and why.
         rank: this process's rank, where the batch is spread over processes.
         world_size: number of processes; the loss is that of the whole batch, on every rank (see `eqsim.distributed`).
+        distributed: take rank and world size from torch.distributed at each call, where it is initialised; every
+            process has to call the loss then.
+        equal_batches: every process holds as many rows as this one at each step. Nothing then waits for the device; by
+            default the numbers of rows are gathered and read. Where it is not so, a collective fails or hangs.
         generator: source of the draws of `Multinomial`.
         pair_weight: >= 0; above 0 adds pair_weight * `eqsim.functional.pair_loss` of the logits over the close pairs.
         epsilon: e > 0 of "relative", in units of the score.
@@ -287,6 +298,8 @@ class EqSimLoss(BatchLoss):
         backend: str = "auto",
         rank: int = 0,
         world_size: int = 1,
+        distributed: bool = False,
+        equal_batches: bool = False,
         pair_weight: float = 0.0,
         epsilon: float = EPSILON,
         hard_weight: float = 0.0,
@@ -320,6 +333,8 @@ class EqSimLoss(BatchLoss):
                 backend=backend,
                 rank=rank,
                 world_size=world_size,
+                distributed=distributed,
+                equal_batches=equal_batches,
                 generator=generator,
             )
         )

@@ -30,6 +30,8 @@ class PairLoss(BatchLoss):
         backend: as in `eqsim.EqSimLoss`, and so are the arguments below.
         rank: of this process.
         world_size: number of processes.
+        distributed: take both from torch.distributed where it is initialised.
+        equal_batches: every process holds as many rows; nothing then waits for the device.
         generator: source of the draws of `Multinomial`.
 
     Shapes:
@@ -64,6 +66,8 @@ class PairLoss(BatchLoss):
         backend: str = "auto",
         rank: int = 0,
         world_size: int = 1,
+        distributed: bool = False,
+        equal_batches: bool = False,
         generator: torch.Generator | None = None,
     ) -> None:
         check_positive(weight=weight)
@@ -77,6 +81,8 @@ class PairLoss(BatchLoss):
                 backend=backend,
                 rank=rank,
                 world_size=world_size,
+                distributed=distributed,
+                equal_batches=equal_batches,
                 generator=generator,
             )
         )

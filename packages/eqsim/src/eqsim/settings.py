@@ -46,6 +46,8 @@ class Settings:
     backend: str = "auto"
     rank: int = 0
     world_size: int = 1
+    distributed: bool = False
+    equal_batches: bool = False
     generator: torch.Generator | None = None
     keep: Keep = "kl"
     keep_weight: float = 0.0
