@@ -273,3 +273,44 @@ def test_a_tile_of_an_accelerator_is_summed_in_one_launch() -> None:
     with _Counter() as counter:
         tiles._square_sum(tile)
     assert counter.count <= 3
+
+
+def rounded_to_tf32(values: torch.Tensor) -> torch.Tensor:
+    """Float32 with ten bits of mantissa, to nearest, as tensor cores read it."""
+    bits = values.detach().contiguous().view(torch.int32)
+    return ((bits + 0x1000) & ~0x1FFF).view(torch.float32)
+
+
+@pytest.mark.parametrize("spread", [1.0, 0.3, 0.1])
+@pytest.mark.parametrize("mode", ["v1", "v2"])
+@pytest.mark.parametrize("backend", ["tiled", "gram"])
+def test_tf32_products_cost_digits_of_the_gradient_and_no_more(
+    backend: str, mode: str, spread: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """TF32 rounds the operands of each matrix product: here by hand, since a CPU multiplies in float32."""
+    generator = torch.Generator().manual_seed(0)
+    image = torch.nn.functional.normalize(torch.randn(300, 512, generator=generator), dim=1)
+    noise = torch.randn(300, 512, generator=generator) / 512**0.5
+    inputs = [image, torch.nn.functional.normalize(image + spread * noise, dim=1)]
+    wide = run(EqSimLoss(mode, backend="dense"), [rows.double().requires_grad_() for rows in inputs])
+    products = 0
+    plain_mm, plain_addmm = torch.mm, torch.Tensor.addmm_
+
+    def mm(first: torch.Tensor, second: torch.Tensor, **options: object) -> torch.Tensor:
+        nonlocal products
+        products += 1
+        return plain_mm(rounded_to_tf32(first), rounded_to_tf32(second), **options)
+
+    def addmm(self: torch.Tensor, first: torch.Tensor, second: torch.Tensor, **options: object) -> torch.Tensor:
+        nonlocal products
+        products += 1
+        return plain_addmm(self, rounded_to_tf32(first), rounded_to_tf32(second), **options)
+
+    monkeypatch.setattr(torch, "mm", mm)
+    monkeypatch.setattr(torch.Tensor, "addmm_", addmm)
+    value, *gradient = run(EqSimLoss(mode, backend=backend), [rows.requires_grad_() for rows in inputs])
+    assert products >= 4
+    assert abs(float(value) - float(wide[0])) < 3e-5 * float(wide[0])
+    off, exact = (torch.cat([part.double() for part in parts]) for parts in (gradient, wide[1:]))
+    error = float((off - exact).norm() / exact.norm())
+    assert 1e-5 < error < (4e-3 if backend == "tiled" else 6e-4)
