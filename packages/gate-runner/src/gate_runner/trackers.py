@@ -6,6 +6,7 @@ import configparser
 import hashlib
 import importlib.util
 import json
+import math
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -67,7 +68,8 @@ class WandbTracker(Tracker):
         for part in parts:
             group = f"{part.name}/seed{part.seed}"
             self.run.define_metric(f"{group}/step")
-            self.run.define_metric(f"{group}/validation *", step_metric=f"{group}/step")
+            for curve in ("validation", "gradient"):
+                self.run.define_metric(f"{group}/{curve} *", step_metric=f"{group}/step")
 
     def finished(self, result: Result) -> None:
         """Log the curve, and put scores into the summary, or why there are none."""
@@ -146,14 +148,21 @@ def _scores(result: Result) -> Iterator[tuple[str, float]]:
         yield "seconds", result.seconds["total"]
     for device, phases in result.energy.get("joules", {}).items():
         yield f"{device} joules", phases["total"]
+        for phase, joules in phases.items():
+            if result.seconds.get(phase, 0.0) > 0:
+                yield f"{device} watts" + ("" if phase == "total" else f" {phase}"), joules / result.seconds[phase]
 
 
 def _curve(result: Result) -> Iterator[tuple[int, str, float]]:
-    """Optimiser steps, and each validation metric there."""
+    """Optimiser steps, and there each validation metric and the gradient's norm, of the whole and of each layer."""
     for row in result.training.get("validation", ()):
         for name, value in row.items():
             if name != "step":
                 yield int(row["step"]), f"validation {name}", float(value)
+    for row in result.training.get("gradients", ()):
+        for name, value in row.items():
+            if name != "step" and isinstance(value, int | float) and math.isfinite(value):
+                yield int(row["step"]), f"gradient {name}", float(value)
 
 
 def _configuration(output: Path) -> dict[str, Any]:

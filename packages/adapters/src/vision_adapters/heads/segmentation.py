@@ -25,6 +25,7 @@ class SegmentationHead(nn.Module):
         classes: k, background included.
         grid: (h, w), rows and columns of tokens, row-major.
         size: (H, W) of the masks in pixels, at least the grid.
+        tokens: rows and columns to which tokens are enlarged before the transformer; by default the grid.
         width: of the transformer.
         depth: of the transformer.
         heads: of the transformer.
@@ -35,7 +36,7 @@ class SegmentationHead(nn.Module):
 
     Source:
         GATE uses 8 blocks of width 1024 on 64 x 64 tokens and a bicubic enlargement by 4; its tokens are 16 pixels at
-        1024. Drawing the block from the token is ours, for grids as coarse as 8 x 8.
+        1024. Drawing the block from the token, and tokens of a coarser grid enlarged to 64 x 64, are ours.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class SegmentationHead(nn.Module):
         *,
         grid: tuple[int, int],
         size: tuple[int, int],
+        tokens: tuple[int, int] | None = None,
         width: int = 256,
         depth: int = 2,
         heads: int = 4,
@@ -52,6 +54,8 @@ class SegmentationHead(nn.Module):
         super().__init__()
         if dim < 1 or classes < 1 or min(grid) < 1:
             raise ValueError(f"dim, classes and grid must be at least 1, got dim={dim}, classes={classes}, grid={grid}")
+        self.given = grid
+        grid = tokens or grid
         if size[0] < grid[0] or size[1] < grid[1]:
             raise ValueError(f"size must be at least the grid, got size={size}, grid={grid}")
         self.grid, self.size = grid, size
@@ -69,12 +73,17 @@ class SegmentationHead(nn.Module):
 
     def forward(self, tokens: Float[Tensor, "n t d"]) -> Float[Tensor, "n k H W"]:
         """Scores of each class at each pixel."""
-        (h, w), (bh, bw) = self.grid, self.block
-        if tokens.ndim != 3 or tokens.shape[1] != h * w:
+        (h, w), (bh, bw), (rows, columns) = self.grid, self.block, self.given
+        if tokens.ndim != 3 or tokens.shape[1] != rows * columns:
             raise ValueError(
-                f"tokens have shape {tuple(tokens.shape)}, expected [n, {h * w}, d] for a grid of {h} x {w}"
+                f"tokens have shape {tuple(tokens.shape)}, expected [n, {rows * columns}, d] for a grid of "
+                f"{rows} x {columns}"
             )
-        x = self.mix(self.enter(tokens) + self.position)
+        entered = self.enter(tokens)
+        if self.grid != self.given:
+            entered = entered.transpose(1, 2).reshape(len(tokens), -1, rows, columns)
+            entered = F.interpolate(entered, (h, w), mode="bicubic", align_corners=False).flatten(2).transpose(1, 2)
+        x = self.mix(entered + self.position)
         drawn = self.draw(x).view(-1, h, w, DETAIL, bh, bw).permute(0, 3, 1, 4, 2, 5)
         drawn = drawn.reshape(-1, DETAIL, h * bh, w * bw)
         if drawn.shape[-2:] != self.size:

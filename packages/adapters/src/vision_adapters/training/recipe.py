@@ -30,7 +30,7 @@ class Recipe:
         threshold: relative, >= 0, for "plateau".
         warmup: steps of linear rise, >= 0, for "cosine" and "constant".
         clip_norm: largest norm of the gradient, or None to leave it.
-        head_lr_scale: factor of the rate for parameters under the module's `head`, > 0; GATE's code uses 10.
+        head_lr_scale: factor of the rate for parameters under the module's `head`, > 0; GATE: 10 in segmentation.
         micro_batches: into how many parts a batch is cut, >= 1; the gradient is that of the whole batch for losses that
             average over samples, at 1/micro_batches of the memory.
         optimiser: "adamw", or "sgd" with momentum, whose decay is part of the gradient and of all parameters.

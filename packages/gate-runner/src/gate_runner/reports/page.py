@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from gate_runner.charts.markup import Section, document, folded, joined, piece, rendered
 from gate_runner.reports import sections as parts
+from gate_runner.reports import tiers
 from gate_runner.reports.contents import Contents, gather
 from gate_runner.reports.pictures import examples
 from gate_runner.reports.ranks import between, on_other_benchmarks, ranks
@@ -44,6 +45,7 @@ def build_page(
         Section("scores", "Scores", scores_table(contents)),
         Section("tasks", "Task types", task_types(contents)),
         Section("ranks", "Ranks", ranks(contents, board)),
+        Section("tiers", "GATE's tiers", tiers.shown(contents)),
         Section("sets", "Over data sets and shots", parts.over_sets(contents)),
         Section("confusions", "Who is taken for whom", parts.confusions(contents)),
         Section("details", "In detail", parts.details(contents)),

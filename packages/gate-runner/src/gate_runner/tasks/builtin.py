@@ -203,6 +203,8 @@ TASK_TYPES = (
         own_metrics=(
             "image_to_text",
             "text_to_image",
+            "image_to_text@5",
+            "text_to_image@5",
             *(f"{to}_r@{k}" for to in ("i2t", "t2i") for k in (1, 5, 10)),
         ),
         gate_recipe="image_text",

@@ -14,13 +14,15 @@ from gate_runner.errors import DataError
 from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.predicted import mistaken
+from gate_runner.tasks.recipes import head_size
 from gate_runner.tasks.training import Measured, targets_of, train_and_test
 from vision_adapters.heads import SegmentationHead, seeded
 from vision_adapters.losses import IGNORED, acdc_loss, segmentation_loss
 from vision_adapters.rows.counting import log_frequencies, positive_median
 from vision_adapters.training import Backbone
 
-_WIDTH, _DEPTH = 128, 2
+_TOKENS = 64
+"""Rows and columns of GATE's tokens."""
 _LEAST = 1e-3
 """Metres: predictions are at least this."""
 
@@ -28,7 +30,11 @@ _LEAST = 1e-3
 def _head(job: Job, backbone: Backbone, channels: int) -> SegmentationHead:
     high, wide = job.data.test.targets.shape[1:]
     size, grid = (int(high), int(wide)), backbone.grid
-    form = partial(SegmentationHead, backbone.width, channels, grid=grid, size=size, width=_WIDTH, depth=_DEPTH)
+    how = head_size(job.settings, job.benchmark.task)
+    at_gates_size = job.settings.recipe == "gate" and job.benchmark.task != "depth"
+    tokens = (min(_TOKENS, size[0]), min(_TOKENS, size[1])) if at_gates_size else None
+    named = how._asdict()
+    form = partial(SegmentationHead, backbone.width, channels, grid=grid, size=size, tokens=tokens, **named)
     return seeded(form, job.seed)
 
 

@@ -27,6 +27,10 @@ from vision_adapters.training import Scale
 
 GALLERY = 64
 """GATE's: an image is matched with this many texts, and a text with this many images."""
+_IN_GALLERIES = {
+    "image_to_text": (False, 1), "text_to_image": (True, 1), "image_to_text@5": (False, 5), "text_to_image@5": (True, 5)
+}  # fmt: skip
+"""Metrics in galleries: whether texts look for images, and among how many best the right one counts."""
 _WIDTH = 128
 _MOST_SCALE = 100.0
 
@@ -70,10 +74,11 @@ def run(job: Job) -> Outcome:
     owners = torch.arange(len(job.data.train)).repeat_interleave(per_image)
     count = len(job.data.test)
     gallery = 1 / min(GALLERY, count)
-    chance = {"image_to_text": gallery, "text_to_image": gallery}
+    chance = {name: min(1.0, k * gallery) for name, (_, k) in _IN_GALLERIES.items()}
     for k in (1, 5, 10):
         chance |= {f"i2t_r@{k}": min(1.0, k / count), f"t2i_r@{k}": min(1.0, k / count)}
-    return _matched(job, inputs, loss, measure, chance, owners, _nearest)
+    every: dict[SplitName, Tensor] = {"train": owners, "test": torch.arange(len(job.data.test))}
+    return _matched(job, inputs, loss, measure, chance, every, _nearest)
 
 
 def run_choice(job: Job) -> Outcome:
@@ -95,8 +100,8 @@ def run_choice(job: Job) -> Outcome:
         return best(scores(joint))
 
     gallery = 1 / min(GALLERY, len(job.data.test))
-    chance = {"accuracy": 1 / choices, "image_to_text": gallery, "text_to_image": gallery}
-    targets = job.data.train.targets
+    chance = {name: min(1.0, k * gallery) for name, (_, k) in _IN_GALLERIES.items()} | {"accuracy": 1 / choices}
+    targets: dict[SplitName, Tensor] = {"train": job.data.train.targets}
     return _matched(job, lambda _, images, texts: (images, texts), loss, measure, chance, targets, answer)
 
 
@@ -106,7 +111,7 @@ def _matched(
     loss: Callable[[Tensor, Tensor], Tensor],
     measure: Callable[[Tensor, Split], dict[str, np.ndarray]],
     chance: dict[str, float],
-    targets: Tensor,
+    targets: dict[SplitName, Tensor],
     answer: Callable[[Tensor], np.ndarray],
 ) -> Outcome:
     backbone = make_backbone(job, "pooled")
@@ -122,7 +127,7 @@ def _matched(
         Measured(measure, chance),
         inputs=lambda of, name: inputs(name, of.rows(name), texts[name]),
         scales=(scale,),
-        targets={"train": targets},
+        targets=targets,
         answer=answer,
         side_by_side=True,
     )
@@ -151,14 +156,15 @@ def _galleries(joint: Tensor, split: Split) -> dict[str, np.ndarray]:
     chosen = torch.randint(texts, (len(joint),), generator=torch.Generator().manual_seed(1))
     image, text = joint[:, 0], joint[torch.arange(len(joint)), 1 + chosen]
     size = min(GALLERY, len(order))
-    outcomes = {name: np.full(len(joint), np.nan) for name in ("image_to_text", "text_to_image")}
+    outcomes = {name: np.full(len(joint), np.nan) for name in _IN_GALLERIES}
     for start in range(0, len(order), size):
         queries = order[start : start + size]
         members = torch.cat([queries, order[: size - len(queries)]])
         scores = image[members] @ text[members].T
         truth = torch.arange(len(queries))
-        outcomes["image_to_text"][queries.numpy()] = hits(scores[: len(queries)], truth)
-        outcomes["text_to_image"][queries.numpy()] = hits(scores.T[: len(queries)], truth)
+        for name, (turned, k) in _IN_GALLERIES.items():
+            ranked = scores.T if turned else scores
+            outcomes[name][queries.numpy()] = hits(ranked[: len(queries)], truth, k)
     return outcomes
 
 

@@ -29,6 +29,8 @@ _QUICK = {"steps": 450, "batch_size": 32, "validate_every": 50, "schedule": "cos
 ImageNet .385 at the start, .450 after 150 steps, .473 after 400; of ADE20K .317, .366, .408; of CUB's episodes .873,
 and .992 after 150. All are in the figures of ``experiments/tuning_table.py``."""
 _STARTS = ("probe", "random")
+SIZE_FIELDS = ("head_width", "head_depth")
+"""Fields for tasks whose head is a transformer: maps, questions and clips."""
 HEAD_FIELDS = ("head_norm", "logit_scale", "train_scale")
 """Fields that only sweeps have which train whole encoders: ELEVATER's table 9."""
 _NORMS: dict[str, FeatureNorm] = {"none": "raw", "l2": "l2", "batchnorm": "batchnorm", "l2-batchnorm": "l2-batchnorm"}
@@ -161,6 +163,43 @@ def starts_at_probe(settings: Settings) -> bool:
     return bool(start == "probe")
 
 
+class HeadSize(NamedTuple):
+    """A transformer's numbers of a task's head."""
+
+    width: int = 128
+    depth: int = 2
+    heads: int = 4
+
+
+_GATES_HEADS = {
+    "segmentation": HeadSize(1024, 8, 8), "medical_segmentation": HeadSize(1024, 8, 8),
+    "relational": HeadSize(512, 4, 8), "video": HeadSize(512, 4, 8),
+}  # fmt: skip
+"""GATE, section 3: the decoder of maps, of questions, and the four layers over frames."""
+
+
+def head_size(settings: Settings, task: str) -> HeadSize:
+    """The head's transformer: GATE's with its recipe, else a small one; ``head_width`` and ``head_depth`` go before."""
+    size = HeadSize()
+    if settings.recipe == "gate" and task != "depth":
+        size = _GATES_HEADS.get(known_task_type(task).gate_recipe, size)
+    return size._replace(**_head_numbers(settings.recipe_fields))
+
+
+def _head_numbers(values: Mapping[str, Any]) -> dict[str, int]:
+    numbers = {}
+    for field in SIZE_FIELDS:
+        if field not in values:
+            continue
+        text = str(values[field])
+        if not text.isascii() or not text.isdecimal() or not 1 <= int(text) <= 2**14:
+            raise UsageError(f"recipe: {field} is {values[field]!r}, expected a whole number of at least 1")
+        numbers[field.removeprefix("head_")] = int(text)
+    if numbers.get("width", 8) % 8:
+        raise UsageError(f"recipe: head_width is {numbers['width']}, expected a multiple of 8")
+    return numbers
+
+
 class HeadForm(NamedTuple):
     """How the head of a sweep's whole training takes its features; None is what goes with the recipe."""
 
@@ -203,16 +242,18 @@ def checked(values: Mapping[str, Any]) -> dict[str, Any]:
 
     known_fields = {entry.name: entry for entry in fields(Recipe)}
     _head_form(values)
+    _head_numbers(values)
     recipe: dict[str, Any] = {}
     for name, value in values.items():
         if name == "head_start" and value not in _STARTS:
             raise unknown("value of head_start", str(value), _STARTS)
         if name == "augment":
             checked_augmentation(value)
-        if name in ("augment", "base", "head_start", *HEAD_FIELDS):
+        if name in ("augment", "base", "head_start", *HEAD_FIELDS, *SIZE_FIELDS):
             continue
         if name not in known_fields:
-            raise unknown("field of a recipe", name, [*known_fields, "augment", "head_start", *HEAD_FIELDS])
+            known = [*known_fields, "augment", "head_start", *HEAD_FIELDS, *SIZE_FIELDS]
+            raise unknown("field of a recipe", name, known)
         kind = str(known_fields[name].type)
         try:
             if isinstance(value, bool) or (isinstance(value, str) and not (value.isascii() and "_" not in value)):

@@ -17,13 +17,13 @@ from gate_runner.tasks.features import Words, words
 from gate_runner.tasks.fitting import Loss
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.predicted import best
+from gate_runner.tasks.recipes import head_size
 from gate_runner.tasks.training import Measured, hits, most_frequent, train_and_test
 from vision_adapters.heads import RelationalHead, seeded
 from vision_adapters.losses import cross_entropy
 from vision_adapters.training import Backbone, Scale
 from vision_adapters.training.head import Inputs
 
-_WIDTH, _DEPTH = 128, 2
 _AT_ONCE = 100_000_000
 """Numbers of the training questions' tokens up to which their scale is measured on all of them together."""
 
@@ -55,7 +55,8 @@ def _trained(job: Job, loss: Loss, scorer: Tensor | Measured, **how: Any) -> Out
 
     form = PooledAsToken if job.encoder.patches is None else RelationalHead
     width, answers = texts["train"].tokens[:1].shape[-1], len(data.classes)
-    head = seeded(partial(form, backbone.width, width, answers, width=_WIDTH, depth=_DEPTH), job.seed)
+    size = head_size(job.settings, job.benchmark.task)._asdict()
+    head = seeded(partial(form, backbone.width, width, answers, **size), job.seed)
     return train_and_test(job, backbone, head, loss, scorer, inputs=inputs, scales=(scale, None), **how)
 
 

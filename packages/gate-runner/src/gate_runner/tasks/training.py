@@ -27,6 +27,7 @@ from vision_adapters.rows import Rows
 from vision_adapters.rows.counting import log_frequencies
 from vision_adapters.training import Backbone, Direction, Scale
 from vision_adapters.training.head import Inputs
+from vision_adapters.training.outcome import Kept
 from vision_adapters.training.predictions import averaged, averaged_sizes, most_averaged
 from vision_adapters.training.predictions import predict as batches
 
@@ -129,7 +130,30 @@ def train_and_test(
         **rows_of,
     }
     scores = tuple(with_chance(estimates[1][name], chance[name]) for name in metrics)
+    if job.settings.recipe == "gate":
+        with job.timed("test"):
+            scores = (*scores, test_loss(job, fitted.module, checkpoints[0], test, truths["test"], loss))
     return Outcome(scores, outcomes, training, judges[1].answers())
+
+
+def test_loss(job: Job, module: nn.Module, best: Kept, test: Inputs, truth: Rows, loss: Loss) -> Score:
+    """The training's loss on the test split, a mean over its batches, as GATE's table 3 has it for 48 of its rows.
+
+    The interval is over batches. Chance is the loss of the mean output of a batch, given to each of its samples.
+    """
+    losses: list[float] = []
+    blind: list[float] = []
+    sizes: list[int] = []
+    for batch in averaged(module, [best], test, lambda output: output, job.predict_size):
+        output, start = batch[1].float(), sum(sizes)
+        targets = truth[start : start + len(output)]
+        sizes.append(len(output))
+        for values, shown in ((losses, output), (blind, output.mean(dim=0, keepdim=True).expand_as(output))):
+            value = loss(shown, targets)
+            values.append(float(value if isinstance(value, Tensor) else sum(value.values())))
+    weights = np.array(sizes) / sum(sizes)
+    estimate = mean_of("loss", np.array(losses), "lower", job.seed)
+    return Score("loss", "lower", float(weights @ losses), estimate.low, estimate.high, float(weights @ blind))
 
 
 def _direction(metric: str, scorer: Tensor | Measured) -> Direction:

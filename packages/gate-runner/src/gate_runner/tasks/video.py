@@ -9,18 +9,18 @@ import torch
 from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.predicted import best, values, with_classes
+from gate_runner.tasks.recipes import head_size
 from gate_runner.tasks.regression import Standardised
 from gate_runner.tasks.training import most_frequent, train_and_test
 from vision_adapters.heads import TemporalHead, seeded
 from vision_adapters.losses import cross_entropy, l1
 from vision_adapters.training import Backbone
 
-_WIDTH, _DEPTH = 128, 2
-
 
 def _head(job: Job, backbone: Backbone, outputs: int) -> TemporalHead:
     frames = job.data.train.images.shape[1]
-    form = partial(TemporalHead, backbone.width, outputs, frames=frames, width=_WIDTH, depth=_DEPTH)
+    how = head_size(job.settings, job.benchmark.task)._asdict()
+    form = partial(TemporalHead, backbone.width, outputs, frames=frames, **how)
     return seeded(form, job.seed)
 
 

@@ -1,0 +1,156 @@
+"""GATE's recipe at GATE's size: heads, metrics of its tables 2 and 3, and what trackers show of a training."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import gate_runner
+from gate_runner.benchmarks import PACKS
+from gate_runner.errors import UsageError
+from gate_runner.reports import tiers
+from gate_runner.reports.contents import gather
+from gate_runner.runs.results import Result
+from gate_runner.runs.stored import read_runs
+from gate_runner.settings import Settings
+from gate_runner.tasks import maps
+from gate_runner.tasks.recipes import checked, head_size
+from gate_runner.tasks.training import test_loss as loss_on_test
+from gate_runner.trackers import _curve, _scores
+from vision_adapters.heads import SegmentationHead
+from vision_adapters.training import gate_recipe
+from vision_adapters.training.outcome import Kept
+
+from ._folders import result, write_run
+
+GATE = Settings(tune="full", recipe="gate")
+SMALL = {"steps": 2, "validate_every": 2, "batch_size": 4, "head_width": 16, "head_depth": 1}
+
+
+@pytest.mark.parametrize(
+    ("task", "size"),
+    [
+        ("segmentation", (1024, 8, 8)), ("medical-segmentation", (1024, 8, 8)), ("relational", (512, 4, 8)),
+        ("relational-typed", (512, 4, 8)), ("video-regression", (512, 4, 8)), ("video-classification", (512, 4, 8)),
+        ("depth", (128, 2, 4)),
+    ],
+)  # fmt: skip
+def test_heads_have_gates_size_with_its_recipe_alone(task: str, size: tuple[int, ...]) -> None:
+    assert head_size(GATE, task) == size
+    assert head_size(Settings(tune="full"), task) == head_size(Settings(), task) == (128, 2, 4)
+    smaller = GATE.changed(recipe_fields={"head_width": "64", "head_depth": 3})
+    assert head_size(smaller, task)[:2] == (64, 3)
+
+
+def test_the_decoder_of_segmentation_alone_learns_ten_times_as_fast() -> None:
+    assert gate_recipe("vit", "segmentation").head_lr_scale == gate_recipe("vit", "medical_segmentation").head_lr_scale
+    assert gate_recipe("vit", "segmentation").head_lr_scale == 10
+    assert {gate_recipe("vit", task).head_lr_scale for task in ("classification", "relational", "video")} == {1.0}
+
+
+@pytest.mark.parametrize("fields", [{"head_width": "0"}, {"head_width": 20}, {"head_depth": "deep"}])
+def test_sizes_that_no_head_has_are_refused(fields: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=f"recipe: {next(iter(fields))} is"):
+        checked(fields)
+
+
+def test_tokens_are_enlarged_before_the_transformer() -> None:
+    head = SegmentationHead(12, 3, grid=(2, 4), size=(32, 32), tokens=(16, 16), width=16)
+    assert head.position.shape == (1, 256, 16)
+    assert head(torch.randn(2, 8, 12)).shape == (2, 3, 32, 32)
+    with pytest.raises(ValueError, match="for a grid of 2 x 4"):
+        head(torch.randn(2, 256, 12))
+
+
+def trained(name: str, folder: Path, **options: Any) -> Result:
+    (finished,) = gate_runner.run(
+        name, encoder="micro-clip/random", output=folder, show=False, limit=12, device="cpu",
+        **{"tune": "full", "recipe": "gate", "recipe_fields": SMALL, **options},
+    )  # fmt: skip
+    assert finished.status == "ok", finished.reason
+    return finished
+
+
+def test_maps_are_decoded_at_gates_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[dict[str, Any]] = []
+
+    def small(*arguments: Any, **named: Any) -> SegmentationHead:
+        made.append(named)
+        return SegmentationHead(*arguments, **{**named, "width": 16, "depth": 1, "heads": 4})
+
+    monkeypatch.setattr(maps, "SegmentationHead", small)
+    fields = {"steps": 1, "validate_every": 1, "batch_size": 2}
+    trained("micro/ade20k", tmp_path / "gate", recipe_fields=fields)
+    trained("micro/ade20k", tmp_path / "quick", recipe="quick", recipe_fields=fields)
+    assert [(head["width"], head["depth"], head["tokens"]) for head in made] == [
+        (1024, 8, (64, 64)), (128, 2, None),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["ade20k", "acdc", "clevr-math", "iwildcam", "flickr30k", "nycc", "cifar100"])
+def test_the_test_loss_is_a_metric_of_gates_recipe(name: str, tmp_path: Path) -> None:
+    scores = {score.metric: score for score in trained(f"micro/{name}", tmp_path / "run").scores}
+    loss = scores["loss"]
+    assert loss.direction == "lower"
+    assert 0 < loss.low <= loss.value <= loss.high
+    assert loss.chance > 0
+    if name == "acdc":
+        assert {"mean_acc", "overall_acc"} <= scores.keys()
+        assert 0 <= scores["mean_acc"].value <= 1
+    if name in ("flickr30k", "nycc"):
+        for metric in ("image_to_text", "text_to_image"):
+            assert scores[metric].value <= scores[f"{metric}@5"].value
+            assert scores[f"{metric}@5"].chance == pytest.approx(min(1.0, 5 * scores[metric].chance))
+    assert "loss" in gate_runner.report(tmp_path / "run", pictures=0)
+
+
+def test_a_test_loss_is_the_mean_over_batches_and_chance_is_blind() -> None:
+    generator = torch.Generator().manual_seed(0)
+    x, y = torch.randn(10, 5, generator=generator), torch.randint(3, (10,), generator=generator)
+    module = nn.Linear(5, 3)
+    job: Any = SimpleNamespace(predict_size=4, seed=0)
+    score = loss_on_test(job, module, Kept(0, 0.0, {}), (x,), y, F.cross_entropy)
+    with torch.no_grad():
+        assert score.value == pytest.approx(float(F.cross_entropy(module(x), y)), rel=1e-5)
+        blind = [module(part).mean(0, keepdim=True).expand(len(part), -1) for part in x.split(4)]
+        expected = float(F.cross_entropy(torch.cat(blind), y))
+    assert score.chance == pytest.approx(expected, rel=1e-5)
+
+
+def test_tiers_have_means_and_ranks(tmp_path: Path) -> None:
+    names = [f"micro/{name}" for name in PACKS["small"]]
+    runs = [
+        write_run(tmp_path / label, dict.fromkeys(names, skill), encoder=label)
+        for label, skill in (("poor", 0.2), ("good", 0.9))
+    ]
+    runs.append(write_run(tmp_path / "part", dict.fromkeys(names[:3], 0.5), encoder="part"))
+    contents = gather(read_runs(runs), tests=False)
+    (tier,) = tiers.tiers(contents)
+    assert (tier.name, tier.benchmarks) == ("micro/small", 8)
+    assert tier.ranks == {"poor": 2, "good": 1, "part": None}
+    cells = [(row, row.cells["good"].value) for row in contents.rows]
+    assert tier.means["good"] == pytest.approx(
+        sum(100 * value if row.direction == "higher" else 100 * max(0.0, 1 - value / 3) for row, value in cells) / 8
+    )
+    assert "rank 1" in tiers.shown(contents)
+    assert tiers.shown(gather(read_runs(runs[2:]), tests=False)) == ""
+
+
+def test_trackers_show_watts_and_gradients() -> None:
+    layer = "encoder.blocks.0"
+    gradients = [{"step": 50, "norm": 2.0, layer: 0.5}, {"step": 100, "norm": 1.0, layer: 0.25}]
+    finished, _ = result(
+        "digits", 0.5, energy={"joules": {"gpu": {"train": 300.0, "total": 400.0}}, "unmeasured": {}},
+        seconds={"train": 3.0, "total": 8.0}, training={"gradients": gradients},
+    )  # fmt: skip
+    scores = dict(_scores(finished))
+    assert (scores["gpu watts"], scores["gpu watts train"]) == (50.0, 100.0)
+    assert [row for row in _curve(finished) if row[1] == "gradient encoder.blocks.0"] == [
+        (50, "gradient encoder.blocks.0", 0.5), (100, "gradient encoder.blocks.0", 0.25),
+    ]  # fmt: skip
