@@ -41,20 +41,6 @@ class OpenClipEncoder:
     ) -> None:
         self.model, self.preprocess, self.tokenizer, self.device = model.eval(), preprocess, tokenizer, device
 
-    @classmethod
-    def load(cls, name: str, pretrained: str | None = None, device: str = "cpu") -> OpenClipEncoder:
-        """Load a model of open_clip by its name and the tag of its weights, which are downloaded if they are not here.
-
-        Raises:
-            ImportError: open_clip is not installed.
-        """
-        try:
-            import open_clip
-        except ImportError as error:
-            raise ImportError("a model by name needs open_clip: pip install open_clip_torch") from error
-        model, _, preprocess = open_clip.create_model_and_transforms(name, pretrained=pretrained, device=device)
-        return cls(model, preprocess, open_clip.get_tokenizer(name), device)
-
     def encode_image(self, images: Sequence[UInt8[np.ndarray, "h w 3"]]) -> Float32[np.ndarray, "n d"]:
         """Return features of pictures, uint8 [height, width, 3] of any sizes."""
         import torch

@@ -53,7 +53,17 @@ def suite_records(model: str, table: SuiteTable) -> list[dict[str, Any]]:
 
 
 def gallery_records(model: str, gallery: Gallery, lines: Sequence[GalleryLine]) -> list[dict[str, Any]]:
-    """Return a model's recalls in a gallery, with the fields of `suite_records`; `name` is judgements and direction."""
+    """Return a model's recalls in a gallery, with the fields of `suite_records`; `name` is judgements and direction.
+
+    Example:
+        >>> import numpy as np
+        >>> from eqben_builder.suites import Gallery, gallery_table
+        >>> own = {k: [k] for k in range(12)}
+        >>> gallery = Gallery("pets", (None,) * 12, ("",) * 12, {"original": (own, own)})
+        >>> record = gallery_records("mine", gallery, gallery_table(gallery, np.eye(12), np.eye(12)))[0]
+        >>> record["name"], record["measure"], record["score"]
+        ('original, image to text', 'R@1', 1.0)
+    """
     return [
         dict.fromkeys(COLUMNS)
         | {"model": model, "suite": gallery.name, "name": f"{line.judgements}, {line.direction}"}

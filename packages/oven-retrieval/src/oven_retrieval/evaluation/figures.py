@@ -16,7 +16,12 @@ _DASHES = ("", "6 4", "2 3")
 
 
 class Line(NamedTuple):
-    """One line of a figure: its name, and the points from left to right."""
+    """One line of a figure: its name, and the points from left to right.
+
+    Example:
+        >>> Line("unseen", [(0, 3.0), (100, 8.0)]).points[-1]
+        (100, 8.0)
+    """
 
     name: str
     points: Sequence[tuple[float, float]]
