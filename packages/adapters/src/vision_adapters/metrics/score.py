@@ -90,7 +90,9 @@ def evaluate(
         ValueError: what cannot be scored, with the value and its place.
 
     Numerics:
-        Values agree with scikit-learn's to rounding; classes of equal scores share what they would get in random order.
+        Values agree with scikit-learn's to rounding, but for two: F1 of several labels leaves out labels that are
+        neither predicted nor true, where it counts 0, and kappa's grades keep their distances where one between them
+        does not occur. Classes of equal scores share what they would get in random order.
         A share of right samples has Wilson's interval (1927). For the mean over classes, rankings, masks and outcomes
         that
         are shares themselves it is Wilson's at 0 and 1 alone, where resampling has nothing to vary: of as many trials
