@@ -140,3 +140,20 @@ def test_maps_are_remembered_and_a_change_is_seen(tmp_path: Path, monkeypatch: p
 
 def test_data_in_memory_have_a_digest_each() -> None:
     assert gate_data.load("digits", limit=20).digest != gate_data.load("digits", limit=21).digest
+
+
+def test_files_that_are_missing_are_found_by_few_questions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from gate_data.own.originals import not_there
+
+    folder = photographs(tmp_path / "p")
+    paths = sorted(str(path) for path in folder.rglob("*.png"))
+    gone = [f"{folder}/c0/gone.png", f"{folder}/none/a.png", str(folder / "c1")]
+    (folder / "c2" / "dangling.png").symlink_to(tmp_path / "nowhere")
+    gone.append(f"{folder}/c2/dangling.png")
+    questions: list[str] = []
+    real = os.path.isfile
+    monkeypatch.setattr("os.path.isfile", lambda path: questions.append(path) or real(path))
+    assert not_there([*paths, *gone]) == gone
+    assert questions == gone
+    monkeypatch.chdir(folder / "c0")
+    assert not_there([f"{number}.png" for number in range(13)]) == ["12.png"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import os
 from collections.abc import Mapping
 from dataclasses import replace
@@ -109,8 +110,9 @@ def _listed(root: Path, path: Path) -> list[Path]:
 
 def first_pictures(folder: Path, count: int = 5) -> list[Path]:
     """A few pictures of a folder, by name."""
-    pictures = (path for path in folder.iterdir() if path.suffix.lower() in PICTURES and not path.name.startswith("."))
-    return sorted(pictures)[:count]
+    with os.scandir(folder) as scanned:
+        names = [entry.name for entry in scanned if entry.name.lower().endswith(PICTURES) and entry.name[0] != "."]
+    return [folder / name for name in heapq.nsmallest(count, names)]
 
 
 def boxed(own: OwnBenchmark, path: Path) -> Originals[Path]:

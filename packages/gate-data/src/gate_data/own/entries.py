@@ -72,9 +72,10 @@ def _from_folders(own: OwnBenchmark, folder: Path) -> Iterator[Entry]:
                 f"names no splits: write {lines} under [splits], or remove the file so that it is written again"
             )
         for name, paths in listed.items():
+            where = str(root / name)
             for path in paths:
                 source = (Clip(path, own.data.frames),) if clips else path
-                yield Entry(source, name, split, str(root / name))
+                yield Entry(source, name, split, where)
 
 
 def _from_tables(own: OwnBenchmark, folder: Path) -> Iterator[Entry]:

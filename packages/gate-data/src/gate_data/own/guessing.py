@@ -205,7 +205,8 @@ def _of_folders(folder: Path) -> Guess:
     if len(names) == 1 and not splits and (recognised(inner) or _holds_splits(inner)):
         raise DataError(f"{folder} holds no data but those in {inner}: name that folder")
     data = {"kind": "folders"}
-    clips = any(path.suffix.lower() in VIDEOS for path in (folder / names[0]).glob("*/*" if splits else "*"))
+    places = [folder / names[0]] if not splits else [path for path in (folder / names[0]).iterdir() if path.is_dir()]
+    clips = any(name.lower().endswith(VIDEOS) for place in places for name in os.listdir(place))  # noqa: PTH208
     task, kind, endings = (
         ("video-classification", "clips", VIDEOS) if clips else ("image-classification", "pictures", PICTURES)
     )

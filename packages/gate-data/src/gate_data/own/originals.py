@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -30,6 +31,8 @@ from gate_data.request import DataRequest
 
 _SIZED, _SMALLEST, _STEP = 32, 32, 16
 """Class maps whose sizes are looked at; the least side that is made of them, and what it is a multiple of."""
+_LISTED_FROM = 8
+"""Files of one folder from which on the folder is listed to see whether they are there."""
 _BOXES = ("coco", "voc", "yolo")
 _FORMS: Mapping[str, Literal["labels", "map", "value"]] = {
     "multi-label": "labels",
@@ -148,7 +151,7 @@ def parts_of(own: OwnBenchmark, folder: Path, *, skip_missing: bool = False) -> 
 def _with_files(entries: list[Entry], *, skip_missing: bool) -> tuple[list[Entry], str]:
     """Those whose files are there, looked at before an hour of work; and what to say of others, if these may lack."""
     wanted = {path: entry.where for entry in reversed(entries) for path in entry.paths}
-    missing = {path: where for path, where in reversed(wanted.items()) if not os.path.isfile(path)}  # noqa: PTH113 - of a million
+    missing = {path: wanted[path] for path in reversed(not_there(wanted))}
     if not missing:
         return entries, ""
     if skip_missing:
@@ -158,6 +161,20 @@ def _with_files(entries: list[Entry], *, skip_missing: bool) -> tuple[list[Entry
     first = "; ".join(f"{path} ({where})" for path, where in list(missing.items())[:5]) + " …" * (len(missing) > 5)
     hint = "; paths with \\ are Windows's: write / instead" if os.sep == "/" and "\\" in first else ""
     raise DataError(f"{len(missing)} of {len(wanted)} files are not there: {first}{hint}")
+
+
+def not_there(paths: Iterable[str]) -> list[str]:
+    """Which paths are not files; of many in one folder, that folder is listed once in place of a question for each."""
+    by_folder: dict[str, list[str]] = {}
+    for path in paths:
+        by_folder.setdefault(os.path.dirname(path), []).append(path)  # noqa: PTH120 - of a million
+    present: set[str] = set()
+    for folder, inside in by_folder.items():
+        if len(inside) > _LISTED_FROM:
+            with contextlib.suppress(OSError, ValueError), os.scandir(folder or ".") as scanned:
+                start = folder if folder.endswith(os.sep) or not folder else f"{folder}{os.sep}"
+                present.update(start + entry.name for entry in scanned if entry.is_file())
+    return [path for path in paths if path not in present and not os.path.isfile(path)]  # noqa: PTH113
 
 
 def _class_names(own: OwnBenchmark, folder: Path, entries: Sequence[Entry]) -> tuple[str, ...]:
@@ -235,6 +252,8 @@ def _of_one_file(samples: Sequence[Sample]) -> list[Sample]:
 
 def _file_of(sample: Sample) -> object:
     """What a sample shows, of which a part may be cut, or frames read."""
+    if type(sample.source) is str:
+        return sample.source
     sources: Any = sample.source if type(sample.source) is tuple else (sample.source,)
     return tuple(source.source if isinstance(source, Cut | Clip | Turned) else source for source in sources)
 

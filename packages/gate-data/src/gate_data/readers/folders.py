@@ -177,7 +177,7 @@ def by_stem(folders: Iterable[Path], endings: Sequence[str] = PICTURES) -> dict[
 
 
 def _ends(name: str, endings: Sequence[str]) -> bool:
-    return name.lower().endswith(tuple(endings)) and not os.path.basename(name).startswith("._")  # noqa: PTH119
+    return name.lower().endswith(tuple(endings)) and not (name.startswith("._") or "/._" in name)
 
 
 def cache_home() -> Path:
