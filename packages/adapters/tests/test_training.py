@@ -485,3 +485,51 @@ def test_objects_travel_on_the_trainings_device(
     device = torch.device("cuda", 1) if kind == "cuda" else torch.device("cpu")
     assert shared.from_first({"a": 1}, object(), device) == {"a": 1}
     assert devices == [None if sent is None else torch.device(sent)]
+
+
+@pytest.mark.parametrize("resumed", [False, True])
+def test_a_plateau_on_validation_lowers_the_rate_and_ends_the_training(resumed: bool, tmp_path: Path) -> None:
+    """Scores gain once; two validations later the rate falls, and after four without gain the training ends."""
+    given = iter([0.1, 0.5, 0.5, 0.4, 0.5, 0.3] + [0.9] * 20)
+    x = torch.randn(8, 2, generator=torch.Generator().manual_seed(0))
+    recipe = Recipe(
+        lr=0.1, steps=20, batch_size=4, validate_every=1, plateau_on="validation", patience=2, factor=0.1, stop=4,
+        least_lr=0.005,
+    )  # fmt: skip
+    how: dict[str, Any] = {
+        "loss": lambda out, _: out.square().mean(),
+        "recipe": recipe,
+        "direction": "higher",
+        "seed": 0,
+    }
+    how |= {"checkpoint": tmp_path / "state.pt", "validate": lambda _: next(given)}
+    head = nn.Linear(2, 1)
+    if resumed:
+        fit(head, (x,), torch.zeros(8), stop=3, **how)
+    done = fit(head, (x,), torch.zeros(8), **how)
+    assert [row.score for row in done.history] == [0.1, 0.5, 0.5, 0.4, 0.5, 0.3]
+    assert [round(row.rate, 6) for row in done.history[1:]] == [0.1, 0.1, 0.1, 0.01, 0.01]
+    assert done.best_step == 1
+    again = fit(nn.Linear(2, 1), (x,), torch.zeros(8), **{**how, "checkpoint": None, "validate": lambda _: 0.0})
+    assert len(again.history) == 5
+
+
+def test_a_modules_own_scale_of_the_rate_is_taken() -> None:
+    class Slow(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.text, self.rest = nn.Linear(2, 2), nn.Linear(2, 2)
+
+        def lr_scale(self, path: str, parameter: torch.Tensor) -> float:
+            return 0.1 if path.startswith("text.") else 1.0
+
+    groups = parameter_groups(Slow(), 0.1)
+    assert sorted((group["lr_scale"], group["weight_decay"]) for group in groups) == [
+        (0.1, 0.0), (0.1, 0.1), (1.0, 0.0), (1.0, 0.1),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("field", "value"), [("stop", 0), ("plateau_on", "loss, maybe"), ("least_lr", -1.0)])
+def test_what_a_plateau_cannot_follow_is_refused(field: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=field):
+        Recipe(**{"lr": 0.1, "steps": 1, "batch_size": 1, "validate_every": 1, field: value})

@@ -11,11 +11,14 @@ import pytest
 import torch
 
 import gate_runner
-from gate_runner.detection.tuning import batch_loss, choose, unchanged
+from gate_runner.detection.tables import overview
+from gate_runner.detection.tuning import _Learning, batch_loss, choose, unchanged
 from gate_runner.encoders import load_encoder
 from gate_runner.encoders.detectors import Detector, phrases
 from gate_runner.errors import DataError, EncoderError, MissingCapabilityError
 from gate_runner.runs.observers import Observer
+from gate_runner.runs.stored import read_run
+from vision_adapters.training.schedule import parameter_groups
 
 from ._tiny_detectors import closed_set, grounding, owl
 
@@ -134,7 +137,7 @@ def test_mixed_prompts_would_teach_wrong_classes_and_ours_do_not(grounding_dino:
     assert float(whole) == pytest.approx(sum(map(float, each)) / objects, rel=0.02)  # each is over one object, or none
 
 
-@pytest.mark.parametrize("tune", ["full", "linear"])
+@pytest.mark.parametrize("tune", ["full", "linear", "prompt"])
 def test_training_lowers_the_loss_and_leaves_no_trace(grounding_dino: Path, tune: str) -> None:
     dino = detector(grounding_dino)
     before = {name: value.clone() for name, value in dino.model.state_dict().items()}
@@ -142,7 +145,9 @@ def test_training_lowers_the_loss_and_leaves_no_trace(grounding_dino: Path, tune
     with unchanged(dino):
         choose(dino, tune)
         learned = [weight for weight in dino.model.parameters() if weight.requires_grad]
-        optimiser = torch.optim.AdamW(learned, lr=3e-3)
+        share = sum(w.numel() for w in learned) / sum(w.numel() for w in dino.model.parameters())
+        assert (share < 0.01) is (tune == "prompt")
+        optimiser = torch.optim.AdamW(learned, lr=0.05 if tune == "prompt" else 3e-3)
         losses = []
         for _ in range(8):
             torch.manual_seed(0)
@@ -185,15 +190,61 @@ def test_a_closed_set_learns_its_own_classes_and_resumes_to_the_bit(closed: Path
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"tune": "lora"}, "--tune lora is for encoders; a detector has frozen, linear or full"),
-        ({"shots": "3"}, "--shots 3 trains a detector: say how with --tune linear or full"),
-        ({"tune": "full", "recipe_fields": {"momentum": "1"}}, "unknown field of a recipe 'momentum'"),
+        ({"tune": "lora"}, "--tune lora is for encoders; a detector has frozen, linear, prompt or full"),
+        ({"shots": "3"}, "--shots 3 trains a detector: say how with --tune linear, prompt or full"),
+        ({"tune": "prompt"}, "--tune prompt learns what is added to a text encoder's tokens, and "),
+        ({"tune": "full", "recipe_fields": {"speed": "1"}}, "unknown field of a recipe 'speed'"),
     ],
 )
 def test_what_a_detector_cannot_do_is_a_reason(closed: Path, tmp_path: Path, options: Any, reason: str) -> None:
     run = gate_runner.run("micro/odinw-lot", encoder=f"hf-detector:{closed}", output=tmp_path, limit=4, show=False,
                           device="cpu", **options)  # fmt: skip
     assert run.results[0].reason.startswith(reason)
+
+
+def test_a_prompt_alone_learns_between_zero_shot_and_all_and_ends_when_validation_gains_nothing(
+    grounding_dino: Path, tmp_path: Path
+) -> None:
+    """On a made-up set of ODinW's form: GLIP's rates, under a hundredth of the weights, no more than whole training."""
+    plain: dict[str, Any] = {"encoder": f"hf-detector:{grounding_dino}", "limit": 8, "show": False, "device": "cpu"}
+    results = {}
+    for tune, fields in (
+        ("frozen", {}), ("prompt", {"steps": "24"}), ("full", {"steps": "24", "lr": "3e-3", "stop": "none"}),
+    ):  # fmt: skip
+        done = gate_runner.run("micro/odinw-lot", output=tmp_path / tune, tune=tune, recipe_fields=fields, **plain)
+        results[tune] = done.results[0]
+        assert results[tune].status == "ok", results[tune].reason
+    prompt = results["prompt"].training
+    assert (prompt["recipe"]["lr"], prompt["recipe"]["weight_decay"]) == (0.05, 0.25)
+    assert (prompt["recipe"]["plateau_on"], prompt["recipe"]["patience"], prompt["recipe"]["stop"]) == (
+        "validation",
+        2,
+        4,
+    )
+    assert prompt["trained_parameters"] == 16 * 16
+    assert prompt["trained_parameters"] < 0.01 * results["full"].training["trained_parameters"] * 2
+    start = prompt["validation"][0]["map"]
+    assert start == results["full"].training["validation"][0]["map"]
+    best = {tune: max(row["map"] for row in results[tune].training["validation"]) for tune in ("prompt", "full")}
+    assert start <= best["prompt"] <= best["full"]
+    assert len(set(prompt["losses"])) > 1  # it learned
+    scores = [row["map"] for row in prompt["validation"]]
+    assert len(scores) - 1 - scores.index(max(scores)) <= 4
+    table = overview([read_run(done) for done in sorted(tmp_path.iterdir())])[0]
+    assert {row[1] for row in table.rows} == {"prompt", "full"}  # ELEVATER's table 4 has the prompt's row
+
+
+def test_text_sides_learn_slower_and_biases_faster(grounding_dino: Path) -> None:
+    learning = _Learning(detector(grounding_dino), phrases(["square"]), lambda row: PICTURE, torch.zeros(1, 1, 5))
+    choose(learning.detector, "full")
+    scales: dict[float, set[str]] = {}
+    names = {id(weight): name for name, weight in learning.named_parameters()}
+    for group in parameter_groups(learning, 0.05):
+        scales.setdefault(round(group["lr_scale"], 6), set()).update(names[id(weight)] for weight in group["params"])
+    assert set(scales) == {0.1, 0.2, 1.0, 2.0}
+    assert all("text_backbone" in name for name in scales[0.1] | scales[0.2])
+    assert not any("text_backbone" in name for name in scales[1.0] | scales[2.0])
+    assert all(name.endswith("bias") for name in scales[0.2] | scales[2.0])
 
 
 def test_features_of_a_detector_are_refused(grounding_dino: Path) -> None:

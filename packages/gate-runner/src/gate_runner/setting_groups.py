@@ -175,7 +175,8 @@ class TrainingSettings:
     )
     tune: str = _training(
         "frozen",
-        "Weights that learn with the head: frozen, bias, norm, last-block, lora or full; of a detector linear, full.\n"
+        "Weights that learn with the head: frozen, bias, norm, last-block, lora or full.\n"
+        "Of a detector linear, prompt or full.\n"
         "In a sweep several with commas, of frozen and full.",
         read=tune_in,
         accepts=_WORDS,

@@ -10,7 +10,7 @@ from typing import Any
 
 from gate_runner.errors import UsageError, unknown
 
-TUNES = ("frozen", "bias", "norm", "last-block", "lora", "full", "linear")
+TUNES = ("frozen", "bias", "norm", "last-block", "lora", "full", "linear", "prompt")
 """Which weights of an encoder can learn with a head; ``linear`` is of detectors."""
 RECIPES = ("quick", "gate")
 _DEVICES = ("cpu", "cuda", "hpu", "meta", "mps", "mtia", "xla", "xpu")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from itertools import tee
 from pathlib import Path
@@ -183,6 +183,8 @@ def fit(
         start = time.perf_counter()
 
         for step in range(done if not history else done + 1, last + 1):
+            if _ended(history, recipe.stop, direction):
+                break
             if step > 0:
                 batch, (truth,) = next(batches), next(truths)
                 module.train()
@@ -199,6 +201,7 @@ def fit(
                 elif len(best) < keep or _better(score, best[-1].score, direction):
                     best = best_first([*best, Kept(step, score, changing_state(module))], direction)[:keep]
                 history.append(_validation(step, score, records, now))
+                rate.validated(score if direction == "higher" else -score)
                 records = []
                 if watch is not None and first_of_all:
                     watch(history[-1])
@@ -248,6 +251,17 @@ def _validated(module: nn.Module, validate: Callable[[nn.Module], float], step: 
 def _better(score: float, than: float, direction: Direction) -> bool:
     """Whether `score` is strictly better."""
     return score > than if direction == "higher" else score < than
+
+
+def _ended(history: Sequence[Validation], stop: int | None, direction: Direction) -> bool:
+    """Whether so many validations in a row were no better than the best before them."""
+    if stop is None or len(history) <= stop:
+        return False
+    best = 0
+    for number, row in enumerate(history):
+        if _better(row.score, history[best].score, direction):
+            best = number
+    return len(history) - 1 - best >= stop
 
 
 def _validation(step: int, score: float, records: list[Taken], rate: float) -> Validation:

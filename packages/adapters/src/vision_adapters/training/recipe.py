@@ -9,6 +9,7 @@ from typing import Literal, get_args
 Schedule = Literal["plateau", "cosine", "constant"]
 Precision = Literal["float32", "bfloat16", "auto"]
 Optimiser = Literal["adamw", "sgd"]
+PlateauOn = Literal["loss", "validation"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +26,10 @@ class Recipe:
         eps: AdamW's.
         schedule: "plateau" multiplies the rate by `factor` after `patience` steps without a training loss lower by the
             relative `threshold`; "cosine" falls to 0 after a linear `warmup`; "constant" stays (after the warm-up).
-        patience: steps, for "plateau".
+        patience: steps, for "plateau"; validations, where it follows them.
+        plateau_on: "loss" follows the training loss; "validation" counts validations without a better score.
+        least_lr: the rate that "plateau" does not fall below, >= 0.
+        stop: validations without a better score after which the training ends; None trains all steps.
         factor: 0 < factor < 1, for "plateau".
         threshold: relative, >= 0, for "plateau".
         warmup: steps of linear rise, >= 0, for "cosine" and "constant".
@@ -67,6 +71,9 @@ class Recipe:
     precision: Precision = "float32"
     optimiser: Optimiser = "adamw"
     momentum: float = 0.9
+    plateau_on: PlateauOn = "loss"
+    least_lr: float = 0.0
+    stop: int | None = None
 
     def __post_init__(self) -> None:
         """Check every number at the door."""
@@ -83,7 +90,11 @@ class Recipe:
             raise ValueError(f"momentum must be at least 0 and below 1, got {self.momentum}")
         if not 0 < self.factor < 1:
             raise ValueError(f"factor must lie between 0 and 1, got {self.factor}")
-        for name in ("weight_decay", "threshold"):
+        if self.plateau_on not in get_args(PlateauOn):
+            raise ValueError(f"plateau_on must be one of {get_args(PlateauOn)}, got {self.plateau_on!r}")
+        if self.stop is not None and self.stop < 1:
+            raise ValueError(f"stop must be at least 1, or None to train all steps, got {self.stop}")
+        for name in ("weight_decay", "threshold", "least_lr"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ValueError(f"{name} must be at least 0 and finite, got {getattr(self, name)}")
         if self.schedule not in get_args(Schedule):

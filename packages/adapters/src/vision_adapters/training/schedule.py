@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -31,8 +32,10 @@ def parameter_groups(module: nn.Module, weight_decay: float, head_lr_scale: floa
     """Split the trainable parameters by whether they decay and by their learning rate.
 
     Groups for a torch optimiser: matrices and kernels with the decay; biases, norms and scalars without; each for what
-    is under `module.head` where its rate differs. `lr_scale` holds the factor.
+    is under `module.head` where its rate differs. `lr_scale` holds the factor. A module's own
+    `lr_scale(path, parameter)` multiplies it, for text sides that learn slower, or biases that learn faster.
     """
+    own: Callable[[str, Tensor], float] = getattr(module, "lr_scale", lambda path, parameter: 1.0)
     groups: dict[tuple[float, float], list[Tensor]] = {}
     seen_ids: set[int] = set()
     for path, part in module.named_modules():
@@ -42,7 +45,8 @@ def parameter_groups(module: nn.Module, weight_decay: float, head_lr_scale: floa
                 continue
             seen_ids.add(id(parameter))
             without = isinstance(part, NORMS) or parameter.ndim < 2 or name.endswith("bias")
-            key = (head_lr_scale if in_head else 1.0, 0.0 if without else weight_decay)
+            scale = (head_lr_scale if in_head else 1.0) * own(f"{path}.{name}" if path else name, parameter)
+            key = (scale, 0.0 if without else weight_decay)
             groups.setdefault(key, []).append(parameter)
     if not groups:
         raise ValueError(f"{type(module).__name__} has no trainable parameter")
@@ -51,12 +55,13 @@ def parameter_groups(module: nn.Module, weight_decay: float, head_lr_scale: floa
 
 
 class Rate:
-    """The learning rate of each step; its state is three numbers."""
+    """The learning rate of each step; its state is a few numbers."""
 
     def __init__(self, recipe: Recipe, optimiser: torch.optim.Optimizer) -> None:
         self.recipe, self.optimiser = recipe, optimiser
         self.plateau = 1.0
         self.best_loss = math.inf
+        self.best_score = -math.inf
         self.waited = 0
 
     def set(self, step: int) -> float:
@@ -76,19 +81,34 @@ class Rate:
 
     def observe(self, loss: float) -> None:
         """Take in a step's training loss (only the plateau schedule uses it)."""
-        if self.recipe.schedule != "plateau":
+        if self.recipe.schedule != "plateau" or self.recipe.plateau_on != "loss":
             return
         if loss < self.best_loss * (1 - self.recipe.threshold):
             self.best_loss, self.waited = loss, 0
         else:
             self.waited += 1
         if self.waited > self.recipe.patience:
-            self.plateau, self.waited = self.plateau * self.recipe.factor, 0
+            self.plateau = max(self.plateau * self.recipe.factor, self.recipe.least_lr / self.recipe.lr)
+            self.waited = 0
+
+    def validated(self, score: float) -> None:
+        """Take in a validation's score, the larger the better (only the plateau on validations uses it)."""
+        recipe = self.recipe
+        if recipe.schedule != "plateau" or recipe.plateau_on != "validation":
+            return
+        if score > self.best_score:
+            self.best_score, self.waited = score, 0
+        else:
+            self.waited += 1
+        if self.waited >= max(1, recipe.patience):
+            self.plateau, self.waited = max(self.plateau * recipe.factor, recipe.least_lr / recipe.lr), 0
 
     def state(self) -> dict[str, float]:
         """What `load` needs to go on."""
-        return {"plateau": self.plateau, "best_loss": self.best_loss, "waited": self.waited}
+        numbers = {"plateau": self.plateau, "best_loss": self.best_loss, "waited": self.waited}
+        return numbers if math.isinf(self.best_score) else {**numbers, "best_score": self.best_score}
 
     def load(self, state: dict[str, float]) -> None:
         """Go on from `state`."""
         self.plateau, self.best_loss, self.waited = state["plateau"], state["best_loss"], int(state["waited"])
+        self.best_score = state.get("best_score", -math.inf)

@@ -79,7 +79,7 @@ def run(
 
     console = Terminal(highlight=False, soft_wrap=True, stderr=json)
     settings = request.settings
-    if settings.tune not in ("frozen", "linear") and settings.axes() is None:
+    if settings.tune not in ("frozen", "linear", "prompt") and settings.axes() is None:
         from gate_runner.tasks.recipes import announced
 
         by_recipe: dict[str, list[str]] = {}

@@ -140,7 +140,7 @@ def _over_shots(cells: Sequence[Scored]) -> str:
 
 
 def _over_parameters(cells: Sequence[Scored]) -> str:
-    """The mean over trained parameters, a line for each number of shots of a model (figure 8), as SVG."""
+    """The mean over trained parameters, a line for each number of shots of a model (figure 7 d), as SVG."""
     from gate_runner.charts.plot import Dot, lines_chart, powers_of_ten
 
     rows, lines = _rows(cells), []

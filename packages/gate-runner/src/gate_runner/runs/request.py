@@ -157,8 +157,8 @@ def parts_of(request: RunRequest) -> list[Part]:
     parts: list[Part] = []
     checked: set[tuple[str, Path]] = set()
     for benchmark in request.benchmarks:
-        if settings.tune == "linear" and benchmark.task != "detection":
-            raise UsageError(f"--tune linear trains detectors; {benchmark.id} is {benchmark.task}")
+        if settings.tune in ("linear", "prompt") and benchmark.task != "detection":
+            raise UsageError(f"--tune {settings.tune} trains detectors; {benchmark.id} is {benchmark.task}")
         if settings.save_heads and not find_task_type(benchmark.task).keeps_heads:
             raise UsageError(
                 f"setting save_heads is for image classification; {benchmark.id!r} has task type {benchmark.task!r}"

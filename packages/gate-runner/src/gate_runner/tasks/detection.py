@@ -43,8 +43,10 @@ def run(job: Job) -> Outcome:
     job = replace(job, data=shown.data)
     if job.encoder.detector is not None:
         return _with_detector(job, shown, job.encoder.detector)
-    if job.settings.tune == "linear":
-        raise UsageError("--tune linear trains a part of a detector (hf-detector:…); an encoder has other modes")
+    if job.settings.tune in ("linear", "prompt"):
+        raise UsageError(
+            f"--tune {job.settings.tune} trains a part of a detector (hf-detector:…); an encoder has other modes"
+        )
     if shown.shots == "0":
         raise UsageError("--shots 0 is for detectors that read class names (hf-detector:…); a head has to be trained")
     return _with_head(job, shown)
@@ -79,11 +81,11 @@ def _with_head(job: Job, shown: Shown) -> Outcome:
 
 def _with_detector(job: Job, shown: Shown, detector: Detector) -> Outcome:
     data, settings = job.data, job.settings
-    if settings.tune not in ("frozen", "linear", "full"):
-        raise UsageError(f"--tune {settings.tune} is for encoders; a detector has frozen, linear or full")
+    if settings.tune not in ("frozen", "linear", "prompt", "full"):
+        raise UsageError(f"--tune {settings.tune} is for encoders; a detector has frozen, linear, prompt or full")
     if settings.tune == "frozen":
         if shown.shots not in ("0", "full"):
-            raise UsageError(f"--shots {shown.shots} trains a detector: say how with --tune linear or full")
+            raise UsageError(f"--shots {shown.shots} trains a detector: say how with --tune linear, prompt or full")
         shown.about["shots"] = "0"
     read = phrases(data.classes, job.training.get("captions") if settings.prompts == "overrides" else None)
 

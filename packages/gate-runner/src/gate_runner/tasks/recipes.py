@@ -260,7 +260,7 @@ def checked(values: Mapping[str, Any]) -> dict[str, Any]:
                 raise ValueError(value)  # of texts, Python reads "1_0" and other scripts' digits, too
             if isinstance(value, str) and kind.startswith(("float", "int")):
                 value = None if value == "none" and known_fields[name].default is None else float(value)
-            if kind == "int" and value is not None:
+            if kind.startswith("int") and value is not None:
                 if float(value) != int(value) or abs(value) > _MOST:
                     raise ValueError(value)
                 value = int(value)
