@@ -15,7 +15,7 @@ from torch.nn.functional import interpolate
 import gate_runner
 from gate_data.own import guess, write_benchmark
 from gate_runner.errors import UsageError
-from gate_runner.tasks import joint
+from gate_runner.tasks import augmentation, joint
 from gate_runner.tasks.joint import OF_NAMES, OF_TASKS, Moved, MovedTargets, Moves
 from gate_runner.tasks.recipes import augmentation_for, moves_of
 from vision_adapters.rows import SampleRows, sample_generator
@@ -99,6 +99,14 @@ def test_what_would_move_images_alone_is_refused(task: str, augment: str) -> Non
         moves_of(augment, task)
 
 
+def test_episodes_are_not_varied() -> None:
+    for task in ("few-shot", "few-shot-gate"):
+        assert moves_of("gate", task) is None
+        assert moves_of("none", task) is None
+        with pytest.raises(UsageError, match="augment=crop: images of episodes are not varied"):
+            moves_of("crop", task)
+
+
 def test_every_task_is_varied_as_gate_does() -> None:
     assert augmentation_for("gate", "few-shot") == "none"
     assert augmentation_for("gate", "relational") == augmentation_for("gate", "image-text") == "randaugment"
@@ -162,3 +170,23 @@ def test_workers_decode_images_that_are_not_augmented(tmp_path: Path, monkeypatc
         scores.append((result.scores, result.training["validation"]))
     assert streamed == [1]
     assert scores[0] == scores[1]
+
+
+@pytest.mark.parametrize("name", ["flickr30k", "clevr-math", "iwildcam"])
+def test_images_that_are_indexed_are_augmented_too(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Captions of one image draw it by its number, and read it unvaried."""
+    changed: list[int] = []
+    original = augmentation.varied
+
+    def listening(*arguments: Any) -> Tensor:
+        changed.append(1)
+        return original(*arguments)
+
+    monkeypatch.setattr(augmentation, "varied", listening)
+    fields = {"augment": "randaugment", "head_start": "random", "steps": 2, "validate_every": 2, "batch_size": 2}
+    (result,) = gate_runner.run(
+        f"micro/{name}", encoder="micro-clip/random", output=tmp_path / "run", tune="full", show=False,
+        limit=12, recipe_fields=fields, isolate="none", device="cpu",
+    )  # fmt: skip
+    assert result.status == "ok", result.reason
+    assert len(changed) >= 4

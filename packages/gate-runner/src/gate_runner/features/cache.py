@@ -20,9 +20,11 @@ import json
 import logging
 import math
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +39,7 @@ from gate_runner.features.inputs import WIDTH, Digests, Encode, Inputs, Numbered
 from gate_runner.features.shelf import Shelf, make_room
 from gate_runner.features.unfinished import alone, finish, note, noted, take_over
 from gate_runner.files import write
-from vision_adapters.rows import DiskFullError, Rows, RowWriter
+from vision_adapters.rows import DiskFullError, Draw, Rows, RowWriter
 
 if TYPE_CHECKING:
     from gate_runner.encoders.encoder import Encoder
@@ -82,6 +84,27 @@ class IndexedRows:
     def costly(self) -> bool:
         """Whether the other source's rows are."""
         return getattr(self.rows, "costly", False)
+
+    @property
+    def stream(self) -> Callable[[Iterable[Draw]], Generator[Any]]:
+        """Batches that the other source makes ahead or varies, where it does; `drawn` asks whether there is one."""
+        inner = getattr(self.rows, "stream", None)
+        if inner is None:
+            raise AttributeError("the rows that are indexed are read as they are asked for")
+        return partial(self._streamed, inner)
+
+    def _streamed(self, inner: Callable[[Iterable[Draw]], Generator[Any]], draws: Iterable[Draw]) -> Generator[Any]:
+        shapes: deque[tuple[int, ...]] = deque()
+
+        def flat() -> Iterator[Draw]:
+            for draw in draws:
+                numbers = self.index[draw.rows]
+                shapes.append(tuple(numbers.shape))
+                yield draw._replace(rows=numbers.flatten())
+
+        with closing(inner(flat())) as batches:
+            for batch in batches:
+                yield batch.reshape(*shapes.popleft(), *batch.shape[1:])
 
     def __len__(self) -> int:
         return len(self.index)

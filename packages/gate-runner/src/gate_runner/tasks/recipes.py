@@ -126,6 +126,8 @@ def moves_of(name: str, task: str) -> Moves | None:
     kind = task if task in OF_TASKS else known_task_type(task).gate_recipe
     if name == "gate":
         return OF_TASKS.get(kind)
+    if kind == "fewshot" and name != "none":
+        raise UsageError(f"augment={name}: images of episodes are not varied: expected gate or none for {task}")
     if kind not in ("segmentation", "medical_segmentation", "depth", "detection"):
         return None
     if name in OF_NAMES or name == "none":
