@@ -8,6 +8,7 @@ from eqsim.diagnostics import Diagnosis, diagnose
 from eqsim.itm import EqSimITMLoss
 from eqsim.loss import ClipEqSimLoss, EqSimLoss, SigLipEqSimLoss
 from eqsim.pairs import PairLoss
+from eqsim.pieces import backward_in_pieces
 from eqsim.terms import build_loss
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "SigLipEqSimLoss",
     "TopK",
     "__version__",
+    "backward_in_pieces",
     "build_loss",
     "diagnose",
     "functional",
