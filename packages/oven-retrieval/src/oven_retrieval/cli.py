@@ -31,6 +31,7 @@ def make_app(encoders: Encoders | None = None) -> typer.Typer:
     except ImportError as error:
         raise ImportError("the command line needs typer: pip install 'oven-retrieval[cli]'") from error
 
+    from oven_retrieval.commands.annotate import agree, annotate
     from oven_retrieval.commands.build import build
     from oven_retrieval.commands.curves import history, sizes
     from oven_retrieval.commands.edit import add, remove, update, verify
@@ -50,6 +51,7 @@ def make_app(encoders: Encoders | None = None) -> typer.Typer:
     own = {"obj": encoders or Encoders()}
     commands = (
         build, add, remove, update, verify, link, calibrate, search, make, train, answer, generate, sizes, history,
+        annotate, agree,
     )  # fmt: skip
     for command in commands:
         app.command(context_settings=own)(command)
