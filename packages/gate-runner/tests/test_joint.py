@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +15,9 @@ from torch.nn.functional import interpolate
 
 import gate_runner
 from gate_data.own import guess, write_benchmark
+from gate_runner.detection.tuning import tune_detector
 from gate_runner.errors import UsageError
+from gate_runner.settings import Settings
 from gate_runner.tasks import augmentation, joint
 from gate_runner.tasks.joint import OF_NAMES, OF_TASKS, Moved, MovedTargets, Moves
 from gate_runner.tasks.recipes import augmentation_for, moves_of
@@ -190,3 +193,17 @@ def test_images_that_are_indexed_are_augmented_too(name: str, tmp_path: Path, mo
     )  # fmt: skip
     assert result.status == "ok", result.reason
     assert len(changed) >= 4
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"recipe": "gate"}, "--recipe gate is for encoders"),
+        ({"recipe_fields": {"augment": "flip"}}, "augment=flip is for encoders; a detector's images are not varied"),
+    ],
+)
+def test_what_detectors_are_not_trained_with_is_refused(options: dict[str, Any], message: str) -> None:
+    nothing: Any = SimpleNamespace()
+    job: Any = SimpleNamespace(settings=Settings(tune="full", **options))
+    with pytest.raises(UsageError, match=message):
+        tune_detector(job, nothing, [], nothing, nothing)

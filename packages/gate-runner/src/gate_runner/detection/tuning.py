@@ -53,6 +53,10 @@ def tune_detector(
         rate), decay .05; for a prompt 0.05 and .25; batches of 4, gradient norm 1, a tenth of the rate after 3 epochs
         without gain on validation, the end after 8, as the code has it (the paper says 9); 2 and 4 with all pictures.
     """
+    if job.settings.recipe == "gate":
+        raise UsageError("--recipe gate is for encoders; a detector is trained by GLIP's numbers, or those of --set")
+    if "augment" in job.settings.recipe_fields and augmentation_of(job.settings) != "none":
+        raise UsageError(f"augment={augmentation_of(job.settings)} is for encoders; a detector's images are not varied")
     tune, shots = job.settings.tune, str(job.training.get("shots", "full"))
     if detector.reads and detector.family not in GROUNDING:
         raise UsageError(f"--tune {tune}: {detector.family} cannot be trained: transformers has no loss for it")
@@ -74,8 +78,6 @@ def tune_detector(
         "plateau_on": "validation", "patience": patience, "stop": stop, "least_lr": 1e-6,
     }  # fmt: skip
     changes = checked(job.settings.recipe_fields)
-    if "augment" in job.settings.recipe_fields and augmentation_of(job.settings) != "none":
-        raise UsageError(f"augment={augmentation_of(job.settings)} is for encoders; a detector's images are not varied")
     try:
         recipe = Recipe(**{**numbers, **changes})
     except (TypeError, ValueError) as error:
