@@ -35,7 +35,9 @@ def okapi_scores(
     mean_length = sum(len(name) for name in names) / n
     idf = {t: math.log(n - f + 0.5) - math.log(f + 0.5) for t, f in document_frequency.items()}
     mean_idf = sum(idf.values()) / len(idf)
-    idf = {t: (epsilon * mean_idf if value < 0 else value) for t, value in idf.items()}
+    if mean_idf <= 0:  # where rank_bm25's scores would be 0 or below
+        mean_idf = sum(math.log(1 + (n - f + 0.5) / (f + 0.5)) for f in document_frequency.values()) / len(idf)
+    idf = {t: (epsilon * mean_idf if value <= 0 else value) for t, value in idf.items()}
     scores: list[float | None] = []
     for name in names:
         if not set(name) & set(query):

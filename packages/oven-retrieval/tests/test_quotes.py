@@ -41,3 +41,9 @@ def test_a_page_as_a_cell_is_read(tmp_path: Path) -> None:
         (2, "a", 200_002),
         (4, "b", 0),
     ]
+
+
+def test_a_name_may_have_several_lines(tmp_path: Path) -> None:
+    path = tmp_path / "entities.csv"
+    path.write_text('id,name\nQ1,"a\nb"\n')
+    assert [record["name"] for _, record in csv_objects(path, required=("id", "name"))] == ["a\nb"]

@@ -132,10 +132,12 @@ def csv_objects(
         if len(cells) > len(header):
             raise EntityFileError(path, first, f"expected {len(header)} cells, got more")
         record = {**dict.fromkeys(header), **dict(zip(header, cells, strict=False))}
-        if torn := [field for field in required if "\n" in (record[field] or "")]:
-            raise EntityFileError(
-                path, first, f"expected {torn[0]} on one line: a quote opens in it and holds the rest"
-            )
+        for field in required:
+            held = (record[field] or "").split("\n")[1:]
+            if rows := [line for line in held if line.count(",") >= len(header) - 1 > 0]:
+                raise EntityFileError(
+                    path, first, f"expected {field} on one line: a quote opens in it and holds the row {rows[0]!r:.60}"
+                )
         yield first, record
     if not header:
         _check_header(path, header, required)

@@ -192,16 +192,19 @@ def unpack(cells: Int64[np.ndarray, " n"]) -> tuple[Int32[np.ndarray, " n"], Int
 
 
 def okapi_idf(document_frequency: Int64[np.ndarray, " V"], documents: int, epsilon: float) -> Float64[np.ndarray, " V"]:
-    """Inverse document frequency of each token, as rank_bm25 defines it.
+    """Inverse document frequency of each token, as rank_bm25 defines it, and above 0.
 
-    idf = ln(N - n + 1/2) - ln(n + 1/2); where that is negative, epsilon times the mean over all tokens.
+    idf = ln(N - n + 1/2) - ln(n + 1/2). If that is not above 0, it is epsilon times the mean over all tokens; where
+    the mean is not above 0 either, as among very few names, epsilon times that of ln(1 + (N - n + 1/2) / (n + 1/2)).
 
     Source: rank_bm25's BM25Okapi (Trotman, Puurula and Burgess 2014 review the variants).
     """
     n = document_frequency.astype(np.float64)
     idf = np.log(documents - n + 0.5) - np.log(n + 0.5)
     mean = float(np.sum(idf)) / len(idf) if len(idf) else 0.0
-    return np.where(idf < 0, epsilon * mean, idf)
+    if mean <= 0 and len(idf):
+        mean = float(np.mean(np.log1p((documents - n + 0.5) / (n + 0.5))))
+    return np.where(idf <= 0, epsilon * mean, idf)
 
 
 def build_impacts(

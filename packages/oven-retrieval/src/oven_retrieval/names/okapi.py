@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from rank_bm25 import BM25Okapi
 
-from oven_retrieval.names.impacts import EPSILON, K1, B
+from oven_retrieval.names.impacts import EPSILON, K1, B, okapi_idf
 from oven_retrieval.names.pruned import best_entities
 from oven_retrieval.ranking import Ranking, check_k
 
@@ -54,6 +54,10 @@ class RankBm25:
         self.owners, self._preference = owners, preference
         self._bm25 = BM25Okapi(tokens, k1=k1, b=b, epsilon=epsilon)
         self._documents = Counter(token for name in tokens for token in set(name))
+        common = okapi_idf(np.array(list(self._documents.values()), dtype=np.int64), len(tokens), epsilon)
+        floor = dict(zip(self._documents, common.tolist(), strict=True))
+        low = [token for token, idf in self._bm25.idf.items() if idf <= 0 or self._documents[token] * 2 >= len(tokens)]
+        self._bm25.idf.update({token: floor[token] for token in low})  # rank_bm25's may be 0 or below
 
     def search(
         self, queries: Sequence[Sequence[str]], k: int = 1, allowed: Bool[np.ndarray, " n"] | None = None
