@@ -174,3 +174,8 @@ def test_a_model_of_open_clip_is_wrapped_or_refused_in_one_line(rows):
         text = model.encode_text(open_clip.tokenize([rows[0].caption0]), normalize=True)
     assert cosines[0, 0, 0] == pytest.approx(float(image @ text.T), abs=1e-5)
     assert not model.training
+
+
+def test_pictures_are_decoded_on_systems_that_do_not_say_which_cores_are_ours(rows, monkeypatch):
+    monkeypatch.delattr("os.sched_getaffinity")
+    assert dual_similarities(rows[:1], Model()).shape == (1, 2, 2)

@@ -41,7 +41,7 @@ def decoded_ahead(
         >>> [(name, images[0].shape) for name, images in decoded_ahead([("first", [white]), ("second", [white])])]
         [('first', (2, 3, 3)), ('second', (2, 3, 3))]
     """
-    pool = ThreadPoolExecutor(workers or min(_MOST_WORKERS, len(os.sched_getaffinity(0))), "decode")
+    pool = ThreadPoolExecutor(workers or min(_MOST_WORKERS, _cores()), "decode")
     waiting: deque[tuple[T, list[Future[UInt8[np.ndarray, "h w 3"]]]]] = deque()
     try:
         for batch, pictures in batches:
@@ -54,3 +54,8 @@ def decoded_ahead(
             yield first, [future.result() for future in futures]
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _cores() -> int:
+    """The cores of this process, where the system says which; else those of the machine."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
