@@ -127,8 +127,8 @@ def name_bytes(text: str) -> bytes:
     r"""Encode names of files as they are on the disk: the same for any locale, and for names that are not UTF-8.
 
     Example:
-        >>> name_bytes("\\udcff.png")
-        b'\\xff.png'
+        >>> name_bytes("\udcff.png")
+        b'\xff.png'
     """
     return text.encode("utf-8", "surrogateescape")
 
@@ -137,8 +137,8 @@ def readable(name: str) -> str:
     r"""Decode a file's name as UTF-8, whatever the locale; other bytes are shown as escapes.
 
     Example:
-        >>> readable("r\\udcffd")
-        'r\\\\xffd'
+        >>> readable("r\udcffd")
+        'r\\xffd'
     """
     return name_bytes(name).decode("utf-8", "backslashreplace")
 
