@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import math
 import threading
 import warnings
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from PIL import Image, ImageCms, ImageOps
+from PIL import Image, ImageCms, ImageOps, features
 
 from eqben_builder.untrusted import within
 
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     from jaxtyping import UInt8
 
 #: What pictures are read as, whatever they are called: Pillow's other readers include one that starts Ghostscript.
-FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
+FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP", *(("AVIF",) if features.check("avif") else ()))
+_log = logging.getLogger(__name__)
 _ALPHA = ("RGBA", "LA", "PA", "RGBa", "La")
 
 
@@ -65,7 +67,10 @@ def _opened(source: bytes | Path) -> Image.Image:
     with _own_limit:
         before, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
         try:
-            return Image.open(io.BytesIO(source) if isinstance(source, bytes) else source, formats=FORMATS)
+            opened = Image.open(io.BytesIO(source) if isinstance(source, bytes) else source, formats=FORMATS)
+            if opened.format == "TIFF":
+                opened.filename = ""  # Pillow maps unpacked ones into memory, and mixes up the sides of turned ones
+            return opened
         finally:
             Image.MAX_IMAGE_PIXELS = before
 
@@ -134,6 +139,8 @@ def _scaled(values: np.ndarray[Any, Any], mode: str, name: str) -> Image.Image:
         raise PictureRefusedError(f"{name} has values from {low:g} to {high:g}, expected {expected}")
     if mode == "F":
         return Image.fromarray(np.rint(values * (255.0 if high <= 1 else 1.0)).astype(np.uint8))
+    if 255 < high < 4096:
+        _log.warning("%s has values of 12 bits in 16: it is nearly black", name)
     narrow = np.empty(values.shape, np.uint8)
     rows = max(1, 500_000 // values.shape[1])  # what is worked on at once stays in the processor's cache
     for first in range(0, len(values), rows):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,8 +12,9 @@ if TYPE_CHECKING:
 
     from PIL import Image
 
-FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
+FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP", "AVIF")
 """What a picture is read as, whatever it is called: Pillow's other readers include one that starts Ghostscript."""
+_LOG = logging.getLogger(__name__)
 MOST_PIXELS = 89_478_485
 """A picture with more is refused; Pillow's own limit."""
 
@@ -47,12 +49,15 @@ def read_rgb(path: Path) -> Image.Image:
 def _decoded(path: Path) -> Image.Image:
     import io
 
-    from PIL import Image, ImageCms, ImageOps
+    from PIL import Image, ImageCms, ImageOps, features
 
     try:
-        file = Image.open(path, formats=FORMATS)
+        known = [form for form in FORMATS if form != "AVIF" or features.check("avif")]
+        file = Image.open(path, formats=known)
     except Image.DecompressionBombError as error:  # Pillow's own limit, at twice as many
         raise ValueError(f"more than {MOST_PIXELS:,} pixels: {error}") from error
+    if file.format == "TIFF":
+        file.filename = ""  # Pillow maps unpacked ones into memory, and mixes up the sides of those that are turned
     with file as opened:
         if opened.width * opened.height > MOST_PIXELS:
             raise ValueError(f"{opened.width} x {opened.height} pixels, more than {MOST_PIXELS:,}")
@@ -62,7 +67,10 @@ def _decoded(path: Path) -> Image.Image:
         ImageOps.exif_transpose(opened, in_place=True)
         image: Image.Image = opened
         if image.mode.startswith("I;16") or image.mode in ("I", "F"):
-            return _scaled(np.asarray(image)).convert("RGB")
+            values = np.asarray(image)
+            if image.mode != "F" and 255 < values.max() < 4096:
+                _LOG.warning("%s has values of 12 bits in 16: it is nearly black", path)
+            return _scaled(values).convert("RGB")
         if image.mode in ("RGBA", "LA", "PA", "RGBa", "La") or "transparency" in image.info:
             solid = image.convert("RGBA")
             return Image.alpha_composite(Image.new("RGBA", solid.size, (255, 255, 255, 255)), solid).convert("RGB")
