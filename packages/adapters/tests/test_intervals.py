@@ -150,3 +150,11 @@ def test_a_score_is_printed_on_one_line() -> None:
     assert len(shown) < 150
     assert shown.startswith("Score(metric='accuracy', direction='higher', value=0.")
     assert len(score.outcomes) == 5000
+
+
+def test_ties_everywhere_keep_an_interval_with_a_width() -> None:
+    """Two classes with equal scores share each sample: outcomes are all a half, which resampling cannot vary."""
+    score = evaluate("accuracy", np.ones((4, 2)), [0, 1, 0, 1])
+    assert score.outcomes.tolist() == [0.5] * 4
+    assert (score.value, score.low, score.high) == (0.5, *wilson(0.5, 4))
+    assert score.high - score.low > 0.5
