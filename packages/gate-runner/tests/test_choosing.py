@@ -315,6 +315,10 @@ def test_encoders_stay_loaded_while_there_is_room(monkeypatch: pytest.MonkeyPatc
 def test_what_cannot_be_chosen_from_is_one_line(tmp_path: Path) -> None:
     words = ["choose", str(tmp_path), "--encoders", "micro-clip,lite:0", "--price", "inf"]
     assert "--price above 0, not 0.05 and inf" in str(CliRunner().invoke(app, words).exception)
+    (tmp_path / "t.csv").write_text("file,label\n")
+    words = ["choose", str(tmp_path / "t.csv"), "--encoders", "micro-clip,lite:0"]
+    refused = str(CliRunner().invoke(app, words).exception)
+    assert f"expected the folder that holds it, or its benchmark.toml: gate-runner choose {tmp_path} " in refused
     with pytest.raises(UsageError, match="names 1 encoder; expected at least two"):
         encoders_in("micro-clip")
     listed = tmp_path / "specs.txt"

@@ -53,6 +53,12 @@ def choose(
     if not 0 < alpha < 1 or (price is not None and not 0 < price < inf):
         raise UsageError(f"expected --alpha between 0 and 1 and --price above 0, not {alpha} and {price}")
     specs = encoders_in(encoders)
+    table = Path(pictures)
+    if table.is_file() and table.suffix != ".toml":
+        raise UsageError(
+            f"{pictures} is a file; expected the folder that holds it, or its benchmark.toml: gate-runner choose "
+            f"{table.absolute().parent} --encoders {encoders}"
+        )
     name = own_folder(Path(pictures), output) if Path(pictures).is_dir() else pictures
     from gate_runner.benchmarks import resolve
     from gate_runner.tasks.registry import find_task_type
