@@ -14,13 +14,19 @@ import torch
 from typer.testing import CliRunner
 
 import gate_runner
+from gate_data.pictures import readers
+from gate_runner.benchmarks import BENCHMARKS
 from gate_runner.cli import app
 from gate_runner.encoders import load_encoder
 from gate_runner.encoders.encoder import Encoder
 from gate_runner.encoders.probe import AGREEMENT, agrees
 from gate_runner.executors import threads
+from gate_runner.executors.executor import Opening
+from gate_runner.executors.local import LocalExecutor
+from gate_runner.executors.slot import Slot
 from gate_runner.executors.threads import thread_settings, workers_for
 from gate_runner.features import FeatureCache
+from gate_runner.runs import RunRequest
 from gate_runner.settings import Settings
 
 
@@ -82,6 +88,32 @@ def test_threads_sleep_while_they_wait_and_are_no_more_than_are_free(monkeypatch
     assert "OMP_NUM_THREADS" not in thread_settings()
     monkeypatch.setenv("OMP_NUM_THREADS", "5")
     assert "OMP_NUM_THREADS" not in thread_settings()
+
+
+@pytest.mark.parametrize(("gpus", "visible", "threads_each"), [(4, None, "2"), (4, "0,2", "4"), (0, None, None)])
+def test_workers_of_several_gpus_share_the_cores(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpus: int, visible: str | None, threads_each: str | None
+) -> None:
+    """Each took all cores, for computing and for reading."""
+    for name in ("OMP_NUM_THREADS", "GATE_DATA_READERS", "CUDA_VISIBLE_DEVICES"):
+        monkeypatch.delenv(name, raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    for number in range(gpus):
+        (tmp_path / f"nvidia{number}").touch()
+    (tmp_path / "nvidiactl").touch()
+    monkeypatch.setattr(threads, "_DEVICES", tmp_path)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
+    monkeypatch.setattr(os, "getloadavg", lambda: (0.0, 0.0, 0.0))
+    monkeypatch.setattr(Slot, "open", lambda _: Opening({}, {"hardware": {"gpus": ["a"] * len(shown)}}))
+    shown = range(gpus) if visible is None else visible.split(",")
+    executor = LocalExecutor(RunRequest([BENCHMARKS["digits"]], "micro-clip", tmp_path / "run", Settings(workers=1)))
+    executor.open()
+    assert len(executor.slots) == max(1, len(shown))
+    for name in ("OMP_NUM_THREADS", "GATE_DATA_READERS"):
+        assert {slot.environment.get(name) for slot in executor.slots} == {threads_each}
+    monkeypatch.setenv("GATE_DATA_READERS", "2")
+    assert readers() == 2
 
 
 def test_several_benchmarks_run_at_the_same_time_where_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,6 +42,12 @@ Transform = Callable[[Image.Image], UInt8[np.ndarray, "3 h w"]]
 """A model's own way from a picture in RGB to the pixels that it takes."""
 
 
+def readers() -> int:
+    """Threads that read and decode: one for each core, or as many as ``GATE_DATA_READERS`` says."""
+    named = os.environ.get("GATE_DATA_READERS", "")
+    return max(1, min(int(named), cores())) if named.isascii() and named.isdecimal() else cores()
+
+
 def cores() -> int:
     """Processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -190,7 +196,7 @@ class Pictures:
             for number in first:
                 yield self._look(number, wanted, transform)
             return
-        with ThreadPoolExecutor(cores(), "gate-data-reader") as pool:
+        with ThreadPoolExecutor(readers(), "gate-data-reader") as pool:
             waiting: deque[Future[Looked]] = deque()
             try:
                 for number in (*first, *islice(remaining, max(0, ahead - 2))):

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from gate_runner.errors import UsageError
 from gate_runner.executors.executor import Opening, Postponed
 from gate_runner.executors.slot import Slot
-from gate_runner.executors.threads import thread_settings, workers_for
+from gate_runner.executors.threads import gpus_expected, thread_settings, workers_for
 from gate_runner.runs.observers import Observer
 from gate_runner.runs.part import Part
 from gate_runner.runs.request import RunRequest
@@ -27,7 +27,8 @@ class LocalExecutor:
         if self.settings.executor_options:
             raise UsageError(f"the local executor takes no options, not {sorted(self.settings.executor_options)}")
         self.workers = workers_for(self.settings, len(request.benchmarks) * len(self.settings.seeds))
-        self.shared = thread_settings(self.workers * self.settings.num_processes)
+        expected = max(self.workers, gpus_expected(self.settings) // self.settings.num_processes)
+        self.shared = thread_settings(expected * self.settings.num_processes)
         self.slots = [self._slot(self.settings.device)]
 
     def open(self) -> Opening:
@@ -38,6 +39,8 @@ class LocalExecutor:
         if self.settings.device == "auto" and 0 < gpus < processes:
             raise UsageError(f"num_processes={processes}: each has a GPU of its own, and there are {gpus}")
         if self.settings.device == "auto" and gpus > 0:
+            if gpus != gpus_expected(self.settings):  # the first is one of so many, too, and keeps what it has
+                self.shared = thread_settings(gpus // processes * processes)
             self.slots += [self._slot(f"cuda:{index}") for index in range(processes, gpus - processes + 1, processes)]
         elif not self.settings.device.startswith("cuda"):
             self.slots += [self._slot(self.settings.device) for _ in range(1, self.workers)]

@@ -13,6 +13,7 @@ from gate_runner.machine import cores, free_memory
 if TYPE_CHECKING:
     from gate_runner.settings import Settings
 
+_DEVICES = Path("/dev")
 _MOST, _SEVERAL, _MEMORY = 4, 4, 3_000_000_000
 """Workers that are started unasked, benchmarks from which they are, and bytes that each should have free."""
 
@@ -25,9 +26,19 @@ def workers_for(settings: Settings, units: int) -> int:
     if settings.workers is not None:
         return settings.workers
     alone = settings.isolate == "none" or settings.tune != "frozen" or settings.device not in ("auto", "cpu")
-    if alone or units < _SEVERAL or any(Path("/dev").glob("nvidia[0-9]*")) or EnergyMeter().counters:
+    if alone or units < _SEVERAL or any(_DEVICES.glob("nvidia[0-9]*")) or EnergyMeter().counters:
         return 1
     return max(1, min(units, _MOST, (free_memory() or 0) // _MEMORY, _free_cores()))
+
+
+def gpus_expected(settings: Settings) -> int:
+    """GPUs that workers will share this machine's cores over, as far as it shows them before torch is imported."""
+    if settings.device != "auto":
+        return 0
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        return len([name for name in visible.split(",") if name.strip() and name.strip() != "-1"])
+    return len(list(_DEVICES.glob("nvidia[0-9]*")))
 
 
 def thread_settings(processes: int = 1) -> dict[str, str]:
@@ -40,6 +51,8 @@ def thread_settings(processes: int = 1) -> dict[str, str]:
     settings = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0", "KMP_BLOCKTIME": "0"}
     if processes > 1 or free < cores():
         settings["OMP_NUM_THREADS"] = str(max(1, free // processes))
+    if processes > 1:
+        settings["GATE_DATA_READERS"] = str(max(1, free // processes))
     return {name: value for name, value in settings.items() if name not in os.environ}
 
 
