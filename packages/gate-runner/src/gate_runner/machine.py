@@ -13,6 +13,7 @@ from typing import Any
 from gate_runner.revision import revision
 
 _STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+_GROUPS = Path("/sys/fs/cgroup")
 _SAID_BY_TORCH = ("can't allocate memory", "out of memory", "not enough memory")
 
 
@@ -56,10 +57,24 @@ def free_memory() -> int | None:
         free = next(1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
     except (OSError, StopIteration, ValueError):
         return None
-    try:
-        return min(free, int(Path("/sys/fs/cgroup/memory.max").read_text()))  # a container's limit
-    except (OSError, ValueError):
-        return free
+    return min([free, *_left_in_groups()])
+
+
+def _left_in_groups() -> list[int]:
+    """Bytes under the limits of a container: what is used counts, but for cached files, which make room."""
+    left = []
+    for limit, used, cached in (
+        ("memory.max", "memory.current", "inactive_file"),
+        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "total_inactive_file"),
+    ):
+        try:
+            most, now = (int((_GROUPS / name).read_text()) for name in (limit, used))
+            lines = (_GROUPS / used).with_name("memory.stat").read_text().splitlines()
+        except (OSError, ValueError):  # no limit, or another version
+            continue
+        files = next((int(line.split()[1]) for line in lines if line.startswith(f"{cached} ")), 0)
+        left.append(max(0, most - max(0, now - files)))
+    return left
 
 
 def is_out_of_memory(error: BaseException) -> bool:

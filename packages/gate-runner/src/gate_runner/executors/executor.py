@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from gate_runner.executors.threads import thread_settings
 from gate_runner.files import BusyError
 from gate_runner.machine import circumstances
-from gate_runner.runs.compute import run_part
+from gate_runner.runs.compute import forget, run_part
 from gate_runner.runs.observers import Observer
 from gate_runner.runs.part import Part
 from gate_runner.runs.request import RunRequest
@@ -108,7 +108,8 @@ class HereExecutor:
                 yield Postponed(part.name, part.seed, error.owner)
 
     def close(self) -> None:
-        """Nothing to stop."""
+        """Let go of what the units of a sweep hand on in this process."""
+        forget()
 
     def _attempt(self, part: Part, observer: Observer) -> Result:
         def progress(phase: str, done: int, total: int) -> None:

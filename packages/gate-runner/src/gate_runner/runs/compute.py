@@ -113,6 +113,7 @@ def _compute(
         if part.settings.items is not None:
             chosen, test = chosen_of(part), adaptive_test_of(part, all_data)
             data = all_data if chosen is None or test is not None else narrowed(all_data, all_data.digest(), chosen)
+    phases.latest = "encode"  # from here on a smaller batch may help
     progress("images", 0, len(data.train) + len(data.validation) + len(data.test))
     progress("encode train", 0, 1)  # who watches must know it, should the first batch be too large
     checkpoint = part.folder.unfinished_file(part.name, part.seed)
@@ -195,6 +196,13 @@ class _Loaded(NamedTuple):
 
 _LOADED: list[_Loaded] = []
 """The data of the last unit of a sweep in this process, which the next one most often has, too."""
+
+
+def forget() -> None:
+    """Let go of the data and the encoder that the last unit of a sweep left for the next one."""
+    if _LOADED:
+        _LOADED.clear()
+        release()
 
 
 def _loaded(part: Part, encoder: Encoder) -> tuple[Data[Any], dict[str, Any]]:

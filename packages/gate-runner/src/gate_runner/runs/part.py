@@ -163,6 +163,8 @@ class Part:
 def halved(part: Part, phase: str) -> Part | None:
     """The same with half the encoder's batch, or a training batch in twice as many parts; kept in the folder."""
     settings = part.settings
+    if phase == "data":  # what is read does not depend on the encoder's batch
+        return None
     if phase in ("train", "test"):
         most, now = _batch_size(part), settings.micro_batches
         smaller = settings.changed(micro_batches=2 * now) if 2 * now <= most else None
