@@ -18,6 +18,7 @@ from gate_runner.errors import StorageError, UsageError
 from gate_runner.executors import Opening, executor_names, run
 from gate_runner.executors.executor import HereExecutor
 from gate_runner.executors.slurm import SlurmExecutor
+from gate_runner.executors.worker import COMMAND
 from gate_runner.runs import RunRequest
 from gate_runner.runs.request import make_request
 
@@ -155,6 +156,30 @@ def test_a_job_imports_nothing_of_the_working_folder(request_here: RunRequest, t
     with contextlib.chdir(tmp_path):
         assert SlurmExecutor(request).executor.submit(os.getcwd).result() == str(tmp_path)
     assert not (tmp_path / "RAN").exists()
+
+
+@pytest.mark.parametrize("in_a_job", [True, False])
+def test_a_job_that_slurm_takes_its_node_from_does_not_fail(in_a_job: bool) -> None:
+    """SIGTERM is followed by SIGKILL, and the job then runs again; a worker that died of the first was a failure."""
+    environment = {name: value for name, value in os.environ.items() if name != "SLURM_JOB_ID"}
+    process = subprocess.Popen(
+        COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        env={**environment, **({"SLURM_JOB_ID": "7"} if in_a_job else {})},
+    )  # fmt: skip
+    assert process.stdin is not None
+    assert process.stdout is not None
+    order = '{"open": {"encoder": "nowhere", "device": "cpu"}}\n'
+    process.stdin.write(order)
+    process.stdin.flush()
+    assert "refused" in process.stdout.readline()
+    process.send_signal(signal.SIGTERM)
+    if in_a_job:
+        process.stdin.write(order)
+        process.stdin.flush()
+        assert "refused" in process.stdout.readline()
+        process.kill()
+    process.communicate()
+    assert process.returncode == (-signal.SIGKILL if in_a_job else -signal.SIGTERM)
 
 
 def test_names() -> None:

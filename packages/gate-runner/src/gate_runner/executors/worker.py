@@ -12,6 +12,7 @@ import json
 import logging
 import os
 import queue
+import signal
 import sys
 import threading
 import time
@@ -32,6 +33,8 @@ _EVERY = 0.1
 
 def main() -> None:
     """Serve until standard input ends."""
+    if "SLURM_JOB_ID" in os.environ:  # a job that is requeued is not failed: SLURM's SIGKILL ends it, not this warning
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
     faulthandler.enable()
     if os.environ.get("GATE_RUNNER_DEBUG"):
         logging.basicConfig(level=logging.DEBUG, format="%(name)s: %(message)s")
