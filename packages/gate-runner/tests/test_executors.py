@@ -17,7 +17,7 @@ import pytest
 from gate_runner.errors import StorageError, UsageError
 from gate_runner.executors import Opening, executor_names, run
 from gate_runner.executors.executor import HereExecutor
-from gate_runner.executors.slurm import SlurmExecutor
+from gate_runner.executors.slurm import SlurmExecutor, _last_line
 from gate_runner.executors.worker import COMMAND
 from gate_runner.runs import RunRequest
 from gate_runner.runs.request import make_request
@@ -180,6 +180,17 @@ def test_a_job_that_slurm_takes_its_node_from_does_not_fail(in_a_job: bool) -> N
         process.kill()
     process.communicate()
     assert process.returncode == (-signal.SIGKILL if in_a_job else -signal.SIGTERM)
+
+
+def test_the_last_line_of_a_jobs_log_is_its_reason(tmp_path: Path) -> None:
+    err, out = tmp_path / "err", tmp_path / "out"
+    assert _last_line((err, out)) == ""
+    out.write_text("loading\n\x1b[2Jno space left\n\n")
+    err.write_text("\n")
+    assert _last_line((err, out)) == r"\x1b[2Jno space left"
+    err.write_text("x" * 10_000 + "\nslurmstepd: error: Exceeded job memory limit" + "!" * 500)
+    assert _last_line((err, out)).startswith("slurmstepd: error: Exceeded job memory limit!")
+    assert len(_last_line((err, out))) == 200
 
 
 def test_names() -> None:

@@ -9,6 +9,7 @@ import platform
 import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ from gate_runner.runs.request import RunRequest
 from gate_runner.runs.results import Result
 
 _LOOK = 0.5
+_LOG_BYTES, _LOG_LETTERS = 4096, 200
+"""How much of a job's log is read, and shown."""
 _DAY = 24 * 60
 """Minutes that a job asks for where neither an option nor a time limit says it."""
 
@@ -142,10 +145,22 @@ class SlurmExecutor:
         except self.failures as error:
             lines = [line for line in str(error).splitlines() if line.strip(" -")]
             reason = lines[-1].strip() if lines else "no message"
-            return failed(part, self.opening, f"its job {job.job_id} failed: {reason}")
+            log = _last_line((job.paths.stderr, job.paths.stdout))
+            return failed(part, self.opening, f"its job {job.job_id} failed: {reason}{log and f' ({log})'}")
         if "busy" in answer:
             return Postponed(part.name, part.seed, str(answer["busy"]))
         return Result.from_mapping(answer["result"], part.name)
+
+
+def _last_line(logs: Sequence[Path]) -> str:
+    """The last line of the first log that holds one, as far as a table shows it."""
+    for log in logs:
+        with suppress(OSError), log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - _LOG_BYTES))
+            lines = [line.strip() for line in file.read().decode("utf-8", "replace").splitlines() if line.strip()]
+            if lines:
+                return printable(lines[-1])[:_LOG_LETTERS]
+    return ""
 
 
 def _folder_of_jobs(jobs: Path) -> Path:
