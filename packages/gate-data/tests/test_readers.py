@@ -363,7 +363,7 @@ def test_voc_boxes_and_no_entities(tmp_path: Path) -> None:
         "<difficult>1</difficult><bndbox><xmin>1</xmin><ymin>2</ymin><xmax>3</xmax><ymax>4</ymax></bndbox></object></annotation>"
     )
     path.write_text(inner)
-    assert voc(path) == ((9, 8), [("dog", (0, 1, 3, 3))])
+    assert voc(path) == ((9, 8), [("dog", (0, 1, 3, 3), True)])
     path.write_text(inner.replace("dog", " "))
     with pytest.raises(DataError, match="field 'name' is missing, expected text"):
         voc(path)
