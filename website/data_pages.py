@@ -115,8 +115,8 @@ cumulative link 0.407, 0.253, 1.110 and 0.725, classification 0.540, 0.330, 1.22
 
 Paths are relative to the file. What no split gives is drawn: validation from training, test where there is none; by
 class, or by whole groups, from the seed. A class of at least three groups is in all three splits, and training has
-every class; the note says where the shares differ for that. Nothing else is guessed when it runs, and every path
-is looked at before
+every class; the note says where the shares differ for that. Rows of one file are such a group: an image with several
+questions is in one split. Nothing else is guessed when it runs, and every path is looked at before
 anything is computed. A picture that cannot be read fails the benchmark; `--setting skip_unreadable=true` looks at
 all of them first, leaves such out, lists them, and the result says how many there were.
 `gate-runner check-data FOLDER --deep` decodes all of them without a run, and says which lie in two splits.
