@@ -311,3 +311,12 @@ def test_metrics_of_one_value_refuse_several(name: str) -> None:
     targets = torch.eye(4)[:, :3]
     with pytest.raises(ValueError, match=r"targets have shape \(4, 3\), expected one of each sample"):
         evaluate(name, torch.rand(4, 3), targets, resamples=0)
+
+
+@pytest.mark.parametrize("scored", [False, True])
+@pytest.mark.parametrize("void", [255, -1])
+def test_void_pixels_are_asked_about_not_counted(scored: bool, void: int) -> None:
+    labels, targets = torch.tensor([[[0, 1], [1, 1]]]), torch.tensor([[[0, 1], [void, void]]])
+    scores = torch.nn.functional.one_hot(labels, 2).permute(0, 3, 1, 2).float() if scored else labels
+    with pytest.raises(ValueError, match=rf"{void}\b.*-100"):
+        evaluate("miou", scores, targets, resamples=0)

@@ -290,6 +290,8 @@ def _quadratic_kappa(outcomes: Floats, weights: Floats) -> Floats:
 
 MOST_CLASSES = 2**16
 """Of label maps, for each of which a count is kept per image: what a map of 16 bits can hold."""
+_VOID = 255
+"""What most class maps hold where nobody said a class."""
 
 
 def _mask_counts(predictions: Array, targets: Array) -> Floats:
@@ -304,11 +306,15 @@ def _mask_counts(predictions: Array, targets: Array) -> Floats:
         raise ValueError(
             f"the label maps name class {classes - 1}, expected 0..{MOST_CLASSES - 1} or {IGNORED}; number them anew"
         )
+    if (targets == _VOID).any() and not (scored and classes > _VOID) and not (labels == _VOID).any():
+        raise ValueError(
+            f"targets hold {_VOID}, which no prediction has: if it marks void pixels, write {IGNORED} there"
+        )
     for name, values in (("predictions", labels), ("targets", targets)):
         wrong = valid & ((values < 0) | (values >= classes))
         if wrong.any():
             raise ValueError(
-                f"{name}: class {values[wrong][0]} is out of range, expected 0..{classes - 1} or {IGNORED}"
+                f"{name}: class {values[wrong][0]} is out of range, expected 0..{classes - 1}, or {IGNORED} where void"
             )
     counts = np.zeros((len(targets), 3, max(classes, 1)))
     for row in range(len(targets)):
