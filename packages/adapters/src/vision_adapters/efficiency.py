@@ -22,7 +22,7 @@ def performance_efficiency(score: float, trainable: int) -> float:
         0.5
 
     Source:
-        ELEVATER, section 3.4. As printed it lacks the minus sign, which would reward trained parameters; with it the
+        ELEVATER, section D.2. As printed it lacks the minus sign, which would reward trained parameters; with it the
         formula gives the values that the field reports.
     """
     if trainable < 0 or not math.isfinite(score):

@@ -74,7 +74,7 @@ def initial_head(
         True
 
     Source:
-        ELEVATER, section 3.3 and figure 5 (a), (c), (d), (e); the merged form is its toolkit's.
+        ELEVATER, section 4 and figure 5 (a), (c), (d), (e); the merged form is its toolkit's.
     """
     if start not in get_args(Initialisation):
         raise ValueError(f"start must be one of {get_args(Initialisation)}, got {start!r}")

@@ -76,7 +76,7 @@ class LinearHead(nn.Module):
         torch.Size([2, 3])
 
     Source:
-        ELEVATER, section 3.3 and figure 5; "Random-1P" when the features are the backbone's.
+        ELEVATER, section 4 and figure 5; "Random-1P" when the features are the backbone's.
     """
 
     def __init__(
@@ -166,7 +166,7 @@ def language_head(
         [[10.0, 0.0]]
 
     Source:
-        ELEVATER, section 3.3: "Language-2P" on projected features. Its toolkit uses scale 1 and batch normalisation.
+        ELEVATER, section 4: "Language-2P" on projected features. Its toolkit uses scale 1 and batch normalisation.
     """
     if class_embeddings.ndim != 2 or 0 in class_embeddings.shape:
         raise ValueError(f"class_embeddings must be [classes, dim], got shape {tuple(class_embeddings.shape)}")

@@ -148,7 +148,7 @@ TASK_TYPES = (
     ),
     TaskType(
         "detection",
-        "a dense or a set head on patch features, or a whole detector; COCO's mean average precision",
+        "a dense head on patch features, or a whole detector; COCO's mean average precision",
         "gate_runner.tasks.detection:run",
         readouts="gate_runner.tasks.places:worth",
         say="gate_runner.tasks.predicted:objects",

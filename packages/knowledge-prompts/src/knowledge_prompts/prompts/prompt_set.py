@@ -164,7 +164,7 @@ def build_prompts(
         >>> prompts.without_knowledge
         ['orca']
 
-    Source: ELEVATER, section 4.2 (every combination of prompts and items is averaged) and C.5. The toolkit lets its
+    Source: ELEVATER, section 4 (every combination of prompts and items is averaged) and C.5. The toolkit lets its
         sources overwrite one another; here they are combined.
     """
     if not isinstance(class_prompts, ClassPrompts):
