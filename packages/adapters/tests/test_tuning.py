@@ -20,7 +20,7 @@ from vision_adapters.tuning import (
 )
 from vision_adapters.tuning.anchored import MEAN_TEMPERATURES, REGRESSIONS, Candidate, _refit, tune_anchored
 from vision_adapters.tuning.discriminant import discriminant_head
-from vision_adapters.tuning.elevater import DECAYS, RATES
+from vision_adapters.tuning.elevater import DECAYS, RATES, _Problem
 from vision_adapters.tuning.logistic import RidgeLogistic
 from vision_adapters.tuning.unit_features import cosines, standardisation
 
@@ -631,3 +631,16 @@ def test_scores_of_a_wrong_shape_raise_and_what_is_undefined_is_the_worst() -> N
     assert data.score(torch.full((18, 3), float("nan")), rows) == float("-inf")
     lonely = tuning_data(x, torch.nn.functional.one_hot(y, 3), metric="roc_auc")
     assert lonely.score(torch.eye(3)[y[:1]], rows[:1]) == float("-inf")
+
+
+def test_elevaters_head_starts_at_random_or_at_the_texts() -> None:
+    x, y, _, _, texts = world()
+    rows = torch.arange(len(y))
+    blind, again, read = (
+        _Problem(tuning_data(x, y, class_embeddings=embeddings), rows, None).head()
+        for embeddings in (None, None, texts)
+    )
+    assert torch.equal(blind.weight, again.weight)
+    assert float(blind.weight.detach().std()) > 0.1 * x.shape[1] ** -0.5
+    assert not torch.equal(blind.weight, read.weight)
+    torch.testing.assert_close(read.weight.detach(), F.normalize(texts, dim=1))

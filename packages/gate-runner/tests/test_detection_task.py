@@ -6,6 +6,8 @@ import json
 import random
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +19,7 @@ from gate_data.ragged import Ragged
 from gate_runner.benchmarks import PACKS, DataRequest, find_benchmark, resolve
 from gate_runner.detection.coco_map import coco_metrics
 from gate_runner.detection.scoring import guessed, judge
-from gate_runner.detection.shots import draw_shots
+from gate_runner.detection.shots import draw_shots, shown_of
 from gate_runner.errors import DataError, UsageError
 from gate_runner.runs.stored import read_run
 from gate_runner.settings import Settings
@@ -210,6 +212,19 @@ def test_shots_follow_the_rule_and_take_what_there_is() -> None:
                 left = {label: count - (label in own) for label, count in left.items()}
         assert 6 in drawn
         assert draw_shots(few, shots, 3, ("a", "b", "c", "d")).tolist() == sorted(drawn)
+
+
+@pytest.mark.parametrize(("shots", "validated"), [("1", 1), ("3", 1), ("5", 1), ("10", 3), ("full", None)])
+def test_few_shots_validate_on_few_images(shots: str, validated: int | None) -> None:
+    data: Any = find_benchmark("odinw-lot").load("micro", DataRequest(limit=200))
+    job: Any = SimpleNamespace(data=data, training={"shots": shots}, seed=3, settings=Settings())
+    shown = shown_of(job).data.validation
+    if validated is None:
+        assert len(shown) == len(data.validation)
+        return
+    rows = draw_shots(data.validation.targets, validated, 3, data.classes)
+    assert len(shown) == len(rows) < len(data.validation)
+    assert len(shown) <= validated * len(data.classes)
 
 
 def test_variants_have_names_of_their_own() -> None:

@@ -234,6 +234,21 @@ def test_a_prompt_alone_learns_between_zero_shot_and_all_and_ends_when_validatio
     assert {row[1] for row in table.rows} == {"prompt", "full"}  # ELEVATER's table 4 has the prompt's row
 
 
+@pytest.mark.parametrize(
+    ("tune", "rate", "decay"), [("prompt", 0.05, 0.25), ("full", 1e-4, 0.05), ("linear", 1e-4, 0.05)]
+)
+def test_the_numbers_are_those_of_table_8(
+    tune: str, rate: float, decay: float, grounding_dino: Path, tmp_path: Path
+) -> None:
+    (result,) = gate_runner.run(
+        "micro/odinw-lot", encoder=f"hf-detector:{grounding_dino}", output=tmp_path / "run", limit=4, show=False,
+        device="cpu", tune=tune, recipe_fields={"steps": "1"},
+    )  # fmt: skip
+    assert result.status == "ok", result.reason
+    recipe = result.training["recipe"]
+    assert (recipe["lr"], recipe["weight_decay"], recipe["batch_size"], recipe["factor"]) == (rate, decay, 4, 0.1)
+
+
 def test_text_sides_learn_slower_and_biases_faster(grounding_dino: Path) -> None:
     learning = _Learning(detector(grounding_dino), phrases(["square"]), lambda row: PICTURE, torch.zeros(1, 1, 5))
     choose(learning.detector, "full")
