@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +21,8 @@ from gate_runner.adapting import asks_for_texts
 from gate_runner.cli import main
 from gate_runner.encoders import load_encoder
 from gate_runner.encoders.spec import usual_encoder
+from gate_runner.errors import DataError, UsageError
+from gate_runner.runs.stored import read_run
 from gate_runner.settings import Settings
 
 NAMES = ("zero", "one", "two")
@@ -126,6 +131,48 @@ def test_probe_and_run_give_one_score_from_one_split_by_one_name(digits: Path) -
     ).results
     assert (swept.name, swept.scores, swept.samples_sha256) == (few.name, few.scores, few.samples_sha256)
     assert "three" in gate_runner.report("adapted", form="csv")
+
+
+def test_wrong_test_images_are_listed_by_file_in_every_form_of_run(
+    digits: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for odd in ("10.png", "11.png"):  # a nought that is called a two
+        shutil.copy(digits / "train" / "zero" / "1.png", digits / "test" / "two" / odd)
+    gate_runner.adapt(digits, output="probe", save="head")
+    gate_runner.adapt(digits, shots=5, probe="logistic", output="few")
+    gate_runner.adapt(digits, "finetune", recipe_fields={"steps": 2}, output="tuned")
+    gate_runner.adapt(digits, "zeroshot", output="zeroshot")
+    predictions = gate_runner.load_head("head").predict(sorted(digits.glob("test/*/*.png")))
+    by_head = {str(Path(row.file).relative_to(digits)): row for row in predictions}
+    for folder in ("probe", "few", "tuned", "zeroshot"):
+        with pytest.raises(SystemExit) as ended:
+            main(["report", folder, "--format", "mistakes"])
+        assert ended.value.code in (0, None)
+        rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+        (result,) = read_run(Path(folder)).results
+        assert result.headline is not None
+        assert len(rows) == round((1 - result.headline.value) * 30)
+        assert [float(row["confidence"]) for row in rows] == sorted(
+            (float(row["confidence"]) for row in rows), reverse=True
+        )
+        for row in rows:
+            assert row["file"].split("/")[-2] == row["truth"] != row["prediction"]
+            if folder == "probe":
+                by_name = by_head[row["file"]]
+                assert by_name.classes[0] == row["prediction"]
+                assert float(row["confidence"]) == pytest.approx(by_name.probabilities[0], abs=1e-4)
+            assert (digits / row["file"]).is_file()
+        assert rows
+    with np.load("probe/samples/three.seed0.npz") as arrays:
+        assert len(set(arrays["files"])) == 30
+    changed = dict(np.load("probe/samples/three.seed0.npz"))
+    changed["files"] = changed["files"][::-1]
+    np.savez("probe/samples/three.seed0.npz", **changed)
+    with pytest.raises(DataError, match="was changed after its result was written"):
+        gate_runner.report("probe", form="mistakes")
+    gate_runner.run("digits", encoder="micro-clip/random", limit=30, output="built-in", show=False)
+    with pytest.raises(UsageError, match="lists your own images by file"):
+        gate_runner.report("built-in", form="mistakes")
 
 
 def test_what_was_run_before_is_not_computed_again_and_gets_its_head(digits: Path) -> None:

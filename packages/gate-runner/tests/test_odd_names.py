@@ -46,6 +46,7 @@ def test_names_that_are_not_utf_8_are_run_shown_and_predicted(
         ("adapt", "embed", "photos", *ENCODER, "--output", "x.npz"),
         ("report", "run", "--data-root", "photos"),
         ("report", "run", "--format", "classes"),
+        ("report", "run", "--format", "mistakes"),
         ("export", "run", "--to", "csv"),
         ("check-data", "photos"),
         ("choose", "photos", "--encoders", "micro-clip,micro-clip/random", "--output", "chosen"),

@@ -114,6 +114,7 @@ def _adaptation(method: Literal["zeroshot", "probe", "finetune"], text: str, *se
             names, texts, described = (result.training[key] for key in ("named", "prompts_encoded", "known"))
             behind = f", {described} of {result.data['classes']} with knowledge" if described else ""
             echo(f"classes are called {', '.join(names)} in {texts} texts{behind}")
+        echo(f"wrong test images by file: gate-runner report {done.folder} --format mistakes")
         head = save or done.heads[0]
         echo(f"kept in {head}: gate-runner adapt predict {head} IMAGES…")
 

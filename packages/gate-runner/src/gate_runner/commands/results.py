@@ -165,7 +165,9 @@ def report(
     output: Annotated[Path | None, typer.Option(help="File to write; report.html, or the terminal for tables.")] = None,
     format_: Annotated[
         str,
-        typer.Option("--format", help="html (one page), a table (md, csv, latex), or CSV of classes or confusions."),
+        typer.Option(
+            "--format", help="html (one page), a table (md, csv, latex), or CSV: classes, confusions, mistakes."
+        ),
     ] = "html",
     pictures: Annotated[int, typer.Option(help="Hardest test samples to show per benchmark, on the page.")] = 4,
     data_root: Annotated[

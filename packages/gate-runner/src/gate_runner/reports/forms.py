@@ -18,12 +18,13 @@ from gate_runner.reports.scores import number
 from gate_runner.runs.folder import refuse_in_run
 from gate_runner.runs.results import Result
 from gate_runner.runs.stored import Stored, as_written, read_runs
+from gate_runner.runs.tested import wrong
 
 
 def report(
     *sources: Stored,
     output: str | PathLike[str] | None = None,
-    form: Literal["html", "md", "csv", "latex", "classes", "confusions"] = "html",
+    form: Literal["html", "md", "csv", "latex", "classes", "confusions", "mistakes"] = "html",
     pictures: int = 4,
     data_root: str | PathLike[str] | None = None,
     tests: bool = True,
@@ -36,7 +37,8 @@ def report(
         sources: runs or their folders, at least one.
         output: file to write the text into, if any.
         form: ``"html"`` for the page, or the table of scores as ``"md"``, ``"csv"`` or ``"latex"``; as CSV,
-            ``"classes"`` has a row for each class of each classification, ``"confusions"`` one for each confusion.
+            ``"classes"`` has a row for each class of each classification, ``"confusions"`` one for each confusion,
+            ``"mistakes"`` one for each test image of your own that was predicted wrongly, with its file.
         pictures: hardest test samples that the page shows for each benchmark.
         data_root: folder of original files, or of your own data, for these samples.
         tests: mark what a paired test does not show to be worse than another.
@@ -59,10 +61,10 @@ def report(
         >>> done = gate_runner.run("digits", encoder="micro-clip/random", output=folder, limit=40, show=False)
         >>> report(done, form="csv").splitlines()[0].split(",")[0]
         'run'
-        >>> report(done, form="pdf")
+        >>> report(done, form="pdf")  # doctest: +ELLIPSIS
         Traceback (most recent call last):
         ...
-        gate_data.errors.UsageError: --format must be one of html, md, csv, latex, classes, confusions, not 'pdf'
+        gate_data.errors.UsageError: --format must be one of html, md, csv, latex, ..., not 'pdf'
     """
     if form not in ("html", *_TABLES):
         raise UsageError(f"--format must be one of html, {', '.join(_TABLES)}, not {form!r}")
@@ -149,6 +151,24 @@ def confusions_as_csv(contents: Contents) -> str:
     return csv_text(["run", "benchmark", "seed", "class", "taken_for", "samples"], rows)
 
 
+def mistakes_as_csv(contents: Contents) -> str:
+    """A row per test image of one's own that was predicted wrongly, of each run and seed the surest first."""
+    rows: list[list[object]] = []
+    known = 0
+    for run in contents.runs:
+        for result in run.results:
+            tested, predicted = run.tested(result), run.predicted(result)
+            if "truth" in tested and predicted is not None:
+                known += 1
+                rows += [[run.label, result.name, result.seed, *mistake] for mistake in wrong(tested, predicted)]
+    if not known:
+        folders = ", ".join(str(run.path) for run in contents.runs)
+        raise UsageError(
+            f"--format mistakes lists your own images by file, of classifications; {folders} holds no such result"
+        )
+    return csv_text(["run", "benchmark", "seed", "file", "truth", "prediction", "confidence"], rows)
+
+
 def _by_class(contents: Contents) -> list[tuple[str, Result, Mapping[str, Any]]]:
     results = [(run.label, result) for run in contents.runs for result in run.results]
     return [(label, result, classes) for label, result in results if (classes := result.training.get("by_class"))]
@@ -160,6 +180,7 @@ _TABLES = {
     "latex": as_latex,
     "classes": classes_as_csv,
     "confusions": confusions_as_csv,
+    "mistakes": mistakes_as_csv,
 }
 _STAND_INS = "micro/: synthetic stand-ins, not scores on the real data sets"
 

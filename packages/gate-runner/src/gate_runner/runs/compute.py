@@ -24,6 +24,8 @@ from gate_runner.runs.results import Result
 from gate_runner.tasks.job import Phases
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from gate_data.data import Data
     from gate_runner.encoders.encoder import Encoder
     from gate_runner.tasks import Job, Outcome, Progress
@@ -57,12 +59,13 @@ def run_part(
         while True:
             phases = Phases(meter.around)
             try:
-                result, outcome = _compute(part, encoder, description, progress, phases, start)
+                result, outcome, tested_rows = _compute(part, encoder, description, progress, phases, start)
                 return folder.save(
                     replace(result, energy=meter.read()),
                     outcome.samples,
                     predicted=outcome.predicted,
                     probabilities=outcome.probabilities,
+                    tested=tested_rows,
                 )
             except StorageError:
                 raise
@@ -93,7 +96,7 @@ def _compute(
     progress: Progress,
     phases: Phases,
     start: float,
-) -> tuple[Result, Outcome]:
+) -> tuple[Result, Outcome, dict[str, np.ndarray]]:
     import torch
 
     from gate_data.remembered import remember_digest
@@ -101,6 +104,7 @@ def _compute(
     from gate_runner.benchmarks.resolving import resolve
     from gate_runner.encoders.probe import chosen_precision, rate
     from gate_runner.features import FeatureCache
+    from gate_runner.runs.tested import rows_by_file
     from gate_runner.tasks import Job, run_task
     from gate_runner.tasks.backbone import untouched
 
@@ -182,7 +186,9 @@ def _compute(
             "threads": torch.get_num_threads(),
         },
     )
-    return result, outcome
+    root = part.benchmark.root_of(part.source, None) if part.source == "file" else None
+    order = counts.get("test_items") if test is not None else None
+    return result, outcome, {} if root is None else rows_by_file(data, outcome, root, order)
 
 
 class _Loaded(NamedTuple):

@@ -75,7 +75,7 @@ def in_blocks(job: Job, test: AdaptiveTest, run: Callable[[Job], Outcome]) -> tu
     last, estimate = outcomes[-1], test.known()
     score = replace(last.scores[0], value=estimate.value * unit, low=estimate.low * unit, high=estimate.high * unit)
     joined: dict[str, Any] = {}
-    for name in ("samples", "predicted"):
+    for name in ("samples", "predicted", "confidence"):
         blocks = [getattr(outcome, name) for outcome in outcomes]
         joined[name] = None if any(values is None for values in blocks) else np.concatenate(blocks)
     merged = replace(last, scores=(score,), **joined)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import math
@@ -24,6 +25,9 @@ from gate_runner.runs.results import Result, samples_digest, validated
 
 PREDICTED = "predicted_sha256"
 """In a result's ``training``: the digest of what was predicted of each sample; not there where nothing was kept."""
+TESTED = "tested_sha256"
+"""In a result's ``training``: the digest of test files, truths and confidences, see `runs.tested`."""
+_TESTED = ("files", "truth", "classes", "confidence")
 _LARGEST = 1e15
 """Of outcomes of a sample: sums of their squares stay numbers."""
 MANIFEST_SCHEMA = "gate-runner/manifest/3"
@@ -112,13 +116,16 @@ class RunFolder:
         traceback: str = "",
         predicted: np.ndarray | None = None,
         probabilities: np.ndarray | None = None,
+        tested: Mapping[str, np.ndarray] | None = None,
     ) -> Result:
         """Write a result, and its per-sample outcomes first, so that a result is never without them."""
         if samples is not None:
             result = replace(result, samples_sha256=samples_digest(samples))
             if predicted is not None:
                 result = replace(result, training={**result.training, PREDICTED: samples_digest(predicted)})
-            write(self.samples_file(result.name, result.seed), _npz(samples, predicted))
+            if tested:
+                result = replace(result, training={**result.training, TESTED: _rows_digest(tested)})
+            write(self.samples_file(result.name, result.seed), _npz(samples, predicted, tested=tested or {}))
         if probabilities is not None:
             write(self.predictions_file(result.name, result.seed), _npz(probabilities, name="predictions"))
         failure = self.failure_file(result.name, result.seed)
@@ -292,10 +299,16 @@ def _apart(first: Any, second: Any) -> tuple[Any, Any]:
     return {key: first.get(key) for key in keys}, {key: second[key] for key in keys}
 
 
-def _npz(samples: Outcomes, predicted: np.ndarray | None = None, name: str = "outcomes") -> bytes:
+def _npz(
+    samples: Outcomes,
+    predicted: np.ndarray | None = None,
+    name: str = "outcomes",
+    tested: Mapping[str, np.ndarray] | None = None,
+) -> bytes:
     arrays: dict[str, Any] = samples.to_arrays() if isinstance(samples, Ragged) else {name: samples}
     if predicted is not None:
         arrays["predicted"] = predicted
+    arrays |= tested or {}
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **arrays)
     return buffer.getvalue()
@@ -326,6 +339,24 @@ def _require_numbers(outcomes: np.ndarray) -> None:
 def read_predicted(path: Path) -> np.ndarray | None:
     """What was predicted of each sample, from the file of their outcomes; None where it holds none."""
     return _arrays(path).get("predicted")
+
+
+def read_tested(path: Path, expected: str) -> dict[str, np.ndarray]:
+    """Read whose outcomes a file holds, see `gate_runner.runs.tested`.
+
+    Raises:
+        DataError: the digest is not ``expected``.
+    """
+    arrays = _arrays(path)
+    rows = {name: arrays[name] for name in _TESTED if name in arrays}
+    if _rows_digest(rows) != expected:
+        raise DataError(f"{path} was changed after its result was written; run again with --recompute")
+    return rows
+
+
+def _rows_digest(rows: Mapping[str, np.ndarray]) -> str:
+    every = "".join(f"{name} {samples_digest(rows[name])}\n" for name in sorted(rows))
+    return hashlib.sha256(every.encode()).hexdigest()
 
 
 def _arrays(path: Path) -> dict[str, np.ndarray]:

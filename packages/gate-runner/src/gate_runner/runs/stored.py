@@ -16,7 +16,15 @@ import numpy as np
 from gate_data.ragged import Outcomes, Ragged
 from gate_data.readers.limits import refuse_special
 from gate_runner.errors import DataError, UsageError
-from gate_runner.runs.folder import PREDICTED, RunFolder, read_manifest, read_predicted, read_samples
+from gate_runner.runs.folder import (
+    PREDICTED,
+    TESTED,
+    RunFolder,
+    read_manifest,
+    read_predicted,
+    read_samples,
+    read_tested,
+)
 from gate_runner.runs.results import Result, samples_digest
 
 
@@ -78,6 +86,13 @@ class StoredRun:
         if predicted is None or samples_digest(predicted) != expected:
             raise DataError(f"{path} was changed after its result was written; run again with --recompute")
         return predicted
+
+    def tested(self, result: Result) -> dict[str, np.ndarray]:
+        """Return the files of one's own test images, truths and confidences; empty for other data."""
+        expected = result.training.get(TESTED)
+        if expected is None:
+            return {}
+        return read_tested(RunFolder(self.path).samples_file(result.name, result.seed), str(expected))
 
 
 def _outside(file: Path, roots: Sequence[Path], *, trusted: bool) -> Iterator[Path]:

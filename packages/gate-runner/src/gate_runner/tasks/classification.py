@@ -23,7 +23,7 @@ from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.features import kinds_to_probe, rows_of, solvable
 from gate_runner.tasks.fitting import Loss
 from gate_runner.tasks.job import Job, Outcome
-from gate_runner.tasks.predicted import best, with_classes
+from gate_runner.tasks.predicted import best, confident, with_classes
 from gate_runner.tasks.reading import reading_of
 from gate_runner.tasks.started import solved_probe, starts_at_solved, starts_at_texts, text_head
 from gate_runner.tasks.training import most_frequent, outcome_of, score, train_and_test
@@ -210,7 +210,8 @@ def _cross_validated(job: Job, blind: Tensor) -> Outcome:
     headline = replace(headline, low=min(headline.low, low), high=max(headline.high, high))
     crossed = {"folds": count, "values": values, "low": mean - half, "high": mean + half, "heads": heads}
     training = {"steps": 0, "head_parameters": 0, "cross_validation": crossed}
-    return Outcome((headline, *(scored for scored, _ in further)), estimate.outcomes, training, best(scores))
+    every = (headline, *(scored for scored, _ in further))
+    return Outcome(every, estimate.outcomes, training, best(scores), confidence=confident(scores))
 
 
 def _fold(job: Job, features: dict[str, Tensor], train: Tensor, test: Tensor) -> tuple[str, Tensor, dict[str, Any]]:

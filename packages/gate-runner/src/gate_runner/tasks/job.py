@@ -143,6 +143,7 @@ class Outcome:
         predicted: what was predicted of each sample, see `gate_runner.tasks.predicted`; None where words cannot say it.
         probabilities: of each sample and class ``[n, k]``, where they are to be kept for a submission.
         head: what was fitted, where heads are to be kept and the task type can.
+        confidence: probability of the predicted class of each sample ``[n]``; None where scores give none.
 
     Example:
         >>> import numpy as np
@@ -157,3 +158,4 @@ class Outcome:
     predicted: np.ndarray | None = None
     probabilities: np.ndarray | None = None
     head: KeptHead | None = None
+    confidence: np.ndarray | None = None

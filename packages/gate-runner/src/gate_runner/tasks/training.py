@@ -19,6 +19,7 @@ from gate_runner.heads.saved import KeptHead
 from gate_runner.tasks.after_training import gained
 from gate_runner.tasks.fitting import Loss, fit_head
 from gate_runner.tasks.job import Job, Outcome
+from gate_runner.tasks.predicted import best, confident
 from gate_runner.tasks.score import Score
 from vision_adapters.metrics import METRICS, RunningScores, evaluate, score_outcomes
 from vision_adapters.metrics import Score as Estimate
@@ -133,7 +134,7 @@ def train_and_test(
     if job.settings.recipe == "gate":
         with job.timed("test"):
             scores = (*scores, test_loss(job, fitted.module, checkpoints[0], test, truths["test"], loss))
-    return Outcome(scores, outcomes, training, judges[1].answers())
+    return Outcome(scores, outcomes, training, judges[1].answers(), confidence=judges[1].confidence())
 
 
 def test_loss(job: Job, module: nn.Module, best: Kept, test: Inputs, truth: Rows, loss: Loss) -> Score:
@@ -180,6 +181,7 @@ class _Judge:
         self.running = RunningScores([] if measured else metrics)
         self.parts: list[Tensor] = []
         self.answer_rows: list[np.ndarray] = []
+        self.confidence_rows: list[np.ndarray] = []
 
     def add(self, predictions: Tensor) -> None:
         """Score the next samples, or keep them where all are scored together."""
@@ -193,6 +195,7 @@ class _Judge:
         if self.measured is None:
             self.running.update(predictions, truth)
         self.answer_rows += [self.answer(predictions)] if self.answer else []
+        self.confidence_rows += [confident(predictions)] if self.answer is best else []
         self.answer_rows += [self.beside(predictions, truth)] if self.beside else []
 
     def _together(self) -> Tensor:
@@ -221,6 +224,10 @@ class _Judge:
         """What is kept of the predictions, once they are scored."""
         return np.concatenate(self.answer_rows) if self.answer_rows else None
 
+    def confidence(self) -> np.ndarray | None:
+        """Return the probability of each answer, if it is the class of the highest score."""
+        return np.concatenate(self.confidence_rows) if self.confidence_rows else None
+
 
 def ensemble_rows(metric: str, by_size: Mapping[int, Estimate]) -> list[dict[str, Any]]:
     """What a result says of ensembles: the headline by how many checkpoints are averaged."""
@@ -246,11 +253,17 @@ def outcome_of(
     training: Mapping[str, Any],
     answer: Answer,
     head: KeptHead | None = None,
+    *,
+    cosines: bool = False,
 ) -> Outcome:
-    """Predictions of the test split that no step was trained for, scored by every metric of the benchmark."""
+    """Predictions of the test split that no step was trained for, scored by every metric of the benchmark.
+
+    Cosines have no softmax that is a probability: their scale is the encoder's own.
+    """
     judged = score(job, predictions, job.data.test.targets, blind)
     scores = tuple(scored for scored, _ in judged)
-    return Outcome(scores, judged[0][1].outcomes, training, answer(predictions), head=head)
+    sure = confident(predictions) if answer is best and not cosines else None
+    return Outcome(scores, judged[0][1].outcomes, training, answer(predictions), head=head, confidence=sure)
 
 
 def most_frequent(job: Job) -> Tensor:

@@ -49,7 +49,7 @@ def run(job: Job) -> Outcome:
     training |= {"told_apart": unclear} if unclear else {}
     with job.timed("test"):
         blind = log_frequencies(data.test.targets[:0].new_zeros(1), len(data.classes)).expand(len(data.test), -1)
-        outcome = outcome_of(job, features @ weights.T, blind, training, best)
+        outcome = outcome_of(job, features @ weights.T, blind, training, best, cosines=True)
         spread = _over_templates(job, words, encode, features)
     if spread:
         of_images = [outcome.scores[0].low, outcome.scores[0].high]

@@ -19,7 +19,7 @@ from gate_runner.tasks.elevater.texts import ClassTexts, class_texts
 from gate_runner.tasks.elevater.whole import fit_whole
 from gate_runner.tasks.features import Embedder
 from gate_runner.tasks.job import Job, Outcome
-from gate_runner.tasks.predicted import best, likely
+from gate_runner.tasks.predicted import best, confident, likely
 from gate_runner.tasks.training import with_chance
 
 if TYPE_CHECKING:
@@ -121,6 +121,7 @@ def _fitted(job: Job, variant: Variant, features: Features, texts: ClassTexts) -
         # softmax over classes also where several are true, as the toolkit writes it
         fitted.scores.softmax(1).numpy().astype("float32") if job.settings.keep_predictions else None,
         None if fitted.head is None else replace(fitted.head, classes=features.classes, prompts=texts.prompts),
+        None if several else confident(fitted.scores),
     )
 
 
