@@ -248,4 +248,4 @@ def test_pictures_of_ones_own_data_are_drawn(tmp_path: Path) -> None:
     file = tmp_path / "mine.toml"
     file.write_text('[benchmark]\nid = "mine"\n[data]\nkind = "folders"\nroot = "mine"\n')
     gate_runner.run(str(file), output=tmp_path / "run", show=False)
-    assert "; predicted: " in gate_runner.report(tmp_path / "run", pictures=1)
+    assert "; predicted: " in gate_runner.report(tmp_path / "run", pictures=1, data_root=tmp_path)
