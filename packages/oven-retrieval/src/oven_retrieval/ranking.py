@@ -49,7 +49,7 @@ class Ranking:
     kb: KnowledgeBase | None = field(default=None, repr=False)
 
     def ids(self, kb: KnowledgeBase | None = None) -> list[list[str | None]]:
-        """Return the id of each entity, [q][k]; None where there is none.
+        """Return the id of each entity by query and rank; None where there is none.
 
         Args:
             kb: the knowledge base, for a search that does not know it (of vectors alone).
@@ -66,11 +66,11 @@ class Ranking:
         return self._texts("ids", kb)
 
     def names(self, kb: KnowledgeBase | None = None) -> list[list[str | None]]:
-        """Return the name of each entity, [q][k]; arguments and errors as of `ids`."""
+        """Return the name of each entity by query and rank; arguments and errors as of `ids`."""
         return self._texts("names", kb)
 
     def steps(self) -> list[list[str]]:
-        """Return which of `STEPS` led `link` to each entity, [q][k]; "none" where there is no entity.
+        """Return which of `STEPS` led `link` to each entity, by query and rank; "none" where there is none.
 
         Raises:
             ValueError: the search was not `link`.
