@@ -51,7 +51,13 @@ PAPERS = {
 }
 """Heading and reference of each paper."""
 
-_HEAD = """# What the papers' systems do, and where it is
+_HEAD = """---
+hide:
+  - navigation
+  - toc
+---
+
+# What the papers' systems do, and where it is
 
 Find a feature of the ELEVATER, OVEN, EEVEE/GATE or EqSim/EqBen papers, its code, and the test that runs it.
 A row works as the paper describes it, works otherwise for the reason given, works in part, or is missing.
@@ -74,8 +80,8 @@ def page() -> str:
         lines.append(f"| {title} | " + " | ".join(_counts(paper)) + " |")
     for paper, (title, reference) in PAPERS.items():
         lines += ["", f"## {title}", "", reference, ""]
-        lines += ["| # | in the paper | where | here | state | remark | test |", "|--:|---|---|---|---|---|---|"]
-        lines += [_line(row) for row in rows() if row["paper"] == paper]
+        lines += ['<div class="papers-rows" markdown>', "", "| # | in the paper | here | state | test |"]
+        lines += ["|--:|---|---|---|---|", *(_line(row) for row in rows() if row["paper"] == paper), "", "</div>"]
     return "\n".join(lines) + "\n"
 
 
@@ -85,8 +91,10 @@ def _counts(paper: str) -> Iterator[str]:
 
 
 def _line(row: dict[str, Any]) -> str:
-    tests = ", ".join(f"[`{name}`](../{path})" for path, _, name in (test.partition("::") for test in row["tests"]))
-    cells = [row["item"], row["place"], row["here"], row["state"], row["reason"]]
+    split = (test.partition("::") for test in row["tests"])
+    tests = "; ".join(f"[{name.removeprefix('test_').replace('_', ' ')}](../{path}#{name})" for path, _, name in split)
+    item = f"{row['item']} ({row['place']})" if row["place"] else row["item"]
+    cells = [item, row["here"], f"{row['state']}: {row['reason']}" if row["reason"] else row["state"]]
     return f"| {row['number']} | " + " | ".join(cell.replace("|", "\\|") for cell in cells) + f" | {tests} |"
 
 
