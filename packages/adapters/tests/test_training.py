@@ -16,6 +16,7 @@ from vision_adapters.training import Recipe, fit, gate_recipe, shared
 from vision_adapters.training.outcome import Fit
 from vision_adapters.training.schedule import parameter_groups
 from vision_adapters.training.step import batch_indices, moved
+from vision_adapters.training.wise_ft import interpolate
 
 from ._reference import adamw_step
 
@@ -268,6 +269,29 @@ def test_a_checkpoint_knows_every_row(changed: int, tmp_path: Path) -> None:
             continue
         with pytest.raises(ValueError, match="belongs to another training: data differ"):
             fit(nn.Linear(4, 2), (rows,), torch.zeros(1500, dtype=torch.long), **call)
+
+
+def test_a_resumed_training_holds_its_checkpoints_off_the_device(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, y = torch.randn(8, 4, generator=torch.Generator().manual_seed(0)), torch.zeros(8, dtype=torch.long)
+    call: dict[str, Any] = {
+        "loss": nn.functional.cross_entropy, "recipe": dataclasses.replace(RECIPE, steps=2, validate_every=1),
+        "validate": lambda module: 0.0, "direction": "higher", "seed": 0, "checkpoint": tmp_path / "state.pt",
+    }  # fmt: skip
+    fit(nn.Linear(4, 2), (x,), y, keep=3, **call)
+    places: list[str] = []
+
+    def load(*_: Any, map_location: Any, **__: Any) -> None:
+        places.append(str(map_location))
+        raise RuntimeError("enough")
+
+    monkeypatch.setattr(torch, "load", load)
+    with pytest.raises(ValueError, match="is not a training checkpoint"):
+        fit(nn.Linear(4, 2), (x,), y, keep=3, device="meta", **call)  # meta stands for a GPU
+    assert places == ["cpu"]
+    start, tuned = {"weight": torch.zeros(2, device="meta")}, {"weight": torch.ones(2)}
+    assert interpolate(start, tuned, 0.5)["weight"].device.type == "meta"  # a module on its GPU, weights kept beside it
 
 
 def test_a_checkpoint_of_another_training_is_refused(tmp_path: Path) -> None:

@@ -95,12 +95,12 @@ def save(path: Path, state: dict[str, Any]) -> None:
         partial.unlink(missing_ok=True)
 
 
-def load(path: Path, expected: dict[str, str], device: torch.device) -> dict[str, Any]:
-    """Read a checkpoint and see that it belongs to this call."""
+def load(path: Path, expected: dict[str, str]) -> dict[str, Any]:
+    """Read a checkpoint and see that it belongs to this call; its weights stay in main memory, off the device."""
     if not path.is_file():
         raise ValueError(f"{path} is not a training checkpoint (no file); remove it")
     try:
-        state: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
+        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
         stored: dict[str, str] = dict(state["fingerprint"])
     except Exception as error:
         # torch's own words fill a page, and advise to let the file run code

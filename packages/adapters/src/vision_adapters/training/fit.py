@@ -154,7 +154,7 @@ def fit(
         stack.enter_context(global_seed(seed))
         state: dict[str, Any] | None = None
         if checkpoint is not None and first_of_all and checkpoint.exists():
-            state = load(checkpoint, marks, device if group is None else torch.device("cpu"))
+            state = load(checkpoint, marks)
         state = from_first(state, group, device)
         share = None if group is None else Share(module, group, device, min(recipe.batch_size, len(targets)))
         stepper = Stepper(module, optimiser, loss, recipe, device, precision, layers=layers, share=share)

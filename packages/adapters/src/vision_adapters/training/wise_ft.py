@@ -106,7 +106,7 @@ def interpolate(start: Mapping[str, Tensor], tuned: Mapping[str, Tensor], weight
         raise ValueError(f"the two differ in {sorted(start.keys() ^ tuned.keys())}")
     mixed: dict[str, Any] = {}
     for name, before in start.items():
-        after = tuned[name]
+        after = tuned[name].to(before.device)
         if before.shape != after.shape:
             raise ValueError(f"{name} has shape {tuple(before.shape)} before, {tuple(after.shape)} after")
         mixed[name] = torch.lerp(before, after, weight) if after.is_floating_point() else after.clone()
