@@ -111,6 +111,42 @@ def test_a_slow_encoder_is_asked_for_few_images(tmp_path: Path) -> None:
     assert sampler.per_image == pytest.approx(0.02, rel=0.3)
 
 
+def test_blocks_are_measured_on_few_images_and_in_the_precision_of_runs(tmp_path: Path) -> None:
+    import torch
+
+    from gate_runner.encoders.blocks import Block, Blocks
+    from gate_runner.encoders.encoder import Encoder
+    from gate_runner.planning import probe as probing
+
+    sizes: list[int] = []
+
+    def slow(images: torch.Tensor) -> Blocks:
+        sizes.append(len(images))
+        time.sleep(0.02 * len(images))
+        flat = images.flatten(1)
+        return Blocks(flat[:, :5], None, (Block(None, flat[:, None, :6], (1, 1)),))
+
+    sampler = probing.Sampler(Encoder("slow", 8, lambda images: images.flatten(1), blocks=slow))
+    given = sampler.wrapped().encode_blocks(torch.rand(100, 3, 8, 8))
+    assert (given.pooled.shape, given.blocks[0].places.shape) == ((100, 5), (100, 1, 6))
+    assert sum(sizes) < 90
+    assert sampler.per_image == pytest.approx(0.02, rel=0.3)
+    assert sampler.values == 100 * 11
+
+    types: list[torch.dtype] = []
+
+    def noted(images: torch.Tensor) -> torch.Tensor:
+        product = images.flatten(1) @ torch.ones(192, 5)
+        types.append(product.dtype)
+        return product
+
+    (part,) = parts_of(RunRequest(resolve(["digits"]), "x", tmp_path, Settings(limit=20, precision="bfloat16")))
+    encoder = Encoder("noted", 8, noted)
+    probing.probe(part, encoder)
+    assert set(types) == {torch.bfloat16}
+    assert encoder.precision == "float32"
+
+
 def test_workers_share_what_a_plan_takes() -> None:
     parts = [PartPlan(name, name, 0, seconds, 0) for name, seconds in (("a", 30.0), ("b", 20.0), ("c", 25.0))]
     assert Plan("e", 5.0, tuple(parts)).seconds == 80

@@ -10,14 +10,16 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from torch import Tensor
 
 from gate_data.data import Data
 from gate_data.request import Size
 from gate_runner.benchmarks import DataRequest
+from gate_runner.encoders.blocks import Blocks, summary
 from gate_runner.encoders.encoder import Encoder, PatchFeatures
+from gate_runner.encoders.probe import chosen_precision
 from gate_runner.errors import EncoderError
 from gate_runner.features.cache import IN_MEMORY
 from gate_runner.machine import PeakMemory
@@ -29,6 +31,9 @@ from gate_runner.tasks.fitting import rate_factors
 from gate_runner.tasks.recipes import recipe_for
 from gate_runner.tasks.started import head_first, head_settings, starts_at_solved
 from vision_adapters.training.rates import work
+from vision_adapters.training.shared import each_tensor
+
+Given = TypeVar("Given", Tensor, Blocks)
 
 _STEPS, _TRAINED_STEPS = 12, 4
 """Of a head, whose first steps are slower than those that follow; of an encoder: the last one is validated."""
@@ -122,7 +127,7 @@ class Sampler:
 
     def wrapped(self) -> Encoder:
         """The encoder to give to a task."""
-        real = self.encoder
+        real, blocks = self.encoder, self.encoder.blocks
 
         def of(function: Callable[[Tensor], Tensor] | None) -> Callable[[Tensor], Tensor] | None:
             return None if function is None else lambda images: self._few(images, function)
@@ -143,6 +148,7 @@ class Sampler:
             image=lambda images: self._few(images, real.image),
             backbone=of(real.backbone),
             patches=None if real.patches is None else patches,
+            blocks=None if blocks is None else lambda images: self._few(images, blocks),
             text=None if real.text is None else self._timed(real.text),
             text_tokens=None if real.text_tokens is None else self._timed(real.text_tokens),
         )
@@ -152,24 +158,29 @@ class Sampler:
         """Seconds of the encoder for one image."""
         return self.seconds / max(1, self.images)
 
-    def _few(self, images: Tensor, encode: Callable[[Tensor], Tensor]) -> Tensor:
+    def _few(self, images: Tensor, encode: Callable[[Tensor], Given]) -> Given:
         begin = time.perf_counter()
         if self.images == 0:
             encode(images[:2])  # the first call of all is slow
             start = time.perf_counter()
-            encode(images[:2]).cpu()
+            each_tensor(Tensor.cpu, encode(images[:2]))
             rate = (time.perf_counter() - start) / len(images[:2])
             self.unseen = time.perf_counter() - begin
         else:
             rate = self.per_image
         few = images[: max(1, int((_FORWARD_SECONDS - self.seconds) / max(rate, 1e-9)))]
         start = time.perf_counter()
-        features = encode(few).cpu()
+        features: Given = each_tensor(Tensor.cpu, encode(few))
         self.seconds += time.perf_counter() - start
         self.images += len(few)
         self.answered += len(images)
-        self.values += features[0].numel() * len(images)
-        return features.repeat((math.ceil(len(images) / len(features)), *(1,) * (features.ndim - 1)))[: len(images)]
+        rows = summary(features) if isinstance(features, Blocks) else features
+        self.values += rows[0].numel() * len(images)
+        times = math.ceil(len(images) / len(few))
+        repeated: Given = each_tensor(
+            lambda part: part.repeat((times, *(1,) * (part.ndim - 1)))[: len(images)], features
+        )
+        return repeated
 
     def _timed(self, encode: Callable[[Sequence[str]], Any]) -> Callable[[Sequence[str]], Any]:
         def timed(texts: Sequence[str]) -> Any:
@@ -229,7 +240,9 @@ def _frozen(part: Part, encoder: Encoder) -> Estimate:
     counted = count(part, few, encoder.image_size)
     sampler, clock = Sampler(encoder), _Clock()
     short = replace(part.benchmark, training=training)
-    timed = _Timed(Job(sampler.wrapped(), short, counted.data, part.settings, part.seed, progress=clock), clock)
+    wrapped = sampler.wrapped()
+    wrapped.precision = chosen_precision(encoder, part.settings, counted.data)
+    timed = _Timed(Job(wrapped, short, counted.data, part.settings, part.seed, progress=clock), clock)
     size = int(4 * sampler.values / max(1, sum(counted.here)) * sum(counted.samples))
     phases = {
         "data": counted.seconds,
