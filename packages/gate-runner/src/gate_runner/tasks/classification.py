@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -32,7 +33,7 @@ from vision_adapters.losses import class_balance, cross_entropy
 from vision_adapters.metrics import evaluate
 from vision_adapters.training import Backbone, FrozenFeatures
 from vision_adapters.tuning import Fold, Tuned, TuningData, tune, tuning_data
-from vision_adapters.tuning.folds import class_folds
+from vision_adapters.tuning.folds import FOLDS, PLENTY, class_folds
 
 if TYPE_CHECKING:
     from gate_data.data import Split
@@ -123,14 +124,23 @@ def solve_and_test(job: Job, blind: Tensor) -> Outcome:
     """Logistic regression on standardised features, its strength chosen on validation, then fitted on both splits.
 
     Where the encoder shows features before its projection, they are tried, too, and taken where they validate better.
+    Where validation would be a small draw from few images, folds over all that are labelled choose; see `drawn_small`.
     """
-    present, metric = torch.unique(job.data.train.targets), job.benchmark.metrics[0]
+    metric, few = job.benchmark.metrics[0], drawn_small(job)
+    labelled = [job.data.train.targets, *([job.data.validation.targets] if few else [])]
+    present = torch.unique(torch.cat(labelled))
     kinds = kinds_to_probe(job)
+    known: dict[str, Tensor] = {}
     solutions: dict[str, tuple[Tuned, Tensor]] = {}
     for number, (name, kind) in enumerate(kinds.items()):
         features = {split: rows_of(job, rows, kind, f"{split}-{name}")[:].float() for split, rows in _splits(job)}
         with job.timed("train"):
-            data = _tuning_data(job, features["train"], features["validation"], present)
+            if few:
+                known[name] = torch.cat([features["train"], features["validation"]])
+                labels = torch.searchsorted(present, torch.cat(labelled))
+                data = tuning_data(known[name], labels, **_options(job))
+            else:
+                data = _tuning_data(job, features["train"], features["validation"], present)
             solutions[name] = tune(data), features["test"]
             job.progress("train", number + 1, len(kinds))
     chosen = max(solutions, key=lambda name: solutions[name][0].validation or 0.0)
@@ -145,13 +155,46 @@ def solve_and_test(job: Job, blind: Tensor) -> Outcome:
             for name, (solution, _) in solutions.items()
             for row in solution.candidates
         ],
+        "chosen_by": {"folds": len(data.folds), "samples": len(data.validation_rows()), metric: tuned.validation},
     }
+    if few:
+        with job.timed("train"):
+            unseen = _unseen(job, known, torch.cat(labelled))
+            training["chosen_by"] = {**training["chosen_by"], "unseen": unseen}
     head = None
     if job.settings.save_heads:
         classes = [job.data.classes[index] for index in present.tolist()]
         head = _read_at(job, KeptHead(tuned.head, "backbone" if kinds[chosen] == "backbone" else "projected", classes))
     with job.timed("test"):
         return outcome_of(job, _scores(tuned, test, present, len(job.data.classes)), blind, training, best, head)
+
+
+def drawn_small(job: Job) -> bool:
+    """Whether validation is a draw, image by image, from fewer own images than a draw can choose among heads by.
+
+    It is not where somebody gave the split, or where groups keep images together, which folds would tear apart.
+    """
+    if "file" not in job.benchmark.sources or len(job.data.train) + len(job.data.validation) >= PLENTY:
+        return False
+    from gate_data.own import read_benchmark
+
+    own = read_benchmark(Path(job.benchmark.sources["file"]))
+    given = own.splits.validation or own.splits.column or own.splits.group
+    return own.data.kind in ("folders", "table") and not given
+
+
+def _unseen(job: Job, known: dict[str, Tensor], labels: Tensor) -> float | None:
+    """The metric on folds that the whole choice, made anew on the other folds, did not see; None where undefined.
+
+    A validation score is the best of many on the same images, so it flatters; this one does not.
+    """
+    numbers, scores = class_folds(labels, FOLDS, job.seed), torch.empty(len(labels), len(job.data.classes))
+    for fold in range(FOLDS):
+        train, test = (numbers != fold).nonzero().flatten(), (numbers == fold).nonzero().flatten()
+        if len(test) == 0 or len(torch.unique(labels[train])) < 2:
+            return None
+        _, scores[test], _ = _fold(job, known, train, test, labels)
+    return float(evaluate(job.benchmark.metrics[0], scores, labels, resamples=0).value)
 
 
 def _scores(tuned: Tuned, features: Tensor, present: Tensor, classes: int) -> Tensor:
@@ -197,7 +240,7 @@ def _cross_validated(job: Job, blind: Tensor) -> Outcome:
         numbers = class_folds(data.targets, count, job.seed)
         for fold in range(count):
             train, test = (numbers != fold).nonzero().flatten(), (numbers == fold).nonzero().flatten()
-            name, scores[test], params = _fold(job, features, train, test)
+            name, scores[test], params = _fold(job, features, train, test, data.targets)
             values.append(evaluate(metric, scores[test], data.targets[test], resamples=0).value)
             heads.append({"features": name, **params})
     with job.timed("test"):
@@ -214,13 +257,19 @@ def _cross_validated(job: Job, blind: Tensor) -> Outcome:
     return Outcome(every, estimate.outcomes, training, best(scores), confidence=confident(scores))
 
 
-def _fold(job: Job, features: dict[str, Tensor], train: Tensor, test: Tensor) -> tuple[str, Tensor, dict[str, Any]]:
+def _options(job: Job) -> dict[str, Any]:
+    """What `tuning_data` takes of a job."""
+    return {"metric": job.benchmark.metrics[0], "class_weight": job.class_weight, "seed": job.seed}
+
+
+def _fold(
+    job: Job, features: dict[str, Tensor], train: Tensor, test: Tensor, targets: Tensor
+) -> tuple[str, Tensor, dict[str, Any]]:
     """The features that validate best within the other folds, and what their head says of this one."""
-    labels = job.data.test.targets[train]
+    labels = targets[train]
     present = torch.unique(labels)
     named = torch.searchsorted(present, labels)
-    options: Any = {"metric": job.benchmark.metrics[0], "class_weight": job.class_weight, "seed": job.seed}
-    tuned = {name: tune(tuning_data(rows[train], named, **options)) for name, rows in features.items()}
+    tuned = {name: tune(tuning_data(rows[train], named, **_options(job))) for name, rows in features.items()}
     chosen = max(tuned, key=lambda name: -math.inf if (value := tuned[name].validation) is None else value)
     scores = _scores(tuned[chosen], features[chosen][test], present, len(job.data.classes))
     return chosen, scores, dict(tuned[chosen].best_params)
