@@ -13,6 +13,7 @@ from PIL import Image
 import gate_runner
 from gate_data.data import Data, Split
 from gate_runner.benchmark import Benchmark
+from gate_runner.commands.adapt import how_chosen
 from gate_runner.encoders import load_encoder
 from gate_runner.tasks.classification import drawn_small, solve_and_test
 from gate_runner.tasks.job import Job
@@ -105,3 +106,6 @@ def test_a_folder_of_ones_own_says_how_its_head_was_chosen(tmp_path: Path) -> No
     (result,) = gate_runner.adapt(tmp_path / "pots", encoder="micro-clip/random:1", output=tmp_path / "run").results
     assert result.training["chosen_by"]["samples"] == result.data["train"] + result.data["validation"]
     assert result.training["chosen_by"]["folds"] == 5
+    shown = how_chosen(result)
+    assert "by 5 folds of 16 labelled images" in shown
+    assert shown.endswith(f"{result.training['chosen_by']['unseen']:.4f} on folds that the choice did not see")

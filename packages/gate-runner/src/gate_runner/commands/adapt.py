@@ -108,6 +108,8 @@ def _adaptation(method: Literal["zeroshot", "probe", "finetune"], text: str, *se
             )
         (result,) = done.results
         echo(headline(method, result))
+        if chosen := how_chosen(result):
+            echo(chosen)
         if method == "finetune":
             echo(beside_start(result, Settings().changed(**options)))
         if "named" in result.training:
@@ -261,6 +263,18 @@ def headline(method: str, result: Result) -> str:
     return (
         f"{method}: test {score.metric} {score.value:.4f} [{score.low:.4f}, {score.high:.4f}] on "
         f"{counts['test']} images of {counts['classes']} classes, {counts['train']} to train on"
+    )
+
+
+def how_chosen(result: Result) -> str:
+    """What folds said of the head where they chose it, and what of images that the choice did not see."""
+    chosen, tried = result.training.get("chosen_by", {}), result.training.get("tried", ())
+    metric = result.scores[0].metric
+    if chosen.get("unseen") is None or chosen.get(metric) is None:
+        return ""
+    return (
+        f"head: the best of {len(tried)} by {chosen['folds']} folds of {chosen['samples']} labelled images, {metric} "
+        f"{chosen[metric]:.4f}, which is optimistic: {chosen['unseen']:.4f} on folds that the choice did not see"
     )
 
 
