@@ -13,7 +13,7 @@ from gate_data.boxes.files import read_coco
 from gate_data.errors import DataError
 from gate_data.own import OwnBenchmark, guess, write_benchmark
 from gate_data.own.originals import originals_from, originals_of
-from gate_data.readers import table
+from gate_data.readers import classes_in, table
 
 
 def picture(path: Path, value: int = 0) -> None:
@@ -132,3 +132,23 @@ def test_true_is_no_number(tmp_path: Path) -> None:
     for read in (row.number, row.integer):
         with pytest.raises(DataError, match="field 'value' is 'True', expected a"):
             read("value")
+
+
+@pytest.mark.parametrize("kind", [".png", ".mp4"])
+@pytest.mark.parametrize("splits", [("",), ("train/", "test/")])
+def test_what_commands_left_in_the_folder_of_pictures_is_no_class(
+    tmp_path: Path, splits: tuple[str, ...], kind: str
+) -> None:
+    for split in splits:
+        for number in range(6):
+            picture(tmp_path / f"{split}{'ab'[number % 2]}" / f"{number}.png", number)
+    runs = tmp_path / "runs" / "micro-clip"
+    for inner in ("locks", "results"):
+        (runs / inner).mkdir(parents=True)
+    (runs / "manifest.json").write_text("{}")
+    write_benchmark(guess(tmp_path).values, tmp_path / "benchmark.toml")
+    originals = originals_of(tmp_path / "benchmark.toml")
+    assert originals.parts is not None
+    assert originals.parts(tmp_path).classes == ("a", "b")
+    (runs / f"kept{kind}").touch()  # a folder of that name that is the user's own
+    assert "runs" in classes_in(tmp_path)

@@ -13,6 +13,7 @@ from PIL import features
 
 from gate_data.errors import DataError
 from gate_data.readers import archives
+from gate_data.readers.clips import VIDEOS
 from gate_data.readers.limits import reading
 from gate_data.readers.source import Member, readable
 
@@ -27,6 +28,7 @@ _HEIC = (".heic", ".heif") if find_spec("pillow_heif") is not None else ()
 _DICOM = (".dcm", ".dicom") if find_spec("pydicom") is not None else ()
 PICTURES = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff", ".ppm", *_AVIF, *_HEIC, *_DICOM)
 """Endings of picture files, in lower case; AVIF where Pillow reads it, HEIC and DICOM with extras."""
+_RUNS = "runs"
 
 
 def place(
@@ -84,7 +86,9 @@ def is_saved(folder: Path) -> bool:
 
 
 def classes_in(folder: Path) -> list[str]:
-    """Names of the folders in a folder, sorted, without hidden ones.
+    """Names of the folders in a folder, sorted, without hidden ones and what commands that ran in it left.
+
+    Results go into ``runs`` of the working folder, which may be the pictures' own: without a picture it is no class.
 
     Example:
         >>> classes_in(Path("photographs"))  # doctest: +SKIP
@@ -93,9 +97,16 @@ def classes_in(folder: Path) -> list[str]:
     with reading(str(folder)):
         folders = [entry.name for entry in os.scandir(folder) if entry.is_dir()]
     names = sorted(name for name in folders if not name.startswith((".", "__MACOSX")))
+    if _RUNS in names and not _holds_any(folder / _RUNS):
+        names.remove(_RUNS)
     if not names:
         raise DataError(f"{folder} holds no folders of classes")
     return names
+
+
+def _holds_any(folder: Path) -> bool:
+    """Whether a picture or a video lies in a folder, at any depth."""
+    return any(_ends(name, (*PICTURES, *VIDEOS)) for _, _, names in os.walk(folder) for name in names)
 
 
 def files_of_classes(folder: Path, endings: Sequence[str] = PICTURES) -> dict[str, list[str]]:
