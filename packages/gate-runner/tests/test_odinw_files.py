@@ -255,3 +255,52 @@ def test_published_scores_stand_beside_a_run_marked_where_they_differ() -> None:
     own = details({"head": "dense", "shots": "full", "classes": {"a": 0.1}, "coco": {"map": 0.1}}, "micro-clip")
     assert [row[0] for row in own.rows] == ["this run", "class a"]
     assert own.rows[0][3] == "dense head, all pictures"
+
+
+def test_a_submission_holds_coco_results_by_the_files_own_ids_and_scores_as_the_run(tmp_path: Path) -> None:
+    """pycocotools reads annotation file and submission, and finds the run's own mean average precision."""
+    pytest.importorskip("faster_coco_eval")
+    pycoco, evaluation = pytest.importorskip("pycocotools.coco"), pytest.importorskip("pycocotools.cocoeval")
+    from .test_detection_task import Grid
+
+    root = written(tmp_path / THERMAL, [(3, "dog"), (9, "person")])
+    file = root / "test" / "_annotations.coco.json"
+
+    def renumbered(record: Any) -> None:  # ids as files have them: neither from 0 nor in order
+        number = {row["id"]: 101 - 7 * row["id"] for row in record["images"]}
+        for row in record["images"]:
+            row["id"] = number[row["id"]]
+        for row in record["annotations"]:
+            row["image_id"], row["id"] = number[row["image_id"]], row["id"] + 1
+
+    changed(file, renumbered)
+    fields = {"lr": "1e-3", "steps": "12", "validate_every": "6", "batch_size": "4"}
+    done = gate_runner.run(
+        "odinw-thermal", encoder=Grid(), data_root=tmp_path, output=tmp_path / "run", show=False, device="cpu",
+        recipe_fields=fields, shots=("full", "3"), seeds=(3, 30), keep_predictions=True,
+    )  # fmt: skip
+    assert [result.status for result in done] == ["ok"] * 4, [result.reason for result in done]
+    exported = gate_runner.export(done.folder, "elevater")
+    assert [path.name for path in exported.files] == ["odinw-full-dense.json", "odinw-3-shot-dense.json"]
+    full, few = (json.loads(path.read_text()) for path in exported.files)
+    assert list(full) == list(few) == ["thermalDogsAndPeople"]
+    assert list(few["thermalDogsAndPeople"]) == ["3", "30"]
+    by_unit = {("full", 3): full["thermalDogsAndPeople"]}
+    by_unit |= {("3", int(seed)): rows for seed, rows in few["thermalDogsAndPeople"].items()}
+    truth = pycoco.COCO(str(file))
+    for (shots, seed), rows in by_unit.items():
+        assert set(rows[0]) == {"image_id", "category_id", "bbox", "score"}
+        scored = evaluation.COCOeval(truth, truth.loadRes(rows), "bbox")
+        scored.evaluate()
+        scored.accumulate()
+        scored.summarize()
+        (result,) = [unit for unit in done if (unit.training["shots"], unit.seed) == (shots, seed)]
+        assert scored.stats[0] == pytest.approx(result.scores[0].value, abs=1e-9)
+        assert scored.stats[0] > 0
+    left_out = "\n".join(exported.left_out)
+    assert "3-shot-dense: thermalDogsAndPeople lacks seed 300 of 3, 30, 300" in left_out
+    assert "full-dense: thermalDogsAndPeople has room for one seed; it holds 3 of 2" in left_out
+    assert "full-dense lacks 34 of 35 data sets: AerialMaritimeDrone_large" in left_out
+    next((done.folder / "predictions").iterdir()).unlink()
+    with pytest.raises(DataError, match="holds no detections: run with --setting keep_predictions=true"):
+        gate_runner.export(done.folder, "elevater")

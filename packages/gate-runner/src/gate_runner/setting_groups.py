@@ -298,7 +298,7 @@ class SweepSettings:
         common=True,
         metavar="LIST",
     )
-    keep_predictions: bool = _sweep(False, "Of a sweep: keep probabilities, for export --to elevater.")
+    keep_predictions: bool = _sweep(False, "Keep a sweep's probabilities and detections, for export --to elevater.")
     short_classes: Literal["take", "skip"] = _sweep(
         "take",
         "Of a sweep, where a class has fewer images than shots: take all, as ELEVATER does, or skip the unit.",

@@ -90,7 +90,7 @@ def read_coco(path: Path, folder: Path | None = None, *, sort_ids: bool = False)
     Sorted by ids, pictures stand as pycocotools and GLIP, which draws few shots so, have them.
     """
     content = read_json(path)
-    names = _categories(path, content)
+    names = category_names(path, content)
     rank = ranked(names)
     images = by_id(objects(path, content, "images", least=1))
     if sort_ids:
@@ -255,7 +255,7 @@ def _listed(
     return Listed(tuple(files), objects, classes, clipped, dropped, tuple(remarks))
 
 
-def _categories(path: Path, content: Any) -> dict[int, str]:
+def category_names(path: Path, content: Any) -> dict[int, str]:
     """Names by id, without Roboflow's superclass; blank ones are called `UNNAMED`, and doubles get their id."""
     rows = objects(path, content, "categories", least=1)
     used = {row.integer("category_id") for row in objects(path, content, "annotations")}

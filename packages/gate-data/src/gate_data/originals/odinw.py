@@ -16,7 +16,16 @@ from typing import Any, NamedTuple
 
 from numpy.random import default_rng
 
-from gate_data.boxes.files import UNNAMED, BoxSplits, Listed, boxed_originals, read_coco, read_voc, remarks_of
+from gate_data.boxes.files import (
+    UNNAMED,
+    BoxSplits,
+    Listed,
+    boxed_originals,
+    category_names,
+    read_coco,
+    read_voc,
+    remarks_of,
+)
 from gate_data.errors import DataError
 from gate_data.original_files import Originals
 from gate_data.readers.tables import read_json
@@ -94,6 +103,29 @@ def prepared(root: Path, identity: str, split: str, shots: int, seed: int) -> tu
                     raise DataError(f"{path}: 'images' is no list of objects")
                 return path, [str(inner.get("file_name")) for inner in listed]
     return None
+
+
+class FileIds(NamedTuple):
+    """Ids of a COCO file: of images by file name, of categories by class name."""
+
+    images: dict[str, int]
+    categories: dict[str, int]
+
+
+def file_ids(root: Path, identity: str, split: str) -> FileIds | None:
+    """Return the ids by which a submission names images and categories of a split; None where it is Pascal VOC's."""
+    where = find(identity, "", root)
+    name = "valid" if split == "valid" or SETS[identity]["test_is_valid"] else "test"
+    path = _list_of(where.folder, identity, name)
+    if path is None or path.is_dir():
+        return None
+    content = read_json(path)
+    images = {Path(str(row["file_name"])).name: int(row["id"]) for row in content["images"]}
+    order = _list_of(where.folder, identity, "train")
+    shown = {label: number for number, label in category_names(path, content).items()}
+    if order is not None and not order.is_dir():  # classes of training without an object here have ids, too
+        shown = {label: number for number, label in category_names(order, read_json(order)).items()} | shown
+    return FileIds(images, shown)
 
 
 def captions(identity: str) -> Mapping[str, Mapping[str, str]]:

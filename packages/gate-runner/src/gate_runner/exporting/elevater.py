@@ -17,6 +17,7 @@ import numpy as np
 
 from gate_data.cards import ICINW
 from gate_runner.errors import DataError
+from gate_runner.exporting import odinw
 from gate_runner.exporting.model import Files, ModelName
 from gate_runner.files import read_arrays
 from gate_runner.runs.folder import RunFolder
@@ -27,16 +28,21 @@ _MEMBER = "all_predictions.json"
 
 
 def files(run: StoredRun, model: ModelName, organization: str) -> Files:
-    """A zip for each way to adapt, and what it lacks of the 20 data sets."""
+    """A zip for each way to adapt, and what it lacks of the 20 data sets; of detections, files in ODinW's form."""
+    detections = odinw.files(run) if odinw.has_detections(run) else Files({})
     ways: dict[str, dict[str, list[Result]]] = {}
     for result in run.results:
         dataset, _, way = result.benchmark.partition("@")
         if result.task == "elevater" and result.status == "ok" and dataset in ICINW:
             ways.setdefault(way, {}).setdefault(dataset, []).append(result)
+    if not ways and detections.contents:
+        return detections
     if not ways:
-        raise DataError(f"{run.path} has no scored unit of a sweep over ELEVATER's data sets: {', '.join(ICINW)}")
-    contents: dict[str, str | bytes] = {}
-    left_out = []
+        raise DataError(
+            f"{run.path} has no scored unit of a sweep over ELEVATER's data sets: {', '.join(ICINW)}; nor of ODinW"
+        )
+    contents: dict[str, str | bytes] = dict(detections.contents)
+    left_out = list(detections.left_out)
     for way, by_set in ways.items():
         entries = [_entry(run, model.id, dataset, results) for dataset, results in by_set.items()]
         packed = io.BytesIO()

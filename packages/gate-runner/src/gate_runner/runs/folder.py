@@ -115,7 +115,7 @@ class RunFolder:
         samples: Outcomes | None,
         traceback: str = "",
         predicted: np.ndarray | None = None,
-        probabilities: np.ndarray | None = None,
+        probabilities: Outcomes | None = None,
         tested: Mapping[str, np.ndarray] | None = None,
     ) -> Result:
         """Write a result, and its per-sample outcomes first, so that a result is never without them."""

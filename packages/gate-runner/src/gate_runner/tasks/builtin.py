@@ -162,6 +162,7 @@ TASK_TYPES = (
         overview="gate_runner.detection.tables:overview",
         cells="gate_runner.tasks.variants:shots_and_split",
         variant="gate_runner.tasks.variants:of_detection",
+        submits=True,
         best=2,
         training={**_BOXES, "rates": _RATES},
         own_metrics=("map", "ap50", "ap75"),

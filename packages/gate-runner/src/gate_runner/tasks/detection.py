@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -112,7 +113,28 @@ def _judged(job: Job, detections: Ragged, training: dict[str, Any]) -> Outcome:
     with job.timed("test"):
         blind = guessed(data.train.targets, truth, len(data.classes))
         judged = judge(truth, detections, blind, data.classes, job.benchmark.metrics, job.seed)
-    return Outcome(judged.scores, judged.outcomes, {**training, **judged.more}, judged.predicted)
+    submission = submitted(job, detections) if job.settings.keep_predictions else None
+    return Outcome(judged.scores, judged.outcomes, {**training, **judged.more}, judged.predicted, submission)
+
+
+def submitted(job: Job, detections: Ragged) -> Ragged:
+    """Return detections with the ids of images and categories that ODinW's annotation file has; without one, from 1."""
+    images, identity, root = job.data.test.images, job.training.get("odinw"), job.settings.data_root
+    numbers = np.arange(1, len(detections) + 1)
+    categories = np.arange(1, len(job.data.classes) + 1)
+    if identity is not None and root is not None and not isinstance(images, Tensor):
+        from gate_data.originals.odinw import file_ids
+
+        ids = file_ids(root, identity, str(job.training.get("split", "test")))
+        if ids is not None:
+            numbers = np.array([ids.images[Path(str(files[0])).name] for files in images.files])
+            categories = np.array([ids.categories[name] for name in job.data.classes])
+    columns = {
+        "image_id": np.repeat(numbers, detections.lengths),
+        "category_id": categories[detections.columns["label"]],
+        **{name: detections.columns[name] for name in ("box", "score")},
+    }
+    return Ragged(columns, detections.lengths)
 
 
 def whole_picture(images: Tensor | Pictures, row: int) -> UInt8[np.ndarray, "h w 3"]:

@@ -141,7 +141,7 @@ class Outcome:
             several rows, from which the task type's ``statistics`` compute the metric.
         training: steps, the step that validation chose, and its history.
         predicted: what was predicted of each sample, see `gate_runner.tasks.predicted`; None where words cannot say it.
-        probabilities: of each sample and class ``[n, k]``, where they are to be kept for a submission.
+        probabilities: of each sample and class ``[n, k]``, or detections, where they are to be kept for a submission.
         head: what was fitted, where heads are to be kept and the task type can.
         confidence: probability of the predicted class of each sample ``[n]``; None where scores give none.
 
@@ -156,6 +156,6 @@ class Outcome:
     samples: Outcomes
     training: Mapping[str, Any]
     predicted: np.ndarray | None = None
-    probabilities: np.ndarray | None = None
+    probabilities: Outcomes | None = None
     head: KeptHead | None = None
     confidence: np.ndarray | None = None

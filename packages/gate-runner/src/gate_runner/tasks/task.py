@@ -79,6 +79,7 @@ class TaskType:
             ``""`` is the benchmark itself, and all there is where this is left out. A variant that does not run with
             every seed comes with its own, one pair for each.
         weighs: whether ``class_weight``, ``folds`` and attentive read-outs apply.
+        submits: whether its predictions can be kept without a sweep, see the setting ``keep_predictions``.
         sweeps: whether its variants take ``init``, ``projection``, ``knowledge`` and several ``--tune``.
         same_samples: task types that score the same samples under ``ID@TASK``.
         variant: from a benchmark and what stands behind ``@`` in a name to that variant, whose id is ``ID@VARIANT``.
@@ -121,6 +122,7 @@ class TaskType:
     cells: Named = ""
     weighs: bool = False
     sweeps: bool = False
+    submits: bool = False
     same_samples: Sequence[str] = ()
     variant: Named = ""
     readouts: str = ""
@@ -152,7 +154,8 @@ class TaskType:
 
     def variants(self, benchmark: Benchmark, settings: Settings) -> list[tuple[Benchmark, int]]:
         """The benchmarks that a run with these settings computes of one benchmark, each with a seed."""
-        if settings.sweeps and not self.sweeps:
+        swept = replace(settings, keep_predictions=False) if self.submits else settings
+        if swept.sweeps and not self.sweeps:
             raise UsageError(
                 f"{benchmark.id!r} cannot be swept over --init, --knowledge, projection or several --tune: its task "
                 f"type is {self.id!r}, not image-classification or multi-label"
