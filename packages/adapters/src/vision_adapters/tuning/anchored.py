@@ -113,9 +113,9 @@ def tune_anchored(data: TuningData, *, linear: bool = False) -> Tuned:
 
     Without texts, few images cannot tell so many candidates apart, and scales of single axes are noise. There the
     start is a ridge discriminant (`RidgeDiscriminant`), or its mean with a solved regression, whichever has the least
-    log-loss: no rotation of the features changes either. Another candidate is chosen only where its paired log-loss on
-    the validation images is better by a standard error. With one image per class it is a regression on centred
-    features at scikit-learn's default penalty.
+    log-loss: no rotation of the features changes either. Another candidate is chosen only where its paired log-loss or
+    hits on the validation images are better by 1.5 standard errors. With one image per class it is a regression on
+    centred features at scikit-learn's default penalty.
 
     A validation image whose class has no image left to train on is left out; where that is more than half of them (one
     image per class), nothing is validated: with texts, `may_move` decides between zero-shot and a fit around them at
@@ -181,6 +181,7 @@ class _Trials:
         self.cosines = cosines(data, unit[self.rows])
         self.judged: list[Judged] = []
         self.losses: dict[Candidate, Tensor] = {}
+        self.hits: dict[Candidate, Tensor] = {}
         self.surest: dict[tuple[str, bool], tuple[Judged, Tensor]] = {}
 
     def judge(self, candidate: Candidate, scores: Tensor) -> Judged:
@@ -189,6 +190,8 @@ class _Trials:
         judged = Judged(candidate, self.data.score(scores, self.rows), float(losses.mean()))
         self.judged.append(judged)
         self.losses[candidate] = losses
+        if not self.data.several:
+            self.hits[candidate] = (scores.argmax(1) == self.data.labels[self.rows]).float()
         family = "regression" if candidate.kind in REGRESSIONS else candidate.kind, candidate.lengths == "raw"
         if family not in self.surest or judged.loss < self.surest[family][0].loss:
             self.surest[family] = judged, scores
@@ -329,10 +332,15 @@ class _Trials:
         return min(tried, key=lambda row: _loss(self.data, row[2], self.rows))
 
     def is_ahead(self, other: Judged, base: Judged) -> bool:
-        """Whether the paired log-loss of `other` is better than that of `base` by more than its standard error."""
-        gains = self.losses[base.candidate] - self.losses[other.candidate]
-        error = float(gains.std()) / math.sqrt(len(gains)) if len(gains) > 1 else math.inf
-        return float(gains.mean()) > GAIN_IN_ERRORS * error
+        """Whether log-loss or hits of `other` are better than those of `base` by `GAIN_IN_ERRORS`, paired."""
+        gains = (
+            self.losses[base.candidate] - self.losses[other.candidate],
+            self.hits[other.candidate] - self.hits[base.candidate],
+        )
+        return any(
+            len(gain) > 1 and float(gain.mean()) > GAIN_IN_ERRORS * float(gain.std()) / math.sqrt(len(gain))
+            for gain in gains
+        )
 
     def choose(self, floor: float) -> Judged:
         """The least log-loss among those within half a standard error of the best metric and not below `floor`."""

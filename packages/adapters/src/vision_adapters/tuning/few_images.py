@@ -26,7 +26,7 @@ CACHED_FROM = 10
 UNVALIDATED_STRENGTH = 1.0
 """Penalty, times the classes, of the regression that is taken if nothing can be validated: scikit-learn's ``C = 1``."""
 GAIN_IN_ERRORS = 1.5
-"""Standard errors of the paired log-loss by which another candidate must be ahead to be chosen."""
+"""Standard errors of the paired log-loss, or of the paired hits, by which another candidate must be ahead."""
 
 
 class Linear(NamedTuple):
