@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import math
+import re
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
@@ -30,6 +31,8 @@ TESTED = "tested_sha256"
 _TESTED = ("files", "truth", "classes", "confidence")
 _LARGEST = 1e15
 """Of outcomes of a sample: sums of their squares stay numbers."""
+_NOT_IN_FILES = re.compile(r'[%<>:"\\|?*\x00-\x1f]')
+_DEVICES = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\.|$)", re.IGNORECASE)
 MANIFEST_SCHEMA = "gate-runner/manifest/3"
 
 
@@ -48,7 +51,11 @@ class RunFolder:
         return inside(self.path, *names)
 
     def _place(self, folder: str, ending: str, name: str, seed: int) -> Path:
-        return self.place(folder, f"{_stem(name, seed)}{ending}")
+        place = self.place(folder, f"{_stem(name, seed)}{ending}")
+        earlier = f"{name.replace('/', '-')}.seed{seed}{ending}"  # as folders of 0.1 have it
+        if place.name != earlier and (self.path / folder / earlier).exists():
+            return self.place(folder, earlier)
+        return place
 
     @property
     def manifest_file(self) -> Path:
@@ -285,8 +292,21 @@ def stored_plan(output: Path) -> dict[tuple[str, int], float]:
     return {key: seconds for key, seconds in expected.items() if 0 <= seconds < math.inf}
 
 
+def portable(name: str) -> str:
+    """A name as every system takes it for a file: what Windows refuses is percent-encoded, '/' is '-'.
+
+    Example:
+        >>> portable("micro/cifar10@readout=block:9"), portable("aux")
+        ('micro-cifar10@readout=block%3A9', '%61ux')
+    """
+    encoded = _NOT_IN_FILES.sub(lambda match: f"%{ord(match.group()):02X}", name.replace("/", "-"))
+    if _DEVICES.match(encoded):
+        encoded = f"%{ord(encoded[0]):02X}{encoded[1:]}"
+    return encoded
+
+
 def _stem(name: str, seed: int) -> str:
-    return f"{name.replace('/', '-')}.seed{seed}"
+    return f"{portable(name)}.seed{seed}"
 
 
 def _apart(first: Any, second: Any) -> tuple[Any, Any]:

@@ -234,7 +234,7 @@ def _all_tested(job: Job, run: Run, tried: Sequence[str], chosen: str, outcome: 
 def _with(job: Job, readout: str) -> Job:
     """The job with one read-out, whose trainings keep states of their own."""
     state = job.checkpoint
-    own = None if state is None else state.with_name(f"{state.name}.{readout.replace('/', '-')}")
+    own = None if state is None else state.with_name(f"{state.name}.{readout.replace('/', '-').replace(':', '%3A')}")
     benchmark = replace(job.benchmark, training={**job.training, "readout": readout})
     return replace(job, benchmark=benchmark, checkpoint=own)
 
