@@ -35,7 +35,7 @@ OTHER = Settings(
     short_classes="skip",
     probe="elevater", knowledge_folder=Path("words"),
     class_weight="balanced", folds=3,
-    split="valid", prompts="names",
+    split="valid", prompts="gpt3:5", knowledge_from="glip=x",
     language_model="mine:words", executor="slurm", executor_options={"partition": "gpu"},
 )  # fmt: skip
 

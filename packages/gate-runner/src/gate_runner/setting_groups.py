@@ -18,6 +18,7 @@ from gate_runner.setting_values import (
     device_in,
     half_width_in,
     pairs_in,
+    prompts_in,
     seconds_in,
     seeds_in,
     share_in,
@@ -26,7 +27,6 @@ from gate_runner.setting_values import (
     words_in,
 )
 
-Prompts = Literal["overrides", "names"]
 _PATH = str | PathLike[str] | None
 _WORDS = str | Sequence[str]
 
@@ -147,10 +147,20 @@ class FeatureSettings:
         common=True,
         metavar="LIST",
     )
-    prompts: Prompts = _features(
+    prompts: str = _features(
         "overrides",
-        "What a detector reads: overrides (a set's own captions) or names.",
+        "Text that a detector reads: overrides (a set's captions), names, or names with knowledge.\n"
+        "Knowledge is wn_path, wn_def, wiki_def, gpt3:N with 1 to 5 texts, or wiki_def&gpt3:N; it needs "
+        "``knowledge_from``.",
+        read=prompts_in,
         identity="mode",
+    )
+    knowledge_from: str | None = _features(
+        None,
+        "Source of a detector's knowledge: glip=FILE, wordnet=FOLDER, wiktionary=DUMP, …\n"
+        "The name is one of `knowledge_prompts.source_names`.",
+        identity="mode",
+        metavar="NAME=PATH",
     )
     language_model: str | None = _features(
         None,

@@ -122,3 +122,23 @@ def half_width_in(points: float) -> float:
     if not 0 < float(points) < 50:
         raise UsageError(f"until must be above 0 and below 50 points, not {points}")
     return float(points)
+
+
+PROMPTS = ("overrides", "names", "wn_path", "wn_def", "wiki_def", "gpt3", "gpt3:N", "wiki_def&gpt3", "wiki_def&gpt3:N")
+"""What a detector reads; all but the first two are knowledge behind the names."""
+
+
+def prompts_in(text: str) -> str:
+    """Read what a detector reads, without spaces; ``gpt3`` has 1 to 5 texts."""
+    value = "".join(str(text).split())
+    name, colon, count = value.partition(":")
+    if name not in PROMPTS or (colon and (not name.endswith("gpt3") or count not in ("1", "2", "3", "4", "5"))):
+        raise unknown("value of setting prompts", value, [known.replace("N", "5") for known in PROMPTS])
+    return value
+
+
+def knowledge_parts(prompts: str) -> list[tuple[str, int]]:
+    """Return the kinds of knowledge that a value of ``prompts`` names, each with its most texts."""
+    if prompts in ("overrides", "names"):
+        return []
+    return [(name, int(count or 5)) for part in prompts.split("&") for name, _, count in [part.partition(":")]]

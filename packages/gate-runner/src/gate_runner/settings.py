@@ -53,6 +53,11 @@ class Settings(MachineSettings, SweepSettings, TrainingSettings, FeatureSettings
                 raise UsageError(f"{flag_of(name)} must be at least {declared.least}, not {value}")
         if self.time_limit is not None and not self.time_limit > 0:
             raise UsageError(f"setting time_limit must be positive, not {self.time_limit} s")
+        knows = self.prompts not in ("overrides", "names")
+        if knows and self.knowledge_from is None:
+            raise UsageError(f"setting prompts={self.prompts} needs knowledge_from=NAME=PATH, such as glip=FILE")
+        if self.knowledge_from is not None and not knows:
+            raise UsageError(f"setting knowledge_from goes with prompts of knowledge (gpt3, …), not {self.prompts!r}")
         self._check_trained()
         if self.isolate == "none":
             self._check_one_process()

@@ -206,6 +206,9 @@ def details(training: Mapping[str, Any], encoder: str) -> Details:
     if absent:
         notes.append(f"Without an object there, and counted nowhere: {', '.join(absent)}.")
     read = (training.get("prompts") or {}).get("read")
+    unknown = (training.get("prompts") or {}).get("unknown")
+    if unknown:
+        notes.append(f"Without knowledge, read by their names alone: {len(unknown)} classes, {', '.join(unknown)}.")
     if read:
         notes.append(f"Read by the detector: {'; '.join(read)}.")
     rows = [["this run", _percent(score), split, _how(training), (training.get("prompts") or {}).get("kind", "none")]]

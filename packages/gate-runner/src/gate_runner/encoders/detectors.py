@@ -31,11 +31,20 @@ _NO_STOPS = str.maketrans(".?", "  ")
 
 
 class Phrase(NamedTuple):
-    """A class as a detector reads it: the words that count, and what stands around them."""
+    """A class as a detector reads it: the words that count, and what stands around them.
+
+    ``more`` are further suffixes; the class is then read once with each, and its score is the mean over them.
+    """
 
     name: str
     prefix: str = ""
     suffix: str = ""
+    more: tuple[str, ...] = ()
+
+    @property
+    def each(self) -> list[Phrase]:
+        """The same class with each of its suffixes alone."""
+        return [self._replace(suffix=suffix, more=()) for suffix in (self.suffix, *self.more)]
 
     @property
     def text(self) -> str:
@@ -115,6 +124,25 @@ class Detector:
         config = self.model.config
         return int(config.max_text_len if self.family in GROUNDING else config.text_config.max_position_embeddings)
 
+    def fitting(self, phrases: Sequence[Phrase]) -> tuple[list[Phrase], int]:
+        """Shorten texts behind names until the class alone fits, and count the classes that were shortened.
+
+        Words of a text go first where it does not fit by itself, then the last texts where they do not fit together.
+        """
+        fitted, cut = [], 0
+        for phrase in phrases:
+            texts = []
+            for single in phrase.each:
+                while single.suffix and self._tokens([single]) > self.room:
+                    single = single._replace(suffix=" ".join(single.suffix.split(" ")[:-1]))
+                texts.append(single.suffix)
+            shorter = phrase._replace(suffix=texts[0], more=tuple(texts[1:]))
+            while shorter.more and self._tokens([shorter]) > self.room:
+                shorter = shorter._replace(more=shorter.more[:-1])
+            cut += shorter != phrase
+            fitted.append(shorter)
+        return fitted, cut
+
     def chunks(self, phrases: Sequence[Phrase]) -> list[list[int]]:
         """Which classes are asked for together; classes without a name in none."""
         if self._chunks[0] != tuple(phrases):
@@ -139,9 +167,9 @@ class Detector:
         return chunks
 
     def caption(self, phrases: Sequence[Phrase]) -> tuple[str, list[tuple[int, int]]]:
-        """Grounding DINO's prompt of some classes, and where each one's own name stands in it."""
+        """Grounding DINO's prompt of some phrases, and where each one's own name stands in it."""
         text, spans = "", []
-        for phrase in phrases:
+        for phrase in (single for several in phrases for single in several.each):
             start = len(text) + len(phrase.prefix)
             spans.append((start, start + len(phrase.name)))
             text += phrase.text.translate(_NO_STOPS) + ". "
@@ -152,7 +180,8 @@ class Detector:
         text, spans = self.caption(phrases)
         places = self.processor.tokenizer(text, return_offsets_mapping=True)["offset_mapping"]
         marks = torch.zeros(len(phrases), len(places))
-        for row, (start, stop) in enumerate(spans):
+        rows = [row for row, phrase in enumerate(phrases) for _ in phrase.each]
+        for row, (start, stop) in zip(rows, spans, strict=True):
             for token, (first, last) in enumerate(places):
                 if last > first and first < stop and last > start:
                     marks[row, token] = 1.0
@@ -160,8 +189,9 @@ class Detector:
 
     def _tokens(self, phrases: Sequence[Phrase]) -> int:
         """Of what is read for one class, or for several together."""
-        text = self.caption(phrases)[0] if self.family in GROUNDING else phrases[0].text
-        return len(self.processor.tokenizer(text)["input_ids"])
+        if self.family in GROUNDING:
+            return len(self.processor.tokenizer(self.caption(phrases)[0])["input_ids"])
+        return max(len(self.processor.tokenizer(single.text)["input_ids"]) for single in phrases[0].each)
 
     def _chunk(self, picture: np.ndarray, phrases: Sequence[Phrase], chunk: list[int]) -> Spotted:
         chosen = [phrases[row] for row in chunk]
@@ -182,16 +212,17 @@ class Detector:
         return _corners(outputs.pred_boxes[0]), chance @ weights.T
 
     def _owl(self, picture: np.ndarray, phrases: Sequence[Phrase]) -> tuple[Tensor, Tensor]:
-        inputs = self.processor(images=picture, text=[[phrase.text for phrase in phrases]], return_tensors="pt").to(
-            self.device
-        )
+        texts = [single.text for phrase in phrases for single in phrase.each]
+        inputs = self.processor(images=picture, text=[texts], return_tensors="pt").to(self.device)
         outputs = self.model(**inputs)
         boxes = _corners(outputs.pred_boxes[0])
         if self.family == "owlv2":  # the picture lies in the upper left of a square
             high, wide = picture.shape[:2]
             side = max(high, wide)
             boxes = boxes * torch.tensor([side / wide, side / high, side / wide, side / high])
-        return boxes, outputs.logits[0].sigmoid().float().cpu()
+        chance = outputs.logits[0].sigmoid().float().cpu()
+        parts = chance.split([len(phrase.each) for phrase in phrases], dim=1)  # the boxes are the image's alone
+        return boxes, torch.stack([part.mean(dim=1) for part in parts], dim=1)
 
     def _closed(self, picture: np.ndarray, classes: int) -> Spotted:
         own = int(self.model.config.num_labels)

@@ -17,6 +17,7 @@ from gate_data.ragged import Ragged
 from gate_data.readers.decode import decode
 from gate_data.request import SplitName
 from gate_runner.detection.coco_map import needed
+from gate_runner.detection.knowledge import known_phrases
 from gate_runner.detection.scoring import guessed, in_pixels, judge, validated
 from gate_runner.detection.shots import Shown, shown_of
 from gate_runner.detection.tuning import tune_detector, unchanged
@@ -88,7 +89,7 @@ def _with_detector(job: Job, shown: Shown, detector: Detector) -> Outcome:
         if shown.shots not in ("0", "full"):
             raise UsageError(f"--shots {shown.shots} trains a detector: say how with --tune linear, prompt or full")
         shown.about["shots"] = "0"
-    read = phrases(data.classes, job.training.get("captions") if settings.prompts == "overrides" else None)
+    read, prompts = _read(job, detector)
 
     def validate() -> float:
         held = data.validation
@@ -103,8 +104,25 @@ def _with_detector(job: Job, shown: Shown, detector: Detector) -> Outcome:
                 about = tune_detector(job, detector, read, partial(whole_picture, data.train.images), validate)
         with job.timed("test"):
             boxes = detect(detector, data.test.images, data.test.targets.sizes, read, partial(job.progress, "test"))
-    prompts = {"kind": settings.prompts, "read": [phrase.text for phrase in read] if detector.reads else []}
     return _judged(job, boxes, {"detector": detector.family, "prompts": prompts, **about, **shown.about})
+
+
+def _read(job: Job, detector: Detector) -> tuple[list[Phrase], dict[str, Any]]:
+    """Return what a detector reads for the classes, and what the result file reports of it."""
+    settings, classes, captions = job.settings, job.data.classes, job.training.get("captions")
+    about: dict[str, Any] = {"kind": settings.prompts}
+    if settings.knowledge_from is None:
+        read = phrases(classes, captions if settings.prompts == "overrides" else None)
+    elif not detector.reads:
+        raise UsageError(f"setting prompts={settings.prompts} is for detectors that read names, not {detector.family}")
+    else:
+        known = known_phrases(job.benchmark.id, classes, settings.prompts, settings.knowledge_from, captions)
+        read, cut = detector.fitting(known.phrases)
+        if settings.tune != "frozen" and any(phrase.more for phrase in read):
+            raise UsageError(f"--tune {settings.tune} trains with one text of a class, e.g. --setting prompts=gpt3:1")
+        about |= {"from": settings.knowledge_from, "unknown": list(known.unknown), "shortened": cut}
+    texts = [" | ".join(single.text for single in phrase.each) for phrase in read]
+    return read, {**about, "read": texts if detector.reads else []}
 
 
 def _judged(job: Job, detections: Ragged, training: dict[str, Any]) -> Outcome:
