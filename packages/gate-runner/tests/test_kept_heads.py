@@ -5,9 +5,13 @@ from __future__ import annotations
 import csv
 import json
 import os
-from collections.abc import Iterator
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -94,18 +98,23 @@ def test_a_save_that_is_stopped_leaves_no_head_of_two(
 ) -> None:
     """Stopped before any of its files is written, or before they take the old ones' place: the old head, whole."""
     from gate_runner import files as writing
+    from gate_runner.heads import saved
+    from vision_adapters import saved as tensors
 
+    copied, write_tensors = saved._copy, tensors.write_tensors
     gate_runner.adapt(folder, encoder="micro-clip/random:1", save=tmp_path / "head")
     before = load_head(tmp_path / "head")
     for most in (0, 1, 2, 1):  # two files in the run folder, then two of the copy
         calls = iter(range(9))
 
-        def stopping(path: Path, content: bytes, most: int = most, calls: Iterator[int] = calls) -> None:
+        def stopping(writes: Callable[..., None], *given: Any, most: int = most, calls: Iterator[int] = calls) -> None:
             if next(calls) == most:
                 raise KeyboardInterrupt
-            write(path, content)
+            writes(*given)
 
-        monkeypatch.setattr(writing, "write", stopping)
+        monkeypatch.setattr(writing, "write", partial(stopping, write))
+        monkeypatch.setattr(tensors, "write_tensors", partial(stopping, write_tensors))
+        monkeypatch.setattr(saved, "_copy", partial(stopping, copied))
         with pytest.raises(KeyboardInterrupt):
             gate_runner.adapt(folder, encoder="micro-clip/random:2", save=tmp_path / "head")
         assert load_head(tmp_path / "head").card == before.card
@@ -139,6 +148,37 @@ def test_what_is_damaged_is_named(probed: Path, tmp_path: Path) -> None:
             load_head(copy)
     with pytest.raises(DataError, match="holds no head"):
         load_head(tmp_path / "nowhere")
+
+
+_PEAK = """
+import resource, sys
+from pathlib import Path
+import torch
+from gate_runner.encoders import load_encoder
+from gate_runner.heads.saved import KeptHead, copy_head, save_head
+from vision_adapters.heads import fixed_head
+
+encoder = load_encoder("micro-clip", device="cpu")
+wide = torch.nn.Parameter(torch.rand(10_000, 4_000))
+encoder.module.wide = wide
+state = dict(encoder.module.state_dict())
+head = KeptHead(fixed_head(torch.rand(3, 4), torch.rand(3), "raw"), "projected", ("a", "b", "c"), encoder=state)
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+before = peak()
+folder = Path(sys.argv[1])
+save_head(head, encoder, folder / "head", {}, start=None)
+copy_head(folder / "head", folder / "copy")
+print((peak() - before) / wide.nbytes)
+from safetensors.torch import load_file
+assert torch.equal(load_file(folder / "copy" / "encoder.safetensors")["wide"], wide)
+"""
+
+
+def test_saving_weights_holds_them_once(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", _PEAK, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) < 0.5  # of the weights; it was two
 
 
 def test_a_folder_of_something_else_stays_as_it_is(folder: Path, tmp_path: Path) -> None:

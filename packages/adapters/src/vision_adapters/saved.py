@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -172,8 +173,43 @@ def tensor_bytes(tensors: Mapping[str, Tensor]) -> bytes:
     """Tensors as safetensors has them; those that share memory are told apart."""
     from safetensors.torch import save
 
-    content: bytes = save({name: tensor.detach().cpu().clone().contiguous() for name, tensor in tensors.items()})
+    content: bytes = save(_apart(tensors))
     return content
+
+
+def write_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Write tensors as safetensors has them, without a second copy of them in memory.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import save_file
+
+    path.touch()
+    try:
+        save_file(_apart(tensors), path)
+    except SafetensorError as error:  # in whose words the system's number stands
+        number = re.search(r"os error (\d+)", str(error))
+        if number is None:
+            raise
+        raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from error
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """On the CPU and in one piece each; only what shares its memory with others is copied."""
+    memory: set[int] = set()
+    separate = {}
+    for name, tensor in tensors.items():
+        value = tensor.detach().cpu().contiguous()
+        storage = value.untyped_storage()
+        if storage.data_ptr() in memory or storage.nbytes() > value.nbytes:
+            value = value.clone()
+        memory.add(value.untyped_storage().data_ptr())
+        separate[name] = value
+    return separate
 
 
 def read_tensors(path: Path, sha256: str) -> dict[str, Tensor]:

@@ -12,7 +12,7 @@ import platform
 import secrets
 import shutil
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,7 +43,11 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
         return dict(arrays)
 
 
-def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
+Content = bytes | Callable[[Path], bytes | None]
+"""A file's bytes; or what gives them, or writes them to the path itself, once the files before it are there."""
+
+
+def write_folder(folder: Path, files: Mapping[str, Content]) -> None:
     """Write a folder of files beside it and exchange the two at once: a reader sees the old or the new one.
 
     Of several writers each writes all of it, one after another. A link, which the user has named, is followed.
@@ -58,7 +62,9 @@ def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
                 discard(unfinished)
             beside.mkdir()
             for name, content in files.items():
-                write(beside / name, content)
+                given = content if isinstance(content, bytes) else content(beside / name)
+                if given is not None:
+                    write(beside / name, given)
             replace_folder(beside, folder)
         except OSError as error:
             raise StorageError.about(folder, error) from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,7 +18,7 @@ from gate_runner.encoders.named import CARD_SCHEMA, read_card, share_of, spec_of
 from gate_runner.encoders.own import adopt
 from gate_runner.encoders.spec import EncoderSpec, parse_spec
 from gate_runner.errors import EncoderError, UsageError
-from gate_runner.files import write_folder
+from gate_runner.files import Content, write_folder
 from vision_adapters.low_rank import merge_lora
 
 _CHANGED, _WHOLE = "encoder.safetensors", "open_clip_model.safetensors"
@@ -26,7 +27,7 @@ _CHANGED, _WHOLE = "encoder.safetensors", "open_clip_model.safetensors"
 
 def save_tuned(encoder: Encoder, start: Mapping[str, Tensor], folder: Path, about: Mapping[str, Any]) -> Path:
     """Keep what a training changed in an encoder."""
-    from safetensors.torch import save
+    from vision_adapters.saved import write_tensors
 
     assert encoder.module is not None
     merge_lora(encoder.module)
@@ -44,12 +45,12 @@ def save_tuned(encoder: Encoder, start: Mapping[str, Tensor], folder: Path, abou
         },
         **about,
     }
-    files = {"card.json": (json.dumps(card, indent=1, ensure_ascii=False) + "\n").encode()}
+    files: dict[str, Content] = {"card.json": (json.dumps(card, indent=1, ensure_ascii=False) + "\n").encode()}
     config = open_clip_config(encoder)
     if config is None:
-        files[_CHANGED] = save({name: value.clone().contiguous() for name, value in changed.items()})
+        files[_CHANGED] = partial(write_tensors, changed)
     else:
-        files[_WHOLE] = save({name: value.detach().cpu().clone().contiguous() for name, value in now.items()})
+        files[_WHOLE] = partial(write_tensors, now)
         files["open_clip_config.json"] = (json.dumps(config, indent=1) + "\n").encode()
     write_folder(folder, files)
     return folder

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,7 +16,7 @@ from gate_data.readers.limits import refuse_special
 from gate_runner.__about__ import __version__
 from gate_runner.encoders.spec import agree
 from gate_runner.errors import DataError, EncoderError, UsageError
-from gate_runner.files import write_folder
+from gate_runner.files import Content, write_folder
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -127,18 +130,18 @@ class Head:
 
 def save_head(head: KeptHead, encoder: Encoder, folder: Path, about: Mapping[str, Any], *, start: str | None) -> None:
     """Write a head that a task gave back."""
-    from vision_adapters.saved import card_digest, head_form, tensor_bytes
+    from vision_adapters.saved import card_digest, head_form, write_tensors
 
     check_folder(folder)
     try:
         form = head_form(head.module)
     except ValueError as error:
         raise DataError(str(error)) from error
-    files = {"head.safetensors": tensor_bytes(head.module.state_dict())}
+    tensors: dict[str, Mapping[str, Any]] = {"head.safetensors": head.module.state_dict()}
     if head.encoder is not None:
-        files["encoder.safetensors"] = tensor_bytes(head.encoder)
+        tensors["encoder.safetensors"] = head.encoder
     if head.reading is not None:
-        files["readout.safetensors"] = tensor_bytes(head.reading.state_dict())
+        tensors["readout.safetensors"] = head.reading.state_dict()
     described = {**encoder.describe(), **encoder.preparation(), "fingerprint": start, "outputs": _of_images(encoder)}
     card = {
         "schema": SCHEMA,
@@ -150,17 +153,33 @@ def save_head(head: KeptHead, encoder: Encoder, folder: Path, about: Mapping[str
         "head": form,
         "prompts": list(head.prompts),
         **json.loads(json.dumps(dict(about), default=str)),
-        "files": {name: hashlib.sha256(content).hexdigest() for name, content in files.items()},
     }
-    card["digest"] = card_digest(card)
-    write_folder(folder, {**files, "card.json": (json.dumps(card, indent=1, ensure_ascii=False) + "\n").encode()})
+
+    def described_files(path: Path) -> bytes:
+        card["files"] = {name: _digest(path.with_name(name)) for name in tensors}
+        card["digest"] = card_digest(card)
+        return (json.dumps(card, indent=1, ensure_ascii=False) + "\n").encode()
+
+    files: dict[str, Content] = {name: partial(write_tensors, state) for name, state in tensors.items()}
+    write_folder(folder, {**files, "card.json": described_files})
 
 
 def copy_head(head: Path, folder: Path) -> Path:
     """Copy a head out of the run folder that it was kept in."""
     check_folder(folder)
-    write_folder(folder, {path.name: path.read_bytes() for path in sorted(head.iterdir())})
+    write_folder(folder, {path.name: partial(_copy, path) for path in sorted(head.iterdir())})
     return folder
+
+
+def _copy(source: Path, path: Path) -> None:
+    shutil.copyfile(source, path)
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def check_folder(folder: Path) -> None:
