@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from eevee import EeveeError, load_table
+from eevee.answers.selecting import models_needed
 from eevee.cli import main
 from eevee.tables.reading import read_csv_text
 from eevee.tables.runs import table_of_runs
@@ -91,10 +93,24 @@ def test_the_command_takes_run_folders_and_says_first_how_many_models_are_enough
     assert shown.err.splitlines()[0].startswith(
         "before the search: 6 models (or groups of near-twins) are few, 50 are enough"
     )
+    assert shown.err.splitlines()[1] == f"before the search: {models_needed(1)}"
     assert "own runs" in shown.out
     own = write_run(tmp_path / "own", "mine", {"cifar100": 0.5})
     assert main(["check", str(own), "--table", "gate"]) == 0
     assert "22 models" in capsys.readouterr().out
+
+
+def test_how_many_models_are_needed_is_computed_for_the_number_that_is_chosen() -> None:
+    lines = {k: models_needed(k) for k in (1, 8)}
+    assert lines[8] == models_needed(None)
+    for k, line in lines.items():
+        assert f"the error of {k} benchmarks on a new model" in line
+        errors = [float(text) for text in re.findall(r"(\d+\.\d+) with", line)]
+        assert len(errors) == 5
+        assert errors[-1] < errors[0]  # more models known, less error
+        more = errors[-2] > 1.1 * errors[-1] + 0.02
+        assert not more or "18 or more are needed" in line
+    assert lines[1].split("is ")[1] != lines[8].split("is ")[1]
 
 
 def test_what_is_no_run_or_holds_no_score_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

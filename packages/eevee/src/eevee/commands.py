@@ -129,7 +129,7 @@ def _check(options: argparse.Namespace, table: ResultTable) -> tuple[Recorded, s
 
 
 def _select(options: argparse.Namespace, table: ResultTable) -> tuple[Recorded, str]:
-    from eevee.answers.selecting import few_models, select
+    from eevee.answers.selecting import few_models, models_needed, select
     from eevee.showing.words import selection_words
 
     own = options.runs or (options.table or "gate") not in SHIPPED
@@ -139,6 +139,7 @@ def _select(options: argparse.Namespace, table: ResultTable) -> tuple[Recorded, 
         nonlocal line
         if line:  # said as the search begins, when all options have turned out to be right
             print(f"before the search: {line}", file=sys.stderr)  # noqa: T201
+            print(f"before the search: {models_needed(options.k)}", file=sys.stderr)  # noqa: T201
             line = ""
         if shown is not None:
             shown(phase, done, total)

@@ -246,6 +246,30 @@ def few_models(table: ResultTable) -> str:
     )
 
 
+def models_needed(k: int | None, *, seed: int = 0) -> str:
+    """Return how the error on a new model falls with the models known, and where it stops, in the shipped table.
+
+    Greedy choices of k benchmarks (8 by default) from drawn models of `gate` are scored on its other models. Enough is
+    the smallest number whose error is at most a tenth above that of the largest; where none is, more are needed.
+
+    Example:
+        >>> models_needed(8)[:36]
+        'in the shipped table gate the error '
+    """
+    from eevee.scorers.ridge import RidgeScorer
+    from eevee.tables.loading import load_table
+
+    known = load_table("gate")
+    chosen = min(k or 8, len(known.benchmarks) - 1)
+    space, sizes = Space(known, Constraints(k=chosen)), (6, 9, 12, 15, 18)
+    curve = learning_curve(known, space, RidgeScorer(), seed=seed, repeats=16, sizes=sizes)
+    enough = next(point.models for point in curve if point.outer <= 1.1 * curve[-1].outer)
+    shown = ", ".join(f"{point.outer:.2f} with {point.models}" for point in curve)
+    most = curve[-1].models
+    need = f"about {enough} are needed" if enough < most else f"it still falls there, so {most} or more are needed"
+    return f"in the shipped table gate the error of {chosen} benchmarks on a new model is {shown} models known: {need}"
+
+
 def selection_warnings(
     table: ResultTable, error: float, rival_error: float, honest: Nested | None, curve: Sequence[CurvePoint]
 ) -> list[str]:
