@@ -215,3 +215,16 @@ def test_onnx_gives_torchs_probabilities(probed: Path, folder: Path, tmp_path: P
     torch.testing.assert_close(torch.from_numpy(probabilities), head.scores(images).softmax(1), rtol=0, atol=1e-5)
     torch.testing.assert_close(torch.from_numpy(scores), head.scores(images), rtol=1e-4, atol=1e-4)
     assert json.loads(session.get_modelmeta().custom_metadata_map["classes"]) == ["blue", "green", "red"]
+
+
+def test_labels_and_images_are_the_same_files_however_they_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from gate_runner.heads.predicting import Prediction, scored, true_labels
+
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "0.png").touch()
+    monkeypatch.chdir(tmp_path)
+    predicted = [Prediction(f"{name}/0.png", ("a",), (1.0,)) for name in ("a", "b")]
+    assert all("accuracy 0.5000" in scored(predicted, true_labels(path), ("a", "b")) for path in (Path(), tmp_path))

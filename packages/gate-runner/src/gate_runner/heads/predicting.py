@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -136,11 +137,13 @@ def scored(predicted: Sequence[Prediction], labels: Mapping[str, str], classes: 
     from vision_adapters.metrics import evaluate
 
     number = {name: index for index, name in enumerate(classes)}
-    rows = [
-        (prediction.classes[0], labels[prediction.file])
+    label_of = {os.path.abspath(file): label for file, label in labels.items()}  # noqa: PTH100 - links stay
+    guesses = {
+        os.path.abspath(prediction.file): prediction.classes[0]  # noqa: PTH100
         for prediction in predicted
-        if not prediction.error and prediction.file in labels
-    ]
+        if not prediction.error
+    }
+    rows = [(guess, label_of[file]) for file, guess in guesses.items() if file in label_of]
     if not rows:
         raise DataError("none of the images that were read has a label")
     refuse_unknown((label for _, label in rows), classes)
