@@ -63,6 +63,23 @@ def test_means_by_shots_and_tuning() -> None:
     )
 
 
+def test_kinds_of_knowledge_are_compared_on_the_same_sets() -> None:
+    def prompted(kind: str) -> dict[str, Any]:
+        return {"prompts": {"kind": kind, "read": ["a"]}}
+
+    plain = [result(name, value, **prompted("names")) for name, value in (("a", 0.1), ("b", 0.3), ("c", 0.9))]
+    glossed = [result(name, value, **prompted("wiki_def&gpt3:5")) for name, value in (("a", 0.2), ("b", 0.5))]
+    tables = overview([run(*plain), run(*glossed, label="second")])
+    (table,) = [table for table in tables if table.id == "detection-knowledge"]
+    assert table.heads == ("Model", "names", "wiki_def&gpt3:5", "Data sets")
+    assert table.rows == (("hf-detector:tiny", "20.0", "35.0", "2"),)
+    assert [table.id for table in overview([run(*plain)])] == ["detection-by-shots", "detection-sets"]
+    every = [f"set{number}" for number in range(35)]
+    suite = [result(name, 0.5, odinw=name, **prompted(kind)) for kind in ("names", "gpt3:5") for name in every]
+    (whole,) = [table for table in overview([run(*suite)]) if table.id == "detection-knowledge"]
+    assert whole.rows[1] == ("GLIP-A, published on the 35", "11.53", "11.98", "35")
+
+
 def test_each_set_and_its_mean() -> None:
     table = overview([TUNED, PROMPT])[1]
     assert table.heads == (

@@ -13,6 +13,11 @@ from gate_runner.charts.table import Table
 from gate_runner.tasks.task import Details
 
 _SUITES = {35: "the 35", 13: "the 13"}
+_GLIP_A = {
+    "overrides": "11.53", "names": "11.53", "wn_path": "12.43", "wn_def": "11.70", "wiki_def": "13.14",
+    "gpt3": "11.98", "wiki_def&gpt3": "13.30",
+}  # fmt: skip
+"""ELEVATER's figure 8, its row of detection."""
 
 
 class Scored(NamedTuple):
@@ -30,6 +35,8 @@ class Scored(NamedTuple):
     trained: int
     odinw: str
     split: str
+    encoder: str = ""
+    kind: str = ""
 
 
 Row = tuple[str, str]
@@ -39,7 +46,8 @@ Mean = tuple[float, float, int]
 def overview(runs: Sequence[Any]) -> list[Table]:
     """ELEVATER's table 4 of any runs, and every data set beside published scores."""
     cells = [cell for run in runs for cell in _cells(run)]
-    return [_by_shots(cells), _each_set(cells)] if cells else []
+    knowledge = _by_knowledge(cells)
+    return [_by_shots(cells), *([knowledge] if knowledge.rows else []), _each_set(cells)] if cells else []
 
 
 def _cells(run: Any) -> Iterator[Scored]:
@@ -53,7 +61,8 @@ def _cells(run: Any) -> Iterator[Scored]:
         yield Scored(
             result.name.partition("@")[0], model, mode, shots, result.seed,
             100 * result.scores[0].value, int(training.get("trained_parameters", training.get("head_parameters", 0))),
-            str(training.get("odinw", "")), split,
+            str(training.get("odinw", "")), split, run.encoder + (" (valid)" if split == "valid" else ""),
+            str((training.get("prompts") or {}).get("kind", "")),
         )  # fmt: skip
 
 
@@ -123,6 +132,40 @@ def _by_shots(cells: Sequence[Scored]) -> Table:
         "classes do.",
         (1,),
         figure=_over_shots(cells) + _over_parameters(cells),
+    )
+
+
+def _by_knowledge(cells: Sequence[Scored]) -> Table:
+    """ELEVATER's figure 8: each zero-shot detector with plain names, or captions, and with each kind of knowledge.
+
+    A row's means are over the data sets that all its kinds have.
+    """
+    zero = [cell for cell in cells if cell.mode == "zero-shot" and cell.kind]
+    present = {cell.kind for cell in zero}
+    order = ["overrides", "names", "wn_path", "wn_def", "wiki_def", "gpt3"]
+    kinds = sorted(present, key=lambda kind: (order.index(kind.partition("&")[0].partition(":")[0]), kind))
+    rows = []
+    for encoder in dict.fromkeys(cell.encoder for cell in zero):
+        by_kind: dict[str, list[Scored]] = {}
+        for cell in zero:
+            if cell.encoder == encoder:
+                by_kind.setdefault(cell.kind, []).append(cell)
+        if not set(by_kind) - {"overrides", "names"}:
+            continue
+        sets = set.intersection(*({cell.dataset for cell in mine} for mine in by_kind.values()))
+        shared = {kind: [cell for cell in mine if cell.dataset in sets] for kind, mine in by_kind.items()}
+        means = [_said(_mean(shared.get(kind, ())), len(sets)) for kind in kinds]
+        rows.append((encoder, *means, str(len(sets))))
+    if rows and len({cell.odinw for cell in zero if cell.odinw}) == 35:
+        values = [_GLIP_A.get(kind.removesuffix(":5"), "–") for kind in kinds]
+        rows.append(("GLIP-A, published on the 35", *values, "35"))
+    return Table(
+        "detection-knowledge",
+        "Zero-shot mAP with knowledge in prompts, in percent (ELEVATER's figure 8)",
+        ("Model", *kinds, "Data sets"),
+        tuple(rows),
+        "overrides and names are without knowledge. Means are over the data sets that every kind of a row has.",
+        (),
     )
 
 
