@@ -24,6 +24,7 @@ from eevee import (
     published,
     read_scores,
 )
+from eevee.answers.predicting import predict
 from eevee.answers.selecting import selection_warnings
 from eevee.showing.words import check_words
 from eevee.tables.holdout import near_pairs
@@ -400,3 +401,5 @@ def test_one_cell_in_shares_is_named_and_small_values_are_not():
     rows = "".join(f"m{i},{','.join(map(str, row))}\n" for i, row in enumerate(values.tolist()))
     table = read_csv_text("model,a,b,c\n" + rows, name="t", direction="higher")
     assert any("per cent (shares?): m7;" in line for line in selection_warnings(table, 0.1, 0.2, None, []))
+    predicted = predict(table, ["a"], {"new": {"a": 60.0}}, scorer="ridge")
+    assert any("per cent (shares?): m7;" in note for note in predicted.notes)

@@ -145,6 +145,14 @@ def shares_beside_percent(table: ResultTable) -> tuple[tuple[str, tuple[str, ...
     return tuple((model, tuple(metrics)) for model, metrics in metrics_of.items())
 
 
+def shares_warning(table: ResultTable) -> str:
+    """Return a sentence on models with several values in 0 to 1 beside others' per cent; empty if there are none."""
+    models = [model for model, metrics in shares_beside_percent(table) if len(metrics) > 1]
+    names = ", ".join(models[:5]) + " …" * (len(models) > 5)
+    sentence = f"in 0 to 1 where the other models are in per cent (shares?): {names}; eevee check has the cells"
+    return sentence if models else ""
+
+
 def _outliers(table: ResultTable) -> list[tuple[str, str, float, float]]:
     outliers = []
     for j, metric in enumerate(table.metric_ids):
