@@ -94,6 +94,7 @@ class Encoder:
         detector: what finds boxes in whole pictures, where the model is a detector; it then gives no features.
         code: a digest of what its answers rest on beside its weights: its source files, or its tokenizer's and
             configuration's; empty where these come with a library.
+        taxonomy: ELEVATER's ``language``, ``knowledge``, ``data`` and ``track``, where the spec does not tell.
 
     Example:
         >>> means = Encoder("channel means", image_size=32, image=lambda images: images.mean(dim=(2, 3)))
@@ -120,6 +121,7 @@ class Encoder:
     detector: Detector | None = field(default=None, kw_only=True)
     precision: Literal["float32", "bfloat16"] = field(default="float32", kw_only=True)
     code: str = field(default="", kw_only=True)
+    taxonomy: Mapping[str, str] = field(default_factory=dict, kw_only=True)
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     outputs: dict[str, Any] = field(default_factory=dict, repr=False)
     _readouts: dict[str, int] = field(default_factory=dict, repr=False, init=False)
@@ -292,5 +294,6 @@ class Encoder:
             "parameters": self.parameters(),
             "fingerprint": self.fingerprint(),
             **({"code": self.code} if self.code else {}),
+            **({"taxonomy": dict(self.taxonomy)} if self.taxonomy else {}),
             **({} if self.transform is None else {"transform": self.transform.description}),
         }

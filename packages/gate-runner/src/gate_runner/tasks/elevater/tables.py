@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from gate_runner.axes import CONTROLS, FULL, Variant, in_order_of_sources, is_real, shots_in_words
 from gate_runner.charts.markup import folded, joined, piece
 from gate_runner.charts.table import Table
+from gate_runner.encoders.taxonomy import taxonomy_of
 from gate_runner.errors import DataError
 
 _ADAPTED = {"frozen": "LP", "full": "FT"}
@@ -73,7 +74,26 @@ def overview(runs: Sequence[Any]) -> list[Table]:
         for table in all_tables(records):
             title = f"{label}: {table.title}" if len(swept) > 1 else table.title
             tables.append(replace(table, title=title, id=f"{label}-{table.id}" if len(swept) > 1 else table.id))
-    return tables
+    return [*tables, tracks(runs)] if swept else tables
+
+
+def tracks(runs: Sequence[Any]) -> Table:
+    """Return each swept encoder's taxonomy, data and track with its zero-shot mean (ELEVATER's tables 2 and 15)."""
+    rows = []
+    for run in runs:
+        records = records_of(run.results)
+        if records:
+            place = taxonomy_of(run.manifest["identity"]["encoder"])
+            zero = mean_text(mean_over_sets(having(records, knowledge="none", shots=0)))
+            rows.append((run.label, place.language, place.knowledge, place.data, place.track, zero))
+    return Table(
+        "tracks",
+        "Encoders by ELEVATER's taxonomy and track (tables 2 and 15)",
+        ("Encoder", "Language-augmented", "Knowledge-augmented", "Pre-training data", "Track", "Zero-shot"),
+        tuple(rows),
+        "The academic track has ImageNet, GCC and YFCC15M alone. An encoder's field taxonomy names what is unknown.",
+        (1, 2, 3, 4),
+    )
 
 
 def all_tables(records: Sequence[Record]) -> list[Table]:
