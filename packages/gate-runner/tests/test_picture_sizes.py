@@ -225,12 +225,13 @@ def test_a_run_on_own_maps(tmp_path: Path) -> None:
     assert again.scores == result.scores
 
 
-def test_caches_of_squares_keep_their_keys(tmp_path: Path) -> None:
-    """Keys as version 0.1 made them: nobody's features are encoded again."""
+def test_caches_of_sizes_are_apart(tmp_path: Path) -> None:
     square = Encoder("means", (32, 32), lambda images: images.mean((2, 3)))
     wide = Encoder("means", (32, 64), lambda images: images.mean((2, 3)))
-    folders = [FeatureCache.of(encoder, "0" * 64, root=tmp_path).folder for encoder in (square, wide)]
-    assert [folder.name == "81c91dd031d76420ac5a34468c76b564" for folder in folders if folder] == [True, False]
+    again = Encoder("means", (32, 32), square.image)
+    folders = [FeatureCache.of(encoder, "0" * 64, root=tmp_path).folder for encoder in (square, wide, again)]
+    assert all(folders)
+    assert folders[0] == folders[2] != folders[1]
     expected = b"{'side': 32, 'fit': 'crop', 'video': False, 'transparency': 'white'} (3, 32, 32)"
     assert how_read(Pictures.of(["a.png"], 32)) == expected
     assert how_read(Pictures.of(["a.png"], (32, 64))) != expected

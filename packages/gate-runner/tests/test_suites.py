@@ -17,11 +17,15 @@ from eqben_builder.suites import SUITES
 from gate_data.ragged import Ragged
 from gate_runner.benchmarks import BENCHMARKS, PACKS, DataRequest
 from gate_runner.benchmarks.suites import TAKEN
+from gate_runner.encoders.probe import ODD_TEXTS, TEXTS
 from gate_runner.errors import DataError
 from gate_runner.exporting import export
 from gate_runner.runs.stored import read_run
 from gate_runner.suites.questions import QuestionPictures
 from gate_runner.tasks.suite import share_right
+
+PROBED = len(TEXTS) + len(ODD_TEXTS)
+"""Texts that an encoder is known by."""
 
 COLOURS = ("red", "green", "blue")
 
@@ -194,7 +198,7 @@ def test_original_files_are_scored_once_and_continued(tmp_path: Path, caplog: py
     assert "12.0 ViT-B-32/openai" in gate_runner.report(done, pictures=0)
     pictures, captions = encoder.images, encoder.texts
     gate_runner.run("colorswap", encoder=encoder, data_root=tmp_path, output=tmp_path / "run", show=False)
-    assert (encoder.images - pictures, encoder.texts - captions) == (2, 2)  # the probe's own
+    assert (encoder.images - pictures, encoder.texts - captions) == (2, PROBED)
 
 
 def test_each_picture_and_caption_is_encoded_once(tmp_path: Path) -> None:
@@ -202,7 +206,7 @@ def test_each_picture_and_caption_is_encoded_once(tmp_path: Path) -> None:
     encoder = Colours()
     gate_runner.run("vsr", encoder=encoder, data_root=tmp_path, output=tmp_path / "run", show=False)
     # Eight files of two pictures, the probe's two, and the four single ones that say how long one takes.
-    assert (encoder.images, encoder.texts) == (2 + 2 + 4, 16 + 2)
+    assert (encoder.images, encoder.texts) == (2 + 2 + 4, 16 + PROBED)
 
 
 def test_it_is_planned(tmp_path: Path) -> None:

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
+pytest.importorskip("PIL")
+
 from PIL import Image, features
 
 from oven_retrieval.pictures import read_rgb

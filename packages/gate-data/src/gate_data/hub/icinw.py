@@ -11,7 +11,7 @@ from gate_data.cards import ICINW, IcinwSheet
 from gate_data.data import Data
 from gate_data.errors import DataError
 from gate_data.hub.fetching import fetched
-from gate_data.hub.tables import Table, picture
+from gate_data.hub.tables import Table, label_of, picture
 from gate_data.original_files import Parts, Sample, counted, to_data
 from gate_data.originals.icinw.elevater import class_names, form_of, places_by_name, plain
 from gate_data.originals.icinw.lists import drawn_by_class, without_banner
@@ -69,7 +69,7 @@ def _samples(sheet: IcinwSheet, table: Table, count: int) -> list[Sample]:
     def target(row: Row) -> Any:
         if sheet.several:
             return _several(row, hub.target, order)
-        return order[row.integer(hub.target, 0, len(order) - 1)]
+        return order[label_of(row, hub.target, len(order))]
 
     return [Sample(_picture(sheet, row), target(row)) for row in table.rows]
 

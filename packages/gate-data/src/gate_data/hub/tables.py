@@ -22,6 +22,12 @@ Tables = Mapping[str, Table]
 """Splits by what they are for: ``"train"``, ``"test"`` and, where the repository has one, ``"validation"``."""
 
 
+def label_of(row: Row, column: str, count: int) -> int:
+    """Return a row's class, from 0 to ``count`` - 1; a column of truth values holds 0 and 1."""
+    value = row.values.get(column)
+    return int(value) if isinstance(value, bool) and count > 1 else row.integer(column, 0, count - 1)
+
+
 def picture(row: Row, column: str) -> Member:
     """The picture in a column."""
     cell = row.values.get(column)
@@ -44,7 +50,7 @@ def classes(tables: Tables, hub: Hub, count: int) -> Parts:
     if len(names) != count:
         raise DataError(f"{hub.id}: column {hub.target!r} has {len(names)} classes, expected {count}")
     lists = {
-        role: [Sample(picture(row, hub.image), row.integer(hub.target, 0, count - 1)) for row in table.rows]
+        role: [Sample(picture(row, hub.image), label_of(row, hub.target, count)) for row in table.rows]
         for role, table in tables.items()
     }
     return Parts(lists["train"], lists["test"], lists.get("validation"), names)
@@ -62,7 +68,7 @@ def classes_apart(tables: Tables, hub: Hub, count: int) -> Parts:
         names = table.names.get(hub.target)
         lists[role] = []
         for row in table.rows:
-            own = row.integer(hub.target, 0, (len(names) if names else 10**6) - 1)
+            own = label_of(row, hub.target, len(names) if names else 10**6)
             key = ("" if names else role, own)
             if key not in number:
                 number[key] = len(titles)

@@ -157,7 +157,7 @@ def _last_line(logs: Sequence[Path]) -> str:
     for log in logs:
         with suppress(OSError), log.open("rb") as file:
             file.seek(max(0, log.stat().st_size - _LOG_BYTES))
-            lines = [line.strip() for line in file.read().decode("utf-8", "replace").splitlines() if line.strip()]
+            lines = [line.strip() for line in file.read().decode("utf-8", "replace").split("\n") if line.strip()]
             if lines:
                 return printable(lines[-1])[:_LOG_LETTERS]
     return ""
