@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from gate_runner.errors import StorageError, UsageError
-from gate_runner.executors import Opening, executor_names, run
+from gate_runner.executors import Opening, executor_names, jobs, run
 from gate_runner.executors.executor import HereExecutor
 from gate_runner.executors.slurm import SlurmExecutor, _last_line
 from gate_runner.executors.worker import COMMAND
@@ -96,7 +96,11 @@ def test_a_batch_script_runs_nothing_of_the_folders_name(
     pytest.importorskip("submitit")
     programs = tmp_path / "programs"
     programs.mkdir()
-    for program, text in (("srun", "echo srun >> called"), ("sbatch", 'bash "$1" && echo Submitted batch job 7')):
+    for program, text in (
+        ("srun", "echo srun >> called"),
+        ("squeue", ""),
+        ("sbatch", 'bash "$1" && echo Submitted batch job 7'),
+    ):
         (programs / program).write_text(f"#!/bin/sh\n{text}\n")
         (programs / program).chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
@@ -124,7 +128,12 @@ def test_answers_that_lie_in_the_run_folder_are_not_believed(
     monkeypatch.chdir(tmp_path)
     programs = tmp_path / "programs"
     programs.mkdir()
-    for program, text in (("srun", "exit 0"), ("sbatch", "echo Submitted batch job 7"), ("sacct", "exit 1")):
+    for program, text in (
+        ("srun", "exit 0"),
+        ("squeue", "exit 1"),
+        ("sbatch", "echo Submitted batch job 7"),
+        ("sacct", "exit 1"),
+    ):
         (programs / program).write_text(f"#!/bin/sh\n{text}\n")
         (programs / program).chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
@@ -180,6 +189,18 @@ def test_a_job_that_slurm_takes_its_node_from_does_not_fail(in_a_job: bool) -> N
         process.kill()
     process.communicate()
     assert process.returncode == (-signal.SIGKILL if in_a_job else -signal.SIGTERM)
+
+
+def test_jobs_that_still_run_are_slurms_word_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "slurm" / "drawn"
+    jobs.note_parts(folder, [("digits", 0), ("digits", 1), ("cifar100", 0)])
+    script = str(folder / "script.sh")
+    states = {"7_0": "COMPLETING", "7_1": "CANCELLED", "7_2": "PENDING", "7_3": "RUNNING"}
+    known = {number: jobs.Job(number, state, 0.0, script) for number, state in states.items()}
+    known["8"] = jobs.Job("8", "RUNNING", 0.0, str(tmp_path / "other" / "drawn" / "script.sh"))
+    running = jobs.of_folder(known, tmp_path / "slurm")
+    assert {key: job.id for key, job in running.items()} == {("digits", 0): "7_0", ("cifar100", 0): "7_2"}
+    assert jobs.of_folder({}, tmp_path / "slurm") == {}
 
 
 def test_the_last_line_of_a_jobs_log_is_its_reason(tmp_path: Path) -> None:

@@ -1,0 +1,153 @@
+"""What SLURM says of the user's jobs, and which of them compute parts of a run folder.
+
+SLURM alone says which jobs there are: a run folder may be a stranger's, and what lies in it names no job. ``squeue``
+answers without an accounting database, also for some minutes about jobs that are over.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from gate_data.readers.limits import refuse_special
+from gate_runner.files import write
+
+_LOG = logging.getLogger(__name__)
+_PARTS = "parts.json"
+_FIRST, _LAST = 2.0, 30.0
+"""Seconds between two questions to SLURM, growing from the first to the last: many share its controller."""
+_ANSWER = 60.0
+"""Seconds that an answer may take."""
+_OVER = {
+    "BOOT_FAIL": "its node did not start",
+    "CANCELLED": "it was cancelled",
+    "COMPLETED": "it ended without a result",
+    "DEADLINE": "it reached its deadline",
+    "FAILED": "it failed",
+    "NODE_FAIL": "its node failed",
+    "OUT_OF_MEMORY": "it had too little memory",
+    "PREEMPTED": "it was preempted, and is not queued again on this cluster",
+    "REVOKED": "it was taken by another cluster",
+    "TIMEOUT": "it reached SLURM's time limit (executor_options timeout_min)",
+}
+"""States in which SLURM does nothing more for a job, in words; one that is queued again is in none of them."""
+
+
+class Job(NamedTuple):
+    """A job as ``squeue`` shows it; ``seconds`` is how long it ran.
+
+    Example:
+        >>> Job("11_0", "CANCELLED", 62.0, "").over, Job("11_1", "COMPLETING", 62.0, "").over
+        ('it was cancelled', None)
+    """
+
+    id: str
+    state: str
+    seconds: float
+    script: str
+
+    @property
+    def over(self) -> str | None:
+        """How it ended, in words; None while it waits, runs or is about to be queued again."""
+        return _OVER.get(self.state)
+
+
+def ask(*which: str) -> dict[str, Job]:
+    """Ask ``squeue`` about jobs, those that are over for some minutes included.
+
+    Raises:
+        OSError, subprocess.SubprocessError: SLURM does not answer.
+    """
+    command = ["squeue", "--noheader", "--array", "--states=all", "--format=%i %T %M %o", *which]
+    answer = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=_ANSWER, check=True)
+    jobs = dict[str, Job]()
+    for line in answer.stdout.splitlines():
+        words = line.split(" ", 3)
+        if len(words) == 4:
+            jobs[words[0]] = Job(words[0], words[1], _seconds(words[2]), words[3].strip())
+    return jobs
+
+
+def taken(number: str) -> bool:
+    """Whether SLURM takes this job's node from it now; False also where SLURM does not answer.
+
+    Before SLURM kills a job, for whatever reason, it no longer calls it running. A job that is only warned, because its
+    grace before preemption begins, still runs.
+    """
+    try:
+        jobs = ask(f"--jobs={number}")
+    except (OSError, subprocess.SubprocessError):
+        return False
+    return bool(jobs) and all(job.state != "RUNNING" for job in jobs.values())
+
+
+class Watch:
+    """The user's jobs as SLURM last message."""
+
+    def __init__(self) -> None:
+        self.jobs: Mapping[str, Job] = {}
+        self.asked_at, self.pause = -_LAST, _FIRST
+        self.absent, self.warned = set[str](), False
+
+    def look(self, *, now: bool = False) -> bool:
+        """Ask SLURM, where the last answer is old; whether it was asked and answered."""
+        if not now and time.monotonic() - self.asked_at < self.pause:
+            return False
+        self.asked_at, self.pause = time.monotonic(), min(_LAST, self.pause * 1.5)
+        try:
+            self.jobs = ask(f"--user={os.getuid()}")
+        except (OSError, subprocess.SubprocessError) as error:
+            if not self.warned:
+                message = " ".join((getattr(error, "stderr", None) or str(error)).split())
+                _LOG.warning("squeue does not answer (%s): jobs are waited for all the same", message)
+            self.warned = True
+            return False
+        return True
+
+    def ended(self, numbers: list[str]) -> dict[str, Job]:
+        """Which of some jobs are over, if SLURM was asked just now; those that it forgot are, at the second look."""
+        if not self.look():
+            return {}
+        over = {number: job for number in numbers if (job := self.jobs.get(number)) is not None and job.over}
+        gone = {number for number in numbers if number not in self.jobs}
+        forgotten = {number: Job(number, "COMPLETED", 0.0, "") for number in gone & self.absent}
+        self.absent = gone
+        return over | forgotten
+
+
+def note_parts(folder: Path, keys: list[tuple[str, int]]) -> None:
+    """Note which parts the array of jobs computes whose scripts lie in a folder."""
+    write(folder / _PARTS, json.dumps(keys).encode())
+
+
+def of_folder(jobs: Mapping[str, Job], place: Path) -> dict[tuple[str, int], Job]:
+    """The jobs that are not over and whose scripts lie in a run folder's place for them, by name and seed."""
+    running = dict[tuple[str, int], Job]()
+    for job in jobs.values():
+        folder = Path(job.script).parent
+        with suppress(OSError, ValueError, TypeError, IndexError, RecursionError):
+            if job.over or not folder.parent.samefile(place) or folder.is_symlink():
+                continue
+            refuse_special(folder / _PARTS)
+            keys = json.loads((folder / _PARTS).read_text())
+            name, seed = keys[int(job.id.partition("_")[2] or 0)]
+            running[str(name), int(seed)] = job
+    return running
+
+
+def _seconds(text: str) -> float:
+    """Seconds of ``days-hours:minutes:seconds``, of which the first may be left out."""
+    days, _, clock = text.rpartition("-")
+    total = 0
+    with suppress(ValueError):
+        for word in clock.split(":"):
+            total = total * 60 + int(word)
+        total += int(days or 0) * 24 * 60 * 60
+    return float(total)
