@@ -89,7 +89,7 @@ def taken(number: str) -> bool:
 
 
 class Watch:
-    """The user's jobs as SLURM last message."""
+    """The user's jobs as SLURM showed them last."""
 
     def __init__(self) -> None:
         self.jobs: Mapping[str, Job] = {}
