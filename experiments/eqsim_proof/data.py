@@ -1,4 +1,4 @@
-"""Two worlds of pictures with captions and certified minimal pairs, as each encoder takes them."""
+"""Three worlds of pictures with captions and certified minimal pairs, as each encoder takes them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import numerals
 import numpy as np
 import torch
 from floor import pool
@@ -158,6 +159,21 @@ def kubric_world(seed: int, encode: Encode, folder: Path | None) -> tuple[Traini
     return Training(join(singles), pairs), Evaluation(tests, retrieval, _alike(texts))
 
 
+def numeral_world(seed: int, encode: Encode, folder: Path | None) -> tuple[Training, Evaluation]:
+    """Everything fresh for each seed; tests are in handwriting that no training has seen."""
+    base = 50_000_000 + 1000 * seed
+    pairs = {
+        kind: encode(numerals.draw_pairs(base + 10 + i, PAIRS // 2, kind, test=False)) for i, kind in enumerate(TRAINED)
+    }
+    training = Training(encode(numerals.draw_scenes(base, SCENES, test=False)), pairs)
+    tests = {
+        kind: encode(numerals.draw_pairs(base + 20 + i, TEST_PAIRS, kind, test=True))
+        for i, kind in enumerate((*TRAINED, HELD_OUT))
+    }
+    retrieval = numerals.draw_scenes(base + 30, RETRIEVAL, test=True)
+    return training, Evaluation(tests, encode(retrieval), _alike(retrieval[1]))
+
+
 @lru_cache(maxsize=1)
 def _encoded_pool(encode: Encode, folder: Path) -> dict[str, tuple[Samples, list[str]]]:
     return {kind: (encode(drawn), drawn[1]) for kind, drawn in pool(folder).items()}
@@ -177,4 +193,4 @@ def _alike(texts: list[str]) -> torch.Tensor:
 
 FIRST_TEST = 201
 """Seeds below choose weights; 101 to 108 were looked at in an earlier study, and count for nothing here."""
-WORLDS = {"micro": micro_world, "kubric": kubric_world}
+WORLDS = {"micro": micro_world, "kubric": kubric_world, "numerals": numeral_world}
