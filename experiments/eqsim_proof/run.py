@@ -18,9 +18,9 @@ pairs. The rule, written before any test seed was looked at:
 4. What is tried for kinds that are in no known pair (`methods.TRANSFER`: a curriculum, and captions whose two sides are
    exchanged, which is the held-out kind in text alone) is run in one cell, the micro world's heads, by the same rule:
    pairs of the held-out kind choose nothing, and are looked at on the test seeds.
-5. The forms that were ahead of the upweighted control on the fine-tuned encoder of the micro world (`CONFIRMED`) are run
-   on it in two further worlds, Kubric's scenes and handwritten numerals, by points 1 to 3. One holds there if its paired
-   95 % interval against the control, over both comparisons of a world (Bonferroni), lies above 0.
+5. The forms that were ahead of the upweighted control on the fine-tuned encoder of the micro world (`CONFIRMED`) are
+   run on it in two further worlds, Kubric's scenes and handwritten numerals, by points 1 to 3. One holds there if its
+   paired 95 % interval against the control, over both comparisons of a world (Bonferroni), lies above 0.
 
 A cell is one encoder in one world. Encoders whose every weight is random stay at chance in both worlds, by the control
 too: after 1,500 of these steps a small one has a group score of .11 to .12 (chance .17), and an R@1 of .02 to .05. One
@@ -54,8 +54,12 @@ RESULTS = Path(__file__).parents[1] / "results"
 VALIDATION = (1, 2)
 LOSS_ALLOWED = 0.01
 CELLS = (
-    ("kubric", "heads"), ("micro", "heads"), ("micro", "micro-clip"), ("kubric", "micro-clip"), ("numerals", "micro-clip"),
-)  # fmt: skip
+    ("kubric", "heads"),
+    ("micro", "heads"),
+    ("micro", "micro-clip"),
+    ("kubric", "micro-clip"),
+    ("numerals", "micro-clip"),
+)
 CONFIRMED = ("upweighted", "pair", "relative")
 """Methods of `CONFIRMED_CELLS`, which were added to see whether what helped in the micro world helps elsewhere."""
 CONFIRMED_CELLS = (("kubric", "micro-clip"), ("numerals", "micro-clip"))
