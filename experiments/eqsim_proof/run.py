@@ -57,8 +57,8 @@ CELLS = (
     ("kubric", "heads"),
     ("micro", "heads"),
     ("micro", "micro-clip"),
-    ("kubric", "micro-clip"),
     ("numerals", "micro-clip"),
+    ("kubric", "micro-clip"),
 )
 CONFIRMED = ("upweighted", "pair", "relative")
 """Methods of `CONFIRMED_CELLS`, which were added to see whether what helped in the micro world helps elsewhere."""
