@@ -19,7 +19,7 @@ mpl.use("agg")
 import matplotlib.pyplot as plt
 from data import FIRST_TEST
 from methods import GRIDS, METHODS, TRANSFER
-from run import CELLS, RESULTS, VALIDATION, Journal, chosen, next_value, tried
+from run import CELLS, CONFIRMED, CONFIRMED_CELLS, RESULTS, VALIDATION, Journal, chosen, next_value, tried
 from scipy.stats import t as student
 
 NAMES = {
@@ -40,6 +40,11 @@ CELL_NAMES = {
     ("kubric", "heads"): "Kubric's floor scenes, drawn flat; heads from random weights on frozen micro-clip",
     ("micro", "heads"): "the micro world; heads from random weights on frozen micro-clip",
     ("micro", "micro-clip"): "the micro world; micro-clip's last image block and text tower, fine-tuned",
+    ("numerals", "micro-clip"): "handwritten numerals; micro-clip's last image block and text tower, fine-tuned",
+    (
+        "kubric",
+        "micro-clip",
+    ): "Kubric's floor scenes; micro-clip's last image block and text tower, fine-tuned",
 }
 COLUMNS = ("group/attribute", "group/count", "group", "group/relation", "r1")
 Rows = dict[str, dict[int, dict[str, Any]]]
@@ -108,7 +113,7 @@ def table(journal: Journal, world: str, encoder: str) -> list[str]:
             )
         cells.append(f"{statistics.median(row['seconds'] for row in rows[method].values()) / plain:.2f}")
         lines.append(f"| {NAMES[method]} | " + " | ".join(cells) + " |")
-    corrected = len(GRIDS)
+    corrected = len(CONFIRMED) - 1 if (world, encoder) in CONFIRMED_CELLS else len(GRIDS)
     ahead = []
     for method in ("v2", "hybrid", "pair", "relative"):
         mean, half = interval(differences(rows, method, "upweighted", "group"), corrected)
