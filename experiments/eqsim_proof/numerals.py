@@ -113,10 +113,10 @@ def count(rng: np.random.Generator) -> tuple[list[Numeral], list[Numeral], str, 
 
 def relation(rng: np.random.Generator) -> tuple[list[Numeral], list[Numeral], str, str]:
     """Return two scenes in which two numerals have changed places, and their captions."""
-    how, (one, two) = str(rng.choice(RELATIONS)), _looks(rng, 2)
+    how, (look, other) = str(rng.choice(RELATIONS)), _looks(rng, 2)
     near, far, across = 14, 50, rng.integers(14, 51, 2)
     spots = [(near, across[0]), (far, across[1])] if how == "left of" else [(across[0], near), (across[1], far)]
-    scenes = [[Numeral(*a, *spots[0]), Numeral(*b, *spots[1])] for a, b in ((one, two), (two, one))]
+    scenes = [[Numeral(*a, *spots[0]), Numeral(*b, *spots[1])] for a, b in ((look, other), (other, look))]
     captions = [f"{words(first)} {how} {words(second)}" for first, second in scenes]
     return scenes[0], scenes[1], captions[0], captions[1]
 
