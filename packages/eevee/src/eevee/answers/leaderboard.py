@@ -1,4 +1,7 @@
-"""Ranks that say who is tied: simultaneous intervals of every model's place, on other tasks or on other test items."""
+"""Ranks that say who is tied: simultaneous intervals of every model's place, on other tasks or on other test items.
+
+One file of more than 400 lines: the two kinds of resampling share their intervals and their ties.
+"""
 
 from __future__ import annotations
 
