@@ -58,16 +58,50 @@ def test_kinds_have_the_mean_of_their_benchmarks(folders: list[Path]) -> None:
     assert lost.gain < trade.front[1][1]["recognition"] < 0
 
 
-def test_the_page_has_gains_left_of_losses(folders: list[Path]) -> None:
+def groups(page: str) -> dict[str, str]:
+    """The rows of each verdict."""
+    table = page.split('<section id="benchmarks">')[1].split("</table>")[0]
+    parts = re.split(r'<tr class="group"><th[^>]*>([^<(:]*)[^<]*</th></tr>', table)[1:]
+    return dict(zip((name.strip() for name in parts[::2]), parts[1::2], strict=True))
+
+
+def test_the_page_sorts_by_verdict_and_says_what_is_synthetic(folders: list[Path]) -> None:
     old, new, half = read_runs(folders)
     page = trade_page(trade_between(old, new, [half], permutations=99))
-    left, right = page.split("<h2>Lost</h2>")
-    assert "micro/ade20k" in left.split("<h2>Gained</h2>")[1]
-    assert "digits" in right
-    mixes = right.split("Mixes between the two")[1]
+    rows = groups(page)
+    assert set(rows) == {"Gained", "Lost"}
+    assert "micro/ade20k" in rows["Gained"]
+    assert "strip gained" in rows["Gained"]
+    assert "digits" in rows["Lost"]
+    assert "strip lost" in rows["Lost"]
+    mixes = page.split("Mixes between the two")[1]
     (drawn,) = re.findall(r"<title>Gains over gains in recognition</title>.*?</svg>", mixes, re.DOTALL)
     assert drawn.count("<circle") == 3
     assert "<script" not in page
+    assert "3 of 4 benchmarks here are synthetic stand-ins" in page
+
+
+def test_what_the_test_does_not_decide_is_no_gain(tmp_path: Path) -> None:
+    places = [
+        write_run(tmp_path / name, {"digits": skill, "cifar100": other}, encoder=name)
+        for name, skill, other in (("old", 0.5, 0.2), ("new", 0.52, 0.9))
+    ]
+    page = trade_page(trade_between(*read_runs(places), permutations=99))
+    rows = groups(page)
+    assert "cifar100" in rows["Gained"]
+    assert "digits" not in rows["Gained"]
+    assert "digits" in rows["Undecided"]
+    assert "stand-in" not in page
+
+
+def test_bars_end_inside_and_no_change_is_in_the_middle(folders: list[Path]) -> None:
+    page = trade_page(trade_between(*read_runs(folders[:2]), permutations=99))
+    bars = [(float(x), float(width)) for x, width in re.findall(r'<rect x="([-\d.]+)" y="2" width="([\d.]+)"', page)]
+    assert len(bars) == 6
+    assert all(x >= -0.01 and x + width <= 100.81 for x, width in bars)
+    assert page.count('<line x1="50" y1="0" x2="50"') == 6
+    # The longest of each scale reaches an end.
+    assert max(max(50 - x, x + width - 50) for x, width in bars) == pytest.approx(50, abs=0.1)
 
 
 def test_the_command_reads_runs_and_writes_a_page(folders: list[Path], tmp_path: Path, capsys: object) -> None:

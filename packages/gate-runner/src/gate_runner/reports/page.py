@@ -73,8 +73,11 @@ def _title(contents: Contents) -> str:
 
 
 def _banner(contents: Contents) -> str:
-    """What must be known about stand-ins; empty where there are none."""
-    stand_ins, count = contents.stand_ins, len(contents.rows) + len(contents.swept)
+    return stand_ins_banner(contents.stand_ins, len(contents.rows) + len(contents.swept))
+
+
+def stand_ins_banner(stand_ins: int, count: int) -> str:
+    """Say what must be known about stand-ins, of which there are so many among the benchmarks; empty without any."""
     if not stand_ins:
         return ""
     subject = "Every benchmark here" if stand_ins == count else f"{stand_ins} of {count} benchmarks here"

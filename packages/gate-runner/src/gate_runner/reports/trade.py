@@ -2,43 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from gate_runner.charts.markup import document, joined, note, rendered, table
 from gate_runner.charts.plot import Dot, lines_chart, shortened
 from gate_runner.comparison.contrasts import Contrast, signed
 from gate_runner.comparison.trade import Trade
+from gate_runner.reports.page import stand_ins_banner
+
+_HEADINGS = {"better": "Gained", "worse": "Lost", "undecided": "Undecided: the test does not tell the two apart"}
+_STYLES = {"better": "gained", "worse": "lost", "gained": "gained", "lost": "lost"}
 
 
 def trade_page(trade: Trade) -> str:
-    """One page of a trade: what was gained on the left, what was lost on the right, and the front over mixes."""
-    means = table(
-        ["Kind", "benchmarks", "mean gain", "95 % CI", "verdict"],
-        [
-            [side.kind, str(len(side.contrasts)), *_gain(side.gain, side.low, side.high), side.verdict]
-            for side in trade.sides
-        ],
-        words=[4],
-    )
+    """Make one page of a trade: gains by kind, by benchmark in the order of verdict and size, and over mixes."""
     contrasts = [(side.kind, contrast) for side in trade.sides for contrast in side.contrasts]
-    by_size = sorted(contrasts, key=lambda pair: -abs(pair[1].gain))
-    heads = ["Benchmark", "Kind", "before", "after", "gain", "95 % CI", "chance", "holds"]
-    halves = []
-    for heading, sign in (("Gained", 1), ("Lost", -1)):
-        rows = [_row(kind, contrast) for kind, contrast in by_size if sign * contrast.gain > 0]
-        halves.append((heading, table(heads, rows, words=[1, 7]) if rows else note("Nothing.")))
+    scales = _scales([contrast for _, contrast in contrasts])
+    rows = {
+        verdict: [
+            _row(kind, contrast, scales)
+            for kind, contrast in sorted(contrasts, key=lambda pair: -abs(pair[1].gain))
+            if contrast.verdict == verdict
+        ]
+        for verdict in _HEADINGS
+    }
+    most = max((abs(end) for side in trade.sides for end in (side.gain, side.low, side.high)), default=0.0)
+    means = [
+        {
+            "name": side.kind,
+            "tag": f"{len(side.contrasts)} benchmark{'s' * (len(side.contrasts) > 1)}",
+            "verdict": side.verdict,
+            **_gain(side.gain, side.low, side.high, most, side.verdict),
+        }
+        for side in trade.sides
+    ]
     kinds = [side.kind for side in trade.sides]
     mixes = [[label, *(signed(gains[kind]) for kind in kinds)] for label, gains in trade.front]
-    drawn = [_front(trade, kinds), table(["Encoder", *kinds], mixes)] if mixes else []
     body = rendered(
         "trade.html",
-        means=means,
-        halves=halves,
-        same=", ".join(contrast.name for _, contrast in contrasts if not contrast.gain),
-        mixes=joined(drawn),
+        kinds=means,
+        groups=[(f"{heading} ({len(rows[verdict])})", rows[verdict]) for verdict, heading in _HEADINGS.items()],
+        mixes=joined([_front(trade, kinds), table(["Encoder", *kinds], mixes)] if mixes else []),
         left_out=trade.left_out,
     )
-    return document(f"{trade.after} against {trade.before}", trade.sentence, body)
+    synthetic = sum("synthetic stand-in" in contrast.note for _, contrast in contrasts)
+    title = f"{trade.after} against {trade.before}"
+    return document(title, trade.sentence, body, banner=stand_ins_banner(synthetic, len(contrasts)))
 
 
 def _front(trade: Trade, kinds: Sequence[str]) -> str:
@@ -53,19 +63,46 @@ def _front(trade: Trade, kinds: Sequence[str]) -> str:
     return joined([note(f"Mean gain in each kind over that in {first}, a point for each encoder."), picture])
 
 
-def _gain(gain: float, low: float, high: float) -> tuple[str, str]:
-    return signed(gain), f"{signed(low)} to {signed(high)}"
-
-
-def _row(kind: str, contrast: Contrast) -> list[str]:
+def _ends(contrast: Contrast) -> tuple[float, float]:
+    """The interval of the gain, also where a smaller value is better."""
     test = contrast.test
-    ends = (test.low, test.high) if contrast.direction == "higher" else (-test.high, -test.low)
-    return [
-        f"{contrast.name} ({contrast.metric})",
-        kind,
-        f"{test.first:.3f}",
-        f"{test.second:.3f}",
-        *_gain(contrast.gain, *ends),
-        "" if contrast.chance is None else f"{contrast.chance:.3f}",
-        "" if contrast.verdict == "undecided" else contrast.verdict,
-    ]
+    return (test.low, test.high) if contrast.direction == "higher" else (-test.high, -test.low)
+
+
+def _scale_of(contrast: Contrast) -> str:
+    """One name for all metrics between 0 and 1, so that their bars can be held against one another."""
+    inside = contrast.direction == "higher" and max(contrast.test.first, contrast.test.second) <= 1
+    return "" if inside else contrast.metric
+
+
+def _scales(contrasts: Sequence[Contrast]) -> dict[str, float]:
+    """The largest distance from no change, by scale."""
+    scales: dict[str, float] = {}
+    for contrast in contrasts:
+        name = _scale_of(contrast)
+        scales[name] = max(scales.get(name, 0.0), *(abs(end) for end in (contrast.gain, *_ends(contrast))))
+    return scales
+
+
+def _row(kind: str, contrast: Contrast, scales: Mapping[str, float]) -> dict[str, Any]:
+    name, _, variant = contrast.name.partition("@")
+    chance = "" if contrast.chance is None else f", chance {contrast.chance:.3f}"
+    return {
+        "name": name,
+        "tags": [f"{kind}: {contrast.metric}{chance}", *([variant] if variant else [])],
+        "before": f"{contrast.test.first:.3f}",
+        "after": f"{contrast.test.second:.3f}",
+        "p": f"{contrast.p_adjusted:.3f}" if contrast.p_adjusted >= 0.001 else "< 0.001",
+        **_gain(contrast.gain, *_ends(contrast), scales[_scale_of(contrast)], contrast.verdict),
+    }
+
+
+def _gain(gain: float, low: float, high: float, most: float, verdict: str) -> dict[str, Any]:
+    """Figures of a gain, and where its bar lies from 0 to 100 around no change at 50."""
+    first, value, last = (50 + 50 * end / (most or 1.0) for end in (low, gain, high))
+    style = _STYLES.get(verdict, "undecided")
+    return {
+        "gain": signed(gain),
+        "interval": f"{signed(low)} to {signed(high)}",
+        "strip": {"low": first, "width": max(last - first, 0.8), "value": value, "style": style},
+    }
