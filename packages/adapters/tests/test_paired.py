@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from scipy.stats import t as student
 
+from vision_adapters.best import worse_than_another
 from vision_adapters.paired import benjamini_hochberg, holm, paired_test
+from vision_adapters.power import power_of_outcomes
 
 from . import _exchanges as reference
 
@@ -196,3 +198,21 @@ def test_the_false_discovery_rate_is_scipys(count: int) -> None:
 def test_what_no_test_can_be_made_of_is_refused(first: list[float], second: list[float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         paired_test("acc@1", [np.array(first)], [np.array(second)])
+
+
+@pytest.mark.parametrize("kind", [bool, np.uint8, np.int8, np.float16, list])
+def test_outcomes_of_every_type_give_the_same_test(kind: type) -> None:
+    first, second = (np.random.default_rng(k).random(60) < 0.5 + k / 10 for k in range(2))
+    expected = paired_test("acc@1", [first.astype(float)], [second.astype(float)])
+    held = [outcomes.tolist() if kind is list else outcomes.astype(kind) for outcomes in (first, second)]
+    assert paired_test("acc@1", [held[0]], [held[1]]) == expected
+    power = power_of_outcomes("acc@1", [first.astype(float)], [second.astype(float)])
+    assert power_of_outcomes("acc@1", [held[0]], [held[1]]) == power
+    models = [[held[0]], [held[1]], [held[0]]]
+    floats = [[np.asarray(outcomes, float) for outcomes in seeds] for seeds in models]
+    assert worse_than_another("acc@1", models) == worse_than_another("acc@1", floats)
+
+
+def test_outcomes_that_are_no_numbers_are_refused() -> None:
+    with pytest.raises(ValueError, match="acc@1: outcomes are <U5 of shape"):
+        paired_test("acc@1", [np.array(["right", "wrong"])], [np.array(["right", "right"])])

@@ -16,6 +16,7 @@ from vision_adapters.paired import (
     Statistic,
     Values,
     aligned,
+    as_floats,
     difference_of,
     holm,
     value_of,
@@ -82,6 +83,8 @@ def worse_than_another(
     """
     if not models or not models[0] or len({len(seeds) for seeds in models}) > 1:
         raise ValueError(f"seeds by model: {[len(seeds) for seeds in models]}; expected the same number, at least 1")
+    if statistic is None:
+        models = [[as_floats(metric, outcomes) for outcomes in seeds] for seeds in models]
     lengths = sorted({len(outcomes) for seeds in models for outcomes in seeds})
     if len(lengths) > 1 or lengths[0] == 0:
         raise ValueError(f"{metric}: {lengths} outcomes; expected the same number of samples everywhere, at least 1")

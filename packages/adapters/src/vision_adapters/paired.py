@@ -110,6 +110,8 @@ def paired_test(
         raise ValueError(
             f"{len(first)} seeds of the first model and {len(second)} of the second; expected the same, >= 1"
         )
+    if statistic is None:
+        first, second = ([as_floats(metric, outcomes) for outcomes in side] for side in (first, second))
     every = (*first, *second)
     lengths = sorted({len(outcomes) for outcomes in every})
     if len(lengths) > 1 or lengths[0] == 0:
@@ -229,6 +231,14 @@ def _ascending(values: Sequence[float]) -> list[int]:
             raise ValueError(f"p value {place} is {value}; expected a number in [0, 1], or NaN for a test without one")
     places = [place for place, value in enumerate(values) if not math.isnan(value)]
     return sorted(places, key=lambda place: values[place])
+
+
+def as_floats(metric: str, outcomes: Outcomes) -> Any:
+    """Return outcomes as float64, in which differences are exact: unsigned bytes would wrap, truth values have none."""
+    values = np.asarray(outcomes)
+    if values.dtype.kind not in "biuf" or values.ndim == 0:
+        raise ValueError(f"{metric}: outcomes are {values.dtype} of shape {values.shape}; expected numbers")
+    return values.astype(np.float64)
 
 
 def value_of(metric: str) -> Statistic:

@@ -10,7 +10,7 @@ from statistics import NormalDist
 import numpy as np
 
 from vision_adapters.metrics.score import resamples_of
-from vision_adapters.paired import CELLS, Outcomes, Statistic, value_of
+from vision_adapters.paired import CELLS, Outcomes, Statistic, as_floats, value_of
 
 __all__ = ["power_of_outcomes", "samples_needed"]
 
@@ -81,6 +81,8 @@ def power_of_outcomes(
     """
     _check(difference, alpha, power)
     sides = [list(first)] if second is None else [list(first), list(second)]
+    if statistic is None:
+        sides = [[as_floats(metric, outcomes) for outcomes in side] for side in sides]
     unrelated = math.sqrt(2) if second is None else 1.0
     by_seed, error = _by_seed(statistic or value_of(metric), sides, seed)
     count, seeds = len(first[0]), len(by_seed)
