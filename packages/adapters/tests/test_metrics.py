@@ -320,3 +320,12 @@ def test_void_pixels_are_asked_about_not_counted(scored: bool, void: int) -> Non
     scores = torch.nn.functional.one_hot(labels, 2).permute(0, 3, 1, 2).float() if scored else labels
     with pytest.raises(ValueError, match=rf"{void}\b.*-100"):
         evaluate("miou", scores, targets, resamples=0)
+
+
+@pytest.mark.parametrize("name", ["mae", "roc_auc"])
+def test_tensors_of_float64_keep_their_precision(name: str) -> None:
+    scores = np.array([0.5, 0.5 + 1e-9, 0.2, 0.9])
+    truths = np.array([0, 1, 0, 1])
+    expected = evaluate(name, scores, truths, resamples=0).value
+    assert evaluate(name, torch.from_numpy(scores), torch.from_numpy(truths), resamples=0).value == expected
+    assert evaluate("mae", torch.tensor([1e9 + 1], dtype=torch.float64), torch.tensor([1e9]).double()).value == 1.0

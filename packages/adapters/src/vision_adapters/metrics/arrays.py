@@ -17,7 +17,7 @@ def as_array(values: Any) -> Array:
     """A NumPy array of a tensor, an array or a list."""
     if hasattr(values, "detach"):
         values = values.detach().cpu()
-        values = values.float() if values.is_floating_point() else values
+        values = values.float() if values.is_floating_point() and values.element_size() < 4 else values
         values = values.numpy()
     return np.asarray(values)
 
