@@ -104,3 +104,8 @@ def test_labels_without_positives_are_left_out() -> None:
     assert_allclose(
         evaluate("micro_f1", scores, truth).value, sklearn.f1_score(truth, scores > 0.5, average="micro"), rtol=1e-12
     )
+
+
+def test_scores_that_are_nan_have_no_largest() -> None:
+    with pytest.raises(ValueError, match="predictions: sample 1 holds NaN"):
+        confusion([[0.9, 0.1], [float("nan"), 0.2]], [0, 1], classes=2)

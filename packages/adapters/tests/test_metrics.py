@@ -279,6 +279,15 @@ BAD = [
     ("miou", np.zeros((1, 2, 2)), np.zeros((1, 2, 3)), "expected"),
     ("miou", np.zeros((1, 3, 2, 2)), np.full((1, 2, 2), 5), "targets: class 5 is out of range"),
     ("mae", [[1.0, 2.0]], [1.0], "shape"),
+    ("roc_auc", [None, 1.0, 0.0], [1, 1, 0], "predictions: expected numbers, got None"),
+    ("mae", ["1", "2"], [1, 2], "predictions: expected numbers, got <U1, such as 1"),
+    (
+        "spearman",
+        np.array(["2020-01-01", "2020-01-02"], "M8[D]"),
+        [1, 2],
+        "predictions: expected numbers, got datetime",
+    ),
+    ("mse", [1j, 0], [1, 0], "predictions: expected numbers, got complex128"),
 ]
 
 
@@ -288,6 +297,18 @@ def test_bad_input_is_named(name: str, predictions: object, targets: object, mes
         warnings.simplefilter("error")
         with pytest.raises(ValueError, match=message):
             evaluate(name, np.array(predictions), np.array(targets))
+
+
+@pytest.mark.parametrize("name", ["miou", "miou_foreground", "mean_acc", "overall_acc", "dice"])
+def test_label_maps_of_shares_are_refused(name: str) -> None:
+    whole = np.arange(32).reshape(2, 4, 4) % 3
+    for predictions, targets in ((whole / 255, whole / 255), (whole, whole / 255), (np.eye(3)[whole], whole / 2)):
+        predictions = np.moveaxis(predictions, -1, 1) if predictions.ndim == 4 else predictions
+        with pytest.raises(ValueError, match="not a class, expected whole numbers"):
+            evaluate(name, predictions, targets)
+    assert evaluate(name, whole.astype(np.float32), whole.astype(float)).value == 1.0
+    with pytest.raises(ValueError, match="there are no pixels"):
+        evaluate(name, np.zeros((1, 0, 4), int), np.zeros((1, 0, 4), int))
 
 
 @pytest.mark.parametrize("classes", [2, 3, 7])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,27 @@ Floats = npt.NDArray[np.float64]
 IGNORED = -100
 
 
-def as_array(values: Any) -> Array:
-    """A NumPy array of a tensor, an array or a list."""
+def as_array(values: Any, name: str = "values") -> Array:
+    """Return a NumPy array of numbers or truth values from a tensor, an array or a list.
+
+    Raises:
+        ValueError: texts, dates, complex numbers, or objects that are no numbers, such as None among them.
+    """
     if hasattr(values, "detach"):
         values = values.detach().cpu()
         values = values.float() if values.is_floating_point() and values.element_size() < 4 else values
         values = values.numpy()
-    return np.asarray(values)
+    array = np.asarray(values)
+    if array.dtype.kind == "O":
+        flat = list(array.flat)
+        if any(not isinstance(value, Real) for value in flat):
+            wrong = next(value for value in flat if not isinstance(value, Real))
+            raise ValueError(f"{name}: expected numbers, got {wrong!r:.80} of type {type(wrong).__name__} among them")
+        array = np.array(flat).reshape(array.shape)
+    if array.dtype.kind not in "biuf":
+        shown = f", such as {str(array.flat[0])[:80]}" if array.size else ""
+        raise ValueError(f"{name}: expected numbers, got {array.dtype}{shown}")
+    return array
 
 
 class UndefinedMetricError(ValueError):

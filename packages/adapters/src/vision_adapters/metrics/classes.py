@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
-from vision_adapters.metrics.arrays import as_array, class_labels, ratio
+from vision_adapters.metrics.arrays import as_array, class_labels, ratio, refuse_nan
 from vision_adapters.metrics.score import wilson
 
 
@@ -39,8 +39,9 @@ def confusion(predictions: Any, targets: Any, classes: int) -> Int[np.ndarray, "
         >>> confusion([0, 0, 1], [0, 1, 1], classes=2).tolist()
         [[1, 0], [1, 1]]
     """
-    guessed, true = as_array(predictions), class_labels(as_array(targets), classes)
+    guessed, true = as_array(predictions, "predictions"), class_labels(as_array(targets, "targets"), classes)
     if guessed.ndim == 2:
+        refuse_nan("predictions", guessed)
         guessed = guessed.argmax(axis=1)
     if len(guessed) != len(true):
         raise ValueError(f"there are {len(guessed)} predictions and {len(true)} targets; expected as many")

@@ -300,6 +300,12 @@ def _mask_counts(predictions: Array, targets: Array) -> Floats:
     labels = predictions.argmax(1) if scored else predictions
     if labels.shape != targets.shape or targets.ndim < 2:
         raise ValueError(f"masks have shape {predictions.shape}, targets {targets.shape}; expected [n, (k,) h, w]")
+    if not targets.size:
+        raise ValueError(f"masks have shape {predictions.shape}, targets {targets.shape}: there are no pixels")
+    for name, values in (("predictions", labels), ("targets", targets)):
+        if values.dtype.kind == "f" and (values != np.floor(values)).any():
+            share = values[values != np.floor(values)][0]
+            raise ValueError(f"{name}: {share} is not a class, expected whole numbers; were the maps scaled to [0, 1]?")
     valid = targets != IGNORED
     classes = predictions.shape[1] if scored else int(max(labels.max(), targets.max())) + 1
     if classes > MOST_CLASSES:

@@ -135,7 +135,7 @@ class RunningScores:
 
     def update(self, predictions: Any, targets: Any) -> None:
         """Add samples, as `evaluate` takes them; the place of NaN is that among all samples so far."""
-        predicted, true = as_array(predictions), as_array(targets)
+        predicted, true = as_array(predictions, "predictions"), as_array(targets, "targets")
         if predicted.ndim == 0 or true.ndim == 0 or len(predicted) != len(true):
             raise ValueError(
                 f"predictions have shape {predicted.shape}, targets {true.shape}; expected the same length"
