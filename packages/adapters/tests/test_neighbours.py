@@ -136,3 +136,17 @@ def test_a_gallery_with_nan_is_refused(value: float) -> None:
     for queries, gallery, name in ((odd, rows, "query row 2"), (rows, odd, "gallery row 2")):
         with pytest.raises(ValueError, match=f"{name} holds NaN or infinity"):
             rank_gallery(queries, gallery, [0, 1, 0, 1], [0, 1, 0, 1])
+
+
+def test_what_has_no_order_is_refused() -> None:
+    eye, labels = np.eye(3), [0, 0, 1]
+    for similarity in (np.nan, np.inf):
+        with pytest.raises(ValueError, match="of sample 1, neighbour 0: expected a finite number"):
+            neighbour_votes([[0, 1], [1, 0]], [[0.5, 0.4], [similarity, 0.1]], 2)
+    assert neighbour_votes([[0, -1]], [[0.5, np.nan]], 2).tolist() == [[1.0, 0.0]]
+    with pytest.raises(ValueError, match="labels are float64, expected integers"):
+        neighbour_votes([[0.0, 1.0]], [[0.5, 0.4]], 2)
+    with pytest.raises(ValueError, match=r"ks \[0, 1\]"):
+        rank_gallery(eye, eye, labels, labels, ks=(0, 1))
+    with pytest.raises(ValueError, match="query row 0: an inner product is beyond float32"):
+        rank_gallery(eye * 1e30, eye * 1e30, labels, labels)

@@ -53,6 +53,12 @@ def neighbour_votes(
         raise ValueError(f"labels have shape {named.shape}, similarities {near.shape}; expected the same [n, k]")
     if named.size and (named.min() < -1 or named.max() >= classes):
         raise ValueError(f"labels go from {named.min()} to {named.max()}, expected 0..{classes - 1}, or -1 for none")
+    if named.dtype.kind not in "iu":
+        raise ValueError(f"labels are {named.dtype}, expected integers: classes from 0, or -1 for none")
+    wrong = ~np.isfinite(near) & (named >= 0)
+    if wrong.any():
+        row, place = np.argwhere(wrong)[0]
+        raise ValueError(f"similarity {near[row, place]} of sample {row}, neighbour {place}: expected a finite number")
     if not temperature > 0:
         raise ValueError(f"temperature must be above 0, not {temperature}")
     named_rows = named >= 0
@@ -112,6 +118,8 @@ def rank_gallery(
         raise ValueError(
             f"{len(query_rows)} queries with {len(own)} labels, a gallery of {len(held)} with {len(theirs)}"
         )
+    if not len(held) or min(ks, default=1) < 1:
+        raise ValueError(f"ks {list(ks)}, a gallery of {len(held)}: expected places of at least 1 and some pictures")
     for rows, name in ((query_rows, "query"), (held, "gallery")):
         if not np.isfinite(rows).all():
             row = int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])
@@ -123,7 +131,11 @@ def rank_gallery(
     step = max(1, _CELLS // max(1, len(held)))
     for first in range(0, len(query_rows), step):
         block = slice(first, min(first + step, len(query_rows)))
-        similar = query_rows[block] @ shuffled.T
+        with np.errstate(over="ignore", invalid="ignore"):
+            similar = query_rows[block] @ shuffled.T
+        if not np.isfinite(similar).all():
+            row = first + int(np.flatnonzero(~np.isfinite(similar).all(axis=1))[0])
+            raise ValueError(f"query row {row}: an inner product is beyond float32; scale the rows to unit length")
         relevant = own[block, None] == labels
         if same:
             itself = order == np.arange(first, block.stop)[:, None]
