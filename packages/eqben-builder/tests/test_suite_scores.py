@@ -28,6 +28,7 @@ from eqben_builder.suites import (
     write_records,
 )
 from eqben_builder.suites.blind import blind_outcomes, paired_difference
+from eqben_builder.suites.features import Features, similarities
 from eqben_builder.suites.galleries import _resampled, _values, right_ranks
 from eqben_builder.suites.outcomes import folds_of, outcomes_of
 from eqben_builder.suites.published import published_scores, published_table
@@ -479,3 +480,37 @@ def test_resamples_of_a_gallery_are_drawn_in_parts_and_stay_the_same():
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 40e6  # all at once are 200 MB
+
+
+def features_of(texts, images):
+    """Features of captions "0", "1", … and of as many pictures as there are rows."""
+    pictures = [Picture(content=bytes([k])) for k in range(len(images))]
+    units = [rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (images, texts)]
+    numbers = {str(k): k for k in range(len(texts))}
+    return Features(*units, {picture: k for k, picture in enumerate(pictures)}, numbers), pictures
+
+
+@pytest.mark.parametrize("captions", [2, 3, 5, 9, 17])
+def test_captions_of_equal_features_tie_wherever_they_stand(captions):
+    rng = np.random.default_rng(captions)
+    for width in (3, 64, 100, 512, 768):
+        texts, images = (rng.standard_normal((count, width)).astype(np.float32) for count in (captions, 20))
+        texts[-1] = texts[0]
+        features, pictures = features_of(texts, images)
+        names = tuple(map(str, range(captions)))
+        rows = [SuiteRow(str(k), "s", "captions", (picture,), names, "0") for k, picture in enumerate(pictures)]
+        outcome = outcomes_of(rows, similarities(rows, features))["accuracy"]
+        assert not outcome.right.any()
+
+
+def test_answers_of_equal_features_tie_in_a_gallery():
+    rng = np.random.default_rng(0)
+    for count, width in itertools.product((13, 100, 1003), (3, 17, 64, 100, 512)):
+        answers = rng.standard_normal((count, width)).astype(np.float32)
+        answers[-1] = answers[count // 2] = answers[0]
+        for queries in range(1, 8):
+            near = np.repeat(answers[:1] * 1.01 + 0.01, queries, axis=0)
+            for right in (0, count - 1):
+                assert [
+                    ranks.tolist() for ranks in right_ranks(near, answers, {k: [right] for k in range(queries)})
+                ] == [[3]] * queries

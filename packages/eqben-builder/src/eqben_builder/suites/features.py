@@ -166,8 +166,10 @@ def similarities(rows: Sequence[SuiteRow], features: Features) -> Similarities:
             chunk = places[start : start + _CHUNK]
             t = features.texts[[[features.text_at[text] for text in rows[k].captions] for k in chunk]]
             v = features.images[[[features.image_at[image] for image in rows[k].images] for k in chunk]]
-            cosines = np.matmul(t, v.transpose(0, 2, 1))
-            own = np.matmul(t, t.transpose(0, 2, 1)) if rows[chunk[0]].shape == "paraphrases" else None
+            # Not matmul, which sums some columns in another order: equal captions would differ by a last bit, and no
+            # tie would be seen.
+            cosines = np.einsum("qcd,qid->qci", t, v)
+            own = np.einsum("qcd,qed->qce", t, t) if rows[chunk[0]].shape == "paraphrases" else None
             for j, k in enumerate(chunk):
                 values[k] = cosines[j]
                 texts[k] = own[j] if own is not None and rows[k].shape == "paraphrases" else None

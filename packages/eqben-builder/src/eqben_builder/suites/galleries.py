@@ -330,11 +330,15 @@ def right_ranks(
     q, a = (unit_rows(rows, len(rows), kind, None) for rows, kind in ((queries, "queries"), (answers, "answers")))
     if q.shape[1] != a.shape[1]:
         raise ValueError(f"features of {q.shape[1]} and of {a.shape[1]} numbers: nothing to search")
+    # Equal answers are multiplied once: a product of matrices sums some columns in another order.
+    numbers: dict[bytes, int] = {}
+    at = [numbers.setdefault(row.tobytes(), len(numbers)) for row in a]
+    distinct = a[np.unique(at, return_index=True)[1]]
     queried = sorted(right)
     ranks = []
     for start in range(0, len(queried), _CHUNK):
         chunk = queried[start : start + _CHUNK]
-        for query, similar in zip(chunk, q[chunk] @ a.T, strict=True):
+        for query, similar in zip(chunk, (q[chunk] @ distinct.T)[:, at], strict=True):
             places = list(right[query])
             own, wrong = np.sort(similar[places])[::-1], np.delete(similar, places)
             better = np.array([np.count_nonzero(wrong >= value) for value in own])
