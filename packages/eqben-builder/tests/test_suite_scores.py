@@ -514,3 +514,16 @@ def test_answers_of_equal_features_tie_in_a_gallery():
                 assert [
                     ranks.tolist() for ranks in right_ranks(near, answers, {k: [right] for k in range(queries)})
                 ] == [[3]] * queries
+
+
+def test_paraphrases_keep_their_own_measure_beside_other_questions_of_their_size():
+    texts, images = np.eye(3, dtype=np.float32) + 0.1, np.ones((2, 3), np.float32)
+    features, pictures = features_of(texts, images)
+    names = ("0", "1", "2")
+    rows = [
+        SuiteRow(str(k), "s", shape, (pictures[k],), names, "0") for k, shape in enumerate(("captions", "paraphrases"))
+    ]
+    own = similarities(rows, features).texts
+    assert own[0] is None
+    assert own[1] is not None
+    assert own[1].shape == (3, 3)

@@ -169,7 +169,8 @@ def similarities(rows: Sequence[SuiteRow], features: Features) -> Similarities:
             # Not matmul, which sums some columns in another order: equal captions would differ by a last bit, and no
             # tie would be seen.
             cosines = np.einsum("qcd,qid->qci", t, v)
-            own = np.einsum("qcd,qed->qce", t, t) if rows[chunk[0]].shape == "paraphrases" else None
+            paraphrased = any(rows[k].shape == "paraphrases" for k in chunk)
+            own = np.einsum("qcd,qed->qce", t, t) if paraphrased else None
             for j, k in enumerate(chunk):
                 values[k] = cosines[j]
                 texts[k] = own[j] if own is not None and rows[k].shape == "paraphrases" else None
