@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import logging
 import os
-import threading
+import secrets
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from gate_data.errors import DataError
-from gate_data.readers.folders import cache_home
+from gate_data.errors import DataError, StorageError
+from gate_data.readers.caches import checked, own_cache, own_file
 from gate_data.readers.source import Source, file_of
 
+_LOG = logging.getLogger(__name__)
 _WIDTH = 16
 _SETTLING = 2.0
 """Seconds after a change in which a file may change again without another time: what is that new is not remembered."""
 
+_SAID: set[str] = set()
+"""Why nothing is remembered, once in a process."""
 _BY_DEFAULT = Path("\0")
 _folder: Path | None = _BY_DEFAULT
 
@@ -37,11 +41,17 @@ def remember_in(folder: Path | None) -> None:
 
 
 def _place() -> Path | None:
-    if _folder is not _BY_DEFAULT:
-        return _folder
+    """The folder that nobody else writes; None where there is none, which is said once but for a missing home."""
     try:
-        return cache_home() / "contents"
+        if _folder is not _BY_DEFAULT:
+            return None if _folder is None else checked(_folder, _folder)
+        return own_cache("contents")
     except RuntimeError:  # there is no home
+        return None
+    except StorageError as error:
+        if str(error) not in _SAID and not isinstance(error.__cause__, OSError):
+            _LOG.warning("digests of files are not kept for the next run: %s", error)
+        _SAID.add(str(error))
         return None
 
 
@@ -75,7 +85,7 @@ def known_contents(mark: bytes | None, count: int) -> tuple[bytes, ...] | None:
         return None
     path = folder / mark.hex()
     try:
-        if not path.is_file():
+        if not own_file(path):
             return None
         held = path.read_bytes()
     except OSError:
@@ -104,10 +114,10 @@ def remember_contents(mark: bytes | None, contents: Sequence[bytes]) -> None:
     if folder is None or mark is None or not contents:
         return
     packed = b"".join(contents)
-    partial = folder / f".{mark.hex()}.{os.getpid()}.{threading.get_ident()}"
+    partial = folder / f".{mark.hex()}.{secrets.token_hex(4)}"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        partial.write_bytes(packed + hashlib.blake2b(packed, digest_size=_WIDTH).digest())
+        with partial.open("xb") as file:
+            file.write(packed + hashlib.blake2b(packed, digest_size=_WIDTH).digest())
         partial.replace(folder / mark.hex())
     except OSError:
         with contextlib.suppress(OSError):

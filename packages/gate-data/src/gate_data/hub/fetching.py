@@ -10,6 +10,7 @@ import hashlib
 import json
 import logging
 import os
+import secrets
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -25,7 +26,8 @@ from gate_data.hub.reaching import why_silent
 from gate_data.hub.tables import Table
 from gate_data.readers import Member, Row
 from gate_data.readers.archives import read
-from gate_data.readers.folders import cache_home, is_saved
+from gate_data.readers.caches import checked, own_cache, own_file
+from gate_data.readers.folders import is_saved
 
 _LOG = logging.getLogger(__name__)
 _ROWS, _BYTES = 10_000, 2**30
@@ -57,14 +59,19 @@ def fetched(hub: Hub, root: Path | None, take: int | None) -> Copy:
     Where not all rows are taken, they are the first of each split in a drawn order, twice as many to train on where the
     repository has none to validate.
     """
-    folder = cache_home() / "hub" / hub.id.replace("/", "--") / _key(hub, root, take)
+    try:
+        folder = own_cache("hub", hub.id.replace("/", "--"), _key(hub, root, take))
+    except RuntimeError as error:
+        raise StorageError(f"{hub.id} is kept nowhere: {error}; set GATE_RUNNER_CACHE to a folder") from error
     roles = {"train": hub.train, "validation": hub.validation, "test": hub.test}
     splits = {role: split for role, split in roles.items() if split}
     begun = folder / "begun.json"
     try:
+        for role in splits:
+            checked(folder / role, folder)
         if not all(_is_whole(folder / role) for role in splits):
             with _only_writer(folder):
-                if not begun.is_file():
+                if not own_file(begun):
                     _write(begun, {"revision": "" if root is not None else _revision(hub)})
                 for role, split in splits.items():
                     count = take if take is None or hub.validation or role == "test" else 2 * take
@@ -80,7 +87,6 @@ def _revision_of(begun: Path) -> str:
 
 @contextmanager
 def _only_writer(folder: Path) -> Iterator[None]:
-    folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(folder / "writer.lock")
     try:
         lock.acquire(timeout=0)
@@ -96,7 +102,7 @@ def _only_writer(folder: Path) -> Iterator[None]:
 def _about(folder: Path) -> dict[str, Any]:
     """What is kept of a split beside its rows; empty before all of them are there."""
     about = folder / "about.json"
-    return dict(json.loads(about.read_text())) if about.is_file() else {}
+    return dict(json.loads(about.read_text())) if own_file(about) else {}
 
 
 def _is_whole(folder: Path) -> bool:
@@ -108,7 +114,6 @@ def _complete(hub: Hub, root: Path | None, revision: str, split: str, take: int 
     """Fetch the rows that are missing."""
     if _is_whole(folder):
         return
-    folder.mkdir(exist_ok=True)
     left_over = [*folder.glob("*.part")]
     if _about(folder):
         _LOG.warning("%s is of a version before 0.2, which could keep rows twice: it is fetched again", folder)
@@ -276,7 +281,8 @@ def _bytes(where: str, stream: _Stream, column: str, value: Any) -> bytes | None
 
 
 def _archives(folder: Path) -> list[Path]:
-    return sorted(folder.glob("*-*.zip"))
+    """The archives of a split; a link to another file is none."""
+    return sorted(file for file in folder.glob("*-*.zip") if own_file(file))
 
 
 def _rows_in(folder: Path) -> int:
@@ -285,8 +291,9 @@ def _rows_in(folder: Path) -> int:
 
 
 def _write(path: Path, values: Mapping[str, Any]) -> None:
-    beside = path.with_suffix(f".{os.getpid()}")
-    beside.write_text(json.dumps(values))
+    beside = path.with_suffix(f".{secrets.token_hex(4)}")
+    with beside.open("x") as file:
+        file.write(json.dumps(values))
     beside.replace(path)
 
 

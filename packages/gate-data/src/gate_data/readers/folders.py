@@ -192,9 +192,13 @@ def _ends(name: str, endings: Sequence[str]) -> bool:
 
 
 def cache_home() -> Path:
-    """The folder of what can be made again, in what ``GATE_RUNNER_CACHE`` names or in the user's cache folder."""
-    home = os.environ.get("GATE_RUNNER_CACHE") or os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(home) / "gate-runner"
+    """The folder of what can be made again, in what ``GATE_RUNNER_CACHE`` names or in the user's cache folder.
+
+    ``GATE_RUNNER_SHARED_CACHE`` comes first, and says that its other writers are trusted: see `caches.own_cache`.
+    """
+    variables = ("GATE_RUNNER_SHARED_CACHE", "GATE_RUNNER_CACHE", "XDG_CACHE_HOME")
+    home = next(filter(None, map(os.environ.get, variables)), None) or str(Path.home() / ".cache")
+    return Path(home).absolute() / "gate-runner"
 
 
 class Files:

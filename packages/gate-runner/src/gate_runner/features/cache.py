@@ -32,7 +32,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gate_data.readers.folders import cache_home
+from gate_data.readers.caches import checked, own_cache, refuse_others
 from gate_runner.encoders.spec import agree
 from gate_runner.errors import DataError, StorageError
 from gate_runner.features.inputs import WIDTH, Digests, Encode, Inputs, Numbered, digest_of
@@ -54,8 +54,12 @@ _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 def cache_folder() -> Path:
-    """Where features lie: below ``GATE_RUNNER_CACHE``, else ``XDG_CACHE_HOME``, else ``~/.cache``."""
-    return cache_home() / "features"
+    """Where features lie: below ``GATE_RUNNER_CACHE``, else ``XDG_CACHE_HOME``, else ``~/.cache``.
+
+    Raises:
+        StorageError: others can write there.
+    """
+    return own_cache("features")
 
 
 class EncodedRows:
@@ -172,8 +176,9 @@ class FeatureCache:
         outputs = encoder.outputs or probe(encoder)
         for number in itertools.count():  # the same weights behind other code are another encoder
             try:
-                folder = (root or cache_folder()) / (f"{key}-{number}" if number else key)
-            except RuntimeError as error:  # there is no home
+                root = root or cache_folder()
+                folder = checked(root / (f"{key}-{number}" if number else key), root)
+            except (RuntimeError, StorageError) as error:  # there is no home, or not of this user alone
                 return cls._kept_nowhere(str(error))
             about = folder / "encoder.json"
             try:
@@ -222,6 +227,7 @@ class FeatureCache:
             segment = digest_of(b"files ", inputs.mark).hex() if digests is None else ""
             with contextlib.ExitStack() as stack:
                 try:
+                    refuse_others(folder, self.folder)
                     if digests is not None:
                         shelf = Shelf.sound(folder, digests)
                         missing = _first(digests, shelf.missing(digests))
@@ -230,7 +236,7 @@ class FeatureCache:
                                 take_over(folder, but="")  # of kills behind the last row
                             break
                         segment = digest_of(digests[missing].tobytes()).hex()
-                    folder.mkdir(parents=True, exist_ok=True)
+                    checked(folder, self.folder)
                     if take_over(folder, but=segment):
                         continue
                     stack.enter_context(alone(folder, segment, wait=True))  # who wants the same waits, and finds it
@@ -263,6 +269,11 @@ class FeatureCache:
     def has_more(self, inputs: Inputs, kind: str, other: str) -> bool:
         """Whether fewer of some inputs would have to be encoded for a kind than for another one."""
         if self.folder is None or not any((self.folder / kind).glob("*.digests.npy")):
+            return False
+        try:
+            for name in (kind, other):
+                refuse_others(self.folder / name, self.folder)
+        except StorageError:
             return False
         digests = inputs.digests()
         if digests is None:

@@ -6,12 +6,10 @@ import hashlib
 import json
 import logging
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gate_data.readers.folders import cache_home
 from gate_data.readers.limits import refuse_special
 from gate_data.remembered import known_digest, remember_digest
 from gate_runner.benchmarks import Benchmark, DataRequest
@@ -76,22 +74,14 @@ class Part:
 
     def load(self, size: Size) -> Data[Any]:
         """The benchmark's data, with images of files at ``size`` pixels."""
-        from gate_data.remembered import remember_in
-
-        with suppress(RuntimeError):  # there is no home
-            remember_in(cache_home() / "contents")
         data = self.benchmark.load(self.source, self.request(size))
         return data if self.settings.folds is None else pooled(data)
 
     def listing(self, size: Size) -> bytes | None:
         """What stands for the digest of the data while no file changes; None where they are not lists of files."""
-        from gate_data.remembered import remember_in
-
         undivided = "variant" in self.benchmark.training
         if undivided or self.source not in ("local", "file") or self.settings.folds is not None:
             return None
-        with suppress(RuntimeError):  # there is no home
-            remember_in(cache_home() / "contents")
         root = self.benchmark.root_of(self.source, self.settings.data_root)
         originals = self.benchmark.originals
         return None if root is None else originals.listing(originals.find(root), self.request(size))
