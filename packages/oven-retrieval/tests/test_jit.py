@@ -63,6 +63,32 @@ def test_a_folder_that_others_may_write_is_left_alone(nowhere, tmp_path, planted
     assert not list(tmp_path.rglob("*.nb*"))
 
 
+@pytest.mark.parametrize("planted", ["", "numba", "numba/*"])
+def test_a_users_folder_that_others_may_write_is_left_alone(tmp_path, monkeypatch, planted):
+    """numba unpickles what lies there, and XDG_CACHE_HOME may be shared by users."""
+
+    def refuse(self):
+        raise OSError(30, "Read-only file system")
+
+    shared = tmp_path / "shared"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(shared))
+    monkeypatch.setattr(numba.config, "CACHE_DIR", "")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    for name in ("InTreeCacheLocator", "InTreeCacheLocatorFsAgnostic"):
+        if hasattr(caching, name):
+            monkeypatch.setattr(getattr(caching, name), "ensure_cache_path", refuse)
+    loop = numba.njit(cache=True)(double)  # makes numba's folders
+    kept_in = Path(loop._cache.cache_path)
+    assert shared in kept_in.parents
+    for folder in (kept_in.parent, kept_in):
+        folder.chmod(0o755)
+    for folder in shared.glob(planted) if planted else ():
+        folder.chmod(0o777)
+    assert jit(double)(4) == 8
+    assert bool(list(shared.rglob("*.nbc"))) == (not planted)
+    assert bool(list((tmp_path / f"oven-retrieval-numba-{os.getuid()}").rglob("*.nbc"))) == bool(planted)
+
+
 def test_a_full_disk_is_a_warning(tmp_path, monkeypatch):
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
     loop = jit(double)

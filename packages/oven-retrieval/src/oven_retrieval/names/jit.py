@@ -31,17 +31,36 @@ def jit(function: Callable[..., Any]) -> Any:
     """Compile a function without the interpreter's lock, and keep the code wherever a folder can be written.
 
     Where neither the package's folder nor the user's can be written (a container with read-only packages and no home),
-    a private temporary folder keeps it until the machine restarts. Without that folder, each process compiles again. A
-    folder that fills up, or is no longer writable, never ends a search.
+    or others can write the user's, a private temporary folder keeps it until the machine restarts. Without that folder,
+    each process compiles again. A folder that fills up, or is no longer writable, never ends a search.
     """
     loop: Any = numba.njit(nogil=True)(function)
     try:
         loop.enable_caching()
+        is_own = _is_own(Path(loop._cache.cache_path), Path(function.__code__.co_filename))
     except (RuntimeError, OSError):  # numba: "no locator available"
-        if not _keep_in(_private_folder(), loop):
-            return loop
+        is_own = False
+    if not is_own and not _keep_in(_private_folder(), loop):
+        return numba.njit(nogil=True)(function)
     _go_on_without_room(loop)
     return loop
+
+
+def _is_own(folder: Path, source: Path) -> bool:
+    """Whether nobody but this user writes numba's folder of a function, whose pickles it runs.
+
+    `NUMBA_CACHE_DIR` is the user's word. The folder beside the source is as safe as the source is.
+    """
+    config: Any = numba.config
+    if config.CACHE_DIR or source.parent in folder.parents or not hasattr(os, "getuid"):
+        return True
+    return all(_is_closed(place) for place in (folder, folder.parent))
+
+
+def _is_closed(folder: Path) -> bool:
+    status = folder.lstat()
+    others_write = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not others_write
 
 
 def _private_folder() -> Path | None:
