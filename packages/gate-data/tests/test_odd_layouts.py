@@ -64,7 +64,8 @@ def test_a_yaml_file_runs_nothing(tmp_path: Path) -> None:
     yolo(tmp_path)
     call = f"train: !!python/object/apply:os.mkdir ['{tmp_path / 'ran'}']\nnames: [a]\n"
     (tmp_path / "data.yaml").write_text(call)
-    guess(tmp_path)
+    with pytest.raises(DataError, match="'train' is no path"):
+        guess(tmp_path)
     assert not (tmp_path / "ran").exists()
 
 
@@ -114,3 +115,59 @@ def test_a_coco_file_nested_too_deeply_is_no_layout(tmp_path: Path) -> None:
     picture(tmp_path / "b" / "0.png")
     (tmp_path / "annotations.json").write_text('{"images": ' + "[" * 100_000)
     assert guess(tmp_path).values["data"] == {"kind": "folders"}
+
+
+def named_by_yaml(folder: Path, content: str) -> list[str]:
+    yolo(folder)
+    (folder / "data.yaml").write_text(content)
+    names: list[str] = guess(folder).values["classes"]["names"]
+    return names
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        ("[no, yes]", ["no", "yes"]),  # truth values by YAML's rules
+        ("[007, 1e3, null, 1.0]", ["007", "1e3", "null", "1.0"]),
+        ("[2020-01-01, ~]", ["2020-01-01", "~"]),
+        ("{'0': a, '1': b}", ["a", "b"]),
+        ("{1: b, 0: a}", ["a", "b"]),
+    ],
+)
+def test_names_of_yaml_stand_as_they_are_written(tmp_path: Path, names: str, expected: list[str]) -> None:
+    assert named_by_yaml(tmp_path, f"train: images\nnames: {names}\n") == expected
+
+
+def test_names_of_yaml_count_without_its_paths(tmp_path: Path) -> None:
+    assert named_by_yaml(tmp_path, "nc: 2\nnames: [cat, dog]\n") == ["cat", "dog"]
+
+
+@pytest.mark.parametrize("paths", ["", "train: images\n"])
+def test_yaml_that_counts_other_classes_than_it_names(tmp_path: Path, paths: str) -> None:
+    with pytest.raises(DataError, match=r"data\.yaml: 'nc' is 3, and 'names' has 2"):
+        named_by_yaml(tmp_path, f"{paths}nc: 3\nnames: [cat, dog]\n")
+
+
+def test_two_lists_of_names_that_differ_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "classes.txt").write_text("dog\ncat\n")
+    with pytest.raises(DataError, match=r"data\.yaml and .*classes\.txt name the classes otherwise: 'cat', 'dog'"):
+        named_by_yaml(tmp_path, "names: [cat, dog]\n")
+
+
+def test_an_empty_line_among_names_shifts_no_number(tmp_path: Path) -> None:
+    yolo(tmp_path)
+    (tmp_path / "classes.txt").write_text("cat\n\ndog\n\n")
+    with pytest.raises(DataError, match=r"classes\.txt, line 2 is empty"):
+        guess(tmp_path)
+
+
+def test_names_that_are_too_few_for_class_maps_are_said(tmp_path: Path) -> None:
+    for number in range(4):
+        picture(tmp_path / "images" / f"{number}.png")
+        (tmp_path / "masks").mkdir(exist_ok=True)
+        values = Image.new("L", (8, 8), 2)
+        values.putpixel((0, 0), 0)
+        values.save(tmp_path / "masks" / f"{number}.png")
+    (tmp_path / "classes.txt").write_text("cat\ndog\n")
+    remarks = guess(tmp_path).remarks
+    assert any("classes.txt has 2 lines, too few for value 2" in remark for remark in remarks), remarks

@@ -182,17 +182,21 @@ def _looked_up(path: Path, names: dict[str, str], classes: Sequence[str]) -> tup
     return tuple(names[name] for name in classes)
 
 
-def listed_names(*folders: Path) -> tuple[str, ...]:
-    """The lines of the first file in these folders that is called like a list of classes; none without one."""
+def listed_names(*folders: Path) -> tuple[tuple[str, ...], Path | None]:
+    """Return the lines of the first file in these folders that is called like a list of classes, and its path."""
     paths = (folder / name for folder in folders for name in _LISTS)
     path = next((path for path in paths if path.is_file()), None)
-    if path is None:
-        return ()
-    return _lines(path)
+    return ((), None) if path is None else (_lines(path), path)
 
 
 def _lines(path: Path) -> tuple[str, ...]:
-    return tuple(line.strip() for line in read_text(path).split("\n") if line.strip())
+    """Return a name a line; one that is empty between others would shift the numbers of what follows."""
+    lines = [line.strip() for line in read_text(path).rstrip().split("\n")]
+    if lines == [""]:
+        return ()
+    if "" in lines:
+        raise DataError(f"{path}, line {lines.index('') + 1} is empty: give it the name of its class, or remove it")
+    return tuple(lines)
 
 
 def named_classes(own: OwnBenchmark, folder: Path) -> tuple[str, ...]:

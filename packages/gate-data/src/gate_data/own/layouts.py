@@ -20,6 +20,7 @@ _START = 65_536
 """Bytes of a JSON file in which its fields are looked for, where its lists are not as they should be."""
 _MOST_CLASSES = 99_999
 """The greatest number of a class in YOLO's files: as many classes get a name each."""
+_NUMBER = re.compile(r"[0-9]{1,9}")
 _BOXES, _CAPTIONS = "boxes", "captions"
 _OR_CUT_OUT = (
     'to be found (needs gate-runner[detection]); task = "image-classification" cuts each out and classifies it instead'
@@ -175,10 +176,13 @@ def _of_voc(root: str, annotations: str, splits: Mapping[str, str]) -> Guess:
 
 def _yolo(folder: Path, inner: Sequence[Path]) -> Guess | None:
     del inner
+    named: tuple[str, ...] = ()
     for path in sorted((*folder.glob("*.yaml"), *folder.glob("*.yml"))):
         content = _yaml(path)
-        if isinstance(content, dict) and "names" in content and "train" in content:
-            return _of_yaml(folder, path, content)
+        if isinstance(content, dict) and "names" in content:
+            if "train" in content:
+                return _of_yaml(folder, path, content)
+            named, written = _names_of_yaml(path, content), path
     places = [root for root in (folder, *_folders(folder)) if _holds(root, PICTURES)]
     places = [root for root in places if any(yolo_file(picture).is_file() for picture in first_pictures(root))]
     if not places:
@@ -188,7 +192,13 @@ def _yolo(folder: Path, inner: Sequence[Path]) -> Guess | None:
         return None
     files = [file for root in places for file in map(yolo_file, first_pictures(root, 10**6)) if file.is_file()]
     remarks = [f"{len(files)} text files of YOLO's form beside their pictures, {_OR_CUT_OUT}"]
-    classes = listed_names(folder, *_folders(folder))
+    classes, listed = listed_names(folder, *_folders(folder))
+    if named and classes and named != classes:
+        first = next((at for at, pair in enumerate(zip(named, classes, strict=False)) if len({*pair}) > 1), 0)
+        raise DataError(
+            f"{written} and {listed} name the classes otherwise: {named[first]!r}, {classes[first]!r} …; remove one"
+        )
+    classes = named or classes
     if not classes:
         classes = tuple(f"class {number}" for number in range(_most_of_yolo(files) + 1))
         remarks.append("names of classes are not there (classes.txt, data.yaml): fill in [classes] names")
@@ -196,11 +206,7 @@ def _yolo(folder: Path, inner: Sequence[Path]) -> Guess | None:
 
 
 def _of_yaml(folder: Path, path: Path, content: dict[str, Any]) -> Guess:
-    names = content["names"]
-    if isinstance(names, dict) and {*map(type, names)} == {int} and 0 <= min(names) <= max(names) <= _MOST_CLASSES:
-        names = [names.get(number, f"class {number}") for number in range(max(names) + 1)]
-    if not isinstance(names, list) or not names or any(isinstance(name, list | dict) for name in names):
-        raise DataError(f"{path}: 'names' is no list of names, and no names by their numbers")
+    names = _names_of_yaml(path, content)
     base = content.get("path")
     splits: dict[str, str] = {}
     for split, word in _LISTS:
@@ -215,6 +221,21 @@ def _of_yaml(folder: Path, path: Path, content: dict[str, Any]) -> Guess:
         if part is not None and part not in splits.values():
             splits[split] = part
     return _of_yolo(names, splits, ".", [f"{path.name}: YOLO's boxes, {_OR_CUT_OUT}"])
+
+
+def _names_of_yaml(path: Path, content: dict[str, Any]) -> tuple[str, ...]:
+    """Return the names of classes by their numbers; what has none is called by its number."""
+    names = content["names"]
+    if isinstance(names, dict) and all(isinstance(key, str) and _NUMBER.fullmatch(key) for key in names):
+        by_number = {int(key): name for key, name in names.items()}
+        if by_number and max(by_number) <= _MOST_CLASSES:
+            names = [by_number.get(number, f"class {number}") for number in range(max(by_number) + 1)]
+    if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
+        raise DataError(f"{path}: 'names' is no list of names, and no names by their numbers")
+    count = content.get("nc", "")
+    if isinstance(count, str) and _NUMBER.fullmatch(count) and int(count) != len(names):
+        raise DataError(f"{path}: 'nc' is {count}, and 'names' has {len(names)}: which classes are there?")
+    return tuple(names)
 
 
 def _of_yolo_path(folder: Path, base: str, value: str) -> str | None:
@@ -234,10 +255,11 @@ def _of_yolo(names: Sequence[Any], splits: Mapping[str, str], root: str, remarks
 
 
 def _yaml(path: Path) -> Any:
+    """Return lists, mappings and texts; by YAML's rules ``no`` would be a truth value, and ``007`` a 7."""
     import yaml
 
     try:
-        return yaml.safe_load(read_text(path))
+        return yaml.load(read_text(path), Loader=yaml.BaseLoader)  # noqa: S506 - which makes nothing but these
     except (ValueError, yaml.YAMLError, RecursionError):
         return None
 

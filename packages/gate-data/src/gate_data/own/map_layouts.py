@@ -108,12 +108,18 @@ def _classes_of_maps(folder: Path, maps: Path, end: str) -> tuple[dict[str, Any]
     if not indices or indices[-1] > len(indices) + _INDEX:
         listed = ", ".join(map(str, sorted(values)[:12]))
         raise DataError(f"{maps}: the values of the class maps ({listed} …) are no numbers of classes")
-    lines = listed_names(folder)
+    lines, path = listed_names(folder)
     counts_nowhere = ", and 255, which counts nowhere" if 255 in values else ""
     remarks = [f"class maps have the values {_spans(indices)}{counts_nowhere}"]
     if len(lines) > indices[-1]:
         return {"names": list(lines)}, remarks
-    remarks.append("names of the values are not there (classes.txt): [classes] names can say them")
+    if path is None:
+        remarks.append("names of the values are not there (classes.txt): [classes] names can say them")
+    else:
+        remarks.append(
+            f"{path.name} has {len(lines)} lines, too few for value {indices[-1]} (the first is that of 0), and "
+            "is not used: [classes] names and values can say which is which"
+        )
     return {"names": [f"class {value}" for value in indices], "values": indices}, remarks
 
 
