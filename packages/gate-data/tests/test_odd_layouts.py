@@ -171,3 +171,14 @@ def test_names_that_are_too_few_for_class_maps_are_said(tmp_path: Path) -> None:
     (tmp_path / "classes.txt").write_text("cat\ndog\n")
     remarks = guess(tmp_path).remarks
     assert any("classes.txt has 2 lines, too few for value 2" in remark for remark in remarks), remarks
+
+
+def test_two_names_are_those_of_two_values(tmp_path: Path) -> None:
+    for number in range(4):
+        picture(tmp_path / "images" / f"{number}.png")
+        (tmp_path / "masks").mkdir(exist_ok=True)
+        values = Image.new("L", (8, 8), 255)
+        values.putpixel((0, 0), 0)
+        values.save(tmp_path / "masks" / f"{number}.png")
+    (tmp_path / "classes.txt").write_text("sea\nland\n")
+    assert guess(tmp_path).values["classes"] == {"names": ["sea", "land"], "values": [0, 255]}

@@ -101,23 +101,25 @@ def _classes_of_maps(folder: Path, maps: Path, end: str) -> tuple[dict[str, Any]
         values |= {int(value) for value in np.unique(read)}
         if len(values) > 4 * _INDEX and read.dtype == np.uint8:
             break
+    lines, names_file = listed_names(folder)
     if values in ({0, 255}, {0, 1}):
         numbers = {"values": [0, 255]} if 255 in values else {}
+        if len(lines) == 2:
+            return {"names": list(lines), **numbers}, [f"two values: {', '.join(lines)}"]
         return {"names": ["background", "foreground"], **numbers}, ["two values: background, foreground"]
     indices = sorted(values - {255})
     if not indices or indices[-1] > len(indices) + _INDEX:
         listed = ", ".join(map(str, sorted(values)[:12]))
         raise DataError(f"{maps}: the values of the class maps ({listed} …) are no numbers of classes")
-    lines, path = listed_names(folder)
     counts_nowhere = ", and 255, which counts nowhere" if 255 in values else ""
     remarks = [f"class maps have the values {_spans(indices)}{counts_nowhere}"]
     if len(lines) > indices[-1]:
         return {"names": list(lines)}, remarks
-    if path is None:
+    if names_file is None:
         remarks.append("names of the values are not there (classes.txt): [classes] names can say them")
     else:
         remarks.append(
-            f"{path.name} has {len(lines)} lines, too few for value {indices[-1]} (the first is that of 0), and "
+            f"{names_file.name} has {len(lines)} lines, too few for value {indices[-1]} (the first is that of 0), and "
             "is not used: [classes] names and values can say which is which"
         )
     return {"names": [f"class {value}" for value in indices], "values": indices}, remarks
