@@ -182,3 +182,18 @@ def test_two_names_are_those_of_two_values(tmp_path: Path) -> None:
         values.save(tmp_path / "masks" / f"{number}.png")
     (tmp_path / "classes.txt").write_text("sea\nland\n")
     assert guess(tmp_path).values["classes"] == {"names": ["sea", "land"], "values": [0, 255]}
+
+
+@pytest.mark.parametrize(("maps", "message"), [("123", "1 of 4 pictures have no annotation"), ("xyz", "called as one")])
+def test_pictures_whose_class_maps_are_missing_make_no_classes_of_folders(
+    tmp_path: Path, maps: str, message: str
+) -> None:
+    for name in "0123":
+        picture(tmp_path / "images" / f"{name}.png")
+    (tmp_path / "masks").mkdir()
+    for name in maps:
+        values = Image.new("L", (8, 8), 2)
+        values.putpixel((0, 0), 0)
+        values.save(tmp_path / "masks" / f"{name}.png")
+    with pytest.raises(DataError, match=message):
+        originals_from(OwnBenchmark.model_validate(guess(tmp_path).values), tmp_path / "benchmark.toml").check(tmp_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,8 @@ _MAPS = (
 _AFTER_SPLIT = ("annot", "_labels", "_masks", "_mask", "_annot", "_annotations", "labels", "masks", "_gt")
 _MAPS_READ = 60
 """Class maps that are read to see which values there are."""
+_PICTURES_TRIED = 40
+"""Pictures for which a class map is looked for, to see how maps are called."""
 _INDEX = 64
 """A value of a class map that is larger than their number by this is no index."""
 
@@ -37,15 +40,21 @@ def maps_layout(folder: Path, inner: Sequence[Path]) -> Guess | None:
     if layout is None:
         return None
     root, start, splits = layout
-    first = first_pictures(folder / root / splits.get("train", ""), 1)
+    first = first_pictures(folder / root / splits.get("train", ""), _PICTURES_TRIED)
     near = folder / start.replace("{}", splits.get("train", ""))
     if not first or not near.is_dir() or ("train" not in splits and splits):
         return None
-    stem = first[0].stem
-    ends = [entry for entry in near.iterdir() if entry.name.startswith(stem) and entry.suffix.lower() in PICTURES]
+    names = [entry.name for entry in sorted(near.iterdir()) if entry.suffix.lower() in PICTURES]
+    names = [name for name in names if not name.startswith(".")]
+    ends = Counter(end for picture in first if (end := _shortest_end(picture.stem, names)))
     if not ends:
-        return None
-    end = min(ends, key=lambda entry: len(entry.name)).name[len(stem) :]
+        if not names:
+            return None
+        raise DataError(
+            f"{near} looks like class maps of the pictures in {first[0].parent}, and none is called as one of them: "
+            f"{names[0]}, {first[0].name}"
+        )
+    end = ends.most_common(1)[0][0]
     classes, remarks = _classes_of_maps(folder, near, end)
     pattern = f"{start}*{end}"
     data: dict[str, Any] = {"kind": "maps", "root": root, "annotations": pattern}
@@ -56,6 +65,11 @@ def maps_layout(folder: Path, inner: Sequence[Path]) -> Guess | None:
     pictures = ", ".join(os.path.normpath(f"{root}/{name}") for name in parts)
     how = f"{maps}: a class map for each picture of {pictures}"
     return Guess.of("segmentation", data, splits, [how, *remarks], classes)
+
+
+def _shortest_end(stem: str, names: Sequence[str]) -> str:
+    """Return what stands behind a picture's name in that of its map; empty without one."""
+    return min((name[len(stem) :] for name in names if name.startswith(stem)), key=len, default="")
 
 
 def _places(folder: Path, names: Sequence[str]) -> tuple[str, str, dict[str, str]] | None:
