@@ -16,6 +16,7 @@ from gate_data.own.originals import originals_from
 from gate_data.readers.archives import members
 from gate_data.readers.json_lists import entries
 from gate_data.readers.tables import lines
+from gate_data.request import DataRequest
 
 ALIASES = "a: &a [x, x]\n" + "".join(
     f"{to}: &{to} [{', '.join([f'*{of}'] * 9)}]\n" for of, to in zip("abcdefgh", "bcdefghi", strict=True)
@@ -197,3 +198,13 @@ def test_pictures_whose_class_maps_are_missing_make_no_classes_of_folders(
         values.save(tmp_path / "masks" / f"{name}.png")
     with pytest.raises(DataError, match=message):
         originals_from(OwnBenchmark.model_validate(guess(tmp_path).values), tmp_path / "benchmark.toml").check(tmp_path)
+
+
+@pytest.mark.parametrize("twin", ["cat ", " cat", "cat\u00a0"])
+def test_folders_whose_names_differ_in_blanks_are_refused(tmp_path: Path, twin: str) -> None:
+    for name in ("cat", twin, "dog"):
+        for number in range(6):
+            picture(tmp_path / name / f"{number}.png")
+    own = OwnBenchmark.model_validate(guess(tmp_path).values)
+    with pytest.raises(DataError, match="differ only in their case, or in what is not seen"):
+        originals_from(own, tmp_path / "benchmark.toml").load(tmp_path, DataRequest(size=8))

@@ -113,8 +113,9 @@ def refuse_alike(names: Iterable[str]) -> None:
 
 
 def _as_seen(name: str) -> str:
-    """A name without its case, in one composition, and without signs that have no width."""
-    return "".join(sign for sign in unicodedata.normalize("NFC", name).casefold() if unicodedata.category(sign) != "Cf")
+    """Return a name without its case, in one composition, without signs of no width, and with single blanks inside."""
+    folded = unicodedata.normalize("NFC", name).casefold()
+    return " ".join("".join(sign for sign in folded if unicodedata.category(sign) != "Cf").split())
 
 
 def _by_parts(name: str) -> list[tuple[int, str]]:
