@@ -201,3 +201,79 @@ def lpp_weights(x, labels, texts, steps):
         if step % 10 == 0:
             alpha = alpha - rate_alpha * into_alpha
     return w + alpha[:, None] * np.array(texts)
+
+
+def ss_text_weights(x, labels, texts, scale, plus):
+    """Texts plus scaled sums of their images; in SS-Text+ by each class's share, and pushed from the mean."""
+    n, weights = len(x), []
+    for c, text in enumerate(texts):
+        w = np.array(text, dtype=np.float64)
+        for i in range(n):
+            if labels[i] == c:
+                w = w + scale * np.array(x[i]) * (labels.count(c) / n if plus else 1.0)
+        weights.append(w)
+    if not plus:
+        return np.array(weights)
+    mean = sum(weights) / len(weights)
+    pushes = [2 * w - mean for w in weights]
+    return np.array([w - push / math.sqrt(dot(push, push)) for w, push in zip(weights, pushes, strict=True)])
+
+
+def proker_scores(query, x, labels, texts, beta, penalty):
+    """Cosines plus the kernel regression of 0/1 labels less cosines."""
+    n, k = len(x), len(texts)
+    gram = np.array([[math.exp(-beta * (1 - dot(x[i], x[j]))) for j in range(n)] for i in range(n)])
+    left = np.array([[(labels[i] == c) - dot(x[i], texts[c]) for c in range(k)] for i in range(n)])
+    weights = np.linalg.inv(gram / penalty + np.eye(n)) @ left
+    out = np.zeros((len(query), k))
+    for i, q in enumerate(query):
+        for c in range(k):
+            near = sum(math.exp(-beta * (1 - dot(q, x[j]))) * weights[j, c] for j in range(n))
+            out[i, c] = dot(q, texts[c]) + near
+    return out
+
+
+def cross_modal_objective(weights, x, labels, texts, scale):
+    """Half the mean cross-entropy of the images, half that of the texts as samples of their classes."""
+    loss = 0.0
+    for rows, own in ((x, labels), (texts, list(range(len(texts))))):
+        for row, y in zip(rows, own, strict=True):
+            loss -= math.log(softmax([scale * dot(row, w) for w in weights])[y]) / len(rows) / 2
+    return loss
+
+
+def cross_modal_weights(x, labels, texts, scale, steps):
+    """AdamW by hand at a rate of 0.001 with decay 0.01, gradients by central differences."""
+    w = np.array(texts, dtype=np.float64)
+    first, second = np.zeros_like(w), np.zeros_like(w)
+    for number in range(1, steps + 1):
+        gradient = np.zeros_like(w)
+        for index in np.ndindex(*w.shape):
+            step = np.zeros_like(w)
+            step[index] = 1e-5
+            up, down = (cross_modal_objective(w + s * step, x, labels, texts, scale) for s in (1, -1))
+            gradient[index] = (up - down) / 2e-5
+        first = 0.9 * first + 0.1 * gradient
+        second = 0.999 * second + 0.001 * gradient**2
+        w = w - 0.001 * 0.01 * w
+        w = w - 0.001 * (first / (1 - 0.9**number)) / (np.sqrt(second / (1 - 0.999**number)) + 1e-8)
+    return w
+
+
+def clap_weights_quick(x, labels, texts, scale, trust, steps):
+    """`clap_weights` with its gradient written out, in float64 loops over images and classes."""
+    w, velocity = np.array(texts, dtype=np.float64), np.zeros((len(texts), len(texts[0])))
+    for number in range(steps):
+        gradient = np.zeros_like(w)
+        for i, row in enumerate(x):
+            lengths = [math.sqrt(dot(v, v)) for v in w]
+            p = softmax([scale * dot(row, v) / length for v, length in zip(w, lengths, strict=True)])
+            for c, length in enumerate(lengths):
+                direction = w[c] / length
+                along = (np.array(row) - dot(row, direction) * direction) / length
+                gradient[c] += scale * (p[c] - (labels[i] == c)) * along / len(x)
+        for c, hold in enumerate(trust):
+            gradient[c] += 2 * hold * (w[c] - np.array(texts[c]))
+        velocity = 0.9 * velocity + gradient
+        w = w - 0.1 * (1 + math.cos(math.pi * number / steps)) / 2 * velocity
+    return w

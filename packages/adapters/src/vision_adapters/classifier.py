@@ -37,6 +37,8 @@ class HeadClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         best_params_: the choice, by name.
         best_score_: its validation metric (more is better, so that a Brier score is negative), or None where nothing
             could be validated.
+        chosen_with_: which labels it was chosen with, beside those that it was fitted on: "nothing", "its own shots",
+            or "N further labels".
         cv_results_: what was tried, one entry per candidate, as `GridSearchCV` has it.
         head_: a torch module, features -> scores.
         tuned_: the `Tuned`, which `HeldOut.score` takes.
@@ -109,6 +111,7 @@ class HeadClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         self.head_ = self.tuned_.head
         self.best_params_ = dict(self.tuned_.best_params)
         self.best_score_ = self.tuned_.validation
+        self.chosen_with_ = self.tuned_.chosen_with
         self.cv_results_ = _results(self.tuned_.candidates)
         return self
 

@@ -21,7 +21,10 @@ KNOWLEDGE = ("none", *SOURCES, "gpt3-1", "gpt3-5", "wiktionary+gpt3", "wiktionar
 """Values of ``--knowledge``, with examples of those that have a number."""
 PAPERS = ("wiktionary", "gpt3-5", "wiktionary+gpt3-5")
 """What ``auto`` chooses among besides no knowledge, where no source is named: ELEVATER's table 17."""
-PROBES = ("anchored", "logistic", "elevater", "gda", "lp++", "clap", "tip_adapter", "lda")
+PROBES = (
+    "anchored", "logistic", "elevater", "gda", "lp++", "clap", "tip_adapter", "lda", "ss_text", "ss_text+", "proker",
+    "cross_modal", "gda_published", "clap_published",
+)  # fmt: skip
 """How heads on fixed features are fitted: names of ``vision_adapters.tuning.METHODS``."""
 PROBES_WITHOUT_TEXTS = ("anchored", "logistic", "elevater", "lda")
 """Those that need no class texts; a random start is fitted by the first where another was asked for."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 import torch.nn.functional as F
@@ -48,21 +48,33 @@ def tune_gda(data: TuningData) -> Tuned:
         no scatter within the classes: the scatter of all images stands in. A class that a fold leaves without images
         gets the mean of all images. The grid has half decades, and 0.
     """
-    texts = unit_texts(data, "gda")
-    unit = F.normalize(data.features, dim=1)
-    weight, bias = _gaussian(unit, data.targets())
+    unit_texts(data, "gda")
 
     def candidates() -> Iterator[tuple[dict[str, float], Tensor]]:
-        parts = [_gaussian(unit[fold.train], data.targets(fold.train)) for fold in data.folds]
-        scores = torch.cat([unit[fold.validation] @ w.T + b for fold, (w, b) in zip(data.folds, parts, strict=True)])
-        zero_shot = data.logit_scale * cosines(data, unit[data.validation_rows()])
+        scores = gda_scores(data)
+        zero_shot = data.logit_scale * cosines(data, F.normalize(data.features[data.validation_rows()], dim=1))
         for alpha in (0.0, *SHARES):
             yield {"alpha": alpha}, zero_shot + alpha * scores
+
+    return search(data, "gda", candidates(), gda_head(data), {"alpha": 1.0})
+
+
+def gda_scores(data: TuningData) -> Float[Tensor, "n k"]:
+    """The discriminants' scores of `validation_rows`, each fold's from the others' images."""
+    unit = F.normalize(data.features, dim=1)
+    parts = [_gaussian(unit[fold.train], data.targets(fold.train)) for fold in data.folds]
+    return torch.cat([unit[fold.validation] @ w.T + b for fold, (w, b) in zip(data.folds, parts, strict=True)])
+
+
+def gda_head(data: TuningData) -> Callable[[float], LinearHead]:
+    """The head for a share alpha of the discriminant of all images."""
+    texts = unit_texts(data, "gda")
+    weight, bias = _gaussian(F.normalize(data.features, dim=1), data.targets())
 
     def head(alpha: float) -> LinearHead:
         return fixed_head(data.logit_scale * texts + alpha * weight, alpha * bias, "l2")
 
-    return search(data, "gda", candidates(), head, {"alpha": 1.0})
+    return head
 
 
 def _gaussian(x: Tensor, member: Tensor) -> tuple[Tensor, Tensor]:

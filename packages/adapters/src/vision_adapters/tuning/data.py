@@ -56,6 +56,7 @@ class TuningData:
         metric: what validation maximises (or minimises); a key of `METRICS`.
         folds: one fold for a fixed validation split, several for cross-validation.
         class_weight: "balanced", or what an image of each class counts.
+        further: images of a validation set that came beside the training images.
 
     Example:
         >>> from vision_adapters.tuning import tuning_data
@@ -71,6 +72,12 @@ class TuningData:
     metric: str
     folds: tuple[Fold, ...]
     class_weight: Literal["balanced"] | tuple[float, ...] | None = None
+    further: int = 0
+
+    @property
+    def choice_labels(self) -> str:
+        """Which labels a search on validation chooses with: of its own images, or of how many further ones."""
+        return f"{self.further} further labels" if self.further else "its own shots"
 
     @property
     def several(self) -> bool:
@@ -141,6 +148,7 @@ class Tuned:
         head: features -> scores [n, k], in eval mode.
         candidates: every setting with its validation metric, in the order tried.
         metric: that `validation` is in, and the default of `HeldOut.score`.
+        chosen_with: which labels the parameters were chosen with: "nothing", "its own shots", or "N further labels".
 
     Example:
         >>> from vision_adapters.tuning import tune, tuning_data
@@ -155,6 +163,7 @@ class Tuned:
     head: nn.Module
     candidates: tuple[dict[str, Any], ...]
     metric: str
+    chosen_with: str = "nothing"
 
     chosen = _renamed("Tuned.chosen", "best_params")
     tried = _renamed("Tuned.tried", "candidates")
@@ -348,7 +357,7 @@ def tuning_data(
         raise ValueError(f"class {int(lacking.nonzero()[0])} has no image in the validation set")
     fold = Fold(torch.arange(len(x)), torch.arange(len(x), len(x) + len(validation_rows)))
     joined = torch.cat([x, validation_rows.detach().to(x)])
-    return TuningData(joined, torch.cat([y, theirs]), k, texts, logit_scale, name, (fold,), weight)
+    return TuningData(joined, torch.cat([y, theirs]), k, texts, logit_scale, name, (fold,), weight, len(theirs))
 
 
 def _class_weight(value: Any, labels: Tensor, classes: int) -> Literal["balanced"] | tuple[float, ...] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Literal, NamedTuple
 
 import torch
@@ -12,10 +13,11 @@ from torch import Tensor
 from vision_adapters.heads import LinearHead
 from vision_adapters.tuning.anchored import tune_anchored
 from vision_adapters.tuning.baselines import tune_gda, tune_logistic, tune_tip, tune_zero_shot
+from vision_adapters.tuning.closed_forms import tune_gda_published, tune_proker, tune_ss_text, tune_ss_text_plus
 from vision_adapters.tuning.data import HeldOut, Tuned, TuningData, tuning_data
 from vision_adapters.tuning.discriminant import tune_lda
 from vision_adapters.tuning.elevater import tune_elevater
-from vision_adapters.tuning.probes import tune_clap, tune_lpp
+from vision_adapters.tuning.probes import tune_clap, tune_clap_published, tune_cross_modal, tune_lpp
 
 METHODS: dict[str, Callable[[TuningData], Tuned]] = {
     "anchored": tune_anchored,
@@ -27,6 +29,12 @@ METHODS: dict[str, Callable[[TuningData], Tuned]] = {
     "lp++": tune_lpp,
     "clap": tune_clap,
     "tip_adapter": tune_tip,
+    "ss_text": tune_ss_text,
+    "ss_text+": tune_ss_text_plus,
+    "proker": tune_proker,
+    "cross_modal": tune_cross_modal,
+    "gda_published": tune_gda_published,
+    "clap_published": tune_clap_published,
 }
 BALANCEABLE = ("anchored", "logistic", "tip_adapter")
 """Methods that take `class_weight`. Discriminants ("gda", "lda") give all classes the same prior as they are."""
@@ -37,8 +45,12 @@ def tune(data: TuningData, method: str = "anchored") -> Tuned:
 
     Args:
         data: from `tuning_data`; test data cannot be in it.
-        method: "anchored" (the default), "zero_shot", "elevater", "logistic", "gda", "lda",
-            "lp++", "clap" or "tip_adapter".
+        method: "anchored" (the default), "zero_shot", "elevater", "logistic", "gda", "lda", "lp++", "clap",
+            "tip_adapter", "ss_text", "ss_text+", "proker" or "cross_modal"; "gda_published" and "clap_published" are
+            the papers' own search and penalty.
+
+    Returns:
+        The choice; its `chosen_with` says which labels it was made with, beside those it was fitted on.
 
     Raises:
         ValueError: an unknown method, or one that the data does not suit (texts or single labels missing, class weights
@@ -60,7 +72,8 @@ def tune(data: TuningData, method: str = "anchored") -> Tuned:
         raise ValueError(f"method {method!r} is unknown, expected one of {', '.join(METHODS)}")
     if data.class_weight is not None and method not in BALANCEABLE:
         raise ValueError(f"method {method!r} takes no class_weight, expected one of {', '.join(BALANCEABLE)}")
-    return METHODS[method](data)
+    tuned = METHODS[method](data)
+    return replace(tuned, chosen_with=data.choice_labels) if tuned.candidates else tuned
 
 
 class LinearProbe(NamedTuple):
