@@ -131,6 +131,21 @@ def lora_targets(names: Iterable[str]) -> tuple[list[str], list[str]]:
     ]
 
 
+def lora_names(module: nn.Module) -> list[str]:
+    """Names of attentions, and of the layers that make their queries, keys and values, as `add_lora` takes them.
+
+    Example:
+        >>> lora_names(nn.TransformerEncoderLayer(8, 2))
+        ['self_attn']
+    """
+    own = ("q_proj", "k_proj", "v_proj", "qkv")
+    return [
+        name
+        for name, part in _able(module).items()
+        if isinstance(part, nn.MultiheadAttention) or name.rpartition(".")[2] in own
+    ]
+
+
 def _able(module: nn.Module) -> dict[str, nn.Module]:
     """Linear layers and attentions by name; an attention's own layers are its part."""
     return {
