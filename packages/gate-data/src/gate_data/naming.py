@@ -10,7 +10,7 @@ from gate_data.cards import ICINW, SHEETS
 from gate_data.errors import DataError, UsageError, unknown
 from gate_data.originals_by_name import ORIGINALS, PACKAGED
 
-_ODINW = "odinw-"
+_ODINW, _COOP = "odinw-", "coop-"
 
 
 def data_sets(*, qualified: bool = False) -> tuple[str, ...]:
@@ -34,6 +34,8 @@ def _qualified(name: str) -> str:
         return f"packaged/{name}"
     if name in ICINW and name not in SHEETS:
         return f"elevater/{name}"
+    if name.startswith(_COOP):
+        return f"coop/{name.removeprefix(_COOP)}"
     return f"odinw/{name.removeprefix(_ODINW)}" if name.startswith(_ODINW) else f"gate/{name}"
 
 

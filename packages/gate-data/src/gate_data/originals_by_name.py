@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from gate_data.cards import ICINW, SHEETS
+from gate_data.coop.cards import COOP
 from gate_data.tables import read_table
 
 ORIGINALS: dict[str, str] = {
     **{sheet.id: sheet.local for sheet in SHEETS.values()},
     **{sheet.id: f"gate_data.originals.icinw.{sheet.module}:{sheet.id.replace('-', '_')}" for sheet in ICINW.values()},
     **{f"odinw-{about['id']}": f"gate_data.originals.odinw:{about['id']}" for about in read_table("odinw")["sets"]},
+    **{name: f"gate_data.coop.originals:{name.replace('-', '_')}" for name in COOP},
     "nyu-depth": "gate_data.originals.segmentation:nyu_depth",
     "chestxray14": "gate_data.originals.medical:chestxray14",
 }

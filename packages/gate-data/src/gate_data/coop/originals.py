@@ -1,0 +1,48 @@
+"""CoOp's data sets as `gate_data.load` takes them: whole, in their published splits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from gate_data.coop.cards import COOP, DOMAINS, CoopSheet
+from gate_data.coop.lists import DividedImages, read_aircraft, read_imagenet, read_shifted, read_zhou
+from gate_data.original_files import Originals, from_lists
+from gate_data.readers.folders import place
+
+
+def _inside(sheet: CoopSheet) -> tuple[str | tuple[str, ...], ...]:
+    """What must be in the folder of a set, one of these; of several names in one, all."""
+    if sheet.split:
+        return (sheet.split,)
+    if sheet.id == "coop-imagenet":
+        return (("classnames.txt", "images/val"), ("classnames.txt", "val"))
+    if sheet.id == "coop-fgvc-aircraft":
+        return (("variants.txt", "images_variant_train.txt"),)
+    return (sheet.images, "sketch") if sheet.id == "coop-imagenet-sketch" else (sheet.images,)
+
+
+def _reader(sheet: CoopSheet) -> Callable[[Any], DividedImages]:
+    if sheet.id in DOMAINS:
+        return lambda folder: read_shifted(sheet, folder, folder.parent / "imagenet")
+    readers = {"coop-imagenet": read_imagenet, "coop-fgvc-aircraft": read_aircraft}
+    return partial(readers.get(sheet.id, read_zhou), sheet)
+
+
+def _originals(sheet: CoopSheet) -> Originals[Path]:
+    find = place(sheet.files, sheet.folders, *_inside(sheet))
+    return from_lists(sheet.files, find, _reader(sheet), trained=False)
+
+
+ORIGINALS: dict[str, Originals[Path]] = {name: _originals(sheet) for name, sheet in COOP.items()}
+"""How each set's own files are read, by its id."""
+
+
+def __getattr__(name: str) -> Originals[Path]:
+    """Return one of them by its id with underscores, for ``module:name``."""
+    known = {key.replace("-", "_"): originals for key, originals in ORIGINALS.items()}
+    if name not in known:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return known[name]
