@@ -234,6 +234,11 @@ class Encoder:
         words = self._given("encode_text_tokens", self.text_tokens, list(texts))
         return TextTokens(self._floats("encode_text_tokens", words.tokens), words.mask)
 
+    @torch.no_grad()
+    def computed(self, name: str, function: Callable[[Any], Any], inputs: Any) -> Any:
+        """Return what a function of the model gives, in evaluation mode; errors name the encoder."""
+        return self._given(name, function, inputs)
+
     def _given(self, name: str, function: Callable[[Any], Any], inputs: Any) -> Any:
         """What a model returns; what it raises becomes an error that names it, but for want of memory."""
         try:
