@@ -142,6 +142,19 @@ def test_tiers_have_means_and_ranks(tmp_path: Path) -> None:
     assert tiers.shown(gather(read_runs(runs[2:]), tests=False)) == ""
 
 
+def test_the_full_pool_is_a_tier_of_its_own(tmp_path: Path) -> None:
+    names = [f"micro/{name}" for name in PACKS["full"]]
+    runs = [
+        write_run(tmp_path / label, dict.fromkeys(names, skill), encoder=label)
+        for label, skill in (("poor", 0.2), ("good", 0.9))
+    ]
+    contents = gather(read_runs(runs), tests=False)
+    listed = {tier.name.removeprefix("micro/"): tier for tier in tiers.tiers(contents)}
+    assert {name: tier.benchmarks for name, tier in listed.items()} == {"small": 8, "base": 15, "big": 21, "full": 31}
+    assert listed["full"].ranks == {"poor": 2, "good": 1}
+    assert "full (31)" in tiers.shown(contents)
+
+
 def test_trackers_show_watts_and_gradients() -> None:
     layer = "encoder.blocks.0"
     gradients = [{"step": 50, "norm": 2.0, layer: 0.5}, {"step": 100, "norm": 1.0, layer: 0.25}]
