@@ -395,6 +395,28 @@ def test_each_layers_gradient_is_recorded(tmp_path: Path) -> None:
     assert fit(module, (x,), y, **call).history[1].layers == {}
 
 
+def test_gradients_have_a_row_every_hundred_steps_whenever_it_is_validated(tmp_path: Path) -> None:
+    x, y = data()
+    recipe = Recipe(lr=0.1, steps=260, batch_size=8, validate_every=130)
+
+    def train(path: Path | None, validate_every: int = 130, stop: int | None = None) -> Fit:
+        head = seeded(lambda: LinearHead(6, 3), 0)
+        return fit(head, (x,), y, loss=cross_entropy, recipe=dataclasses.replace(recipe, validate_every=validate_every), seed=0,
+                   validate=lambda _: 0.0, direction="higher", layers=True, checkpoint=path, stop=stop)  # fmt: skip
+
+    rows = train(None).gradients
+    assert [row.step for row in rows] == [100, 130, 200, 260]
+    every_step = {row.step: row for row in train(None, validate_every=1).gradients}
+    assert sorted(every_step) == list(range(1, 261))
+    for start, row in zip((0, 100, 130, 200), rows, strict=True):
+        steps = range(start + 1, row.step + 1)
+        assert row.norm == pytest.approx(np.mean([every_step[step].norm for step in steps]))
+        for name, value in row.layers.items():
+            assert value == pytest.approx(np.mean([every_step[step].layers[name] for step in steps]))
+    train(tmp_path / "state.pt", stop=130)
+    assert train(tmp_path / "state.pt").gradients == rows
+
+
 def test_samples_are_drawn_as_often_as_their_weights_say() -> None:
     labels = np.repeat([0, 0, 0, 0, 1], 20)
     likely = np.where(labels == 1, 4.0, 1.0)

@@ -21,7 +21,7 @@ from vision_adapters.progress import Progress
 from vision_adapters.rows import Rows
 from vision_adapters.rows.source import Draw, drawn
 from vision_adapters.training.checkpoint import changing_state, fingerprint, load, require_whole, restoring, save
-from vision_adapters.training.outcome import Direction, Fit, Kept, Validation, best_first
+from vision_adapters.training.outcome import Direction, Fit, Gradients, Kept, Validation, best_first
 from vision_adapters.training.recipe import Recipe
 from vision_adapters.training.schedule import Rate, optimiser_for
 from vision_adapters.training.shared import Share, from_first
@@ -29,6 +29,9 @@ from vision_adapters.training.step import Loss, Stepper, Taken, batch_indices, r
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
+
+_GRADIENTS_EVERY = 100
+"""Steps between rows of `Fit.gradients`, as GATE's figure 2 has them."""
 
 
 def fit(
@@ -73,7 +76,8 @@ def fit(
         progress: called after each step with ("train", step, steps).
         device: where the module and each batch go; by default, where the first input is if it is a tensor.
         keep: how many of the best validated checkpoints to keep, for `wise_ft` and means of their outputs.
-        layers: whether to record the gradient norm of each layer in the history.
+        layers: whether to record the gradient norm of each layer: in the history its mean since the validation before,
+            and in `Fit.gradients` its mean over each 100 steps.
         group: of processes that all call this with the same arguments, each with a device of its own: every batch is
             shared among them (`torch.nn.parallel.DistributedDataParallel`), and all end with the same weights. The
             first one validates, and reads and writes the checkpoint.
@@ -148,6 +152,8 @@ def fit(
     best: list[Kept] = []
     done, seconds = 0, 0.0
     records: list[Taken] = []
+    recent: list[Taken] = []
+    gradients: list[Gradients] = []
     now = math.nan
 
     with ExitStack() as stack:
@@ -170,6 +176,7 @@ def fit(
                     torch.cuda.set_rng_state(state["device_generator"].cpu(), device)
                 history = [Validation(int(row[0]), *row[1:]) for row in state["history"]]
                 best = [Kept(*row) for row in state["kept"]]
+                gradients = [Gradients(*row) for row in state["gradients"]]
                 done, seconds = state["step"], state["seconds"]
         if share is not None:
             share.agree(seed, done)
@@ -191,8 +198,13 @@ def fit(
                 now = rate.set(step)
                 records.append(stepper.take(step, batch, truth, now))
                 rate.observe(records[-1].loss)
+                recent.append(records[-1])
+            validated = step % recipe.validate_every == 0 or step == recipe.steps
+            if layers and recent and (validated or step % _GRADIENTS_EVERY == 0):
+                gradients.append(Gradients(step, *_means(recent)))
+                recent = []
             score: float | None = None
-            if step % recipe.validate_every == 0 or step == recipe.steps:
+            if validated:
                 if share is not None:
                     share.agree(seed, step)
                 score = from_first(_validated(module, validate, step) if first_of_all else None, group, device)
@@ -215,6 +227,7 @@ def fit(
                         "rate": rate.state(),
                         "generator": torch.get_rng_state(),
                         "history": [tuple(row) for row in history],
+                        "gradients": [tuple(row) for row in gradients],
                         "seconds": seconds + time.perf_counter() - start,
                     }
                     if device.type == "cuda":
@@ -226,7 +239,7 @@ def fit(
 
     module.load_state_dict(best[0].state, strict=False)
     module.eval()
-    return Fit(best[0].step, best[0].score, history, seconds, best, precision)
+    return Fit(best[0].step, best[0].score, history, seconds, best, precision, gradients)
 
 
 def _likely(weights: Tensor, samples: int) -> npt.NDArray[np.float64]:
@@ -266,15 +279,21 @@ def _ended(history: Sequence[Validation], stop: int | None, direction: Direction
 
 def _validation(step: int, score: float, records: list[Taken], rate: float) -> Validation:
     """A row of the history: means over the steps since the row before, NaN for none."""
-
-    def mean(values: list[float]) -> float:
-        return math.fsum(values) / len(values) if values else math.nan
-
     first = records[0] if records else Taken(math.nan, math.nan, {}, {})
-    layers = {name: mean([row.layers[name] for row in records if name in row.layers]) for name in first.layers}
-    terms = {name: mean([row.terms[name] for row in records if name in row.terms]) for name in first.terms}
-    loss, norm = mean([row.loss for row in records]), mean([row.norm for row in records])
-    return Validation(step, score, loss, norm, rate, layers, terms)
+    terms = {name: _mean([row.terms[name] for row in records if name in row.terms]) for name in first.terms}
+    norm, layers = _means(records)
+    return Validation(step, score, _mean([row.loss for row in records]), norm, rate, layers, terms)
+
+
+def _mean(values: list[float]) -> float:
+    return math.fsum(values) / len(values) if values else math.nan
+
+
+def _means(records: list[Taken]) -> tuple[float, dict[str, float]]:
+    """The mean norm of the gradient over steps, and that of each layer."""
+    names = records[0].layers if records else {}
+    layers = {name: _mean([row.layers[name] for row in records if name in row.layers]) for name in names}
+    return _mean([row.norm for row in records]), layers
 
 
 def _check(inputs: tuple[Rows, ...], targets: Rows, direction: str, seed: int) -> None:

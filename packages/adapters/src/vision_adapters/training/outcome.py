@@ -31,6 +31,14 @@ class Validation(NamedTuple):
     terms: dict[str, float] = {}  # noqa: RUF012 - means of a loss's terms, where it names them; never changed
 
 
+class Gradients(NamedTuple):
+    """Norms of the gradient, means over the steps since the row before."""
+
+    step: int
+    norm: float
+    layers: dict[str, float]  # of each module that holds parameters
+
+
 @dataclass(frozen=True, eq=False)
 class Fit:
     """The outcome of a training."""
@@ -41,6 +49,7 @@ class Fit:
     seconds: float  # in the loop, summed over interruptions
     kept: list[Kept]  # the best validated checkpoints, best first, as many as `fit` was asked to keep
     precision: Literal["float32", "bfloat16"]  # of the training's forward passes
+    gradients: list[Gradients]  # every 100 steps and at each validation, where `fit` was asked for layers
 
 
 def best_first(checkpoints: Sequence[Kept], direction: Direction) -> list[Kept]:

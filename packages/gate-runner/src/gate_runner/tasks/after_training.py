@@ -116,7 +116,7 @@ def after_training(
     settings = job.settings
     more: dict[str, Any] = {
         "recipe": asdict(done.recipe),
-        "gradients": [{"step": row.step, "norm": row.gradient_norm, **row.layers} for row in done.history if row.step],
+        "gradients": [{"step": row.step, "norm": row.norm, **row.layers} for row in done.gradients],
         "trained_parameters": sum(weight.numel() for weight in done.module.parameters() if weight.requires_grad),
     }
     sets = kept_sets(job)
