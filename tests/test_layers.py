@@ -29,7 +29,7 @@ LAYERS = (
     {"suites", "micro"},
     {"features"},
     {"encoders"},
-    {"energy", "class_words", "signatures"},
+    {"energy", "class_words", "signatures", "utilisation"},
     {"settings"},
     {"setting_groups"},
     {"setting_values", "axes", "items", "readouts"},

@@ -401,8 +401,9 @@ def test_gradients_have_a_row_every_hundred_steps_whenever_it_is_validated(tmp_p
 
     def train(path: Path | None, validate_every: int = 130, stop: int | None = None) -> Fit:
         head = seeded(lambda: LinearHead(6, 3), 0)
-        return fit(head, (x,), y, loss=cross_entropy, recipe=dataclasses.replace(recipe, validate_every=validate_every), seed=0,
-                   validate=lambda _: 0.0, direction="higher", layers=True, checkpoint=path, stop=stop)  # fmt: skip
+        own = dataclasses.replace(recipe, validate_every=validate_every)
+        return fit(head, (x,), y, loss=cross_entropy, recipe=own, seed=0, validate=lambda _: 0.0, direction="higher",
+                   layers=True, checkpoint=path, stop=stop)  # fmt: skip
 
     rows = train(None).gradients
     assert [row.step for row in rows] == [100, 130, 200, 260]

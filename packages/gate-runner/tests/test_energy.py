@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 import types
+from collections import namedtuple
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,6 +13,10 @@ import pytest
 
 from gate_runner import energy
 from gate_runner.energy import EnergyMeter
+from gate_runner.reports import sections
+from gate_runner.trackers import _scores
+
+from ._folders import result
 
 RANGE = 262_143_328_850
 
@@ -113,18 +118,25 @@ class NvmlError(Exception):
 @pytest.fixture
 def driver(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """A GPU whose counter the test moves: there is none on most machines that run this."""
-    state = SimpleNamespace(millijoules=5_000_000, broken=False)
+    state = SimpleNamespace(millijoules=5_000_000, broken=False, busy=0, used=10)
 
     def total(handle: str) -> int:
         if state.broken or handle != "handle of GPU-1234":
             raise NvmlError("Not Supported")
         return int(state.millijoules)
 
+    def busy(handle: str) -> SimpleNamespace:
+        if state.broken:
+            raise NvmlError("Lost")
+        return SimpleNamespace(gpu=state.busy)
+
     fake = types.ModuleType("pynvml")
     fake.NVMLError = NvmlError  # type: ignore[attr-defined]
     fake.nvmlInit = lambda: None  # type: ignore[attr-defined]
     fake.nvmlDeviceGetHandleByUUID = lambda uuid: f"handle of {uuid}"  # type: ignore[attr-defined]
     fake.nvmlDeviceGetTotalEnergyConsumption = total  # type: ignore[attr-defined]
+    fake.nvmlDeviceGetUtilizationRates = busy  # type: ignore[attr-defined]
+    fake.nvmlDeviceGetMemoryInfo = lambda handle: SimpleNamespace(used=state.used, total=40)  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "pynvml", fake)
     monkeypatch.setattr("torch.cuda.get_device_properties", lambda device: SimpleNamespace(uuid="1234"))
     return state
@@ -148,6 +160,52 @@ def test_a_gpu_without_a_counter_says_so(driver: SimpleNamespace, monkeypatch: p
     assert reason == "nvidia-ml-py is not installed (pip install 'gate-runner[energy]')"
 
 
+def test_the_use_of_processor_and_gpu_is_known_by_phase(
+    driver: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = SimpleNamespace(user=10.0, idle=90.0)
+    fake = types.ModuleType("psutil")
+    row = namedtuple("row", ["user", "nice", "idle", "iowait", "guest"])
+    fake.cpu_times = lambda: row(clock.user, 2.0, clock.idle, 1.0, clock.user)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "psutil", fake)
+    meter = EnergyMeter("cuda:0", powercap=Path("nowhere"))
+    for busy, idle, share, used in ((3.0, 1.0, 80, 10), (0.0, 4.0, 20, 30)):
+        driver.busy, driver.used = share, used
+        with meter.around("train"):
+            clock.user, clock.idle = clock.user + busy, clock.idle + idle
+    with meter.around("test"):
+        clock.user += 2.0
+    values = meter.read()
+    assert values["used"]["cpu"] == {"train": 37.5, "test": 100.0}
+    assert values["used"]["gpu"] == {"train": 50.0, "test": 20.0}
+    assert values["used"]["gpu memory"] == {"train": 75.0, "test": 75.0}
+    assert values["use_unknown"] == {}
+    finished, _ = result("digits", 0.5, energy=values, seconds={"train": 3.0, "test": 1.0, "total": 8.0})
+    scores = dict(_scores(finished))
+    assert scores["gpu used train (%)"] == 50.0
+    assert scores["cpu used test (%)"] == 100.0
+
+
+def test_a_report_shows_how_busy_the_machine_was() -> None:
+    used = {"cpu": {"train": 40.0, "test": 80.0}, "gpu": {"train": 90.0}}
+    energy = {"joules": {}, "unmeasured": {}, "used": used}
+    finished, _ = result("digits", 0.5, energy=energy, seconds={"train": 3.0, "test": 1.0, "total": 5.0})
+    assert sections._used(SimpleNamespace(results=[finished])) == "cpu 50 %, gpu 90 %"  # type: ignore[arg-type]
+
+
+def test_use_that_nobody_can_tell_is_a_reason(driver: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psutil", None)
+    driver.broken = True
+    meter = EnergyMeter("cuda:0", powercap=Path("nowhere"))
+    with meter.around("train"):
+        pass
+    values = meter.read()
+    assert values["used"] == {}
+    assert values["use_unknown"] == {
+        "cpu": "psutil is not installed (pip install 'gate-runner[energy]')", "gpu": "NVML: Lost",
+    }  # fmt: skip
+
+
 def test_every_result_says_what_it_took_or_why_not(own: str, tmp_path: Path) -> None:
     from gate_runner.benchmarks import resolve
     from gate_runner.executors import run
@@ -157,10 +215,12 @@ def test_every_result_says_what_it_took_or_why_not(own: str, tmp_path: Path) -> 
     request = RunRequest(resolve(["digits", "ade20k"]), f"{own}:pooled_only", tmp_path / "run", Settings(limit=40))
     passed, failed = run(request)
     assert (passed.status, failed.status) == ("ok", "failed")
-    for result in (passed, failed):
-        assert set(result.energy) == {"joules", "unmeasured"}
-        assert {*result.energy["joules"], *result.energy["unmeasured"]} == {"cpu", "gpu"}
-        for phases in result.energy["joules"].values():
+    for finished in (passed, failed):
+        assert set(finished.energy) == {"joules", "unmeasured", "used", "use_unknown"}
+        assert {*finished.energy["used"], *finished.energy["use_unknown"]} == {"cpu", "gpu"}
+        assert all(0 <= percent <= 100 for percent in finished.energy["used"].get("cpu", {}).values())
+        assert {*finished.energy["joules"], *finished.energy["unmeasured"]} == {"cpu", "gpu"}
+        for phases in finished.energy["joules"].values():
             assert set(phases) <= {"data", "encode", "train", "test", "total"}
     if "cpu" in passed.energy["joules"]:
         phases = passed.energy["joules"]["cpu"]

@@ -1,4 +1,4 @@
-"""Joules by phase from the counters that processor and GPU keep; where there is none, why not."""
+"""Joules by phase from the counters that processor and GPU keep, and how busy both are; if unknown, why."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from gate_runner.utilisation import UtilisationMeter, gpu_handle
 
 _POLL_SECONDS = 20.0
 """Processor counters turn over after some 10 minutes at full load; looking more often than that loses nothing."""
@@ -17,21 +19,7 @@ class GpuCounter:
     """Joules of the GPU that a run uses; an OSError says why there are none."""
 
     def __init__(self, device: str) -> None:
-        if not device.startswith("cuda"):
-            raise OSError("the run used no GPU")
-        try:
-            import pynvml
-        except ImportError:
-            raise OSError("nvidia-ml-py is not installed (pip install 'gate-runner[energy]')") from None
-        import torch
-
-        uuid = str(torch.cuda.get_device_properties(torch.device(device)).uuid)  # whatever CUDA_VISIBLE_DEVICES says
-        self.nvml: Any = pynvml
-        try:
-            pynvml.nvmlInit()
-            self.handle = pynvml.nvmlDeviceGetHandleByUUID(uuid if uuid.startswith("GPU-") else f"GPU-{uuid}")
-        except pynvml.NVMLError as error:
-            raise OSError(f"NVML: {error}") from None
+        self.nvml, self.handle = gpu_handle(device)
         self.start = 0.0
         self.start = self.joules()
 
@@ -98,6 +86,7 @@ class EnergyMeter:
         self.counters: dict[str, RaplCounter | GpuCounter] = {}
         self.unmeasured: dict[str, str] = {}
         self.by_phase: dict[str, dict[str, float]] = {}
+        self.utilisation = UtilisationMeter(device)
         self._lock = threading.Lock()
         makers: dict[str, Callable[[], RaplCounter | GpuCounter]] = {
             "cpu": lambda: RaplCounter(powercap),
@@ -119,7 +108,8 @@ class EnergyMeter:
         if before:
             watcher.start()
         try:
-            yield
+            with self.utilisation.around(phase):
+                yield
         finally:
             over.set()
             if before:
@@ -129,7 +119,10 @@ class EnergyMeter:
                 phases[phase] = phases.get(phase, 0.0) + joules - before.get(name, 0.0)
 
     def read(self) -> dict[str, Mapping[str, Any]]:
-        """``joules`` by device and phase, with the ``total`` since the meter was made; ``unmeasured``: the reasons."""
+        """``joules`` by device and phase, with the ``total`` since the meter was made; ``unmeasured``: the reasons.
+
+        ``used``: percent in which processor and GPU were busy, by phase; ``use_unknown``: why that is not known.
+        """
         totals = self._poll()
         return {
             "joules": {
@@ -137,6 +130,8 @@ class EnergyMeter:
                 for name, total in totals.items()
             },
             "unmeasured": dict(self.unmeasured),
+            "used": self.utilisation.read(),
+            "use_unknown": dict(self.utilisation.unmeasured),
         }
 
     def _poll(self) -> dict[str, float]:

@@ -139,7 +139,7 @@ def _group(result: Result) -> str:
 
 
 def _scores(result: Result) -> Iterator[tuple[str, float]]:
-    """Every metric on the test split with its interval and chance, seconds, and joules where they were measured."""
+    """Every metric on the test split with its interval and chance; seconds, joules and use where measured."""
     for score in result.scores:
         yield f"test {score.metric}", score.value
         for name in ("low", "high", "chance"):
@@ -151,6 +151,9 @@ def _scores(result: Result) -> Iterator[tuple[str, float]]:
         for phase, joules in phases.items():
             if result.seconds.get(phase, 0.0) > 0:
                 yield f"{device} watts" + ("" if phase == "total" else f" {phase}"), joules / result.seconds[phase]
+    for device, phases in result.energy.get("used", {}).items():
+        for phase, percent in phases.items():
+            yield f"{device} used {phase} (%)", percent
 
 
 def _curve(result: Result) -> Iterator[tuple[int, str, float]]:

@@ -264,9 +264,10 @@ def costs(contents: Contents) -> str:
     rows = []
     for run in contents.runs:
         seconds = [sum(result.seconds.get(phase, 0.0) for result in run.results) for phase in phases]
-        rows.append([run.label, *map(_duration, seconds), _memory(run), _energy(run)])
+        rows.append([run.label, *map(_duration, seconds), _memory(run), _energy(run), _used(run)])
     explained = "Seconds by phase, summed over benchmarks and seeds; runs on different machines are not comparable."
-    return joined([note(explained), table(["Run", *phases, "peak memory", "Energy"], rows, words=[len(phases) + 2])])
+    heads = ["Run", *phases, "peak memory", "Energy", "Busy"]
+    return joined([note(explained), table(heads, rows, words=[len(phases) + 2])])
 
 
 def _memory(run: StoredRun) -> str:
@@ -294,6 +295,21 @@ def _energy(run: StoredRun) -> str:
     total = sum(measured)
     shown = f"{total / 1000:.1f} kJ" if total >= 1000 else f"{total:.0f} J"
     return f"{shown} ({missing})" if missing else shown
+
+
+def _used(run: StoredRun) -> str:
+    """Percent in which processor and GPU were busy, a mean over the seconds of the phases that know it."""
+    shown = []
+    for device in ("cpu", "gpu"):
+        weighed = [
+            (result.seconds.get(phase, 0.0), percent)
+            for result in run.results
+            for phase, percent in result.energy.get("used", {}).get(device, {}).items()
+        ]
+        seconds = sum(second for second, _ in weighed)
+        if seconds > 0:
+            shown.append(f"{device} {sum(second * percent for second, percent in weighed) / seconds:.0f} %")
+    return ", ".join(shown) or "unknown"
 
 
 def _duration(seconds: float) -> str:

@@ -176,6 +176,7 @@ class _Energy(BaseModel):
     model_config = ConfigDict(extra="allow")
     joules: dict[str, dict[str, _Amount]] = {}
     unmeasured: dict[str, str] = {}
+    used: dict[str, dict[str, _Amount]] = {}
 
 
 class _Shape(BaseModel):
