@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -70,8 +71,8 @@ def test_tokens_are_enlarged_before_the_transformer() -> None:
 
 def trained(name: str, folder: Path, **options: Any) -> Result:
     (finished,) = gate_runner.run(
-        name, encoder="micro-clip/random", output=folder, show=False, limit=12, device="cpu",
-        **{"tune": "full", "recipe": "gate", "recipe_fields": SMALL, **options},
+        name, encoder="micro-clip/random", output=folder, show=False, device="cpu",
+        **{"limit": 12, "tune": "full", "recipe": "gate", "recipe_fields": SMALL, **options},
     )  # fmt: skip
     assert finished.status == "ok", finished.reason
     return finished
@@ -115,12 +116,45 @@ def test_a_test_loss_is_the_mean_over_batches_and_chance_is_blind() -> None:
     x, y = torch.randn(10, 5, generator=generator), torch.randint(3, (10,), generator=generator)
     module = nn.Linear(5, 3)
     job: Any = SimpleNamespace(predict_size=4, seed=0)
-    score = loss_on_test(job, module, Kept(0, 0.0, {}), (x,), y, F.cross_entropy)
+    score = loss_on_test(job, module, [Kept(0, 0.0, {})], (x,), y, F.cross_entropy, side_by_side=False)
     with torch.no_grad():
         assert score.value == pytest.approx(float(F.cross_entropy(module(x), y)), rel=1e-5)
         blind = [module(part).mean(0, keepdim=True).expand(len(part), -1) for part in x.split(4)]
         expected = float(F.cross_entropy(torch.cat(blind), y))
     assert score.chance == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize(("name", "limit"), [("clevr-math", 12), ("mini", 60), ("nycc", 12)])
+def test_the_headline_can_be_the_mean_of_the_three_best_checkpoints(name: str, limit: int, tmp_path: Path) -> None:
+    fields = {**SMALL, "steps": 2, "validate_every": 1, "lr": 3e-3, "ensemble": "3"}
+    three = trained(f"micro/{name}", tmp_path / "run", recipe_fields=fields, limit=limit)
+    ensembles = {row["checkpoints"]: row[three.scores[0].metric] for row in three.training["ensembles"]}
+    assert sorted(ensembles) == [1, 3]
+    assert three.scores[0].value == ensembles[3]
+    (run,) = read_runs([tmp_path / "run"])
+    assert float(np.mean(run.outcomes(three))) == pytest.approx(ensembles[3])
+    if name == "nycc":
+        best = trained("micro/nycc", tmp_path / "best", recipe_fields={**fields, "ensemble": 1})
+        assert best.scores[0].value == ensembles[1]
+        losses = [score.value for result in (best, three) for score in result.scores if score.metric == "loss"]
+        assert losses[0] != losses[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "words"),
+    [
+        ("digits", {"recipe_fields": {"ensemble": "2"}}, "ensemble is '2', expected 1, 3 or 5"),
+        ("digits", {"tune": "frozen"}, "--tune full"),
+        ("micro/odinw-stars", {}, "boxes of detection"),
+        ("digits", {"save_heads": True}, "head or encoder is one"),
+    ],
+)
+def test_means_of_checkpoints_that_there_are_not_are_refused(
+    name: str, changes: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    options = {"tune": "full", "recipe_fields": {"ensemble": "3"}, **changes}
+    with pytest.raises(UsageError, match=words):
+        gate_runner.run(name, encoder="micro-clip/random", output=tmp_path, show=False, limit=12, **options)
 
 
 def test_tiers_have_means_and_ranks(tmp_path: Path) -> None:

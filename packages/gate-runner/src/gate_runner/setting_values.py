@@ -142,3 +142,22 @@ def knowledge_parts(prompts: str) -> list[tuple[str, int]]:
     if prompts in ("overrides", "names"):
         return []
     return [(name, int(count or 5)) for part in prompts.split("&") for name, _, count in [part.partition(":")]]
+
+
+ENSEMBLE_FIELD = "ensemble"
+"""Field of a recipe for trainings of an encoder: of how many of the best checkpoints the headline is the mean."""
+
+
+def ensemble_in(recipe_fields: Mapping[str, Any]) -> int:
+    """Return of how many of the best checkpoints scores are the mean output's; 1 is the best one alone.
+
+    Raises:
+        UsageError: neither 1, 3 nor 5; the message has the value.
+
+    Source:
+        GATE, section 8.1, has 3 for its tables; a kept head or encoder is the best checkpoint's, so 1 is the default.
+    """
+    text = str(recipe_fields.get(ENSEMBLE_FIELD, 1))
+    if text not in ("1", "3", "5"):
+        raise UsageError(f"recipe: {ENSEMBLE_FIELD} is {text!r}, expected 1, 3 or 5 checkpoints")
+    return int(text)

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from gate_data.data import Data, Split
 from gate_data.request import SplitName
 from gate_runner.errors import DataError
+from gate_runner.setting_values import ensemble_in
 from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.drawing import pixels_of, shown
 from gate_runner.tasks.fitting import fit_head
@@ -123,7 +124,8 @@ def train_on_episodes(
             for size, values in choices.items()
         }
     rows = {"ensembles": ensemble_rows("accuracy", scores)} if tuned else {}
-    return scores[1], choices[1], {**fitted.about("accuracy"), **rows}
+    size = min(ensemble_in(job.settings.recipe_fields), len(states) or 1)
+    return scores[size], choices[size], {**fitted.about("accuracy"), **rows}
 
 
 def episode_indices(

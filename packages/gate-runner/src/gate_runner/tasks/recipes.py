@@ -10,6 +10,7 @@ from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gate_runner.errors import UsageError, unknown
+from gate_runner.setting_values import ENSEMBLE_FIELD, ensemble_in
 from gate_runner.tasks.registry import known_task_type
 
 if TYPE_CHECKING:
@@ -245,16 +246,17 @@ def checked(values: Mapping[str, Any]) -> dict[str, Any]:
     known_fields = {entry.name: entry for entry in fields(Recipe)}
     _head_form(values)
     _head_numbers(values)
+    ensemble_in(values)
     recipe: dict[str, Any] = {}
     for name, value in values.items():
         if name == "head_start" and value not in _STARTS:
             raise unknown("value of head_start", str(value), _STARTS)
         if name == "augment":
             checked_augmentation(value)
-        if name in ("augment", "base", "head_start", *HEAD_FIELDS, *SIZE_FIELDS):
+        if name in ("augment", "base", "head_start", ENSEMBLE_FIELD, *HEAD_FIELDS, *SIZE_FIELDS):
             continue
         if name not in known_fields:
-            known = [*known_fields, "augment", "head_start", *HEAD_FIELDS, *SIZE_FIELDS]
+            known = [*known_fields, "augment", "head_start", ENSEMBLE_FIELD, *HEAD_FIELDS, *SIZE_FIELDS]
             raise unknown("field of a recipe", name, known)
         kind = str(known_fields[name].type)
         try:

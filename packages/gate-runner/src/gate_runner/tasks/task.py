@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gate_data.imports import named
 from gate_runner.errors import UsageError
+from gate_runner.setting_values import ENSEMBLE_FIELD, ensemble_in
 
 if TYPE_CHECKING:
     import numpy as np
@@ -172,6 +173,7 @@ class TaskType:
         of_sweeps = [name for name in _OF_SWEEPS if name in settings.recipe_fields]
         if of_sweeps and settings.axes() is None:
             raise UsageError(f"recipe: {of_sweeps[0]} is for sweeps that train whole encoders (--shots, --tune full)")
+        self._may_average(settings)
         if not self.cells or (self.sweeps and settings.axes() is None):
             if settings.shots:
                 raise UsageError(f"--shots does not apply to {benchmark.id!r}, whose task type is {self.id!r}")
@@ -181,6 +183,17 @@ class TaskType:
             listed = [(cell, seed) for seed in settings.seeds] if isinstance(cell, str) else [cell]
             units += [(self.varied(benchmark, name), seed) for name, seed in listed]
         return units
+
+    def _may_average(self, settings: Settings) -> None:
+        """Refuse the mean of several checkpoints as the headline where there is none, or where one is to be kept."""
+        if ensemble_in(settings.recipe_fields) == 1:
+            return
+        if settings.tune == "frozen" or settings.axes() is not None or not self.trains:
+            raise UsageError(f"recipe: {ENSEMBLE_FIELD} is for trainings of an encoder (--tune full), without a sweep")
+        if self.id == "detection":
+            raise UsageError(f"recipe: {ENSEMBLE_FIELD} is a mean of outputs, which the boxes of detection do not have")
+        if settings.save_heads or settings.save_encoders:
+            raise UsageError(f"recipe: {ENSEMBLE_FIELD} scores several checkpoints, of which a head or encoder is one")
 
     def _read_out(self, benchmark: Benchmark, settings: Settings) -> list[tuple[Benchmark, int]]:
         """A unit for each read-out and seed."""

@@ -16,6 +16,7 @@ from gate_data.maps import Maps
 from gate_data.request import SplitName
 from gate_runner.features import digests_of
 from gate_runner.heads.saved import KeptHead
+from gate_runner.setting_values import ensemble_in
 from gate_runner.tasks.after_training import gained
 from gate_runner.tasks.fitting import Loss, fit_head
 from gate_runner.tasks.job import Job, Outcome
@@ -69,6 +70,8 @@ def train_and_test(
 
     Metrics of ``vision_adapters`` are scored batch by batch, so that memory holds what they keep per sample alone.
 
+    Scores are those of the best checkpoint, or of the mean output of as many as the recipe's ``ensemble`` says.
+
     Args:
         job: benchmark, encoder and seed.
         backbone: of the job.
@@ -108,7 +111,8 @@ def train_and_test(
     with job.timed("test"):
         checkpoints = most_averaged(fitted.kept) if tuned else fitted.kept[:1]
         sizes = averaged_sizes(len(checkpoints))
-        judges = {size: judge("test", metrics if size == 1 else [headline], keeps=size == 1) for size in sizes}
+        shown = min(ensemble_in(job.settings.recipe_fields), len(checkpoints))
+        judges = {size: judge("test", metrics if size == shown else [headline], keeps=size == shown) for size in sizes}
         for batch in averaged(fitted.module, checkpoints, test, read, job.predict_size, side_by_side=side_by_side):
             for size, judged in judges.items():
                 judged.add(batch[size])
@@ -122,7 +126,7 @@ def train_and_test(
             chance = {name: estimate.value for name, estimate in guessed.estimates(resamples=0).items()}
         by_size = {size: own[headline] for size, own in estimates.items()}
         rows_of: dict[str, Any] = {"ensembles": ensemble_rows(headline, by_size)} if tuned else {}
-        outcomes = by_size[1].outcomes
+        outcomes = by_size[shown].outcomes
         if fitted.zero_shot is not None:
             rows_of["gained"] = gained(headline, fitted.zero_shot, np.asarray(outcomes), job.seed)
     training = {
@@ -130,14 +134,25 @@ def train_and_test(
         **fitted.about(headline),
         **rows_of,
     }
-    scores = tuple(with_chance(estimates[1][name], chance[name]) for name in metrics)
+    scores = tuple(with_chance(estimates[shown][name], chance[name]) for name in metrics)
     if job.settings.recipe == "gate":
         with job.timed("test"):
-            scores = (*scores, test_loss(job, fitted.module, checkpoints[0], test, truths["test"], loss))
-    return Outcome(scores, outcomes, training, judges[1].answers(), confidence=judges[1].confidence())
+            several = checkpoints[:shown]
+            tested = test_loss(job, fitted.module, several, test, truths["test"], loss, side_by_side=side_by_side)
+            scores = (*scores, tested)
+    return Outcome(scores, outcomes, training, judges[shown].answers(), confidence=judges[shown].confidence())
 
 
-def test_loss(job: Job, module: nn.Module, best: Kept, test: Inputs, truth: Rows, loss: Loss) -> Score:
+def test_loss(
+    job: Job,
+    module: nn.Module,
+    best: Sequence[Kept],
+    test: Inputs,
+    truth: Rows,
+    loss: Loss,
+    *,
+    side_by_side: bool,
+) -> Score:
     """The training's loss on the test split, a mean over its batches, as GATE's table 3 has it for 48 of its rows.
 
     The interval is over batches. Chance is the loss of the mean output of a batch, given to each of its samples.
@@ -145,8 +160,9 @@ def test_loss(job: Job, module: nn.Module, best: Kept, test: Inputs, truth: Rows
     losses: list[float] = []
     blind: list[float] = []
     sizes: list[int] = []
-    for batch in averaged(module, [best], test, lambda output: output, job.predict_size):
-        output, start = batch[1].float(), sum(sizes)
+    batches_of = averaged(module, best, test, lambda output: output, job.predict_size, side_by_side=side_by_side)
+    for batch in batches_of:
+        output, start = batch[len(best)].float(), sum(sizes)
         targets = truth[start : start + len(output)]
         sizes.append(len(output))
         for values, shown in ((losses, output), (blind, output.mean(dim=0, keepdim=True).expand_as(output))):
