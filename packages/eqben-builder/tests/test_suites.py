@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import struct
 import zipfile
 
 import numpy as np
@@ -500,6 +501,21 @@ def test_bivlc_and_vismin_are_read_from_their_columns(tmp_path):
     path.write_bytes(b"no arrow")
     with pytest.raises(ValueError, match="cannot be read"):
         read(tmp_path, "vismin")
+
+
+def test_texts_of_an_arrow_file_that_lie_outside_of_it_are_refused(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    (tmp_path / "vismin").mkdir()
+    row = {"id": "x1", "image_0": png(), "text_0": "a" * 999, "image_1": png(), "text_1": "b", "category": "counting"}
+    path = tmp_path / "vismin/data.arrow"
+    table = pa.Table.from_pylist([row])
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
+        writer.write_table(table)
+    sound = path.read_bytes()
+    for begin, end in ((-5, 4), (2_000_000_000, 2_000_000_008), (0, 2_000_000_000), (1_500, 999)):
+        path.write_bytes(sound.replace(struct.pack("<ii", 0, 999), struct.pack("<ii", begin, end)))
+        with pytest.raises(ValueError, match=r"data\.arrow cannot be read: "):
+            read(tmp_path, "vismin")
 
 
 def test_winoground_and_eqben_go_through_their_readers(tmp_path):

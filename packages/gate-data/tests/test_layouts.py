@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import shutil
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -467,6 +468,26 @@ def test_a_saved_row_names_no_file_elsewhere(tmp_path: Path, monkeypatch: pytest
     content["features"]["image"] = {"_type": "Image"}
     about.write_text(json.dumps(content))
     with pytest.raises(DataError, match=r"secret\.png of column 'image' lies outside of the copy"):
+        read(tmp_path / "pets")
+
+
+@pytest.mark.parametrize("begin", [-5, 1_500, 2_000_000_000])
+def test_texts_of_a_saved_table_that_lie_outside_of_it_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, begin: int
+) -> None:
+    datasets = pytest.importorskip("datasets")
+    monkeypatch.setenv("GATE_RUNNER_CACHE", str(tmp_path / "cache"))
+    for at in range(4):
+        picture(tmp_path / f"{at}.png", at)
+    features = datasets.Features({"image": datasets.Image(), "label": datasets.Value("string")})
+    rows = {"image": [str(tmp_path / f"{at}.png") for at in range(4)], "label": ["x" * 999, "y" * 999] * 2}
+    datasets.Dataset.from_dict(rows, features=features).save_to_disk(str(tmp_path / "pets"))
+    (path,) = (tmp_path / "pets").glob("*.arrow")
+    offsets = [struct.pack("<5i", begin, *range(after, after + 3 * 999 + 1, 999)) for after in (999, 1_999_999_999)]
+    whole = struct.pack("<5i", *range(0, 4 * 999 + 1, 999))
+    assert whole in path.read_bytes()
+    path.write_bytes(path.read_bytes().replace(whole, offsets[begin > 1_500]))
+    with pytest.raises(DataError, match=r"cannot be read through datasets: .*[Oo]ffset"):
         read(tmp_path / "pets")
 
 

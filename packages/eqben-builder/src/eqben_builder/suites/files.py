@@ -278,8 +278,10 @@ def tables_of(folder: Path, *patterns: str) -> Iterator[tuple[Path, Any]]:
     for path in paths:
         try:
             if path.suffix == ".parquet":
-                yield path, pq.read_table(path)
+                table = pq.read_table(path)
             else:
-                yield path, pa.ipc.open_stream(pa.memory_map(str(path))).read_all()
-        except pa.ArrowInvalid as error:
-            raise ValueError(f"{path} cannot be read: {error}") from error
+                table = pa.ipc.open_stream(pa.memory_map(str(path))).read_all()
+                table.validate(full=True)  # Arrow believes offsets, and would read beside the file, or end the process
+        except (pa.ArrowException, OSError) as error:
+            raise ValueError(f"{path} cannot be read: {' '.join(str(error).split())[:300]}") from error
+        yield path, table

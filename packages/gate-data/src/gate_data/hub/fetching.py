@@ -174,6 +174,9 @@ def _opened(hub: Hub, root: Path | None, revision: str, split: str, take: int | 
         if root is not None and is_saved(root / hub.id):
             stored = datasets.load_from_disk(name)
             chosen = stored if isinstance(stored, datasets.Dataset) else stored[split]
+            for table in (chosen.data, chosen._indices):
+                if table is not None:  # Arrow believes offsets, and would read beside the file, or end the process
+                    table.validate(full=True)
             stream, total = chosen.to_iterable_dataset(), len(chosen)
         else:
             stream = datasets.load_dataset(
