@@ -13,6 +13,7 @@ import pytest
 from PIL import Image
 
 from eqben_builder.formats import Picture, encode_png, read_any
+from eqben_builder.formats.parquet import batches
 from eqben_builder.formats.row import videos_of
 from eqben_builder.suites import SUITES, Similarities, SuiteData, SuiteRow, read_gallery, read_suite, suite_table
 from eqben_builder.suites.files import Files
@@ -501,6 +502,51 @@ def test_bivlc_and_vismin_are_read_from_their_columns(tmp_path):
     path.write_bytes(b"no arrow")
     with pytest.raises(ValueError, match="cannot be read"):
         read(tmp_path, "vismin")
+
+
+def bivlc_of(root, rows):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    (root / "bivlc").mkdir(exist_ok=True)
+    row = {"image": png(), "caption": "a", "negative_caption": "b", "negative_image": png(), "type": "replace",
+           "subtype": "obj"}  # fmt: skip
+    pq.write_table(pa.Table.from_pylist([row | changed for changed in rows]), root / "bivlc/test.parquet")
+    return lambda: read(root, "bivlc")
+
+
+@pytest.mark.parametrize(("field", "value"), [("caption", None), ("negative_caption", 5), ("caption", ["a"]),
+                                              ("caption", " "), ("type", None), ("subtype", float("nan"))])  # fmt: skip
+def test_texts_of_a_table_are_texts(tmp_path, field, value):
+    with pytest.raises(ValueError, match=rf"test\.parquet, row 0: field {field!r} should be a text"):
+        bivlc_of(tmp_path, [{field: value}])()
+
+
+def test_a_column_that_comes_twice_is_refused(tmp_path):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    bivlc_of(tmp_path, [{}])
+    path = tmp_path / "bivlc/test.parquet"
+    table = pq.read_table(path)
+    pq.write_table(table.append_column("caption", pa.array(["b"])), path)
+    with pytest.raises(ValueError, match="column 'caption' comes twice"):
+        read(tmp_path, "bivlc")
+
+
+def test_a_table_that_unpacks_to_too_much_is_refused_while_it_is_read(tmp_path, monkeypatch):
+    """A text that the file stores once and names in each row."""
+    reader = bivlc_of(tmp_path, [{"caption": "x" * 20_000}] * 300)
+    assert len(reader().rows) == 300
+    assert (tmp_path / "bivlc/test.parquet").stat().st_size < 50_000
+    monkeypatch.setenv("EQBEN_MAX_MEMBER_BYTES", "200000")
+    with pytest.raises(ValueError, match=r"test\.parquet unpacks to more than [\d,]+ bytes; EQBEN_MAX_MEMBER_BYTES"):
+        reader()
+
+
+def test_few_rows_are_read_at_once_where_one_may_be_long(tmp_path, monkeypatch):
+    pyarrow = pytest.importorskip("pyarrow")
+    bivlc_of(tmp_path, [{"caption": "x" * 20_000}] * 300)
+    path = tmp_path / "bivlc/test.parquet"
+    monkeypatch.setenv("EQBEN_MAX_MEMBER_BYTES", "200000")
+    with pyarrow.parquet.ParquetFile(path) as file:
+        assert max(batch.nbytes for batch in batches(file, path)) <= 200_000
 
 
 def test_texts_of_an_arrow_file_that_lie_outside_of_it_are_refused(tmp_path):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eqben_builder.formats.row import PairRow, Picture, text
-from eqben_builder.untrusted import object_of, parse_json, within
+from eqben_builder.untrusted import most, object_of, parse_json, within
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -90,13 +90,24 @@ def read_parquet(paths: list[Path]) -> Iterator[PairRow]:
             missing = [name for name in ("image_0", "image_1", "caption_0", "caption_1") if name not in names]
             if missing:
                 raise ValueError(f"{path}: no column {', '.join(missing)}; there are {', '.join(sorted(names))}")
-            for group in range(file.metadata.num_row_groups):
-                within(file.metadata.row_group(group).total_byte_size, "member_bytes", f"{path}, row group {group}")
             at = 0
-            for batch in file.iter_batches(batch_size=_ROWS):
+            for batch in batches(file, path):
                 for row in batch.to_pylist():
                     yield _row(f"{path}, row {at}", row, str(number))
                     at, number = at + 1, number + 1
+
+
+def batches(file: Any, path: Path) -> Iterator[Any]:
+    """Record batches of an open file, of so few rows that none is beyond the limit, though all hold its longest value.
+
+    A file may store a long text once and name it in each row.
+    """
+    sizes = [file.metadata.row_group(group).total_byte_size for group in range(file.metadata.num_row_groups)]
+    for group, size in enumerate(sizes):
+        within(size, "member_bytes", f"{path}, row group {group}")
+    for group, size in enumerate(sizes):
+        rows = max(1, min(_ROWS, most("member_bytes") // max(1, size)))
+        yield from file.iter_batches(batch_size=rows, row_groups=[group])
 
 
 def _row(where: str, row: dict[str, Any], name: str) -> PairRow:

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from eqben_builder.formats.row import Picture, text
-from eqben_builder.untrusted import load_json, opened_zip, within
+from eqben_builder.untrusted import load_json, most, opened_zip, variable_of, within
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -269,7 +269,7 @@ def tables_of(folder: Path, *patterns: str) -> Iterator[tuple[Path, Any]]:
     """The tables of a folder's files, by name, in the folder itself or in its `data`."""
     try:
         import pyarrow as pa
-        import pyarrow.parquet as pq
+        import pyarrow.parquet
     except ImportError as error:
         raise ImportError("parquet and arrow files need pyarrow: pip install 'eqben-builder[parquet]'") from error
     paths = [path for pattern in patterns for path in sorted(folder.rglob(pattern))]
@@ -278,10 +278,32 @@ def tables_of(folder: Path, *patterns: str) -> Iterator[tuple[Path, Any]]:
     for path in paths:
         try:
             if path.suffix == ".parquet":
-                table = pq.read_table(path)
+                table = _unpacked(pa, path)
             else:
                 table = pa.ipc.open_stream(pa.memory_map(str(path))).read_all()
                 table.validate(full=True)  # Arrow believes offsets, and would read beside the file, or end the process
         except (pa.ArrowException, OSError) as error:
             raise ValueError(f"{path} cannot be read: {' '.join(str(error).split())[:300]}") from error
+        if doubled := [name for name, count in Counter(table.column_names).items() if count > 1]:
+            raise ValueError(f"{path}: column {doubled[0]!r} comes twice")
         yield path, table
+
+
+#: A table may take so many times its file's bytes, or what one member of an archive may.
+_UNPACKED = 20
+
+
+def _unpacked(pa: Any, path: Path) -> Any:
+    """The table of a parquet file; one that unpacks to too much is refused while it is read."""
+    from eqben_builder.formats.parquet import batches
+
+    size, held, limit = 0, [], max(most("member_bytes"), _UNPACKED * path.stat().st_size)
+    with pa.parquet.ParquetFile(path) as file:
+        for batch in batches(file, path):
+            size += batch.nbytes
+            if size > limit:
+                raise ValueError(
+                    f"{path} unpacks to more than {limit:,} bytes; {variable_of('member_bytes')} sets another limit"
+                )
+            held.append(batch)
+        return pa.Table.from_batches(held, file.schema_arrow)
