@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import os
 import pickle
@@ -285,6 +286,28 @@ def test_parquet_rows(tmp_path: Path) -> None:
     assert [row.integer("id") for row in rows] == [1, 2]
     with pytest.raises(DataError, match="field 'name' is missing"):
         rows[1].text("name")
+
+
+def test_parquet_that_unpacks_to_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A text that the file stores once and names in each row."""
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "a.parquet"
+    parquet.write_table(arrow.table({"name": ["x" * 20_000] * 300}), path)
+    assert path.stat().st_size < 50_000
+    assert len(list(table(path, ["name"]))) == 300
+    monkeypatch.setenv("GATE_RUNNER_MAX_BYTES", "200000")
+    rows = table(path, ["name"])
+    assert len(list(itertools.islice(rows, 9))) == 9
+    with pytest.raises(DataError, match=r"a\.parquet unpacks to more than [\d,]+ bytes; GATE_RUNNER_MAX_BYTES"):
+        list(rows)
+
+
+def test_parquet_with_a_field_twice(tmp_path: Path) -> None:
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "a.parquet"
+    parquet.write_table(arrow.Table.from_arrays([arrow.array(["a"]), arrow.array(["b"])], names=["name", "name"]), path)
+    with pytest.raises(DataError, match=r"a\.parquet: the field 'name' comes twice"):
+        list(table(path, ["name"]))
 
 
 @given(st.lists(st.tuples(st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Z")), min_size=1),

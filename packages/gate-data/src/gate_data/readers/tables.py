@@ -13,12 +13,14 @@ from typing import Any, NamedTuple
 from gate_data.errors import DataError
 from gate_data.imports import extra
 from gate_data.readers.json_lists import entries
-from gate_data.readers.limits import reading, refuse_special, within
+from gate_data.readers.limits import most, reading, refuse_special, variable, within
 
 _LONGEST = 2**24
 """Characters of a field; Python's csv refuses more than 131,072, until somebody sets another limit."""
 _AT_ONCE = 256
 """Rows of Parquet: a long text that the file holds once may stand in each of them."""
+_UNPACKED = 20
+"""A Parquet file may unpack to so many times its bytes, or to what a part of it may have."""
 
 
 class Row(NamedTuple):
@@ -347,12 +349,23 @@ def _parquet(path: Path) -> Iterator[Row]:
 
     try:
         with parquet.ParquetFile(path) as file:
-            for group in range(file.metadata.num_row_groups):
-                within(file.metadata.row_group(group).total_byte_size, "bytes", f"{path}, row group {group}")
-            number = 0
-            for batch in file.iter_batches(_AT_ONCE):
-                for values in batch.to_pylist():
-                    yield Row(path, number, values)
-                    number += 1
+            names = Counter(file.schema_arrow.names)
+            if doubled := [name for name, count in names.items() if count > 1]:
+                raise DataError(f"{path}: the field {doubled[0]!r} comes twice")
+            sizes = [file.metadata.row_group(group).total_byte_size for group in range(file.metadata.num_row_groups)]
+            for group, size in enumerate(sizes):
+                within(size, "bytes", f"{path}, row group {group}")
+            number, unpacked, limit = 0, 0, max(most("bytes"), _UNPACKED * path.stat().st_size)
+            for group, size in enumerate(sizes):
+                at_once = max(1, min(_AT_ONCE, most("bytes") // max(1, size)))  # each may hold the longest text
+                for batch in file.iter_batches(at_once, row_groups=[group]):
+                    unpacked += batch.nbytes
+                    if unpacked > limit:
+                        raise DataError(
+                            f"{path} unpacks to more than {limit:,} bytes; {variable('bytes')} sets another limit"
+                        )
+                    for values in batch.to_pylist():
+                        yield Row(path, number, values)
+                        number += 1
     except (ArrowException, OSError) as error:
         raise DataError(f"{path} cannot be read as Parquet: {error}") from error
