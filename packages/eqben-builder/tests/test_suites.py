@@ -17,6 +17,7 @@ from eqben_builder.formats.parquet import batches
 from eqben_builder.formats.row import videos_of
 from eqben_builder.suites import SUITES, Similarities, SuiteData, SuiteRow, read_gallery, read_suite, suite_table
 from eqben_builder.suites.files import Files
+from eqben_builder.suites.galleries import right_ranks
 
 PICTURE = Picture(content=b"")
 
@@ -610,6 +611,35 @@ def test_karpathys_coco_with_eccvs_positives(tmp_path):
     (tmp_path / "coco/val2014/COCO_val2014_000000000001.jpg").unlink()
     with pytest.raises(FileNotFoundError, match="1 of 3 pictures of coco are missing"):
         read_gallery(tmp_path, "coco")
+
+
+@pytest.mark.parametrize(("change", "message"), [
+    (lambda images: images[1].update(cocoid=100), "cocoid 100 comes twice in the test split"),
+    (lambda images: images[1]["sentences"][0].update(sentid=3), "sentid 3 comes twice in the test split"),
+    (lambda images: [sentence.pop("sentid") for sentence in images[1]["sentences"]], "sentid 0 comes twice .* missing"),
+    (lambda images: images[1].update(filename=images[0]["filename"]), "lists the picture 'val2014/COCO_.*' 2 times"),
+    (lambda images: images[1].update(sentences=[]), "field 'sentences' is empty"),
+])  # fmt: skip
+def test_ids_of_a_gallery_stand_for_one_thing_each(tmp_path, change, message):
+    write_coco(tmp_path)
+    dump(tmp_path, "coco/eccv_image_to_caption.json", {"101": [10, 11, 20]})
+    dump(tmp_path, "coco/eccv_caption_to_image.json", {"20": [101, 102]})
+    content = json.loads((tmp_path / "coco/dataset_coco.json").read_text())
+    change(content["images"])
+    dump(tmp_path, "coco/dataset_coco.json", content)
+    with pytest.raises(ValueError, match=message):
+        read_gallery(tmp_path, "coco")
+
+
+def test_a_judgement_that_comes_twice_counts_once(tmp_path):
+    write_coco(tmp_path)
+    dump(tmp_path, "coco/eccv_image_to_caption.json", {"101": [10, 11, 10, 10]})
+    dump(tmp_path, "coco/eccv_caption_to_image.json", {"20": [101, 102]})
+    assert read_gallery(tmp_path, "coco").right["eccv"][0] == {1: [5, 6]}
+    dump(tmp_path, "coco/eccv_image_to_caption.json", {"101": [10], "0101": [11]})
+    with pytest.raises(ValueError, match="the query '0101' comes twice"):
+        read_gallery(tmp_path, "coco")
+    assert [ranks.tolist() for ranks in right_ranks(np.eye(12)[:1], np.eye(12), {0: [0, 0, 3]})] == [[1, 12]]
 
 
 def test_answers_beyond_the_gallery_are_left_out_and_counted(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
@@ -131,13 +132,21 @@ def _entries(files: Files, name: str) -> _Entries:
                 raise ValueError(f"{path}, line {number}: expected NAME.jpg,CAPTION, found {line[:60]!r}")
             grouped.setdefault(f"{picture}.jpg", []).append(caption.strip().strip('"').strip())
         return [(picture, texts[:CAPTIONS]) for picture, texts in grouped.items()], None
-    entries = []
+    entries, where = [], ""
     for where, _, row in files.json("coco_karpathy_test.json" if name == "coco" else "flickr30k_test.json", kind=list):
         texts = field_of(row, "caption", where)
         if not isinstance(texts, list) or not texts:
             raise ValueError(f"{where}: field 'caption' should be a list of texts, found {texts!r}")
         entries.append((text_of(row, "image", where), [str(text) for text in texts[:CAPTIONS]]))
-    return entries, None
+    return _once(entries, where.partition(", row ")[0]), None
+
+
+def _once(entries: list[tuple[str, list[str]]], where: str) -> list[tuple[str, list[str]]]:
+    """Entries of pictures that come once each: a second one would be a wrong answer to the first one's captions."""
+    for name, count in Counter(name for name, _ in entries).items():
+        if count > 1:
+            raise ValueError(f"{where}: the test split lists the picture {name!r} {count} times")
+    return entries
 
 
 def _karpathy(path: Path) -> _Entries:
@@ -150,12 +159,14 @@ def _karpathy(path: Path) -> _Entries:
         sentences = list_of(field_of(row, "sentences", where), f"{where}, field 'sentences'")[:CAPTIONS]
         folder, name = row.get("filepath"), text_of(row, "filename", where)
         texts = [text_of(sentence, "raw", where) for sentence in sentences]
+        if not texts:
+            raise ValueError(f"{where}: field 'sentences' is empty, expected at least one caption")
         entries.append((f"{folder}/{name}" if folder else name, texts))
         image_ids.append(whole_number(row.get("cocoid", row.get("imgid", number)), where))
         caption_ids += [whole_number(sentence.get("sentid", 0), where) for sentence in sentences]
     if not entries:
         raise ValueError(f"{path} holds no image of the split 'test'")
-    return entries, (image_ids, caption_ids)
+    return _once(entries, str(path)), (image_ids, caption_ids)
 
 
 def _extended(
@@ -169,9 +180,19 @@ def _extended(
         if ids is None:
             files.notes.append(f"{name}: needs dataset_coco.json, which holds the ids")
             continue
-        images, captions = ({value: place for place, value in enumerate(kind)} for kind in ids)
+        images, captions = (_places(kind, what, files) for kind, what in zip(ids, ("cocoid", "sentid"), strict=True))
         extended[name] = (_judged(files, tables[0], images, captions), _judged(files, tables[1], captions, images))
     return extended
+
+
+def _places(ids: Sequence[int], field: str, files: Files) -> dict[int, int]:
+    """Places by id; one that stands for two pictures or captions would give the judgements of one to the other."""
+    places: dict[int, int] = {}
+    for place, value in enumerate(ids):
+        if places.setdefault(value, place) != place:
+            path = files.find("dataset_coco.json")
+            raise ValueError(f"{path}: {field} {value} comes twice in the test split, or one is missing")
+    return places
 
 
 def _judged(files: Files, name: str, queries: dict[int, int], answers: dict[int, int]) -> dict[int, list[int]]:
@@ -182,10 +203,14 @@ def _judged(files: Files, name: str, queries: dict[int, int], answers: dict[int,
     path = files.find(name)
     table: dict[int, list[int]] = {}
     unknown: list[int] = []
+    queried = set[int]()
     for where, key, listed in files.json(name, kind=dict):
         if whole_number(key, where) not in queries:
             raise ValueError(f"{path}: the query {key!r} is not in the test split")
-        judged = [whole_number(answer, where) for answer in list_of(listed, where)]
+        if queries[int(key)] in queried:
+            raise ValueError(f"{path}: the query {key!r} comes twice")
+        queried.add(queries[int(key)])
+        judged = list(dict.fromkeys(whole_number(answer, where) for answer in list_of(listed, where)))
         unknown += [answer for answer in judged if answer not in answers]
         matched = [answers[answer] for answer in judged if answer in answers]
         if matched:
@@ -339,7 +364,7 @@ def right_ranks(
     for start in range(0, len(queried), _CHUNK):
         chunk = queried[start : start + _CHUNK]
         for query, similar in zip(chunk, (q[chunk] @ distinct.T)[:, at], strict=True):
-            places = list(right[query])
+            places = list(dict.fromkeys(right[query]))
             own, wrong = np.sort(similar[places])[::-1], np.delete(similar, places)
             better = np.array([np.count_nonzero(wrong >= value) for value in own])
             ranks.append(better + np.arange(1, len(own) + 1))
