@@ -152,3 +152,31 @@ def test_what_commands_left_in_the_folder_of_pictures_is_no_class(
     assert originals.parts(tmp_path).classes == ("a", "b")
     (runs / f"kept{kind}").touch()  # a folder of that name that is the user's own
     assert "runs" in classes_in(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["x-1.0.dist-info", "x.egg-info", "__pycache__", "@eaDir", "__MACOSX", ".hidden"])
+@pytest.mark.parametrize("splits", [("",), ("train/", "test/")])
+@pytest.mark.parametrize("group", ["", "g/"])
+def test_what_systems_and_tools_leave_is_no_class(
+    tmp_path: Path, splits: tuple[str, ...], name: str, group: str
+) -> None:
+    for split in splits:
+        for number in range(6):
+            picture(tmp_path / f"{split}{group}{'ab'[number % 2]}" / f"{number}.png", number)
+        picture(tmp_path / f"{split}{group}{name}" / "0.png", 7)
+    write_benchmark(guess(tmp_path).values, tmp_path / "benchmark.toml")
+    originals = originals_of(tmp_path / "benchmark.toml")
+    assert originals.parts is not None
+    assert originals.parts(tmp_path).classes == (f"{group}a", f"{group}b")
+
+
+@pytest.mark.parametrize("left", ["o/manifest.json", "o/micro-clip/manifest.json", "head/card.json"])
+def test_what_commands_wrote_under_any_name_is_no_class(tmp_path: Path, left: str) -> None:
+    for number in range(6):
+        picture(tmp_path / "ab"[number % 2] / f"{number}.png", number)
+    (tmp_path / left).parent.mkdir(parents=True)
+    (tmp_path / left).write_text("{}")
+    (tmp_path / left).with_name("locks").mkdir()
+    assert classes_in(tmp_path) == ["a", "b"]
+    picture(tmp_path / Path(left).parts[0] / "1.png")
+    assert len(classes_in(tmp_path)) == 3

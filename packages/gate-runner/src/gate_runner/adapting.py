@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from gate_data.own import OwnBenchmark, benchmark_text, guess, originals_from, read_benchmark, values_at
 from gate_runner.benchmarks import Benchmark
-from gate_runner.benchmarks.own import metrics_of, own_benchmark, unknown_metric
+from gate_runner.benchmarks.own import metrics_of, own_benchmark, refuse_among_classes, unknown_metric
 from gate_runner.benchmarks.registry import is_taken
 from gate_runner.class_words import ClassWords
 from gate_runner.errors import UsageError, unknown
@@ -52,6 +52,7 @@ def adaptation(
     metric: str | None = None,
     words: ClassWords | None = None,
     settings: Settings | None = None,
+    save: Path | None = None,
 ) -> Adaptation:
     """The run that adapts an encoder to one's own images and keeps the head."""
     from gate_runner.encoders import load_encoder
@@ -84,7 +85,7 @@ def adaptation(
         identity = [str(path.resolve()), values, how, metric, words and vars(words)]
         digest = hashlib.sha256(json.dumps(identity, sort_keys=True, default=str).encode()).hexdigest()
         output = Path("runs") / f"{folder_name(request.spec, settings.limit)}-{method}-{digest[:8]}"
-    file = _file_of(path, values, Path(output), words, skip_missing=settings.skip_unreadable)
+    file = _file_of(path, values, Path(output), words, save, skip_missing=settings.skip_unreadable)
     benchmark = _asked(own_benchmark(file), metric, words)
     request = replace(request, benchmarks=[benchmark], output=Path(output))
     (part,) = parts_of(request)
@@ -125,6 +126,7 @@ def _file_of(
     values: Mapping[str, Mapping[str, Any]] | None,
     output: Path,
     words: ClassWords | None,
+    save: Path | None,
     *,
     skip_missing: bool,
 ) -> Path:
@@ -132,6 +134,7 @@ def _file_of(
     folder = source if source.is_dir() else source.parent
     file = source if source.suffix == ".toml" else folder / "benchmark.toml"
     own = read_benchmark(file) if values is None else OwnBenchmark.model_validate(values)
+    refuse_among_classes(file, output, save, own=own)
     originals = originals_from(own, file, skip_missing=skip_missing)
     originals.check(file.parent)
     if words is not None and originals.parts is not None:

@@ -255,7 +255,6 @@ def adapt(
     with ExitStack() as stack:
         if copy_to is not None:
             check_folder(copy_to)
-            stack.enter_context(held(copy_to.parent / f".{copy_to.name}.lock"))
         stack.enter_context(borrowed(encoder))
         adapted = adaptation(
             images,
@@ -266,7 +265,10 @@ def adapt(
             metric=metric,
             words=None if words == ClassWords() else words,
             settings=how,
+            save=copy_to,
         )
+        if copy_to is not None:
+            stack.enter_context(held(copy_to.parent / f".{copy_to.name}.lock"))
         results = execute(adapted.request, PlainDisplay() if show else Observer(), observers)
         if results[0].status != "ok":
             raise UsageError(f"{results[0].name}: {results[0].reason}")

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gate_runner.benchmarks import resolve
+from gate_runner.benchmarks.own import refuse_among_classes
 from gate_runner.comparison.best import interval_among, worse_runs
 from gate_runner.encoders.costs import Costs, LoadedEncoders, Measured, measured, twins
 from gate_runner.encoders.spec import parse_spec
@@ -201,6 +202,9 @@ def choose(
         for record in resolve([benchmark]) if isinstance(benchmark, str) else [benchmark]:
             if not find_task_type(record.task).keeps_heads:
                 raise UsageError(f"--save keeps heads of image classification; {record.id!r} is {record.task}")
+    for record in resolve([benchmark]) if isinstance(benchmark, str) else [benchmark]:
+        if "file" in record.sources:
+            refuse_among_classes(Path(record.sources["file"]), output, None if save is None else Path(save))
     loaded = loaded or LoadedEncoders(settings.device)
     work = _Work(benchmark, output, settings, price, observer or Observer(), loaded)
     reasons = work.reasons

@@ -12,7 +12,7 @@ from gate_data.own.annotated import first_pictures, yolo_file
 from gate_data.own.class_names import listed_names
 from gate_data.own.columns import Guess, naming, roots_of, splits_in
 from gate_data.own.map_layouts import maps_layout
-from gate_data.readers.folders import PICTURES, SPLIT_WORDS
+from gate_data.readers.folders import PICTURES, SPLIT_WORDS, may_be_class
 from gate_data.readers.json_lists import entries
 from gate_data.readers.source import read_text
 
@@ -31,7 +31,7 @@ _LISTS = (("train", "train"), ("validation", "val"), ("test", "test"))
 
 def recognised(folder: Path) -> Guess | None:
     """What a folder of pictures with annotations holds, or None where it is none of the known layouts."""
-    inner = sorted(entry for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+    inner = sorted(entry for entry in folder.iterdir() if entry.is_dir() and may_be_class(entry.name))
     looks = (look(folder, inner) for look in (_yolo, _coco, _voc, maps_layout))
     return next((guessed for guessed in looks if guessed is not None), None)
 

@@ -13,7 +13,7 @@ from gate_data.own.annotated import root_of
 from gate_data.own.entries import Entry
 from gate_data.own.spec import OwnBenchmark
 from gate_data.readers.clips import VIDEOS
-from gate_data.readers.folders import PICTURES
+from gate_data.readers.folders import PICTURES, may_be_class
 from gate_data.readers.source import described
 
 _BLANKS = ("nan", "none", "null", "n/a", "na", "<na>")
@@ -96,7 +96,7 @@ def _below(folder: str, endings: Sequence[str]) -> dict[str, int]:
     """Files in the folders of a class that has files of its own, by folder."""
     with os.scandir(folder) as scanned:
         entries = list(scanned)
-    inner = [entry.path for entry in entries if entry.is_dir() and not entry.name.startswith((".", "__MACOSX"))]
+    inner = [entry.path for entry in entries if entry.is_dir() and may_be_class(entry.name)]
     if not inner:
         return {}
     counts: dict[str, int] = {}
@@ -117,6 +117,4 @@ def _is_one(name: str, endings: Sequence[str]) -> bool:
 
 def _listed(root: Path) -> list[str]:
     with os.scandir(root) as entries:
-        return sorted(
-            entry.path for entry in entries if entry.is_dir() and not entry.name.startswith((".", "__MACOSX"))
-        )
+        return sorted(entry.path for entry in entries if entry.is_dir() and may_be_class(entry.name))

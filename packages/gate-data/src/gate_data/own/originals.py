@@ -23,7 +23,7 @@ from gate_data.own.spec import OwnBenchmark
 from gate_data.readers import IGNORED, ClassMap, Clip, Cut, Member, described, held_out
 from gate_data.readers.clips import VIDEOS
 from gate_data.readers.decode import open_picture
-from gate_data.readers.folders import PICTURES
+from gate_data.readers.folders import PICTURES, may_be_class
 from gate_data.readers.group_splits import group_split
 from gate_data.readers.source import Turned
 from gate_data.readers.splits import held_out_by_label, spread
@@ -348,5 +348,5 @@ def _names(folder: Path, depth: int) -> Iterator[str]:
     for entry in inner:
         if entry.is_file():
             yield entry.name
-        elif depth > 1 and not entry.name.startswith((".", "__MACOSX")):
+        elif depth > 1 and may_be_class(entry.name):
             yield from _names(Path(entry.path), depth - 1)

@@ -29,6 +29,13 @@ _DICOM = (".dcm", ".dicom") if find_spec("pydicom") is not None else ()
 PICTURES = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff", ".ppm", *_AVIF, *_HEIC, *_DICOM)
 """Endings of picture files, in lower case; AVIF where Pillow reads it, HEIC and DICOM with extras."""
 _RUNS = "runs"
+_NO_CLASS = (".dist-info", ".egg-info")
+_NO_CLASSES = frozenset(
+    {"__macosx", "__pycache__", "@eadir", "lost+found", "$recycle.bin", "system volume information"}
+)
+"""Folders that systems and tools leave among those of classes, some with pictures in them; and so are hidden ones."""
+_WRITTEN = ("manifest.json", "card.json")
+"""What a run, a choice, a kept head and a trained encoder have at the top, or one folder below."""
 
 
 def place(
@@ -96,12 +103,29 @@ def classes_in(folder: Path) -> list[str]:
     """
     with reading(str(folder)):
         folders = [entry.name for entry in os.scandir(folder) if entry.is_dir()]
-    names = sorted(name for name in folders if not name.startswith((".", "__MACOSX")))
-    if _RUNS in names and not _holds_any(folder / _RUNS):
-        names.remove(_RUNS)
+    names = sorted(name for name in folders if may_be_class(name))
+    names = [name for name in names if not (_is_output(folder / name) and not _holds_any(folder / name))]
     if not names:
         raise DataError(f"{folder} holds no folders of classes")
     return names
+
+
+def may_be_class(name: str) -> bool:
+    """Whether a folder is called as no system or tool calls its own."""
+    return not name.startswith(".") and name.casefold() not in _NO_CLASSES and not name.endswith(_NO_CLASS)
+
+
+def _is_output(folder: Path) -> bool:
+    """Whether a command wrote a folder: the one that is called so by default, or one with a run's or a head's file."""
+    if folder.name == _RUNS:
+        return True
+    with reading(str(folder)), os.scandir(folder) as entries:
+        listed = list(entries)
+    if any(entry.name in _WRITTEN for entry in listed):
+        return True
+    if any(not entry.is_dir() and _ends(entry.name, PICTURES) for entry in listed):
+        return False
+    return any(os.path.lexists(f"{entry.path}/{name}") for entry in listed if entry.is_dir() for name in _WRITTEN)
 
 
 def _holds_any(folder: Path) -> bool:
@@ -140,7 +164,7 @@ def files_of_classes(folder: Path, endings: Sequence[str] = PICTURES) -> dict[st
             entries = list(os.scandir(folder / name))
         files = sorted(entry.name for entry in entries if _ends(entry.name, endings))
         if not files:  # a group of classes, or none
-            inner = [entry.name for entry in entries if entry.is_dir() and entry.name[0] != "."]
+            inner = [entry.name for entry in entries if entry.is_dir() and may_be_class(entry.name)]
             if not inner or any(word.casefold() in SPLIT_WORDS for word in inner):
                 raise DataError(f"{folder / name} holds no {' '.join(endings)} file")
             below[:0] = [f"{name}/{deeper}" for deeper in sorted(inner)]

@@ -5,7 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from gate_data.own.annotated import root_of
 from gate_data.own.reading import line_of, read_benchmark
+from gate_data.own.spec import OwnBenchmark
+from gate_data.readers.folders import may_be_class
 from gate_runner.benchmark import Benchmark
 from gate_runner.benchmarks.registry import is_taken
 from gate_runner.class_words import built_in_knowledge
@@ -68,6 +71,35 @@ def metrics_of(task: str) -> tuple[str, ...]:
 def unknown_metric(task: str, metric: str) -> UsageError:
     """The error for a metric that a task does not have, with the nearest."""
     return unknown(f"metric of {task}", metric, metrics_of(task))
+
+
+def refuse_among_classes(file: Path, *outputs: Path | None, own: OwnBenchmark | None = None) -> None:
+    """Refuse to write among folders of classes, where the next look would take what is written for a class.
+
+    The folder ``runs`` and hidden ones are never taken for one.
+
+    Args:
+        file: the benchmark's, of whose folder its paths are relative.
+        outputs: folders that are to be written.
+        own: what the file says, where it is not written yet.
+
+    Raises:
+        UsageError: shows the output, and the folder that it is in.
+    """
+    own = own or read_benchmark(file)
+    if own.data.kind != "folders":
+        return
+    inside = own.splits.named or {"": ""}
+    for pictures in (root_of(own, file.parent, split) / name for split, name in inside.items()):
+        for output in outputs:
+            if output is None or not output.resolve().is_relative_to(pictures.resolve()):
+                continue
+            first = output.resolve().relative_to(pictures.resolve()).parts[:1]
+            if not first or (may_be_class(first[0]) and first != ("runs",)):
+                raise UsageError(
+                    f"output {output} is among the class folders of {pictures}, where it would be taken for a class; "
+                    f"expected a folder outside of it, or in {pictures / 'runs'}"
+                )
 
 
 def _at(path: Path, keys: list[str], message: str) -> str:

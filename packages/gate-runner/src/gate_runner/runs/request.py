@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gate_runner.benchmarks import Benchmark, resolve
+from gate_runner.benchmarks.own import refuse_among_classes
 from gate_runner.benchmarks.registry import PARTIAL, SWEPT, SWEPT_PACKS
 from gate_runner.encoders.spec import parse_spec
 from gate_runner.errors import DataError, UsageError, printable
@@ -154,6 +155,9 @@ def parts_of(request: RunRequest) -> list[Part]:
         raise DataError(f"data root {settings.data_root} is not a folder")
     if request.output.exists() and not request.output.is_dir():
         raise UsageError(f"output {request.output} is a file, expected a folder")
+    for benchmark in request.benchmarks:
+        if "file" in benchmark.sources:
+            refuse_among_classes(Path(benchmark.sources["file"]), request.output)
     parts: list[Part] = []
     checked: set[tuple[str, Path]] = set()
     for benchmark in request.benchmarks:
